@@ -2,21 +2,19 @@
 //! `filter/src/envoy.rs` lists the calls; here each way is brought about that an Envoy, its
 //! neighbours or its clients have.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::net::TcpListener;
 use tokio::time::sleep;
 
 use crate::cases::gate::bench::{Bench, gate_address, gate_filter, options};
-use crate::cases::stage::{BEGUN, IN_FLIGHT, Stage, clusters, routes};
+use crate::cases::stage::{BEGUN, IN_FLIGHT, Stage, clusters, hcm, routes};
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::extension;
 use kit::certificates::Authority;
+use kit::fake_server::{FakeServer, Fault};
 use kit::h3;
 use kit::prelude::*;
-use kit::wire::{Framing, Io, Wire, local};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -36,23 +34,7 @@ fn lives(envoy: &Envoy) -> Outcome {
 
 /// Answers half of what it promises, and hangs up: then Envoy tells the module that the call has
 /// failed, and there is no header to read.
-async fn breaking_off() -> Outcome<SocketAddr> {
-    let listener = TcpListener::bind(local(0)).await?;
-    let address = listener.local_addr()?;
-    tokio::spawn(async move {
-        while let Ok((tcp, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut wire = Wire::new(Io::Plain(tcp));
-                if let Some(head) = wire.head().await? {
-                    wire.body(Framing::of_request(&head)).await?;
-                    wire.send(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nhalf").await?;
-                }
-                Outcome::Ok(())
-            });
-        }
-    });
-    Ok(address)
-}
+const BROKEN_OFF: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nhalf";
 
 /// Of the admin interface and of the app: both the status and a header of an answer are read.
 async fn an_answer_that_breaks_off_ends_no_vm(lab: &Lab) -> Outcome {
@@ -60,12 +42,13 @@ async fn an_answer_that_breaks_off_ends_no_vm(lab: &Lab) -> Outcome {
         "quiet_ms": 300, "deadline_ms": 3000, "admin": {"cluster": "broken"},
         "app": {"cluster": "broken"}
     }"#;
+    let broken = FakeServer::start(|_, _| Err(Fault::Bytes(BROKEN_OFF)))?;
     let upstream = Upstream::start().await?;
-    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let main = hcm(lab, "{}");
     let hcm = Hcm::new("laststream").filter(gate_address()).filter(gate_filter(lab, gate));
     let hcm = hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s");
     let bootstrap = clusters(Bootstrap::new(), &upstream)
-        .cluster(cluster::h1("broken", breaking_off().await?))
+        .cluster(cluster::h1("broken", broken.address))
         .listener(Listener::new("main", main).direction("INBOUND"))
         .listener(Listener::new("gate", hcm).direction("OUTBOUND"));
     let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
@@ -139,7 +122,7 @@ async fn names_that_are_not_utf8_end_no_vm(lab: &Lab) -> Outcome {
 async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
     let authority = Authority::new()?;
     let upstream = Upstream::start().await?;
-    let hcm = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let hcm = hcm(lab, "{}");
     let bootstrap = clusters(Bootstrap::new(), &upstream).listener(Listener::quic(
         "main",
         hcm,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, clusters, counts, routes};
+use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, clusters, counts, hcm, routes};
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
@@ -115,21 +115,22 @@ fn other_code(lab: &Lab) -> Outcome<(TempDir, PathBuf)> {
     Ok((folder, path))
 }
 
+/// An Envoy whose listeners come by discovery. One that is replaced drains for ten minutes.
+async fn discovering(lab: &Lab, upstream: &Upstream, xds: &Xds) -> Outcome<Envoy> {
+    let config = clusters(Bootstrap::new(), upstream).listeners_from(xds).build();
+    let options = Options { drain_time_s: Some(600), ..Options::default() };
+    Envoy::start(&lab.envoy, config, options).await
+}
+
 async fn counts_through_a_replaced_listener(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     let xds = Xds::new()?;
     let listener = |configuration: &str, prefix: &str| {
-        Listener::new(
-            "main",
-            routes(Hcm::new("main").filter(lab.stream(configuration).filter()))
-                .with("/server_name", prefix.into()),
-        )
+        Listener::new("main", hcm(lab, configuration).with("/server_name", prefix.into()))
     };
     let port = free_port()?;
     xds.write_listeners(&[listener("{}", "one").port(port)])?;
-    let config = clusters(Bootstrap::new(), &upstream).listeners_from(&xds).build();
-    let options = Options { drain_time_s: Some(600), ..Options::default() };
-    let envoy = Envoy::start(&lab.envoy, config, options).await?;
+    let envoy = discovering(lab, &upstream, &xds).await?;
     let mut held = Held::new(&upstream);
     held.more(&envoy, 10).await?;
     for (name, configuration) in
@@ -155,13 +156,8 @@ async fn counts_through_a_replaced_listener(lab: &Lab) -> Outcome {
 async fn counts_through_a_removed_listener(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     let xds = Xds::new()?;
-    xds.write_listeners(&[Listener::new(
-        "main",
-        routes(Hcm::new("main").filter(lab.stream("{}").filter())),
-    )])?;
-    let config = clusters(Bootstrap::new(), &upstream).listeners_from(&xds).build();
-    let options = Options { drain_time_s: Some(600), ..Options::default() };
-    let envoy = Envoy::start(&lab.envoy, config, options).await?;
+    xds.write_listeners(&[Listener::new("main", hcm(lab, "{}"))])?;
+    let envoy = discovering(lab, &upstream, &xds).await?;
     let mut held = Held::new(&upstream);
     held.more(&envoy, 12).await?;
     xds.replace_listeners(&envoy, &[]).await?.accepted()?;
@@ -175,14 +171,8 @@ async fn counts_through_a_filter_that_is_taken_out(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     let xds = Xds::new()?;
     let port = free_port()?;
-    xds.write_listeners(&[Listener::new(
-        "main",
-        routes(Hcm::new("main").filter(lab.stream("{}").filter())),
-    )
-    .port(port)])?;
-    let config = clusters(Bootstrap::new(), &upstream).listeners_from(&xds).build();
-    let options = Options { drain_time_s: Some(600), ..Options::default() };
-    let envoy = Envoy::start(&lab.envoy, config, options).await?;
+    xds.write_listeners(&[Listener::new("main", hcm(lab, "{}")).port(port)])?;
+    let envoy = discovering(lab, &upstream, &xds).await?;
     let mut held = Held::new(&upstream);
     held.more(&envoy, 6).await?;
     xds.replace_listeners(&envoy, &[Listener::new("main", routes(Hcm::new("main"))).port(port)])

@@ -2,14 +2,12 @@
 //! entered for them, so all variants take the same, but for how the kernel cuts the bytes into
 //! pieces.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::bed;
 use crate::callgrind::Counted;
-use crate::numbers::Spread;
+use crate::numbers::{self, Spread};
 use crate::say;
 use crate::site::Site;
 use crate::variants::{COUNTING, LUA_PORT, NO_FILTER, PORT_CHANGED_WASM, Variant};
@@ -89,16 +87,8 @@ async fn upload(client: &mut Client) -> Outcome {
 }
 
 pub(crate) fn table(rows: &[Row]) -> String {
-    let mut table =
-        String::from("| variant | download, instructions per 16 kB | upload |\n|---|--:|--:|\n");
-    for row in rows {
-        let _ = writeln!(
-            table,
-            "| {} | {} | {} |",
-            row.title,
-            row.download.with_spread(0),
-            row.upload.with_spread(0)
-        );
-    }
-    table
+    let cells =
+        |row: &Row| vec![row.title.clone(), row.download.with_spread(0), row.upload.with_spread(0)];
+    let titles = "variant | download, instructions per 16 kB | upload";
+    numbers::table(titles, rows.iter().map(cells))
 }

@@ -1,7 +1,6 @@
 //! Whether a request costs more when there is more of something: streams in flight, ranges of
 //! trusted addresses.
 
-use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +9,7 @@ use crate::bed;
 use crate::callgrind::Counted;
 use crate::held::{self, Held};
 use crate::instructions::{Probe, rounds};
-use crate::numbers::Spread;
+use crate::numbers::{self, Spread};
 use crate::say;
 use crate::site::Site;
 use crate::variants::{self, ALB_CHANGED, ALB_CHANGED_WASM, COUNTING, NO_FILTER, Variant};
@@ -114,11 +113,7 @@ fn trusting(ranges: u32, wasm: bool) -> String {
 }
 
 pub(crate) fn table(rows: &[Row]) -> String {
-    let mut table = String::from(
-        "| what grows | size | instructions per request over no filter |\n|---|--:|--:|\n",
-    );
-    for row in rows {
-        let _ = writeln!(table, "| {} | {} | {} |", row.what, row.size, row.over.in_thousands());
-    }
-    table
+    let cells = |row: &Row| vec![row.what.clone(), row.size.to_string(), row.over.in_thousands()];
+    let titles = "what grows | size | instructions per request over no filter";
+    numbers::table(titles, rows.iter().map(cells))
 }

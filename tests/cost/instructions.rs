@@ -1,7 +1,6 @@
 //! Instructions per request: sequential requests on one connection, variant after variant in one
 //! Envoy with one worker, round by round.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +9,7 @@ use serde_json::Value;
 use crate::bed;
 use crate::callgrind::Counted;
 use crate::held::{self, Held};
-use crate::numbers::{Spread, thousands};
+use crate::numbers::{self, Spread, thousands};
 use crate::say;
 use crate::site::Site;
 use crate::variants::{Around, Variant};
@@ -131,19 +130,10 @@ pub(crate) async fn rounds(counted: &Counted, probes: &mut [Probe]) -> Outcome<V
 }
 
 pub(crate) fn table(rows: &[Row]) -> String {
-    let mut table = String::from(
-        "| variant | instructions per request | over no filter | × equal-work Lua |\n\
-         |---|--:|--:|--:|\n",
-    );
-    for row in rows {
+    let cells = |row: &Row| {
         let ratio = row.lua.map(|times| format!("{times:.2}")).unwrap_or_default();
-        let _ = writeln!(
-            table,
-            "| {} | {} | {} | {ratio} |",
-            row.title,
-            thousands(row.total.middle),
-            row.over.in_thousands()
-        );
-    }
-    table
+        vec![row.title.clone(), thousands(row.total.middle), row.over.in_thousands(), ratio]
+    };
+    let titles = "variant | instructions per request | over no filter | × equal-work Lua";
+    numbers::table(titles, rows.iter().map(cells))
 }

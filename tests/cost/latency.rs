@@ -2,7 +2,6 @@
 //! shared machine: each is a multiple of no filter's in the same round. And how soon the gate
 //! answers while another thread of the same Envoy has all it can do.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bed::{self, quietly};
 use crate::flood::{Ask, flat_out, flat_out_until, now_and_then, paced, quantile};
-use crate::numbers::Spread;
+use crate::numbers::{self, Spread};
 use crate::say;
 use crate::site::Site;
 use crate::variants::{self, Around, GATE_COUNTING, GATE_NO_FILTER, Variant};
@@ -190,17 +189,15 @@ fn under<T>(load: &Ask, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
 }
 
 pub(crate) fn table(rows: &[Row]) -> String {
-    let mut table = String::from(
-        "| variant | user CPU per request, µs | over no filter, µs | requests per second | p50 | \
-         p99 |\n|---|--:|--:|--:|--:|--:|\n",
-    );
-    for row in rows {
+    let titles = "variant | user CPU per request, µs | over no filter, µs | requests per second | \
+        p50 | p99";
+    let cells = |row: &Row| {
         let (cpu, over) = (row.user_cpu.with_spread(1), row.user_cpu_over.with_spread(1));
         let [rate, median, p99] = [row.per_second, row.median, row.p99]
             .map(|times| format!("× {}", times.with_spread(2)));
-        let _ = writeln!(table, "| {} | {cpu} | {over} | {rate} | {median} | {p99} |", row.title);
-    }
-    table
+        vec![row.title.clone(), cpu, over, rate, median, p99]
+    };
+    numbers::table(titles, rows.iter().map(cells))
 }
 
 pub(crate) fn about_gate(gate: &Gate) -> String {

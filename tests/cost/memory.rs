@@ -5,7 +5,6 @@
 //! number of their listeners, each with a plugin of its own in the same VM. What no filter takes
 //! there is taken off.
 
-use std::fmt::Write as _;
 use std::fs;
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::bed::{self, quietly};
 use crate::flood::{Ask, flat_out};
-use crate::numbers::Spread;
+use crate::numbers::{self, Spread};
 use crate::say;
 use crate::site::Site;
 use crate::variants::{COUNTING, LUA_PORT, NO_FILTER, PORT_CHANGED_WASM, Variant};
@@ -161,19 +160,12 @@ fn anonymous(pid: u32) -> Outcome<f64> {
 }
 
 pub(crate) fn table(rows: &[Row]) -> String {
-    let mut table = String::from(
-        "| variant | first worker, kB | each further worker, kB | each further plugin, kB | \
-         loading, ms | configuring one more, ms |\n|---|--:|--:|--:|--:|--:|\n",
-    );
-    for row in rows.iter().filter(|row| row.name != NO_FILTER) {
-        let [first, worker, plugin] =
-            [row.first, row.worker, row.plugin].map(|spread| spread.with_spread(0));
-        let (load, configure) = (row.load.with_spread(0), row.configure.with_spread(2));
-        let _ = writeln!(
-            table,
-            "| {} | {first} | {worker} | {plugin} | {load} | {configure} |",
-            row.title
-        );
-    }
-    table
+    let titles = "variant | first worker, kB | each further worker, kB | each further plugin, kB | \
+        loading, ms | configuring one more, ms";
+    let cells = |row: &Row| {
+        let [first, worker, plugin, load] =
+            [row.first, row.worker, row.plugin, row.load].map(|spread| spread.with_spread(0));
+        vec![row.title.clone(), first, worker, plugin, load, row.configure.with_spread(2)]
+    };
+    numbers::table(titles, rows.iter().filter(|row| row.name != NO_FILTER).map(cells))
 }

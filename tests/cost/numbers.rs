@@ -53,6 +53,13 @@ impl Spread {
     }
 }
 
+/// A table in Markdown, with ` | ` between the titles. Figures stand on the right.
+pub(crate) fn table(titles: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
+    let rows: String = rows.map(|cells| format!("| {} |\n", cells.join(" | "))).collect();
+    let rule = "|--:".repeat(titles.matches(" | ").count());
+    format!("| {titles} |\n|---{rule}|\n{rows}")
+}
+
 /// `12.3k`
 pub(crate) fn thousands(figure: f64) -> String {
     format!("{:.1}k", figure / 1000.0)

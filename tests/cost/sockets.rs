@@ -1,13 +1,11 @@
 //! What the frame filter costs: a message over a WebSocket and back, with and without it, and a
 //! request on another route of the same chain.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 
 use crate::bed;
 use crate::callgrind::Counted;
-use crate::numbers::Spread;
+use crate::numbers::{self, Spread};
 use crate::say;
 use crate::site::Site;
 use kit::bootstrap::filters::Wasm;
@@ -112,14 +110,11 @@ async fn in_one_round(counted: &Counted, listener: &str, path: &str) -> Outcome<
 }
 
 pub(crate) fn table(rows: &[Row]) -> String {
-    let mut table = String::from(
-        "| variant | message of 100 bytes and its echo, instructions | of 16,000 bytes | request \
-         on another route |\n|---|--:|--:|--:|\n",
-    );
-    for Row { title, messages, request } in rows {
-        let cells: Vec<String> =
-            messages.iter().chain([request]).map(|spread| spread.with_spread(0)).collect();
-        let _ = writeln!(table, "| {title} | {} |", cells.join(" | "));
-    }
-    table
+    let titles = "variant | message of 100 bytes and its echo, instructions | of 16,000 bytes | \
+        request on another route";
+    let cells = |Row { title, messages, request }: &Row| {
+        let figures = messages.iter().chain([request]).map(|spread| spread.with_spread(0));
+        [title.clone()].into_iter().chain(figures).collect()
+    };
+    numbers::table(titles, rows.iter().map(cells))
 }

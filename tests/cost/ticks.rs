@@ -1,6 +1,5 @@
 //! What the gate's ticks cost, idle and draining, with few and with many streams in flight.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::bed;
 use crate::callgrind::Counted;
 use crate::held::{self, Held};
-use crate::numbers::Spread;
+use crate::numbers::{self, Spread};
 use crate::say;
 use crate::site::Site;
 use crate::variants::{self, COUNTING, DRAIN_COUNTING, GATE_COUNTING, Variant};
@@ -66,16 +65,8 @@ async fn in_one_envoy(site: &Site, variant: &Variant, title: &str) -> Outcome<Ve
 }
 
 pub(crate) fn table(rows: &[Row]) -> String {
-    let mut table =
-        String::from("| state | streams in flight | instructions per second |\n|---|--:|--:|\n");
-    for row in rows {
-        let _ = writeln!(
-            table,
-            "| {} | {} | {} |",
-            row.title,
-            row.streams,
-            row.per_second.in_thousands()
-        );
-    }
-    table
+    let cells =
+        |row: &Row| vec![row.title.clone(), row.streams.to_string(), row.per_second.in_thousands()];
+    let titles = "state | streams in flight | instructions per second";
+    numbers::table(titles, rows.iter().map(cells))
 }

@@ -53,8 +53,7 @@ pub(super) fn run(build: &Build, printer: &Printer) -> Exit {
     let source = match source(build.source.clone()) {
         Ok(source) => source,
         Err(error) => {
-            printer.error(&error);
-            return Exit::Failed;
+            return printer.failed(&error);
         }
     };
     let offline = env_vars::is_on(LASTSTREAM_OFFLINE, &env_vars::of_process);
@@ -68,16 +67,11 @@ pub(super) fn run(build: &Build, printer: &Printer) -> Exit {
     };
     match make.run(printer) {
         Ok(made) => {
-            match build.output {
-                Output::Json => printer.json(&format!("{:#}", serde_json::json!(made))),
-                Output::Text => printer.stdout(&text(&made)),
-            }
+            let json = format!("{:#}", serde_json::json!(made));
+            printer.result(build.output, &json, &text(&made));
             Exit::Fine
         }
-        Err(error) => {
-            printer.error(&error);
-            Exit::Failed
-        }
+        Err(error) => printer.failed(&error),
     }
 }
 

@@ -49,8 +49,7 @@ fn run_check(check: &Check, printer: &Printer) -> Exit {
     let text = match read(&check.file, LARGEST_TEXT) {
         Ok(text) => text,
         Err(error) => {
-            printer.error(&format!("cannot read `{}`: {error}", check.file.display()));
-            return Exit::Failed;
+            return printer.failed(&format!("cannot read `{}`: {error}", check.file.display()));
         }
     };
     match config::parse(&text) {

@@ -58,10 +58,7 @@ pub(crate) struct Demo {
 pub(super) fn run(demo: &Demo, printer: &Printer) -> Exit {
     match outcome(demo, printer) {
         Ok(outcome) => deliver(demo, &outcome, printer),
-        Err(error) => {
-            printer.error(&error);
-            Exit::Failed
-        }
+        Err(error) => printer.failed(&error),
     }
 }
 
@@ -98,8 +95,7 @@ fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
     }
     match written {
         Some((_, Err(error))) => {
-            printer.error(&error);
-            return Exit::Failed;
+            return printer.failed(&error);
         }
         Some((file, Ok(()))) => {
             printer.status_line(&format!("the report is in `{}`", file.display()))

@@ -7,7 +7,7 @@ use crate::commands::cluster_args::{ClusterArgs, node as node_name};
 use crate::commands::exit::Exit;
 use crate::commands::fleet::args::ReachArgs;
 use crate::commands::fleet::node;
-use crate::commands::gate_args::{GateArgs, failed};
+use crate::commands::gate_args::GateArgs;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
@@ -67,33 +67,25 @@ pub(super) fn run(command: &Drain, printer: &Printer) -> Exit {
         return node::run(node, &command.cluster, &command.reach, command.output, printer);
     }
     if command.cluster.are_given() || command.reach.are_given() {
-        printer.error(
+        return printer.misused(
             &"one gate is drained at a time; for many pods name a node: `--node NAME \
             --dry-run`",
         );
-        return Exit::Usage;
     }
-    let gate = match command.gate.gate(printer) {
-        Ok(gate) => gate,
-        Err(exit) => return exit,
-    };
-    let answer = match &command.reason {
+    let answer = command.gate.ask(printer, |gate| match &command.reason {
         Some(reason) => gate.force(reason),
         None if command.cancel => gate.cancel(),
         None => gate.drain(),
-    };
+    });
     match answer {
         Ok(answer) => {
-            match command.output {
-                Output::Json => printer.json(&answer.text),
-                Output::Text => printer.stdout(&text::outcome(&answer.body)),
-            }
+            printer.result(command.output, &answer.text, &text::outcome(&answer.body));
             // A gate that has given up stays open until that drain is taken back.
             let is_refused = !command.cancel
                 && command.reason.is_none()
                 && matches!(answer.body.state.as_str(), "expired" | "forced");
             if is_refused { Exit::Found } else { Exit::Fine }
         }
-        Err(error) => failed(&gate, &error, printer),
+        Err(exit) => exit,
     }
 }

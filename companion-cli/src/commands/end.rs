@@ -6,7 +6,7 @@ use laststream::time_span::TimeSpan;
 use laststream_filter::gate::StreamKind;
 
 use crate::commands::exit::Exit;
-use crate::commands::gate_args::{EXIT_CODES, GateArgs, ListArgs, failed};
+use crate::commands::gate_args::{EXIT_CODES, GateArgs, ListArgs};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
@@ -82,24 +82,16 @@ impl End {
 }
 
 pub(super) fn run(command: &End, printer: &Printer) -> Exit {
-    let gate = match command.gate.gate(printer) {
-        Ok(gate) => gate,
-        Err(exit) => return exit,
-    };
-    let answer = if command.stop {
-        gate.stop_end().map(|answer| (text::outcome(&answer.body), answer.text))
-    } else {
-        gate.end(&command.query()).map(|answer| (text::end(&answer.body), answer.text))
-    };
+    let answer = command.gate.ask(printer, |gate| match command.stop {
+        true => gate.stop_end().map(|answer| (text::outcome(&answer.body), answer.text)),
+        false => gate.end(&command.query()).map(|answer| (text::end(&answer.body), answer.text)),
+    });
     match answer {
         Ok((text, json)) => {
-            match command.output {
-                Output::Json => printer.json(&json),
-                Output::Text => printer.stdout(text.trim_end()),
-            }
+            printer.result(command.output, &json, text.trim_end());
             Exit::Fine
         }
-        Err(error) => failed(&gate, &error, printer),
+        Err(exit) => exit,
     }
 }
 

@@ -43,10 +43,7 @@ pub(super) fn run(command: &Envoy, printer: &Printer) -> Exit {
             printer.stdout(&envoy.binary.display().to_string());
             Exit::Fine
         }
-        Err(error) => {
-            printer.error(&error);
-            Exit::Failed
-        }
+        Err(error) => printer.failed(&error),
     }
 }
 

@@ -119,10 +119,7 @@ pub(super) fn run(command: &Exec, printer: &Printer) -> Exit {
     };
     match exec::run(&plan, printer) {
         Ok(code) => Exit::Of(code),
-        Err(error) => {
-            printer
-                .error(&format!("signals cannot be watched, so the command was not run: {error}"));
-            Exit::Failed
-        }
+        Err(error) => printer
+            .failed(&format!("signals cannot be watched, so the command was not run: {error}")),
     }
 }

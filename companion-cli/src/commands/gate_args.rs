@@ -53,17 +53,22 @@ impl GateArgs {
     pub(super) fn gate(&self, printer: &Printer) -> Result<Gate, Exit> {
         let address = match &self.gate {
             Some(address) => address.clone(),
-            None => gate::from_vars(&env_vars::of_process).map_err(|error| {
-                printer.error(&format!("LASTSTREAM_GATE: {error}"));
-                Exit::Usage
-            })?,
+            None => gate::from_vars(&env_vars::of_process)
+                .map_err(|error| printer.misused(&format!("LASTSTREAM_GATE: {error}")))?,
         };
-        let secret =
-            gate::secret(self.secret_file.as_deref(), &env_vars::of_process).map_err(|error| {
-                printer.error(&error);
-                Exit::Failed
-            })?;
+        let secret = gate::secret(self.secret_file.as_deref(), &env_vars::of_process)
+            .map_err(|error| printer.failed(&error))?;
         Ok(Gate::new(address, secret))
+    }
+
+    /// Asks the gate. An error has been printed already.
+    pub(super) fn ask<T>(
+        &self,
+        printer: &Printer,
+        ask: impl FnOnce(&Gate) -> Result<T, GateError>,
+    ) -> Result<T, Exit> {
+        let gate = self.gate(printer)?;
+        ask(&gate).map_err(|error| failed(&gate, &error, printer))
     }
 }
 
@@ -72,6 +77,5 @@ pub(super) fn error_text(gate: &Gate, error: &GateError) -> String {
 }
 
 pub(super) fn failed(gate: &Gate, error: &GateError, printer: &Printer) -> Exit {
-    printer.error(&error_text(gate, error));
-    Exit::Failed
+    printer.failed(&error_text(gate, error))
 }

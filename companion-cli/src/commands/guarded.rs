@@ -33,14 +33,12 @@ pub(super) fn prefix() -> Vec<OsString> {
 
 pub(super) fn run(guarded: &Guarded, printer: &Printer) -> Exit {
     if let Err(error) = arm(guarded.parent) {
-        printer.error(&error);
-        return Exit::Failed;
+        return printer.failed(&error);
     }
     let Some((program, arguments)) = guarded.command.split_first() else { return Exit::Usage };
     // keeps the process, and with it the signal that was asked for
     let error = Command::new(program).args(arguments).exec();
-    printer.error(&format!("cannot start `{}`: {error}", program.display()));
-    Exit::Failed
+    printer.failed(&format!("cannot start `{}`: {error}", program.display()))
 }
 
 #[cfg(target_os = "linux")]

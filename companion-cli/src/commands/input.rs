@@ -27,10 +27,8 @@ pub(super) fn read(file: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// The text of a policy file; an empty one, which is a policy as well, where no file is named.
 pub(super) fn policy_text(file: Option<&Path>, printer: &Printer) -> Result<Vec<u8>, Exit> {
     let Some(file) = file else { return Ok(Vec::new()) };
-    read(file, LARGEST_TEXT).map_err(|error| {
-        printer.error(&format!("cannot read `{}`: {error}", file.display()));
-        Exit::Failed
-    })
+    read(file, LARGEST_TEXT)
+        .map_err(|error| printer.failed(&format!("cannot read `{}`: {error}", file.display())))
 }
 
 /// The policy, with its warnings printed; or its problems printed. `default` stands for the file

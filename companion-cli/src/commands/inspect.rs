@@ -69,8 +69,7 @@ pub(super) fn run(command: &Inspect, printer: &Printer) -> Exit {
     let mut inspection = match look(command, printer) {
         Ok(inspection) => inspection,
         Err(error) => {
-            printer.error(&format!("`{}`: {error}", command.subject.display()));
-            return Exit::Failed;
+            return printer.failed(&format!("`{}`: {error}", command.subject.display()));
         }
     };
     if !command.consumers.is_empty() {
@@ -78,10 +77,8 @@ pub(super) fn run(command: &Inspect, printer: &Printer) -> Exit {
             command.consumers.iter().any(|selected| selected.consumer() == verdict.consumer)
         });
     }
-    match command.output {
-        Output::Json => printer.json(&format!("{:#}", serde_json::json!(inspection))),
-        Output::Text => printer.stdout(&text(&inspection)),
-    }
+    let json = format!("{:#}", serde_json::json!(inspection));
+    printer.result(command.output, &json, &text(&inspection));
     let is_fine = |verdict: &Verdict| verdict.answer == Usability::Ok;
     if inspection.verdicts.iter().all(is_fine) { Exit::Fine } else { Exit::Found }
 }

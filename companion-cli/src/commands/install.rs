@@ -33,9 +33,6 @@ pub(super) fn run(command: &Install, printer: &Printer) -> Exit {
             printer.stdout(&installed.path.display().to_string());
             Exit::Fine
         }
-        Err(error) => {
-            printer.error(&error);
-            Exit::Failed
-        }
+        Err(error) => printer.failed(&error),
     }
 }

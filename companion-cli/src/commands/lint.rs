@@ -121,14 +121,13 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
         return Exit::Fine;
     }
     if lint.change.as_ref().is_some_and(|files| files.iter().all(|file| file == Path::new("-"))) {
-        printer.error(&"OLD and NEW are both standard input: name a file for one of them");
-        return Exit::Usage;
+        return printer
+            .misused(&"OLD and NEW are both standard input: name a file for one of them");
     }
     let (mut findings, files) = match findings(lint) {
         Ok(found) => found,
         Err(message) => {
-            printer.error(&message);
-            return Exit::Failed;
+            return printer.failed(&message);
         }
     };
     findings.retain(|finding| !lint.ignore.contains(&finding.rule));

@@ -24,8 +24,7 @@ pub(super) fn run(man: &Man, program: Command, printer: &Printer) -> Exit {
     match written {
         Ok(()) => Exit::Fine,
         Err(error) => {
-            printer.error(&format!("cannot write into `{}`: {error}", man.folder.display()));
-            Exit::Failed
+            printer.failed(&format!("cannot write into `{}`: {error}", man.folder.display()))
         }
     }
 }

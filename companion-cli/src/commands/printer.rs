@@ -9,6 +9,9 @@ use std::process::exit;
 use laststream::progress::Progress;
 use laststream::visible;
 
+use crate::commands::exit::Exit;
+use crate::commands::output::Output;
+
 /// Prints. Colours appear on terminals only, and NO_COLOR is respected.
 pub(crate) struct Printer;
 
@@ -27,6 +30,14 @@ impl Printer {
     /// the value is the same.
     pub(crate) fn json(&self, json: &str) {
         self.stdout_verbatim(&visible::json(json));
+    }
+
+    /// A result in the form that was asked for.
+    pub(crate) fn result(&self, output: Output, json: &str, text: &str) {
+        match output {
+            Output::Json => self.json(json),
+            Output::Text => self.stdout(text),
+        }
     }
 
     /// Replaces this many lines on the terminal.
@@ -62,6 +73,18 @@ impl Printer {
 
     pub(crate) fn error(&self, error: &dyn Display) {
         self.print_message("\u{1b}[1;31merror\u{1b}[0m: ", error);
+    }
+
+    /// The error that ends a command.
+    pub(crate) fn failed(&self, error: &dyn Display) -> Exit {
+        self.error(error);
+        Exit::Failed
+    }
+
+    /// Arguments that do not go together, or mean nothing.
+    pub(crate) fn misused(&self, error: &dyn Display) -> Exit {
+        self.error(error);
+        Exit::Usage
     }
 
     pub(crate) fn warning(&self, warning: &dyn Display) {

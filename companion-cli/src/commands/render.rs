@@ -125,8 +125,7 @@ impl ValueEnum for RenderArg {
 
 pub(super) fn run(command: &Render, printer: &Printer) -> Exit {
     if command.kind != RenderArg::Rbac && !command.verbs.is_empty() {
-        printer.error(&"`--verb` is for `render rbac`");
-        return Exit::Usage;
+        return printer.misused(&"`--verb` is for `render rbac`");
     }
     let kind = match command.kind {
         RenderArg::Rendered(kind) => kind,
@@ -137,8 +136,7 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Exit {
         }
     };
     if command.home.is_some() && kind != Kind::Lifecycle {
-        printer.error(&"`--for` is for `render lifecycle`");
-        return Exit::Usage;
+        return printer.misused(&"`--for` is for `render lifecycle`");
     }
     let policy = match policy_of(command, printer) {
         Ok(policy) => policy,
@@ -155,10 +153,7 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Exit {
             rendered.warnings.iter().for_each(|warning| printer.warning(warning));
             deliver(command, &rendered, printer)
         }
-        Err(problem) => {
-            printer.error(&problem);
-            Exit::Failed
-        }
+        Err(problem) => printer.failed(&problem),
     }
 }
 
@@ -224,10 +219,7 @@ fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Exit {
             left.iter().for_each(|difference| printer.warning(&words(difference)));
             Exit::Fine
         }
-        (Err(error), _) | (_, Err(error)) => {
-            printer.error(&error);
-            Exit::Failed
-        }
+        (Err(error), _) | (_, Err(error)) => printer.failed(&error),
     }
 }
 
@@ -239,12 +231,11 @@ fn print(rendered: &Rendered, printer: &Printer) -> Exit {
         return Exit::Fine;
     }
     let names: Vec<&str> = rendered.files.iter().map(|file| file.name.as_str()).collect();
-    printer.error(&format!(
+    printer.misused(&format!(
         "these are several files, not all of them for `kubectl apply`: {}; name a folder: \
             `--output DIR`",
         names.join(", ")
-    ));
-    Exit::Usage
+    ))
 }
 
 fn compare(command: &Render, folder: &Path, rendered: &Rendered, printer: &Printer) -> Exit {
@@ -259,10 +250,7 @@ fn compare(command: &Render, folder: &Path, rendered: &Rendered, printer: &Print
             }
             if command.check.is_some() { Exit::Found } else { Exit::Fine }
         }
-        Err(error) => {
-            printer.error(&error);
-            Exit::Failed
-        }
+        Err(error) => printer.failed(&error),
     }
 }
 

@@ -100,7 +100,7 @@ pub(super) fn run(command: &Run, printer: &Printer) -> Exit {
     // From here on Ctrl-C has a meaning of its own.
     let stop = parts.setup.stop.clone();
     if let Err(error) = signals::stop_at_signals(stop.clone()) {
-        return failed(printer, &format!("signals cannot be heard: {error}"));
+        return printer.failed(&format!("signals cannot be heard: {error}"));
     }
     printer.status_line("starting Envoy");
     let mut runner = match Runner::start(&parts.setup) {
@@ -109,12 +109,10 @@ pub(super) fn run(command: &Run, printer: &Printer) -> Exit {
             printer.status_line(&error.to_string());
             return Exit::Fine;
         }
-        Err(error) => return failed(printer, &error),
+        Err(error) => return printer.failed(&error),
     };
-    match command.output {
-        Output::Json => printer.json(&format!("{:#}", serde_json::json!(runner.places()))),
-        Output::Text => printer.stdout(&announcement(command, &runner)),
-    }
+    let json = format!("{:#}", serde_json::json!(runner.places()));
+    printer.result(command.output, &json, &announcement(command, &runner));
     printer.status_line("Ctrl-C drains and ends it");
     match serve(&mut runner, parts.watches, &stop, printer) {
         Some(exit) => exit,
@@ -139,21 +137,18 @@ struct Watches {
 
 impl Parts {
     fn get(command: &Run, printer: &Printer) -> Result<Self, Exit> {
-        let usage = |error: String| {
-            printer.error(&error);
-            Exit::Usage
-        };
+        let usage = |error: String| printer.misused(&error);
         let source = ModuleSource::read(&command.module).map_err(usage)?;
         is_something_to_watch(command, &source).map_err(usage)?;
         let file = command.policy.as_deref();
         let text = policy_text(file, printer)?;
-        let secret = secret().map_err(|error| failed(printer, &error))?;
+        let secret = secret().map_err(|error| printer.failed(&error))?;
         let policy = run::policy::read(&text, secret.is_some());
         let policy = self::policy(file, "the default policy", policy, printer)?;
         let (app, echo) = app(command, printer)?;
-        let module = source.bytes(printer).map_err(|error| failed(printer, &error))?;
+        let module = source.bytes(printer).map_err(|error| printer.failed(&error))?;
         let envoy = envoy::find_or_get(&Wanted::version(command.envoy_version), printer)
-            .map_err(|error| failed(printer, &error))?;
+            .map_err(|error| printer.failed(&error))?;
         let mut watches = Watches { has_secret: secret.is_some(), ..Watches::default() };
         if command.watch {
             watches.policy =
@@ -210,14 +205,12 @@ fn secret() -> Result<Option<Secret>, String> {
 fn app(command: &Run, printer: &Printer) -> Result<(SocketAddr, Option<Server>), Exit> {
     let Some(named) = &command.upstream else {
         let echo = echo::start().map_err(|error| {
-            failed(printer, &format!("the built-in app cannot be started: {error}"))
+            printer.failed(&format!("the built-in app cannot be started: {error}"))
         })?;
         return Ok((echo.address(), Some(echo)));
     };
-    let Upstream { at, is_there } = upstream::find(named).map_err(|error| {
-        printer.error(&error);
-        Exit::Usage
-    })?;
+    let Upstream { at, is_there } =
+        upstream::find(named).map_err(|error| printer.misused(&error))?;
     if !is_there {
         printer.warning(&format!(
             "no program listens on {at} yet; requests are answered with 503 until the app is there"
@@ -330,19 +323,11 @@ fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
 }
 
 fn ended(runner: &Runner, status: &std::process::ExitStatus, printer: &Printer) -> Exit {
-    failed(
-        printer,
-        &format!(
-            "Envoy has ended by itself ({status}); the end of `{}`:\n{}",
-            runner.places().log.display(),
-            runner.tail()
-        ),
-    )
-}
-
-fn failed(printer: &Printer, error: &dyn std::fmt::Display) -> Exit {
-    printer.error(error);
-    Exit::Failed
+    printer.failed(&format!(
+        "Envoy has ended by itself ({status}); the end of `{}`:\n{}",
+        runner.places().log.display(),
+        runner.tail()
+    ))
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

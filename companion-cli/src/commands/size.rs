@@ -142,16 +142,11 @@ const LONGEST: u64 = 256 << 20;
 pub(super) fn run(command: &Size, printer: &Printer) -> Exit {
     match report(command) {
         Ok(report) => {
-            match command.output {
-                Output::Json => printer.json(&format!("{:#}", report.json())),
-                Output::Text => printer.stdout(&report.text()),
-            }
+            let json = format!("{:#}", report.json());
+            printer.result(command.output, &json, &report.text());
             Exit::Fine
         }
-        Err(problem) => {
-            printer.error(&problem);
-            Exit::Failed
-        }
+        Err(problem) => printer.failed(&problem),
     }
 }
 

@@ -70,11 +70,10 @@ pub(super) fn run(command: &Status, printer: &Printer) -> Exit {
         return many::run(&command.wish(), printer);
     }
     if command.output == FleetOutput::Wide || command.events || command.every_gate {
-        printer.error(
+        return printer.misused(
             &"`-o wide`, `--events` and `--every-gate` are for many pods: name a namespace with \
               `-n`, or all with `-A`",
         );
-        return Exit::Usage;
     }
     let gate = match command.gate.gate(printer) {
         Ok(gate) => gate,

@@ -6,7 +6,7 @@ use laststream::gate::text;
 use crate::commands::exit::Exit;
 use crate::commands::fleet::args::FleetArgs;
 use crate::commands::fleet::streams as many;
-use crate::commands::gate_args::{EXIT_CODES, GateArgs, ListArgs, failed};
+use crate::commands::gate_args::{EXIT_CODES, GateArgs, ListArgs};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
@@ -37,18 +37,11 @@ pub(super) fn run(command: &Streams, printer: &Printer) -> Exit {
         }
         return many::run(&command.fleet, command.list.limit, command.output, printer);
     }
-    let gate = match command.gate.gate(printer) {
-        Ok(gate) => gate,
-        Err(exit) => return exit,
-    };
-    match gate.streams(command.list.limit) {
+    match command.gate.ask(printer, |gate| gate.streams(command.list.limit)) {
         Ok(answer) => {
-            match command.output {
-                Output::Json => printer.json(&answer.text),
-                Output::Text => printer.stdout(&text::streams(&answer.body)),
-            }
+            printer.result(command.output, &answer.text, &text::streams(&answer.body));
             Exit::Fine
         }
-        Err(error) => failed(&gate, &error, printer),
+        Err(exit) => exit,
     }
 }

@@ -24,10 +24,8 @@ pub(crate) struct Version {
 pub(super) fn run(version: &Version, printer: &Printer) -> Exit {
     let module = builtin().map_err(str::to_owned).and_then(known);
     let frames = builtin_frames().map_err(str::to_owned).and_then(known);
-    match version.output {
-        Output::Json => printer.json(&format!("{:#}", as_json(&module, &frames))),
-        Output::Text => printer.stdout(&text(&module, &frames)),
-    }
+    let json = format!("{:#}", as_json(&module, &frames));
+    printer.result(version.output, &json, &text(&module, &frames));
     Exit::Fine
 }
 

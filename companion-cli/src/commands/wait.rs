@@ -85,21 +85,14 @@ pub(super) fn run(command: &Wait, printer: &Printer) -> Exit {
 }
 
 pub(super) fn run_ready(command: &Ready, printer: &Printer) -> Exit {
-    let gate = match command.gate.gate(printer) {
-        Ok(gate) => gate,
-        Err(exit) => return exit,
-    };
-    match gate.ready(PATIENCE) {
+    match command.gate.ask(printer, |gate| gate.ready(PATIENCE)) {
         Ok(answer) => show(&answer, command.output, printer),
-        Err(error) => failed(&gate, &error, printer),
+        Err(exit) => exit,
     }
 }
 
 fn show(answer: &GateAnswer<Outcome>, output: Output, printer: &Printer) -> Exit {
-    match output {
-        Output::Json => printer.json(&answer.text),
-        Output::Text => printer.stdout(&text::outcome(&answer.body)),
-    }
+    printer.result(output, &answer.text, &text::outcome(&answer.body));
     if answer.status == 200 { Exit::Fine } else { Exit::Found }
 }
 

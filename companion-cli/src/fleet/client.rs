@@ -265,15 +265,20 @@ mod tests {
         runtime()?.block_on(Cluster::connect(access, &|_| None))
     }
 
+    fn written() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        fs::write(&path, FILE).unwrap();
+        (folder, path)
+    }
+
     fn access(path: &Path) -> Access {
         Access { kubeconfig: Some(path.to_owned()), ..Access::default() }
     }
 
     #[test]
     fn the_namespace_is_the_option_s_else_the_context_s() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("config");
-        fs::write(&path, FILE).unwrap();
+        let (_folder, path) = written();
         assert_eq!(connect(&access(&path)).unwrap().namespace(), "shop");
         let other = Access { namespace: Some("other".to_owned()), ..access(&path) };
         assert_eq!(connect(&other).unwrap().namespace(), "other");
@@ -281,9 +286,7 @@ mod tests {
 
     #[test]
     fn files_that_are_not_there_are_passed_over_as_kubectl_does() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("config");
-        fs::write(&path, FILE).unwrap();
+        let (folder, path) = written();
         let connect = |paths: &[&Path]| {
             let value = std::env::join_paths(paths).unwrap();
             let lookup = move |name: &str| (name == KUBECONFIG).then(|| value.clone());
@@ -297,9 +300,7 @@ mod tests {
 
     #[test]
     fn no_time_for_a_request_is_no_limit() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("config");
-        fs::write(&path, FILE).unwrap();
+        let (_folder, path) = written();
         let request_timeout = Some(Duration::ZERO);
         let cluster = connect(&Access { request_timeout, ..access(&path) }).unwrap();
         assert_eq!(cluster.timeout, NO_LIMIT);
@@ -307,9 +308,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("config");
-        fs::write(&path, FILE).unwrap();
+        let (folder, path) = written();
         let context = |name: &str| Access { context: Some(name.to_owned()), ..access(&path) };
         let error = connect(&context("prd")).unwrap_err().to_string();
         assert!(error.contains("`prd`") && error.contains("`prod`, `torn`"), "{error}");
@@ -324,9 +323,7 @@ mod tests {
 
     #[test]
     fn an_api_server_that_is_away_is_named_with_its_address() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("config");
-        fs::write(&path, FILE).unwrap();
+        let (_folder, path) = written();
         let call = Call::new("status", "list", "pods").within("shop");
         let error = runtime()
             .unwrap()

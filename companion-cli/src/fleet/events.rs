@@ -156,16 +156,7 @@ fn event(pod: &PodFacts, reason: Reason, held: &str, now: Timestamp) -> Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::ask::Detail;
-
-    fn answer(state: &str, holding: u64, millis: u64) -> Answer {
-        let status = format!(
-            r#"{{"state": "{state}", "reason": "r", "count": "exact",
-            "holding": {holding}, "scopes": [], "draining_ms": {millis}}}"#
-        );
-        let status = serde_json::from_str(&status).unwrap();
-        Answer::Detail(Box::new(Detail { status, streams: Err("none".into()) }))
-    }
+    use crate::fleet::old_pods::tests::answer;
 
     #[test]
     fn a_short_hold_deserves_no_event() {

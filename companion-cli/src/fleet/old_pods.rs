@@ -122,7 +122,7 @@ impl Holdings {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::fleet::ask::Detail;
 
@@ -130,10 +130,11 @@ mod tests {
         PodFacts { name: "a".into(), uid: "u".into(), proxy_runs, ..PodFacts::default() }
     }
 
-    fn answer(state: &str, holding: u64) -> Answer {
+    /// Of a gate whose drain has lasted so long.
+    pub(in crate::fleet) fn answer(state: &str, holding: u64, millis: u64) -> Answer {
         let status = format!(
-            r#"{{"state": "{state}", "reason": "r", "count": "exact", "holding": {holding},
-            "scopes": [], "draining_ms": 0}}"#
+            r#"{{"state": "{state}", "reason": "r", "count": "exact",
+            "holding": {holding}, "scopes": [], "draining_ms": {millis}}}"#
         );
         let status = serde_json::from_str(&status).unwrap();
         Answer::Detail(Box::new(Detail { status, streams: Err("none".into()) }))
@@ -147,7 +148,7 @@ mod tests {
             ("expired", 0, true, false),
             ("expired", 3, false, false),
         ] {
-            let ending = ending(&pod(proxy_runs), &answer(state, holding));
+            let ending = ending(&pod(proxy_runs), &answer(state, holding, 0));
             assert_eq!(ending.holds(), holds, "{state} {holding} {proxy_runs}");
         }
     }
@@ -157,15 +158,15 @@ mod tests {
         let cut = vec![Cut { pod: "a".into(), streams: 2 }];
         for after in [vec![], vec![(pod(false), Answer::Unasked)]] {
             let mut holdings = Holdings::default();
-            assert!(holdings.note(&[(pod(true), answer("draining", 2))]).is_empty());
+            assert!(holdings.note(&[(pod(true), answer("draining", 2, 0))]).is_empty());
             // A gate that does not answer once takes nothing back.
             assert!(holdings.note(&[(pod(true), Answer::Silent("late".into()))]).is_empty());
             assert_eq!(holdings.note(&after), cut);
             assert!(holdings.note(&after).is_empty());
         }
         let mut holdings = Holdings::default();
-        holdings.note(&[(pod(true), answer("draining", 2))]);
-        holdings.note(&[(pod(true), answer("drained", 0))]);
+        holdings.note(&[(pod(true), answer("draining", 2, 0))]);
+        holdings.note(&[(pod(true), answer("drained", 0, 0))]);
         assert!(holdings.note(&[]).is_empty());
     }
 

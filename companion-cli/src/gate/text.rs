@@ -8,11 +8,18 @@ use crate::visible;
 /// The whole status, a line for each thing.
 #[must_use]
 pub fn status(status: &Status) -> String {
-    let mut lines = vec![format!("{}: {}", plain(&status.state), plain(&status.reason))];
-    let mut line = |name: &str, value: String| lines.push(format!("  {name:<9} {value}"));
-    for scope in &status.scopes {
-        line(&plain(&scope.scope), of_scope(scope));
+    let mut text = format!("{}: {}\n", plain(&status.state), plain(&status.reason));
+    for (name, value) in counts(status).into_iter().chain(course(status)) {
+        let _ = writeln!(text, "  {name:<9} {value}"); // a String takes everything
     }
+    text
+}
+
+/// What is in flight, and how far that is known.
+fn counts(status: &Status) -> Vec<(String, String)> {
+    let mut lines: Vec<(String, String)> =
+        status.scopes.iter().map(|scope| (plain(&scope.scope), of_scope(scope))).collect();
+    let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
     let lost = if status.lost_counters > 0 {
         format!(", {} lost", status.lost_counters)
     } else {
@@ -28,6 +35,13 @@ pub fn status(status: &Status) -> String {
     if let Some(bytes) = status.buffered_bytes {
         line("buffered", format!("{} for clients", many(bytes, "byte")));
     }
+    lines
+}
+
+/// How the drain goes on, and what the gate has done.
+fn course(status: &Status) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
     if status.state == "draining" {
         line("quiet", format!("{} of {} ms", status.quiet_ms, status.quiet_needed_ms));
     }
@@ -45,17 +59,16 @@ pub fn status(status: &Status) -> String {
         line("ended", many(status.evictions, "stream"));
     }
     if status.sealed {
-        line(
-            "sealed",
-            "the signal to end was sent: new streams are refused until the process ends".into(),
-        );
+        const SEALED: &str =
+            "the signal to end was sent: new streams are refused until the process ends";
+        line("sealed", SEALED.into());
     }
     line("signals", format!("{} refused", status.refused));
     if status.heals > 0 {
         line("heals", many(status.heals, "leaked count"));
     }
     line("module", plain(&status.version));
-    lines.join("\n") + "\n"
+    lines
 }
 
 fn of_ends(ends: &Ends) -> String {

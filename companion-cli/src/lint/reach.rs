@@ -53,35 +53,33 @@ impl Reach {
 impl Mesh {
     pub(super) fn of(patch: Patch<'_>) -> Self {
         let filter = patch.filter;
-        let text =
-            |node: Option<Node<'_>>| node.and_then(Node::text).unwrap_or_default().to_owned();
-        let labels = filter.selector().into_iter().flat_map(Node::entries);
         let targets = filter.targets().into_iter().flat_map(Node::items);
         Self {
-            namespace: filter.namespace().map(str::to_owned),
-            labels: labels.map(|(key, value)| (key.to_owned(), text(Some(value)))).collect(),
-            targets: targets
-                .map(|target| (text(target.get("kind")), text(target.get("name"))))
-                .collect(),
             version: patch.proxy_version().and_then(Node::text).map(str::to_owned),
+            ..Self::selected(filter.namespace(), filter.selector(), targets)
         }
     }
 
     /// What a WasmPlugin selects by.
     pub(super) fn of_plugin(plugin: Object<'_>) -> Self {
-        let text =
-            |node: Option<Node<'_>>| node.and_then(Node::text).unwrap_or_default().to_owned();
         let spec = plugin.spec();
         let selector = spec.and_then(|spec| spec.get("selector")?.get("matchLabels"));
         let one = spec.and_then(|spec| spec.get("targetRef"));
         let targets = plugin.targets().into_iter().flat_map(Node::items).chain(one);
+        Self::selected(plugin.namespace(), selector, targets)
+    }
+
+    fn selected<'g>(
+        namespace: Option<&str>,
+        selector: Option<Node<'g>>,
+        targets: impl Iterator<Item = Node<'g>>,
+    ) -> Self {
+        let text =
+            |node: Option<Node<'g>>| node.and_then(Node::text).unwrap_or_default().to_owned();
+        let labels = selector.into_iter().flat_map(Node::entries);
         Self {
-            namespace: plugin.namespace().map(str::to_owned),
-            labels: selector
-                .into_iter()
-                .flat_map(Node::entries)
-                .map(|(key, value)| (key.to_owned(), text(Some(value))))
-                .collect(),
+            namespace: namespace.map(str::to_owned),
+            labels: labels.map(|(key, value)| (key.to_owned(), text(Some(value)))).collect(),
             targets: targets
                 .map(|target| (text(target.get("kind")), text(target.get("name"))))
                 .collect(),

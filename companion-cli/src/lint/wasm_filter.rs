@@ -138,6 +138,17 @@ impl<'g> Module<'g> {
         self.configuration().filter(|any| is_string_value(*any))?.get("value")
     }
 
+    /// This part of the configuration, where it is written.
+    pub(super) fn part(self, path: &[&str]) -> Option<Node<'g>> {
+        let root = self.text().unwrap_or(self.plugin).embedded()?;
+        path.iter().try_fold(root, |node, key| node.get(key))
+    }
+
+    /// The same, or the whole configuration.
+    pub(super) fn part_or_all(self, path: &[&str]) -> Node<'g> {
+        self.part(path).unwrap_or_else(|| self.text().unwrap_or(self.plugin))
+    }
+
     /// The configuration as the module reads it, when its shape is right.
     pub(super) fn wire(self) -> Option<&'g Configuration> {
         self.known.wire.as_ref()

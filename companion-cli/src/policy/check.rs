@@ -9,12 +9,14 @@ mod module;
 mod placement;
 mod values;
 
+use serde_json::Value;
+
 use super::file::{
-    Begin, Delivery, Drain, Engine, File, Finish, Job, LongLived, Monitoring, Placement, Retries,
-    Scaling,
+    Begin, Delivery, Drain, Engine, FailurePolicy, File, Finish, Job, LongLived, Monitoring,
+    Placement, Retries, Scaling,
 };
 use super::sizing::Usual;
-use super::{Policy, PolicyProblem, Sizing, sizing, warnings};
+use super::{ForwardedProto, Policy, PolicyProblem, Sizing, sizing, warnings};
 use crate::time_span::TimeSpan;
 
 pub(super) fn check(file: File) -> Result<Policy, Vec<PolicyProblem>> {
@@ -33,45 +35,81 @@ impl Checker {
         self.0.push(PolicyProblem::new(path, message));
     }
 
-    fn policy(&mut self, file: File) -> Policy {
-        let name = file.name.unwrap_or_else(|| "laststream".into());
+    fn policy(&mut self, mut file: File) -> Policy {
+        let name = file.name.take().unwrap_or_else(|| "laststream".into());
         self.dns_label("name", &name);
         self.labels("labels", &file.labels);
-        let placement = self.placement(file.placement, &name);
+        let placement = self.placement(file.placement.take(), &name);
         let has_namespace = file.namespace.is_some();
-        let namespace = self.namespace(file.namespace, &placement);
+        let namespace = self.namespace(file.namespace.take(), &placement);
         if let Some(secret) = &file.pull_secret {
             self.dns_label("pull_secret", secret);
         }
-        let in_istio = is_istio(&placement);
-        let is_envoy_gateway = matches!(placement, Placement::EnvoyGateway(_));
         let delivery = self.delivery(file.delivery, file.module.as_deref());
-        let why_no_gate = gate::why_none(&placement, delivery, file.module.as_deref());
-        let gate_port = self.gate_port(&file.gate, why_no_gate, &placement);
+        let gate_port = self.gate(&file, delivery, &placement);
+        let usual = usual_times(&placement, gate_port.is_some());
+        let sizing = self.drain(&file.drain, gate_port.is_some(), is_istio(&placement), usual);
+        let change = file.gate.config_change.as_ref();
+        let config_drain_time = change.map(|change| self.drain_time(change, &placement, &sizing));
+        let forwarded_proto = self.forwarded_proto(file.forwarded_proto.take(), &placement);
+        self.clients(&file, forwarded_proto.as_ref(), &placement, gate_port.is_some());
+        let longest = sizing.longest_request;
+        let retries = file.retries.take().map(|retries| self.retries(retries, longest));
+        self.beside_the_proxy(&file);
+        let (count, long_lived) =
+            self.end(file.end.as_ref(), &file.drain, file.count.take(), gate_port.is_some());
+        let checked = Checked {
+            name,
+            namespace,
+            placement,
+            delivery,
+            count,
+            forwarded_proto,
+            gate_port,
+            config_drain_time,
+            long_lived,
+            sizing,
+            retries,
+        };
+        let mut policy = checked.with_defaults(file);
+        policy.warnings = warnings::of(&policy, has_namespace);
+        self.module(&mut policy);
+        policy
+    }
+
+    /// The gate's port, if there is a gate.
+    fn gate(&mut self, file: &File, delivery: Delivery, placement: &Placement) -> Option<u16> {
+        let why_no_gate = gate::why_none(placement, delivery, file.module.as_deref());
+        let gate_port = self.gate_port(&file.gate, why_no_gate, placement);
         self.gate_access(&file.gate, why_no_gate.is_none());
-        self.program_image(file.program_image.as_deref(), &placement);
-        if is_envoy_gateway {
+        self.program_image(file.program_image.as_deref(), placement);
+        if is_envoy_gateway(placement) {
             let secret = file.gate.secret.as_ref().filter(|_| gate_port.is_some());
             self.hook_of_envoy_gateway(file.program_image.is_some(), secret, gate_port.is_some());
             self.module_of_envoy_gateway(delivery, gate_port.is_some());
         }
-        let usual = usual_times(&placement, gate_port.is_some());
-        let sizing = self.drain(&file.drain, gate_port.is_some(), in_istio, usual);
-        let config_drain_time = file
-            .gate
-            .config_change
-            .as_ref()
-            .map(|change| self.drain_time(change, &placement, &sizing));
-        let forwarded_proto = self.forwarded_proto(file.forwarded_proto, &placement);
+        gate_port
+    }
+
+    /// What depends on the clients: where they are named, and their WebSockets.
+    fn clients(
+        &mut self,
+        file: &File,
+        proto: Option<&ForwardedProto>,
+        placement: &Placement,
+        has_gate: bool,
+    ) {
         if let Some(from) = &file.forwarded_for {
-            self.forwarded_for(from, forwarded_proto.as_ref(), &placement);
+            self.forwarded_for(from, proto, placement);
         }
         if let Some(websockets) = &file.websockets {
-            let module = file.module.as_deref();
-            let ends = (gate_port.is_some(), file.end.is_some());
-            self.websockets(websockets, &placement, ends, module);
+            let ends = (has_gate, file.end.is_some());
+            self.websockets(websockets, placement, ends, file.module.as_deref());
         }
-        let retries = file.retries.map(|retries| self.retries(retries, sizing.longest_request));
+    }
+
+    /// A Job, what watches the proxies, and what scales them.
+    fn beside_the_proxy(&mut self, file: &File) {
         if let Some(job) = &file.job {
             self.job(job);
         }
@@ -80,59 +118,6 @@ impl Checker {
         if let Some(scaling) = &file.scaling {
             self.dns_label("scaling.deployment", &scaling.deployment);
         }
-        let (count, long_lived) =
-            self.end(file.end.as_ref(), &file.drain, file.count, gate_port.is_some());
-        let mut policy = Policy {
-            name,
-            namespace,
-            labels: file.labels,
-            placement,
-            delivery,
-            pull_secret: file.pull_secret,
-            program_image: file.program_image,
-            failure_policy: file.failure_policy.unwrap_or_else(|| {
-                // Envoy Gateway's controller fetches the counter in any case.
-                let delivery = if is_envoy_gateway { Delivery::Proxy } else { delivery };
-                delivery::usual_failure_policy(delivery, file.module.as_deref())
-            }),
-            count,
-            forwarded_proto,
-            engine: file.engine.unwrap_or(Engine::Auto),
-            forwarded_for: file.forwarded_for,
-            gate_port,
-            gate_secret: file.gate.secret,
-            gate_hosts: file.gate.hosts,
-            notify: file.gate.notify,
-            config_drain_time,
-            begin: file.drain.begin.unwrap_or(if is_envoy_gateway {
-                Begin::FailHealthChecks
-            } else {
-                Begin::DrainListeners
-            }),
-            finish: file.drain.finish.unwrap_or(if in_istio {
-                Finish::DrainAgent
-            } else {
-                Finish::Nothing
-            }),
-            long_lived: long_lived.unwrap_or(LongLived::Wait),
-            long_lived_after: file.drain.long_lived_after,
-            end: file.end,
-            app: file.drain.wait_for_app,
-            sizing,
-            exit_on_zero: file.drain.exit_on_zero,
-            websockets: file.websockets,
-            retries,
-            job: file.job,
-            monitoring: file.monitoring,
-            scaling: file.scaling,
-            warnings: Vec::new(),
-            gate_dropped: false,
-            module: file.module,
-            digest: file.digest,
-        };
-        policy.warnings = warnings::of(&policy, has_namespace);
-        self.module(&mut policy);
-        policy
     }
 
     /// A field without effect is an error.
@@ -210,6 +195,83 @@ impl Checker {
             self.problem("job.program", "is not an absolute path, such as `/laststream`");
         }
     }
+}
+
+/// The fields that checking changes; the others are as the file has them.
+struct Checked {
+    name: String,
+    namespace: Option<String>,
+    placement: Placement,
+    delivery: Delivery,
+    count: Option<Value>,
+    forwarded_proto: Option<ForwardedProto>,
+    gate_port: Option<u16>,
+    config_drain_time: Option<TimeSpan>,
+    long_lived: Option<LongLived>,
+    sizing: Sizing,
+    retries: Option<Retries>,
+}
+
+impl Checked {
+    fn with_defaults(self, file: File) -> Policy {
+        Policy {
+            failure_policy: self.failure_policy(&file),
+            begin: file.drain.begin.unwrap_or_else(|| usual_begin(&self.placement)),
+            finish: file.drain.finish.unwrap_or_else(|| usual_finish(&self.placement)),
+            name: self.name,
+            namespace: self.namespace,
+            labels: file.labels,
+            placement: self.placement,
+            delivery: self.delivery,
+            pull_secret: file.pull_secret,
+            program_image: file.program_image,
+            count: self.count,
+            forwarded_proto: self.forwarded_proto,
+            engine: file.engine.unwrap_or(Engine::Auto),
+            forwarded_for: file.forwarded_for,
+            gate_port: self.gate_port,
+            gate_secret: file.gate.secret,
+            gate_hosts: file.gate.hosts,
+            notify: file.gate.notify,
+            config_drain_time: self.config_drain_time,
+            long_lived: self.long_lived.unwrap_or(LongLived::Wait),
+            long_lived_after: file.drain.long_lived_after,
+            end: file.end,
+            app: file.drain.wait_for_app,
+            sizing: self.sizing,
+            exit_on_zero: file.drain.exit_on_zero,
+            websockets: file.websockets,
+            retries: self.retries,
+            job: file.job,
+            monitoring: file.monitoring,
+            scaling: file.scaling,
+            warnings: Vec::new(),
+            gate_dropped: false,
+            module: file.module,
+            digest: file.digest,
+        }
+    }
+
+    fn failure_policy(&self, file: &File) -> FailurePolicy {
+        file.failure_policy.unwrap_or_else(|| {
+            // Envoy Gateway's controller fetches the counter in any case.
+            let is_fetched = is_envoy_gateway(&self.placement);
+            let delivery = if is_fetched { Delivery::Proxy } else { self.delivery };
+            delivery::usual_failure_policy(delivery, file.module.as_deref())
+        })
+    }
+}
+
+fn usual_begin(placement: &Placement) -> Begin {
+    if is_envoy_gateway(placement) { Begin::FailHealthChecks } else { Begin::DrainListeners }
+}
+
+fn usual_finish(placement: &Placement) -> Finish {
+    if is_istio(placement) { Finish::DrainAgent } else { Finish::Nothing }
+}
+
+fn is_envoy_gateway(placement: &Placement) -> bool {
+    matches!(placement, Placement::EnvoyGateway(_))
 }
 
 fn is_istio(placement: &Placement) -> bool {

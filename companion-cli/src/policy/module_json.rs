@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 use super::Policy;
 use super::check::end::kinds;
 use super::file::{
-    Begin, Direction, End, EndKind, Finish, LongLived, Notify, Placement, RetryAfter,
+    App, Begin, Direction, End, EndKind, Finish, LongLived, Notify, Placement, RetryAfter,
 };
+use crate::time_span::TimeSpan;
 
 /// The cluster of the admin interface in a bootstrap of ours.
 pub(crate) const ADMIN_CLUSTER: &str = "admin";
@@ -68,49 +69,62 @@ pub(crate) fn gate(policy: &Policy) -> Value {
         "quiet_ms": sizing.quiet.millis(),
         "deadline_ms": sizing.deadline.millis(),
     });
-    add_interval(policy, &mut gate);
-    if policy.long_lived == LongLived::Exempt {
-        gate["long_lived"] = "exempt".into();
-    }
-    if let Some(age) = policy.long_lived_after {
-        gate["long_lived_after_ms"] = age.millis().into();
-    }
-    if let Some(end) = policy.end.as_ref().and_then(end) {
-        gate["end"] = end;
-    }
-    if let Some(begin) = begin(policy) {
-        gate["begin"] = begin;
-    }
-    match policy.finish {
-        Finish::Nothing => {}
-        Finish::DrainAgent => gate["finish"] = "drain_agent".into(),
-        Finish::Quit => gate["finish"] = "quit".into(),
-    }
-    match &policy.placement {
-        Placement::Envoy(_) => gate["admin"] = json!({ "cluster": ADMIN_CLUSTER }),
-        Placement::Waypoint(_) => gate["admin"] = json!({ "tunnels": [TUNNELS] }),
-        Placement::EnvoyGateway(_) => gate["admin"] = json!({ "ignore": ENVOY_GATEWAYS_OWN }),
-        _ => {}
-    }
-    if policy.gate_secret.is_some() {
-        gate["secret_key"] = SECRET_KEY.into();
-    }
-    if !policy.gate_hosts.is_empty() {
-        gate["hosts"] = policy.gate_hosts.clone().into();
-    }
-    if let Some(app) = &policy.app {
-        gate["app"] = json!({ "cluster": app.cluster, "path": app.path.as_deref().unwrap_or("/") });
-    }
-    if let Some(Notify { cluster, path, timeout }) = &policy.notify {
-        gate["notify"] = json!({ "cluster": cluster, "path": path });
-        if let Some(timeout) = timeout {
-            gate["notify"]["timeout_ms"] = timeout.millis().into();
+    let interval = policy.monitoring.as_ref().map(|monitoring| monitoring.evaluate_every());
+    for (name, value) in [
+        ("evaluate_every_ms", interval.map(millis)),
+        ("long_lived", (policy.long_lived == LongLived::Exempt).then(|| "exempt".into())),
+        ("long_lived_after_ms", policy.long_lived_after.map(millis)),
+        ("end", policy.end.as_ref().and_then(end)),
+        ("begin", begin(policy)),
+        ("finish", finish(policy.finish)),
+        ("admin", admin(&policy.placement)),
+        ("secret_key", policy.gate_secret.is_some().then(|| SECRET_KEY.into())),
+        ("hosts", (!policy.gate_hosts.is_empty()).then(|| policy.gate_hosts.clone().into())),
+        ("app", policy.app.as_ref().map(app)),
+        ("notify", policy.notify.as_ref().map(notify)),
+        (
+            "config_change",
+            policy.config_drain_time.map(|time| json!({ "drain_ms": time.millis() })),
+        ),
+    ] {
+        if let Some(value) = value {
+            gate[name] = value;
         }
     }
-    if let Some(drain_time) = policy.config_drain_time {
-        gate["config_change"] = json!({ "drain_ms": drain_time.millis() });
-    }
     json!({ "role": "gate", "gate": gate })
+}
+
+fn millis(span: TimeSpan) -> Value {
+    span.millis().into()
+}
+
+fn finish(finish: Finish) -> Option<Value> {
+    match finish {
+        Finish::Nothing => None,
+        Finish::DrainAgent => Some("drain_agent".into()),
+        Finish::Quit => Some("quit".into()),
+    }
+}
+
+fn admin(placement: &Placement) -> Option<Value> {
+    match placement {
+        Placement::Envoy(_) => Some(json!({ "cluster": ADMIN_CLUSTER })),
+        Placement::Waypoint(_) => Some(json!({ "tunnels": [TUNNELS] })),
+        Placement::EnvoyGateway(_) => Some(json!({ "ignore": ENVOY_GATEWAYS_OWN })),
+        _ => None,
+    }
+}
+
+fn app(app: &App) -> Value {
+    json!({ "cluster": app.cluster, "path": app.path.as_deref().unwrap_or("/") })
+}
+
+fn notify(Notify { cluster, path, timeout }: &Notify) -> Value {
+    let mut notify = json!({ "cluster": cluster, "path": path });
+    if let Some(timeout) = timeout {
+        notify["timeout_ms"] = timeout.millis().into();
+    }
+    notify
 }
 
 /// None if nothing is ended.
@@ -140,12 +154,6 @@ fn end(end: &End) -> Option<Value> {
         json.insert("retry_after_s".into(), json!({ "from": from, "to": to }));
     }
     (!json.is_empty()).then(|| json.into())
-}
-
-fn add_interval(policy: &Policy, gate: &mut Value) {
-    if let Some(monitoring) = &policy.monitoring {
-        gate["evaluate_every_ms"] = monitoring.evaluate_every().millis().into();
-    }
 }
 
 fn begin(policy: &Policy) -> Option<Value> {

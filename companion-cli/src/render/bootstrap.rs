@@ -2,11 +2,10 @@
 //! apply. It is an annotation of the pods, because that changes together with them, and needs
 //! no object beside the overlay.
 
-use super::gate;
-use super::parts::{self, Role};
-use crate::policy::module_json;
+use super::parts;
+use super::{block, gate};
 use crate::policy::{ModuleLocation, Policy, PolicyProblem};
-use crate::yaml::{self, List, Map, Node};
+use crate::yaml::{List, Map, Node};
 
 /// The annotation of the pods with the part of the bootstrap.
 pub(crate) const ANNOTATION: &str = "laststream/bootstrap";
@@ -30,15 +29,11 @@ pub(super) fn annotation(
                 `delivery: image_volume`",
         ));
     }
-    let role =
-        Role { name: "laststream-gate", configuration: module_json::gate(policy), is_gate: true };
-    let filter =
-        Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
+    let role = parts::gate_role(policy);
+    let filter = parts::filter(&role, policy, source);
     let listener = gate::listener(role.name, port, policy, filter);
-    let listeners =
-        Map::new().note("Added to Istio's own.").with("listeners", List::new().item(listener));
-    let bootstrap = Map::new().with("static_resources", listeners);
-    Ok(Node::Block(yaml::write_map(&bootstrap).trim_end().to_owned()))
+    let listeners = Map::new().note("Added to Istio's own.").with("listeners", List::of(listener));
+    Ok(block(&Map::of("static_resources", listeners)))
 }
 
 /// `env` of the container.
@@ -51,17 +46,16 @@ pub(super) fn variable() -> Map {
 
 /// The item of the pod's `volumes`: the annotation as a file.
 pub(super) fn volume() -> Map {
-    let field = Map::new().with("fieldPath", format!("metadata.annotations['{ANNOTATION}']"));
-    let item = Map::new().with("path", FILE).with("fieldRef", field);
-    Map::new()
-        .with("name", VOLUME)
+    let field = Map::of("fieldPath", format!("metadata.annotations['{ANNOTATION}']"));
+    let item = Map::of("path", FILE).with("fieldRef", field);
+    Map::of("name", VOLUME)
         .note("The annotation as a file.")
-        .with("downwardAPI", Map::new().with("items", List::new().item(item)))
+        .with("downwardAPI", Map::of("items", List::of(item)))
 }
 
 /// The item of the container's `volumeMounts`.
 pub(super) fn mount() -> Map {
-    Map::new().with("name", VOLUME).with("mountPath", FOLDER).with("readOnly", true)
+    Map::of("name", VOLUME).with("mountPath", FOLDER).with("readOnly", true)
 }
 
 #[cfg(test)]
@@ -69,19 +63,14 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::ANNOTATION;
-    use crate::policy::{Overrides, Policy};
-    use crate::render::{Kind, render};
-
-    const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    use crate::render::{Kind, tests};
 
     fn files(placement: &str, more: &str) -> Vec<(String, Value)> {
         let policy = format!(
             "namespace: shop\nmodule: oci://h/r:t\nplacement: {{waypoint: {{{placement}}}}}\n{more}"
         );
-        let policy = Policy::read(policy.as_bytes(), &Overrides::default()).expect(&policy);
-        let rendered = render(Kind::All, &policy, &|_| Ok(DIGEST.into())).expect("rendered");
-        let read = |text: &str| serde_saphyr::from_str(text).expect("YAML");
-        rendered.files.iter().map(|file| (file.name.clone(), read(&file.text))).collect()
+        let files = tests::rendered(Kind::All, &policy);
+        files.iter().map(|file| (file.name.clone(), tests::yaml(file))).collect()
     }
 
     fn read(text: &Value) -> Value {

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use super::native::{Destination, ranges};
-use super::parts::HCM_TYPE;
+use super::parts::{self, HCM_TYPE};
 use super::scheme::Scheme;
 use crate::policy::Policy;
 use crate::policy::file::ForwardedFor;
@@ -32,11 +32,10 @@ pub(super) fn takes_proxy_protocol(policy: &Policy) -> bool {
 
 /// The listener filter that takes the header.
 pub(super) fn proxy_protocol_filter() -> Map {
-    let config = Map::new()
-        .with("@type", PROXY_PROTOCOL_TYPE)
+    let config = Map::of("@type", PROXY_PROTOCOL_TYPE)
         .note("Health checks of the load balancer and probes of kubelet send no header.")
         .with("allow_requests_without_proxy_protocol", true);
-    Map::new().with("name", "envoy.filters.listener.proxy_protocol").with("typed_config", config)
+    parts::typed("envoy.filters.listener.proxy_protocol", config)
 }
 
 /// Connections that have a connection manager of their own.
@@ -49,7 +48,7 @@ pub(super) struct Chain {
 
 /// The filter chains of a listener without a mesh; the last one is for all other connections.
 pub(super) fn chains(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Chain> {
-    let manager = || Map::new().with("@type", HCM_TYPE).with("stat_prefix", "main");
+    let manager = || Map::of("@type", HCM_TYPE).with("stat_prefix", "main");
     let edge = || manager().with("use_remote_address", true);
     let detecting = |extension: Map| {
         manager()
@@ -58,7 +57,7 @@ pub(super) fn chains(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Chain> {
                 the peer's own x-forwarded-proto, so its early removal must stay.",
             )
             .with("use_remote_address", false)
-            .with("original_ip_detection_extensions", List::new().item(extension))
+            .with("original_ip_detection_extensions", List::of(extension))
     };
     let all = |manager: Map| vec![Chain { matches: None, manager }];
     let limited = |peers: &[String], manager: Map| {
@@ -76,23 +75,19 @@ pub(super) fn chains(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Chain> {
 
 /// Walks over `x-forwarded-for` from its end, as long as it meets trusted peers.
 fn xff(peers: &[String]) -> Map {
-    let config = Map::new()
-        .with("@type", XFF_TYPE)
+    let config = Map::of("@type", XFF_TYPE)
         .note("Never empty: Envoy would then believe every peer.")
-        .with("xff_trusted_cidrs", Map::new().with("cidrs", cidrs(peers)))
+        .with("xff_trusted_cidrs", Map::of("cidrs", cidrs(peers)))
         .note("The peer's address is appended, as with use_remote_address.")
         .with("skip_xff_append", false);
-    Map::new().with("name", "envoy.http.original_ip_detection.xff").with("typed_config", config)
+    parts::typed("envoy.http.original_ip_detection.xff", config)
 }
 
 fn client_header(name: &str) -> Map {
-    let config = Map::new()
-        .with("@type", CUSTOM_HEADER_TYPE)
+    let config = Map::of("@type", CUSTOM_HEADER_TYPE)
         .note("Envoy believes it of every peer: only the filter chain keeps strangers out.")
         .with("header_name", name.to_ascii_lowercase());
-    Map::new()
-        .with("name", "envoy.http.original_ip_detection.custom_header")
-        .with("typed_config", config)
+    parts::typed("envoy.http.original_ip_detection.custom_header", config)
 }
 
 fn by_ports(manager: Map, destination: &Destination) -> Map {
@@ -120,7 +115,7 @@ fn from_peers(peers: &[String]) -> Map {
 
 fn cidrs(peers: &[String]) -> List {
     let range = |(address, length): (IpAddr, u8)| {
-        Map::new().with("address_prefix", address.to_string()).with("prefix_len", u64::from(length))
+        Map::of("address_prefix", address.to_string()).with("prefix_len", u64::from(length))
     };
     ranges(peers).into_iter().map(range).collect()
 }

@@ -28,17 +28,14 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, Poli
     let [listen, app, admin] = addresses(envoy)?;
     let scheme = Scheme::of(policy, |part| format!("laststream-{part}"))?;
     let role = stream_role(policy, &scheme);
-    let module =
-        Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
+    let module = parts::filter(&role, policy, source);
     let frames = frames.map(|source| websockets::filter(FRAMES, policy, &source));
     let modules = [Some(module), frames.map(websockets::disabled)];
     let modules = modules.into_iter().flatten().collect::<Vec<Map>>();
-    let mut listeners = List::new().item(main(policy, &scheme, &modules, listen));
+    let mut listeners = List::of(main(policy, &scheme, &modules, listen));
     if let Some(port) = policy.gate_port {
-        let role = gate_role(policy);
-        let filter = Map::new()
-            .with("name", role.name)
-            .with("typed_config", parts::wasm(&role, policy, source));
+        let role = parts::gate_role(policy);
+        let filter = parts::filter(&role, policy, source);
         listeners = listeners
             .note(format!("The gate: curl 127.0.0.1:{port}/status"))
             .item(gate::listener("gate", port, policy, filter));
@@ -50,10 +47,8 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, Poli
             .item(cluster(ADMIN_CLUSTER, admin));
     }
     let clusters = clusters.item(cluster("app", app));
-    let bootstrap = Map::new().with("admin", Map::new().with("address", address(admin))).with(
-        "static_resources",
-        Map::new().with("listeners", listeners).with("clusters", clusters),
-    );
+    let bootstrap = Map::of("admin", Map::of("address", address(admin)))
+        .with("static_resources", Map::of("listeners", listeners).with("clusters", clusters));
     Ok(other("envoy.yaml", &about(policy, &scheme, listen, app), bootstrap))
 }
 
@@ -110,10 +105,6 @@ pub(super) fn stream_role(policy: &Policy, scheme: &Scheme<'_>) -> Role<'static>
     }
 }
 
-pub(super) fn gate_role(policy: &Policy) -> Role<'static> {
-    Role { name: "laststream-gate", configuration: module_json::gate(policy), is_gate: true }
-}
-
 /// The listener in front of the app, with these filters in their place.
 pub(super) fn main(
     policy: &Policy,
@@ -125,21 +116,21 @@ pub(super) fn main(
     let mut others = Map::new();
     for Chain { matches, manager } in entry::chains(policy, scheme) {
         let manager = connection_manager(policy, manager, scheme, modules);
-        let filters = List::new().item(Map::new().with("name", HCM).with("typed_config", manager));
+        let filters = List::of(parts::typed(HCM, manager));
         match matches {
             Some(matches) => {
-                let chain = Map::new().with("filter_chain_match", matches);
+                let chain = Map::of("filter_chain_match", matches);
                 limited.push(chain.with("filters", filters));
             }
-            None => others = Map::new().with("filters", filters),
+            None => others = Map::of("filters", filters),
         }
     }
-    let listener = Map::new().with("name", "main").with("address", address(listen));
-    let proxied = entry::takes_proxy_protocol(policy)
-        .then(|| List::new().item(entry::proxy_protocol_filter()));
+    let listener = Map::of("name", "main").with("address", address(listen));
+    let proxied =
+        entry::takes_proxy_protocol(policy).then(|| List::of(entry::proxy_protocol_filter()));
     let listener = listener.note(entry::WHY_PROXY_PROTOCOL).with_some("listener_filters", proxied);
     if limited.is_empty() {
-        return listener.with("filter_chains", List::new().item(others));
+        return listener.with("filter_chains", List::of(others));
     }
     listener
         .with("filter_chains", limited.into_iter().collect::<List>())
@@ -155,10 +146,9 @@ fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, module
         .chain(modules.iter().cloned())
         .chain(scheme.filters().iter().cloned())
         .chain([parts::router()]);
-    let removed = scheme.saved_in().map(|header| List::new().item(header));
-    let host = Map::new()
-        .with("name", "app")
-        .with("domains", List::new().item("*"))
+    let removed = scheme.saved_in().map(|header| List::of(header));
+    let host = Map::of("name", "app")
+        .with("domains", List::of("*"))
         .note(WHY_REMOVED)
         .with_some("request_headers_to_remove", removed)
         .with("routes", routes(policy));
@@ -172,20 +162,16 @@ fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, module
             "WebSockets are let through; they hold a drain until they end, unless the policy has \
             them exempt.",
         )
-        .with("upgrade_configs", List::new().item(Map::new().with("upgrade_type", "websocket")))
+        .with("upgrade_configs", List::of(Map::of("upgrade_type", "websocket")))
         .with("http_filters", filters.collect::<List>())
-        .with(
-            "route_config",
-            Map::new().with("name", "main").with("virtual_hosts", List::new().item(host)),
-        )
+        .with("route_config", Map::of("name", "main").with("virtual_hosts", List::of(host)))
 }
 
 /// Everything goes to the app; WebSockets on routes of their own, if the policy has some.
 fn routes(policy: &Policy) -> List {
     let to_app = |prefix: &str| {
-        Map::new()
-            .with("match", Map::new().with("prefix", prefix))
-            .with("route", Map::new().with("cluster", "app").with("timeout", "0s"))
+        Map::of("match", Map::of("prefix", prefix))
+            .with("route", Map::of("cluster", "app").with("timeout", "0s"))
     };
     let sockets = policy.websockets.iter().flat_map(|websockets| &websockets.routes);
     sockets
@@ -199,17 +185,14 @@ fn routes(policy: &Policy) -> List {
 }
 
 pub(super) fn cluster(name: &str, at: SocketAddr) -> Map {
-    Map::new()
-        .with("name", name)
-        .with("connect_timeout", "1s")
-        .with("load_assignment", endpoints(name, at))
+    Map::of("name", name).with("connect_timeout", "1s").with("load_assignment", endpoints(name, at))
 }
 
 /// Where a cluster is.
 pub(super) fn endpoints(cluster: &str, at: SocketAddr) -> Map {
-    let endpoint = Map::new().with("endpoint", Map::new().with("address", address(at)));
-    let endpoints = List::new().item(Map::new().with("lb_endpoints", List::new().item(endpoint)));
-    Map::new().with("cluster_name", cluster).with("endpoints", endpoints)
+    let endpoint = Map::of("endpoint", Map::of("address", address(at)));
+    let endpoints = List::of(Map::of("lb_endpoints", List::of(endpoint)));
+    Map::of("cluster_name", cluster).with("endpoints", endpoints)
 }
 
 pub(super) fn address(address: SocketAddr) -> Map {

@@ -76,7 +76,7 @@ fn clients(policy: &Policy, gateway: &EnvoyGateway) -> Option<Map> {
     const WHY_REMOVED_EARLY: &str = "With clientIPDetection Envoy keeps the peer's own \
         x-forwarded-proto. The patches below replace this; it is for a cluster where \
         EnvoyPatchPolicy is off.";
-    let spec = Map::new().with("targetRefs", List::new().item(target(gateway)));
+    let spec = Map::of("targetRefs", List::of(target(gateway)));
     if entry::takes_proxy_protocol(policy) {
         let proxied = Map::new()
             .note("Health checks of the load balancer send no header.")
@@ -89,14 +89,14 @@ fn clients(policy: &Policy, gateway: &EnvoyGateway) -> Option<Map> {
         .into_iter()
         .map(|(address, length)| format!("{address}/{length}"))
         .collect::<List>();
-    let trusted = Map::new().with("trustedCIDRs", ranges);
+    let trusted = Map::of("trustedCIDRs", ranges);
     let all: List = [FORWARDED_PROTO].into_iter().chain(parts::EDGE_HEADERS).collect();
-    let removed = Map::new().with("remove", all);
+    let removed = Map::of("remove", all);
     Some(
         spec.note("The same peers as those whose x-forwarded-proto is believed.")
-            .with("clientIPDetection", Map::new().with("xForwardedFor", trusted))
+            .with("clientIPDetection", Map::of("xForwardedFor", trusted))
             .note(WHY_REMOVED_EARLY)
-            .with("headers", Map::new().with("earlyRequestHeaders", removed)),
+            .with("headers", Map::of("earlyRequestHeaders", removed)),
     )
 }
 
@@ -106,15 +106,34 @@ fn extension(
     gateway: &EnvoyGateway,
     scheme: &Scheme<'_>,
 ) -> Result<Map, PolicyProblem> {
-    let why_digest = "The digest of the image's manifest, not of the module in it.";
+    let is_open = policy.failure_policy == FailurePolicy::Open;
+    let wasm = Map::of("name", policy.name.as_str())
+        .note("The controller fetches it, and hands it to the proxies.")
+        .with("code", code(policy, source)?)
+        .note(if is_open {
+            "A module that cannot be fetched, or has failed, lets requests pass, uncounted."
+        } else {
+            "As the policy wants it: without the module requests are refused."
+        })
+        .with("failOpen", is_open)
+        .with(
+            "config",
+            Node::from(&module_json::stream(policy, "gateway", scheme.is_restored_by_module())),
+        );
+    let spec = Map::of("targetRefs", List::of(target(gateway))).with("wasm", List::of(wasm));
+    Ok(object("EnvoyExtensionPolicy", policy, spec))
+}
+
+/// Where Envoy Gateway fetches the module from.
+fn code(policy: &Policy, source: &ModuleLocation) -> Result<Map, PolicyProblem> {
+    const WHY_DIGEST: &str = "The digest of the image's manifest, not of the module in it.";
     let from_image = |reference: &str, digest: &str| {
-        let secret = policy.pull_secret.as_deref().map(|name| Map::new().with("name", name));
-        let image = Map::new()
-            .with("url", reference)
-            .note(why_digest)
+        let secret = policy.pull_secret.as_deref().map(|name| Map::of("name", name));
+        let image = Map::of("url", reference)
+            .note(WHY_DIGEST)
             .with("sha256", digest)
             .with_some("pullSecretRef", secret);
-        Map::new().with("type", "Image").with("image", image)
+        Map::of("type", "Image").with("image", image)
     };
     let code = match source {
         ModuleLocation::Image { repository, digest, .. } => {
@@ -124,9 +143,8 @@ fn extension(
         ModuleLocation::Mounted { reference, .. } => {
             from_image(reference, reference.rsplit(':').next().unwrap_or_default())
         }
-        ModuleLocation::Download { url, checksum } => Map::new()
-            .with("type", "HTTP")
-            .with("http", Map::new().with("url", url.as_str()).with("sha256", checksum.as_str())),
+        ModuleLocation::Download { url, checksum } => Map::of("type", "HTTP")
+            .with("http", Map::of("url", url.as_str()).with("sha256", checksum.as_str())),
         ModuleLocation::File(path) => {
             return Err(PolicyProblem::new(
                 "module",
@@ -137,24 +155,7 @@ fn extension(
             ));
         }
     };
-    let wasm = Map::new()
-        .with("name", policy.name.as_str())
-        .note("The controller fetches it, and hands it to the proxies.")
-        .with("code", code)
-        .note(if policy.failure_policy == FailurePolicy::Open {
-            "A module that cannot be fetched, or has failed, lets requests pass, uncounted."
-        } else {
-            "As the policy wants it: without the module requests are refused."
-        })
-        .with("failOpen", policy.failure_policy == FailurePolicy::Open)
-        .with(
-            "config",
-            Node::from(&module_json::stream(policy, "gateway", scheme.is_restored_by_module())),
-        );
-    let spec = Map::new()
-        .with("targetRefs", List::new().item(target(gateway)))
-        .with("wasm", List::new().item(wasm));
-    Ok(object("EnvoyExtensionPolicy", policy, spec))
+    Ok(code)
 }
 
 fn patches(
@@ -162,42 +163,44 @@ fn patches(
     gateway: &EnvoyGateway,
     scheme: &Scheme<'_>,
 ) -> Vec<(&'static str, Map)> {
-    const MANAGER: &str = "/default_filter_chain/filters/0/typed_config";
     const NO_POLICY: &str = "ClientTrafficPolicy's earlyRequestHeaders cannot do it: it removes \
         after it sets, so what was saved would be gone. What such a policy has put here is \
         replaced.";
-    let mut patches = Vec::new();
-    for listener in &gateway.listeners {
-        let name = format!(
-            "{}/{}/{listener}",
-            policy.namespace.as_deref().unwrap_or("default"),
-            gateway.gateway
-        );
-        let add = |kind: &str, path: String, value: Node| {
-            let operation = Map::new().with("op", "add").with("path", path).with("value", value);
-            Map::new().with("type", kind).with("name", name.as_str()).with("operation", operation)
-        };
-        for filter in scheme.peer_info().map(parts::peer_info_filter).iter().chain(scheme.filters())
-        {
-            patches.push((
-                "In front of the module.",
-                add(LISTENER, format!("{MANAGER}/http_filters/0"), filter.clone().into()),
-            ));
-        }
-        if let Some(early) = scheme.early() {
-            let path = format!("{MANAGER}/early_header_mutation_extensions");
-            patches.push((
-                WHY_EARLY,
-                add(LISTENER, path, parts::early_mutation(early, policy).into()),
-            ));
-        }
-        if let Some(header) = scheme.saved_in() {
-            let path = "/request_headers_to_remove".to_owned();
-            patches.push((WHY_REMOVED, add(ROUTES, path, List::new().item(header).into())));
-        }
-    }
+    let namespace = policy.namespace.as_deref().unwrap_or("default");
+    let names =
+        gateway.listeners.iter().map(|name| format!("{namespace}/{}/{name}", gateway.gateway));
+    let mut patches: Vec<_> =
+        names.flat_map(|name| patches_of_listener(&name, policy, scheme)).collect();
     if let Some(first) = patches.iter_mut().find(|(why, _)| *why == WHY_EARLY) {
         first.0 = NO_POLICY;
+    }
+    patches
+}
+
+fn patches_of_listener(
+    name: &str,
+    policy: &Policy,
+    scheme: &Scheme<'_>,
+) -> Vec<(&'static str, Map)> {
+    const MANAGER: &str = "/default_filter_chain/filters/0/typed_config";
+    let mut patches = Vec::new();
+    let add = |kind: &str, path: String, value: Node| {
+        let operation = Map::of("op", "add").with("path", path).with("value", value);
+        Map::of("type", kind).with("name", name).with("operation", operation)
+    };
+    for filter in scheme.peer_info().map(parts::peer_info_filter).iter().chain(scheme.filters()) {
+        patches.push((
+            "In front of the module.",
+            add(LISTENER, format!("{MANAGER}/http_filters/0"), filter.clone().into()),
+        ));
+    }
+    if let Some(early) = scheme.early() {
+        let path = format!("{MANAGER}/early_header_mutation_extensions");
+        patches.push((WHY_EARLY, add(LISTENER, path, parts::early_mutation(early, policy).into())));
+    }
+    if let Some(header) = scheme.saved_in() {
+        let path = "/request_headers_to_remove".to_owned();
+        patches.push((WHY_REMOVED, add(ROUTES, path, List::of(header).into())));
     }
     patches
 }
@@ -205,8 +208,7 @@ fn patches(
 fn patch_policy(policy: &Policy, gateway: &EnvoyGateway, patches: Vec<(&'static str, Map)>) -> Map {
     let patches =
         patches.into_iter().fold(List::new(), |list, (why, patch)| list.note(why).item(patch));
-    let spec = Map::new()
-        .with("targetRef", target(gateway))
+    let spec = Map::of("targetRef", target(gateway))
         .with("type", "JSONPatch")
         .with("jsonPatches", patches);
     object("EnvoyPatchPolicy", policy, spec)
@@ -217,9 +219,5 @@ fn target(gateway: &EnvoyGateway) -> Map {
 }
 
 fn object(kind: &str, policy: &Policy, spec: Map) -> Map {
-    Map::new()
-        .with("apiVersion", API)
-        .with("kind", kind)
-        .with("metadata", metadata(policy, &policy.name))
-        .with("spec", spec)
+    super::object(API, kind, metadata(policy, &policy.name), spec)
 }

@@ -1,14 +1,13 @@
 //! The EnvoyProxy of a Gateway that Envoy Gateway runs: the gate in the bootstrap, and in the
 //! Deployment the stop hook with what it needs.
 
-use super::gate;
 use super::hook::{timeout, why_grace};
-use super::parts::{self, Role};
+use super::parts;
 use super::volume::{Program, Volume};
-use super::{File, other};
+use super::{File, block, gate, gateway_patch};
 use crate::policy::file::EnvoyGateway;
-use crate::policy::{ModuleLocation, Policy, module_json};
-use crate::yaml::{self, List, Map, Node};
+use crate::policy::{ModuleLocation, Policy};
+use crate::yaml::{List, Map, Node};
 
 /// The port that `laststream wait` asks unless it is told otherwise.
 const USUAL_PORT: u16 = 15091;
@@ -16,16 +15,15 @@ const USUAL_PORT: u16 = 15091;
 /// `spec` of the EnvoyProxy; nothing where there is no gate, or no program for its hook.
 pub(super) fn spec(policy: &Policy, source: &ModuleLocation) -> Option<Map> {
     let (port, program) = (policy.gate_port?, Program::of(policy)?);
-    let template = Map::new().with("spec", pod(policy, source, port, &program));
-    let patch = Map::new()
-        .with("type", "StrategicMerge")
-        .with("value", Map::new().with("spec", Map::new().with("template", template)));
-    let deployment = Map::new().with("envoyDeployment", Map::new().with("patch", patch));
-    let provider = Map::new().with("type", "Kubernetes").with("kubernetes", deployment);
+    let template = Map::of("spec", pod(policy, source, port, &program));
+    let patch = Map::of("type", "StrategicMerge")
+        .with("value", Map::of("spec", Map::of("template", template)));
+    let deployment = Map::of("envoyDeployment", Map::of("patch", patch));
+    let provider = Map::of("type", "Kubernetes").with("kubernetes", deployment);
     let bootstrap = Map::new()
         .note("Added to what Envoy Gateway itself writes into the bootstrap.")
         .with("type", "Merge")
-        .with("value", Node::Block(bootstrap(policy, source, port)));
+        .with("value", bootstrap(policy, source, port));
     let shutdown = Map::new()
         .note(format!(
             "Envoy's own drain time. 1.5 times the gate's deadline of {}: in the last third Envoy \
@@ -33,38 +31,32 @@ pub(super) fn spec(policy: &Policy, source: &ModuleLocation) -> Option<Map> {
             policy.sizing.deadline
         ))
         .with("drainTimeout", policy.sizing.drain_time().to_string());
-    let spec = Map::new()
-        .with("provider", provider)
-        .with("bootstrap", bootstrap)
-        .with("shutdown", shutdown);
+    let spec =
+        Map::of("provider", provider).with("bootstrap", bootstrap).with("shutdown", shutdown);
     Some(spec)
 }
 
 /// The gate's listener, which asks Envoy through the cluster of Envoy Gateway's own metrics.
-fn bootstrap(policy: &Policy, source: &ModuleLocation, port: u16) -> String {
-    let role =
-        Role { name: "laststream-gate", configuration: module_json::gate(policy), is_gate: true };
-    let filter =
-        Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
-    let listener = gate::listener("laststream-gate", port, policy, filter)
+fn bootstrap(policy: &Policy, source: &ModuleLocation, port: u16) -> Node {
+    let role = parts::gate_role(policy);
+    let filter = parts::filter(&role, policy, source);
+    let listener = gate::listener(role.name, port, policy, filter)
         .note(
             "With `admin` in it, because Envoy Gateway's shutdown manager then does not count the \
                 gate's own connections.",
         )
         .with("stat_prefix", "laststream_gate_admin");
-    let resources = Map::new().with("listeners", List::new().item(listener));
-    yaml::write_map(&Map::new().with("static_resources", resources)).trim_end().to_owned()
+    block(&Map::of("static_resources", Map::of("listeners", List::of(listener))))
 }
 
 fn pod(policy: &Policy, source: &ModuleLocation, port: u16, program: &Program<'_>) -> Map {
     let volumes: Vec<Volume> =
         Volume::of_module(source).into_iter().chain([Program::volume()]).collect();
-    let lifecycle = Map::new().with("preStop", pre_stop(policy, port));
-    let envoy = Map::new()
-        .with("name", "envoy")
+    let lifecycle = Map::of("preStop", pre_stop(policy, port));
+    let envoy = Map::of("name", "envoy")
         .with("lifecycle", lifecycle)
         .with("volumeMounts", volumes.iter().map(Volume::mount).collect::<List>());
-    let manager = Map::new().with("name", "shutdown-manager").with("$patch", "delete");
+    let manager = Map::of("name", "shutdown-manager").with("$patch", "delete");
     let containers = List::new()
         .note("The name of the proxy's container in what Envoy Gateway makes.")
         .item(envoy)
@@ -73,13 +65,13 @@ fn pod(policy: &Policy, source: &ModuleLocation, port: u16, program: &Program<'_
                 pod until `drainTimeout`, long after Envoy has ended.",
         )
         .item(manager);
-    let secret = policy.pull_secret.as_deref().map(|name| Map::new().with("name", name));
+    let secret = policy.pull_secret.as_deref().map(|name| Map::of("name", name));
     Map::new()
         .note(why_grace(policy))
         .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
         .note("In the namespace of the proxies, which is Envoy Gateway's own.")
-        .with_some("imagePullSecrets", secret.map(|secret| List::new().item(secret)))
-        .with("initContainers", List::new().item(program.init_container()))
+        .with_some("imagePullSecrets", secret.map(|secret| List::of(secret)))
+        .with("initContainers", List::of(program.init_container()))
         .with("containers", containers)
         .with("volumes", volumes.iter().map(Volume::item).collect::<List>())
 }
@@ -106,37 +98,26 @@ fn pre_stop(policy: &Policy, port: u16) -> Map {
             replaced. `httpGet: null` would not do, because the API server drops it.",
         )
         .with("$patch", "replace")
-        .with("exec", Map::new().with("command", command))
+        .with("exec", Map::of("command", command))
 }
 
 /// The patch that makes a Gateway name the EnvoyProxy.
 pub(super) fn reference(gateway: &EnvoyGateway, policy: &Policy) -> File {
-    let about = [
-        format!(
-            "A patch for the Gateway: kubectl patch gateway {} --type merge --patch-file \
-                gateway.patch.yaml. Or write these lines into its manifest.",
-            gateway.gateway
-        ),
-        "A Gateway names one EnvoyProxy, in place of its class's: if there is one already, put \
-            what is rendered into it, or give the rendered one a `mergeType` (Envoy Gateway 1.9)."
-            .to_owned(),
-    ];
-    let parameters = Map::new()
-        .with("group", "gateway.envoyproxy.io")
+    const ONE: &str = "A Gateway names one EnvoyProxy, in place of its class's: if there is one \
+        already, put what is rendered into it, or give the rendered one a `mergeType` (Envoy \
+        Gateway 1.9).";
+    let parameters = Map::of("group", "gateway.envoyproxy.io")
         .with("kind", "EnvoyProxy")
         .with("name", policy.name.as_str());
-    let spec = Map::new().with("infrastructure", Map::new().with("parametersRef", parameters));
-    other("gateway.patch.yaml", &about, Map::new().with("spec", spec))
+    gateway_patch(&gateway.gateway, Some(ONE), parameters)
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::policy::{Overrides, Policy};
-    use crate::render::{Kind, render};
-
-    const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    use crate::render::Kind;
+    use crate::render::tests::{self, DIGEST};
 
     /// The rendered objects by their kinds, then the patch of the Gateway.
     fn rendered(more: &str) -> Vec<Value> {
@@ -144,12 +125,10 @@ mod tests {
             "name: counter\nnamespace: edge\nmodule: oci://h/r:t\ndelivery: image_volume\n\
                 program_image: h/tools:1\nplacement: {{envoy_gateway: {{gateway: b}}}}\n{more}"
         );
-        let policy = Policy::read(policy.as_bytes(), &Overrides::default()).expect(&policy);
-        let rendered =
-            render(Kind::EnvoyGateway, &policy, &|_| Ok(DIGEST.into())).expect("rendered");
+        let files = tests::rendered(Kind::EnvoyGateway, &policy);
         let documents =
             |text: &str| -> Vec<Value> { serde_saphyr::from_multiple(text).expect("YAML") };
-        rendered.files.iter().flat_map(|file| documents(&file.text)).collect()
+        files.iter().flat_map(|file| documents(&file.text)).collect()
     }
 
     fn pod(proxy: &Value) -> &Value {

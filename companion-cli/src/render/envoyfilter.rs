@@ -11,28 +11,7 @@ use crate::policy::{ModuleLocation, Policy, PolicyProblem, Resolve};
 use crate::yaml::{List, Map};
 
 pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, PolicyProblem> {
-    match &policy.placement {
-        Placement::Gateway(_) | Placement::GatewayApi(_) | Placement::Sidecar(_) => {}
-        Placement::Waypoint(_) => {
-            return Err(PolicyProblem::new(
-                "placement",
-                "a waypoint takes no EnvoyFilter: `render wasmplugin` has the counter, `render \
-                    overlay` the gate",
-            ));
-        }
-        Placement::EnvoyGateway(_) => {
-            return Err(PolicyProblem::new(
-                "placement",
-                "Envoy Gateway knows no EnvoyFilters: `render envoy-gateway`",
-            ));
-        }
-        Placement::Envoy(_) => {
-            return Err(PolicyProblem::new(
-                "placement",
-                "an Envoy without a mesh knows no EnvoyFilters: `render envoy`",
-            ));
-        }
-    }
+    takes_envoyfilters(&policy.placement)?;
     let source = &policy.source(resolve)?;
     let scheme = Scheme::of(policy, |part| name_of(policy, part))?;
     let frames = frames(policy, resolve)?;
@@ -51,6 +30,19 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, Poli
     about.extend(lacks_secret(policy).then(|| NO_SECRET.to_owned()));
     let object = object(policy, Some(source), patches.into_iter().flatten());
     Ok(objects("envoyfilter.yaml", &about, &[object]))
+}
+
+fn takes_envoyfilters(placement: &Placement) -> Result<(), PolicyProblem> {
+    let why_not = match placement {
+        Placement::Gateway(_) | Placement::GatewayApi(_) | Placement::Sidecar(_) => return Ok(()),
+        Placement::Waypoint(_) => {
+            "a waypoint takes no EnvoyFilter: `render wasmplugin` has the counter, `render \
+                overlay` the gate"
+        }
+        Placement::EnvoyGateway(_) => "Envoy Gateway knows no EnvoyFilters: `render envoy-gateway`",
+        Placement::Envoy(_) => "an Envoy without a mesh knows no EnvoyFilters: `render envoy`",
+    };
+    Err(PolicyProblem::new("placement", why_not))
 }
 
 /// The comment at the head of the file, as far as it is the same for all placements.
@@ -112,7 +104,7 @@ fn object(
 ) -> Map {
     let patches =
         patches.into_iter().fold(List::new(), |list, (why, patch)| list.note(why).item(patch));
-    let selector = pods(policy).map(|labels| Map::new().with("labels", labels));
+    let selector = pods(policy).map(|labels| Map::of("labels", labels));
     let targets = target_refs(policy);
     let image = match source {
         Some(ModuleLocation::Mounted { reference, .. }) => Some(
@@ -122,8 +114,7 @@ fn object(
         ),
         _ => None,
     };
-    Map::new()
-        .with("apiVersion", "networking.istio.io/v1alpha3")
+    Map::of("apiVersion", "networking.istio.io/v1alpha3")
         .with("kind", "EnvoyFilter")
         .with("metadata", metadata(policy, &policy.name).with_some("annotations", image))
         .with("spec", spec(selector, targets).with("configPatches", patches))
@@ -193,18 +184,14 @@ fn counter(
     let restores = with_proto && scheme.is_restored_by_module();
     let name = name_of(policy, scope);
     let configuration = module_json::stream(policy, scope, restores);
-    named(&Role { name: &name, configuration, is_gate: false }, policy, source)
+    parts::filter(&Role { name: &name, configuration, is_gate: false }, policy, source)
 }
 
 /// The module as the gate.
 fn gate_filter(policy: &Policy, source: &ModuleLocation) -> Map {
     let name = name_of(policy, "gate");
     let configuration = module_json::gate(policy);
-    named(&Role { name: &name, configuration, is_gate: true }, policy, source)
-}
-
-fn named(role: &Role<'_>, policy: &Policy, source: &ModuleLocation) -> Map {
-    Map::new().with("name", role.name).with("typed_config", parts::wasm(role, policy, source))
+    parts::filter(&Role { name: &name, configuration, is_gate: true }, policy, source)
 }
 
 /// Later patches end up in front: the peer information comes after the module here, and before it
@@ -262,10 +249,10 @@ fn frames(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<Patch>, PolicyPro
     let matching = Some(in_managers(context));
     patches.push((FILTER, patch("HTTP_FILTER", matching, "INSERT_FIRST", filter)));
     for route in &policied.routes {
-        let matching = Map::new().with("name", route.value());
-        let matching = Map::new().with("vhost", Map::new().with("route", matching));
-        let matching = Map::new().with("context", context).with("routeConfiguration", matching);
-        let value = Map::new().with("typed_per_filter_config", websockets::on(&name));
+        let matching = Map::of("name", route.value());
+        let matching = Map::of("vhost", Map::of("route", matching));
+        let matching = Map::of("context", context).with("routeConfiguration", matching);
+        let value = Map::of("typed_per_filter_config", websockets::on(&name));
         patches.push((websockets::WHY_ON, patch("HTTP_ROUTE", Some(matching), "MERGE", value)));
     }
     Ok(patches)
@@ -284,7 +271,7 @@ fn gate(policy: &Policy, source: &ModuleLocation) -> Vec<Patch> {
     let filter =
         if is_inline(source) { gate_filter(policy, source) } else { parts::discovered(&name) };
     let listener = gate::listener(&name, port, policy, filter);
-    vec![(GATE, patch("LISTENER", Some(Map::new().with("context", context)), "ADD", listener))]
+    vec![(GATE, patch("LISTENER", Some(Map::of("context", context)), "ADD", listener))]
 }
 
 /// What happens to headers before the first filter and behind the last.
@@ -295,7 +282,7 @@ fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
         "GATEWAY"
     };
     let proxied = entry::takes_proxy_protocol(policy).then(|| {
-        let matching = Map::new().with("context", context);
+        let matching = Map::of("context", context);
         let filter = entry::proxy_protocol_filter();
         (
             entry::WHY_PROXY_PROTOCOL,
@@ -303,37 +290,30 @@ fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
         )
     });
     let manager = scheme.early().map(|early| {
-        let manager = Map::new()
-            .with("@type", HCM_TYPE)
+        let manager = Map::of("@type", HCM_TYPE)
             .with("early_header_mutation_extensions", parts::early_mutation(early, policy));
-        let manager = Map::new().with("name", HCM).with("typed_config", manager);
+        let manager = parts::typed(HCM, manager);
         (WHY_EARLY, patch("NETWORK_FILTER", Some(in_managers(context)), "MERGE", manager))
     });
     let routes = scheme.saved_in().map(|header| {
-        let routes = Map::new().with("request_headers_to_remove", List::new().item(header));
+        let routes = Map::of("request_headers_to_remove", List::of(header));
         (
             WHY_REMOVED,
-            patch(
-                "ROUTE_CONFIGURATION",
-                Some(Map::new().with("context", context)),
-                "MERGE",
-                routes,
-            ),
+            patch("ROUTE_CONFIGURATION", Some(Map::of("context", context)), "MERGE", routes),
         )
     });
     proxied.into_iter().chain(manager).chain(routes).collect()
 }
 
 fn in_managers(context: &str) -> Map {
-    let chain = Map::new().with("filter", Map::new().with("name", HCM));
-    Map::new().with("context", context).with("listener", Map::new().with("filterChain", chain))
+    let chain = Map::of("filter", Map::of("name", HCM));
+    Map::of("context", context).with("listener", Map::of("filterChain", chain))
 }
 
 fn patch(apply_to: &str, matching: Option<Map>, operation: &str, value: Map) -> Map {
-    Map::new()
-        .with("applyTo", apply_to)
+    Map::of("applyTo", apply_to)
         .with_some("match", matching)
-        .with("patch", Map::new().with("operation", operation).with("value", value))
+        .with("patch", Map::of("operation", operation).with("value", value))
 }
 
 /// What restores the scheme, without the module: WasmPlugins cannot carry it.

@@ -3,7 +3,7 @@
 
 use laststream_filter::gate::access::ADDRESS_KEY;
 
-use super::parts::{FILTER_STATE_TYPE, HCM, HCM_TYPE, address, early_mutations, router};
+use super::parts::{FILTER_STATE_TYPE, HCM, HCM_TYPE, address, early_mutations, router, typed};
 use crate::policy::Policy;
 use crate::policy::file::GateSecret;
 use crate::policy::module_json::SECRET_KEY;
@@ -16,22 +16,17 @@ const AFTER_THE_DEADLINE: TimeSpan = TimeSpan::seconds(10);
 
 /// The gate's listener around its filter.
 pub(super) fn listener(name: &str, port: u16, policy: &Policy, filter: Map) -> Map {
-    let unavailable = Map::new()
-        .with("status", 503_u16)
-        .with("body", Map::new().with("inline_string", "the gate is not there\n"));
-    let route = Map::new()
-        .with("match", Map::new().with("prefix", "/"))
-        .with("direct_response", unavailable);
-    let host = Map::new()
-        .with("name", "gate")
-        .with("domains", List::new().item("*"))
+    let unavailable = Map::of("status", 503_u16)
+        .with("body", Map::of("inline_string", "the gate is not there\n"));
+    let route = Map::of("match", Map::of("prefix", "/")).with("direct_response", unavailable);
+    let host = Map::of("name", "gate")
+        .with("domains", List::of("*"))
         .note(
             "Reached only if the gate does not work. No hook may take this answer for an open \
             gate.",
         )
-        .with("routes", List::new().item(route));
-    let manager = Map::new()
-        .with("@type", HCM_TYPE)
+        .with("routes", List::of(route));
+    let manager = Map::of("@type", HCM_TYPE)
         .note("Requests to the gate do not hold the drain: the gate leaves this name out.")
         .with("stat_prefix", "laststream")
         .note(
@@ -44,21 +39,14 @@ pub(super) fn listener(name: &str, port: u16, policy: &Policy, filter: Map) -> M
         )
         .with_some("early_header_mutation_extensions", early_mutation(policy))
         .with("http_filters", filters(policy).chain([filter, router()]).collect::<List>())
-        .with(
-            "route_config",
-            Map::new().with("name", name).with("virtual_hosts", List::new().item(host)),
-        );
-    let chain = Map::new().with(
-        "filters",
-        List::new().item(Map::new().with("name", HCM).with("typed_config", manager)),
-    );
-    Map::new()
-        .with("name", name)
+        .with("route_config", Map::of("name", name).with("virtual_hosts", List::of(host)));
+    let chain = Map::of("filters", List::of(typed(HCM, manager)));
+    Map::of("name", name)
         .note("The loopback interface: the gate must not be reachable from outside.")
         .with("address", address("127.0.0.1", port))
         .note("So that draining inbound listeners spares it.")
         .with("traffic_direction", "OUTBOUND")
-        .with("filter_chains", List::new().item(chain))
+        .with("filter_chains", List::of(chain))
 }
 
 const INJECTOR_TYPE: &str =
@@ -83,7 +71,7 @@ fn filters(policy: &Policy) -> impl Iterator<Item = Map> {
 /// Takes away what a client sent under the name of the header that holds the expected secret.
 fn early_mutation(policy: &Policy) -> Option<List> {
     matches!(policy.gate_secret, Some(GateSecret::Sds(_))).then(|| {
-        let removal = Map::new().with("remove", EXPECTED);
+        let removal = Map::of("remove", EXPECTED);
         early_mutations(
             List::new()
                 .note(
@@ -118,18 +106,14 @@ fn gate_state_filter(policy: &Policy) -> Map {
             )
             .item(state(SECRET_KEY, format!("%REQ({EXPECTED})%"))),
     };
-    let config = Map::new().with("@type", FILTER_STATE_TYPE).with("on_request_headers", states);
-    Map::new().with("name", "envoy.filters.http.set_filter_state").with("typed_config", config)
+    let config = Map::of("@type", FILTER_STATE_TYPE).with("on_request_headers", states);
+    typed("envoy.filters.http.set_filter_state", config)
 }
 
 fn state(key: &str, format: String) -> Map {
-    let format = Map::new()
-        .with("text_format_source", Map::new().with("inline_string", format))
+    let format = Map::of("text_format_source", Map::of("inline_string", format))
         .with("omit_empty_values", true);
-    Map::new()
-        .with("object_key", key)
-        .with("factory_key", "envoy.string")
-        .with("format_string", format)
+    Map::of("object_key", key).with("factory_key", "envoy.string").with("format_string", format)
 }
 
 fn injector(path: &str) -> Map {
@@ -138,25 +122,17 @@ fn injector(path: &str) -> Map {
         .map(|(folder, _)| folder)
         .filter(|folder| !folder.is_empty())
         .unwrap_or("/");
-    let file = Map::new()
-        .with("path", path)
+    let file = Map::of("path", path)
         .note("Kubernetes replaces the files of a Secret by moving a link in their folder.")
-        .with("watched_directory", Map::new().with("path", folder));
-    let source = Map::new().with("path_config_source", file).with("resource_api_version", "V3");
-    let credential = Map::new()
-        .with("@type", CREDENTIAL_TYPE)
-        .with("credential", Map::new().with("name", RESOURCE).with("sds_config", source))
+        .with("watched_directory", Map::of("path", folder));
+    let source = Map::of("path_config_source", file).with("resource_api_version", "V3");
+    let credential = Map::of("@type", CREDENTIAL_TYPE)
+        .with("credential", Map::of("name", RESOURCE).with("sds_config", source))
         .with("header", EXPECTED);
-    let config = Map::new()
-        .with("@type", INJECTOR_TYPE)
+    let config = Map::of("@type", INJECTOR_TYPE)
         .with("overwrite", true)
         .note("Without a secret the gate itself refuses, and says why.")
         .with("allow_request_without_credential", true)
-        .with(
-            "credential",
-            Map::new()
-                .with("name", "envoy.http.injected_credentials.generic")
-                .with("typed_config", credential),
-        );
-    Map::new().with("name", "envoy.filters.http.credential_injector").with("typed_config", config)
+        .with("credential", typed("envoy.http.injected_credentials.generic", credential));
+    typed("envoy.filters.http.credential_injector", config)
 }

@@ -9,19 +9,18 @@ use crate::yaml::{List, Map};
 
 /// `lifecycle` of a container.
 pub(super) fn lifecycle(port: u16, policy: &Policy) -> Map {
-    Map::new().with("preStop", Map::new().with("exec", pre_stop(port, policy)))
+    Map::of("preStop", Map::of("exec", pre_stop(port, policy)))
 }
 
 /// `lifecycle` of a container with laststream's own program.
 pub(super) fn by_program(port: u16, policy: &Policy) -> Map {
-    let command = List::new()
-        .item(Program::path())
+    let command = List::of(Program::path())
         .item("wait")
         .item(format!("--gate=http://127.0.0.1:{port}"))
         .note("One second above the gate's deadline.")
         .item(format!("--timeout={}s", timeout(policy)));
-    let exec = Map::new().with("exec", Map::new().with("command", command));
-    Map::new().with("preStop", exec)
+    let exec = Map::of("exec", Map::of("command", command));
+    Map::of("preStop", exec)
 }
 
 /// `exec` of the stop hook.
@@ -44,7 +43,7 @@ pub(super) fn pre_stop(port: u16, policy: &Policy) -> Map {
         Some(GateSecret::Environment(name)) => with_secret(port, policy, name),
         _ => command,
     };
-    Map::new().with("command", command)
+    Map::of("command", command)
 }
 
 /// `pilot-agent wait` sends no headers, and kubelet puts no variables into a hook's command: a

@@ -44,7 +44,7 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, Poli
 /// The pod's own secrets, which kubelet pulls a volume's image with.
 pub(super) fn pull_secrets(policy: &Policy) -> Option<List> {
     let secret = policy.pull_secret.as_deref()?;
-    Some(List::new().item(Map::new().with("name", secret)))
+    Some(List::of(Map::of("name", secret)))
 }
 
 pub(super) const WHY_SECRET: &str =
@@ -58,8 +58,7 @@ fn gateway_chart(policy: &Policy, volumes: &[Volume]) -> File {
         UPDATE.to_owned(),
         WHERE.to_owned(),
     ];
-    let values = Map::new()
-        .with("volumes", volumes.iter().map(Volume::item).collect::<List>())
+    let values = Map::of("volumes", volumes.iter().map(Volume::item).collect::<List>())
         .with("volumeMounts", volumes.iter().map(Volume::mount).collect::<List>())
         .note(WHY_SECRET)
         .with_some("imagePullSecrets", pull_secrets(policy));
@@ -82,10 +81,10 @@ fn sidecar(policy: &Policy, volumes: &[Volume]) -> File {
         .note("Istio's webhook adds the volume to the pod, and the mount to the proxy alone.")
         .with("sidecar.istio.io/userVolume", volumes.to_string())
         .with("sidecar.istio.io/userVolumeMount", mounts.to_string());
-    let metadata = Map::new().with("annotations", annotations);
+    let metadata = Map::of("annotations", annotations);
     let secrets = pull_secrets(policy)
         .map(|secrets| Map::new().note(WHY_SECRET).with("imagePullSecrets", secrets));
-    let template = Map::new().with("metadata", metadata).with_some("spec", secrets);
+    let template = Map::of("metadata", metadata).with_some("spec", secrets);
     let name = lifecycle::workload(policy);
     let about = [
         format!(
@@ -108,7 +107,7 @@ fn plain(policy: &Policy, volumes: &[Volume]) -> File {
         .note(WHY_SECRET)
         .with_some("imagePullSecrets", pull_secrets(policy))
         .with("volumes", volumes.iter().map(Volume::item).collect::<List>())
-        .with("containers", List::new().item(container));
+        .with("containers", List::of(container));
     let name = lifecycle::workload(policy);
     let about = [
         format!(
@@ -118,15 +117,14 @@ fn plain(policy: &Policy, volumes: &[Volume]) -> File {
         UPDATE.to_owned(),
         WHERE.to_owned(),
     ];
-    other("image-volume.yaml", &about, lifecycle::patch(policy, Map::new().with("spec", pod)))
+    other("image-volume.yaml", &about, lifecycle::patch(policy, Map::of("spec", pod)))
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
 
-    use crate::policy::{Overrides, Policy};
-    use crate::render::{Kind, Rendered, render};
+    use crate::render::{Kind, Rendered, render, tests};
 
     const REFERENCE: &str =
         "h/r@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -134,15 +132,13 @@ mod tests {
         "module: oci://h/r:t\nnamespace: a\ndelivery: image_volume\npull_secret: s\n";
 
     fn rendered(kind: Kind, more: &str) -> Result<Rendered, String> {
-        let text = format!("{MOUNTED}{more}");
-        let policy = Policy::read(text.as_bytes(), &Overrides::default()).expect(&text);
+        let policy = tests::policy(&format!("{MOUNTED}{more}"));
         let digest = REFERENCE.split_once('@').map_or("", |(_, digest)| digest);
         render(kind, &policy, &|_| Ok(digest.into())).map_err(|problem| problem.to_string())
     }
 
     fn file(kind: Kind, more: &str) -> Value {
-        let rendered = rendered(kind, more).expect(more);
-        serde_saphyr::from_str(&rendered.files[0].text).expect("YAML")
+        tests::yaml(&rendered(kind, more).expect(more).files[0])
     }
 
     #[test]

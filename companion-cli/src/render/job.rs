@@ -1,7 +1,7 @@
 //! A Job beside a sidecar: the command waits for the proxy, and ends it when the last outbound
 //! stream is out.
 
-use super::{File, other, proxy_config};
+use super::{File, object, other, proxy_config};
 use crate::policy::file::{Job, Placement};
 use crate::policy::{Policy, PolicyProblem};
 use crate::yaml::{List, Map};
@@ -31,23 +31,17 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     // older.
     let metadata = proxy_config::annotations(policy)
         .ok()
-        .map(|annotations| Map::new().with("annotations", annotations));
+        .map(|annotations| Map::of("annotations", annotations));
     let template =
         Map::new().with_some("metadata", metadata).with("spec", pod(policy, job, sidecar.native));
-    let template = Map::new().with("template", template);
+    let template = Map::of("template", template);
     let (kind, spec) = if job.cron {
-        ("CronJob", Map::new().with("jobTemplate", Map::new().with("spec", template)))
+        ("CronJob", Map::of("jobTemplate", Map::of("spec", template)))
     } else {
         ("Job", template)
     };
-    let document = Map::new()
-        .with("apiVersion", "batch/v1")
-        .with("kind", kind)
-        .with(
-            "metadata",
-            Map::new().with("name", name).with_some("namespace", policy.namespace.as_deref()),
-        )
-        .with("spec", spec);
+    let metadata = Map::of("name", name).with_some("namespace", policy.namespace.as_deref());
+    let document = object("batch/v1", kind, metadata, spec);
     Ok(other("job.yaml", &about(kind, name), document))
 }
 
@@ -69,29 +63,23 @@ fn about(kind: &str, name: &str) -> [String; 3] {
 }
 
 fn pod(policy: &Policy, job: &Job, is_native: bool) -> Map {
-    let mount = || List::new().item(Map::new().with("name", VOLUME).with("mountPath", FOLDER));
+    let mount = || List::of(Map::of("name", VOLUME).with("mountPath", FOLDER));
     let program = job.program.as_deref().unwrap_or("/laststream");
-    let install = Map::new()
-        .with("name", "laststream")
+    let install = Map::of("name", "laststream")
         .note("Any image with the static program in it.")
         .with("image", job.program_image.as_str())
-        .with("command", List::new().item(program).item("install").item(FOLDER))
+        .with("command", List::of(program).item("install").item(FOLDER))
         .with("volumeMounts", mount());
-    let container = Map::new()
-        .with("name", job.container.as_str())
+    let container = Map::of("name", job.container.as_str())
         .with("command", command(policy, job, is_native))
         .with("volumeMounts", mount());
-    Map::new()
-        .with("initContainers", List::new().item(install))
-        .with("containers", List::new().item(container))
-        .with(
-            "volumes",
-            List::new().item(Map::new().with("name", VOLUME).with("emptyDir", Map::new())),
-        )
+    Map::of("initContainers", List::of(install))
+        .with("containers", List::of(container))
+        .with("volumes", List::of(Map::of("name", VOLUME).with("emptyDir", Map::new())))
 }
 
 fn command(policy: &Policy, job: &Job, is_native: bool) -> List {
-    let mut command = List::new().item(format!("{FOLDER}/laststream")).item("exec");
+    let mut command = List::of(format!("{FOLDER}/laststream")).item("exec");
     if let Some(port) = policy.gate_port.filter(|port| *port != GATE) {
         command = command.item(format!("--gate=http://127.0.0.1:{port}"));
     }

@@ -14,8 +14,7 @@ pub(super) fn render(files: &[File]) -> Option<File> {
             would replace all of configPatches, `images` does not know oci:// addresses, and \
             `labels` no workloadSelector."
             .to_owned()];
-    let kustomization = Map::new()
-        .with("apiVersion", "kustomize.config.k8s.io/v1beta1")
+    let kustomization = Map::of("apiVersion", "kustomize.config.k8s.io/v1beta1")
         .with("kind", "Kustomization")
         .with("resources", resources.into_iter().collect::<List>());
     Some(other("kustomization.yaml", &about, kustomization))

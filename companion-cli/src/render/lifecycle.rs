@@ -2,7 +2,7 @@
 
 use super::hook::{self, lifecycle, why_grace};
 use super::volume::Program;
-use super::{File, Home, other};
+use super::{File, Home, object, other};
 use crate::env_vars::LASTSTREAM_SECRET;
 use crate::policy::file::{GateSecret, Placement};
 use crate::policy::{Policy, PolicyProblem};
@@ -48,8 +48,7 @@ pub(super) fn render(policy: &Policy, home: Home) -> Result<File, PolicyProblem>
 
 /// A patch over the Deployment; Istio's webhook merges the container over the one that it injects.
 fn deployment(policy: &Policy, port: u16, is_native: bool, file: &str) -> File {
-    let container = Map::new()
-        .with("name", "istio-proxy")
+    let container = Map::of("name", "istio-proxy")
         .note(
             "Istio's webhook puts the real image here; where it does not inject, the pod cannot \
             start.",
@@ -72,14 +71,14 @@ fn deployment(policy: &Policy, port: u16, is_native: bool, file: &str) -> File {
     } else {
         pod
     };
-    let pod = pod.with("containers", List::new().item(container));
+    let pod = pod.with("containers", List::of(container));
     let about = std::iter::once(format!(
         "A patch for the Deployment `{0}`: kubectl patch deployment {0} --patch-file {file}, or \
             under `patches` of a kustomization, where a `target` may name others.",
         workload(policy)
     ));
     let about: Vec<String> = about.chain(replaces(policy, is_native).map(String::from)).collect();
-    other(file, &about, patch(policy, Map::new().with("spec", pod)))
+    other(file, &about, patch(policy, Map::of("spec", pod)))
 }
 
 /// A patch for the Deployment of an Envoy without a mesh.
@@ -97,22 +96,22 @@ fn plain(policy: &Policy, port: u16) -> Result<File, PolicyProblem> {
     let container = Map::new()
         .note("The name of Envoy's container.")
         .with("name", "envoy")
-        .with_some("volumeMounts", volume.as_ref().map(|volume| List::new().item(volume.mount())))
+        .with_some("volumeMounts", volume.as_ref().map(|volume| List::of(volume.mount())))
         .with("lifecycle", hook::by_program(port, policy));
     let init = program.as_ref().map(Program::init_container);
     let pod = Map::new()
         .note(why_grace(policy))
         .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
-        .with_some("volumes", volume.as_ref().map(|volume| List::new().item(volume.item())))
-        .with_some("initContainers", init.map(|container| List::new().item(container)))
-        .with("containers", List::new().item(container));
+        .with_some("volumes", volume.as_ref().map(|volume| List::of(volume.item())))
+        .with_some("initContainers", init.map(|container| List::of(container)))
+        .with("containers", List::of(container));
     let about = [format!(
         "A patch for the Deployment `{0}`: kubectl patch deployment {0} --patch-file \
             lifecycle.pod.yaml. Envoy's own image has no program that could ask the gate, so \
             laststream's comes with it.",
         workload(policy)
     )];
-    Ok(other("lifecycle.pod.yaml", &about, patch(policy, Map::new().with("spec", pod))))
+    Ok(other("lifecycle.pod.yaml", &about, patch(policy, Map::of("spec", pod))))
 }
 
 /// What of Istio's own it replaces, and what it does not do.
@@ -149,11 +148,8 @@ fn replaces(policy: &Policy, is_native: bool) -> impl Iterator<Item = &'static s
 
 /// A patch of a Deployment's pods.
 pub(super) fn patch(policy: &Policy, template: Map) -> Map {
-    Map::new()
-        .with("apiVersion", "apps/v1")
-        .with("kind", "Deployment")
-        .with("metadata", Map::new().with("name", workload(policy)))
-        .with("spec", Map::new().with("template", template))
+    let (metadata, spec) = (Map::of("name", workload(policy)), Map::of("template", template));
+    object("apps/v1", "Deployment", metadata, spec)
 }
 
 pub(super) fn workload(policy: &Policy) -> &str {
@@ -175,10 +171,7 @@ fn helm_values(policy: &Policy, port: u16) -> File {
         format!("Grace periods are the Deployments' own: terminationGracePeriodSeconds: {} or \
             more. {}", policy.sizing.grace_period.whole_seconds(), why_grace(policy)),
     ];
-    let values = Map::new().with(
-        "global",
-        Map::new().with("proxy", Map::new().with("lifecycle", lifecycle(port, policy))),
-    );
+    let values = Map::of("global", Map::of("proxy", Map::of("lifecycle", lifecycle(port, policy))));
     other("lifecycle.helm-values.yaml", &about, values)
 }
 

@@ -58,10 +58,9 @@ impl Watched {
 
     fn source(self, folder: &Path) -> Map {
         let own = folder.join(self.name());
-        let path = Map::new()
-            .with("path", own.join(RESOURCES).display().to_string())
-            .with("watched_directory", Map::new().with("path", own.display().to_string()));
-        Map::new().with("path_config_source", path).with("resource_api_version", "V3")
+        let path = Map::of("path", own.join(RESOURCES).display().to_string())
+            .with("watched_directory", Map::of("path", own.display().to_string()));
+        Map::of("path_config_source", path).with("resource_api_version", "V3")
     }
 }
 
@@ -90,24 +89,21 @@ pub(crate) fn bootstrap(policy: &Policy, ports: Ports, app: SocketAddr, folder: 
         &lasting,
         discovered("laststream-gate", Watched::Gate, folder),
     );
-    let eds = Map::new()
-        .with("service_name", ADMIN_CLUSTER)
-        .with("eds_config", Watched::Admin.source(folder));
-    let admin = Map::new()
-        .with("name", ADMIN_CLUSTER)
+    let eds =
+        Map::of("service_name", ADMIN_CLUSTER).with("eds_config", Watched::Admin.source(folder));
+    let admin = Map::of("name", ADMIN_CLUSTER)
         .with("connect_timeout", "1s")
         .with("type", "EDS")
         .with("eds_cluster_config", eds);
     let document = Map::new()
         .note("Envoy wants a name where configuration comes from files.")
-        .with("node", Map::new().with("id", "laststream-run").with("cluster", "laststream-run"))
-        .with("admin", Map::new().with("address", parts::address("127.0.0.1", ports.admin)))
-        .with("dynamic_resources", Map::new().with("lds_config", Watched::Listeners.source(folder)))
+        .with("node", Map::of("id", "laststream-run").with("cluster", "laststream-run"))
+        .with("admin", Map::of("address", parts::address("127.0.0.1", ports.admin)))
+        .with("dynamic_resources", Map::of("lds_config", Watched::Listeners.source(folder)))
         .with(
             "static_resources",
-            Map::new()
-                .with("listeners", List::new().item(alone(gate)))
-                .with("clusters", List::new().item(admin).item(envoy::cluster("app", app))),
+            Map::of("listeners", List::of(alone(gate)))
+                .with("clusters", List::of(admin).item(envoy::cluster("app", app))),
         );
     text(
         &["The part that does not change while Envoy runs; the rest is in the folders beside it."
@@ -130,33 +126,31 @@ pub(crate) fn stream(policy: &Policy, module: &Path) -> Map {
 
 /// What the gate is told.
 pub(crate) fn gate(policy: &Policy, module: &Path) -> Map {
-    filter(&envoy::gate_role(policy), policy, module)
+    filter(&parts::gate_role(policy), policy, module)
 }
 
 /// Where the admin interface is, if that is known.
 pub(crate) fn admin(at: Option<SocketAddr>) -> Map {
-    let nowhere = || Map::new().with("cluster_name", ADMIN_CLUSTER);
+    let nowhere = || Map::of("cluster_name", ADMIN_CLUSTER);
     at.map_or_else(nowhere, |at| envoy::endpoints(ADMIN_CLUSTER, at)).with("@type", ENDPOINTS_TYPE)
 }
 
 /// A version of a watched file.
 pub(crate) fn resources(version: u64, resource: &Map) -> String {
-    let document = Map::new()
-        .with("version_info", version.to_string())
-        .with("resources", List::new().item(resource.clone()));
+    let document =
+        Map::of("version_info", version.to_string()).with("resources", List::of(resource.clone()));
     text(&[], &[document])
 }
 
 fn filter(role: &Role<'_>, policy: &Policy, module: &Path) -> Map {
     let config = parts::wasm(role, policy, &ModuleLocation::File(module.display().to_string()));
-    Map::new().with("@type", FILTER_TYPE).with("name", role.name).with("typed_config", config)
+    Map::of("@type", FILTER_TYPE).with("name", role.name).with("typed_config", config)
 }
 
 fn discovered(name: &str, file: Watched, folder: &Path) -> Map {
-    let discovery = Map::new()
-        .with("config_source", file.source(folder))
-        .with("type_urls", List::new().item(WASM_TYPE));
-    Map::new().with("name", name).with("config_discovery", discovery)
+    let discovery =
+        Map::of("config_source", file.source(folder)).with("type_urls", List::of(WASM_TYPE));
+    Map::of("name", name).with("config_discovery", discovery)
 }
 
 /// A listener with a port of its own: otherwise two Envoys could share the port, and each would get

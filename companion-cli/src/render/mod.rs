@@ -36,7 +36,7 @@ pub(crate) use envoyfilter::IMAGE_ANNOTATION;
 
 use crate::policy::file::{Delivery, Engine, GateSecret, GatewayApi, Placement, Waypoint};
 use crate::policy::{Policy, PolicyProblem, Resolve};
-use crate::yaml::{self, List, Map};
+use crate::yaml::{self, List, Map, Node};
 
 /// What can be rendered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -114,6 +114,12 @@ pub struct Rendered {
     pub warnings: Vec<String>,
 }
 
+impl From<Vec<File>> for Rendered {
+    fn from(files: Vec<File>) -> Self {
+        Self { files, warnings: Vec::new() }
+    }
+}
+
 /// Begins every rendered file, and tells it from others in the folder.
 pub const MARK: &str = "Rendered by laststream. Change the policy and render again.";
 
@@ -126,34 +132,24 @@ pub fn render(
     policy: &Policy,
     resolve: Resolve<'_>,
 ) -> Result<Rendered, PolicyProblem> {
-    let one = |file: File| Ok(Rendered { files: vec![file], warnings: Vec::new() });
+    let one = |file: File| Ok(vec![file].into());
     match kind {
         Kind::EnvoyFilter => {
             let file = envoyfilter::render(policy, resolve)?;
             let native = policy.engine == Engine::Native && policy.forwarded_proto.is_some();
-            let warnings = [
+            let warnings = those_that_hold([
                 (envoyfilter::lacks_secret(policy), envoyfilter::NO_SECRET),
                 (native, scheme::NEEDS),
-            ];
-            let warnings = warnings
-                .into_iter()
-                .filter(|(is_so, _)| *is_so)
-                .map(|(_, warning)| warning.to_owned())
-                .collect();
+            ]);
             Ok(Rendered { files: vec![file], warnings })
         }
         Kind::WasmPlugin => one(wasmplugin::render(policy, &policy.source(resolve)?)?),
         Kind::Envoy => one(envoy::render(policy, resolve)?),
-        Kind::EnvoyGateway => {
-            let files = envoy_gateway::render(policy, &policy.source(resolve)?)?;
-            Ok(Rendered { files, warnings: Vec::new() })
-        }
+        Kind::EnvoyGateway => Ok(envoy_gateway::render(policy, &policy.source(resolve)?)?.into()),
         Kind::Lifecycle => lifecycle(policy, home_of(policy).unwrap_or(Home::Pod)),
         Kind::ProxyConfig => one(proxy_config::render(policy)?),
         Kind::ImageVolume => one(image_volume::render(policy, resolve)?),
-        Kind::Overlay => {
-            Ok(Rendered { files: overlay::render(policy, resolve)?, warnings: Vec::new() })
-        }
+        Kind::Overlay => Ok(overlay::render(policy, resolve)?.into()),
         Kind::VirtualService => one(virtualservice::render(policy)?),
         Kind::Job => one(job::render(policy)?),
         Kind::Monitoring => monitoring::render(policy),
@@ -167,7 +163,13 @@ pub fn render(
 /// # Errors
 /// The placement has no use for a hook there.
 pub fn lifecycle(policy: &Policy, home: Home) -> Result<Rendered, PolicyProblem> {
-    Ok(Rendered { files: vec![lifecycle::render(policy, home)?], warnings: Vec::new() })
+    Ok(vec![lifecycle::render(policy, home)?].into())
+}
+
+/// The texts whose conditions are true.
+fn those_that_hold<const N: usize>(texts: [(bool, &str); N]) -> Vec<String> {
+    let holding = texts.into_iter().filter(|(holds, _)| *holds);
+    holding.map(|(_, text)| text.to_owned()).collect()
 }
 
 /// Everything that can be rendered of a policy, stop hooks in each of their homes.
@@ -279,7 +281,7 @@ fn pods(policy: &Policy) -> Option<Map> {
         Placement::Gateway(gateway) => &gateway.selector,
         Placement::Sidecar(sidecar) => &sidecar.selector,
         Placement::GatewayApi(GatewayApi { class: Some(class), .. }) => {
-            return Some(Map::new().with("gateway.networking.k8s.io/gateway-class-name", &**class));
+            return Some(Map::of("gateway.networking.k8s.io/gateway-class-name", &**class));
         }
         Placement::GatewayApi(_)
         | Placement::Waypoint(_)
@@ -298,7 +300,7 @@ fn target_refs(policy: &Policy) -> Option<List> {
         Placement::Waypoint(Waypoint { class, .. }) => ("GatewayClass", class.as_deref()?),
         _ => return None,
     };
-    Some(List::new().item(reference(kind, name)))
+    Some(List::of(reference(kind, name)))
 }
 
 fn gateway_ref(name: &str) -> Map {
@@ -306,15 +308,38 @@ fn gateway_ref(name: &str) -> Map {
 }
 
 fn reference(kind: &str, name: &str) -> Map {
-    Map::new().with("group", "gateway.networking.k8s.io").with("kind", kind).with("name", name)
+    Map::of("group", "gateway.networking.k8s.io").with("kind", kind).with("name", name)
+}
+
+/// An object with its usual parts.
+fn object(api_version: &str, kind: &str, metadata: Map, spec: Map) -> Map {
+    Map::of("apiVersion", api_version)
+        .with("kind", kind)
+        .with("metadata", metadata)
+        .with("spec", spec)
+}
+
+/// The patch that makes a Gateway name the object with its parameters.
+fn gateway_patch(gateway: &str, warning: Option<&str>, parameters: Map) -> File {
+    let how = format!(
+        "A patch for the Gateway: kubectl patch gateway {gateway} --type merge --patch-file \
+            gateway.patch.yaml. Or write these lines into its manifest."
+    );
+    let about: Vec<String> = [how].into_iter().chain(warning.map(str::to_owned)).collect();
+    let spec = Map::of("infrastructure", Map::of("parametersRef", parameters));
+    other("gateway.patch.yaml", &about, Map::of("spec", spec))
+}
+
+/// YAML as a text in YAML.
+fn block(map: &Map) -> Node {
+    Node::Block(yaml::write_map(map).trim_end().to_owned())
 }
 
 /// `metadata` of an object.
 fn metadata(policy: &Policy, name: &str) -> Map {
     let labels: Option<Map> = (!policy.labels.is_empty())
         .then(|| policy.labels.iter().map(|(key, value)| (key, value.as_str())).collect());
-    Map::new()
-        .with("name", name)
+    Map::of("name", name)
         .with_some("namespace", policy.namespace.as_deref())
         .with_some("labels", labels)
 }

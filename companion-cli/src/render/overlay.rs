@@ -5,10 +5,10 @@
 use super::hook::{pre_stop, why_grace};
 use super::image_volume::{WHY_SECRET, pull_secrets};
 use super::volume::Volume;
-use super::{File, bootstrap, has_hook, metadata, objects, other, proxy_config};
+use super::{File, block, bootstrap, gateway_patch, has_hook, metadata, objects, proxy_config};
 use crate::policy::file::{Delivery, GatewayApi, Placement, Waypoint};
 use crate::policy::{Policy, PolicyProblem, Resolve};
-use crate::yaml::{self, List, Map, Node};
+use crate::yaml::{List, Map, Node};
 
 /// The label that makes a ConfigMap in istiod's namespace the default of a class.
 const CLASS_LABEL: &str = "gateway.istio.io/defaults-for-class";
@@ -23,6 +23,9 @@ const WHY_NULL: &str = "Removes a hook of another layer, such as a chart's: two 
 const ERRORS: &str = "Istio reports a wrong overlay only in istiod's log (`error rendering \
     templates`, `apply failed`): the Gateway stays Programmed, and the former Deployment runs on. \
     `laststream lint` checks this file before.";
+
+const WHY_GATE: &str =
+    "The gate, for Envoy's bootstrap. Here, so that a changed gate replaces the pods.";
 
 const WHY_VOLUME: &str = "The module. An API server below 1.35 without the feature gate \
     `ImageVolume` drops the volume and its mount, and istiod says nothing; the new pods then never \
@@ -44,7 +47,7 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>,
     };
     let api = &api;
     let name = format!("{}-overlay", policy.name);
-    let mut data = Map::new().with("deployment", block(&deployment(policy, api, resolve)?));
+    let mut data = Map::of("deployment", block(&deployment(policy, api, resolve)?));
     for (key, spec) in [
         ("horizontalPodAutoscaler", &api.autoscaler),
         ("podDisruptionBudget", &api.disruption_budget),
@@ -52,11 +55,10 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>,
         if let Some(spec) = spec {
             data = data
                 .note("Istio makes this object because the key is here.")
-                .with(key, block(&Map::new().with("spec", Node::from(spec))));
+                .with(key, block(&Map::of("spec", Node::from(spec))));
         }
     }
-    let object = Map::new()
-        .with("apiVersion", "v1")
+    let object = Map::of("apiVersion", "v1")
         .with("kind", "ConfigMap")
         .with("metadata", labelled(policy, api, &name))
         .with("data", data);
@@ -90,8 +92,7 @@ fn labelled(policy: &Policy, api: &GatewayApi, name: &str) -> Map {
         Some(class) => {
             let labels = policy.labels.iter().map(|(key, value)| (key, value.as_str()));
             let own: Map = labels.collect();
-            Map::new()
-                .with("name", name)
+            Map::of("name", name)
                 .with_some("namespace", policy.namespace.as_deref())
                 .with("labels", own.with(CLASS_LABEL, class.as_str()))
         }
@@ -118,15 +119,8 @@ fn deployment(
     if let (Placement::Waypoint(_), Some(port)) = (&policy.placement, policy.gate_port) {
         let source = policy.source(resolve)?;
         let gate = bootstrap::annotation(policy, port, &source)?;
-        annotations = Some(
-            annotations
-                .unwrap_or_default()
-                .note(
-                    "The gate, for Envoy's bootstrap. Here, so that a changed gate replaces the \
-                        pods.",
-                )
-                .with(bootstrap::ANNOTATION, gate),
-        );
+        let others = annotations.unwrap_or_default();
+        annotations = Some(others.note(WHY_GATE).with(bootstrap::ANNOTATION, gate));
         parts.env.push(bootstrap::variable());
         parts.volumes.push((bootstrap::volume(), bootstrap::mount()));
     }
@@ -135,13 +129,11 @@ fn deployment(
         parts.pull_secrets = pull_secrets(policy);
     }
     let template = match annotations {
-        Some(annotations) => {
-            Map::new().with("metadata", Map::new().with("annotations", annotations))
-        }
+        Some(annotations) => Map::of("metadata", Map::of("annotations", annotations)),
         None => Map::new(),
     };
     let pod = pod(policy, parts);
-    Ok(Map::new().with("spec", Map::new().with("template", template.with("spec", pod))))
+    Ok(Map::of("spec", Map::of("template", template.with("spec", pod))))
 }
 
 /// What the pod gets beside hook and grace period.
@@ -155,7 +147,7 @@ struct Parts {
 }
 
 fn pod(policy: &Policy, parts: Parts) -> Map {
-    let mut container = Map::new().with("name", "istio-proxy");
+    let mut container = Map::of("name", "istio-proxy");
     if !parts.env.is_empty() {
         container = container
             .note("Here, because the agent of a gateway takes no environment from its annotation.")
@@ -167,7 +159,7 @@ fn pod(policy: &Policy, parts: Parts) -> Map {
             .into_iter()
             .fold(Map::new().note(WHY_NULL), |hook, kind| hook.with(kind, Node::Null))
             .with("exec", pre_stop(port, policy));
-        container = container.with("lifecycle", Map::new().with("preStop", hook));
+        container = container.with("lifecycle", Map::of("preStop", hook));
         pod = pod
             .note(why_grace(policy))
             .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds());
@@ -187,12 +179,12 @@ fn pod(policy: &Policy, parts: Parts) -> Map {
         .note(WHY_SECRET)
         .with_some("imagePullSecrets", parts.pull_secrets)
         .note("The name of the proxy's container in what Istio makes.")
-        .with("containers", List::new().item(container));
+        .with("containers", List::of(container));
     if has_volumes { pod.with("volumes", volumes) } else { pod }
 }
 
 fn exit_on_zero(policy: &Policy) -> Vec<Map> {
-    let variable = |name: &str, value: String| Map::new().with("name", name).with("value", value);
+    let variable = |name: &str, value: String| Map::of("name", name).with("value", value);
     let minimum = policy.sizing.agent.rounded_up().to_string();
     vec![
         variable("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true".into()),
@@ -202,19 +194,10 @@ fn exit_on_zero(policy: &Policy) -> Vec<Map> {
 
 /// The patch that makes a Gateway name the ConfigMap.
 fn reference(gateway: &str, name: &str) -> File {
-    let about = [format!(
-        "A patch for the Gateway: kubectl patch gateway {gateway} --type merge --patch-file \
-            gateway.patch.yaml. Or write these lines into its manifest."
-    )];
     let parameters = Map::new()
         .note("The core group: ConfigMaps are the only kind that Istio takes.")
         .with("group", "")
         .with("kind", "ConfigMap")
         .with("name", name);
-    let spec = Map::new().with("infrastructure", Map::new().with("parametersRef", parameters));
-    other("gateway.patch.yaml", &about, Map::new().with("spec", spec))
-}
-
-fn block(map: &Map) -> Node {
-    Node::Block(yaml::write_map(map).trim_end().to_owned())
+    gateway_patch(gateway, None, parameters)
 }

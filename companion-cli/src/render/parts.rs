@@ -47,11 +47,20 @@ pub(super) struct Role<'a> {
     pub(super) is_gate: bool,
 }
 
+/// The gate, on a proxy with one laststream.
+pub(super) fn gate_role(policy: &Policy) -> Role<'static> {
+    Role { name: "laststream-gate", configuration: module_json::gate(policy), is_gate: true }
+}
+
+/// The role's filter.
+pub(super) fn filter(role: &Role<'_>, policy: &Policy, source: &ModuleLocation) -> Map {
+    typed(role.name, wasm(role, policy, source))
+}
+
 /// `typed_config` of the Wasm filter.
 pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &ModuleLocation) -> Map {
     let (failure_policy, why) = failure_policy(role, policy, source);
-    let vm = Map::new()
-        .with("runtime", "envoy.wasm.runtime.v8")
+    let vm = Map::of("runtime", "envoy.wasm.runtime.v8")
         .note(
             "The same for the counter and the gate: with another one they cannot talk to each \
             other.",
@@ -66,13 +75,12 @@ pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &ModuleLocation) ->
     } else {
         vm
     };
-    let config = Map::new()
-        .with("name", role.name)
+    let config = Map::of("name", role.name)
         .note(why)
         .with("failure_policy", failure_policy)
         .with("vm_config", vm.with("code", code(source)))
         .with("configuration", string(Node::Block(module_json::text(&role.configuration))));
-    Map::new().with("@type", WASM_TYPE).with("config", config)
+    Map::of("@type", WASM_TYPE).with("config", config)
 }
 
 fn failure_policy(
@@ -153,8 +161,7 @@ fn code(source: &ModuleLocation) -> Map {
             .with("cluster", "_")
             .note("The agent's own default is 5 s.")
             .with("timeout", "30s");
-        Map::new()
-            .with("remote", Map::new().with("http_uri", http_uri).note(why).with("sha256", sha256))
+        Map::of("remote", Map::of("http_uri", http_uri).note(why).with("sha256", sha256))
     };
     match source {
         ModuleLocation::Image { tag, digest, .. } => {
@@ -167,33 +174,30 @@ fn code(source: &ModuleLocation) -> Map {
             address(checksum, "The checksum of the file.", None)
         }
         ModuleLocation::Mounted { path, .. } | ModuleLocation::File(path) => {
-            Map::new().with("local", Map::new().with("filename", path.as_str()))
+            Map::of("local", Map::of("filename", path.as_str()))
         }
     }
 }
 
 fn string(value: Node) -> Map {
-    Map::new().with("@type", STRING_TYPE).with("value", value)
+    Map::of("@type", STRING_TYPE).with("value", value)
 }
 
 /// A filter whose configuration comes by extension discovery, where Istio's agent replaces `oci://`
 /// by a file.
 pub(super) fn discovered(name: &str) -> Map {
-    let source = Map::new()
-        .with("ads", Map::new())
+    let source = Map::of("ads", Map::new())
         .note("No limit: the listener waits for the module rather than run without it.")
         .with("initial_fetch_timeout", "0s")
         .with("resource_api_version", "V3");
-    let types = List::new()
-        .item(WASM_TYPE)
+    let types = List::of(WASM_TYPE)
         .note(
             "What the agent puts there when it cannot fetch the module: without it Envoy refuses \
             the whole update.",
         )
         .item(RBAC_TYPE);
-    Map::new()
-        .with("name", name)
-        .with("config_discovery", Map::new().with("config_source", source).with("type_urls", types))
+    Map::of("name", name)
+        .with("config_discovery", Map::of("config_source", source).with("type_urls", types))
 }
 
 /// The filter that writes the direct peer into filter state for the module.
@@ -203,7 +207,7 @@ pub(super) fn peer_info_filter(peer_info: &PeerInfo) -> Map {
         if header.is_empty() { "\n".to_owned() } else { format!("\n%REQ({header})%") }
     };
     let format = match &peer_info.headers {
-        None => Map::new().with("text_format_source", Map::new().with("inline_string", addresses)),
+        None => Map::of("text_format_source", Map::of("inline_string", addresses)),
         Some(headers) => {
             let lines: String = headers.iter().map(line).collect();
             Map::new()
@@ -213,7 +217,7 @@ pub(super) fn peer_info_filter(peer_info: &PeerInfo) -> Map {
                 )
                 .with(
                     "text_format_source",
-                    Map::new().with("inline_string", Node::Block(format!("{addresses}{lines}"))),
+                    Map::of("inline_string", Node::Block(format!("{addresses}{lines}"))),
                 )
                 .note("A header that is not there is an empty line: each line has its place.")
                 .with("omit_empty_values", true)
@@ -224,10 +228,8 @@ pub(super) fn peer_info_filter(peer_info: &PeerInfo) -> Map {
         .with("object_key", peer_info.key.as_str())
         .with("factory_key", "envoy.string")
         .with("format_string", format);
-    let config = Map::new()
-        .with("@type", FILTER_STATE_TYPE)
-        .with("on_request_headers", List::new().item(state));
-    Map::new().with("name", "envoy.filters.http.set_filter_state").with("typed_config", config)
+    let config = Map::of("@type", FILTER_STATE_TYPE).with("on_request_headers", List::of(state));
+    typed("envoy.filters.http.set_filter_state", config)
 }
 
 const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
@@ -243,20 +245,17 @@ const WHY_ADDRESSES: &str = "From Envoy itself: the direct peer of the connectio
 pub(super) fn early_mutation(early: Early<'_>, policy: &Policy) -> List {
     let mut mutations = List::new();
     if let Some(header) = early.saved_in {
-        let append = Map::new()
-            .with(
-                "header",
-                Map::new().with("key", header).with("value", "%REQ(x-forwarded-proto)%"),
-            )
-            .with("append_action", "APPEND_IF_EXISTS_OR_ADD")
-            .with("keep_empty_value", false);
+        let append =
+            Map::of("header", Map::of("key", header).with("value", "%REQ(x-forwarded-proto)%"))
+                .with("append_action", "APPEND_IF_EXISTS_OR_ADD")
+                .with("keep_empty_value", false);
         mutations = mutations
             .note(
                 "The removal comes before the append, and empty values are not kept: or a client \
                 that sends an empty x-forwarded-proto keeps a forged copy.",
             )
-            .item(Map::new().with("remove", header))
-            .item(Map::new().with("append", append));
+            .item(Map::of("remove", header))
+            .item(Map::of("append", append));
     }
     if early.forgets {
         mutations = mutations
@@ -265,12 +264,12 @@ pub(super) fn early_mutation(early: Early<'_>, policy: &Policy) -> List {
                 connection's scheme now. That is what is left when the filter that restores the \
                 header fails.",
             )
-            .item(Map::new().with("remove", FORWARDED_PROTO));
+            .item(Map::of("remove", FORWARDED_PROTO));
     }
     if policy.forwarded_for.is_some() {
         mutations = mutations.note(WHY_EDGE);
         for header in EDGE_HEADERS {
-            mutations = mutations.item(Map::new().with("remove", header));
+            mutations = mutations.item(Map::of("remove", header));
         }
     }
     early_mutations(mutations)
@@ -278,12 +277,8 @@ pub(super) fn early_mutation(early: Early<'_>, policy: &Policy) -> List {
 
 /// Header mutations that come before all else.
 pub(super) fn early_mutations(mutations: List) -> List {
-    let config = Map::new().with("@type", EARLY_TYPE).with("mutations", mutations);
-    List::new().item(
-        Map::new()
-            .with("name", "envoy.http.early_header_mutation.header_mutation")
-            .with("typed_config", config),
-    )
+    let config = Map::of("@type", EARLY_TYPE).with("mutations", mutations);
+    List::of(typed("envoy.http.early_header_mutation.header_mutation", config))
 }
 
 /// What happens before Envoy writes its own `x-forwarded-proto`.
@@ -313,12 +308,15 @@ pub(super) const WHY_EARLY: &str = "What the peer sent is saved before Envoy wri
 pub(super) const WHY_REMOVED: &str =
     "The saved header is for this Envoy only: no app and no Envoy behind it may believe it.";
 
+/// A part of Envoy by its name, with its configuration.
+pub(super) fn typed(name: &str, config: Map) -> Map {
+    Map::of("name", name).with("typed_config", config)
+}
+
 pub(super) fn router() -> Map {
-    Map::new()
-        .with("name", "envoy.filters.http.router")
-        .with("typed_config", Map::new().with("@type", ROUTER_TYPE))
+    typed("envoy.filters.http.router", Map::of("@type", ROUTER_TYPE))
 }
 
 pub(super) fn address(host: &str, port: u16) -> Map {
-    Map::new().with("socket_address", Map::new().with("address", host).with("port_value", port))
+    Map::of("socket_address", Map::of("address", host).with("port_value", port))
 }

@@ -1,11 +1,11 @@
 //! Settings for Istio's bootstrap: the statistics that the gate reads, and the times of Istio's own
 //! drains.
 
-use super::{File, lifecycle, other};
+use super::{File, block, lifecycle, other};
 use crate::policy::file::Placement;
 use crate::policy::{ISTIO_DRAIN, Policy, PolicyProblem};
 use crate::time_span::TimeSpan;
-use crate::yaml::{self, Map, Node};
+use crate::yaml::Map;
 
 /// Istio's default.
 const TERMINATION_DRAIN: TimeSpan = TimeSpan::seconds(5);
@@ -23,12 +23,12 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     match &policy.placement {
         Placement::Gateway(_) => {
             let about = [about[0].clone() + " Values for Istio's gateway chart."];
-            Ok(other("proxy-config.yaml", &about, Map::new().with("podAnnotations", annotations)))
+            Ok(other("proxy-config.yaml", &about, Map::of("podAnnotations", annotations)))
         }
         Placement::Sidecar(_) => {
             let about = [about[0].clone()
                 + &format!(" A patch for the Deployment `{}`.", lifecycle::workload(policy))];
-            let template = Map::new().with("metadata", Map::new().with("annotations", annotations));
+            let template = Map::of("metadata", Map::of("annotations", annotations));
             Ok(other("proxy-config.yaml", &about, lifecycle::patch(policy, template)))
         }
         Placement::GatewayApi(_) => Err(PolicyProblem::new(
@@ -53,8 +53,7 @@ pub(super) fn gateway_annotations(policy: &Policy) -> Option<Map> {
 
 /// The annotations of a pod. Without a gate the statistics are not needed.
 pub(super) fn annotations(policy: &Policy) -> Result<Map, PolicyProblem> {
-    let config =
-        config(policy).map(|config| Node::Block(yaml::write_map(&config).trim_end().to_owned()));
+    let config = config(policy).as_ref().map(block);
     if policy.gate_port.is_none() && config.is_none() {
         return Err(PolicyProblem::new(
             "drain",

@@ -82,7 +82,7 @@ pub fn render(verbs: &[Verb], place: Place<'_>) -> Rendered {
     ];
     let text = yaml::write(&about, &[role(verbs, place)]);
     let file = File { name: "rbac.yaml".to_owned(), text, applies: true };
-    Rendered { files: vec![file], warnings: Vec::new() }
+    vec![file].into()
 }
 
 fn binding(place: Place<'_>) -> String {
@@ -111,18 +111,15 @@ fn role(verbs: &[Verb], place: Place<'_>) -> Map {
     }
     let rules = rights.iter().fold(List::new(), |rules, (group, resource, verbs, why)| {
         let verbs = verbs.iter().fold(List::new(), |list, verb| list.item(*verb));
-        let rule = Map::new()
-            .with("apiGroups", List::new().item(*group))
-            .with("resources", List::new().item(*resource))
+        let rule = Map::of("apiGroups", List::of(*group))
+            .with("resources", List::of(*resource))
             .with("verbs", verbs);
         if why.is_empty() { rules.item(rule) } else { rules.note(*why).item(rule) }
     });
     let kind = if place.namespace.is_some() { "Role" } else { "ClusterRole" };
-    let metadata = Map::new()
-        .with("name", place.name)
-        .with_some("namespace", place.namespace.map(str::to_owned));
-    Map::new()
-        .with("apiVersion", "rbac.authorization.k8s.io/v1")
+    let metadata =
+        Map::of("name", place.name).with_some("namespace", place.namespace.map(str::to_owned));
+    Map::of("apiVersion", "rbac.authorization.k8s.io/v1")
         .with("kind", kind)
         .with("metadata", metadata)
         .with("rules", rules)

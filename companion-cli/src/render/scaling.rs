@@ -2,7 +2,7 @@
 //! adapter. Both leave out the streams of pods that drain, because new pods do not take them over.
 
 use super::monitoring::Settings;
-use super::{Kind, Rendered, metadata, objects, other};
+use super::{Kind, Rendered, metadata, object, objects, other};
 use crate::policy::file::Scaling;
 use crate::policy::{Policy, PolicyProblem};
 use crate::yaml::{List, Map};
@@ -33,7 +33,7 @@ fn behaviour(policy: &Policy) -> Map {
             each change of mind costs a drain.",
         )
         .with("stabilizationWindowSeconds", window.min(3_600));
-    Map::new().with("scaleDown", down)
+    Map::of("scaleDown", down)
 }
 
 fn query(policy: &Policy) -> String {
@@ -57,63 +57,49 @@ fn keda(policy: &Policy) -> Result<Rendered, PolicyProblem> {
                 `http://prometheus.monitoring:9090`",
         ));
     };
-    let trigger = Map::new()
-        .with("serverAddress", prometheus.as_str())
+    let trigger = Map::of("serverAddress", prometheus.as_str())
         .note(WHY_SERVING)
         .with("query", query(policy))
         .with("threshold", scaling.streams_per_pod.to_string())
         .note("Without an answer the number of pods stays: no answer is not zero streams.")
         .with("ignoreNullValues", "false");
-    let trigger = Map::new()
-        .with("type", "prometheus")
-        .with("metricType", "AverageValue")
-        .with("metadata", trigger);
+    let trigger =
+        Map::of("type", "prometheus").with("metricType", "AverageValue").with("metadata", trigger);
     let (min, max) = scaling.bounds();
-    let advanced = Map::new()
-        .with("horizontalPodAutoscalerConfig", Map::new().with("behavior", behaviour(policy)));
-    let spec = Map::new()
-        .with("scaleTargetRef", Map::new().with("name", scaling.deployment.as_str()))
+    let advanced = Map::of("horizontalPodAutoscalerConfig", Map::of("behavior", behaviour(policy)));
+    let spec = Map::of("scaleTargetRef", Map::of("name", scaling.deployment.as_str()))
         .with("minReplicaCount", min)
         .with("maxReplicaCount", max)
         .with("advanced", advanced)
-        .with("triggers", List::new().item(trigger));
-    let object = Map::new()
-        .with("apiVersion", "keda.sh/v1alpha1")
-        .with("kind", "ScaledObject")
-        .with("metadata", metadata(policy, &policy.name))
-        .with("spec", spec);
+        .with("triggers", List::of(trigger));
+    let metadata = metadata(policy, &policy.name);
+    let object = object("keda.sh/v1alpha1", "ScaledObject", metadata, spec);
     let about = ["The query uses what `render monitoring` records.".to_owned()];
     let file = objects("scaledobject.yaml", &about, &[object]);
-    Ok(Rendered { files: vec![file], warnings: Vec::new() })
+    Ok(vec![file].into())
 }
 
 fn hpa(policy: &Policy) -> Result<Rendered, PolicyProblem> {
     let scaling = scaling(policy, "hpa")?;
-    let target = Map::new()
-        .with("type", "AverageValue")
-        .with("averageValue", scaling.streams_per_pod.to_string());
-    let pods = Map::new().with("metric", Map::new().with("name", METRIC)).with("target", target);
+    let target =
+        Map::of("type", "AverageValue").with("averageValue", scaling.streams_per_pod.to_string());
+    let pods = Map::of("metric", Map::of("name", METRIC)).with("target", target);
     let (min, max) = scaling.bounds();
-    let reference = Map::new()
-        .with("apiVersion", "apps/v1")
+    let reference = Map::of("apiVersion", "apps/v1")
         .with("kind", "Deployment")
         .with("name", scaling.deployment.as_str());
-    let spec = Map::new()
-        .with("scaleTargetRef", reference)
+    let spec = Map::of("scaleTargetRef", reference)
         .with("minReplicas", min)
         .with("maxReplicas", max)
-        .with("metrics", List::new().item(Map::new().with("type", "Pods").with("pods", pods)))
+        .with("metrics", List::of(Map::of("type", "Pods").with("pods", pods)))
         .with("behavior", behaviour(policy));
-    let object = Map::new()
-        .with("apiVersion", "autoscaling/v2")
-        .with("kind", "HorizontalPodAutoscaler")
-        .with("metadata", metadata(policy, &policy.name))
-        .with("spec", spec);
+    let metadata = metadata(policy, &policy.name);
+    let object = object("autoscaling/v2", "HorizontalPodAutoscaler", metadata, spec);
     let about = [format!(
         "Needs the metric `{METRIC}` from the Prometheus adapter: prometheus-adapter.values.yaml."
     )];
     let files = vec![objects("hpa.yaml", &about, &[object]), adapter(policy)];
-    Ok(Rendered { files, warnings: Vec::new() })
+    Ok(files.into())
 }
 
 /// A rule of the adapter's chart.
@@ -121,13 +107,11 @@ fn adapter(policy: &Policy) -> super::File {
     let job = Settings::of(policy).job;
     // The adapter takes `seriesQuery` to find series; what it sums is in `metricsQuery` alone.
     let matchers = format!("job=\"{job}\", scope!=\"outbound\"");
-    let overrides = Map::new()
-        .with("namespace", Map::new().with("resource", "namespace"))
-        .with("pod", Map::new().with("resource", "pod"));
-    let rule = Map::new()
-        .with("seriesQuery", format!("laststream:streams_in_flight{{{matchers}}}"))
-        .with("resources", Map::new().with("overrides", overrides))
-        .with("name", Map::new().with("as", METRIC))
+    let overrides = Map::of("namespace", Map::of("resource", "namespace"))
+        .with("pod", Map::of("resource", "pod"));
+    let rule = Map::of("seriesQuery", format!("laststream:streams_in_flight{{{matchers}}}"))
+        .with("resources", Map::of("overrides", overrides))
+        .with("name", Map::of("as", METRIC))
         .note(WHY_SERVING)
         .with(
             "metricsQuery",
@@ -136,7 +120,7 @@ fn adapter(policy: &Policy) -> super::File {
                  instance) (laststream:gate_state{{job=\"{job}\"}} == 0))"
             ),
         );
-    let values = Map::new().with("rules", Map::new().with("custom", List::new().item(rule)));
+    let values = Map::of("rules", Map::of("custom", List::of(rule)));
     let about = ["Values for the chart prometheus-adapter. The query uses what `render \
         monitoring` records."
         .to_owned()];
@@ -146,13 +130,12 @@ fn adapter(policy: &Policy) -> super::File {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Overrides;
+    use crate::render::tests;
 
     #[test]
     fn the_adapter_sums_what_keda_sums() {
         let policy = "module: /a.wasm\nname: edge\nscaling: {deployment: d, streams_per_pod: 1}\n";
-        let policy = Policy::read(policy.as_bytes(), &Overrides::default()).unwrap();
-        let values: serde_json::Value = serde_saphyr::from_str(&adapter(&policy).text).unwrap();
+        let values = tests::yaml(&adapter(&tests::policy(policy)));
         let query = values["rules"]["custom"][0]["metricsQuery"].as_str().unwrap();
         for words in [
             "<<.LabelMatchers>>, job=\"istio-system/edge\", scope!=\"outbound\"",

@@ -176,12 +176,7 @@ fn refused(why: &str) -> PolicyProblem {
 #[cfg(test)]
 mod tests {
     use super::Scheme;
-    use crate::policy::{Overrides, Policy};
-
-    fn policy(text: &str) -> Policy {
-        Policy::read(text.as_bytes(), &Overrides::default())
-            .unwrap_or_else(|refused| panic!("{refused}\n{text}"))
-    }
+    use crate::render::tests::policy;
 
     /// Whether the module does it, and the comment at the head of the file.
     fn engine_of(text: &str) -> Result<(bool, String), String> {

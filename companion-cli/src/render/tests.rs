@@ -4,20 +4,33 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Kind, render};
+use super::{File, Kind, render};
 use crate::policy::{Overrides, Policy};
 
 mod sensible;
 
-const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+pub(super) const DIGEST: &str =
+    "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// The policy that this text is.
+pub(super) fn policy(text: &str) -> Policy {
+    Policy::read(text.as_bytes(), &Overrides::default())
+        .unwrap_or_else(|refused| panic!("{refused}\n{text}"))
+}
+
+/// What is rendered of the policy, where its image has [`DIGEST`].
+pub(super) fn rendered(kind: Kind, text: &str) -> Vec<File> {
+    let rendered = render(kind, &policy(text), &|_| Ok(DIGEST.into()));
+    rendered.unwrap_or_else(|refused| panic!("{refused}\n{text}")).files
+}
+
+pub(super) fn yaml(file: &File) -> Value {
+    serde_saphyr::from_str(&file.text).expect("YAML")
+}
 
 /// The patches of a policy's EnvoyFilter, by what they are applied to.
 fn patches(policy: &str) -> BTreeMap<String, Vec<Value>> {
-    let policy = Policy::read(policy.as_bytes(), &Overrides::default())
-        .unwrap_or_else(|refused| panic!("{refused}\n{policy}"));
-    let rendered =
-        render(Kind::EnvoyFilter, &policy, &|_| Ok(DIGEST.into())).expect("an EnvoyFilter");
-    let object: Value = serde_saphyr::from_str(&rendered.files[0].text).expect("YAML");
+    let object = yaml(&rendered(Kind::EnvoyFilter, policy)[0]);
     let mut found: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for patch in object["spec"]["configPatches"].as_array().expect("patches") {
         found
@@ -114,9 +127,7 @@ fn every_envoyfilter_has_a_priority_and_one_way_to_choose_proxies() {
 
 /// The text of a key in the overlay's ConfigMap, as Istio reads it.
 fn overlay(policy: &str, key: &str) -> Value {
-    let policy = Policy::read(policy.as_bytes(), &Overrides::default()).expect("a policy");
-    let rendered = render(Kind::Overlay, &policy, &|_| Ok(DIGEST.into())).expect("rendered");
-    let map: Value = serde_saphyr::from_str(&rendered.files[0].text).expect("YAML");
+    let map = yaml(&rendered(Kind::Overlay, policy)[0]);
     let text = map["data"][key].as_str().unwrap_or_else(|| panic!("no {key} in {map:#}"));
     serde_saphyr::from_str(text).expect("YAML in YAML")
 }
@@ -147,18 +158,17 @@ fn the_overlay_holds_what_other_gateways_get_from_the_chart() {
 fn an_overlay_for_a_class_is_found_by_its_label() {
     let policy = "module: oci://h/r:t\nlabels: {team: edge}\nplacement: {gateway_api: {class: \
         istio, disruption_budget: {minAvailable: 1}}}\ngate: {enabled: false}";
-    let policy = Policy::read(policy.as_bytes(), &Overrides::default()).expect("a policy");
-    let rendered = render(Kind::All, &policy, &|_| Ok(DIGEST.into())).expect("rendered");
-    let names: Vec<&str> = rendered.files.iter().map(|file| file.name.as_str()).collect();
+    let files = rendered(Kind::All, policy);
+    let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
     assert_eq!(names, ["envoyfilter.yaml", "overlay.yaml", "kustomization.yaml"]);
-    let map: Value = serde_saphyr::from_str(&rendered.files[1].text).expect("YAML");
+    let map = yaml(&files[1]);
     let labels = &map["metadata"]["labels"];
     assert_eq!(labels["gateway.istio.io/defaults-for-class"], "istio");
     assert_eq!(
         (&labels["team"], &map["metadata"]["namespace"]),
         (&json!("edge"), &json!("istio-system"))
     );
-    assert!(!rendered.files[1].text.contains("preStop"), "there is no gate");
+    assert!(!files[1].text.contains("preStop"), "there is no gate");
 }
 
 #[test]
@@ -267,10 +277,7 @@ fn nothing_holds_for_ever_and_envoys_drain_lasts_longer_than_the_gates() {
     ] {
         let policy = format!("drain: {{longest_request: {longest}}}");
         assert_eq!(gate(&policy).0["stream_idle_timeout"], idle, "{policy}");
-        let policy = Policy::read(policy.as_bytes(), &Overrides::default()).expect("a policy");
-        let rendered =
-            render(Kind::ProxyConfig, &policy, &|_| Ok(DIGEST.into())).expect("a ProxyConfig");
-        let values: Value = serde_saphyr::from_str(&rendered.files[0].text).expect("YAML");
+        let values = yaml(&rendered(Kind::ProxyConfig, &policy)[0]);
         let config: Option<Value> = values["podAnnotations"]["proxy.istio.io/config"]
             .as_str()
             .map(|text| serde_saphyr::from_str(text).expect("YAML"));
@@ -287,11 +294,7 @@ fn nothing_holds_for_ever_and_envoys_drain_lasts_longer_than_the_gates() {
 #[test]
 fn hooks_send_the_secret() {
     let text = |kind, policy: &str| {
-        let policy = Policy::read(
-            format!("module: oci://h/r:floating\n{policy}").as_bytes(),
-            &Overrides::default(),
-        )
-        .expect(policy);
+        let policy = self::policy(&format!("module: oci://h/r:floating\n{policy}"));
         render(kind, &policy, &|_| Ok(DIGEST.into()))
     };
     let hook = Kind::Lifecycle; // of a gateway: in its chart

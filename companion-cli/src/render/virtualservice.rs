@@ -1,6 +1,6 @@
 //! Retries at the caller's side: a second line, not a replacement for the gate.
 
-use super::{File, metadata, objects};
+use super::{File, metadata, object, objects};
 use crate::policy::{Policy, PolicyProblem};
 use crate::yaml::{List, Map};
 
@@ -12,8 +12,7 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
         ));
     };
     let per_try = retries.per_try_timeout.unwrap_or(policy.sizing.longest_request);
-    let retry = Map::new()
-        .with("attempts", retries.attempts.unwrap_or(2))
+    let retry = Map::of("attempts", retries.attempts.unwrap_or(2))
         .note(
             "Each try by itself; shorter than the longest request it would repeat work that \
             still runs.",
@@ -24,17 +23,11 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
             repeats requests that may already have had an effect.",
         )
         .with("retryOn", retries.retry_on.as_deref().unwrap_or("connect-failure,refused-stream"));
-    let destination =
-        Map::new().with("destination", Map::new().with("host", retries.host.as_str()));
-    let route = Map::new().with("route", List::new().item(destination)).with("retries", retry);
-    let spec = Map::new()
-        .with("hosts", List::new().item(retries.host.as_str()))
-        .with("http", List::new().item(route));
-    let object = Map::new()
-        .with("apiVersion", "networking.istio.io/v1")
-        .with("kind", "VirtualService")
-        .with("metadata", metadata(policy, &policy.name))
-        .with("spec", spec);
+    let destination = Map::of("destination", Map::of("host", retries.host.as_str()));
+    let route = Map::of("route", List::of(destination)).with("retries", retry);
+    let spec = Map::of("hosts", List::of(retries.host.as_str())).with("http", List::of(route));
+    let metadata = metadata(policy, &policy.name);
+    let object = object("networking.istio.io/v1", "VirtualService", metadata, spec);
     let about = ["Retries hide what a drain loses, and cannot help when the last pod goes. The \
         gate loses nothing; this is for what comes in between."
         .to_owned()];

@@ -52,12 +52,12 @@ impl Volume {
     /// The item of the pod's `volumes`.
     pub(super) fn item(&self) -> Map {
         let (kind, settings) = &self.source;
-        Map::new().with("name", self.name).with(*kind, settings.clone())
+        Map::of("name", self.name).with(*kind, settings.clone())
     }
 
     /// The item of the container's `volumeMounts`.
     pub(super) fn mount(&self) -> Map {
-        Map::new().with("name", self.name).with("mountPath", self.path).with("readOnly", true)
+        Map::of("name", self.name).with("mountPath", self.path).with("readOnly", true)
     }
 }
 
@@ -98,33 +98,32 @@ impl<'a> Program<'a> {
 
     /// The init container that copies the program.
     pub(super) fn init_container(&self) -> Map {
-        let mount = Map::new().with("name", "laststream-program").with("mountPath", PROGRAM_FOLDER);
-        let command = List::new().item("/laststream").item("install").item(PROGRAM_FOLDER);
-        Map::new()
-            .with("name", "laststream-program")
+        let mount = Map::of("name", "laststream-program").with("mountPath", PROGRAM_FOLDER);
+        let command = List::of("/laststream").item("install").item(PROGRAM_FOLDER);
+        Map::of("name", "laststream-program")
             .note("Any image with the static program in it.")
             .with("image", self.image)
             .with("command", command)
             .note("What a namespace with restricted pods wants.")
             .with("securityContext", restricted())
-            .with("volumeMounts", List::new().item(mount))
+            .with("volumeMounts", List::of(mount))
     }
 }
 
 fn restricted() -> Map {
-    Map::new()
-        .with("allowPrivilegeEscalation", false)
-        .with("capabilities", Map::new().with("drop", List::new().item("ALL")))
+    Map::of("allowPrivilegeEscalation", false)
+        .with("capabilities", Map::of("drop", List::of("ALL")))
         .with("readOnlyRootFilesystem", true)
         .with("runAsNonRoot", true)
         .with("runAsUser", 65_532_u64)
-        .with("seccompProfile", Map::new().with("type", "RuntimeDefault"))
+        .with("seccompProfile", Map::of("type", "RuntimeDefault"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Program, Volume};
-    use crate::policy::{Overrides, Policy};
+    use crate::policy::Policy;
+    use crate::render::tests;
     use crate::yaml;
 
     fn policy(delivery: &str) -> Policy {
@@ -132,7 +131,7 @@ mod tests {
             "module: oci://h/r:t\nnamespace: a\nplacement: {{envoy_gateway: {{gateway: b}}}}\n\
                 {delivery}"
         );
-        Policy::read(text.as_bytes(), &Overrides::default()).expect(&text)
+        tests::policy(&text)
     }
 
     #[test]

@@ -3,30 +3,14 @@
 
 use super::envoyfilter::around_the_module;
 use super::scheme::Scheme;
-use super::{File, metadata, objects, pods, target_refs};
+use super::{File, metadata, object, objects, pods, target_refs};
 use crate::policy::file::{FailurePolicy, Placement};
 use crate::policy::module_json::{self, scopes};
 use crate::policy::{ModuleLocation, Policy, PolicyProblem};
 use crate::yaml::{List, Map, Node};
 
 pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
-    let context = match &policy.placement {
-        Placement::Gateway(_) | Placement::GatewayApi(_) => "GATEWAY",
-        Placement::Sidecar(_) => "SIDECAR_INBOUND",
-        Placement::Waypoint(_) => "",
-        Placement::EnvoyGateway(_) => {
-            return Err(PolicyProblem::new(
-                "placement",
-                "Envoy Gateway knows no WasmPlugins: `render envoy-gateway`",
-            ));
-        }
-        Placement::Envoy(_) => {
-            return Err(PolicyProblem::new(
-                "placement",
-                "an Envoy without a mesh knows no WasmPlugins: `render envoy`",
-            ));
-        }
-    };
+    let context = context_of(&policy.placement)?;
     if policy.websockets.is_some() {
         return Err(PolicyProblem::new(
             "websockets",
@@ -57,6 +41,23 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
         documents.push(filter);
     }
     Ok(objects("wasmplugin.yaml", &about, &documents))
+}
+
+/// Istio's word for the listeners that restore the scheme; empty where none does.
+fn context_of(placement: &Placement) -> Result<&'static str, PolicyProblem> {
+    match placement {
+        Placement::Gateway(_) | Placement::GatewayApi(_) => Ok("GATEWAY"),
+        Placement::Sidecar(_) => Ok("SIDECAR_INBOUND"),
+        Placement::Waypoint(_) => Ok(""),
+        Placement::EnvoyGateway(_) => Err(PolicyProblem::new(
+            "placement",
+            "Envoy Gateway knows no WasmPlugins: `render envoy-gateway`",
+        )),
+        Placement::Envoy(_) => Err(PolicyProblem::new(
+            "placement",
+            "an Envoy without a mesh knows no WasmPlugins: `render envoy`",
+        )),
+    }
 }
 
 const PLACE: &str = "It has no place of its own either: filters that EnvoyFilters insert first \
@@ -92,7 +93,7 @@ fn plugin(
     let url = source.path().map_or_else(|| source.url(), |path| format!("file://{path}"));
     let fetched = source.path().is_none();
     let (strategy, why) = strategy(policy.failure_policy);
-    let matching = mode(policy, scope).map(|mode| List::new().item(Map::new().with("mode", mode)));
+    let matching = mode(policy, scope).map(|mode| List::of(Map::of("mode", mode)));
     let spec = target(policy)
         .with("url", url)
         .note("For an image the digest of its manifest, not the checksum of the module in it.")
@@ -109,11 +110,7 @@ fn plugin(
         .note("One plugin for each direction: the module is told which one it counts.")
         .with_some("match", matching)
         .with("pluginConfig", Node::from(&module_json::stream(policy, scope, with_proto)));
-    Map::new()
-        .with("apiVersion", "extensions.istio.io/v1alpha1")
-        .with("kind", "WasmPlugin")
-        .with("metadata", metadata(policy, &name))
-        .with("spec", spec)
+    object("extensions.istio.io/v1alpha1", "WasmPlugin", metadata(policy, &name), spec)
 }
 
 fn strategy(policy: FailurePolicy) -> (&'static str, &'static str) {
@@ -151,6 +148,6 @@ fn target(policy: &Policy) -> Map {
     let waypoint = matches!(policy.placement, Placement::Waypoint(_));
     let target = if waypoint { Map::new().note(BY_REFERENCE) } else { Map::new() };
     target
-        .with_some("selector", pods(policy).map(|labels| Map::new().with("matchLabels", labels)))
+        .with_some("selector", pods(policy).map(|labels| Map::of("matchLabels", labels)))
         .with_some("targetRefs", target_refs(policy))
 }

@@ -17,7 +17,7 @@ pub(super) const WHY_ON: &str = "On for this route of WebSockets.";
 /// The module as the frame filter.
 pub(super) fn filter(name: &str, policy: &Policy, source: &ModuleLocation) -> Map {
     let role = Role { name, configuration: json!({ "role": "websocket" }), is_gate: false };
-    Map::new().with("name", name).with("typed_config", parts::wasm(&role, policy, source))
+    parts::filter(&role, policy, source)
 }
 
 /// The same filter, off unless a route says otherwise.
@@ -27,11 +27,10 @@ pub(super) fn disabled(filter: Map) -> Map {
 
 /// `typed_per_filter_config` of a route with the filter.
 pub(super) fn on(name: &str) -> Map {
-    let config = Map::new()
-        .with("@type", "type.googleapis.com/envoy.config.route.v3.FilterConfig")
+    let config = Map::of("@type", "type.googleapis.com/envoy.config.route.v3.FilterConfig")
         .note("Empty: the filter keeps its own configuration.")
         .with("config", Map::new());
-    Map::new().with(name, config)
+    Map::of(name, config)
 }
 
 #[cfg(test)]
@@ -39,9 +38,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::policy::{Overrides, Policy};
+    use crate::render::tests::{self, DIGEST};
     use crate::render::{Kind, render};
-
-    const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
     fn policy(more: &str) -> Result<Policy, String> {
         let text = format!("module: oci://h/r:t\nnamespace: a\n{more}");
@@ -49,7 +47,7 @@ mod tests {
     }
 
     fn rendered(kind: Kind, more: &str) -> Result<String, String> {
-        let rendered = render(kind, &policy(more)?, &|_| Ok(format!("sha256:{HEX}")));
+        let rendered = render(kind, &policy(more)?, &|_| Ok(DIGEST.into()));
         let rendered = rendered.map_err(|problem| problem.to_string())?;
         Ok(rendered.files[0].text.clone())
     }
@@ -79,7 +77,7 @@ mod tests {
         let filter = filters.iter().find(ours).expect("the frame filter");
         assert_eq!(filter["patch"]["value"]["disabled"], true);
         assert_eq!(filters.iter().position(|patch| ours(&patch)), Some(0), "behind the counter");
-        assert!(text.contains(&format!("uri: oci://h/frames@sha256:{HEX}")), "{text}");
+        assert!(text.contains(&format!("uri: oci://h/frames@{DIGEST}")), "{text}");
         assert!(text.contains(r#"{"role": "websocket"}"#), "{text}");
     }
 
@@ -91,9 +89,9 @@ mod tests {
         let sidecar = format!("{more}placement: {{sidecar: {{}}}}");
         for (kind, more) in [(Kind::ImageVolume, more), (Kind::ImageVolume, sidecar)] {
             let text = rendered(kind, &more).expect(&more);
-            let parts = [format!("h/frames@sha256:{HEX}"), "/opt/laststream-frames".into()];
+            let parts = [format!("h/frames@{DIGEST}"), "/opt/laststream-frames".into()];
             assert!(parts.iter().all(|part| text.contains(part)), "{text}");
-            assert!(text.contains(&format!("h/r@sha256:{HEX}")), "{text}");
+            assert!(text.contains(&format!("h/r@{DIGEST}")), "{text}");
         }
         let api =
             format!("delivery: image_volume\nplacement: {{gateway_api: {{gateway: b}}}}\n{CHAT}");
@@ -105,9 +103,8 @@ mod tests {
     fn an_envoy_without_a_mesh_has_a_route_for_each_prefix() {
         let more = "module: /m.wasm\nplacement: {envoy: {}}\nend: {}\n\
             websockets: {module: /f.wasm, routes: [{prefix: /ws}]}\n";
-        let policy = Policy::read(more.as_bytes(), &Overrides::default()).expect(more);
-        let rendered = render(Kind::Envoy, &policy, &|_| Err("none".into())).expect(more);
-        let document: Value = serde_saphyr::from_str(&rendered.files[0].text).expect("YAML");
+        let rendered = render(Kind::Envoy, &tests::policy(more), &|_| Err("none".into()));
+        let document = tests::yaml(&rendered.expect(more).files[0]);
         let manager = &document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"]
             [0]["typed_config"];
         let filters = manager["http_filters"].as_array().expect("filters");
@@ -154,9 +151,8 @@ mod tests {
         assert!(refused.contains("render envoyfilter"), "{refused}");
         let plain = "websockets: {module: 'oci://h/f:t', routes: [{prefix: /ws}]}\n\
             end: {}\nplacement: {envoy: {}}";
-        let text = format!("module: /m.wasm\n{plain}");
-        let policy = Policy::read(text.as_bytes(), &Overrides::default()).expect(&text);
-        let refused = render(Kind::Envoy, &policy, &|_| Ok(format!("sha256:{HEX}")));
+        let policy = tests::policy(&format!("module: /m.wasm\n{plain}"));
+        let refused = render(Kind::Envoy, &policy, &|_| Ok(DIGEST.into()));
         let refused = refused.expect_err("an image").to_string();
         assert!(refused.contains("websockets.module"), "{refused}");
     }

@@ -56,6 +56,12 @@ impl Map {
         Self::default()
     }
 
+    /// This entry.
+    #[must_use]
+    pub fn of(key: impl Into<String>, value: impl Into<Node>) -> Self {
+        Self::new().with(key, value)
+    }
+
     /// The reason for the entry that is added next.
     #[must_use]
     pub fn note(mut self, why: impl Into<String>) -> Self {
@@ -89,6 +95,12 @@ impl List {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// This item.
+    #[must_use]
+    pub fn of(value: impl Into<Node>) -> Self {
+        Self::new().item(value)
     }
 
     /// The reason for the item that is added next.

@@ -11,7 +11,7 @@ use super::engines::{self, Place};
 use crate::lab::Lab;
 use kit::certificates::{Authority, Identity};
 use kit::forwarded_proto::cells::shown;
-use kit::forwarded_proto::client::{Connection, Way};
+use kit::forwarded_proto::client::{Connection, Way, redirected};
 use kit::forwarded_proto::listeners::{
     Certificates, Form, REDIRECTED, ROUTE, Setup, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport,
 };
@@ -325,16 +325,6 @@ fn refused(answer: &Outcome<Response>, arrived: bool) -> Vec<String> {
             vec![format!("Envoy should have refused the request, but answered {}", answer.status)]
         }
         _ => Vec::new(),
-    }
-}
-
-fn redirected(answer: &Response) -> Outcome<bool> {
-    match (answer.status, answer.headers.get("location")) {
-        (200, _) => Ok(false),
-        (301, Some(location)) if location.starts_with("https://") => Ok(true),
-        (status, location) => Err(Error::msg(format!(
-            "neither served nor redirected to https: {status}, location {location:?}"
-        ))),
     }
 }
 

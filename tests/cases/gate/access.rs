@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use serde_json::json;
 
 use super::bench::{Bench, bootstrap, gate_filter, gate_listener, same};
-use crate::cases::stage::routes;
+use crate::cases::stage::hcm;
 use crate::lab::{Case, Lab, case};
 use kit::admin_cluster::admin_cluster;
 use kit::h1::{Connect, proxy_v1, proxy_v2};
@@ -201,7 +201,7 @@ async fn takes_the_secret_in_the_url_of_a_hook(lab: &Lab) -> Outcome {
 }
 
 async fn a_secret_in_the_url_is_not_told(lab: &Lab) -> Outcome {
-    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let main = hcm(lab, "{}");
     let bench =
         Bench::with(lab, &format!(r#"{{"secret": "{SECRET}", "finish": "drain_agent"}}"#), main)
             .await?;

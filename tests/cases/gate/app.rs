@@ -1,21 +1,20 @@
 //! Waiting for the app to go: what it may do and still be there, when it is gone, and when that
 //! is not known.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::bench::{Bench, SOON, same, say};
 use super::states::kept;
-use crate::cases::stage::routes;
+use crate::cases::stage::hcm;
 use crate::lab::{Case, Lab, case};
 use kit::prelude::*;
-use kit::wire::{Framing, Io, Wire, local};
+use kit::server::Server;
+use kit::wire::{Framing, Wire, local};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -29,9 +28,8 @@ pub(crate) fn cases() -> Vec<Case> {
 
 /// An app that says what it is told to say; a request each connection.
 struct App {
-    address: SocketAddr,
+    server: Server,
     says: Arc<Mutex<Says>>,
-    server: JoinHandle<()>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,11 +42,10 @@ enum Says {
 
 impl App {
     async fn start() -> Outcome<Self> {
-        let listener = TcpListener::bind(local(0)).await?;
-        let address = listener.local_addr()?;
         let says = Arc::new(Mutex::new(Says::Nothing));
-        let server = tokio::spawn(serve(listener, Arc::clone(&says)));
-        Ok(Self { address, says, server })
+        let known = Arc::clone(&says);
+        let server = Server::start(move |tcp| answer(tcp, Arc::clone(&known))).await?;
+        Ok(Self { server, says })
     }
 
     fn say(&self, what: Says) {
@@ -56,15 +53,8 @@ impl App {
     }
 }
 
-async fn serve(listener: TcpListener, says: Arc<Mutex<Says>>) {
-    let mut connections = JoinSet::new();
-    while let Ok((tcp, _)) = listener.accept().await {
-        connections.spawn(answer(tcp, Arc::clone(&says)));
-    }
-}
-
 async fn answer(tcp: TcpStream, says: Arc<Mutex<Says>>) -> Outcome {
-    let mut wire = Wire::new(Io::Plain(tcp));
+    let mut wire = Wire::plain(tcp);
     if let Some(head) = wire.head().await? {
         wire.body(Framing::of_request(&head)).await?;
         let says = *says.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,13 +64,6 @@ async fn answer(tcp: TcpStream, says: Arc<Mutex<Says>>) -> Outcome {
         }
     }
     Ok(())
-}
-
-impl Drop for App {
-    /// Its port closes.
-    fn drop(&mut self) {
-        self.server.abort();
-    }
 }
 
 /// Nothing tells traffic to leave, so that a drain can be taken back.
@@ -94,7 +77,7 @@ fn gate(deadline: u64) -> String {
 }
 
 async fn bench(lab: &Lab, app: Value, deadline: u64) -> Outcome<Bench> {
-    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let main = hcm(lab, "{}");
     Bench::upon(Bootstrap::new().cluster(app), lab, &gate(deadline), main).await
 }
 
@@ -160,7 +143,7 @@ const ANSWERS: [Says; 8] = [
 
 async fn whatever_an_app_says_it_is_there(lab: &Lab) -> Outcome {
     let app = App::start().await?;
-    let bench = bench(lab, cluster::h1("the-app", app.address), 90_000).await?;
+    let bench = bench(lab, cluster::h1("the-app", app.server.address), 90_000).await?;
     for says in ANSWERS {
         app.say(says);
         bench.post("/drain").await?.expect(202)?;
@@ -200,7 +183,7 @@ async fn an_app_that_takes_no_connection_is_there(lab: &Lab) -> Outcome {
 
 async fn an_app_that_hangs_does_not_move_the_deadline(lab: &Lab) -> Outcome {
     let app = App::start().await?;
-    let bench = bench(lab, cluster::h1("the-app", app.address), 2_500).await?;
+    let bench = bench(lab, cluster::h1("the-app", app.server.address), 2_500).await?;
     bench.post("/drain").await?.expect(202)?;
     stays(&bench, Duration::from_secs(1), THERE).await?;
     kept(&bench, 2_500).await

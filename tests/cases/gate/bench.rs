@@ -7,7 +7,7 @@ use std::time::Duration;
 use laststream_filter::gate::access::ADDRESS_KEY;
 use serde_json::Value;
 
-use crate::cases::stage::{clusters, routes};
+use crate::cases::stage::{clusters, hcm};
 use crate::lab::Lab;
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::filters::{Wasm, filter_state};
@@ -28,7 +28,7 @@ pub(crate) struct Bench {
 impl Bench {
     /// The module on `main`, a gate with this configuration beside it.
     pub(crate) async fn set(lab: &Lab, gate: &str) -> Outcome<Self> {
-        Self::with(lab, gate, routes(Hcm::new("main").filter(lab.stream("{}").filter()))).await
+        Self::with(lab, gate, hcm(lab, "{}")).await
     }
 
     pub(crate) async fn with(lab: &Lab, gate: &str, main: Hcm) -> Outcome<Self> {
@@ -96,6 +96,12 @@ impl Bench {
         Ok(client)
     }
 
+    /// Lets a held request go, which lives to its end.
+    pub(crate) async fn release(&self, key: &str, client: &mut Client) -> Outcome {
+        self.upstream.release(key);
+        client.response("GET").await?.expect(200).map(drop)
+    }
+
     /// Waits until a field of the status has this value.
     pub(crate) async fn until(&self, field: &str, expected: impl Into<Value>) -> Outcome<Value> {
         let expected = expected.into();
@@ -127,7 +133,7 @@ pub(crate) fn with_clusters(bootstrap: Bootstrap, upstream: &Upstream) -> Bootst
 
 /// The module on `main`.
 pub(crate) fn main_listener(lab: &Lab) -> Listener {
-    let hcm = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let hcm = hcm(lab, "{}");
     Listener::new("main", hcm).direction("INBOUND")
 }
 

@@ -85,8 +85,7 @@ async fn a_step_forward_ends_no_drain(lab: &Lab) -> Outcome {
     same(&status, "state", "draining")?;
     ensure!(status["deadline_in_ms"].as_u64() > Some(30_000), "most of the time is left: {status}");
     lets_nothing_out(bench, 8).await?;
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", client).await?;
     opens(bench).await
 }
 
@@ -95,8 +94,7 @@ async fn a_step_back_prolongs_no_drain(lab: &Lab) -> Outcome {
         &mut draining(lab, r#"{"quiet_ms": 300, "deadline_ms": 4000}"#, -STEP).await?;
     let answer = bench.get("/prestop?wait").await?.expect(200)?.json()?;
     same(&answer, "state", "expired")?;
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", client).await?;
     Ok(())
 }
 
@@ -142,7 +140,6 @@ async fn a_step_back_keeps_long_lived_streams_exempt(lab: &Lab) -> Outcome {
     sleep(Duration::from_millis(2_500)).await;
     clocked.step(-STEP).await?;
     opens(bench).await?;
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, bootstrap, gate_listener, same};
-use crate::cases::stage::routes;
+use crate::cases::stage::hcm;
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::only_stats_with_prefixes;
 use kit::prelude::*;
@@ -32,7 +32,7 @@ const QUERIES: &str = "cluster.prometheus_stats.upstream_rq_total";
 
 /// The listener `main`, which a change of `version` replaces.
 fn main(lab: &Lab, port: u16, version: usize) -> Listener {
-    let hcm = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let hcm = hcm(lab, "{}");
     let via = json!(format!("envoy-{version}"));
     Listener::new("main", hcm.with("/via", via)).port(port)
 }
@@ -127,8 +127,7 @@ async fn streams_older_than_a_change_are_counted(lab: &Lab) -> Outcome {
     .await?;
     envoy.wait_for_stat(STREAMS, |value| value == Some(0), SOON).await?;
     envoy.wait_for_stat(SECONDS, |value| value == Some(0), SOON).await?;
-    set.bench.upstream.release("new");
-    new.response("GET").await?.expect(200)?;
+    set.bench.release("new", &mut new).await?;
     let log = envoy.log();
     for line in ["config drain: a change has replaced", "config drain: over"] {
         ensure_eq!(log.matches(line).count(), 1, "lines with `{line}`");
@@ -167,10 +166,8 @@ async fn two_changes_and_a_drain_between_them(lab: &Lab) -> Outcome {
         same(&status["config_drain"], "older", 1)
     })
     .await?;
-    set.bench.upstream.release("two");
-    two.response("GET").await?.expect(200)?;
-    set.bench.upstream.release("three");
-    three.response("GET").await?.expect(200)?;
+    set.bench.release("two", &mut two).await?;
+    set.bench.release("three", &mut three).await?;
     set.bench.until("state", "drained").await?;
     Ok(())
 }
@@ -211,7 +208,7 @@ async fn without_the_statistics_the_gate_says_so(lab: &Lab) -> Outcome {
         "listener.",
         "cluster.",
     ]);
-    let hcm = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let hcm = hcm(lab, "{}");
     let bench = Bench::upon(Bootstrap::new().stats_matcher(kept), lab, &gate(8_000), hcm).await?;
     wait_for(SOON, "the reason", async || {
         let status = bench.status().await?;

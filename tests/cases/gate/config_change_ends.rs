@@ -151,8 +151,7 @@ async fn change(lab: &Lab, more: &str) -> Outcome<Vec<End>> {
     let ends = streams.ends(changed).await?;
     sleep(Duration::from_secs(u64::from(DRAIN) + 2).saturating_sub(changed.elapsed())).await;
     young.echo("a WebSocket that began after the change").await?;
-    bench.upstream.release("young");
-    waits.response("GET").await?.expect(200)?;
+    bench.release("young", &mut waits).await?;
     young.close(1000).await?;
     Ok(ends)
 }

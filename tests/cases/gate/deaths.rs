@@ -140,8 +140,7 @@ async fn a_bypassed_filter_is_no_zero(lab: &Lab) -> Outcome {
     drop(held);
     bench.envoy.wait_for_stat(ACTIVE, |active| active == Some(1), SOON).await?;
     stays_closed(&bench, 25).await?;
-    bench.upstream.release("u");
-    uncounted.response("GET").await?.expect(200)?;
+    bench.release("u", &mut uncounted).await?;
     opens_only_at_zero(&bench).await?;
     same(&bench.status().await?, "heals", 1)
 }

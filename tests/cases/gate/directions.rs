@@ -2,7 +2,7 @@
 //! configured.
 
 use super::bench::{Bench, same};
-use crate::cases::stage::routes;
+use crate::cases::stage::{hcm, routes};
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
@@ -26,13 +26,7 @@ impl Sidecar {
         );
         let bootstrap =
             Bootstrap::new().listener(Listener::new("outbound", outbound).direction("OUTBOUND"));
-        let bench = Bench::upon(
-            bootstrap,
-            lab,
-            gate,
-            routes(Hcm::new("main").filter(lab.stream(INBOUND).filter())),
-        )
-        .await?;
+        let bench = Bench::upon(bootstrap, lab, gate, hcm(lab, INBOUND)).await?;
         let outbound = bench.envoy.address("outbound").await?;
         Ok(Self { bench, outbound })
     }
@@ -63,16 +57,14 @@ async fn waits_for_one_direction(lab: &Lab) -> Outcome {
     ensure!(closes(bench.main).await?, "inbound clients are told to leave");
     ensure!(!closes(sidecar.outbound).await?, "the app's own calls are not");
     bench.get("/ready").await?.expect(503)?;
-    bench.upstream.release("in");
-    incoming.response("GET").await?.expect(200)?;
+    bench.release("in", &mut incoming).await?;
     bench.until("state", "drained").await?;
     ensure_eq!(
         bench.envoy.stat("wasmcustom.laststream_streams_in_flight_outbound").await?,
         Some(1),
         "outbound"
     );
-    bench.upstream.release("out");
-    outgoing.response("GET").await?.expect(200)?;
+    bench.release("out", &mut outgoing).await?;
     Ok(())
 }
 
@@ -87,15 +79,13 @@ async fn waits_for_both_directions(lab: &Lab) -> Outcome {
     let mut outgoing = sidecar.held_outbound("out").await?;
     bench.post("/drain").await?.expect(202)?;
     bench.until("holding", 2).await?;
-    bench.upstream.release("in");
-    incoming.response("GET").await?.expect(200)?;
+    bench.release("in", &mut incoming).await?;
     let status = bench.until("holding", 1).await?;
     same(&status["scopes"][1], "in_flight", 1)?;
     let listing = bench.get("/streams").await?.expect(200)?.json()?;
     same(&listing["streams"][0], "scope", "outbound")?;
     bench.get("/ready").await?.expect(503)?;
-    bench.upstream.release("out");
-    outgoing.response("GET").await?.expect(200)?;
+    bench.release("out", &mut outgoing).await?;
     bench.until("state", "drained").await?;
     Ok(())
 }

@@ -1,18 +1,15 @@
 //! A drain from its beginning to its end.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 use super::bench::{Bench, SOON, same};
-use crate::cases::stage::routes;
+use crate::cases::stage::hcm;
 use crate::lab::{Case, Lab, case};
+use kit::fake_server::{Answer, FakeServer};
 use kit::h2;
 use kit::prelude::*;
-use kit::wire::{Framing, Io, Wire, local};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -43,8 +40,7 @@ async fn says_what_it_sees(lab: &Lab) -> Outcome {
     client.send(&Request::get("/hold/a").bytes()).await?;
     bench.upstream.wait_held("a", 1, SOON).await?;
     same(&bench.status().await?, "holding", 1)?;
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     Ok(())
 }
 
@@ -62,8 +58,7 @@ async fn holds_until_the_last_stream_is_out(lab: &Lab) -> Outcome {
     bench.get("/prestop").await?.expect(503)?;
     once(bench.main, &Request::get("/echo")).await?.expect(200)?;
     ensure!(!waiter.is_finished(), "the hook is held");
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     let answer = waiter.await??.expect(200)?;
     ensure_eq!(answer.json()?["state"], "drained", "{}", answer.text());
     let status = bench.until("state", "drained").await?;
@@ -89,22 +84,15 @@ async fn idle_connections_do_not_hold(lab: &Lab) -> Outcome {
 
 async fn excluded_streams_do_not_hold(lab: &Lab) -> Outcome {
     let rules = r#"{"count": {"exclude": {"paths": [{"prefix": "/hold/probe"}]}}}"#;
-    let bench = Bench::with(
-        lab,
-        r#"{"quiet_ms": 300}"#,
-        routes(Hcm::new("main").filter(lab.stream(rules).filter())),
-    )
-    .await?;
+    let bench = Bench::with(lab, r#"{"quiet_ms": 300}"#, hcm(lab, rules)).await?;
     let mut probe = bench.held("probe").await?;
     let mut real = bench.held("real").await?;
     bench.post("/drain").await?.expect(202)?;
     bench.until("holding", 1).await?;
     bench.get("/ready").await?.expect(503)?;
-    bench.upstream.release("real");
-    real.response("GET").await?.expect(200)?;
+    bench.release("real", &mut real).await?;
     bench.until("state", "drained").await?;
-    bench.upstream.release("probe");
-    probe.response("GET").await?.expect(200)?;
+    bench.release("probe", &mut probe).await?;
     Ok(())
 }
 
@@ -121,36 +109,20 @@ async fn tells_http2_clients_to_leave(lab: &Lab) -> Outcome {
 }
 
 /// An admin interface that is in trouble at first.
-async fn troubled(troubles: usize, asked: Arc<AtomicUsize>) -> Outcome<std::net::SocketAddr> {
-    let listener = TcpListener::bind(local(0)).await?;
-    let address = listener.local_addr()?;
-    tokio::spawn(async move {
-        while let Ok((tcp, _)) = listener.accept().await {
-            let asked = Arc::clone(&asked);
-            tokio::spawn(async move {
-                let mut wire = Wire::new(Io::Plain(tcp));
-                while let Some(head) = wire.head().await? {
-                    wire.body(Framing::of_request(&head)).await?;
-                    let begins =
-                        head.start.starts_with("POST /drain_listeners?graceful&skip_exit ");
-                    let fails = begins && asked.fetch_add(1, Ordering::Relaxed) < troubles;
-                    let status = if fails { "500 Internal Server Error" } else { "200 OK" };
-                    wire.send(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").as_bytes())
-                        .await?;
-                }
-                Outcome::Ok(())
-            });
-        }
-    });
-    Ok(address)
+fn troubled(troubles: usize) -> Outcome<FakeServer> {
+    FakeServer::start(move |asked, before| {
+        let fails = asked.line() == BEGIN && before < troubles;
+        Ok(Answer::new(if fails { 500 } else { 200 }))
+    })
 }
+
+const BEGIN: &str = "POST /drain_listeners?graceful&skip_exit";
 
 async fn begins_again_when_envoy_fails(lab: &Lab) -> Outcome {
     for (troubles, becomes, calls) in [(2, "done", 3), (100, "failed", 3)] {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let bootstrap = Bootstrap::new()
-            .cluster(cluster::h1("troubled", troubled(troubles, Arc::clone(&asked)).await?));
-        let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+        let admin = troubled(troubles)?;
+        let bootstrap = Bootstrap::new().cluster(cluster::h1("troubled", admin.address));
+        let main = hcm(lab, "{}");
         let bench = Bench::upon(
             bootstrap,
             lab,
@@ -161,7 +133,8 @@ async fn begins_again_when_envoy_fails(lab: &Lab) -> Outcome {
         bench.post("/drain").await?.expect(202)?;
         bench.until("begin", becomes).await?;
         sleep(Duration::from_millis(500)).await;
-        ensure_eq!(asked.load(Ordering::Relaxed), calls, "calls that {troubles} troubles take");
+        let asked = admin.asked().iter().filter(|asked| asked.line() == BEGIN).count();
+        ensure_eq!(asked, calls, "calls that {troubles} troubles take");
     }
     Ok(())
 }
@@ -172,8 +145,7 @@ async fn writes_why_it_waits(lab: &Lab) -> Outcome {
     bench.post("/drain").await?.expect(202)?;
     bench.post("/drain").await?.expect(202)?;
     sleep(Duration::from_millis(2_500)).await;
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     bench.until("state", "drained").await?;
     let seconds = bench.status().await?["draining_ms"].as_u64().unwrap_or_default() / 1_000 + 1;
     let log = bench.envoy.log();

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::bench::{Bench, SOON, same, say};
 use super::deaths::{hold, kill, mortal};
-use crate::cases::stage::{BEGUN, IN_FLIGHT, routes};
+use crate::cases::stage::{BEGUN, IN_FLIGHT, hcm};
 use crate::lab::{Case, Lab, case};
 use kit::h2;
 use kit::prelude::*;
@@ -33,8 +33,7 @@ const KINDS: &str = r#"{"count": {"kinds": true}}"#;
 pub(in crate::cases) const OLD: Duration = Duration::from_millis(2_200);
 
 pub(super) async fn bench(lab: &Lab, gate: &str) -> Outcome<Bench> {
-    let bench =
-        Bench::with(lab, gate, routes(Hcm::new("main").filter(lab.stream(KINDS).filter()))).await?;
+    let bench = Bench::with(lab, gate, hcm(lab, KINDS)).await?;
     bench.until("count", "exact").await?;
     Ok(bench)
 }

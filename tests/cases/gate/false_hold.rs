@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::bench::{Bench, SOON, bootstrap, gate_listener, main_listener, options, same, say};
 use super::deaths::{hold, mortal};
 use super::watch::{holds_until_answered, opens};
-use crate::cases::stage::{ACTIVE, clusters, routes};
+use crate::cases::stage::{ACTIVE, clusters, hcm, routes};
 use crate::lab::{Case, Lab, case};
 use kit::admin_proxy::{AdminProxy, Fate};
 use kit::bootstrap::filters::Wasm;
@@ -36,8 +36,7 @@ const DEATHS: usize = 5;
 /// Five deaths of workers' VMs one after the other, each with streams in flight.
 async fn a_crash_loop_heals_when_both_counts_are_zero(lab: &Lab) -> Outcome {
     let lab = mortal(lab)?;
-    let mut bench =
-        Bench::with(&lab, GATE, routes(Hcm::new("main").filter(lab.stream("{}").filter()))).await?;
+    let mut bench = Bench::with(&lab, GATE, hcm(&lab, "{}")).await?;
     bench.until("count", "exact").await?;
     for death in 1..=DEATHS {
         dies_with_a_stream(&bench, death).await?;
@@ -194,9 +193,7 @@ async fn exempt_streams_do_not_hold_pollers(lab: &Lab) -> Outcome {
 async fn streams_do_not_hold_pollers(lab: &Lab, rules: &str, long_lived: &str) -> Outcome {
     let gate =
         format!(r#"{{"quiet_ms": 300, "deadline_ms": 90000, "long_lived": "{long_lived}"}}"#);
-    let bench =
-        Bench::with(lab, &gate, routes(Hcm::new("main").filter(lab.stream(rules).filter())))
-            .await?;
+    let bench = Bench::with(lab, &gate, hcm(lab, rules)).await?;
     bench.until("count", "exact").await?;
     let mut idle = hold(&bench, "idle", 6).await?;
     let client = bench.held("a").await?;

@@ -6,17 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::bench::{Bench, SOON, WAITING, same};
-use crate::cases::stage::{IN_FLIGHT, routes};
+use crate::cases::stage::{IN_FLIGHT, hcm};
 use crate::lab::{Case, Lab, case};
 use kit::h2;
 use kit::prelude::*;
-use kit::wire::{Framing, Io, Wire, local};
+use kit::server::Server;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -56,8 +55,7 @@ async fn no_answer_of_the_gate_is_turned_into_200(lab: &Lab) -> Outcome {
         "a line for each worker at most"
     );
     bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     bench.until("state", "drained").await?;
     ensure!(bench.envoy.is_alive(), "Envoy lives");
     Ok(())
@@ -86,43 +84,29 @@ async fn is_not_200(gate: SocketAddr, method: &str, path: &str, kind: &str) -> O
 
 /// In the place of Envoy's admin interface: nothing is in flight; and to quit takes for ever, so
 /// that the latch stays closed.
-async fn admin() -> Outcome<(SocketAddr, Arc<Notify>)> {
-    let listener = TcpListener::bind(local(0)).await?;
-    let address = listener.local_addr()?;
+async fn admin() -> Outcome<(Server, Arc<Notify>)> {
     let quits = Arc::new(Notify::new());
     let notify = Arc::clone(&quits);
-    tokio::spawn(async move {
-        let mut connections = JoinSet::new();
-        while let Ok((tcp, _)) = listener.accept().await {
-            connections.spawn(answers(tcp, Arc::clone(&notify)));
+    let server = Server::answering(move |head| {
+        let notify = Arc::clone(&notify);
+        async move {
+            if head.start.contains("/quitquitquit") {
+                notify.notify_one();
+                std::future::pending::<()>().await;
+            }
+            let body = "http.main.downstream_rq_active: 0\nhttp.main.downstream_rq_total: 0\n\
+                        server.concurrency: 2\n";
+            Ok((200, body.into()))
         }
     });
-    Ok((address, quits))
-}
-
-async fn answers(tcp: TcpStream, quits: Arc<Notify>) -> Outcome {
-    let mut wire = Wire::new(Io::Plain(tcp));
-    while let Some(head) = wire.head().await? {
-        wire.body(Framing::of_request(&head)).await?;
-        if head.start.contains("/quitquitquit") {
-            quits.notify_one();
-            std::future::pending::<()>().await;
-        }
-        let body = "http.main.downstream_rq_active: 0\nhttp.main.downstream_rq_total: 0\n\
-                    server.concurrency: 2\n";
-        wire.send(
-            format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes(),
-        )
-        .await?;
-    }
-    Ok(())
+    Ok((server.await?, quits))
 }
 
 /// The 503 of a stream that comes while a signal passes.
 async fn a_closing_gate_is_unavailable_to_grpc(lab: &Lab) -> Outcome {
-    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let main = hcm(lab, "{}");
     let (silent, quits) = admin().await?;
-    let bootstrap = Bootstrap::new().cluster(cluster::h1("silent", silent));
+    let bootstrap = Bootstrap::new().cluster(cluster::h1("silent", silent.address));
     let bench = Bench::upon(
         bootstrap,
         lab,

@@ -6,17 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::bench::{Bench, SOON, WAITING, same, say};
-use crate::cases::stage::routes;
+use crate::cases::stage::hcm;
 use crate::lab::{Case, Lab, case};
 use kit::h2;
 use kit::prelude::*;
-use kit::wire::{Framing, Io, Wire, local};
+use kit::server::Server;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -70,8 +69,7 @@ async fn holds_pollers_and_single_calls(lab: &Lab) -> Outcome {
         !single.is_finished() && pollers.iter().all(|poller| !poller.is_finished()),
         "all are held"
     );
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     for poller in pollers {
         ensure!(poller.await?? >= 3, "several tries");
     }
@@ -83,68 +81,48 @@ async fn holds_pollers_and_single_calls(lab: &Lab) -> Outcome {
 
 /// In the place of Istio's agent; it answers when it is told to.
 struct Agent {
-    address: SocketAddr,
-    asked: Arc<AtomicUsize>,
-    wrong: Arc<AtomicBool>,
-    answers: Arc<Notify>,
+    server: Server,
+    calls: Arc<Calls>,
+}
+
+#[derive(Default)]
+struct Calls {
+    asked: AtomicUsize,
+    wrong: AtomicBool,
+    answers: Notify,
 }
 
 impl Agent {
     async fn start() -> Outcome<Self> {
-        let listener = TcpListener::bind(local(0)).await?;
-        let agent = Self {
-            address: listener.local_addr()?,
-            asked: Arc::default(),
-            wrong: Arc::default(),
-            answers: Arc::default(),
-        };
-        let (asked, wrong, answers) =
-            (Arc::clone(&agent.asked), Arc::clone(&agent.wrong), Arc::clone(&agent.answers));
-        tokio::spawn(async move {
-            while let Ok((tcp, _)) = listener.accept().await {
-                tokio::spawn(agent_answers(
-                    tcp,
-                    Arc::clone(&asked),
-                    Arc::clone(&wrong),
-                    Arc::clone(&answers),
-                ));
+        let calls = Arc::<Calls>::default();
+        let seen = Arc::clone(&calls);
+        let server = Server::answering(move |head| {
+            let calls = Arc::clone(&seen);
+            async move {
+                calls.wrong.fetch_or(!head.start.starts_with("POST /drain "), Ordering::Relaxed);
+                calls.asked.fetch_add(1, Ordering::Relaxed);
+                calls.answers.notified().await;
+                Ok((200, Vec::new()))
             }
         });
-        Ok(agent)
+        Ok(Self { server: server.await?, calls })
     }
 
     async fn bench(&self, lab: &Lab, deadline: u64) -> Outcome<Bench> {
-        let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+        let main = hcm(lab, "{}");
         let gate = format!(
             r#"{{
                 "quiet_ms": 300, "deadline_ms": {deadline}, "finish": "drain_agent",
                 "admin": {{"timeout_ms": 20000}}
             }}"#
         );
-        Bench::upon(Bootstrap::new().cluster(cluster::h1("agent", self.address)), lab, &gate, main)
-            .await
+        let agent = cluster::h1("agent", self.server.address);
+        Bench::upon(Bootstrap::new().cluster(agent), lab, &gate, main).await
     }
 
     fn asked(&self) -> usize {
-        self.asked.load(Ordering::Relaxed)
+        self.calls.asked.load(Ordering::Relaxed)
     }
-}
-
-async fn agent_answers(
-    tcp: TcpStream,
-    asked: Arc<AtomicUsize>,
-    wrong: Arc<AtomicBool>,
-    answers: Arc<Notify>,
-) -> Outcome {
-    let mut wire = Wire::new(Io::Plain(tcp));
-    while let Some(head) = wire.head().await? {
-        wire.body(Framing::of_request(&head)).await?;
-        wrong.fetch_or(!head.start.starts_with("POST /drain "), Ordering::Relaxed);
-        asked.fetch_add(1, Ordering::Relaxed);
-        answers.notified().await;
-        wire.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await?;
-    }
-    Ok(())
 }
 
 async fn tells_the_agent_once_and_before_a_hook_ends(lab: &Lab) -> Outcome {
@@ -155,8 +133,7 @@ async fn tells_the_agent_once_and_before_a_hook_ends(lab: &Lab) -> Outcome {
     bench.until("begin", "done").await?;
     sleep(Duration::from_secs(1)).await;
     ensure_eq!(agent.asked(), 0, "calls to the agent while a stream is in flight");
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     bench.until("finish", "under way").await?;
     let late = hook(bench.gate);
     sleep(Duration::from_millis(700)).await;
@@ -165,13 +142,13 @@ async fn tells_the_agent_once_and_before_a_hook_ends(lab: &Lab) -> Outcome {
         !late.is_finished() && hooks.iter().all(|hook| !hook.is_finished()),
         "no hook returns before the agent knows"
     );
-    agent.answers.notify_one();
+    agent.calls.answers.notify_one();
     for hook in hooks.into_iter().chain([late]) {
         same(&hook.await??.expect(200)?.json()?, "state", "drained")?;
     }
     same(&bench.status().await?, "finish", "done")?;
     ensure_eq!(
-        (agent.asked(), agent.wrong.load(Ordering::Relaxed)),
+        (agent.asked(), agent.calls.wrong.load(Ordering::Relaxed)),
         (1, false),
         "calls to the agent"
     );
@@ -183,8 +160,7 @@ async fn tells_the_agent_nothing_at_the_deadline(lab: &Lab) -> Outcome {
     let bench = agent.bench(lab, 1_500).await?;
     let mut client = bench.held("a").await?;
     same(&hook(bench.gate).await??.expect(200)?.json()?, "state", "expired")?;
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     bench.get("/prestop?wait").await?.expect(200)?;
     sleep(Duration::from_secs(1)).await;
     ensure_eq!(agent.asked(), 0, "calls to the agent");
@@ -197,8 +173,7 @@ async fn quits_at_zero(lab: &Lab) -> Outcome {
     bench.post("/drain").await?.expect(202)?;
     sleep(Duration::from_secs(1)).await;
     ensure!(bench.envoy.is_alive(), "Envoy lives as long as a stream does");
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     bench.envoy.exited(SOON).await?;
     Ok(())
 }

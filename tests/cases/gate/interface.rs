@@ -3,22 +3,20 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use laststream_filter::gate::CountState;
 use laststream_filter::gate::{OPENAPI, StreamKind};
 use laststream_filter::metrics;
 use strum::VariantArray as _;
-use tokio::net::TcpListener;
 use tokio::time::sleep;
 
 use super::bench::Bench;
-use crate::cases::stage::routes;
+use crate::cases::stage::{hcm, routes};
 use crate::lab::{Case, Lab, case};
+use kit::fake_server::{Answer, FakeServer};
 use kit::openapi::{Document, Operation, members};
 use kit::prelude::*;
-use kit::wire::{Framing, Io, Wire, local};
 
 const SECRET: &str = "open-sesame-0123456789";
 
@@ -68,8 +66,7 @@ async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
     asking.ask(bench, "POST /prestop?wait=300ms", 503).await?;
     asking.ask(bench, "POST /drain_listeners?graceful&skip_exit", 200).await?;
     refuses_what_is_not_written(asking, bench).await?;
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     asking.ask(bench, "GET /prestop?wait", 200).await?;
     asking.ask(bench, "POST /prestop?wait=5", 200).await?;
     asking.ask(bench, "GET /ready", 200).await?;
@@ -133,9 +130,10 @@ async fn wants_its_secret(asking: &Asking, lab: &Lab) -> Outcome {
 /// With no admin interface, and with others in its place: the real one may be gone before its
 /// answer is here, and what it refuses differs from version to version.
 async fn passes_on_what_comes(asking: &Asking, lab: &Lab) -> Outcome {
+    let sulks = FakeServer::start(|_, _| Ok(Answer::new(400).body("no\n")))?; // refuses all
     for (cluster, status) in [("nowhere", 502), ("app", 200), ("sulks", 400)] {
-        let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
-        let bootstrap = Bootstrap::new().cluster(cluster::h1("sulks", sulks().await?));
+        let main = hcm(lab, "{}");
+        let bootstrap = Bootstrap::new().cluster(cluster::h1("sulks", sulks.address));
         let bench = &Bench::upon(
             bootstrap,
             lab,
@@ -153,25 +151,6 @@ async fn passes_on_what_comes(asking: &Asking, lab: &Lab) -> Outcome {
         asking.ask(bench, "POST /quitquitquit", status).await?;
     }
     Ok(())
-}
-
-/// A server that refuses everything.
-async fn sulks() -> Outcome<SocketAddr> {
-    let listener = TcpListener::bind(local(0)).await?;
-    let address = listener.local_addr()?;
-    tokio::spawn(async move {
-        while let Ok((tcp, _)) = listener.accept().await {
-            let mut wire = Wire::new(Io::Plain(tcp));
-            tokio::spawn(async move {
-                while let Some(head) = wire.head().await? {
-                    wire.body(Framing::of_request(&head)).await?;
-                    wire.send(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 3\r\n\r\nno\n").await?;
-                }
-                Outcome::Ok(())
-            });
-        }
-    });
-    Ok(address)
 }
 
 /// Paths that are not the gate's, though they look like it, or are Envoy's.

@@ -136,8 +136,7 @@ async fn lists_what_is_there_now(lab: &Lab) -> Outcome {
             "{key} is there: {before}"
         );
         same(&before, "complete", true)?;
-        bench.upstream.release(&key);
-        client.response("GET").await?.expect(200)?;
+        bench.release(&key, &mut client).await?;
         // The client has the answer a moment before Envoy takes the stream off.
         bench
             .envoy
@@ -202,12 +201,10 @@ async fn lists_only_what_holds(lab: &Lab) -> Outcome {
     ensure!(requests(&now)?.len() == 1 && requests(&now)?[0].ends_with("young"), "{now}");
     same(&now, "complete", true)?;
     bench.get("/ready").await?.expect(503)?;
-    bench.upstream.release("young");
-    young.response("GET").await?.expect(200)?;
+    bench.release("young", &mut young).await?;
     bench.until("state", "drained").await?;
     socket.echo("still").await?;
-    bench.upstream.release("old");
-    old.response("GET").await?.expect(200)?;
+    bench.release("old", &mut old).await?;
     socket.close(1000).await?;
     for gauge in ["in_flight", "long_lived"] {
         let name = format!("wasmcustom.laststream_streams_{gauge}_gateway");

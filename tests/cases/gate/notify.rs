@@ -5,16 +5,16 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, same};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
 use kit::prelude::*;
-use kit::wire::{Framing, Io, Wire, local};
+use kit::server::Server;
+use kit::wire::{Framing, Wire};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -26,9 +26,8 @@ pub(crate) fn cases() -> Vec<Case> {
 
 /// An app with event streams, which go on until it is told.
 struct App {
-    address: SocketAddr,
+    server: Server,
     told: Arc<Mutex<Vec<Instant>>>,
-    server: JoinHandle<()>,
 }
 
 /// What it answers when it is told, the last one for ever; none: nothing at all.
@@ -43,18 +42,11 @@ struct Behaviour {
 
 impl App {
     async fn start(answers: Answers) -> Outcome<Self> {
-        let listener = TcpListener::bind(local(0)).await?;
-        let address = listener.local_addr()?;
         let told = Arc::default();
         let behaviour =
             Behaviour { answers, told: Arc::clone(&told), ends: watch::Sender::new(false) };
-        let server = tokio::spawn(async move {
-            let mut connections = JoinSet::new();
-            while let Ok((tcp, _)) = listener.accept().await {
-                connections.spawn(serve(tcp, behaviour.clone()));
-            }
-        });
-        Ok(Self { address, told, server })
+        let server = Server::start(move |tcp| serve(tcp, behaviour.clone())).await?;
+        Ok(Self { server, told })
     }
 
     fn told(&self) -> Vec<Instant> {
@@ -62,14 +54,8 @@ impl App {
     }
 }
 
-impl Drop for App {
-    fn drop(&mut self) {
-        self.server.abort();
-    }
-}
-
 async fn serve(tcp: TcpStream, app: Behaviour) -> Outcome {
-    let mut wire = Wire::new(Io::Plain(tcp));
+    let mut wire = Wire::plain(tcp);
     while let Some(head) = wire.head().await? {
         wire.body(Framing::of_request(&head)).await?;
         if head.start.starts_with("POST /drain ") {
@@ -110,7 +96,7 @@ async fn bench(lab: &Lab, app: SocketAddr) -> Outcome<Bench> {
 
 async fn an_app_that_is_told_ends_its_own_streams(lab: &Lab) -> Outcome {
     let app = App::start(&[Some(204)]).await?;
-    let bench = bench(lab, app.address).await?;
+    let bench = bench(lab, app.server.address).await?;
     let mut streams = Vec::new();
     for _ in 0..20 {
         let mut client = Client::connect(bench.main).await?;
@@ -145,7 +131,7 @@ async fn an_app_that_fails_is_told_again(lab: &Lab) -> Outcome {
         [(&[Some(500), None, Some(204)][..], "done"), (&[Some(404), Some(500)], "failed")]
     {
         let app = App::start(answers).await?;
-        let bench = bench(lab, app.address).await?;
+        let bench = bench(lab, app.server.address).await?;
         let mut held = bench.held("a").await?;
         bench.post("/drain").await?.expect(202)?;
         bench.until("notify", becomes).await?;
@@ -156,8 +142,7 @@ async fn an_app_that_fails_is_told_again(lab: &Lab) -> Outcome {
             let (pause, least) = (pair[1] - pair[0], Duration::from_secs(index as u64 + 1));
             ensure!(pause >= least, "{pause:?} after try {index}");
         }
-        bench.upstream.release("a");
-        held.response("GET").await?.expect(200)?;
+        bench.release("a", &mut held).await?;
         bench.until("state", "drained").await?;
     }
     Ok(())
@@ -169,16 +154,17 @@ async fn an_app_that_cannot_be_told_delays_nothing(lab: &Lab) -> Outcome {
     let slow = App::start(&[None]).await?;
     let refusing = App::start(&[Some(500)]).await?;
     let away = Upstream::start().await?;
-    for (what, address) in
-        [("away", away.refused()), ("slow", slow.address), ("refusing", refusing.address)]
-    {
+    for (what, address) in [
+        ("away", away.refused()),
+        ("slow", slow.server.address),
+        ("refusing", refusing.server.address),
+    ] {
         let bench = bench(lab, address).await?;
         let mut held = bench.held("a").await?;
         bench.post("/drain").await?.expect(202)?;
         bench.until("notify", "under way").await?;
         let ended = Instant::now();
-        bench.upstream.release("a");
-        held.response("GET").await?.expect(200)?;
+        bench.release("a", &mut held).await?;
         let status = bench.until("state", "drained").await?;
         ensure!(ended.elapsed() < Duration::from_millis(1_500), "{what}: {:?}", ended.elapsed());
         same(&status, "notify", "under way").with_context(|| what)?;

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::bench::{Bench, SOON, gate_listener, options, same, say};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
-use crate::cases::stage::{clusters, routes};
+use crate::cases::stage::{clusters, hcm};
 use crate::lab::{Case, Lab, case};
 use kit::admin_proxy::{AdminProxy, Fate};
 use kit::prelude::*;
@@ -48,8 +48,7 @@ async fn an_early_stop_hook_opens_nothing_for_later(lab: &Lab) -> Outcome {
     );
     for (key, client) in &mut clients {
         lets_nothing_out(&bench, 4).await?;
-        bench.upstream.release(key);
-        client.response("GET").await?.expect(200)?;
+        bench.release(key, client).await?;
     }
     opens(&bench).await
 }
@@ -103,8 +102,7 @@ async fn an_expired_gate_serves_again(lab: &Lab) -> Outcome {
         );
         serves_again(&bench).await?;
     }
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     opens(&bench).await
 }
 
@@ -160,8 +158,7 @@ async fn send_lightly(bench: &Bench, traffic: &Traffic) -> Outcome {
         let mut client = bench.held("light").await?;
         traffic.waiting.store(number, Ordering::Relaxed);
         sleep(REQUEST).await;
-        bench.upstream.release("light");
-        client.response("GET").await?.expect(200)?;
+        bench.release("light", &mut client).await?;
         traffic.waiting.store(0, Ordering::Relaxed);
         sleep_until(next).await;
     }
@@ -204,7 +201,7 @@ async fn a_stream_after_the_quit_signal_is_refused(lab: &Lab) -> Outcome {
     };
     let proxy = AdminProxy::start(judge).await?;
     let upstream = Upstream::start().await?;
-    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let main = hcm(lab, "{}");
     let bootstrap = clusters(Bootstrap::new(), &upstream)
         .cluster(proxy.cluster())
         .listener(Listener::new("main", main).direction("INBOUND"))
@@ -219,7 +216,7 @@ async fn a_stream_after_the_quit_signal_is_refused(lab: &Lab) -> Outcome {
 
 async fn a_stream_after_the_agent_was_told_is_refused(lab: &Lab) -> Outcome {
     let agent = Upstream::start().await?;
-    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let main = hcm(lab, "{}");
     let bootstrap = Bootstrap::new().cluster(cluster::h1("agent", agent.h1()));
     let gate = r#"{"quiet_ms": 300, "deadline_ms": 90000, "finish": "drain_agent"}"#;
     let bench = Bench::upon(bootstrap, lab, gate, main).await?;

@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, SOON, same, say};
-use crate::cases::stage::routes;
+use crate::cases::stage::{hcm, routes};
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
-use kit::wire::{Framing, Io, Wire, local};
+use kit::server::Server;
+use kit::wire::Head;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -42,8 +42,7 @@ async fn refuses_signals_until_zero(lab: &Lab) -> Outcome {
         bench.get(path).await?.expect(405)?;
     }
     same(&bench.status().await?, "refused", 3)?;
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     let answer = wait_for(SOON, "the signal to pass", async || {
         bench.post("/drain_listeners?inboundonly").await?.expect(200)
     })
@@ -61,7 +60,7 @@ async fn refuses_signals_where_the_latch_cannot_close(lab: &Lab) -> Outcome {
     let rejected = json!({
         "exclusion_list": { "patterns": [{ "exact": "wasmcustom.laststream_gate_closing_until" }] },
     });
-    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let main = hcm(lab, "{}");
     let mut bench = Bench::upon(
         Bootstrap::new().stats_matcher(rejected),
         lab,
@@ -96,7 +95,7 @@ fn passes() -> u64 {
 }
 
 async fn no_stream_is_there_when_a_signal_passes(lab: &Lab) -> Outcome {
-    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let main = hcm(lab, "{}");
     let passes = passes();
     let tally = pass_many(lab, main, passes, Duration::ZERO).await?;
     ensure_eq!(
@@ -142,7 +141,7 @@ async fn pass_many(lab: &Lab, main: Hcm, passes: u64, pause: Duration) -> Outcom
         .filter(lab.stream("{}").filter())
         .route(Route::prefix("/").direct(200, "quiet"));
     let bootstrap = Bootstrap::new()
-        .cluster(cluster::h1("witness", witness.address))
+        .cluster(cluster::h1("witness", witness.server.address))
         .listener(Listener::new("quiet", quiet));
     let bench = Bench::upon(bootstrap, lab, r#"{"admin": {"cluster": "witness"}}"#, main).await?;
     *witness.envoy.lock().await = Some(Client::connect(bench.envoy.admin()).await?);
@@ -205,44 +204,35 @@ async fn signals(gate: SocketAddr, tally: Arc<Tally>, passes: u64) -> Outcome {
 /// In the place of Envoy's admin interface: when a signal comes, it asks the real one at once what
 /// is in flight to the app. The rest is the real one's.
 struct Witness {
-    address: SocketAddr,
+    server: Server,
     envoy: Arc<Mutex<Option<Client>>>,
 }
 
 impl Witness {
     async fn start(tally: Arc<Tally>) -> Outcome<Self> {
-        let listener = TcpListener::bind(local(0)).await?;
-        let address = listener.local_addr()?;
         let envoy = Arc::new(Mutex::new(None));
         let asked = Arc::clone(&envoy);
-        tokio::spawn(async move {
-            while let Ok((tcp, _)) = listener.accept().await {
-                tokio::spawn(testify(tcp, Arc::clone(&asked), Arc::clone(&tally)));
-            }
-        });
-        Ok(Self { address, envoy })
+        let server =
+            Server::answering(move |head| testify(head, Arc::clone(&asked), Arc::clone(&tally)));
+        Ok(Self { server: server.await?, envoy })
     }
 }
 
-async fn testify(tcp: TcpStream, envoy: Arc<Mutex<Option<Client>>>, tally: Arc<Tally>) -> Outcome {
-    tcp.set_nodelay(true)?;
-    let mut wire = Wire::new(Io::Plain(tcp));
-    while let Some(head) = wire.head().await? {
-        wire.body(Framing::of_request(&head)).await?;
-        let mut envoy = envoy.lock().await;
-        let envoy = envoy.as_mut().context("Envoy has started")?;
-        let body = if head.word(0) == "POST" {
-            let live = live(envoy).await?;
-            tally.passed.fetch_add(1, Ordering::Relaxed);
-            tally.hurt.fetch_add(u64::from(live > 0), Ordering::Relaxed);
-            b"OK\n".to_vec()
-        } else {
-            envoy.get(head.word(1)).await?.expect(200)?.body
-        };
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
-        wire.send(&[head.as_bytes(), &body].concat()).await?;
+/// The status and the body of an answer.
+async fn testify(
+    head: Head,
+    envoy: Arc<Mutex<Option<Client>>>,
+    tally: Arc<Tally>,
+) -> Outcome<(u16, Vec<u8>)> {
+    let mut envoy = envoy.lock().await;
+    let envoy = envoy.as_mut().context("Envoy has started")?;
+    if head.word(0) != "POST" {
+        return Ok((200, envoy.get(head.word(1)).await?.expect(200)?.body));
     }
-    Ok(())
+    let live = live(envoy).await?;
+    tally.passed.fetch_add(1, Ordering::Relaxed);
+    tally.hurt.fetch_add(u64::from(live > 0), Ordering::Relaxed);
+    Ok((200, b"OK\n".to_vec()))
 }
 
 /// Requests that were let through and have not ended.

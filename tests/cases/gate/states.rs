@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::bench::{
     Bench, SOON, WAITING, bootstrap, gate_address, gate_filter, main_listener, same,
 };
-use crate::cases::stage::routes;
+use crate::cases::stage::hcm;
 use crate::lab::{Case, Lab, case};
 use kit::prelude::*;
 use kit::websocket::WebSocket;
@@ -65,8 +65,7 @@ async fn takes_a_drain_back_and_begins_again(lab: &Lab) -> Outcome {
     ensure!(!waiter.is_finished(), "the hook still waits");
     bench.post("/drain").await?.expect(202)?;
     bench.until("begin", "done").await?;
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     same(&waiter.await??.expect(200)?.json()?, "state", "drained")?;
     delete(&bench).await?.expect(200)?;
     same(&bench.status().await?, "state", "serving")?;
@@ -103,8 +102,7 @@ async fn says_what_cannot_be_taken_back(lab: &Lab) -> Outcome {
         Some("close".into()),
         "Envoy still tells clients to leave"
     );
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     let nothing = Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"call": "nothing"}}"#).await?;
     nothing.post("/drain").await?.expect(202)?;
     delete(&nothing).await?.expect(200)?;
@@ -128,8 +126,7 @@ async fn opens_by_force_and_says_why(lab: &Lab) -> Outcome {
     let line = bench.envoy.wait_for_log("forced open: the app is gone and so on", SOON).await?;
     ensure!(line.contains("[critical]"), "{line}");
     bench.post("/drain_listeners?inboundonly").await?.expect(200)?;
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     Ok(())
 }
 
@@ -144,8 +141,7 @@ async fn opens_at_the_deadline(lab: &Lab) -> Outcome {
     kept(&bench, 2_000).await?;
     sleep(Duration::from_millis(500)).await;
     same(&bench.status().await?, "finish", "due")?;
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     Ok(())
 }
 
@@ -196,15 +192,14 @@ async fn keeps_a_drain_over_a_new_configuration(lab: &Lab) -> Outcome {
     }
     let status = bench.until("state", "expired").await?;
     ensure!(status["draining_ms"].as_u64() < Some(30_000), "shortened: {status}");
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     Ok(())
 }
 
 async fn lets_long_lived_streams_be_exempt(lab: &Lab) -> Outcome {
     let rules = r#"{"count": {"long_lived": {"upgrades": true}}}"#;
     for (policy, ends) in [("exempt", true), ("wait", false)] {
-        let main = routes(Hcm::new("main").filter(lab.stream(rules).filter()));
+        let main = hcm(lab, rules);
         let gate = format!(r#"{{"quiet_ms": 300, "long_lived": "{policy}"}}"#);
         let bench = Bench::with(lab, &gate, main).await?;
         let mut socket = WebSocket::open(bench.main, "/ws").await?;

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::bench::{Bench, gate_listener, options, say};
-use crate::cases::stage::{clusters, routes};
+use crate::cases::stage::{clusters, hcm};
 use crate::lab::{Case, Lab, case};
 use kit::admin_proxy::{AdminProxy, Fate};
 use kit::prelude::*;
@@ -40,10 +40,7 @@ async fn exempt_streams_that_come_and_go_make_no_zero(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     let bootstrap = clusters(Bootstrap::new(), &upstream)
         .cluster(proxy.cluster())
-        .listener(
-            Listener::new("main", routes(Hcm::new("main").filter(lab.stream(LONG_LIVED).filter())))
-                .direction("INBOUND"),
-        )
+        .listener(Listener::new("main", hcm(lab, LONG_LIVED)).direction("INBOUND"))
         .listener(gate_listener(lab, EXEMPTING));
     let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
     proxy.forward_to(&bench.envoy);
@@ -60,8 +57,7 @@ async fn exempt_streams_that_come_and_go_make_no_zero(lab: &Lab) -> Outcome {
     while let Some(ended) = tasks.join_next().await {
         ended??;
     }
-    bench.upstream.release("a");
-    held.response("GET").await?.expect(200)?;
+    bench.release("a", &mut held).await?;
     let [came, signals, looks, passed] = [&tally.came, &tally.signals, &tally.looks, &tally.passed]
         .map(|n| n.load(Ordering::Relaxed));
     say(&format!(

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::bench::{Bench, SOON, same, say};
 use super::states::kept;
-use crate::cases::stage::{ACTIVE, routes};
+use crate::cases::stage::{ACTIVE, hcm};
 use crate::lab::{Case, Lab, case};
 use kit::prelude::*;
 
@@ -130,8 +130,7 @@ pub(super) const BODY: u32 = 8_000_000;
 /// The stream is over for the module while Envoy still has bytes of it: only Envoy's own count of
 /// them tells.
 async fn waits_for_a_slow_reader(lab: &Lab) -> Outcome {
-    let main = Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter())))
-        .buffer_limit(2 * BODY);
+    let main = Listener::new("main", hcm(lab, "{}")).buffer_limit(2 * BODY);
     let mut bench =
         Bench::behind(main, Bootstrap::new(), lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#)
             .await?;

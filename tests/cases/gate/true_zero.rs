@@ -178,8 +178,7 @@ async fn quits_beside_each(bench: &Bench, requests: usize) -> Outcome {
             .await
             .with_context(|| format!("a quit signal beside request {number}"))?;
         ensure_eq!(answer.status, 503, "a quit signal beside request {number}: {}", answer.text());
-        bench.upstream.release("b");
-        client.response("GET").await?.expect(200)?;
+        bench.release("b", &mut client).await?;
         bench.upstream.wait_held("b", 0, SOON).await?;
     }
     Ok(())
@@ -247,8 +246,7 @@ async fn the_other_direction_does_not_hold(lab: &Lab) -> Outcome {
         let mut client = held_at(&bench, "other", "a").await?;
         opens(&bench).await?;
         same(&bench.status().await?, "count", "exact")?;
-        bench.upstream.release("a");
-        client.response("GET").await?.expect(200)?;
+        bench.release("a", &mut client).await?;
     }
     Ok(())
 }

@@ -6,14 +6,16 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::cases::stage::{clusters, routes};
+use crate::cases::stage::{clusters, hcm, routes};
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::{extension, only_stats_with_prefixes};
 use kit::prelude::*;
 use kit::wire::free_port;
 use kit::xds::Xds;
 
-use super::bench::{Bench, SOON, bootstrap, gate_address, gate_filter, gate_listener, same};
+use super::bench::{
+    Bench, SOON, bootstrap, gate_address, gate_filter, gate_listener, options, same,
+};
 use super::watch::{opens_only_at_zero, stays_closed};
 
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
@@ -50,18 +52,11 @@ async fn bench(lab: &Lab, xds: &Xds, gate: Listener, main: Option<Hcm>) -> Outco
 }
 
 async fn start(lab: &Lab, bootstrap: Bootstrap, upstream: Upstream) -> Outcome<Bench> {
-    let options = Options {
-        drain_time_s: Some(600),
-        extra: vec!["--drain-strategy".into(), "immediate".into()],
-        ..Options::default()
-    };
-    let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
-    let (main, gate) = (envoy.address("main").await?, envoy.address("gate").await?);
-    Ok(Bench { upstream, envoy, main, gate })
+    Bench::start(lab, upstream, bootstrap, options()).await
 }
 
 fn with(lab: &Lab) -> Hcm {
-    routes(Hcm::new("main").filter(lab.stream("{}").filter()))
+    hcm(lab, "{}")
 }
 
 fn without() -> Hcm {
@@ -78,9 +73,7 @@ fn allow_all() -> Value {
 
 /// Lets a request go, which lives to its end.
 async fn release(bench: &Bench, key: &str, mut client: Client) -> Outcome {
-    bench.upstream.release(key);
-    client.response("GET").await?.expect(200)?;
-    Ok(())
+    bench.release(key, &mut client).await
 }
 
 async fn a_listener_replaced_by_one_with_the_filter_is_not_empty(lab: &Lab) -> Outcome {
@@ -227,7 +220,7 @@ async fn a_rejected_counter_is_no_quiet(lab: &Lab) -> Outcome {
                 "patterns": [{ "prefix": format!("wasmcustom.laststream_streams_{counter}") }],
             },
         });
-        let main = routes(Hcm::new("main").filter(lab.stream(configuration).filter()));
+        let main = hcm(lab, configuration);
         let gate = r#"{"quiet_ms": 1500, "deadline_ms": 90000}"#;
         let bench = Bench::upon(Bootstrap::new().stats_matcher(rejected), lab, gate, main).await?;
         for path in ["/echo", "/nowhere"] {

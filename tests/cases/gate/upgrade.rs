@@ -48,8 +48,7 @@ async fn a_drain_goes_on(lab: &Lab, before: &Path, after: &Path) -> Outcome {
     same(&bench.until("holding", 2).await?, "state", "draining")?;
     for (key, client) in [("first", &mut first), ("second", &mut second)] {
         bench.post("/quitquitquit").await?.expect(503)?;
-        bench.upstream.release(key);
-        client.response("GET").await?.expect(200)?;
+        bench.release(key, client).await?;
     }
     let status = bench.until("state", "drained").await?;
     same(&status, "late", 1)?;

@@ -53,8 +53,7 @@ async fn answers(lab: &Lab, count: usize) -> Outcome {
             .sum();
         ensure!(connections >= 3, "{worker} has {connections} connections");
     }
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     let ended = Instant::now();
     let took = crowd.answers(ended).await?;
     ensure_eq!(took.len(), left, "answers");

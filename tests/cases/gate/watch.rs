@@ -74,7 +74,6 @@ pub(super) async fn opens(bench: &Bench) -> Outcome {
 /// A request that is held under this key keeps the gate closed until its client has the answer.
 pub(super) async fn holds_until_answered(bench: &Bench, key: &str, mut client: Client) -> Outcome {
     lets_nothing_out(bench, 12).await?;
-    bench.upstream.release(key);
-    client.response("GET").await?.expect(200)?;
+    bench.release(key, &mut client).await?;
     opens(bench).await
 }

@@ -26,7 +26,7 @@ fn a_private_authority_is_named() -> Outcome {
         "key": user.file("key.pem", &server.key_pem)?,
     });
     let registry = Registry::start(&Settings { tls: Some(tls), ..Settings::default() })?;
-    let image = format!("{}/laststream:1", registry.name());
+    let image = registry.image();
     let said = push(&user, &["-o", "json", "--ca-file", utf8(&ca), &image])?.expect(0)?;
     let (digest, _) = skopeo_pull(&image, &["--src-cert-dir", utf8(&user.path("certs"))])?;
     ensure_eq!(said.json_lines()?[0]["digest"], digest, "the digest");
@@ -42,8 +42,7 @@ fn a_private_authority_is_named() -> Outcome {
         .stderr_contains("status 400")?
         .stderr_contains("HTTP request to an HTTPS server")?;
     let plain = Registry::start(&Settings::default())?;
-    let said = push(&user, &["--ca-file", utf8(&ca), &format!("{}/laststream:1", plain.name())])?
-        .expect(2)?;
+    let said = push(&user, &["--ca-file", utf8(&ca), &plain.image()])?.expect(2)?;
     said.stderr_contains("TLS:")?.stderr_contains("`--plain-http`").map(drop)
 }
 
@@ -56,7 +55,7 @@ fn a_client_shows_its_certificate() -> Outcome {
         "key": user.file("key.pem", &server.key_pem)?, "clientcas": [&ca],
     });
     let registry = Registry::start(&Settings { tls: Some(tls), ..Settings::default() })?;
-    let image = format!("{}/laststream:1", registry.name());
+    let image = registry.image();
     let (cert, key) = (
         user.file("client.pem", &client.certificate_pem)?,
         user.file("client-key.pem", &client.key_pem)?,

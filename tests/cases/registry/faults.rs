@@ -54,10 +54,9 @@ fn passes(phase: Phase) -> Outcome {
         let faulty = Faulty::start(move |_, now, before| {
             (now == phase && before == 0).then(|| fault.clone())
         })?;
-        let said =
-            push(&User::new()?, &["-o", "json", &format!("{}/laststream:1", faulty.name())])?
-                .expect(0)
-                .with_context(|| what.clone())?;
+        let said = push(&User::new()?, &["-o", "json", &faulty.image()])?
+            .expect(0)
+            .with_context(|| what.clone())?;
         ensure!(said.stderr.contains("trying again in 0.5 s"), "{what}: {said:#?}");
         let manifest = faulty.manifest("laststream", "1").with_context(|| what.clone())?;
         ensure_eq!(said.json_lines()?[0]["digest"], sha256(&manifest), "{what}: the digest");
@@ -80,12 +79,8 @@ fn passes(phase: Phase) -> Outcome {
 
 fn a_fault_that_stays_is_the_end() -> Outcome {
     for phase in PUSH {
-        let faulty = Faulty::start(move |_, now, _| {
-            (now == phase).then(|| Fault::Answer(error(503, "TROUBLE")))
-        })?;
-        let said =
-            push(&User::new()?, &["--retries", "1", &format!("{}/laststream:1", faulty.name())])?
-                .expect(2)?;
+        let faulty = Faulty::failing(phase, Fault::Answer(error(503, "TROUBLE")))?;
+        let said = push(&User::new()?, &["--retries", "1", &faulty.image()])?.expect(2)?;
         let words = if phase == Phase::LookForBlob {
             "status 503"
         } else {
@@ -101,11 +96,8 @@ fn a_fault_that_stays_is_the_end() -> Outcome {
 fn what_cannot_pass_is_tried_once() -> Outcome {
     for status in [400, 401, 403, 404, 405, 413, 501] {
         for phase in [Phase::BeginUpload, Phase::Upload, Phase::PutManifest] {
-            let faulty = Faulty::start(move |_, now, _| {
-                (now == phase).then(|| Fault::Answer(error(status, "NO")))
-            })?;
-            let said =
-                push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?;
+            let faulty = Faulty::failing(phase, Fault::Answer(error(status, "NO")))?;
+            let said = push(&User::new()?, &[&faulty.image()])?.expect(2)?;
             said.stderr_contains(&format!("status {status} (NO: says the registry)"))?
                 .stderr_contains("no tag has changed")?;
             ensure_eq!(faulty.count(phase), 1, "{status} in {phase:?}: tries");
@@ -114,14 +106,10 @@ fn what_cannot_pass_is_tried_once() -> Outcome {
     }
     // A HEAD has no words: what it refuses is left to the upload. But without credentials there is
     // no upload.
-    let faulty = Faulty::start(|_, now, _| {
-        (now == Phase::LookForBlob).then(|| Fault::Answer(error(403, "NO")))
-    })?;
-    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(0)?;
-    let faulty = Faulty::start(|_, now, _| {
-        (now == Phase::LookForBlob).then(|| Fault::Answer(error(401, "NO")))
-    })?;
-    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?;
+    let faulty = Faulty::failing(Phase::LookForBlob, Fault::Answer(error(403, "NO")))?;
+    push(&User::new()?, &[&faulty.image()])?.expect(0)?;
+    let faulty = Faulty::failing(Phase::LookForBlob, Fault::Answer(error(401, "NO")))?;
+    push(&User::new()?, &[&faulty.image()])?.expect(2)?;
     ensure_eq!(faulty.asked().len(), 1, "requests");
     Ok(())
 }
@@ -135,12 +123,10 @@ fn a_registry_that_wants_a_pause_gets_it() -> Outcome {
     };
     let began = Instant::now();
     let faulty = busy("2")?;
-    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?
-        .expect(0)?
-        .stderr_contains("trying again in 2 s")?;
+    push(&User::new()?, &[&faulty.image()])?.expect(0)?.stderr_contains("trying again in 2 s")?;
     ensure!(began.elapsed() >= Duration::from_secs(2), "only {:?}", began.elapsed());
     let faulty = busy("3600")?;
-    let said = push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?;
+    let said = push(&User::new()?, &[&faulty.image()])?.expect(2)?;
     said.stderr_contains("status 429")?.stderr_contains("it wants to be left alone for 3600 s")?;
     ensure_eq!(faulty.count(Phase::BeginUpload), 1, "tries");
     Ok(())
@@ -148,15 +134,10 @@ fn a_registry_that_wants_a_pause_gets_it() -> Outcome {
 
 fn a_registry_that_is_silent_is_left() -> Outcome {
     for phase in PUSH {
-        let faulty = Faulty::start(move |_, now, _| {
-            (now == phase).then_some(Fault::Silence(Duration::from_secs(20)))
-        })?;
+        let faulty = Faulty::failing(phase, Fault::Silence(Duration::from_secs(20)))?;
         let began = Instant::now();
-        let said = push(
-            &User::new()?,
-            &["--timeout", "1", "--retries", "1", &format!("{}/laststream:1", faulty.name())],
-        )?
-        .expect(2)?;
+        let said = push(&User::new()?, &["--timeout", "1", "--retries", "1", &faulty.image()])?
+            .expect(2)?;
         // An upload gets a second more for every 64 kB that it sends.
         let seconds = if phase == Phase::Upload { 2 } else { 1 };
         said.stderr_contains(&format!(
@@ -171,12 +152,9 @@ fn a_registry_that_is_silent_is_left() -> Outcome {
 
 fn a_registry_that_is_slow_is_waited_for() -> Outcome {
     let faulty = Faulty::start(|_, _, _| Some(Fault::Slow(Duration::from_millis(400))))?;
-    push(
-        &User::new()?,
-        &["--timeout", "10", "--retries", "0", &format!("{}/laststream:1", faulty.name())],
-    )?
-    .expect(0)
-    .map(drop)
+    push(&User::new()?, &["--timeout", "10", "--retries", "0", &faulty.image()])?
+        .expect(0)
+        .map(drop)
 }
 
 /// It ends soon, with an error and not with a panic.
@@ -193,13 +171,8 @@ fn what_is_no_answer_is_an_error() -> Outcome {
         b"HTTP/1.1 307 x\r\nlocation: http://[::/\r\ncontent-length: 0\r\n\r\n",
         b"HTTP/1.1 202 x\r\nlocation: http://us er/\r\ncontent-length: 0\r\n\r\n",
     ] {
-        let faulty = Faulty::start(move |_, now, _| {
-            (now == Phase::BeginUpload).then_some(Fault::Bytes(bytes))
-        })?;
-        let said = push(
-            &User::new()?,
-            &["--retries", "0", "--timeout", "2", &format!("{}/laststream:1", faulty.name())],
-        )?;
+        let faulty = Faulty::failing(Phase::BeginUpload, Fault::Bytes(bytes))?;
+        let said = push(&User::new()?, &["--retries", "0", "--timeout", "2", &faulty.image()])?;
         said.expect(2)
             .with_context(|| String::from_utf8_lossy(bytes).into_owned())?
             .hides("panicked")?;
@@ -211,11 +184,8 @@ fn what_is_no_answer_is_an_error() -> Outcome {
 fn another_digest_is_an_error() -> Outcome {
     let other = sha256(b"something else");
     for phase in [Phase::Upload, Phase::PutManifest] {
-        let header = other.clone();
-        let faulty = Faulty::start(move |_, now, _| {
-            (now == phase).then(|| Fault::Header("docker-content-digest", header.clone()))
-        })?;
-        let said = push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?;
+        let faulty = Faulty::failing(phase, Fault::Header("docker-content-digest", other.clone()))?;
+        let said = push(&User::new()?, &[&faulty.image()])?.expect(2)?;
         said.stderr_contains(&format!("the registry says `{other}`, but it is `sha256:"))?;
         ensure_eq!(faulty.count(phase), 1, "{phase:?}: tries");
     }
@@ -243,10 +213,8 @@ fn what_is_published_is_told() -> Outcome {
 
 fn no_tag_changes_before_everything_is_everywhere() -> Outcome {
     let good = Faulty::start(|_, _, _| None)?;
-    let full = Faulty::start(|_, phase, _| {
-        (phase == Phase::Upload).then(|| Fault::Answer(error(413, "FULL")))
-    })?;
-    let images = [format!("{}/laststream:1", good.name()), format!("{}/laststream:1", full.name())];
+    let full = Faulty::failing(Phase::Upload, Fault::Answer(error(413, "FULL")))?;
+    let images = [good.image(), full.image()];
     push(&User::new()?, &[&images[0], &images[1]])?
         .expect(2)?
         .stderr_contains("status 413")?

@@ -106,7 +106,7 @@ fn is_pullable(image: &str) -> Outcome {
 fn a_wrong_password_or_none() -> Outcome {
     let user = User::new()?;
     let registry = with_password(&user)?;
-    let image = format!("{}/laststream:1", registry.name());
+    let image = registry.image();
     push(&user, &[&image])?
         .expect(2)?
         .stderr_contains("wants credentials: status 401")?
@@ -174,7 +174,7 @@ fn a_token_for_an_identity_token() -> Outcome {
     let (registry, tokens) = with_tokens(&user, Some(IDENTITY))?;
     let entry = json!({ "auth": BASE64_STANDARD.encode("tester:"), "identitytoken": IDENTITY });
     docker_login(&user, &registry.name(), entry)?;
-    push(&user, &[&format!("{}/laststream:1", registry.name())])?.expect(0)?.hides(IDENTITY)?;
+    push(&user, &[&registry.image()])?.expect(0)?.hides(IDENTITY)?;
     ensure!(tokens.asked().iter().all(|asked| asked.starts_with("POST")), "{:#?}", tokens.asked());
     Ok(())
 }
@@ -184,7 +184,7 @@ fn a_token_server_that_knows_no_post() -> Outcome {
     let (registry, tokens) = with_tokens(&user, None)?;
     let entry = json!({ "username": USERNAME, "identitytoken": PASSWORD });
     docker_login(&user, &registry.name(), entry)?;
-    push(&user, &[&format!("{}/laststream:1", registry.name())])?.expect(0)?.hides(PASSWORD)?;
+    push(&user, &[&registry.image()])?.expect(0)?.hides(PASSWORD)?;
     let methods: Vec<_> = tokens
         .asked()
         .iter()
@@ -199,7 +199,7 @@ fn a_token_that_ends_is_renewed_once() -> Outcome {
     for phase in [Phase::LookForBlob, Phase::BeginUpload, Phase::Upload, Phase::PutManifest] {
         for ever in [false, true] {
             let faulty = tokens_end_in(phase, ever)?;
-            let said = push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?;
+            let said = push(&User::new()?, &[&faulty.image()])?;
             let said = said.hides("token-number")?;
             if ever {
                 said.expect(2)?;

@@ -90,9 +90,7 @@ fn fails_with<T>(result: Result<T, RegistryError>, words: &[&str]) -> Outcome {
 const MANIFEST: &[u8] = br#"{"schemaVersion":2}"#;
 
 fn a_tag_is_found_without_head() -> Outcome {
-    let faulty = Faulty::start(|_, phase, _| {
-        (phase == Phase::LookForManifest).then(|| Fault::Answer(Answer::new(405)))
-    })?;
+    let faulty = Faulty::failing(Phase::LookForManifest, Fault::Answer(Answer::new(405)))?;
     faulty.put("/v2/a/manifests/1", MANIFEST);
     let (options, sources) = (options(), Sources::none());
     let registry = Registry::new(&faulty.name(), &options, &sources, &Silent)?;

@@ -59,7 +59,7 @@ fn others_find_what_was_pushed() -> Outcome {
 
 fn the_second_push_sends_no_blob() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
-    let image = format!("{}/laststream:1", registry.name());
+    let image = registry.image();
     push(&user, &[&image])?.expect(0)?;
     let uploads = |requests: &[String]| {
         requests.iter().filter(|request| request.contains("/blobs/uploads/")).count()
@@ -99,7 +99,7 @@ fn a_second_repository_takes_blobs_over() -> Outcome {
 
 fn both_checksums_are_told() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
-    let said = push(&user, &[&format!("{}/laststream:1", registry.name())])?.expect(0)?;
+    let said = push(&user, &[&registry.image()])?.expect(0)?;
     let module = sha256(&fs::read(lab::module()?)?).replace("sha256:", "");
     let line = |begin: &str| {
         said.stdout
@@ -120,7 +120,7 @@ fn both_checksums_are_told() -> Outcome {
 
 fn a_dry_run_sends_no_request() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
-    let image = format!("{}/laststream:1", registry.name());
+    let image = registry.image();
     let said = push(&user, &["--dry-run", &image])?.expect(0)?;
     let manifest = said.stdout.lines().next().context("a manifest")?;
     let digest = sha256(manifest.as_bytes());
@@ -168,7 +168,7 @@ fn annotations_are_in_the_manifest() -> Outcome {
 /// Also where there is no cosign; and where it fails.
 fn the_result_can_be_signed() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
-    let image = format!("{}/laststream:1", registry.name());
+    let image = registry.image();
     let said = push(&user, &["-o", "json", "--sign", &image])?.expect(2)?;
     let digest = said.json_lines()?[0]["digest"].as_str().context("a digest")?.to_owned();
     let command =
@@ -194,7 +194,7 @@ fn the_result_can_be_signed() -> Outcome {
 fn nothing_is_published_by_a_read_only_registry() -> Outcome {
     let (registry, user) =
         (Registry::start(&Settings { read_only: true, ..Settings::default() })?, User::new()?);
-    let said = push(&user, &[&format!("{}/laststream:1", registry.name())])?.expect(2)?;
+    let said = push(&user, &[&registry.image()])?.expect(2)?;
     said.stderr_contains("answers with status 405")?
         .stderr_contains("it may be read-only")?
         .stderr_contains("no tag has changed")?;
@@ -208,7 +208,7 @@ fn nothing_is_published_on_a_full_disk() -> Outcome {
         Registry::start(&Settings { file_limit: Some(16 << 10), ..Settings::default() })?,
         User::new()?,
     );
-    let image = format!("{}/laststream:1", registry.name());
+    let image = registry.image();
     let said = push(&user, &["--retries", "1", &image])?.expect(2)?;
     said.stderr_contains("uploading a blob")?
         .stderr_contains("trying again in 0.5 s")?

@@ -56,7 +56,7 @@ fn an_upload_elsewhere_gets_no_credentials() -> Outcome {
         (None, Phase::PutManifest) => Some(Fault::Answer(Answer::new(201))),
         _ => None,
     })?;
-    let said = push(&user()?, &[&format!("{}/laststream:1", faulty.name())])?;
+    let said = push(&user()?, &[&faulty.image()])?;
     // Both blobs go into the same session there, and the second is refused: enough was seen.
     said.expect(2)?.hides("of-the-test")?;
     let asked = storage.asked();
@@ -88,7 +88,7 @@ fn a_redirect_elsewhere_gets_no_credentials() -> Outcome {
             }
             _ => None,
         })?;
-        push(&user()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(0)?;
+        push(&user()?, &[&faulty.image()])?.expect(0)?;
         let asked = storage.asked();
         ensure_eq!(asked.len(), 2, "{status}: requests elsewhere in {asked:#?}");
         ensure!(
@@ -116,7 +116,7 @@ fn who_leads_back_gets_no_credentials_either() -> Outcome {
     if let Ok(mut home) = home.lock() {
         *home = faulty.name();
     }
-    push(&user()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?;
+    push(&user()?, &[&faulty.image()])?.expect(2)?;
     let asked = faulty.asked();
     let led: Vec<_> = asked.iter().filter(|(_, asked)| asked.path().contains("victim")).collect();
     ensure_eq!(led.len(), 1, "requests to the other host in {asked:#?}");
@@ -133,7 +133,7 @@ fn a_redirect_at_home_keeps_them() -> Outcome {
         wants_password(asked)
             .or_else(|| moved.then(|| redirect(307, format!("{}{separator}moved=1", asked.target))))
     })?;
-    push(&user()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(0)?;
+    push(&user()?, &[&faulty.image()])?.expect(0)?;
     faulty.manifest("laststream", "1").context("nothing was published").map(drop)
 }
 
@@ -158,9 +158,7 @@ fn nothing_is_led_from_tls_to_plain_http() -> Outcome {
             },
         )?;
         let ca = user.file("ca.pem", authority.pem())?;
-        let said =
-            push(&user, &["--ca-file", utf8(&ca), &format!("{}/laststream:1", faulty.name())])?
-                .expect(2)?;
+        let said = push(&user, &["--ca-file", utf8(&ca), &faulty.image()])?.expect(2)?;
         said.stderr_contains("which is not followed: it is without TLS")?
             .stderr_contains("no tag has changed")?
             .hides(PASSWORD)?;
@@ -177,7 +175,7 @@ fn a_manifest_is_not_led_elsewhere() -> Outcome {
         (phase == Phase::PutManifest)
             .then(|| redirect(307, format!("http://{elsewhere}{}", asked.target)))
     })?;
-    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?
+    push(&User::new()?, &[&faulty.image()])?
         .expect(2)?
         .stderr_contains("only blobs may be elsewhere")?;
     ensure!(other.asked().is_empty(), "{:#?}", other.asked());
@@ -188,20 +186,14 @@ fn redirects_end() -> Outcome {
     let faulty = Faulty::start(|asked, phase, _| {
         (phase == Phase::LookForBlob).then(|| redirect(302, asked.target.clone()))
     })?;
-    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?
-        .expect(2)?
-        .stderr_contains("one redirect too many")?;
+    push(&User::new()?, &[&faulty.image()])?.expect(2)?.stderr_contains("one redirect too many")?;
     ensure_eq!(faulty.count(Phase::LookForBlob), 6, "requests");
     let faulty = Faulty::start(|asked, phase, _| {
         (phase == Phase::BeginUpload).then(|| redirect(302, asked.target.clone()))
     })?;
-    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?
-        .expect(2)?
-        .stderr_contains("turns it into a GET")?;
-    let faulty = Faulty::start(|_, phase, _| {
-        (phase == Phase::BeginUpload).then(|| Fault::Answer(Answer::new(202)))
-    })?;
-    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?
+    push(&User::new()?, &[&faulty.image()])?.expect(2)?.stderr_contains("turns it into a GET")?;
+    let faulty = Faulty::failing(Phase::BeginUpload, Fault::Answer(Answer::new(202)))?;
+    push(&User::new()?, &[&faulty.image()])?
         .expect(2)?
         .stderr_contains("does not say where to upload to")
         .map(drop)

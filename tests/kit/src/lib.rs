@@ -29,6 +29,7 @@ pub mod prelude;
 pub mod process;
 pub mod programs;
 pub mod registry;
+pub mod server;
 pub mod trial;
 pub mod upstream;
 pub mod user;

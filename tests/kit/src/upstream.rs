@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::net::{TcpSocket, TcpStream};
 
 pub use self::behaviour::Behaviour;
 use self::holds::Holds;
+use crate::server::Server;
 use crate::wait::wait_for;
 use crate::wire::{Headers, local};
 use crate::{Context as _, Outcome, ensure_eq};
@@ -61,12 +61,11 @@ impl Received {
 }
 
 pub struct Upstream {
-    h1: SocketAddr,
-    h2: SocketAddr,
-    tcp: SocketAddr,
+    h1: Server,
+    h2: Server,
+    tcp: Server,
     refused: SocketAddr,
     shared: Arc<Shared>,
-    servers: Vec<AbortHandle>,
     /// Bound and never listening, so that the port stays refused.
     _refusing: TcpSocket,
 }
@@ -84,33 +83,28 @@ impl Upstream {
         let shared = Arc::new(Shared::default());
         let refusing = TcpSocket::new_v4()?;
         refusing.bind(local(0))?;
-        let mut upstream = Self {
-            h1: local(0),
-            h2: local(0),
-            tcp: local(0),
+        let (one, two) = (Arc::clone(&shared), Arc::clone(&shared));
+        Ok(Self {
+            h1: Server::start(move |tcp| h1::connection(tcp, Arc::clone(&one))).await?,
+            h2: Server::start(move |tcp| h2::connection(tcp, Arc::clone(&two))).await?,
+            tcp: Server::start(echo).await?,
             refused: refusing.local_addr()?,
-            shared: Arc::clone(&shared),
-            servers: Vec::new(),
+            shared,
             _refusing: refusing,
-        };
-        let (one, two) = (Arc::clone(&shared), shared);
-        upstream.h1 = upstream.serve(move |tcp| h1::connection(tcp, Arc::clone(&one))).await?;
-        upstream.h2 = upstream.serve(move |tcp| h2::connection(tcp, Arc::clone(&two))).await?;
-        upstream.tcp = upstream.serve(echo).await?;
-        Ok(upstream)
+        })
     }
 
     pub fn h1(&self) -> SocketAddr {
-        self.h1
+        self.h1.address
     }
 
     pub fn h2(&self) -> SocketAddr {
-        self.h2
+        self.h2.address
     }
 
     /// Sends back every byte; the far end of CONNECT tunnels.
     pub fn tcp(&self) -> SocketAddr {
-        self.tcp
+        self.tcp.address
     }
 
     /// Connections to it are refused.
@@ -153,25 +147,6 @@ impl Upstream {
     pub fn release(&self, key: &str) {
         self.shared.holds.release(key);
     }
-
-    async fn serve<S>(
-        &mut self,
-        server: impl Fn(TcpStream) -> S + Send + 'static,
-    ) -> Outcome<SocketAddr>
-    where
-        S: Future<Output = Outcome> + Send + 'static,
-    {
-        let listener = TcpListener::bind(local(0)).await.context("listening")?;
-        let address = listener.local_addr()?;
-        self.servers.push(tokio::spawn(accept(listener, server)).abort_handle());
-        Ok(address)
-    }
-}
-
-impl Drop for Upstream {
-    fn drop(&mut self) {
-        self.servers.iter().for_each(AbortHandle::abort);
-    }
 }
 
 impl Shared {
@@ -194,28 +169,6 @@ impl Shared {
         let attempt = attempts.entry(key.to_owned()).or_default();
         *attempt += 1;
         *attempt % 2 == 1
-    }
-}
-
-/// Connections live in the set: they end with the server. Their failures are what the tests
-/// provoke.
-async fn accept<S>(listener: TcpListener, server: impl Fn(TcpStream) -> S)
-where
-    S: Future<Output = Outcome> + Send + 'static,
-{
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((tcp, _)) => {
-                    tcp.set_nodelay(true).ok();
-                    connections.spawn(server(tcp));
-                }
-                // out of descriptors for a moment
-                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-            },
-            Some(_) = connections.join_next() => {}
-        }
     }
 }
 

@@ -162,6 +162,10 @@ impl Wire {
         Self { io, buffer: BytesMut::new() }
     }
 
+    pub fn plain(tcp: TcpStream) -> Self {
+        Self::new(Io::Plain(tcp))
+    }
+
     pub async fn send(&mut self, bytes: &[u8]) -> Outcome {
         self.io.write_all(bytes).await.context("sending")?;
         self.io.flush().await.context("sending")

@@ -33,14 +33,7 @@ pub(super) async fn no_registry_at_start() -> Outcome {
     stage
         .laststream(&["render", "envoyfilter", "--policy", file.to_str().context("a path")?], "")?
         .expect(2)?;
-    let agent = stage
-        .proxy(&Proxy {
-            labels: &[("istio", stage.name)],
-            annotations: &[WITNESS],
-            registry: &name,
-            ..Proxy::default()
-        })
-        .await?;
+    let agent = fetching_from(&stage, &name).await?;
     agent.wait_for_log("cannot fetch Wasm module", SOON).await?;
     shut(&stage).await?;
     uncounted(&stage, &agent).await?;
@@ -64,24 +57,13 @@ pub(super) async fn no_registry_at_update() -> Outcome {
     let (registry, policy) = own_registry(&stage, "", &port)?;
     stage.apply(&stage.gateway_objects(json!({}))).await?;
     let rendered = stage.put(&policy).await?;
-    let agent = stage
-        .proxy(&Proxy {
-            labels: &[("istio", stage.name)],
-            annotations: &[WITNESS],
-            registry: &registry.name(),
-            ..Proxy::default()
-        })
-        .await?;
+    let agent = fetching_from(&stage, &registry.name()).await?;
     stage.answers(200).await?;
     stage.status_with("count", "exact").await?;
     drop(registry);
     // An image that no agent has yet.
     let digest = digest_in(&rendered)?;
-    stage
-        .world
-        .cluster
-        .apply(&rendered.replace(&digest, &digest.chars().rev().collect::<String>()))
-        .await?;
+    stage.world.cluster.apply(&rendered.replace(&digest, &unknown(&digest))).await?;
     agent.wait_for_log("cannot fetch Wasm module", SOON).await?;
     shut(&stage).await?;
     uncounted(&stage, &agent).await?;
@@ -108,10 +90,7 @@ pub(super) async fn wrong_checksums() -> Outcome {
     let digest = digest_in(&rendered)?;
     let (counter, gate) = rendered.split_once(GATE_PART).context("no part of the gate")?;
 
-    let nowhere = format!(
-        "{}{GATE_PART}{gate}",
-        counter.replace(&digest, &digest.chars().rev().collect::<String>())
-    );
+    let nowhere = format!("{}{GATE_PART}{gate}", counter.replace(&digest, &unknown(&digest)));
     stage.world.cluster.apply(&nowhere).await?;
     agent.wait_for_log("cannot fetch Wasm module", SOON).await?;
     stage.status_with("count", "unknown").await?;
@@ -236,6 +215,17 @@ fn own_registry(stage: &Stage, more: &str, port: &Reserved) -> Outcome<(Registry
     block_in_place(|| push(&image))?;
     let policy = stage.gateway_policy(more).replace(&stage.world.module, &format!("oci://{image}"));
     Ok((registry, policy))
+}
+
+/// A proxy whose module comes from a registry of the case's own.
+async fn fetching_from(stage: &Stage, registry: &str) -> Outcome<Agent> {
+    let (labels, annotations) = (&[("istio", stage.name)], &[WITNESS]);
+    stage.proxy(&Proxy { labels, annotations, registry, ..Proxy::default() }).await
+}
+
+/// A digest that no registry has.
+fn unknown(digest: &str) -> String {
+    digest.chars().rev().collect()
 }
 
 /// 64 digits.

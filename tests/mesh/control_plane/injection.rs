@@ -98,7 +98,7 @@ async fn one_pod(stage: &Stage, policy: &str) -> Outcome {
 async fn bootstrap(stage: &Stage, policy: &str) -> Outcome {
     let patch = stage.render(&["proxy-config"], policy)?;
     let pod = patched(stage, &template(json!({})), &patch).await?;
-    let made = made(stage, &pod).await?;
+    let made = stage.made(&pod).await?;
     let statistics =
         made["metadata"]["annotations"][STATISTICS].as_str().context("no annotation")?;
     ensure!(statistics.contains("downstream_rq_active"), "{statistics}");
@@ -219,19 +219,9 @@ async fn patched(stage: &Stage, template: &Value, patch: &str) -> Outcome<Value>
     Ok(serde_json::from_str::<Value>(&said.stdout)?["spec"]["template"].clone())
 }
 
-/// The pod that the API server would make, webhooks included.
-async fn made(stage: &Stage, template: &Value) -> Outcome<Value> {
-    let mut pod = template.clone();
-    (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
-    (pod["metadata"]["name"], pod["metadata"]["namespace"]) = (json!("made"), json!("m6"));
-    let arguments = ["create", "--dry-run=server", "--output", "json", "-f", "-"];
-    let said = stage.world.cluster.kubectl_with(&arguments, &pod.to_string()).await?.expect(0)?;
-    Ok(serde_json::from_str(&said.stdout)?)
-}
-
 /// The proxy in it.
 async fn injected(stage: &Stage, template: &Value) -> Outcome<Value> {
-    proxy(&made(stage, template).await?).cloned()
+    proxy(&stage.made(template).await?).cloned()
 }
 
 fn proxy(pod: &Value) -> Outcome<&Value> {

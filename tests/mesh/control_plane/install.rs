@@ -84,7 +84,7 @@ async fn sidecar_as_documented(
     stage.apply(&[deployment]).await?;
     install(&stage, heading, ("shop", name)).await?;
     let patched = stage.world.cluster.get(name, &format!("deployment/{name}")).await?;
-    let pod = pod(&stage, &patched["spec"]["template"]).await?;
+    let pod = stage.made(&patched["spec"]["template"]).await?;
     let list = if is_native { "initContainers" } else { "containers" };
     let proxy = named(&pod["spec"][list], "istio-proxy")?;
     let hook = &proxy["lifecycle"]["preStop"]["exec"]["command"];
@@ -124,7 +124,7 @@ async fn job_as_documented() -> Outcome<Stage> {
         .await?
         .expect(0)?;
     let job: Value = serde_saphyr::from_str(&built)?;
-    let pod = pod(&stage, &job["spec"]["template"]).await?;
+    let pod = stage.made(&job["spec"]["template"]).await?;
     let command = &named(&pod["spec"]["containers"], "work")?["command"];
     ensure_eq!([&command[0], &command[1]], ["/opt/laststream/laststream", "exec"], "the command");
     row(
@@ -215,22 +215,12 @@ async fn gateway(stage: &Stage, values: &Value) -> Outcome<Agent> {
             "terminationGracePeriodSeconds": values["terminationGracePeriodSeconds"],
         },
     });
-    let made = pod(stage, &template).await?;
+    let made = stage.made(&template).await?;
     let annotations = made["metadata"]["annotations"].as_object().context("no annotations")?;
     let annotations: Vec<(&str, &str)> =
         annotations.iter().filter_map(|(name, value)| Some((&**name, value.as_str()?))).collect();
     let labels = &[("istio", SELECTOR)];
     stage.proxy(&Proxy { labels, annotations: &annotations, ..Proxy::default() }).await
-}
-
-/// The pod that the API server would make of a template, with what Istio's webhook adds.
-async fn pod(stage: &Stage, template: &Value) -> Outcome<Value> {
-    let mut pod = template.clone();
-    (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
-    (pod["metadata"]["name"], pod["metadata"]["namespace"]) = (json!("made"), json!(stage.name));
-    let arguments = ["create", "--dry-run=server", "--output", "json", "-f", "-"];
-    let said = stage.world.cluster.kubectl_with(&arguments, &pod.to_string()).await?.expect(0)?;
-    Ok(serde_json::from_str(&said.stdout)?)
 }
 
 fn named<'c>(containers: &'c Value, name: &str) -> Outcome<&'c Value> {

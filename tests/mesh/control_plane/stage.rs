@@ -97,6 +97,17 @@ impl Stage {
         json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
     }
 
+    /// The pod that the API server would make of a template, with what Istio's webhook adds.
+    pub(crate) async fn made(&self, template: &Value) -> Outcome<Value> {
+        let mut pod = template.clone();
+        (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
+        (pod["metadata"]["name"], pod["metadata"]["namespace"]) = (json!("made"), json!(self.name));
+        let arguments = ["create", "--dry-run=server", "--output", "json", "-f", "-"];
+        let said =
+            self.world.cluster.kubectl_with(&arguments, &pod.to_string()).await?.expect(0)?;
+        Ok(serde_json::from_str(&said.stdout)?)
+    }
+
     /// A gateway for everything, with the upstream behind it. `server` is what the Gateway's server
     /// has besides.
     pub(crate) fn gateway_objects(&self, server: Value) -> Vec<Value> {

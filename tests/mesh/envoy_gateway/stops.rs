@@ -128,6 +128,22 @@ fn report(lane: &Lane, situation: &str, outcome: &str, stopped: &[Stopped]) {
     row("G2", format!("{situation}: {}", lane.what), seen);
 }
 
+/// Stops the pod a second after a long request has begun, which must be answered.
+async fn stop_under_a_long_request(
+    pod: &mut Pod<'_>,
+    lane: &Lane,
+    situation: &str,
+) -> Outcome<Vec<Stopped>> {
+    let long = request(format!("/delay/{}", longest().as_millis()), limit());
+    sleep(Duration::from_secs(1)).await;
+    let stopped = pod.stop().await?;
+    let outcome = long.await?;
+    let said = outcome.as_ref().map_or_else(|failure| format!("{failure:#}"), |()| "200".into());
+    report(lane, situation, &said, &stopped);
+    outcome?;
+    Ok(stopped)
+}
+
 /// When Envoy got SIGTERM.
 fn signalled(stopped: &[Stopped]) -> Outcome<Duration> {
     let envoy = stopped.iter().find(|container| container.name == "envoy").context("an Envoy")?;
@@ -138,14 +154,9 @@ async fn long_and_idle(world: &World, lane: &Lane, deployment: &Value) -> Outcom
     let mut pod = ready(world, deployment).await?;
     let mut idle = Client::connect(local(PORT)).await?;
     idle.get("/").await?.expect(200)?;
-    let long = request(format!("/delay/{}", longest().as_millis()), limit());
-    sleep(Duration::from_secs(1)).await;
-    let stopped = pod.stop().await?;
-    let outcome = long.await?;
+    let situation = format!("{}, and an idle connection", what_is_held());
+    let stopped = stop_under_a_long_request(&mut pod, lane, &situation).await?;
     drop(idle);
-    let said = outcome.as_ref().map_or_else(|failure| format!("{failure:#}"), |()| "200".into());
-    report(lane, &format!("{}, and an idle connection", what_is_held()), &said, &stopped);
-    outcome?;
     let at = signalled(&stopped)?;
     if lane.laststream {
         ensure!(
@@ -201,13 +212,8 @@ async fn missing_statistic(world: &World, lane: &Lane, deployment: &Value) -> Ou
     if lane.laststream {
         sleep(YOUNG).await;
     }
-    let long = request(format!("/delay/{}", longest().as_millis()), limit());
-    sleep(Duration::from_secs(1)).await;
-    let stopped = pod.stop().await?;
-    let outcome = long.await?;
-    let said = outcome.as_ref().map_or_else(|failure| format!("{failure:#}"), |()| "200".into());
-    report(lane, &format!("{}, without `{gone}`", what_is_held()), &said, &stopped);
-    outcome?;
+    let situation = format!("{}, without `{gone}`", what_is_held());
+    let stopped = stop_under_a_long_request(&mut pod, lane, &situation).await?;
     let at = signalled(&stopped)?;
     let until = if lane.laststream { longest() + Duration::from_secs(6) } else { limit() + LEAST };
     ensure!(at > longest() - Duration::from_secs(1) && at < until, "{at:?}");

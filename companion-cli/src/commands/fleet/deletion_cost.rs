@@ -53,11 +53,10 @@ const SHORTEST: TimeSpan = TimeSpan::seconds(30);
 
 pub(in crate::commands) fn run(command: &DeletionCost, printer: &Printer) -> Exit {
     if command.interval < SHORTEST {
-        printer.error(&format!(
+        return printer.misused(&format!(
             "--interval: `{}` is too short: write `{SHORTEST}` or more",
             command.interval
         ));
-        return Exit::Usage;
     }
     block_on(printer, async {
         let cluster = command.fleet.cluster.connect().await?;

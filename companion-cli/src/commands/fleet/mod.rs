@@ -19,17 +19,13 @@ pub(super) fn block_on(
     work: impl Future<Output = Result<Exit, FleetError>>,
 ) -> Exit {
     let done = client::runtime().and_then(|runtime| runtime.block_on(work));
-    done.unwrap_or_else(|error| {
-        printer.error(&error);
-        Exit::Failed
-    })
+    done.unwrap_or_else(|error| printer.failed(&error))
 }
 
 /// The exit code after all that could be asked has been printed.
 pub(super) fn ending(survey: &Survey, printer: &Printer) -> Exit {
     if let Some(failure) = &survey.failure {
-        printer.error(failure);
-        return Exit::Failed;
+        return printer.failed(failure);
     }
     let silent = survey.silent();
     if silent == 0 {

@@ -33,11 +33,7 @@ pub(super) fn wait(stage: &mut ExecContext<'_>, until: Instant) -> Outbound {
     let mut is_told = false;
     loop {
         let why = match query_gate(stage) {
-            Ok(OutboundState::NoScope) => {
-                let gate = stage.plan.gate.address();
-                let why = format!("the gate at {gate} does not wait for the scope `{SCOPE}`");
-                return Outbound::Unknown(why);
-            }
+            Ok(OutboundState::NoScope) => return Outbound::Unknown(lacks_scope(stage)),
             Ok(OutboundState::Zero { begun }) => {
                 last_answer = Instant::now();
                 if quiet.since(begun) >= QUIET {
@@ -69,6 +65,11 @@ pub(super) fn wait(stage: &mut ExecContext<'_>, until: Instant) -> Outbound {
             return Outbound::Interrupted(why);
         }
     }
+}
+
+fn lacks_scope(stage: &ExecContext<'_>) -> String {
+    let gate = stage.plan.gate.address();
+    format!("the gate at {gate} does not wait for the scope `{SCOPE}`")
 }
 
 fn gone_or_unknown(stage: &mut ExecContext<'_>, error: &GateError) -> Outbound {

@@ -224,7 +224,7 @@ fn inbound_only<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         .filter(|(_, gate)| gate.begin.inbound_only && gate.scopes.contains(&Scope::Gateway))
     {
         findings.at(
-            in_begin(module),
+            module.part_or_all(&["gate", "begin", "inbound_only"]),
             format!(
                 "the gate waits for {} streams, and drains inbound listeners only",
                 gate.scopes.first().map_or("gateway", Into::into)
@@ -238,14 +238,6 @@ fn inbound_only<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.in_text(item, "inboundonly", "a gateway has no inbound listeners");
         }
     }
-}
-
-/// Where the configuration says that only inbound listeners are drained.
-fn in_begin(module: Module<'_>) -> Node<'_> {
-    let text = module.text().unwrap_or(module.plugin);
-    let begin =
-        text.embedded().and_then(|root| root.get("gate")).and_then(|gate| gate.get("begin"));
-    begin.and_then(|begin| begin.get("inbound_only")).unwrap_or(text)
 }
 
 /// What Envoy takes when nothing is written.
@@ -276,35 +268,34 @@ fn idle_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn inbound_gate<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (module, _) in gates(inputs) {
-        for listener in uses(inputs, module).into_iter().filter_map(listener) {
-            if let Some(node) =
-                listener.field("traffic_direction").filter(|node| node.text() == Some("INBOUND"))
-            {
-                findings.at(node, format!("the listener of `{}` is an inbound one", module.name()));
-            }
-        }
+    for (module, node) in listeners_with(inputs, "traffic_direction", "INBOUND") {
+        findings.at(node, format!("the listener of `{}` is an inbound one", module.name()));
     }
 }
 
+/// Gates whose listeners have this field with this value.
+fn listeners_with<'g>(
+    inputs: &'g Inputs,
+    field: &'static str,
+    value: &'static str,
+) -> impl Iterator<Item = (Module<'g>, Node<'g>)> {
+    gates(inputs).flat_map(move |(module, _)| {
+        let listeners = uses(inputs, module).into_iter().filter_map(listener);
+        let fields = listeners.filter_map(move |listener| listener.field(field));
+        fields.filter(move |node| node.text() == Some(value)).map(move |node| (module, node))
+    })
+}
+
 fn unbound_gate<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (module, _) in gates(inputs) {
-        for listener in uses(inputs, module).into_iter().filter_map(listener) {
-            if let Some(node) =
-                listener.field("bind_to_port").filter(|node| node.text() == Some("false"))
-            {
-                findings.at(node, format!("the listener of `{}` is not bound", module.name()));
-            }
-        }
+    for (module, node) in listeners_with(inputs, "bind_to_port", "false") {
+        findings.at(node, format!("the listener of `{}` is not bound", module.name()));
     }
 }
 
 fn secret_in_clear_text<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, _) in gates(inputs).filter(|(_, gate)| gate.secret.is_some()) {
-        let text = module.text().unwrap_or(module.plugin);
-        let place =
-            text.embedded().and_then(|root| root.get("gate")).and_then(|gate| gate.get("secret"));
-        findings.at(place.unwrap_or(text), "the secret can be read here: write `secret_key`");
+        let place = module.part_or_all(&["gate", "secret"]);
+        findings.at(place, "the secret can be read here: write `secret_key`");
     }
 }
 
@@ -335,9 +326,8 @@ const ADMIN: &str = "admin";
 fn counts_itself<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, gate) in gates(inputs) {
         if !gate.admin.ignore.iter().any(|ignored| ignored == ADMIN) {
-            let text = module.text().unwrap_or(module.plugin);
-            let admin = text.embedded().and_then(|root| root.get("gate")?.get("admin"));
-            let place = admin.and_then(|admin| admin.get("ignore")).or(admin).unwrap_or(text);
+            let ignored = module.part(&["gate", "admin", "ignore"]);
+            let place = ignored.unwrap_or_else(|| module.part_or_all(&["gate", "admin"]));
             findings.at(place, format!("`{ADMIN}` is not in `gate.admin.ignore`"));
         }
         for manager in uses(inputs, module).into_iter().filter_map(connection_manager) {

@@ -68,13 +68,17 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+fn added_to<'g>(inputs: &'g Inputs, kind: &'static str) -> impl Iterator<Item = Patch<'g>> {
+    patches_of(inputs, kind).filter(|patch| patch.operation() == "ADD")
+}
+
 fn extension_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let added = patches_of(inputs, "EXTENSION_CONFIG").filter(|patch| patch.operation() == "ADD");
+    let added = added_to(inputs, "EXTENSION_CONFIG");
     report_twice(added, |_, _| true, findings);
 }
 
 fn listener_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let added = patches_of(inputs, "LISTENER").filter(|patch| patch.operation() == "ADD");
+    let added = added_to(inputs, "LISTENER");
     report_twice(added, Patch::contexts_meet, findings);
 }
 
@@ -118,7 +122,7 @@ fn given_name(node: Node<'_>) -> &str {
 }
 
 fn listener_without_name<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for patch in patches_of(inputs, "LISTENER").filter(|patch| patch.operation() == "ADD") {
+    for patch in added_to(inputs, "LISTENER") {
         let Some(value) = patch.value().filter(|value| value.is_map()) else { continue };
         if value.text_of("name").is_none_or(str::is_empty) {
             findings.at(value, "the listener that is added has no `name`");
@@ -166,7 +170,7 @@ fn missing_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 const ISTIOS: [u64; 9] = [15000, 15001, 15004, 15006, 15008, 15020, 15021, 15053, 15090];
 
 fn port_taken<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for patch in patches_of(inputs, "LISTENER").filter(|patch| patch.operation() == "ADD") {
+    for patch in added_to(inputs, "LISTENER") {
         let port =
             patch.value().and_then(|value| value.fields("address.socket_address.port_value"));
         if let Some(node) =

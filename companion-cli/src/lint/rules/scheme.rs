@@ -112,8 +112,7 @@ pub(super) fn restorers(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, &F
 
 /// Where the configuration speaks of it.
 pub(super) fn section(module: Module<'_>) -> Node<'_> {
-    let text = module.text().unwrap_or(module.plugin);
-    text.embedded().and_then(|root| root.get("forwarded_proto")).unwrap_or(text)
+    module.part_or_all(&["forwarded_proto"])
 }
 
 fn wants_saved(proto: &ForwardedProto) -> bool {

@@ -103,14 +103,12 @@ fn tunnels_hold<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         if has(&gate.admin.tunnels) && !has(&gate.admin.ignore) {
             continue;
         }
-        let text = module.text().unwrap_or(module.plugin);
-        let admin = text.embedded().and_then(|root| root.get("gate")?.get("admin"));
         let message = if has(&gate.admin.ignore) {
             format!("`{TUNNELS}` is in `gate.admin.ignore`")
         } else {
             format!("`{TUNNELS}` is not in `gate.admin.tunnels`")
         };
-        findings.at(admin.unwrap_or(text), message);
+        findings.at(module.part_or_all(&["gate", "admin"]), message);
     }
 }
 

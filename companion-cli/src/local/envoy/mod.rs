@@ -179,6 +179,10 @@ fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), E
     })
 }
 
+fn cache_place(folder: &Path) -> String {
+    format!("cache, `{}`", folder.display())
+}
+
 fn cached_or_fetched(
     wanted: &Wanted,
     progress: &dyn Progress,
@@ -187,14 +191,13 @@ fn cached_or_fetched(
     let slot = match Slot::new(&wanted.places, wanted.version) {
         Ok(slot) => slot,
         Err(problem) => {
-            let folder = wanted.places.cache.as_ref();
-            let place =
-                folder.map_or("cache".into(), |folder| format!("cache, `{}`", folder.display()));
+            let folder = wanted.places.cache.as_deref();
+            let place = folder.map_or("cache".into(), cache_place);
             tried.push(Tried { place, problem });
             return None;
         }
     };
-    let place = || format!("cache, `{}`", slot.folder().display());
+    let place = || cache_place(slot.folder());
     match in_cache(wanted, &slot) {
         Ok(binary) => return Some((binary, Origin::Cache)),
         Err(problem) if wanted.offline => {

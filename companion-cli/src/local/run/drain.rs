@@ -86,16 +86,12 @@ impl Runner {
                     if let Some(why) = cut_by(&status) {
                         return Drained::Cut { streams, why: why.into() };
                     }
-                    if status.state == "drained"
-                        && streams == 0
-                        && self.gate_quits()
-                        && let Some(status) = self.end_within(GOODBYE)
-                    {
-                        let is_empty = status.success();
+                    if let Some(end) = self.end_by_gate(&status) {
+                        let is_empty = end.success();
                         return if is_empty {
                             Drained::Empty { exempt }
                         } else {
-                            Drained::Ended(status)
+                            Drained::Ended(end)
                         };
                     }
                     last_step.report_if_new(waiting(status), on_step);
@@ -108,6 +104,12 @@ impl Runner {
             }
             std::thread::sleep(PAUSE);
         }
+    }
+
+    /// How Envoy has ended, where the gate ends it at zero.
+    fn end_by_gate(&mut self, status: &Status) -> Option<ExitStatus> {
+        let is_due = status.state == "drained" && status.holding == 0 && self.gate_quits();
+        if is_due { self.end_within(GOODBYE) } else { None }
     }
 
     /// The streams in flight that do not hold the drain.

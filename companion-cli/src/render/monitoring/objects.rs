@@ -4,23 +4,23 @@ use super::rules::{Alert, Group, Recording};
 use super::scrape::{self, Relabel};
 use super::{Settings, metadata};
 use crate::policy::Policy;
-use crate::render::{File, objects, other};
+use crate::render::{File, object, objects, other};
 use crate::yaml::{List, Map, Node};
 
 const RULES_FILE: &str = "prometheus-rules.yaml";
 
 pub(super) fn prometheus_rule(policy: &Policy, rules: &[Group]) -> File {
-    let object = Map::new()
-        .with("apiVersion", "monitoring.coreos.com/v1")
-        .with("kind", "PrometheusRule")
-        .with("metadata", metadata(policy, &policy.name))
-        .with("spec", groups(rules));
+    let object = of_operator("PrometheusRule", policy, groups(rules));
     let about = [format!(
         "For the Prometheus operator, which takes the objects that its `ruleSelector` selects: \
             write the labels that it asks for into the policy's `labels`. {RULES_FILE} has the \
             same rules."
     )];
     objects("prometheusrule.yaml", &about, &[object])
+}
+
+fn of_operator(kind: &str, policy: &Policy, spec: Map) -> Map {
+    object("monitoring.coreos.com/v1", kind, metadata(policy, &policy.name), spec)
 }
 
 pub(super) fn rules_file(rules: &[Group]) -> File {
@@ -35,12 +35,11 @@ fn groups(rules: &[Group]) -> Map {
     let group = |group: &Group| {
         let recordings = group.recordings.iter().map(recording);
         let rules: List = recordings.chain(group.alerts.iter().map(alert)).collect();
-        Map::new()
-            .with("name", group.name.as_str())
+        Map::of("name", group.name.as_str())
             .with("interval", group.interval.as_str())
             .with("rules", rules)
     };
-    Map::new().with("groups", rules.iter().map(group).collect::<List>())
+    Map::of("groups", rules.iter().map(group).collect::<List>())
 }
 
 fn recording(rule: &Recording) -> Map {
@@ -54,8 +53,7 @@ fn recording(rule: &Recording) -> Map {
 }
 
 fn alert(rule: &Alert) -> Map {
-    let annotations = Map::new()
-        .with("summary", rule.summary)
+    let annotations = Map::of("summary", rule.summary)
         .with("description", rule.reason)
         .with("runbook_url", rule.runbook.as_str());
     Map::new()
@@ -63,33 +61,26 @@ fn alert(rule: &Alert) -> Map {
         .with("alert", rule.name)
         .with("expr", Node::Block(rule.expr.clone()))
         .with_some("for", rule.pending.as_deref())
-        .with("labels", Map::new().with("severity", rule.severity))
+        .with("labels", Map::of("severity", rule.severity))
         .with("annotations", annotations)
 }
 
 pub(super) fn pod_monitor(policy: &Policy, settings: &Settings) -> File {
-    let endpoint = Map::new()
-        .with("port", scrape::port(policy))
+    let endpoint = Map::of("port", scrape::port(policy))
         .with("path", scrape::PATH)
         .with("interval", settings.monitoring.scrape_interval().to_string())
         .with("relabelings", relabelings(&scrape::of_pods(policy, settings), CAMEL))
         .with("metricRelabelings", relabelings(&scrape::of_metrics(), CAMEL));
     let selector: Map = scrape::labels(policy).into_iter().collect();
-    let selector =
-        if selector == Map::new() { selector } else { Map::new().with("matchLabels", selector) };
+    let selector = if selector == Map::new() { selector } else { Map::of("matchLabels", selector) };
     let namespaces = scrape::namespace(policy).map_or_else(
-        || Map::new().with("any", true),
-        |namespace| Map::new().with("matchNames", List::new().item(namespace)),
+        || Map::of("any", true),
+        |namespace| Map::of("matchNames", List::of(namespace)),
     );
-    let spec = Map::new()
-        .with("selector", selector)
+    let spec = Map::of("selector", selector)
         .with("namespaceSelector", namespaces)
-        .with("podMetricsEndpoints", List::new().item(endpoint));
-    let object = Map::new()
-        .with("apiVersion", "monitoring.coreos.com/v1")
-        .with("kind", "PodMonitor")
-        .with("metadata", metadata(policy, &policy.name))
-        .with("spec", spec);
+        .with("podMetricsEndpoints", List::of(endpoint));
+    let object = of_operator("PodMonitor", policy, spec);
     let about = ["For the Prometheus operator, which takes the objects that its \
         `podMonitorSelector` selects: write the labels that it asks for into the policy's `labels`."
         .to_owned()];
@@ -99,31 +90,28 @@ pub(super) fn pod_monitor(policy: &Policy, settings: &Settings) -> File {
 pub(super) fn prometheus(policy: &Policy, settings: &Settings) -> File {
     let targets = &settings.monitoring.targets;
     let interval = settings.monitoring.scrape_interval().to_string();
-    let mut job = Map::new()
-        .with("job_name", settings.job.as_str())
+    let mut job = Map::of("job_name", settings.job.as_str())
         .with("metrics_path", scrape::PATH)
         .with("scrape_interval", interval.as_str());
     let labels = if targets.is_empty() {
-        let discovery = Map::new().with("role", "pod").with_some(
+        let discovery = Map::of("role", "pod").with_some(
             "namespaces",
-            scrape::namespace(policy)
-                .map(|namespace| Map::new().with("names", List::new().item(namespace))),
+            scrape::namespace(policy).map(|namespace| Map::of("names", List::of(namespace))),
         );
-        job = job.with("kubernetes_sd_configs", List::new().item(discovery));
+        job = job.with("kubernetes_sd_configs", List::of(discovery));
         [scrape::selection(policy), scrape::of_pods(policy, settings)].concat()
     } else {
         let list: List = targets.iter().map(String::as_str).collect();
-        let group = Map::new().with("targets", list);
-        job = job.with("static_configs", List::new().item(group));
+        let group = Map::of("targets", list);
+        job = job.with("static_configs", List::of(group));
         scrape::of_targets(policy, settings)
     };
     let job = job
         .with("relabel_configs", relabelings(&labels, SNAKE))
         .with("metric_relabel_configs", relabelings(&scrape::of_metrics(), SNAKE));
-    let document = Map::new()
-        .with("global", Map::new().with("evaluation_interval", interval))
-        .with("rule_files", List::new().item(RULES_FILE))
-        .with("scrape_configs", List::new().item(job));
+    let document = Map::of("global", Map::of("evaluation_interval", interval))
+        .with("rule_files", List::of(RULES_FILE))
+        .with("scrape_configs", List::of(job));
     let about = ["A whole configuration for a Prometheus without the operator. In one that \
         you have, add the rule file and the scrape configuration."
         .to_owned()];

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use crate::render::parts::typed;
 use crate::yaml::{List, Map};
 
 const HEADER_INPUT: &str = "type.googleapis.com/envoy.type.matcher.v3.HttpRequestHeaderMatchInput";
@@ -54,36 +55,32 @@ impl Test {
     fn predicate(&self) -> Map {
         match self {
             Self::Header(name, text) => {
-                let input =
-                    Map::new().with("@type", HEADER_INPUT).with("header_name", name.as_str());
+                let input = Map::of("@type", HEADER_INPUT).with("header_name", name.as_str());
                 single("header", input, "value_match", text.matcher())
             }
             Self::PeerText(text) => {
-                single("peer", Map::new().with("@type", PEER_INPUT), "value_match", text.matcher())
+                single("peer", Map::of("@type", PEER_INPUT), "value_match", text.matcher())
             }
             Self::PeerIn(ranges) => {
                 let range = |(address, length): &(IpAddr, u8)| {
-                    Map::new()
-                        .with("address_prefix", address.to_string())
+                    Map::of("address_prefix", address.to_string())
                         .with("prefix_len", u16::from(*length))
                 };
                 let ranges = ranges.iter().map(range).collect::<List>();
-                let config = Map::new()
-                    .with("@type", RANGES)
+                let config = Map::of("@type", RANGES)
                     .with("cidr_ranges", ranges)
                     .with("stat_prefix", "laststream");
-                let matcher = Map::new().with("name", "ranges").with("typed_config", config);
-                single("peer", Map::new().with("@type", PEER_INPUT), "custom_match", matcher)
+                let matcher = typed("ranges", config);
+                single("peer", Map::of("@type", PEER_INPUT), "custom_match", matcher)
             }
             Self::Redirected => {
-                let input = Map::new()
-                    .with("@type", FILTER_STATE_INPUT)
-                    .with("key", "num_internal_redirects");
+                let input =
+                    Map::of("@type", FILTER_STATE_INPUT).with("key", "num_internal_redirects");
                 single("redirects", input, "value_match", Text::Regex(".+".into()).matcher())
             }
-            Self::All(tests) => Map::new().with("and_matcher", several(tests)),
-            Self::Any(tests) => Map::new().with("or_matcher", several(tests)),
-            Self::Not(test) => Map::new().with("not_matcher", test.predicate()),
+            Self::All(tests) => Map::of("and_matcher", several(tests)),
+            Self::Any(tests) => Map::of("or_matcher", several(tests)),
+            Self::Not(test) => Map::of("not_matcher", test.predicate()),
         }
     }
 }
@@ -91,23 +88,23 @@ impl Test {
 impl Text {
     fn matcher(&self) -> Map {
         match self {
-            Self::Exact(text) => Map::new().with("exact", text.as_str()),
-            Self::Prefix(text) => Map::new().with("prefix", text.as_str()),
-            Self::Regex(text) => Map::new().with(
+            Self::Exact(text) => Map::of("exact", text.as_str()),
+            Self::Prefix(text) => Map::of("prefix", text.as_str()),
+            Self::Regex(text) => Map::of(
                 "safe_regex",
-                Map::new().with("google_re2", Map::new()).with("regex", text.as_str()),
+                Map::of("google_re2", Map::new()).with("regex", text.as_str()),
             ),
         }
     }
 }
 
 fn single(name: &str, input: Map, kind: &str, matcher: Map) -> Map {
-    let input = Map::new().with("name", name).with("typed_config", input);
-    Map::new().with("single_predicate", Map::new().with("input", input).with(kind, matcher))
+    let input = typed(name, input);
+    Map::of("single_predicate", Map::of("input", input).with(kind, matcher))
 }
 
 fn several(tests: &[Test]) -> Map {
-    Map::new().with("predicate", tests.iter().map(Test::predicate).collect::<List>())
+    Map::of("predicate", tests.iter().map(Test::predicate).collect::<List>())
 }
 
 /// All of them; at least one.
@@ -145,14 +142,12 @@ fn joined(mut tests: Vec<Test>, join: impl FnOnce(Vec<Test>) -> Test) -> Test {
 
 /// The filter, skipped where the test is not passed; `note` says so to readers of what is rendered.
 pub(super) fn only_if(name: &str, test: &Test, note: &str, filter: Map) -> Map {
-    let skip = Map::new().with("name", "skip").with("typed_config", Map::new().with("@type", SKIP));
-    let matcher = Map::new()
-        .with("predicate", Map::new().with("not_matcher", test.predicate()))
-        .with("on_match", Map::new().with("action", skip));
-    let config =
-        Map::new().with("@type", DELEGATE).with("extension_config", filter).note(note).with(
-            "xds_matcher",
-            Map::new().with("matcher_list", Map::new().with("matchers", List::new().item(matcher))),
-        );
-    Map::new().with("name", name).with("typed_config", config)
+    let skip = typed("skip", Map::of("@type", SKIP));
+    let matcher = Map::of("predicate", Map::of("not_matcher", test.predicate()))
+        .with("on_match", Map::of("action", skip));
+    let config = Map::of("@type", DELEGATE)
+        .with("extension_config", filter)
+        .note(note)
+        .with("xds_matcher", Map::of("matcher_list", Map::of("matchers", List::of(matcher))));
+    typed(name, config)
 }

@@ -20,6 +20,8 @@ use self::matcher::{Test, all, any, not};
 pub(super) use self::peers::ranges;
 use self::source_tests::{SourceTests, source_tests};
 use crate::policy::ForwardedProto;
+use crate::render::parts::typed;
+use crate::render::those_that_hold;
 use crate::yaml::{List, Map};
 
 /// Which connections the filters must be right for.
@@ -62,17 +64,7 @@ pub(super) fn compile(
     if let Some(ports) = &proto.destination_ports {
         return destination::compile(policy, proto, ports, listeners);
     }
-    let mut reasons = in_the_way(policy, proto, listeners);
-    let mut sources = Vec::with_capacity(policy.sources.len());
-    for source in &policy.sources {
-        match source_tests(source, &policy.ports) {
-            Ok(source) => sources.push(source),
-            Err(reason) => reasons.push(format!("`{}` {reason}", source.header)),
-        }
-    }
-    if !reasons.is_empty() {
-        return Err(reasons);
-    }
+    let sources = testable_sources(policy, proto, listeners)?;
     let is_edge = matches!(listeners, Listeners::Edge(_));
     let forgets = is_edge || !keeps(policy);
     // Then Envoy itself writes http before any filter runs.
@@ -83,24 +75,29 @@ pub(super) fn compile(
         trusted: peers::test(&proto.peers),
         saves: proto.saved_in.is_some(),
     };
-    let writes = |scheme: &str, test: Test, note: &str| {
-        let already = (!starts_as_http).then(|| not(Test::exact(FORWARDED_PROTO, scheme)));
-        matcher::only_if(
-            &name(&format!("scheme-{scheme}")),
-            &all(already.into_iter().chain([test])),
-            note,
-            writer(scheme),
-        )
-    };
-    let http =
-        (!starts_as_http).then(|| writes("http", conditions.http(), conditions.about_http()));
-    let https = writes("https", conditions.https(), ABOUT_HTTPS);
     Ok(Native {
         saved_in: proto.saved_in.clone(),
         forgets,
-        filters: http.into_iter().chain([https]).collect(),
+        filters: conditions.filters(starts_as_http, name),
         destination: None,
     })
+}
+
+/// The tests of each source, or all that is in the way.
+fn testable_sources(
+    policy: &forwarded::Policy,
+    proto: &ForwardedProto,
+    listeners: Listeners,
+) -> Result<Vec<SourceTests>, Vec<String>> {
+    let mut reasons = in_the_way(policy, proto, listeners);
+    let mut sources = Vec::with_capacity(policy.sources.len());
+    for source in &policy.sources {
+        match source_tests(source, &policy.ports) {
+            Ok(source) => sources.push(source),
+            Err(reason) => reasons.push(format!("`{}` {reason}", source.header)),
+        }
+    }
+    if reasons.is_empty() { Ok(sources) } else { Err(reasons) }
 }
 
 const ABOUT_HTTPS: &str = "The filter is skipped unless this holds: the headers say https, and a \
@@ -116,6 +113,20 @@ struct Conditions<'p> {
 }
 
 impl Conditions<'_> {
+    fn filters(&self, starts_as_http: bool, name: impl Fn(&str) -> String) -> Vec<Map> {
+        let writes = |scheme: &str, test: Test, note: &str| {
+            let already = (!starts_as_http).then(|| not(Test::exact(FORWARDED_PROTO, scheme)));
+            matcher::only_if(
+                &name(&format!("scheme-{scheme}")),
+                &all(already.into_iter().chain([test])),
+                note,
+                writer(scheme),
+            )
+        };
+        let http = (!starts_as_http).then(|| writes("http", self.http(), self.about_http()));
+        http.into_iter().chain([writes("https", self.https(), ABOUT_HTTPS)]).collect()
+    }
+
     fn https(&self) -> Test {
         let condition = https_test(self.policy.decision, &self.sources);
         // A single source is the saved header itself, and says nothing after a redirect.
@@ -180,21 +191,19 @@ fn in_the_way(
                 header of all peers or of none",
         ),
     ];
-    let own = reasons.into_iter().filter(|(is_so, _)| *is_so).map(|(_, reason)| reason.to_owned());
-    own.chain(unwritten(policy)).collect()
+    those_that_hold(reasons).into_iter().chain(unwritten(policy)).collect()
 }
 
 /// What Envoy's own part never writes or removes.
 fn unwritten(policy: &forwarded::Policy) -> Vec<String> {
-    let reasons = [
+    those_that_hold([
         (
             policy.strip.untrusted || policy.strip.twins,
             "`strip`: matchers do not go through all headers",
         ),
         (policy.write_scheme, "`write_scheme`: no filter of Envoy's writes it on conditions"),
         (policy.write_port, "`write_port`: no filter of Envoy's writes it on conditions"),
-    ];
-    reasons.into_iter().filter(|(is_so, _)| *is_so).map(|(_, reason)| reason.to_owned()).collect()
+    ])
 }
 
 /// That the sources as a whole say https.
@@ -222,24 +231,20 @@ fn https_test(decision: Decision, sources: &[SourceTests]) -> Test {
 fn writer(scheme: &str) -> Map {
     let all_ranges = ["0.0.0.0", "::"]
         .into_iter()
-        .map(|address| Map::new().with("address_prefix", address).with("prefix_len", 0_u16));
-    let tag = Map::new().with("ip_tag_name", scheme).with("ip_list", all_ranges.collect::<List>());
-    Map::new().with("name", "envoy.filters.http.ip_tagging").with(
-        "typed_config",
-        Map::new()
-            .with(
-                "@type",
-                "type.googleapis.com/envoy.extensions.filters.http.ip_tagging.v3.IPTagging",
-            )
-            .with("request_type", "BOTH")
-            .note(
-                "Every address has this tag, and the tag becomes the header: no other filter \
+        .map(|address| Map::of("address_prefix", address).with("prefix_len", 0_u16));
+    let tag = Map::of("ip_tag_name", scheme).with("ip_list", all_ranges.collect::<List>());
+    typed(
+        "envoy.filters.http.ip_tagging",
+        Map::of(
+            "@type",
+            "type.googleapis.com/envoy.extensions.filters.http.ip_tagging.v3.IPTagging",
+        )
+        .with("request_type", "BOTH")
+        .note(
+            "Every address has this tag, and the tag becomes the header: no other filter \
                 both writes one and has the route chosen again.",
-            )
-            .with("ip_tags", List::new().item(tag))
-            .with(
-                "ip_tag_header",
-                Map::new().with("header", FORWARDED_PROTO).with("action", "SANITIZE"),
-            ),
+        )
+        .with("ip_tags", List::of(tag))
+        .with("ip_tag_header", Map::of("header", FORWARDED_PROTO).with("action", "SANITIZE")),
     )
 }

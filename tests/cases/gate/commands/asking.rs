@@ -63,8 +63,7 @@ async fn shows_how_it_is(lab: &Lab) -> Outcome {
         operator.runs(&["streams", "--limit", "1", "-o", "json"]).await?.expect(0)?.json_lines()?;
     same(&json[0]["streams"][0], "request", "GET /hold/a")?;
     operator.runs(&["streams", "--limit", "101"]).await?.expect(64)?;
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     bench.until("state", "drained").await?;
     let ready = operator.runs(&["ready"]).await?.expect(0)?;
     shows(&ready, "drained: the last stream has ended; 0 streams hold the drain\n")
@@ -210,8 +209,7 @@ async fn watched(lab: &Lab, format: &[&str]) -> Outcome<CommandOutput> {
         .starts(&[&["status", "--watch", "--interval", "100ms"], format].concat());
     bench.envoy.wait_for_stat(ASKED, |now| now > Some(asked + 2), SOON).await?;
     ensure!(!watching.is_finished(), "a stream is in flight");
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     watching.await??.expect(0)
 }
 

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::Operator;
 use crate::cases::gate::bench::{Bench, SOON};
-use crate::cases::stage::routes;
+use crate::cases::stage::hcm;
 use crate::lab::{Case, Lab, case};
 use kit::prelude::*;
 
@@ -30,7 +30,7 @@ struct Job {
 
 impl Job {
     async fn beside(lab: &Lab, gate: &str) -> Outcome<Self> {
-        let main = routes(Hcm::new("main").filter(lab.stream(r#"{"scope": "outbound"}"#).filter()));
+        let main = hcm(lab, r#"{"scope": "outbound"}"#);
         let bench = Bench::with(lab, gate, main).await?;
         let operator = Operator::beside(&bench)?;
         let ready = format!("http://{}/ready", bench.envoy.admin());
@@ -69,8 +69,7 @@ async fn holds_for_outbound_streams(lab: &Lab) -> Outcome {
     let exec = job.operator.starts(&job.arguments(&["--streams-timeout", "60s"], "exit 7"));
     sleep(Duration::from_secs(2)).await;
     ensure!(!exec.is_finished() && job.bench.envoy.is_alive(), "a stream is in flight");
-    job.bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    job.bench.release("a", &mut client).await?;
     exec.await??
         .expect(7)?
         .stderr_contains("before the proxy is ended: 1 outbound stream is in flight")?;

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::{Operator, shows};
 use crate::cases::gate::bench::{Bench, SOON, bootstrap, gate_listener, same};
 use crate::cases::gate::deaths::mortal;
-use crate::cases::stage::routes;
+use crate::cases::stage::hcm;
 use crate::lab::{Case, Lab, case};
 use kit::prelude::*;
 
@@ -35,8 +35,7 @@ async fn begins_and_holds(lab: &Lab) -> Outcome {
     bench.until("begin", "done").await?;
     sleep(Duration::from_millis(6_000)).await; // longer than one request is held
     ensure!(waits.iter().all(|wait| !wait.is_finished()), "they hold");
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     let [text, json] = waits;
     let text = text.await??.expect(0)?;
     shows(&text, "drained: the last stream has ended")?;
@@ -92,7 +91,7 @@ async fn survives_a_gate_that_comes_later(lab: &Lab) -> Outcome {
     sleep(Duration::from_millis(1_000)).await;
     ensure!(!waits.is_finished(), "no gate is there yet");
     let upstream = Upstream::start().await?;
-    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let main = hcm(lab, "{}");
     let gate = gate_listener(lab, r#"{"quiet_ms": 300}"#)
         .with("/address/socket_address/port_value", json!(port));
     let bootstrap = bootstrap(&upstream);
@@ -126,8 +125,7 @@ async fn survives_a_gate_that_dies(lab: &Lab) -> Outcome {
         sleep(Duration::from_millis(700)).await;
     }
     ensure!(waits.iter().all(|wait| !wait.is_finished()), "a stream is in flight");
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut client).await?;
     for wait in waits {
         shows(&wait.await??.expect(0)?, "drained")?;
     }

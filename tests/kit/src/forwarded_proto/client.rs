@@ -106,3 +106,14 @@ pub fn request(scheme: &str, host: &str, path: &str, lines: &[Line]) -> Outcome<
     }
     Ok(request)
 }
+
+/// Whether the answer is a redirect to https; any other but 200 is an error.
+pub fn redirected(answer: &Response) -> Outcome<bool> {
+    match (answer.status, answer.headers.get("location")) {
+        (200, _) => Ok(false),
+        (301, Some(location)) if location.starts_with("https://") => Ok(true),
+        (status, location) => {
+            bail!("neither served nor redirected to https: {status}, location {location:?}")
+        }
+    }
+}

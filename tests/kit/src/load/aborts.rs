@@ -55,11 +55,7 @@ pub(crate) async fn in_body_reset(targets: &Targets, turn: Turn) -> Outcome {
 
 /// Much of the body is still on its way.
 pub(crate) async fn in_download(targets: &Targets, mut turn: Turn) -> Outcome {
-    let mut client = Client::connect(targets.tcp).await?;
-    client.send(&Request::get("/up/bytes/1500000").bytes()).await?;
-    let (response, mut framing) = client.response_head("GET").await?;
-    response.expect(200)?;
-    client.piece(&mut framing).await?;
+    let client = reading(targets, "/up/bytes/1500000").await?;
     turn.pause().await;
     client.reset()
 }
@@ -82,13 +78,19 @@ async fn waiting(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
 
 /// The upstream would never stop.
 async fn in_body(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
+    let client = reading(targets, "/up/stream/3/for-ever").await?;
+    turn.pause().await;
+    leave(client, how).await
+}
+
+/// A client that has the first piece of a body.
+async fn reading(targets: &Targets, path: &str) -> Outcome<Client> {
     let mut client = Client::connect(targets.tcp).await?;
-    client.send(&Request::get("/up/stream/3/for-ever").bytes()).await?;
+    client.send(&Request::get(path).bytes()).await?;
     let (response, mut framing) = client.response_head("GET").await?;
     response.expect(200)?;
     client.piece(&mut framing).await?;
-    turn.pause().await;
-    leave(client, how).await
+    Ok(client)
 }
 
 async fn leave(mut client: Client, how: Ended) -> Outcome {

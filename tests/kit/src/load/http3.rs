@@ -2,7 +2,7 @@
 
 use super::{Targets, Turn};
 use crate::h2::request;
-use crate::h3::Client;
+use crate::h3::{Client, Stream};
 use crate::{Outcome, ensure_eq};
 
 pub async fn streams(targets: &Targets, turn: Turn) -> Outcome {
@@ -18,20 +18,23 @@ pub async fn streams(targets: &Targets, turn: Turn) -> Outcome {
 }
 
 pub(crate) async fn stream_reset(targets: &Targets, mut turn: Turn) -> Outcome {
-    let mut client = Client::connect(targets.quic, &targets.tls).await?;
-    let mut stream = client.open(request("GET", "https", "/up/stream/3/for-ever")).await?;
-    stream.finish().await?;
-    stream.head().await?.expect(200)?;
+    let (mut client, stream) = endless(targets).await?;
     turn.pause().await;
     stream.reset();
     client.get("/direct").await?.expect(200).map(drop)
 }
 
 pub(crate) async fn connection_closed(targets: &Targets, mut turn: Turn) -> Outcome {
+    let (client, _stream) = endless(targets).await?;
+    turn.pause().await;
+    client.close().await
+}
+
+/// A stream that the upstream would never end.
+async fn endless(targets: &Targets) -> Outcome<(Client, Stream)> {
     let mut client = Client::connect(targets.quic, &targets.tls).await?;
     let mut stream = client.open(request("GET", "https", "/up/stream/3/for-ever")).await?;
     stream.finish().await?;
     stream.head().await?.expect(200)?;
-    turn.pause().await;
-    client.close().await
+    Ok((client, stream))
 }

@@ -59,6 +59,11 @@ impl Faulty {
         Self::start_with(None, script)
     }
 
+    /// Each request of this phase fails so.
+    pub fn failing(failing: Phase, fault: Fault) -> Outcome<Self> {
+        Self::start(move |_, phase, _| (phase == failing).then(|| fault.clone()))
+    }
+
     pub fn start_with(
         tls: Option<Arc<ServerConfig>>,
         script: impl Fn(&Asked, Phase, usize) -> Option<Fault> + Send + Sync + 'static,
@@ -71,6 +76,10 @@ impl Faulty {
     /// `127.0.0.1:PORT`
     pub fn name(&self) -> String {
         self.address.to_string()
+    }
+
+    pub fn image(&self) -> String {
+        format!("{}/laststream:1", self.address)
     }
 
     pub fn asked(&self) -> Vec<(Phase, Asked)> {

@@ -97,6 +97,10 @@ impl Registry {
         format!("localhost:{}", self.port)
     }
 
+    pub fn image(&self) -> String {
+        format!("{}/laststream:1", self.name())
+    }
+
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::{Behaviour, Received, Shared};
 use crate::h1::{chunk, reset_on_close};
 use crate::websocket;
-use crate::wire::{Framing, Head, Io, Wire};
+use crate::wire::{Framing, Head, Wire};
 use crate::{Outcome, bail};
 
 const CHUNKS: usize = 10;
@@ -21,7 +21,7 @@ enum Next {
 }
 
 pub async fn connection(tcp: TcpStream, shared: Arc<Shared>) -> Outcome {
-    let mut wire = Wire::new(Io::Plain(tcp));
+    let mut wire = Wire::plain(tcp);
     while let Some(head) = wire.head().await? {
         let request = received(&head);
         shared.record(request.clone());

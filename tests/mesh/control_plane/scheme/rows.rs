@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::agent::Agent;
 use crate::control_plane::stage::Stage;
 use kit::forwarded_proto::cells::shown;
-use kit::forwarded_proto::client::{Connection, Way};
+use kit::forwarded_proto::client::{Connection, Way, redirected};
 use kit::forwarded_proto::listeners::{ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2};
 use kit::forwarded_proto::table::{Expected, Protocol, Row};
 use kit::prelude::*;
@@ -74,16 +74,6 @@ pub(super) async fn run(
         found.push(format!("verdicts: expected {requests} × {verdict}, saw {more:?}"));
     }
     Ok((requests, found.into_iter().map(place).collect()))
-}
-
-fn redirected(answer: &Response) -> Outcome<bool> {
-    match (answer.status, answer.headers.get("location")) {
-        (200, _) => Ok(false),
-        (301, Some(location)) if location.starts_with("https://") => Ok(true),
-        (status, location) => {
-            bail!("neither served nor redirected to https: {status}, location {location:?}")
-        }
-    }
 }
 
 /// The headers of the row at the upstream: exactly these values, or none.

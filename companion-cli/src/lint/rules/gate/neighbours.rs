@@ -74,12 +74,7 @@ pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g
             .map(Into::<&str>::into)
             .collect();
         if !missing.is_empty() {
-            let text = module.text().unwrap_or(module.plugin);
-            let place = text
-                .embedded()
-                .and_then(|root| root.get("gate"))
-                .and_then(|gate| gate.get("scopes"))
-                .unwrap_or(text);
+            let place = module.part_or_all(&["gate", "scopes"]);
             findings.at(
                 place,
                 format!(
