@@ -17,6 +17,25 @@ pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, steers, rust)
 }
 
+/// What another program says, as a sentence of ours can hold it: one line, and not much of it.
+#[must_use]
+pub fn brief(text: &str) -> String {
+    cut_line(text.trim(), LONGEST_BRIEF)
+}
+
+/// A text that stays on one line and has at most so many characters and an ellipsis.
+#[must_use]
+pub fn cut_line(text: &str, most: usize) -> String {
+    let shown = line(text);
+    let mut characters = shown.chars();
+    let mut cut: String = characters.by_ref().take(most).collect();
+    cut.extend(characters.next().map(|_| '…'));
+    cut
+}
+
+/// The longest sentence that is taken from another program.
+const LONGEST_BRIEF: usize = 200;
+
 /// JSON that says the same. Outside of its strings there are only line breaks and blanks to change.
 #[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
@@ -111,6 +130,9 @@ mod tests {
             "\\r\\u{1b}[2K\\u{7f}\\u{9b}\\u{202e}\\u{2028}"
         );
         assert_eq!(line("a\nb\tc"), "a\\nb\\tc");
+        assert_eq!(brief(" a\nb \n"), "a\\nb");
+        assert_eq!(brief(&"é\n".repeat(1_000)).chars().count(), LONGEST_BRIEF + 1);
+        assert_eq!((cut_line("abc", 3).as_str(), cut_line("abcd", 3).as_str()), ("abc", "abc…"));
         assert_eq!(
             coloured("\u{1b}[1;31merror\u{1b}[0m\u{1b}[2J\u{1b}"),
             "\u{1b}[1;31merror\u{1b}[0m\\u{1b}[2J\\u{1b}"

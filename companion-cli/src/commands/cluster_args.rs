@@ -8,6 +8,8 @@ use laststream::fleet::names;
 use laststream::fleet::{Access, Cluster, FleetError};
 use laststream::time_span::TimeSpan;
 
+use crate::commands::guarded;
+
 /// The same names and meanings as in kubectl.
 #[derive(Debug, Args)]
 pub(super) struct ClusterArgs {
@@ -69,6 +71,7 @@ impl ClusterArgs {
             as_user: self.as_user.clone(),
             as_groups: self.as_groups.clone(),
             request_timeout: self.request_timeout.map(TimeSpan::duration),
+            guard: guarded::prefix(),
         };
         Cluster::connect(&access, &env_vars::of_process).await
     }

@@ -42,7 +42,7 @@ pub(crate) struct Size {
     #[arg(long, value_name = "PERCENT", default_value_t = 0.1)]
     cut: f64,
     /// The number of pods. By default those that Prometheus sees, or the number of listings.
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_PODS)))]
     pods: Option<u32>,
     /// Streams in flight per pod, in place of what was measured.
     #[arg(long, value_name = "COUNT", value_parser = in_flight)]
@@ -136,6 +136,8 @@ fn in_flight(text: &str) -> Result<f64, &'static str> {
     text.parse().ok().filter(|count| (0.0..=1e6).contains(count)).ok_or(WANTED)
 }
 
+/// No cluster has more.
+const MOST_PODS: u32 = 1_000_000;
 /// Files of metrics may be large.
 const LONGEST: u64 = 256 << 20;
 
@@ -158,6 +160,12 @@ fn report(command: &Size) -> Result<Report, String> {
         Some(url) => from_prometheus(command, url)?,
         None => from_files(command)?,
     };
+    if pods > MOST_PODS {
+        return Err(format!(
+            "there are {pods} pods, more than {MOST_PODS}: name those that are meant with \
+             `--selector`, or write `--pods COUNT`"
+        ));
+    }
     let plan = load.plan(command.cut / 100.0, command.delay, command.agent);
     let fleet = Fleet {
         pods,
@@ -238,5 +246,5 @@ fn from_files(command: &Size) -> Result<(Load, u32, String), String> {
     } else {
         format!("{} files", command.files.len())
     };
-    Ok((load, pods, source))
+    Ok((load, pods, source + &known.lacks()))
 }

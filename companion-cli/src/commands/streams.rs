@@ -15,7 +15,8 @@ use crate::commands::printer::Printer;
 #[command(after_help = format!(
     "Examples:\n  laststream streams\n  laststream streams --limit 100 -o json\n  laststream \
         streams --secret-file /etc/laststream/secret\n  laststream streams -n shop -l app=web\n\n\
-        {EXIT_CODES} For many pods, 1 means that some could not be asked."
+        {EXIT_CODES} For many pods, 1 means that the list may lack streams: pods could not be asked, \
+        have not listed all, or have more than `--limit`."
 ))]
 pub(crate) struct Streams {
     #[command(flatten)]
@@ -24,8 +25,9 @@ pub(crate) struct Streams {
     fleet: FleetArgs,
     #[command(flatten)]
     list: ListArgs,
-    /// The format of the result. `json` prints the body of the gate's response; for many pods, a
-    /// list of streams, each with its namespace and pod.
+    /// The format of the result. `json` prints the body of the gate's response; for many pods, an
+    /// object with `streams`, each with its namespace and pod, with `pods`, each with its counts,
+    /// and with `complete`.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }

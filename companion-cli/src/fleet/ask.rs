@@ -20,6 +20,7 @@ use super::pods::PodFacts;
 use super::stats::{PageReader, Stats};
 use crate::causes::with_sources;
 use crate::gate::{Status, Streams};
+use crate::visible::brief;
 
 /// How long a pod may take to answer: one that is silent must not hold the others.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -87,9 +88,8 @@ impl Cluster {
     ) -> Result<Detail, FleetError> {
         let mut gate = self.reach(call, pod).await?;
         let status: Status = gate.get("/status").await?;
-        let in_flight: u64 = status.scopes.iter().map(|scope| scope.in_flight).sum();
-        if status.holding == 0 && in_flight == 0 {
-            let (state, complete) = (status.state.clone(), true);
+        if status.holding == 0 && status.in_flight() == 0 {
+            let (state, complete) = (status.state.clone(), status.counts_all());
             let streams = Streams { state, holding: 0, complete, streams: Vec::new() };
             return Ok(Detail { status, streams: Ok(streams) });
         }
@@ -99,7 +99,7 @@ impl Cluster {
         if streams.is_err() && gate.sender.is_closed() {
             streams = self.reach(call, pod).await?.get(&path).await;
         }
-        Ok(Detail { status, streams: streams.map_err(|error| error.to_string()) })
+        Ok(Detail { status, streams: streams.map_err(|error| brief(&error.to_string())) })
     }
 
     async fn reach(&self, call: &Call, pod: &PodFacts) -> Result<Reached, FleetError> {
@@ -143,12 +143,12 @@ async fn page(
     Ok(reader.finish())
 }
 
-/// The API server's own status, or what a pod behind its proxy says.
+/// The API server's own status, or what a pod behind its proxy says: they look alike.
 fn refusal(code: u16, text: &str) -> kube::Error {
-    let status = serde_json::from_str(text).unwrap_or_else(|_| {
-        kube::core::Status::failure(text.trim(), "not a Status").with_code(code)
-    });
-    kube::Error::Api(Box::new(status))
+    let status: kube::core::Status = serde_json::from_str(text)
+        .unwrap_or_else(|_| kube::core::Status::failure(text, "not a Status"));
+    let message = brief(&status.message);
+    kube::Error::Api(Box::new(kube::core::Status { code, message, ..status }))
 }
 
 type Refusal = Pin<Box<dyn Future<Output = Option<String>> + Send>>;

@@ -1,6 +1,7 @@
 //! The connection to a cluster, as kubectl finds it: kubeconfig, context, namespace, impersonation.
 //! Requests are repeated a bounded number of times.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
@@ -18,6 +19,8 @@ use crate::env_vars::{self, Lookup};
 const CONNECT: Duration = Duration::from_secs(10);
 /// One request, if the command line says nothing.
 const REQUEST: Duration = Duration::from_secs(30);
+/// The program that gives credentials: a login in a browser takes a while.
+const LOGIN: Duration = Duration::from_secs(120);
 /// What kubectl means by `--request-timeout 0`.
 const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// How often a request that may succeed later is sent.
@@ -46,6 +49,8 @@ pub struct Access {
     pub as_groups: Vec<String>,
     /// How long one request may take.
     pub request_timeout: Option<Duration>,
+    /// What is put before the program that gives credentials, so that it ends with this process.
+    pub guard: Vec<OsString>,
 }
 
 /// What is asked of the API server, for errors.
@@ -77,6 +82,10 @@ impl Call {
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
+    }
+
+    pub(crate) fn is_on(&self, resource: &str) -> bool {
+        self.resource == resource
     }
 
     pub(crate) fn object(&self) -> String {
@@ -120,10 +129,10 @@ impl Cluster {
         // Fails only if one is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut config = kubeconfig::config(access, lookup).await?;
-        let timeout = match access.request_timeout {
-            None => REQUEST,
+        let limit = |usual| match access.request_timeout {
+            None => usual,
             Some(Duration::ZERO) => NO_LIMIT,
-            Some(timeout) => timeout,
+            Some(limit) => limit,
         };
         config.connect_timeout = Some(CONNECT);
         config.default_retry = false; // it repeats a pod's 503 fifteen times, for 40 s
@@ -136,6 +145,7 @@ impl Cluster {
         if let Some(exec) = &mut config.auth_info.exec {
             let secrets = env_vars::SECRETS.map(str::to_owned);
             exec.drop_env.get_or_insert_default().extend(secrets);
+            kubeconfig::guard(exec, &access.guard);
         }
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let of_context = Some(config.default_namespace.as_str()).filter(|name| !name.is_empty());
@@ -144,8 +154,8 @@ impl Cluster {
         if let Err(why) = names::label(&namespace) {
             return Err(FleetError::Kubeconfig(format!("the namespace `{namespace}`: {why}")));
         }
-        let client = Client::try_from(config).map_err(|error| client_error(&error))?;
-        Ok(Self { client, namespace, server, timeout })
+        let client = client(config, limit(LOGIN)).await?;
+        Ok(Self { client, namespace, server, timeout: limit(REQUEST) })
     }
 
     /// For requests of one's own.
@@ -241,9 +251,24 @@ fn asked_pause(error: &kube::Error) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds.into()).min(LONGEST_PAUSE))
 }
 
+/// Runs the program that gives credentials, if the kubeconfig names one. It may never end, and kube
+/// waits for it.
+async fn client(config: kube::Config, limit: Duration) -> Result<Client, FleetError> {
+    let made = tokio::task::spawn_blocking(move || Client::try_from(config));
+    match tokio::time::timeout(limit, made).await {
+        Ok(Ok(client)) => client.map_err(|error| client_error(&error)),
+        Ok(Err(error)) => Err(FleetError::Other(error.to_string())),
+        Err(_) => {
+            let seconds = limit.as_secs();
+            let why = format!("the program that gives them does not end within {seconds} s");
+            Err(FleetError::Credentials(why))
+        }
+    }
+}
+
 fn client_error(error: &kube::Error) -> FleetError {
     match error {
-        kube::Error::Auth(error) => FleetError::Credentials(with_sources(error)),
+        kube::Error::Auth(error) => FleetError::of_auth(error),
         error => FleetError::Kubeconfig(with_sources(error)),
     }
 }

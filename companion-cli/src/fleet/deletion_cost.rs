@@ -65,7 +65,7 @@ pub fn change(pod: &PodFacts, answer: &Answer) -> Option<Change> {
     }
     let streams = match answer {
         Answer::Stats(stats) if stats.counts() => stats.in_flight.values().sum(),
-        Answer::Detail(detail) => detail.status.scopes.iter().map(|scope| scope.in_flight).sum(),
+        Answer::Detail(detail) => detail.status.in_flight(),
         _ => return None,
     };
     let (from, to) = (pod.deletion_cost, cost(streams, pod.deletion_cost));

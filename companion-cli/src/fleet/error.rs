@@ -3,10 +3,12 @@
 use std::error::Error as _;
 use std::path::PathBuf;
 
+use kube::client::AuthError;
 use kube::config::KubeconfigError;
 
 use super::client::Call;
 use crate::causes::with_sources;
+use crate::visible::brief;
 
 /// A cluster that cannot be asked, or that refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -139,7 +141,7 @@ impl FleetError {
                 status: status.code,
                 message: status.message.clone(),
             },
-            kube::Error::Auth(error) => Self::Credentials(with_sources(error)),
+            kube::Error::Auth(error) => Self::of_auth(error),
             kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => Self::Unreadable {
                 server: server.to_owned(),
                 call: Box::new(call.clone()),
@@ -152,14 +154,26 @@ impl FleetError {
                 // The credentials' program is asked inside of the service that sends.
                 let mut source = error.source();
                 while let Some(cause) = source {
-                    if let Some(auth) = cause.downcast_ref::<kube::client::AuthError>() {
-                        return Self::Credentials(with_sources(auth));
+                    if let Some(auth) = cause.downcast_ref::<AuthError>() {
+                        return Self::of_auth(auth);
                     }
                     source = cause.source();
                 }
                 Self::Unreachable { server: server.to_owned(), why: with_sources(error) }
             }
         }
+    }
+
+    /// The program that gives credentials failed.
+    pub(crate) fn of_auth(error: &AuthError) -> Self {
+        let AuthError::AuthExecRun { cmd, out } = error else {
+            return Self::Credentials(with_sources(error));
+        };
+        let program = cmd.split_once(" \"--\" ").map_or(cmd.as_str(), |(_, program)| program);
+        let said = String::from_utf8_lossy(&out.stderr);
+        let said =
+            if said.trim().is_empty() { String::new() } else { format!(": {}", brief(&said)) };
+        Self::Credentials(format!("`{}` ended with {}{said}", brief(program), out.status))
     }
 
     fn of_status(status: u16, message: &str, call: &Call, server: &str) -> Self {

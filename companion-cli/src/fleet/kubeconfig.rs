@@ -1,10 +1,11 @@
 //! Finds the kubeconfig, and what it says, as kubectl does.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{ExecConfig, KubeConfigOptions, Kubeconfig};
 
 use super::client::Access;
 use super::error::FleetError;
@@ -28,6 +29,18 @@ pub(super) async fn config(access: &Access, lookup: Lookup<'_>) -> Result<Config
         config.proxy_url = None; // kube compares NO_PROXY with the proxy's own host
     }
     Ok(config)
+}
+
+/// Puts these words before the program that gives credentials.
+pub(super) fn guard(exec: &mut ExecConfig, words: &[OsString]) {
+    let words: Option<Vec<String>> =
+        words.iter().map(|word| Some(word.to_str()?.to_owned())).collect();
+    let mut words = words.unwrap_or_default().into_iter();
+    if let (Some(first), Some(program)) = (words.next(), exec.command.clone()) {
+        let own = exec.args.take().unwrap_or_default();
+        exec.args = Some(words.chain([program]).chain(own).collect());
+        exec.command = Some(first);
+    }
 }
 
 /// A proxy that the kubeconfig names is used whatever NO_PROXY says, as kubectl does.

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use k8s_openapi::jiff::Timestamp;
+
 use super::pods::PodFacts;
 use super::sight::Answer;
 
@@ -24,6 +26,8 @@ pub enum Ending {
     GaveUp(u64),
     /// Its streams are not known; it is waited for until it has gone.
     Unknown,
+    /// Its streams are not known, and it should have gone for long: nothing may ever end it.
+    Lost,
 }
 
 impl Ending {
@@ -33,14 +37,14 @@ impl Ending {
         match self {
             Self::Holds | Self::Unknown => true,
             Self::GaveUp(streams) => streams > 0,
-            Self::Over(_) => false,
+            Self::Over(_) | Self::Lost => false,
         }
     }
 }
 
 /// What a pod that was deleted is about to do.
 #[must_use]
-pub fn ending(pod: &PodFacts, answer: &Answer) -> Ending {
+pub fn ending(pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
     match answer {
         _ if !pod.proxy_runs => Ending::Over(Duration::ZERO),
         Answer::Detail(detail) => {
@@ -52,6 +56,7 @@ pub fn ending(pod: &PodFacts, answer: &Answer) -> Ending {
             }
         }
         Answer::Unasked => Ending::Over(Duration::ZERO),
+        Answer::Stats(_) | Answer::Silent(_) if pod.is_overdue(now) => Ending::Lost,
         Answer::Stats(_) | Answer::Silent(_) => Ending::Unknown,
     }
 }
@@ -64,8 +69,7 @@ impl LastStream {
         if status.state == "serving" {
             return;
         }
-        let in_flight: u64 = status.scopes.iter().map(|scope| scope.in_flight).sum();
-        let ended = match (status.holding, in_flight) {
+        let ended = match (status.holding, status.in_flight()) {
             // The gate knows since when nothing has been in flight.
             (0, 0) => now.checked_sub(Duration::from_millis(status.quiet_ms)),
             _ => Some(now),
@@ -110,6 +114,10 @@ impl Holdings {
         }
         for (pod, answer) in pods.iter().filter(|(pod, _)| pod.proxy_runs) {
             let Answer::Detail(detail) = answer else { continue };
+            // Pods are asked by name: a successor of the same name may have answered.
+            if detail.status.state == "serving" {
+                continue;
+            }
             let streams = detail.status.holding;
             if streams == 0 {
                 self.last.remove(&pod.uid);
@@ -148,7 +156,7 @@ pub(super) mod tests {
             ("expired", 0, true, false),
             ("expired", 3, false, false),
         ] {
-            let ending = ending(&pod(proxy_runs), &answer(state, holding, 0));
+            let ending = ending(&pod(proxy_runs), &answer(state, holding, 0), Timestamp::MIN);
             assert_eq!(ending.holds(), holds, "{state} {holding} {proxy_runs}");
         }
     }
@@ -170,12 +178,29 @@ pub(super) mod tests {
         assert!(holdings.note(&[]).is_empty());
     }
 
+    /// The successor of a StatefulSet's pod has the same name, and may answer in its place.
     #[test]
-    fn a_pod_without_a_known_gate_is_waited_for() {
-        let pod = PodFacts { proxy_runs: true, ..PodFacts::default() };
+    fn streams_of_a_successor_are_not_the_old_pod_s() {
+        let mut holdings = Holdings::default();
+        holdings.note(&[(pod(true), answer("serving", 7))]);
+        assert!(holdings.note(&[]).is_empty());
+        holdings.note(&[(pod(true), answer("draining", 2))]);
+        holdings.note(&[(pod(true), answer("serving", 7))]);
+        assert_eq!(holdings.note(&[]), [Cut { pod: "a".into(), streams: 2 }]);
+    }
+
+    #[test]
+    fn a_pod_without_a_known_gate_is_waited_for_until_it_is_overdue() {
+        let grace_ends = Some(Timestamp::UNIX_EPOCH);
+        let of = |proxy_runs, answer: &Answer, seconds| {
+            let pod = PodFacts { grace_ends, ..pod(proxy_runs) };
+            ending(&pod, answer, Timestamp::from_second(seconds).unwrap())
+        };
         let silent = Answer::Silent("refused".into());
-        assert_eq!(ending(&pod, &silent), Ending::Unknown);
-        let ended = PodFacts { proxy_runs: false, ..PodFacts::default() };
-        assert_eq!(ending(&ended, &silent), Ending::Over(Duration::ZERO));
+        assert_eq!(of(true, &silent, 120), Ending::Unknown);
+        assert_eq!(of(true, &silent, 121), Ending::Lost);
+        assert!(Ending::Unknown.holds() && !Ending::Lost.holds());
+        assert_eq!(of(false, &silent, 121), Ending::Over(Duration::ZERO));
+        assert_eq!(of(true, &answer("draining", 1), 121), Ending::Holds, "it answers");
     }
 }

@@ -1,6 +1,7 @@
 //! What the API server says of pods, as far as the verbs over many pods need it.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::ListParams;
 
@@ -28,6 +29,8 @@ const GATE: u16 = 15091;
 const PAGE: u32 = 500;
 /// Kubernetes' own grace period.
 const GRACE: u64 = 30;
+/// A kubelet that runs ends a pod within seconds of its grace period, and clocks differ.
+const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
 
 /// Which pods.
 #[derive(Debug, Clone, Default)]
@@ -72,6 +75,8 @@ pub struct PodFacts {
     pub ready: bool,
     /// Whether it has been deleted.
     pub terminating: bool,
+    /// When its grace period ends, once it has been deleted.
+    pub grace_ends: Option<Timestamp>,
     /// How long it may take to end, in seconds.
     pub grace: u64,
     /// How long the proxy's stop hook may take, in seconds.
@@ -130,6 +135,7 @@ impl PodFacts {
             proxy_runs: proxy.is_some_and(|proxy| runs(pod, &proxy.name)),
             ready: is_ready(pod),
             terminating: meta.deletion_timestamp.is_some(),
+            grace_ends: meta.deletion_timestamp.as_ref().map(|time| time.0),
             grace: grace.and_then(|grace| grace.try_into().ok()).unwrap_or(GRACE),
             hook: proxy.map(hook_of).unwrap_or_default(),
             stats_port: ports.stats.or_else(|| annotated(STATS_PORT)).unwrap_or(stats),
@@ -138,6 +144,12 @@ impl PodFacts {
             cost_is_foreign: annotation(DELETION_COST)
                 .is_some_and(|cost| annotation(OWN_COST) != Some(cost)),
         }
+    }
+
+    /// Whether it should have gone for long: its node does not run, or cannot be reached.
+    #[must_use]
+    pub fn is_overdue(&self, now: Timestamp) -> bool {
+        self.grace_ends.is_some_and(|end| now.duration_since(end) > OVERDUE)
     }
 
     /// `NAMESPACE/NAME`.
@@ -354,5 +366,8 @@ mod tests {
         }));
         assert!(pod.terminating && pod.stays_on_its_node());
         assert_eq!(pod.grace, 5);
+        let overdue = |time: &str| pod.is_overdue(time.parse().unwrap());
+        assert!(!overdue("2026-01-01T00:02:00Z") && overdue("2026-01-01T00:02:01Z"));
+        assert!(!PodFacts::default().is_overdue(Timestamp::MAX));
     }
 }

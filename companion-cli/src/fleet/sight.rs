@@ -76,6 +76,9 @@ pub struct PodSight {
     /// Why the count is not exact, or why the pod could not be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Whether the gate had to be asked itself and could not be: all else is from the statistics.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub gate_unreachable: bool,
     /// Streams in flight by scope.
     pub in_flight: BTreeMap<String, u64>,
     /// Those of them that are long-lived.
@@ -112,6 +115,7 @@ impl PodSight {
             state: None,
             count: None,
             why: None,
+            gate_unreachable: false,
             in_flight: BTreeMap::new(),
             long_lived: 0,
             holding: None,
@@ -155,6 +159,10 @@ impl PodSight {
             (Class::Installed, Some(word)) => reason(word).map(str::to_owned),
             _ => None,
         };
+        if let Some(why) = stats.unasked_gate() {
+            self.gate_unreachable = true;
+            self.why = Some(format!("its gate cannot be asked: {why}"));
+        }
     }
 
     fn note_status(&mut self, status: &Status) {
@@ -163,8 +171,9 @@ impl PodSight {
         self.count = Some(status.count.clone());
         self.why = status.advice.clone().or_else(|| reason(&status.count).map(str::to_owned));
         for scope in &status.scopes {
-            *self.in_flight.entry(scope.scope.clone()).or_default() += scope.in_flight;
-            self.long_lived += scope.long_lived;
+            let in_flight = self.in_flight.entry(scope.scope.clone()).or_default();
+            *in_flight = in_flight.saturating_add(scope.in_flight);
+            self.long_lived = self.long_lived.saturating_add(scope.long_lived);
         }
         self.holding = Some(status.holding);
         if status.state != "serving" {
@@ -196,12 +205,12 @@ impl PodSight {
     /// How many streams are in flight in all scopes.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.in_flight.values().sum()
+        self.in_flight.values().fold(0, |sum, count| count.saturating_add(sum))
     }
 }
 
 /// Why a count is not exact; what `laststream status` of the pod says in full.
-fn reason(count: &str) -> Option<&'static str> {
+pub(super) fn reason(count: &str) -> Option<&'static str> {
     Some(match count {
         "asking" => "not all counters, or not Envoy, have answered yet",
         "assumed" => "Envoy does not export its own count",
@@ -224,7 +233,7 @@ pub fn summary(sights: &[PodSight]) -> String {
     if not_ready > 0 {
         parts.push(format!("{not_ready} not ready"));
     }
-    let streams: u64 = sights.iter().map(PodSight::total).sum();
+    let streams: u64 = sights.iter().map(PodSight::total).fold(0, u64::saturating_add);
     parts.push(format!("{} in flight", many(streams, "stream")));
     format!("{} with a proxy: {}", many(sights.len() as u64, "pod"), parts.join(", "))
 }
@@ -282,6 +291,22 @@ mod tests {
         assert_eq!((sight.gate(), sight.drain_seconds), ("draining", 7));
         assert_eq!((sight.deadline_in_seconds, sight.holding), (Some(23), Some(2)));
         assert!(sight.why.is_some_and(|why| why.contains("no counter knows")));
+    }
+
+    #[test]
+    fn a_gate_that_could_not_be_asked_is_told() {
+        let of = |page: &str| {
+            let gate_error = Some("port 15091 is silent".to_owned());
+            PodSight::of(&pod(), &Answer::Stats(Stats { gate_error, ..Stats::read(page) }))
+        };
+        let sight = of(&format!("{GATE}{COUNTER}"));
+        assert_eq!(
+            (sight.gate(), sight.why.as_deref(), sight.gate_unreachable),
+            ("serving", Some("its gate cannot be asked: port 15091 is silent"), true)
+        );
+        for without_gate in [COUNTER, "envoy_up{} 1\n"] {
+            assert!(!of(without_gate).gate_unreachable, "{without_gate}");
+        }
     }
 
     #[test]

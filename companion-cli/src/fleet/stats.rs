@@ -96,6 +96,12 @@ impl Stats {
         !self.in_flight.is_empty()
     }
 
+    /// Why the gate could not be asked, if there is one and it had to be.
+    #[must_use]
+    pub fn unasked_gate(&self) -> Option<&str> {
+        self.gate_error.as_deref().filter(|_| self.state.is_some())
+    }
+
     fn note(&mut self, name: &str, value: u64) {
         if let Some(scope) = name.strip_prefix("streams_in_flight_") {
             *self.in_flight.entry(scope.to_owned()).or_default() += value;

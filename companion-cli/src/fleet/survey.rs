@@ -1,5 +1,7 @@
 //! Asks many pods at once, a bounded number at a time. One that fails hides no other.
 
+use std::collections::BTreeMap;
+
 use futures_util::StreamExt as _;
 use futures_util::stream;
 
@@ -7,6 +9,14 @@ use super::client::Cluster;
 use super::error::FleetError;
 use super::pods::PodFacts;
 use super::sight::Answer;
+use crate::visible::brief;
+
+/// In how many namespaces the API server is asked whether it refused itself. Where it did, the first
+/// shows it.
+const MOST_DOUBTS: usize = 16;
+
+/// A refusal that a pod could have sent, and the pod that was asked.
+type Doubtful = (PodFacts, FleetError);
 
 /// How pods are asked.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +59,16 @@ impl Survey {
     pub fn silent(&self) -> usize {
         self.pods.iter().filter(|(_, answer)| matches!(answer, Answer::Silent(_))).count()
     }
+
+    /// How many gates had to be asked themselves and could not be; their statistics are known.
+    #[must_use]
+    pub fn silent_gates(&self) -> usize {
+        let stats = self.pods.iter().filter_map(|(_, answer)| match answer {
+            Answer::Stats(stats) => stats.unasked_gate(),
+            _ => None,
+        });
+        stats.count()
+    }
 }
 
 impl Cluster {
@@ -64,13 +84,16 @@ impl Cluster {
             })
             .buffer_unordered(manner.at_a_time.max(1));
         let mut survey = Survey { without_proxy, ..Survey::default() };
+        let mut doubtful = BTreeMap::new();
         while let Some((pod, answer)) = answers.next().await {
             let answer = match answer {
                 Ok(Some(answer)) => answer,
                 Ok(None) => continue, // it has gone meanwhile
                 Err(error) => {
                     let why = short(&error);
-                    if concerns_all(&error) {
+                    if is_through_proxy(&error) {
+                        doubtful.entry(pod.namespace.clone()).or_insert((pod.clone(), error));
+                    } else if concerns_all(&error) {
                         survey.failure.get_or_insert(error);
                     }
                     Answer::Silent(why)
@@ -79,8 +102,20 @@ impl Cluster {
             survey.pods.push((pod, answer));
         }
         drop(answers);
+        self.confirm(&mut survey, doubtful).await;
         survey.pods.sort_by_cached_key(|(pod, _)| (pod.namespace.clone(), pod.name.clone()));
         survey
+    }
+
+    /// Takes a refusal of a namespace's statistics for a failure if it is the API server's own.
+    async fn confirm(&self, survey: &mut Survey, doubtful: BTreeMap<String, Doubtful>) {
+        let mut answers = survey.pods.iter().map(|(_, answer)| answer);
+        let is_alone = !answers.any(|answer| matches!(answer, Answer::Stats(_)));
+        for (pod, error) in doubtful.into_values().take(MOST_DOUBTS) {
+            if survey.failure.is_none() && self.refuses(&pod, &error, is_alone).await {
+                survey.failure = Some(error);
+            }
+        }
     }
 
     async fn answer(&self, pod: &PodFacts, manner: Manner) -> Result<Option<Answer>, FleetError> {
@@ -100,7 +135,9 @@ impl Cluster {
         }
         let mut stats = match self.stats(manner.for_verb, pod).await {
             Ok(stats) => stats,
-            Err(FleetError::NotFound(_)) => return Ok(None),
+            Err(FleetError::NotFound(_)) if self.has_gone(manner.for_verb, pod).await => {
+                return Ok(None);
+            }
             Err(error) => return Err(error),
         };
         // A gate that has not been asked yet has no word for its count.
@@ -125,9 +162,17 @@ fn concerns_all(error: &FleetError) -> bool {
     )
 }
 
+/// Whether a pod could have sent it.
+fn is_through_proxy(error: &FleetError) -> bool {
+    match error {
+        FleetError::Forbidden(forbidden) => forbidden.call.is_on("pods/proxy"),
+        error => concerns_all(error),
+    }
+}
+
 /// For a column of a table; what concerns all is told in full once.
 fn short(error: &FleetError) -> String {
-    match error {
+    brief(&match error {
         FleetError::Api { status: status @ 400..500, .. } => {
             format!("status {status}: is this the port with Envoy's statistics?")
         }
@@ -135,7 +180,8 @@ fn short(error: &FleetError) -> String {
             // "error trying to reach service: dial tcp 10.0.0.1:15020: connect: refused"
             message.trim_start_matches("error trying to reach service: ").to_owned()
         }
+        FleetError::NotFound(_) => "its port answers that there is no such pod".to_owned(),
         FleetError::Forbidden(forbidden) => format!("no right to {}", forbidden.call),
         error => error.to_string(),
-    }
+    })
 }

@@ -44,7 +44,7 @@ pub fn pods(sights: &[PodSight], width: Width) -> String {
     shown.extend(USUAL);
     if width.wide {
         shown.extend(WIDE);
-    } else if sights.iter().any(|sight| sight.class == Class::Unreachable) {
+    } else if sights.iter().any(|it| it.class == Class::Unreachable || it.gate_unreachable) {
         shown.extend(WIDE.last().copied());
     }
     let cells = |value: fn(&PodSight) -> String| sights.iter().map(value).collect();

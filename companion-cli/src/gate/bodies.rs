@@ -70,6 +70,20 @@ pub struct Status {
     pub version: String,
 }
 
+impl Status {
+    /// Streams in flight in all scopes. What answers need not be a gate, so sums do not overflow.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.scopes.iter().fold(0, |sum, scope| scope.in_flight.saturating_add(sum))
+    }
+
+    /// Whether every counter has answered, and nothing is in flight that no counter knows.
+    #[must_use]
+    pub fn counts_all(&self) -> bool {
+        matches!(self.count.as_str(), "exact" | "assumed")
+    }
+}
+
 /// A drain of Envoy's configuration.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ConfigDrain {

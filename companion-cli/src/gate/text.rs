@@ -244,10 +244,13 @@ pub fn many(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// Clients choose paths and names: each stays on its line.
+/// Clients choose paths and names: each stays on its line, and widens no table without limit.
 pub(crate) fn plain(text: &str) -> String {
-    visible::line(text).into_owned()
+    visible::cut_line(text, LONGEST)
 }
+
+/// The gate cuts what clients choose at 512 bytes; a longer text is not from a gate.
+const LONGEST: usize = 1_000;
 
 #[cfg(test)]
 mod tests {

@@ -1,11 +1,11 @@
 //! Streams from files: answers of `GET /streams`, and histograms in Prometheus' text form.
 
-use std::collections::BTreeSet;
-
 use serde::Deserialize;
 
 use super::lifetimes::{Histogram, Lifetimes};
-use crate::gate::Streams;
+use crate::fleet::listing::PodListing;
+use crate::gate::text::many;
+use crate::gate::{Stream, Streams};
 
 /// What files say.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,16 +16,17 @@ pub struct Known {
     pub in_flight: f64,
     /// How many listings there are.
     pub listings: u32,
+    /// Pods that have not listed their streams: nothing is known of them.
+    pub unlisted: u32,
     /// Upper bounds in seconds, and counts.
     pub buckets: Vec<(f64, f64)>,
 }
 
-/// A stream, and the pod that it is in.
+/// What `laststream streams -o json` prints for many pods.
 #[derive(Deserialize)]
-struct OfPod {
-    namespace: String,
-    pod: String,
-    age_ms: u64,
+struct OfPods {
+    pods: Vec<PodListing>,
+    streams: Vec<Stream>,
 }
 
 impl Known {
@@ -37,9 +38,6 @@ impl Known {
         if text.trim_start().starts_with('{') {
             return self.add_listings(text);
         }
-        if text.trim_start().starts_with('[') {
-            return self.add_pods(text);
-        }
         let before = self.buckets.len();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             self.buckets.extend(bucket(line, metric));
@@ -50,27 +48,57 @@ impl Known {
     fn add_listings(&mut self, text: &str) -> Result<(), String> {
         for answer in serde_json::Deserializer::from_str(text).into_iter() {
             let answer: serde_json::Value = answer.map_err(|error| error.to_string())?;
+            if answer.get("pods").is_some() {
+                self.add_pods(answer)?;
+                continue;
+            }
             let listing = Streams::deserialize(answer)
                 .map_err(|error| format!("is no answer of `GET /streams`: {error}"))?;
-            self.ages.extend(listing.streams.iter().map(|stream| stream.age_ms as f64 / 1_000.0));
+            self.add_ages(&listing.streams);
             let listed = listing.streams.len() as f64;
             // A listing also has long-lived streams that hold nothing.
             self.in_flight +=
                 if listing.complete { listed } else { listed.max(listing.holding as f64) };
-            self.listings += 1;
+            self.listings = self.listings.saturating_add(1);
         }
         Ok(())
     }
 
-    /// What `laststream streams -o json` prints for many pods: each pod counts as a listing.
-    fn add_pods(&mut self, text: &str) -> Result<(), String> {
-        let streams: Vec<OfPod> = serde_json::from_str(text)
-            .map_err(|error| format!("is no list of streams: {error}"))?;
-        let pods: BTreeSet<_> = streams.iter().map(|of| (&of.namespace, &of.pod)).collect();
-        self.listings += u32::try_from(pods.len()).unwrap_or(u32::MAX);
-        self.in_flight += streams.len() as f64;
-        self.ages.extend(streams.iter().map(|of| of.age_ms as f64 / 1_000.0));
+    /// Each pod counts as a listing, also without a stream. The streams are the oldest of all pods;
+    /// how many there are is what the pods count.
+    fn add_pods(&mut self, answer: serde_json::Value) -> Result<(), String> {
+        let OfPods { pods, streams } = OfPods::deserialize(answer)
+            .map_err(|error| format!("is no list of `laststream streams -o json`: {error}"))?;
+        for pod in pods {
+            match (pod.listed, pod.in_flight) {
+                (Some(listed), Some(in_flight)) => {
+                    self.in_flight += in_flight.max(listed) as f64;
+                    self.listings = self.listings.saturating_add(1);
+                }
+                _ => self.unlisted = self.unlisted.saturating_add(1),
+            }
+        }
+        self.add_ages(&streams);
         Ok(())
+    }
+
+    fn add_ages(&mut self, streams: &[Stream]) {
+        self.ages.extend(streams.iter().map(|stream| stream.age_ms as f64 / 1_000.0));
+    }
+
+    /// What the listings lack, for the line that names the source.
+    #[must_use]
+    pub fn lacks(&self) -> String {
+        let listed = self.ages.len();
+        let streams = match self.in_flight {
+            all if all > listed as f64 => format!(", with the {listed} oldest of {all:.0} streams"),
+            _ => String::new(),
+        };
+        let pods = match self.unlisted {
+            0 => String::new(),
+            pods => format!(", without {}", many(pods.into(), "pod")),
+        };
+        streams + &pods
     }
 
     /// The durations, summed over all series.
@@ -128,16 +156,39 @@ fn bucket(line: &str, metric: Option<&str>) -> Option<(f64, f64)> {
     let is_wanted = metric
         .map_or_else(|| METRICS.iter().any(|(known, _)| *known == name), |metric| metric == name);
     let unit = unit(name).ok().filter(|_| is_wanted)?;
-    let (labels, values) = rest.rsplit_once('}')?;
-    let (_, bound) = labels.split_once("le=\"")?;
-    let bound: f64 = bound.split('"').next()?.parse().ok()?;
+    let (bound, values) = bound_and_values(rest)?;
+    let bound: f64 = bound.parse().ok()?;
+    // After the value there may be a time, and an exemplar with values of its own.
     let count: f64 = values.split_whitespace().next()?.parse().ok()?;
     Some((bound * unit, count))
 }
 
+/// The label `le`, and what follows the labels. Other labels may end with `le`, and values may hold
+/// any character.
+fn bound_and_values(labels: &str) -> Option<(&str, &str)> {
+    let (mut rest, mut bound) = (labels, None);
+    loop {
+        rest = rest.trim_start_matches([',', ' ']);
+        if let Some(values) = rest.strip_prefix('}') {
+            return Some((bound?, values));
+        }
+        let (name, quoted) = rest.split_once("=\"")?;
+        let mut is_escaped = false;
+        let (value, after) = quoted.split_once(|character| {
+            let ends = character == '"' && !is_escaped;
+            is_escaped = character == '\\' && !is_escaped;
+            ends
+        })?;
+        if name.trim() == "le" {
+            bound = Some(value);
+        }
+        rest = after;
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Known;
+    use super::{Known, bucket};
 
     #[test]
     fn histograms_of_several_series_are_one() {
@@ -155,15 +206,49 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_many_pods_is_a_listing_of_each() {
-        let text = r#"[{"namespace": "n", "pod": "a", "scope": "inbound", "age_ms": 2000},
+    fn a_bound_is_the_label_le_and_a_count_the_first_value() {
+        let line = |labels: &str, values: &str| {
+            bucket(
+                &format!("istio_request_duration_milliseconds_bucket{{{labels}}} {values}"),
+                None,
+            )
+        };
+        let expected = Some((0.5, 8.0));
+        for labels in [
+            r#"le="500""#,
+            r#"role="a",scale="9",le="500""#,
+            r#"profile="7", le="500","#,
+            r#"path="a\"le=\"1\\",le="500",of="}""#,
+        ] {
+            assert_eq!(line(labels, "8"), expected, "{labels}");
+        }
+        assert_eq!(line(r#"le="500""#, r#"8 1700000000 # {trace_id="x"} 0.43 17"#), expected);
+        for labels in [r#"scale="500""#, r#"le="500"#, "le=500", ""] {
+            assert_eq!(line(labels, "8"), None, "{labels}");
+        }
+    }
+
+    const PODS: &str = r#"{"complete": false, "pods": [
+            {"namespace": "n", "pod": "a", "in_flight": 5000, "listed": 2, "complete": false},
+            {"namespace": "n", "pod": "b", "in_flight": 1, "listed": 1, "complete": true},
+            {"namespace": "n", "pod": "c", "in_flight": 0, "listed": 0, "complete": true},
+            {"namespace": "n", "pod": "d", "in_flight": 7, "complete": false, "why": "late"}],
+        "streams": [
+            {"namespace": "n", "pod": "a", "scope": "inbound", "age_ms": 2000},
             {"namespace": "n", "pod": "a", "scope": "inbound", "age_ms": 1000},
-            {"namespace": "n", "pod": "b", "scope": "inbound", "age_ms": 500}]"#;
+            {"namespace": "n", "pod": "b", "scope": "inbound", "age_ms": 500}]}"#;
+
+    #[test]
+    fn a_list_of_many_pods_is_cut_and_has_pods_without_streams() {
         let mut known = Known::default();
-        known.add(text, None).expect("a list");
-        assert_eq!((known.listings, known.in_flight), (2, 3.0));
+        known.add(PODS, None).expect("a list");
+        assert_eq!((known.listings, known.in_flight, known.unlisted), (3, 5001.0, 1));
         assert_eq!(known.ages, [2.0, 1.0, 0.5]);
-        assert!(known.add("[{}]", None).is_err());
+        assert_eq!(known.lacks(), ", with the 3 oldest of 5001 streams, without 1 pod");
+        let lifetimes = known.lifetimes().expect("streams");
+        assert!(lifetimes.longer_than(0.6) < 0.001, "three of 5001 are older: {lifetimes:?}");
+        assert!(known.add(r#"{"pods": 1}"#, None).is_err());
+        assert!(known.add("[]", None).is_err());
     }
 
     #[test]
@@ -174,6 +259,7 @@ mod tests {
         let mut known = Known::default();
         known.add(text, None).expect("two listings");
         assert_eq!((known.listings, known.in_flight), (2, 10.0));
+        assert_eq!(known.lacks(), ", with the 2 oldest of 10 streams");
         let lifetimes = known.lifetimes().expect("streams");
         assert!((lifetimes.longer_than(30.0) - 0.1).abs() < 0.11, "{lifetimes:?}");
         assert!(lifetimes.longer_than(29.0) < 0.25);

@@ -146,10 +146,13 @@ impl Load {
         let startup = fleet.startup.max(0.1);
         let (ready, gone, draining, surge) = match fleet.strategy {
             Strategy::Deployment { surge, unavailable } => {
-                let at_once = (surge + unavailable).max(1).min(fleet.pods);
+                let at_once = surge.saturating_add(unavailable).max(1).min(fleet.pods);
                 let rounds = fleet.pods.div_ceil(at_once);
                 let ready = f64::from(rounds) * startup;
-                let batches = batches(fleet.pods, unavailable.min(fleet.pods), at_once);
+                // Older batches are gone before the last new pod is ready.
+                let young = (longest / startup).ceil() as u32;
+                let all = Batches { pods: fleet.pods, unavailable, at_once };
+                let batches = all.youngest(young);
                 let late = mean(longest, |after| {
                     let all_gone = |(deleted, pods): &(u32, u32)| {
                         let since = ready - f64::from(*deleted) * startup + after;
@@ -178,16 +181,40 @@ impl Load {
     }
 }
 
-/// When pods of a Deployment are deleted, in start-ups from its beginning, and how many.
-fn batches(pods: u32, unavailable: u32, at_once: u32) -> Vec<(u32, u32)> {
-    let mut batches = vec![(0, unavailable)];
-    let (mut left, mut round) = (pods - unavailable, 1);
-    while left > 0 {
-        let now = left.min(at_once);
-        batches.push((round, now));
-        (left, round) = (left - now, round + 1);
+/// When pods of a Deployment are deleted: some at its beginning, and more after each start-up.
+#[derive(Debug, Clone, Copy)]
+struct Batches {
+    pods: u32,
+    unavailable: u32,
+    at_once: u32,
+}
+
+/// More batches are taken together, because each costs [`STEPS`] evaluations.
+const MOST_BATCHES: u32 = 1_000;
+
+impl Batches {
+    /// How many pods have been deleted so many start-ups after the beginning.
+    fn deleted(&self, round: u32) -> u32 {
+        let later = round.saturating_mul(self.at_once);
+        self.unavailable.saturating_add(later).min(self.pods)
     }
-    batches
+
+    /// The round, and how many pods: of the last `young` rounds and the one before. Batches that
+    /// are taken together count as deleted with the youngest of them.
+    fn youngest(&self, young: u32) -> Vec<(u32, u32)> {
+        let rounds = self.pods.saturating_sub(self.unavailable).div_ceil(self.at_once);
+        let first = rounds.saturating_sub(young.saturating_add(1));
+        let together = (rounds - first).saturating_add(1).div_ceil(MOST_BATCHES);
+        let mut before = first.checked_sub(1).map_or(0, |round| self.deleted(round));
+        let ends = (first..=rounds).rev().step_by(together as usize);
+        let mut batches = Vec::new();
+        for round in ends.collect::<Vec<_>>().into_iter().rev() {
+            let deleted = self.deleted(round);
+            batches.push((round, deleted - before));
+            before = deleted;
+        }
+        batches
+    }
 }
 
 /// The mean of a time of at most `longest`, from the chance that it is over.

@@ -1,7 +1,12 @@
 //! Credentials, rights, and API servers that are away.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
+
 use kit::Outcome;
 use kit::fake_server::Answer;
+
+use serde_json::{Value, json};
 
 use crate::support::{Cluster, LIST, PAGE, list, pod, status};
 
@@ -74,5 +79,71 @@ fn another_user_is_impersonated() -> Outcome {
     let asked = cluster.server.asked();
     assert_eq!(asked[0].header("impersonate-user"), Some("operator"));
     assert_eq!(asked[0].header("impersonate-group"), Some("a"), "the first of two");
+    Ok(())
+}
+
+/// The kubeconfig's user gets credentials from this script.
+fn with_credentials(cluster: &Cluster, script: &str) -> Outcome {
+    let program = cluster.kubeconfig().with_file_name("login");
+    std::fs::write(&program, format!("#!/bin/sh\n{script}\n"))?;
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700))?;
+    let mut config: Value = serde_json::from_slice(&std::fs::read(cluster.kubeconfig())?)?;
+    let exec = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "command": program,
+        "interactiveMode": "IfAvailable",
+    });
+    config["users"] = json!([{ "name": "operator", "user": { "exec": exec } }]);
+    config["contexts"][0]["context"]["user"] = json!("operator");
+    std::fs::write(cluster.kubeconfig(), config.to_string())?;
+    Ok(())
+}
+
+/// A sleep that would hold the test, and its outputs, for longer than any noise.
+const HANG: &str = "exec sleep 300";
+const SOON: Duration = Duration::from_secs(100);
+
+#[test]
+fn a_login_that_hangs_holds_nothing() -> Outcome {
+    let cluster = Cluster::start(|_, _| Ok(list(&[], "")))?;
+    with_credentials(&cluster, HANG)?;
+    let began = Instant::now();
+    let said = cluster.run(&["status", "-n", "shop", "--request-timeout", "1s"])?.expect(2)?;
+    said.stderr_contains("credentials cannot be had: the program that gives them does not end")?;
+    let said = cluster.run(&["rollout", "deployment/web", "--timeout", "1s"])?.expect(1)?;
+    said.stderr_contains("timed out: deployment/web")?;
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    assert_eq!(cluster.server.asked().len(), 0);
+    Ok(())
+}
+
+/// The token has expired, so the first request asks for another one.
+#[test]
+fn a_login_that_hangs_later_holds_nothing() -> Outcome {
+    let cluster = Cluster::start(|_, _| Ok(list(&[pod("a")], "")))?;
+    let credential = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+        "status": { "token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z" },
+    });
+    // kube asks three times before the first request.
+    let script = format!(
+        "[ $(wc -c < $0.asked) -ge 3 ] && {HANG}; printf x >> $0.asked; echo '{credential}'"
+    );
+    with_credentials(&cluster, &script)?;
+    std::fs::write(cluster.kubeconfig().with_file_name("login.asked"), "")?;
+    let began = Instant::now();
+    let said = cluster.run(&["status", "-n", "shop", "--request-timeout", "1s"])?.expect(2)?;
+    said.stderr_contains("no answer within 1 s")?;
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    Ok(())
+}
+
+#[test]
+fn a_login_that_fails_is_named() -> Outcome {
+    let cluster = Cluster::start(|_, _| Ok(list(&[], "")))?;
+    with_credentials(&cluster, "echo not logged in >&2; exit 3")?;
+    let said = cluster.run(&["status", "-n", "shop"])?.expect(2)?;
+    let said =
+        said.stderr_contains("not logged in")?.stderr_contains("/login\"` ended with exit")?;
+    assert!(!said.stderr.contains("guarded"), "{}", said.stderr);
     Ok(())
 }

@@ -4,7 +4,17 @@ use kit::Outcome;
 use kit::fake_server::Answer;
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, LIST, PAGE, list, pod, statistics, status};
+use crate::support::{Cluster, LIST, PAGE, is_look_up, list, pod, statistics, status};
+
+const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+fn access_review(allowed: bool) -> Answer {
+    let review = json!({
+        "kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1",
+        "metadata": {}, "spec": {}, "status": { "allowed": allowed },
+    });
+    Answer::new(201).with("content-type", "application/json").body(review.to_string())
+}
 
 #[test]
 fn all_pages_are_read() -> Outcome {
@@ -39,7 +49,9 @@ fn a_list_whose_beginning_is_forgotten_begins_again_once() -> Outcome {
 #[test]
 fn a_pod_that_fails_hides_no_other() -> Outcome {
     let cluster = Cluster::start(|asked, _| {
-        Ok(if asked.path() == LIST {
+        Ok(if is_look_up(asked, "d") {
+            list(&[], "")
+        } else if asked.path() == LIST {
             list(&[pod("a"), pod("b"), pod("c"), pod("d")], "")
         } else if asked.path() == statistics("b") {
             let why = "error trying to reach service: dial tcp 10.0.0.1:15020: connect: refused";
@@ -63,6 +75,48 @@ fn a_pod_that_fails_hides_no_other() -> Outcome {
     Ok(())
 }
 
+/// What a pod sends looks like the API server's own words.
+#[test]
+fn a_pod_does_not_speak_for_the_api_server() -> Outcome {
+    for (code, reason) in [(404, "NotFound"), (403, "Forbidden"), (401, "Unauthorized")] {
+        let cluster = Cluster::start(move |asked, _| {
+            Ok(if asked.path() == LIST {
+                list(&[pod("a")], "")
+            } else if asked.path() == ACCESS_REVIEWS {
+                access_review(true)
+            } else {
+                status(code, reason, "log in at evil.test")
+            })
+        })?;
+        let said = cluster.run(&["status", "-n", "shop"])?.expect(1)?;
+        let said = said.stdout_contains("a    ready  unreachable")?;
+        said.hides("evil.test")?.stderr_contains("1 pod could not be asked")?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_refusal_is_the_api_server_s_if_it_says_so() -> Outcome {
+    for (answers, code) in [
+        (Some(access_review(false)), 2),
+        (Some(access_review(true)), 1),
+        (Some(status(401, "Unauthorized", "expired")), 2),
+        (None, 1), // the other pod has answered
+    ] {
+        let cluster = Cluster::start(move |asked, _| {
+            Ok(match asked.path() {
+                LIST => list(&[pod("a"), pod("b")], ""),
+                ACCESS_REVIEWS => answers.clone().unwrap_or_else(|| Answer::new(404)),
+                path if path == statistics("a") => Answer::new(200).body(PAGE),
+                _ => status(403, "Forbidden", "no"),
+            })
+        })?;
+        cluster.run(&["status", "-n", "shop"])?.expect(code)?;
+        assert_eq!(cluster.asked(ACCESS_REVIEWS), 1);
+    }
+    Ok(())
+}
+
 #[test]
 fn nothing_that_a_pod_says_steers_the_terminal() -> Outcome {
     let cluster = Cluster::start(|asked, _| {
@@ -75,6 +129,42 @@ fn nothing_that_a_pod_says_steers_the_terminal() -> Outcome {
     let said = cluster.run(&["status", "-n", "shop"])?.expect(1)?;
     assert!(!said.stdout.contains('\u{1b}'), "{}", said.stdout);
     assert_eq!(said.stdout.lines().count(), 2, "{}", said.stdout);
+    Ok(())
+}
+
+#[test]
+fn a_pod_writes_no_lines_about_others() -> Outcome {
+    let cluster = Cluster::start(|asked, _| {
+        Ok(if asked.path() == LIST {
+            list(&[pod("a")], "")
+        } else {
+            let forged = "x\nshop/db-0: nothing is in flight";
+            Answer::new(500).body(forged.to_owned() + &"y".repeat(10_000))
+        })
+    })?;
+    let drain = ["drain", "--node", "n", "-n", "shop", "--dry-run"];
+    let said = cluster.run(&drain)?.expect(1)?.stdout_contains("shop/a: unreachable: ")?;
+    assert!(!said.stdout.lines().any(|line| line.starts_with("shop/db-0")), "{}", said.stdout);
+    let longest = said.stdout.lines().map(|line| line.chars().count()).max();
+    assert!(longest < Some(300), "{longest:?}");
+    Ok(())
+}
+
+#[test]
+fn a_gate_that_cannot_be_asked_is_told() -> Outcome {
+    let cluster = Cluster::start(|asked, _| {
+        Ok(if asked.path() == LIST {
+            list(&[pod("a")], "")
+        } else if asked.path() == statistics("a") {
+            Answer::new(200).body(PAGE)
+        } else {
+            status(500, "InternalError", "no port-forward")
+        })
+    })?;
+    cluster.run(&["status", "-n", "shop"])?.expect(0)?; // the statistics say all
+    let said = cluster.run(&["status", "-n", "shop", "--every-gate"])?.expect(1)?;
+    let said = said.stdout_contains("its gate cannot be asked: no port-forward")?;
+    said.stderr_contains("1 gate could not be asked")?;
     Ok(())
 }
 
@@ -92,7 +182,9 @@ fn streams_that_are_counted_and_not_listed_are_told() -> Outcome {
     let said = cluster.run(&["streams", "-n", "shop"])?.expect(1)?;
     let said = said.stderr_contains("shop/a does not list its streams: 2 in flight")?;
     assert!(!said.stderr.contains("no stream is in flight"), "{}", said.stderr);
-    let said = cluster.run(&["drain", "--node", "n", "-n", "shop", "--dry-run"])?.expect(0)?;
+    let said = cluster.run(&["streams", "-n", "shop", "-o", "json"])?.expect(1)?.json()?;
+    assert_eq!((&said["complete"], &said["pods"][0]["in_flight"]), (&json!(false), &json!(2)));
+    let said = cluster.run(&["drain", "--node", "n", "-n", "shop", "--dry-run"])?.expect(1)?;
     said.stdout_contains("shop/a: 2 in flight; its gate cannot be asked")?;
     Ok(())
 }

@@ -129,7 +129,7 @@ fn an_old_pod_whose_proxy_has_another_name_is_waited_for() -> Outcome {
     let cluster = Cluster::start(|asked, before| {
         let mut old = pod("web-0");
         old["spec"]["containers"][0]["name"] = json!("my-proxy");
-        old["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        old["metadata"]["deletionTimestamp"] = json!("2200-01-01T00:00:00Z");
         Ok(match (asked.path(), before) {
             (DEPLOYMENT, _) => deployment([1, 1, 1, 1], "NewReplicaSetAvailable"),
             (LIST, 0) => list(&[with_hook(24), old], ""),
@@ -140,5 +140,28 @@ fn an_old_pod_whose_proxy_has_another_name_is_waited_for() -> Outcome {
     let said = cluster.run(&["rollout", "deployment/web"])?.expect(0)?;
     said.stdout_contains("pod/web-0: its streams are not known")?;
     assert_eq!(cluster.asked(LIST), 2);
+    Ok(())
+}
+
+/// Its node has failed: kubelet writes no status any more, and nothing removes the pod.
+#[test]
+fn an_old_pod_on_a_lost_node_is_told_and_not_waited_for() -> Outcome {
+    for proxy in ["istio-proxy", "my-proxy"] {
+        let cluster = Cluster::start(move |asked, _| {
+            let mut old = pod("web-0");
+            old["spec"]["containers"][0]["name"] = json!(proxy);
+            old["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            Ok(match asked.path() {
+                DEPLOYMENT => deployment([1, 1, 1, 1], "NewReplicaSetAvailable"),
+                LIST => list(&[with_hook(24), old], ""),
+                _ => status(500, "InternalError", "no route to host"),
+            })
+        })?;
+        let said = cluster.run(&["rollout", "deployment/web", "--timeout", "60s"])?.expect(0)?;
+        let said = said.stdout_contains("pod/web-0: its streams are not known (")?;
+        let said =
+            said.stdout_contains("its grace period is long over, so it is not waited for")?;
+        said.stdout_contains("; the streams of 1 old pod are not known")?;
+    }
     Ok(())
 }

@@ -93,6 +93,11 @@ pub(crate) fn status(code: u16, reason: &str, message: &str) -> Answer {
     Answer::new(code).with("content-type", "application/json").body(body.to_string())
 }
 
+/// The API server's word on whether a pod of this name is there.
+pub(crate) fn is_look_up(asked: &Asked, name: &str) -> bool {
+    asked.path() == LIST && asked.target.contains(&format!("metadata.name%3D{name}"))
+}
+
 pub(crate) fn statistics(pod: &str) -> String {
     format!("{LIST}/{pod}:15020/proxy/stats/prometheus")
 }

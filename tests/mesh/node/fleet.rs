@@ -137,9 +137,10 @@ async fn one_holds(world: &World, held: &str) -> Outcome {
         ensure_eq!(pod["in_flight"]["gateway"].as_u64(), Some(expected), "{pod}");
     }
     let said = laststream(world, &["streams", "-o", "json"]).await?.expect(0)?;
-    let streams: Vec<Value> = serde_json::from_str(&said.stdout)?;
+    let listing: Value = serde_json::from_str(&said.stdout)?;
+    let streams = listing["streams"].as_array().context("streams")?;
     ensure!(
-        streams.len() == 1 && streams[0]["pod"] == held,
+        streams.len() == 1 && streams[0]["pod"] == held && listing["complete"] == true,
         "one stream in {held}: {}",
         said.stdout
     );

@@ -7,7 +7,7 @@ use laststream::gate::text::many;
 use laststream::time_span::TimeSpan;
 
 use super::args::FleetArgs;
-use super::{block_on, ending};
+use super::{block_on, ending_of_statistics};
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 
@@ -112,7 +112,7 @@ async fn look(
         printer
             .status_line(&format!("{}, nothing to write", many(survey.pods.len() as u64, "pod")));
     }
-    Ok(ending(&survey, printer))
+    Ok(ending_of_statistics(&survey, printer))
 }
 
 fn print(changes: &[Change], printer: &Printer) {

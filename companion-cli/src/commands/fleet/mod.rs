@@ -9,6 +9,7 @@ pub(super) mod status;
 pub(super) mod streams;
 
 use laststream::fleet::{FleetError, Survey, client};
+use laststream::gate::text::many;
 
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
@@ -18,20 +19,36 @@ pub(super) fn block_on(
     printer: &Printer,
     work: impl Future<Output = Result<Exit, FleetError>>,
 ) -> Exit {
-    let done = client::runtime().and_then(|runtime| runtime.block_on(work));
+    let done = client::runtime().and_then(|runtime| {
+        let done = runtime.block_on(work);
+        runtime.shutdown_background(); // a credential program that hangs would hold the end
+        done
+    });
     done.unwrap_or_else(|error| printer.failed(&error))
 }
 
 /// The exit code after all that could be asked has been printed.
 pub(super) fn ending(survey: &Survey, printer: &Printer) -> Exit {
+    let exit = ending_of_statistics(survey, printer);
+    let gates = survey.silent_gates() as u64;
+    if exit == Exit::Failed || gates == 0 {
+        return exit;
+    }
+    printer.warning(&format!("{} could not be asked; {WHY}", many(gates, "gate")));
+    Exit::Found
+}
+
+/// The same for work that needs no gate.
+pub(super) fn ending_of_statistics(survey: &Survey, printer: &Printer) -> Exit {
     if let Some(failure) = &survey.failure {
         return printer.failed(failure);
     }
-    let silent = survey.silent();
+    let silent = survey.silent() as u64;
     if silent == 0 {
         return Exit::Fine;
     }
-    let pods = if silent == 1 { "1 pod".to_owned() } else { format!("{silent} pods") };
-    printer.warning(&format!("{pods} could not be asked; `-o wide` says why"));
+    printer.warning(&format!("{} could not be asked; {WHY}", many(silent, "pod")));
     Exit::Found
 }
+
+const WHY: &str = "`laststream status -o wide` says why";

@@ -3,6 +3,7 @@
 use laststream::fleet::bounds::bound;
 use laststream::fleet::{Answer, Detail, Gates, Manner, PodFacts, Selection, Stats, table};
 use laststream::gate::text::many;
+use laststream::visible;
 
 use super::args::ReachArgs;
 use super::{block_on, ending};
@@ -95,7 +96,7 @@ impl Row {
 /// Long-lived streams that are exempt are in flight and hold nothing.
 fn of_gate(detail: &Detail) -> (Option<u64>, u64, String) {
     let streams = detail.status.holding;
-    let in_flight: u64 = detail.status.scopes.iter().map(|scope| scope.in_flight).sum();
+    let in_flight = detail.status.in_flight();
     let what = match (streams, in_flight) {
         (0, 0) => "nothing is in flight".to_owned(),
         (0, _) => format!("{in_flight} in flight, which do not hold a drain"),
@@ -129,7 +130,7 @@ fn print(node: &str, rows: &[Row], without_proxy: usize, staying: usize, printer
             0 => String::new(),
             seconds => format!("; at most {seconds} s"),
         };
-        printer.stdout(&format!("{}: {}{most}", row.pod, row.what));
+        printer.stdout(&visible::line(&format!("{}: {}{most}", row.pod, row.what)));
         if let Some(warning) = &row.warning {
             printer.warning(&format!("{}: {warning}", row.pod));
         }
@@ -142,7 +143,7 @@ fn print(node: &str, rows: &[Row], without_proxy: usize, staying: usize, printer
 
 fn sum(node: &str, rows: &[Row]) -> String {
     let holding = rows.iter().filter(|row| row.streams.is_some_and(|streams| streams > 0)).count();
-    let streams: u64 = rows.iter().filter_map(|row| row.streams).sum();
+    let streams = rows.iter().filter_map(|row| row.streams).fold(0, u64::saturating_add);
     let unknown = match rows.iter().filter(|row| row.streams.is_none()).count() {
         0 => String::new(),
         pods => format!(" + {} whose streams are not known", many(pods as u64, "pod")),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use k8s_openapi::jiff::Timestamp;
 use laststream::fleet::bounds::beforehand;
 use laststream::fleet::events::Events;
 use laststream::fleet::old_pods::{Cut, Ending, Holdings, LastStream, ending};
@@ -11,6 +12,7 @@ use laststream::fleet::rollout::{Progress, RolloutFacts, Workload, progress};
 use laststream::fleet::{Answer, Cluster, FleetError, Gates, Manner, PodFacts, Selection, table};
 use laststream::gate::text::many;
 use laststream::time_span::TimeSpan;
+use laststream::visible;
 
 use super::args::ReachArgs;
 use super::block_on;
@@ -55,22 +57,19 @@ const PAUSE: Duration = Duration::from_millis(500);
 const REMIND: Duration = Duration::from_secs(30);
 
 pub(in crate::commands) fn run(command: &Rollout, printer: &Printer) -> Exit {
-    let done = block_on(printer, async {
-        let cluster = command.cluster.connect().await?;
-        follow(command, &cluster, printer).await
-    });
+    let done = block_on(printer, follow(command, printer));
     // kubectl knows one code for everything that is not a success.
     if done == Exit::Failed { Exit::Found } else { done }
 }
 
-async fn follow(
-    command: &Rollout,
-    cluster: &Cluster,
-    printer: &Printer,
-) -> Result<Exit, FleetError> {
+async fn follow(command: &Rollout, printer: &Printer) -> Result<Exit, FleetError> {
     let mut follower = Follower::new(command, printer);
+    let Some(cluster) = within(follower.left(), command.cluster.connect()).await else {
+        return Ok(follower.tell_late());
+    };
+    let cluster = cluster?;
     loop {
-        let step = match follower.look_in_time(cluster).await {
+        let step = match follower.look_in_time(&cluster).await {
             // The API server may restart while a rollout goes on.
             Err(error) if follower.may_go_on(&error) => Step::Wait,
             other => other?,
@@ -85,13 +84,17 @@ async fn follow(
             Step::Wait | Step::Late => {}
         }
         if follower.left().is_some_and(|left| left.is_zero()) {
-            printer.error(&format!(
-                "timed out: {} is not done after {}",
-                command.workload, command.timeout
-            ));
-            return Ok(Exit::Found);
+            return Ok(follower.tell_late());
         }
         tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Nothing if the time is over first. One request may take longer than the whole command.
+async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        Some(limit) => tokio::time::timeout(limit, work).await.ok(),
+        None => Some(work.await),
     }
 }
 
@@ -114,6 +117,8 @@ struct Follower<'a> {
     holdings: Holdings,
     /// Streams that were in flight when the proxies of their pods ended.
     cut: u64,
+    /// Old pods that are not waited for, at the last look.
+    lost: u64,
     events: Option<Events>,
     is_first: bool,
 }
@@ -129,6 +134,7 @@ impl<'a> Follower<'a> {
             last_stream: LastStream::default(),
             holdings: Holdings::default(),
             cut: 0,
+            lost: 0,
             events: command.events.then(Events::default),
             is_first: true,
         }
@@ -140,15 +146,14 @@ impl<'a> Follower<'a> {
         (!limit.is_zero()).then(|| limit.saturating_sub(self.began.elapsed()))
     }
 
-    /// One request may take longer than the whole command.
     async fn look_in_time(&mut self, cluster: &Cluster) -> Result<Step, FleetError> {
-        match self.left() {
-            Some(left) => {
-                let look = tokio::time::timeout(left, self.look(cluster)).await;
-                look.unwrap_or(Ok(Step::Late))
-            }
-            None => self.look(cluster).await,
-        }
+        within(self.left(), self.look(cluster)).await.unwrap_or(Ok(Step::Late))
+    }
+
+    fn tell_late(&self) -> Exit {
+        let Rollout { workload, timeout, .. } = self.command;
+        self.printer.error(&format!("timed out: {workload} is not done after {timeout}"));
+        Exit::Found
     }
 
     fn may_go_on(&mut self, error: &FleetError) -> bool {
@@ -198,6 +203,7 @@ impl<'a> Follower<'a> {
         cluster: &Cluster,
         pods: Vec<PodFacts>,
     ) -> Result<bool, FleetError> {
+        self.lost = 0;
         let mut holds = self.tell_unknown(&pods);
         let manner = Manner { gates: Gates::Only, ..self.command.reach.manner(VERB) };
         let survey = cluster.survey(pods, manner).await;
@@ -209,7 +215,7 @@ impl<'a> Follower<'a> {
             holds |= self.tell_pod(pod, answer);
         }
         for Cut { pod, streams } in self.holdings.note(&survey.pods) {
-            self.cut += streams;
+            self.cut = self.cut.saturating_add(streams);
             let went = format!("pod/{pod}: went with {} in flight", many(streams, "stream"));
             self.printer.stdout(&went);
         }
@@ -223,18 +229,30 @@ impl<'a> Follower<'a> {
 
     /// Pods whose proxy has another name: nothing tells whether their streams have ended.
     fn tell_unknown(&mut self, pods: &[PodFacts]) -> bool {
-        let unknown: Vec<_> = pods.iter().filter(|pod| pod.proxy.is_none()).collect();
-        for pod in &unknown {
-            let name = format!("pod/{}", pod.name);
-            let why = "no container of it is a proxy by name";
-            self.say(&name, "unknown", &unknown_line(&name, why));
+        let mut holds = false;
+        for pod in pods.iter().filter(|pod| pod.proxy.is_none()) {
+            let is_lost = pod.is_overdue(Timestamp::now());
+            self.tell_streams_unknown(pod, "no container of it is a proxy by name", is_lost);
+            holds |= !is_lost;
         }
-        !unknown.is_empty()
+        holds
+    }
+
+    fn tell_streams_unknown(&mut self, pod: &PodFacts, why: &str, is_lost: bool) {
+        let name = format!("pod/{}", pod.name);
+        let what = format!("{name}: its streams are not known ({why})");
+        if is_lost {
+            self.lost += 1;
+            let what = format!("{what}; its grace period is long over, so it is not waited for");
+            self.say(&name, "lost", &what);
+        } else {
+            self.say(&name, "unknown", &format!("{what}; waiting for its end"));
+        }
     }
 
     fn tell_pod(&mut self, pod: &PodFacts, answer: &Answer) -> bool {
         let name = format!("pod/{}", pod.name);
-        let ending = ending(pod, answer);
+        let ending = ending(pod, answer, Timestamp::now());
         match ending {
             Ending::Holds => {
                 self.say(&name, &table::held_key(answer), &held_line(&name, answer));
@@ -245,12 +263,12 @@ impl<'a> Follower<'a> {
                 let what = format!("{name}: the gate gave up with {streams} in flight: ");
                 self.say(&name, "gave up", &(what + &table::held(answer, 3)));
             }
-            Ending::Unknown => {
+            Ending::Unknown | Ending::Lost => {
                 let why = match answer {
                     Answer::Silent(why) => why.as_str(),
                     _ => "it has no gate",
                 };
-                self.say(&name, "unknown", &unknown_line(&name, why));
+                self.tell_streams_unknown(pod, why, ending == Ending::Lost);
             }
         }
         ending.holds()
@@ -264,7 +282,7 @@ impl<'a> Follower<'a> {
             .get(subject)
             .is_some_and(|(said, at)| said == key && now.duration_since(*at) < REMIND);
         if !is_known {
-            self.printer.stdout(text);
+            self.printer.stdout(&visible::line(text));
             self.said.insert(subject.to_owned(), (key.to_owned(), now));
         }
     }
@@ -285,12 +303,12 @@ impl<'a> Follower<'a> {
             0 => String::new(),
             cut => format!("; their pods went with {} in flight", many(cut, "stream")),
         };
-        self.printer.stdout(&format!("{workload} successfully rolled out; {end}{cut}"));
+        let lost = match self.lost {
+            0 => String::new(),
+            lost => format!("; the streams of {} are not known", many(lost, "old pod")),
+        };
+        self.printer.stdout(&format!("{workload} successfully rolled out; {end}{cut}{lost}"));
     }
-}
-
-fn unknown_line(name: &str, why: &str) -> String {
-    format!("{name}: its streams are not known ({why}); waiting for its end")
 }
 
 fn held_line(name: &str, answer: &Answer) -> String {

@@ -1,14 +1,18 @@
 //! `laststream streams` over many pods.
 
+use laststream::fleet::listing::{Listing, PodListing};
 use laststream::fleet::{Answer, Gates, Manner, PodFacts, table};
+use laststream::gate::text::many;
 
 use super::args::FleetArgs;
-use super::{block_on, ending};
+use super::{block_on, ending_of_statistics};
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
 const VERB: &str = "streams";
+/// Pods that are named with what they do not list. `-o json` has all.
+const MOST_NAMED: usize = 20;
 
 pub(in crate::commands) fn run(
     fleet: &FleetArgs,
@@ -20,44 +24,43 @@ pub(in crate::commands) fn run(
         let cluster = fleet.cluster.connect().await?;
         let manner = Manner { streams: limit, gates: Gates::Every, ..fleet.reach.manner(VERB) };
         let survey = fleet.survey(&cluster, manner).await?;
-        let most = usize::try_from(limit).unwrap_or(usize::MAX);
-        let streams = table::oldest(&survey.pods, most);
+        let listing = Listing::of(&survey.pods, limit);
+        let streams = &listing.streams;
         match output {
-            Output::Json => printer.json(&format!("{:#}", serde_json::json!(streams))),
-            Output::Text if streams.is_empty() && survey.pods.iter().all(is_complete) => {
+            Output::Json => printer.json(&format!("{:#}", serde_json::json!(listing))),
+            Output::Text if !streams.is_empty() => {
+                printer.stdout(&table::streams(streams, fleet.is_everywhere()));
+            }
+            Output::Text if listing.complete && survey.pods.iter().all(is_counted) => {
                 printer.status_line("no stream is in flight");
             }
-            Output::Text if streams.is_empty() => printer.status_line("no stream is listed"),
-            Output::Text => printer.stdout(&table::streams(&streams, fleet.is_everywhere())),
+            Output::Text => printer.status_line("no stream is listed"),
         }
-        let unlisted = survey.pods.iter().filter_map(|(pod, answer)| {
-            Some(format!("{} does not list its streams: {}", pod.path(), unlisted(answer)?))
-        });
-        let unlisted: Vec<String> = unlisted.collect();
-        unlisted.iter().for_each(|warning| printer.warning(warning));
-        let exit = ending(&survey, printer);
-        Ok(if exit == Exit::Fine && !unlisted.is_empty() { Exit::Found } else { exit })
+        warn(&listing, printer);
+        let exit = ending_of_statistics(&survey, printer);
+        Ok(if exit == Exit::Fine && !listing.complete { Exit::Found } else { exit })
     })
 }
 
-fn is_complete((_, answer): &(PodFacts, Answer)) -> bool {
-    match answer {
-        Answer::Detail(detail) => detail.streams.is_ok(),
-        Answer::Unasked => true,
-        Answer::Stats(_) | Answer::Silent(_) => false,
-    }
+/// A proxy without laststream counts no streams.
+fn is_counted((_, answer): &(PodFacts, Answer)) -> bool {
+    matches!(answer, Answer::Detail(_) | Answer::Unasked)
 }
 
-/// Why the streams of a proxy with laststream are not listed. Those that have not answered at all
-/// are told elsewhere.
-fn unlisted(answer: &Answer) -> Option<String> {
-    match answer {
-        Answer::Detail(detail) => detail.streams.as_ref().err().cloned(),
-        Answer::Stats(stats) if stats.counts() || stats.state.is_some() => {
-            let streams: u64 = stats.in_flight.values().sum();
-            let why = stats.gate_error.as_deref().unwrap_or("it has no gate");
-            Some(format!("{streams} in flight, and its gate cannot be asked: {why}"))
-        }
-        Answer::Stats(_) | Answer::Silent(_) | Answer::Unasked => None,
+/// Says which streams are not in the list.
+fn warn(listing: &Listing, printer: &Printer) {
+    let warnings: Vec<String> = listing.pods.iter().filter_map(PodListing::warning).collect();
+    warnings.iter().take(MOST_NAMED).for_each(|warning| printer.warning(warning));
+    let more = warnings.len().saturating_sub(MOST_NAMED) as u64;
+    if more > 0 {
+        let pods = many(more, "other pod");
+        printer.warning(&format!("{pods} did not list all streams; `-o json` names them"));
+    }
+    let left_out = listing.left_out();
+    if left_out > 0 {
+        let shown = listing.streams.len();
+        printer.warning(&format!(
+            "only the {shown} oldest streams are shown (`--limit`); the pods listed {left_out} more"
+        ));
     }
 }

@@ -2,8 +2,10 @@
 //! can be used; and the defaults that the API server fills in before it validates.
 
 use jsonschema::{Keyword, ValidationError, Validator};
-use regex::Regex;
+use regex::bytes::Regex;
 use serde_json::{Map, Value, json};
+
+use super::go_pattern;
 
 const KEEPS_UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
@@ -12,27 +14,31 @@ const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 /// JSON Schema's `pattern` is ECMAScript's, without flags such as `(?i)`; Kubernetes' is Go's.
 const PATTERN: &str = "go-pattern";
 
-struct Pattern(Regex);
+struct Pattern {
+    text: String,
+    regex: Regex,
+}
 
 impl<'i> Keyword<'i> for Pattern {
     fn validate(&self, value: &'i Value) -> Result<(), ValidationError<'i>> {
         if self.is_valid(value) {
             return Ok(());
         }
-        Err(ValidationError::custom(format!("must match `{}`", self.0)))
+        Err(ValidationError::custom(format!("must match `{}`", self.text)))
     }
 
     fn is_valid(&self, value: &'i Value) -> bool {
-        value.as_str().is_none_or(|text| self.0.is_match(text))
+        value.as_str().is_none_or(|text| self.regex.is_match(text.as_bytes()))
     }
 }
 
 /// A validator by what [`json_schema`] has made.
 pub(super) fn compiled(schema: &Value) -> Result<Validator, String> {
     let options = jsonschema::draft4::options().with_keyword(PATTERN, |_, pattern, _| {
-        let pattern = Regex::new(pattern.as_str().unwrap_or_default());
-        let pattern = pattern.map_err(|error| ValidationError::custom(error.to_string()))?;
-        Ok(Box::new(Pattern(pattern)))
+        let text = pattern.as_str().unwrap_or_default().to_owned();
+        let regex = Regex::new(&go_pattern::translated(&text));
+        let regex = regex.map_err(|error| ValidationError::custom(error.to_string()))?;
+        Ok(Box::new(Pattern { text, regex }))
     });
     options.build(schema).map_err(|error| error.to_string())
 }
@@ -125,6 +131,7 @@ pub(super) fn fill_defaults(schema: &Value, value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::{compiled, fill_defaults, json_schema};
+    use crate::lint::crds::table::built_in;
     use serde_json::{Value, json};
 
     fn accepts(schema: &Value, spec: &Value) -> bool {
@@ -169,6 +176,21 @@ mod tests {
         let nested = json!({ "type": "string", "anyOf": [{ "pattern": "(?i)^some$" }] });
         for schema in [words, nested] {
             assert!(accepts(&schema, &json!("SOME")) && !accepts(&schema, &json!("all")));
+        }
+        let digits = json!({ "type": "string", "pattern": r"^\d+$" });
+        assert!(accepts(&digits, &json!("123")) && !accepts(&digits, &json!("١٢٣")));
+        let domain = json!({ "type": "string", "pattern": r"^(\w{1,63}\.){1,253}$" });
+        assert!(accepts(&domain, &json!("a.b.")), "too large with classes of Unicode");
+    }
+
+    /// One that does not compile would check nothing.
+    #[test]
+    fn every_built_in_schema_compiles() {
+        let all = built_in();
+        assert!(all.len() > 20, "{}", all.len());
+        for definition in all {
+            let made = compiled(&json_schema(&definition.schema));
+            assert!(made.is_ok(), "{}/{}: {made:?}", definition.group, definition.kind);
         }
     }
 

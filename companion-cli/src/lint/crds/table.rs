@@ -285,6 +285,12 @@ pub(super) fn table() -> &'static str {
     &TEXT
 }
 
+/// All built-in schemas.
+#[cfg(test)]
+pub(super) fn built_in() -> Vec<Definition> {
+    table().lines().filter_map(columns).map(|line| definition(&line)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Definition, Definitions, Lookup, columns, release, table};

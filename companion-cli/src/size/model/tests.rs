@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Fleet, Load, Prediction, Strategy as Rolling};
+use super::{Batches, Fleet, Load, MOST_BATCHES, Prediction, Strategy as Rolling};
 use crate::policy::drain_sizing;
 use crate::size::lifetimes::{Histogram, Lifetimes};
 use crate::time_span::TimeSpan;
@@ -94,6 +94,40 @@ proptest! {
         prop_assert!(plan.is_cut_off || left <= share + 1e-6, "{left} of {share}");
         prop_assert!(plan.sizing.grace_period >= plan.sizing.deadline);
         prop_assert!(plan.sizing.drain_time() >= plan.sizing.deadline);
+    }
+}
+
+proptest! {
+    /// One by one, as the function says it in other words.
+    #[test]
+    fn batches_are_those_of_a_rollout(
+        pods in 1_u32..500, unavailable in 0_u32..600, at_once in 1_u32..600, young in 0_u32..600,
+    ) {
+        let mut left = pods;
+        let mut expected = Vec::new();
+        for round in 0.. {
+            let most = if round == 0 { unavailable } else { at_once };
+            expected.push((round, left.min(most)));
+            left -= left.min(most);
+            if left == 0 {
+                break;
+            }
+        }
+        let kept = expected.len().min(young as usize + 2);
+        let expected = expected.split_off(expected.len() - kept);
+        prop_assert_eq!(Batches { pods, unavailable, at_once }.youngest(young), expected);
+    }
+}
+
+/// A pod at a time would be two thousand million evaluations.
+#[test]
+fn a_rollout_of_very_many_steps_is_a_bounded_computation() {
+    for pods in [2_000, 999_999, 1_000_000, u32::MAX] {
+        let batches = Batches { pods, unavailable: 0, at_once: 1 }.youngest(u32::MAX);
+        assert!(batches.len() <= MOST_BATCHES as usize, "{}", batches.len());
+        let all: u64 = batches.iter().map(|(_, pods)| u64::from(*pods)).sum();
+        assert_eq!(all, u64::from(pods));
+        assert_eq!(batches.last().map(|(round, _)| *round), Some(pods));
     }
 }
 

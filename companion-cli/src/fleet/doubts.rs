@@ -1,0 +1,65 @@
+//! Asks the API server whether it said what came through its proxy: what a pod sends there looks
+//! the same.
+
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{ListParams, PostParams};
+
+use super::client::{Call, Cluster};
+use super::error::FleetError;
+use super::pods::PodFacts;
+
+impl Cluster {
+    /// Whether the API server says that the pod is not there any more.
+    pub(super) async fn has_gone(&self, for_verb: &'static str, pod: &PodFacts) -> bool {
+        let call = Call::new(for_verb, "list", "pods").within(&pod.namespace);
+        let pods: Api<Pod> = Api::namespaced(self.client(), &pod.namespace);
+        let params = ListParams::default().fields(&format!("metadata.name={}", pod.name));
+        let listed = self.repeat(&call, || pods.list_metadata(&params)).await;
+        let is_it = |uid: Option<&String>| uid.map(String::as_str).unwrap_or_default() == pod.uid;
+        listed
+            .is_ok_and(|list| !list.items.iter().any(|listed| is_it(listed.metadata.uid.as_ref())))
+    }
+
+    /// Whether a refusal of the statistics concerns all pods. `is_alone`: no pod has answered, so
+    /// that it is believed if the API server does not say.
+    pub(super) async fn refuses(&self, pod: &PodFacts, error: &FleetError, is_alone: bool) -> bool {
+        let is_allowed = match error {
+            FleetError::Credentials(_) => return true, // no pod has seen them
+            _ => self.allows_statistics(&pod.namespace).await,
+        };
+        match (is_allowed, error) {
+            (Ok(is_allowed), FleetError::Forbidden(_)) => !is_allowed,
+            (Ok(_), _) => false,
+            (Err(FleetError::Unauthorized(_) | FleetError::Credentials(_)), _) => true,
+            (Err(_), _) => is_alone,
+        }
+    }
+
+    /// Every user may ask this about itself.
+    async fn allows_statistics(&self, namespace: &str) -> Result<bool, FleetError> {
+        let text = |text: &str| Some(text.to_owned());
+        let attributes = ResourceAttributes {
+            namespace: text(namespace),
+            verb: text("get"),
+            resource: text("pods"),
+            subresource: text("proxy"),
+            ..ResourceAttributes::default()
+        };
+        let review = SelfSubjectAccessReview {
+            spec: SelfSubjectAccessReviewSpec {
+                resource_attributes: Some(attributes),
+                ..SelfSubjectAccessReviewSpec::default()
+            },
+            ..SelfSubjectAccessReview::default()
+        };
+        let call = Call::new("status", "create", "selfsubjectaccessreviews");
+        let reviews: Api<SelfSubjectAccessReview> = Api::all(self.client());
+        let params = PostParams::default();
+        let review = self.repeat(&call, || reviews.create(&params, &review)).await?;
+        Ok(review.status.is_some_and(|status| status.allowed))
+    }
+}
