@@ -201,6 +201,6 @@ pub(super) mod tests {
         assert_eq!(of(true, &silent, 121), Ending::Lost);
         assert!(Ending::Unknown.holds() && !Ending::Lost.holds());
         assert_eq!(of(false, &silent, 121), Ending::Over(Duration::ZERO));
-        assert_eq!(of(true, &answer("draining", 1), 121), Ending::Holds, "it answers");
+        assert_eq!(of(true, &answer("draining", 1, 0), 121), Ending::Holds, "it answers");
     }
 }
