@@ -71,15 +71,19 @@ impl Gate {
         if logs {
             host.log(Level::Info, &format!("draining: {}", sentence(&snapshot, self.policy.quiet)));
         }
-        self.report_phase(host, phase_before, &snapshot);
-        self.report_count_state(host, &snapshot);
-        self.report_config_drain(host, &snapshot);
+        self.report(host, phase_before, &snapshot);
         self.healing.count(&snapshot.observed);
         if let Some(action) = action {
             self.perform(host, action, &snapshot.survey);
         }
         self.notify_app_once(host, &snapshot.record, now);
         snapshot
+    }
+
+    fn report(&mut self, host: &impl Control, phase_before: Phase, snapshot: &Snapshot) {
+        self.report_phase(host, phase_before, snapshot);
+        self.report_count_state(host, snapshot);
+        self.report_config_drain(host, snapshot);
     }
 
     fn report_phase(&self, host: &impl Control, phase_before: Phase, snapshot: &Snapshot) {

@@ -58,12 +58,7 @@ impl Metrics {
         }
         let [state, seconds, late, refused, heals, expired, forced, _evictions, deadline, holding] =
             own;
-        let mut all_begun = Vec::new();
-        for scope in Scope::VARIANTS {
-            for name in &[metrics::begun, metrics::excluded] {
-                all_begun.push((*scope, define(host, Kind::Counter, name(*scope))?));
-            }
-        }
+        let all_begun = define_all_begun(host)?;
         let count = define_count_states(host)?;
         let mut scopes = Vec::new();
         for scope in gate_scopes {
@@ -89,6 +84,17 @@ impl Metrics {
             evictions: Evictions::define(host)?,
         })
     }
+}
+
+/// Every stream of a scope is in one of its two.
+fn define_all_begun(host: &impl Control) -> Result<Vec<(Scope, Metric)>, Fault> {
+    let mut all_begun = Vec::new();
+    for scope in Scope::VARIANTS {
+        for name in &[metrics::begun, metrics::excluded] {
+            all_begun.push((*scope, define(host, Kind::Counter, name(*scope))?));
+        }
+    }
+    Ok(all_begun)
 }
 
 fn define_count_states(host: &impl Control) -> Result<Vec<Metric>, Fault> {

@@ -212,14 +212,15 @@ impl Witness {
     async fn start(tally: Arc<Tally>) -> Outcome<Self> {
         let envoy = Arc::new(Mutex::new(None));
         let asked = Arc::clone(&envoy);
-        let server =
-            Server::answering(move |head| testify(head, Arc::clone(&asked), Arc::clone(&tally)));
+        let server = Server::answering(move |head| {
+            admin_answer(head, Arc::clone(&asked), Arc::clone(&tally))
+        });
         Ok(Self { server: server.await?, envoy })
     }
 }
 
 /// The status and the body of an answer.
-async fn testify(
+async fn admin_answer(
     head: Head,
     envoy: Arc<Mutex<Option<Client>>>,
     tally: Arc<Tally>,
