@@ -33,8 +33,6 @@ pub(crate) struct Counter {
     older_than: Cell<(u64, u64)>,
     /// How far the monotonic clock was behind the wall clock when no stream was last in flight.
     clock_offset: Cell<Option<u64>>,
-    /// See [`Owner::looked_at`].
-    looked_at: Cell<u32>,
     /// Whether it ticks because of WebSockets that the frame filter closes.
     has_closing: Cell<bool>,
 }
@@ -108,8 +106,7 @@ impl Counter {
                 self.reply(host, queue, request, for_each);
             } else if let Some(request) = EndRequest::parse(&message) {
                 let clock = self.read_clocks(host);
-                let owner =
-                    Owner { queue, knows_kinds, actions: &mut actions, looked_at: &self.looked_at };
+                let owner = Owner { queue, knows_kinds, actions: &mut actions };
                 let after = ender::end_streams(host, owner, request, clock, for_each);
                 // To set the period again would put the next tick off.
                 if after.has_closing && !self.has_closing.replace(true) {

@@ -3,6 +3,7 @@
 use super::asking::Census;
 use super::ending::{EndFilter, EndManner, EndReply, EndRequest};
 use super::index::entries;
+use super::kinds::{Kinds, StreamKind};
 use crate::config::wire::Scope;
 use crate::host::Control;
 
@@ -29,6 +30,7 @@ pub(crate) struct EndOrder<'o> {
     /// How many streams to end, over all counters.
     pub(crate) count: u64,
     pub(crate) list_limit: usize,
+    pub(crate) look_since: u64,
 }
 
 /// What the counters have replied about one job.
@@ -36,10 +38,21 @@ pub(crate) struct EndOrder<'o> {
 pub(crate) struct EndSurvey {
     /// Streams that match and have not been ended.
     pub(crate) endable: u64,
+    /// See [`EndReply::unseen`].
+    pub(crate) unseen: u64,
     /// Counters that are to reply, those that have, and those of them that keep kinds.
     pub(crate) asked: u64,
     pub(crate) replied: u64,
     pub(crate) with_kinds: u64,
+}
+
+impl EndSurvey {
+    /// How many streams of these kinds match for certain. A request at which no pass has looked is
+    /// among `endable` as waiting, and its response may have begun.
+    pub(crate) fn certain(&self, kinds: Kinds) -> u64 {
+        let unseen = if kinds.contains(StreamKind::Waiting) { self.unseen } else { 0 };
+        self.endable.saturating_sub(unseen)
+    }
 }
 
 impl Census {
@@ -56,7 +69,7 @@ impl Census {
             .collect();
         let endable: Vec<u64> =
             queues.iter().map(|queue| self.endable_of(*queue, order.job, now)).collect();
-        let EndOrder { job, which, how, list_limit, .. } = order;
+        let EndOrder { job, which, how, list_limit, look_since, .. } = order;
         for (queue, count) in queues.into_iter().zip(split(order.count, &endable)) {
             if self.may_send(queue) {
                 let request = EndRequest {
@@ -68,6 +81,7 @@ impl Census {
                     count,
                     how,
                     list_limit,
+                    look_since,
                 };
                 host.enqueue(queue, request.to_text().as_bytes());
             }
@@ -100,6 +114,7 @@ impl Census {
                 survey.replied += 1;
                 survey.with_kinds += u64::from(reply.knows_kinds);
                 survey.endable = survey.endable.saturating_add(reply.endable);
+                survey.unseen = survey.unseen.saturating_add(reply.unseen);
             }
         }
         survey
@@ -125,9 +140,10 @@ impl Census {
     }
 }
 
-/// Replaces what a counter has replied about the same job.
+/// Replaces what a counter has replied about the same job. Jobs that are over are forgotten.
 pub(super) fn record(ends: &mut Vec<KnownEnd>, reply: EndReply, at: u64, listing: Option<&str>) {
-    ends.retain(|known| known.reply.job != reply.job);
+    let is_valid = |known: &KnownEnd| at.saturating_sub(known.at) < VALID_FOR;
+    ends.retain(|known| known.reply.job != reply.job && is_valid(known));
     ends.push(KnownEnd { reply, at, listing: listing.map(Into::into) });
 }
 

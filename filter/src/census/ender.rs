@@ -1,8 +1,6 @@
 //! The end of streams by the counter that owns them. It only ever asks Envoy to end a stream: the
 //! count goes down when Envoy has done so, as for any other stream.
 
-use core::cell::Cell;
-
 use super::ending::{EndFilter, EndManner, EndReply, EndRequest};
 use super::frames::{CLOSE, FRAMES};
 use super::kinds::{Ending, KeptKind, StreamKind};
@@ -32,29 +30,18 @@ pub(crate) struct Owner<'c> {
     pub(crate) knows_kinds: bool,
     /// How many streams it may still end in this callback.
     pub(crate) actions: &'c mut u64,
-    /// At how many waiting requests the passes before have looked; the next one goes on there.
-    pub(crate) looked_at: &'c Cell<u32>,
 }
 
-/// The requests at whose responses one pass looks.
+/// The looks of one pass at the responses of waiting requests. Each request keeps when it was
+/// looked at, so a pass goes on where the one before ended, and jobs do not disturb each other.
 #[derive(Debug, Default)]
 struct Looks {
-    skipped: u32,
+    /// See [`EndRequest::look_since`].
+    since: u64,
+    now: u64,
     left: u32,
-    /// Those of them that still wait.
-    waiting: u32,
-}
-
-impl Looks {
-    fn take(&mut self) -> bool {
-        if self.skipped > 0 {
-            self.skipped -= 1;
-            return false;
-        }
-        let takes = self.left > 0;
-        self.left -= u32::from(takes);
-        takes
-    }
+    /// Requests at which the pass had to look and could not.
+    unseen: u64,
 }
 
 /// Ends the oldest streams that match, lists some if that is asked for, and replies how many are
@@ -66,12 +53,12 @@ pub(crate) fn end_streams<S: ListedStream>(
     clock: Clock,
     for_each: ForEachStream<'_, S>,
 ) -> AfterEnd {
-    let Owner { queue, knows_kinds, actions, looked_at } = owner;
+    let Owner { queue, knows_kinds, actions } = owner;
     let now = host.monotonic_time();
     let age = now.saturating_sub(request.sent_at);
     let wanted = if age < VALID_FOR { request.count } else { 0 };
     let count = wanted.min(*actions);
-    let (mut endable, chosen) = choose(host, request.which, count, looked_at, now, for_each);
+    let (mut endable, unseen, chosen) = choose(host, &request, count, now, for_each);
     let mut has_closing = false;
     if !chosen.is_empty() {
         for_each(&mut |context, stream| {
@@ -91,41 +78,36 @@ pub(crate) fn end_streams<S: ListedStream>(
         host.enqueue(queue, rest.to_text().as_bytes());
     }
     let EndRequest { job, round, .. } = request;
-    reply(host, EndReply { queue, job, round, knows_kinds, endable }, request, clock, for_each);
+    let answer = EndReply { queue, job, round, knows_kinds, endable, unseen };
+    reply(host, answer, request, clock, for_each);
     AfterEnd { has_closing, has_rest }
 }
 
-/// How many streams match, and the oldest of them that may be ended now.
+/// How many streams match, at how many no pass has looked, and the oldest that may be ended now.
 fn choose<S: ListedStream>(
     host: &impl Control,
-    which: EndFilter,
+    request: &EndRequest,
     count: u64,
-    looked_at: &Cell<u32>,
     now: u64,
     for_each: ForEachStream<'_, S>,
-) -> (u64, Vec<(u64, usize)>) {
-    let EndFilter { kinds, .. } = which;
+) -> (u64, u64, Vec<(u64, usize)>) {
+    let EndFilter { kinds, .. } = request.which;
     let needs_response = kinds.contains(StreamKind::Waiting) != kinds.contains(StreamKind::Other);
-    let skipped = looked_at.get();
-    let left = if needs_response { MOST_LOOKS } else { 0 };
-    let mut looks = Looks { skipped, left, waiting: 0 };
+    let since = if needs_response { request.look_since } else { 0 };
+    let mut looks = Looks { since, now, left: MOST_LOOKS, unseen: 0 };
     let (mut endable, mut chosen) = (0, Vec::new());
     for_each(&mut |context, stream| {
-        if matches(host, context, stream, which, &mut looks) {
+        if matches(host, context, stream, request.which, &mut looks) {
             endable += 1;
             if is_old(stream, now) {
                 insert_lowest(&mut chosen, count as usize, context.into(), 0);
             }
         }
     });
-    if needs_response {
-        let is_at_end = looks.left > 0;
-        looked_at.set(if is_at_end { 0 } else { skipped.saturating_add(looks.waiting) });
-    }
-    (endable, chosen)
+    (endable, looks.unseen, chosen)
 }
 
-/// Sends the reply, with a listing if the request wants one.
+/// Sends the reply, with a listing if the request wants one and it is known what matches.
 fn reply<S: ListedStream>(
     host: &impl Control,
     reply: EndReply,
@@ -135,7 +117,7 @@ fn reply<S: ListedStream>(
 ) {
     let EndRequest { reply_to, which, list_limit, .. } = request;
     let mut text = reply.to_text();
-    if list_limit > 0 {
+    if list_limit > 0 && reply.unseen == 0 {
         let mut is_listed =
             |context, stream: &mut S| matches(host, context, stream, which, &mut Looks::default());
         text.push('\n');
@@ -170,11 +152,23 @@ fn matches<S: ListedStream>(
     if kept.ending != Ending::No || kept.changing && !changing || kept.began >= began_before {
         return false;
     }
-    if kept.kind == StreamKind::Waiting && looks.take() && host.set_effective_context(context) {
-        kept.kind = kept.kind.at_status(number(host, STATUS));
-        looks.waiting += u32::from(kept.kind == StreamKind::Waiting);
+    if kept.kind == StreamKind::Waiting && kept.looked_at < looks.since {
+        look(host, context, kept, looks);
     }
     kinds.contains(kept.kind)
+}
+
+/// Whether the response has begun.
+fn look(host: &impl Control, context: u32, kept: &mut KeptKind, looks: &mut Looks) {
+    if looks.left == 0 {
+        looks.unseen += 1;
+        return;
+    }
+    looks.left -= 1;
+    kept.looked_at = looks.now;
+    if host.set_effective_context(context) {
+        kept.kind = kept.kind.at_status(number(host, STATUS));
+    }
 }
 
 fn is_old<S: ListedStream>(stream: &mut S, now: u64) -> bool {

@@ -51,8 +51,8 @@ impl Counter {
         let (kinds, sent_at) = (Kinds::of(kinds), self.host.clock.get());
         let which = EndFilter { kinds, began_before: sent_at, ..EndFilter::default() };
         let how = EndManner { retry_after: [1, 10], grace: 2_000 };
-        let (reply_to, job, round) = (1, 1, 1);
-        EndRequest { reply_to, job, round, sent_at, which, count, how, list_limit: 0 }
+        let (reply_to, job, round, list_limit, look_since) = (1, 1, 1, 0, sent_at);
+        EndRequest { reply_to, job, round, sent_at, which, count, how, list_limit, look_since }
     }
 
     fn send(&self, request: EndRequest) -> EndReply {
@@ -277,4 +277,56 @@ fn responses_behind_many_that_wait_are_found() {
     let endable = |count| counter.send(counter.order(&[StreamKind::Other], count)).endable;
     assert_eq!([0, 0, 0].map(endable), [0, 0, 10], "each pass goes on where the last one ended");
     assert_eq!((endable(9), counter.host.metric_of("evictions_other")), (1, 9));
+}
+
+/// What an operator asks before the end of a share of them.
+#[wasm_bindgen_test(unsupported = test)]
+fn it_is_known_how_many_requests_wait_for_certain() {
+    let mut counter = Counter::new(KINDS);
+    for _ in 0..3 * MOST_LOOKS {
+        let context = counter.begin(GET);
+        counter.respond(context, 200);
+    }
+    for _ in 0..10 {
+        counter.begin(GET);
+    }
+    counter.host.clock.set(12_000);
+    let listing = EndRequest { list_limit: 20, ..counter.order(&[StreamKind::Waiting], 0) };
+    for (pass, (endable, unseen)) in
+        [(2_058, 2_058), (1_034, 1_034), (10, 10), (10, 0)].into_iter().enumerate()
+    {
+        counter.host.enqueue(2, listing.to_text().as_bytes());
+        counter.root.on_queue_ready(&counter.host, 2);
+        let message = counter.host.dequeue(1).expect("a reply");
+        let (reply, listed) = EndReply::parse(&message).expect("a reply");
+        assert_eq!((reply.endable, reply.unseen), (endable, unseen), "pass {pass}");
+        let lines = listed.map(|listed| listed.lines().count());
+        assert_eq!(lines, (unseen == 0).then_some(10), "listed once it is known what matches");
+    }
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn a_job_with_few_streams_does_not_keep_another_from_its_responses() {
+    let mut counter = Counter::new(KINDS);
+    for _ in 0..10 {
+        counter.begin(GET);
+    }
+    counter.host.clock.set(11_000);
+    for _ in 0..2 * MOST_LOOKS {
+        counter.begin(GET);
+    }
+    let response = counter.begin(GET);
+    counter.respond(response, 200);
+    counter.host.clock.set(20_000);
+    let all = counter.order(&[StreamKind::Other], 0);
+    let older = EndFilter { began_before: 10_500, ..all.which };
+    let mut found = Vec::new();
+    for pass in 0..3 {
+        let now = 20_010 + pass * 10;
+        counter.host.clock.set(now);
+        found.push(counter.send(all).endable);
+        let few = EndRequest { job: 2, which: older, look_since: now, ..all };
+        assert_eq!(counter.send(few).unseen, 0, "it has looked at all of its own");
+    }
+    assert_eq!(found, [0, 0, 1]);
 }

@@ -2,7 +2,7 @@
 //! many can still be ended.
 
 use super::kinds::Kinds;
-use crate::parse;
+use super::messages::parse_numbers;
 
 /// The gate's request to a counter. A counter of an older version ignores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(crate) struct EndRequest {
     pub(crate) how: EndManner,
     /// How many of them to list, the oldest first.
     pub(crate) list_limit: usize,
+    /// A waiting request is looked at again if that was last done before this moment.
+    pub(crate) look_since: u64,
 }
 
 /// The streams that a job may end.
@@ -53,25 +55,30 @@ pub(crate) struct EndReply {
     pub(crate) knows_kinds: bool,
     /// Streams that match and that it has not ended yet.
     pub(crate) endable: u64,
+    /// Requests at which no pass has looked since [`EndRequest::look_since`]. As long as there are
+    /// any, `endable` may be wrong by so many.
+    pub(crate) unseen: u64,
 }
 
 impl EndRequest {
     pub(crate) fn to_text(self) -> String {
-        let Self { reply_to, job, round, sent_at, which, count, how, list_limit } = self;
+        let Self { reply_to, job, round, sent_at, which, count, how, list_limit, look_since } =
+            self;
         let EndFilter { kinds, changing, began_before, plain_only } = which;
         let (kinds, changing, plain_only) =
             (kinds.to_number(), u8::from(changing), u8::from(plain_only));
         let EndManner { retry_after: [from, to], grace } = how;
         format!(
             "end {reply_to} {job} {round} {sent_at} {kinds} {changing} {began_before} {plain_only} \
-             {count} {from} {to} {grace} {list_limit}"
+             {count} {from} {to} {grace} {list_limit} {look_since}"
         )
     }
 
     pub(crate) fn parse(message: &[u8]) -> Option<Self> {
-        let text = core::str::from_utf8(message).ok()?;
-        let [reply_to, job, round, sent_at, which @ .., count, from, to, grace, list_limit]: [_;
-            13] = parse::numbers(&mut text.strip_prefix("end ")?.split(' '))?;
+        let (numbers, [look_since]): ([_; 13], _) =
+            parse_numbers("end ", core::str::from_utf8(message).ok()?)?;
+        let [reply_to, job, round, sent_at, which @ .., count, from, to, grace, list_limit] =
+            numbers;
         let [kinds, changing, began_before, plain_only] = which;
         Some(Self {
             reply_to: u32::try_from(reply_to).ok()?,
@@ -87,14 +94,16 @@ impl EndRequest {
             count,
             how: EndManner { retry_after: [from, to], grace },
             list_limit: usize::try_from(list_limit).ok()?,
+            // A gate of an earlier version says nothing.
+            look_since: if look_since == 0 { sent_at } else { look_since },
         })
     }
 }
 
 impl EndReply {
     pub(crate) fn to_text(self) -> String {
-        let Self { queue, job, round, knows_kinds, endable } = self;
-        format!("ended {queue} {job} {round} {} {endable}", u8::from(knows_kinds))
+        let Self { queue, job, round, knows_kinds, endable, unseen } = self;
+        format!("ended {queue} {job} {round} {} {endable} {unseen}", u8::from(knows_kinds))
     }
 
     /// The reply, and the listing if the message has one.
@@ -103,10 +112,10 @@ impl EndReply {
         let (first, listing) = message
             .split_once('\n')
             .map_or((message, None), |(first, listing)| (first, Some(listing)));
-        let [queue, job, round, knows_kinds, endable] =
-            parse::numbers(&mut first.strip_prefix("ended ")?.split(' '))?;
+        let ([queue, job, round, knows_kinds, endable], [unseen]) = parse_numbers("ended ", first)?;
         let queue = u32::try_from(queue).ok()?;
-        Some((Self { queue, job, round, knows_kinds: knows_kinds == 1, endable }, listing))
+        let knows_kinds = knows_kinds == 1;
+        Some((Self { queue, job, round, knows_kinds, endable, unseen }, listing))
     }
 }
 
@@ -117,9 +126,8 @@ mod tests {
     use super::{EndFilter, EndManner, EndReply, EndRequest};
     use crate::census::kinds::{Kinds, StreamKind};
 
-    #[wasm_bindgen_test(unsupported = test)]
-    fn messages_survive_their_text() {
-        let request = EndRequest {
+    fn request() -> EndRequest {
+        EndRequest {
             reply_to: 1,
             job: 2,
             round: 3,
@@ -133,9 +141,17 @@ mod tests {
             count: 6,
             how: EndManner { retry_after: [7, 8], grace: 9 },
             list_limit: 10,
-        };
+            look_since: 11,
+        }
+    }
+
+    const REPLY: EndReply =
+        EndReply { queue: 1, job: 2, round: 3, knows_kinds: true, endable: 4, unseen: 5 };
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn messages_survive_their_text() {
+        let (request, reply) = (request(), REPLY);
         assert_eq!(EndRequest::parse(request.to_text().as_bytes()), Some(request));
-        let reply = EndReply { queue: 1, job: 2, round: 3, knows_kinds: true, endable: 4 };
         assert_eq!(EndReply::parse(reply.to_text().as_bytes()), Some((reply, None)));
         let listed = format!("{}\na\nb\n", reply.to_text());
         assert_eq!(EndReply::parse(listed.as_bytes()), Some((reply, Some("a\nb\n"))));
@@ -143,5 +159,18 @@ mod tests {
             assert_eq!(EndRequest::parse(message.as_bytes()), None, "{message}");
             assert_eq!(EndReply::parse(message.as_bytes()), None, "{message}");
         }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn messages_of_other_versions_are_read() {
+        let text = request().to_text();
+        let earlier = text.strip_suffix(" 11").expect("the last number");
+        let each_pass_anew = EndRequest { look_since: 4, ..request() };
+        assert_eq!(EndRequest::parse(earlier.as_bytes()), Some(each_pass_anew));
+        assert_eq!(EndRequest::parse(format!("{text} 12").as_bytes()), Some(request()), "later");
+        let earlier = EndReply { unseen: 0, ..REPLY };
+        assert_eq!(EndReply::parse(b"ended 1 2 3 1 4"), Some((earlier, None)));
+        assert_eq!(EndReply::parse(b"ended 1 2 3 1 4\na\n"), Some((earlier, Some("a\n"))));
+        assert_eq!(EndReply::parse(b"ended 1 2 3 1 4 5 6"), Some((REPLY, None)), "later");
     }
 }

@@ -1,7 +1,8 @@
 //! What the frame filter, a counter and the gate tell each other about WebSockets.
 //!
 //! The roots of the frame filter have an index of their own: a survey asks only what is in the
-//! index of counters, so a frame filter is never taken for a counter, nor missed as one.
+//! index of counters, so a frame filter is never taken for a counter, nor missed as one. A line has
+//! the queue, and how many notices were sent since the frame filter last read one.
 
 use super::index::register_queue;
 use crate::host::{Control, compare_and_set_shared};
@@ -12,8 +13,10 @@ pub(crate) const FRAMES: &str = "laststream.frames";
 /// The counter sets this property on a WebSocket that the frame filter is to close. The value is
 /// of no meaning.
 pub(crate) const CLOSE: &str = "laststream.close";
-/// The shared data key of the queues of all frame filters, a line each.
+/// The shared data key of the index.
 const INDEX: &str = "laststream.frame_filters";
+/// A dead VM reads no notice and gets no more than so many; a live one reads them all once it runs.
+const MOST_UNREAD: u32 = 8;
 
 /// A gate's message to every root of the frame filter: WebSockets are ended now. Until it runs out,
 /// the frame filter reads [`CLOSE`] in its callbacks.
@@ -35,45 +38,80 @@ impl FrameNotice {
     }
 }
 
+/// One frame filter, as the index has it.
+struct Entry {
+    queue: u32,
+    unread: u32,
+}
+
+impl Entry {
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let (queue, unread) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some(Self { queue, unread })
+    }
+}
+
+/// Changes the index. If another VM has changed it meanwhile, `work` runs again on the new one.
+fn update(host: &impl Control, work: &mut dyn FnMut(&mut Vec<Entry>)) {
+    compare_and_set_shared(host, INDEX, &mut |text| {
+        let before = core::str::from_utf8(text.unwrap_or_default()).unwrap_or_default();
+        let mut entries = before.lines().filter_map(Entry::parse).collect();
+        work(&mut entries);
+        let mut after = String::new();
+        for Entry { queue, unread } in entries {
+            after.push_str(&format!("{queue} {unread}\n"));
+        }
+        (after != before).then(|| after.into_bytes())
+    });
+}
+
 /// Registers a queue of this root of the frame filter. Called from its first tick or its first
 /// stream, because a VM that Envoy creates only to validate a configuration never ticks.
 pub(crate) fn register_frame_filter(host: &impl Control) -> Option<u32> {
     let queue = register_queue(host)?;
-    compare_and_set_shared(host, INDEX, &mut |text| {
-        Some([text.unwrap_or_default(), format!("{queue}\n").as_bytes()].concat())
-    });
+    update(host, &mut |entries| entries.push(Entry { queue, unread: 0 }));
     Some(queue)
 }
 
 /// This root of the frame filter follows nothing any more.
 pub(crate) fn remove_frame_filter(host: &impl Control, queue: u32) {
-    compare_and_set_shared(host, INDEX, &mut |text| {
-        let remaining: String = queues(text?)
-            .filter(|other| *other != queue)
-            .map(|other| format!("{other}\n"))
-            .collect();
-        Some(remaining.into_bytes())
+    update(host, &mut |entries| entries.retain(|entry| entry.queue != queue));
+}
+
+/// This root of the frame filter has read its notices.
+pub(crate) fn mark_as_read(host: &impl Control, queue: u32) {
+    update(host, &mut |entries| {
+        for entry in entries.iter_mut().filter(|entry| entry.queue == queue) {
+            entry.unread = 0;
+        }
     });
 }
 
-/// Sends a notice to every frame filter.
+/// Sends a notice to every frame filter that reads them.
 pub(crate) fn notify_frame_filters(host: &impl Control, notice: FrameNotice) {
-    let Some((text, _)) = host.get_shared_data(INDEX) else { return };
+    let mut live = Vec::new();
+    update(host, &mut |entries| {
+        live.clear();
+        for entry in entries.iter_mut().filter(|entry| entry.unread < MOST_UNREAD) {
+            entry.unread += 1;
+            live.push(entry.queue);
+        }
+    });
     let message = notice.to_text();
-    for queue in queues(&text) {
+    for queue in live {
         host.enqueue(queue, message.as_bytes());
     }
-}
-
-fn queues(text: &[u8]) -> impl Iterator<Item = u32> {
-    core::str::from_utf8(text).unwrap_or_default().lines().filter_map(|line| line.parse().ok())
 }
 
 #[cfg(test)]
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{FrameNotice, notify_frame_filters, register_frame_filter, remove_frame_filter};
+    use super::{
+        FrameNotice, MOST_UNREAD, mark_as_read, notify_frame_filters, register_frame_filter,
+        remove_frame_filter,
+    };
     use crate::census::index::entries;
     use crate::fake::Fake;
     use crate::host::Control as _;
@@ -92,6 +130,25 @@ mod tests {
             (read(other), read(other)),
             (Some(FrameNotice { until: 7 }), Some(FrameNotice { until: 8 }))
         );
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_dead_frame_filter_gets_only_a_few_notices() {
+        let host = Fake::default();
+        let [live, dead] = [1, 2].map(|_| register_frame_filter(&host).expect("a queue"));
+        let read = |queue| core::iter::from_fn(|| host.dequeue(queue)).count() as u32;
+        let mut seconds = 0;
+        for until in 0..100 {
+            notify_frame_filters(&host, FrameNotice { until });
+            if until % 2 == 0 {
+                seconds += read(live);
+                mark_as_read(&host, live);
+            }
+        }
+        assert_eq!((seconds + read(live), read(dead)), (100, MOST_UNREAD));
+        mark_as_read(&host, dead);
+        notify_frame_filters(&host, FrameNotice { until: 100 });
+        assert_eq!(read(dead), 1, "it was only slow");
     }
 
     #[wasm_bindgen_test(unsupported = test)]

@@ -53,6 +53,8 @@ pub(crate) struct KeptKind {
     pub(crate) changing: bool,
     /// Milliseconds of the monotonic clock.
     pub(crate) began: u64,
+    /// When it was last found whether the response has begun; 0 for never.
+    pub(crate) looked_at: u64,
     pub(crate) ending: Ending,
 }
 
@@ -92,7 +94,8 @@ impl KeptKind {
             StreamKind::Websocket => method == b"CONNECT",
             _ => false,
         };
-        Self { kind, changing: !is_safe && !says_nothing, began: now, ending: Ending::No }
+        let changing = !is_safe && !says_nothing;
+        Self { kind, changing, began: now, looked_at: 0, ending: Ending::No }
     }
 }
 

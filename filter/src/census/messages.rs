@@ -108,7 +108,7 @@ impl CountReply {
 /// The numbers of a message, and those that later versions have added behind them. A message of an
 /// earlier version has none of the latter: gate and counters are replaced one after the other, and
 /// a drain goes on meanwhile. Both sides ignore words behind those that they know.
-fn parse_numbers<const N: usize, const LATER: usize>(
+pub(super) fn parse_numbers<const N: usize, const LATER: usize>(
     kind: &str,
     message: &str,
 ) -> Option<([u64; N], [u64; LATER])> {

@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use super::stream::Socket;
-use crate::census::frames::{FrameNotice, register_frame_filter, remove_frame_filter};
+use crate::census::frames::{
+    FrameNotice, mark_as_read, register_frame_filter, remove_frame_filter,
+};
 use crate::config::tree::{self, Value};
 use crate::config::{Fault, fault};
 use crate::host::{Body, BodyHost, Control, Level};
@@ -83,6 +85,7 @@ impl Root {
                 let until = FrameNotice::parse(&message).map_or(0, |notice| notice.until);
                 shared.ends_until.update(|known| known.max(until));
             }
+            mark_as_read(host, queue);
         }
     }
 

@@ -103,6 +103,8 @@ impl Gate {
         if record.phase == Phase::Serving {
             return self.respond_plainly(host, stream, 200, "there is no drain");
         }
+        // Envoy's answer can take a while, and until then the record says that the drain goes on.
+        self.ends.stop_drain(host, &record);
         let has_begun = self.policy.begins() && record.began > 0 && record.begin != Step::Due;
         match self.policy.undo_path().filter(|_| has_begun) {
             Some(path) => {

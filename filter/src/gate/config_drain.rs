@@ -15,7 +15,8 @@ pub(super) const DRAINING: &str = concat!(
 
 /// The shared data key.
 const KEY: &str = "laststream.config_drain";
-/// A text of another version is ignored.
+/// Every later version reads and writes this one. What is new gets a key of its own: the gates of two
+/// versions run side by side while the module is replaced.
 const VERSION: &str = "1";
 /// Between two queries; milliseconds. Less than a tick, because a tick can come a little early.
 const INTERVAL: u64 = 950;
@@ -104,7 +105,12 @@ impl ConfigDrain {
 
     /// Envoy has answered the query that began at that time. Answers to several workers may arrive
     /// in another order than the queries began.
-    fn observe(&mut self, at: u64, draining: Option<u64>, drain_time: u64) -> Transition {
+    pub(super) fn observe(
+        &mut self,
+        at: u64,
+        draining: Option<u64>,
+        drain_time: u64,
+    ) -> Transition {
         if at < self.known_at || at == 0 {
             return Transition::None;
         }
@@ -138,19 +144,27 @@ impl ConfigDrain {
 
     /// The change whose streams are closed next.
     pub(super) fn at(&self, now: u64, drain_time: u64) -> Draining {
-        let left = |moment: &u64| moment.saturating_add(drain_time).saturating_sub(now);
+        let left = |moment: u64| moment.saturating_add(drain_time).saturating_sub(now);
         match self.draining {
             None if self.known_at > 0 => Draining::NotExported,
             None | Some(0) => Draining::Nothing,
             // A change is over before Envoy's statistics show it. The next one counts then.
-            Some(_) => match self.changes.iter().find(|moment| left(moment) > 0) {
-                Some(moment) => Draining::Since { moment: *moment, left: left(moment) },
-                None => match self.changes.last() {
-                    Some(moment) => Draining::Since { moment: *moment, left: 0 },
-                    None => Draining::SinceUnknown,
-                },
+            Some(_) => match self.unclosed(now, drain_time).first().or(self.changes.last()) {
+                Some(moment) => Draining::Since { moment: *moment, left: left(*moment) },
+                None => Draining::SinceUnknown,
             },
         }
+    }
+
+    /// The changes whose streams Envoy has not closed yet, by their moments, the oldest first.
+    pub(super) fn unclosed(&self, now: u64, drain_time: u64) -> &[u64] {
+        let is_over = |moment: &u64| moment.saturating_add(drain_time) <= now;
+        &self.changes[self.changes.partition_point(is_over)..]
+    }
+
+    /// The moment of the newest change; 0 if none is known.
+    pub(super) fn newest(&self) -> u64 {
+        self.changes.last().copied().unwrap_or_default()
     }
 
     pub(super) fn read(host: &impl Control) -> Self {

@@ -16,6 +16,13 @@ fn after(answers: &[(u64, u64, Transition)]) -> ConfigDrain {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
+fn the_text_is_that_of_earlier_versions() {
+    use Transition::{Changed, None};
+    let known = after(&[(1_000, 0, None), (2_000, 1, Changed), (3_000, 3, Changed)]);
+    assert_eq!(known.to_text(), b"1 3000 3000 1 3 1000 2000");
+}
+
+#[wasm_bindgen_test(unsupported = test)]
 fn a_change_came_after_the_last_query_that_said_zero() {
     use Transition::{Changed, Ended, None};
     let known = after(&[(1_000, 0, None), (2_000, 0, None), (3_000, 1, Changed)]);
@@ -37,6 +44,8 @@ fn of_two_changes_the_one_that_ends_next_counts() {
     ]);
     assert_eq!(known.at(30_000, DRAIN), Draining::Since { moment: 1_000, left: 16_000 });
     assert_eq!(known.at(46_000, DRAIN), Draining::Since { moment: 20_000, left: 19_000 });
+    assert_eq!((known.unclosed(45_999, DRAIN), known.newest()), (&[1_000, 20_000][..], 20_000));
+    assert_eq!(known.unclosed(46_000, DRAIN), [20_000]);
     let later =
         after(&[(1_000, 0, None), (2_000, 1, Changed), (21_000, 2, Changed), (47_000, 1, None)]);
     assert_eq!(later.at(50_000, DRAIN), Draining::Since { moment: 2_000, left: 0 });

@@ -1,7 +1,7 @@
 //! The call that tells the app that a drain has begun: when it is due, and how far it is.
 //!
-//! Its progress is shared in a key of its own. The text of the [`Record`] must stay readable for
-//! every version of the module, because a drain goes on while the module is replaced.
+//! Its progress is shared in a key of its own. Its text, like that of the [`Record`], must stay
+//! readable for every version of the module, because a drain goes on while the module is replaced.
 
 use super::calls::{Call, Target};
 use super::gate::Gate;
@@ -151,6 +151,9 @@ mod tests {
             let notification = Notification { began: 7, step };
             assert_eq!(Notification::parse(notification.to_text().as_bytes()), Some(notification));
         }
+        let paused = Step::Paused { until: 4, tries: 1 };
+        let text = Notification { began: 7, step: paused }.to_text();
+        assert_eq!(text, "1 7 4 4 1", "that of earlier versions");
         for text in ["", "1", "1 7 9 0 0", "2 7 0 0 0", "1 7 1 2", "\u{fe}"] {
             assert_eq!(Notification::parse(text.as_bytes()), None, "{text}");
         }

@@ -4,7 +4,7 @@ use super::job::{CommandJob, JobKind};
 use super::pacing::Window;
 use crate::census::ender::YOUNG;
 use crate::census::{EndFilter, EndOrder, EndSurvey, Kinds, StreamKind};
-use crate::gate::config_drain::Draining;
+use crate::gate::config_drain::ConfigDrain;
 use crate::gate::gate::{Gate, respond_json};
 use crate::gate::http::{RequestError, parameter, parse_limit, parse_time};
 use crate::gate::replies::{EndOutcome, json, kind_names};
@@ -32,12 +32,18 @@ pub(crate) struct PendingEnd {
     pub(crate) stream: u32,
     command: EndCommand,
     which: EndFilter,
-    round: u64,
     asked_at: u64,
+    /// The first and the last question to the counters, and when the last one was sent. In one pass
+    /// a counter looks at the responses of a part of its streams only.
+    first_round: u64,
+    last_round: u64,
+    sent_at: u64,
 }
 
 /// How long the counters may take to reply; milliseconds. A worker may be busy.
 const REPLY_WAIT: u64 = 1_000;
+/// Between two passes of a counter, each of which takes some 3 ms; milliseconds.
+const PASS_INTERVAL: u64 = 10;
 /// The longest window; milliseconds. A day.
 const LONGEST: u64 = 86_400_000;
 
@@ -95,6 +101,8 @@ const BUSY: &str =
     "streams are already being ended: see `ends` of /status, and DELETE /end to stop";
 const STOPPED: &str = "DELETE /end came before the counters had answered: no stream is ended";
 const NO_COUNTER: &str = "no counter of streams has answered: see `count` of /status";
+const UNSEEN: &str = "no stream is ended: more requests wait than the counters could look at in time, \
+    and of none of these it is known whether it matches; try again";
 const NO_KINDS: &str = "no counter keeps the kinds of its streams: set `count.kinds`, or add a \
     section `end` to the policy";
 
@@ -114,17 +122,32 @@ impl Gate {
         // Streams that begin later, because their clients connect anew, are left alone.
         let began_before = now.saturating_sub(YOUNG);
         let which = EndFilter { kinds, changing, began_before, plain_only: false };
-        let list_limit = if command.dry_run { command.limit } else { 0 };
+        let pending = PendingEnd {
+            stream,
+            command,
+            which,
+            asked_at: now,
+            first_round: 0,
+            last_round: 0,
+            sent_at: now,
+        };
+        let first_round = self.query_endable(host, &pending);
+        self.ends.pending = Some(PendingEnd { first_round, last_round: first_round, ..pending });
+    }
+
+    /// Asks the counters how many streams match.
+    fn query_endable(&mut self, host: &impl Control, pending: &PendingEnd) -> u64 {
+        let PendingEnd { command, which, asked_at, .. } = pending;
         let order = EndOrder {
             scopes: &self.policy.scopes,
             job: JobKind::Query as u64,
-            which,
+            which: *which,
             how: self.policy.end.how,
             count: 0,
-            list_limit,
+            list_limit: if command.dry_run { command.limit } else { 0 },
+            look_since: *asked_at,
         };
-        let round = self.sources.census.order_ends(host, order);
-        self.ends.pending = Some(PendingEnd { stream, command, which, round, asked_at: now });
+        self.sources.census.order_ends(host, order)
     }
 
     fn is_command_active(&self, host: &impl Control, now: u64) -> bool {
@@ -133,28 +156,33 @@ impl Gate {
 
     /// Answers the pending command, once every counter has replied or taken too long.
     pub(in crate::gate) fn answer_pending_end(&mut self, host: &impl Control, snapshot: &Snapshot) {
-        let (job, scopes) = (JobKind::Query as u64, &self.policy.scopes);
-        let Some(pending) = &self.ends.pending else { return };
-        let survey = self.sources.census.end_survey(host, scopes, job, pending.round);
-        if survey.replied < survey.asked
-            && snapshot.now < pending.asked_at.saturating_add(REPLY_WAIT)
-        {
+        let Some(mut pending) = self.ends.pending.take() else { return };
+        let (now, job, scopes) = (snapshot.now, JobKind::Query as u64, &self.policy.scopes);
+        let since = |round| self.sources.census.end_survey(host, scopes, job, round);
+        let survey = since(pending.first_round);
+        let is_complete = survey.replied == survey.asked && survey.unseen == 0;
+        if !is_complete && now < pending.asked_at.saturating_add(REPLY_WAIT) {
+            let is_next_due = now >= pending.sent_at.saturating_add(PASS_INTERVAL);
+            if is_next_due && since(pending.last_round).unseen > 0 {
+                (pending.last_round, pending.sent_at) = (self.query_endable(host, &pending), now);
+            }
+            self.ends.pending = Some(pending);
             return;
         }
-        let Some(pending) = self.ends.pending.take() else { return };
-        let PendingEnd { stream, command, .. } = &pending;
-        let total = survey.endable.saturating_mul(command.share).div_ceil(100);
-        let (status, reason) = self.start_command(host, snapshot.now, &pending, survey, total);
+        let PendingEnd { stream, command, first_round, .. } = &pending;
+        let matching = survey.certain(command.kinds);
+        let total = matching.saturating_mul(command.share).div_ceil(100);
+        let (status, reason) = self.start_command(host, now, &pending, survey, total);
         if status == 409 {
             return self.respond_plainly(host, *stream, status, &reason);
         }
-        let listings = self.sources.census.end_listings(host, scopes, job, pending.round);
+        let listings = self.sources.census.end_listings(host, scopes, job, *first_round);
         let is_listed = command.dry_run && status == 200;
         let limit = if is_listed { command.limit } else { 0 };
         let outcome = EndOutcome {
             state: snapshot.record.phase,
             reason,
-            matching: survey.endable,
+            matching,
             ending: if status < 300 { total } else { 0 },
             streams: oldest_streams(snapshot.now, &listings, limit),
         };
@@ -171,19 +199,25 @@ impl Gate {
         total: u64,
     ) -> (u16, String) {
         let EndCommand { kinds, over, dry_run, .. } = pending.command;
-        let (names, matching, over_s) = (kind_names(kinds), survey.endable, over / 1_000);
+        let (names, matching, over_s) = (kind_names(kinds), survey.certain(kinds), over / 1_000);
         match survey {
             EndSurvey { replied: 0, .. } => return (409, NO_COUNTER.into()),
             EndSurvey { with_kinds: 0, .. } => return (409, NO_KINDS.into()),
-            EndSurvey { endable: 0, .. } => return (200, format!("no stream matches: {names}")),
+            EndSurvey { unseen: 1.., .. } if matching == 0 => return (409, UNSEEN.into()),
+            _ if matching == 0 => return (200, format!("no stream matches: {names}")),
             _ => {}
         }
         let missing = match survey.asked - survey.replied {
             0 => String::new(),
             missing => format!("; {missing} counters have not answered"),
         };
-        let what =
-            format!("at most {total} of {matching} streams ({names}) over {over_s} s{missing}");
+        let (at_least, unseen) = match survey.unseen {
+            0 => ("", String::new()),
+            unseen => ("at least ", format!("; {unseen} more were not looked at in time")),
+        };
+        let what = format!(
+            "at most {total} of {at_least}{matching} streams ({names}) over {over_s} s{missing}{unseen}"
+        );
         if dry_run {
             return (200, format!("would end {what}"));
         }
@@ -205,17 +239,20 @@ impl Gate {
         (202, format!("ends {what}"))
     }
 
-    /// Stops what `POST /end` began, and the ends of streams that are older than a change.
+    /// Stops what `POST /end` began, and the ends of streams that are older than a change, for all
+    /// changes that are known.
     pub(in crate::gate) fn stop_end(&mut self, host: &impl Control, stream: u32) {
         let now = host.monotonic_time();
-        let change = self.config_draining(host).map_or(0, Draining::moment);
+        let drain_time = self.policy.config_drain_time.unwrap_or_default();
+        let changes = ConfigDrain::read(host);
         let (mut stopped, mut ends_of_change) = (None, None);
         self.ends.update(host, &mut |state| {
             stopped = state.command.take().filter(|job| job.is_active(now));
-            let is_going_on = change > 0 && state.config_moment == change;
-            ends_of_change = Some(state.config.ordered)
-                .filter(|_| is_going_on && state.config_stopped != change);
-            (state.config_stopped, state.stopped_at) = (change, now);
+            let is_going_on = changes.unclosed(now, drain_time).contains(&state.config_moment)
+                && state.config_moment > state.config_stopped;
+            ends_of_change = is_going_on.then_some(state.config.ordered);
+            state.config_stopped = state.config_stopped.max(changes.newest());
+            state.stopped_at = now;
         });
         let of_command = stopped.map(|job| {
             let CommandJob { total, progress, .. } = job;
@@ -237,123 +274,5 @@ impl Gate {
 }
 
 #[cfg(test)]
-mod tests {
-    use wasm_bindgen_test::wasm_bindgen_test;
-
-    use super::{EndCommand, parse_end};
-    use crate::census::ending::{EndReply, EndRequest};
-    use crate::census::index::{IndexEntry, add_to_index, register_queue};
-    use crate::census::{Kinds, StreamKind};
-    use crate::config::wire::{self, Scope};
-    use crate::fake::Fake;
-    use crate::gate::Gate;
-    use crate::gate::http::RequestError;
-    use crate::gate::policy::Policy;
-    use crate::host::Control as _;
-
-    #[wasm_bindgen_test(unsupported = test)]
-    fn parses_what_is_within_bounds() {
-        let kinds = Kinds::of(&[StreamKind::Websocket]);
-        let plain = EndCommand {
-            kinds,
-            share: 10,
-            over: 60_000,
-            changing: false,
-            dry_run: false,
-            limit: 20,
-        };
-        assert_eq!(parse_end("kind=websocket&share=10&over=60s"), Ok(plain.clone()));
-        let both = Kinds::of(&[StreamKind::Websocket, StreamKind::EventStream]);
-        assert_eq!(
-            parse_end(
-                "kind=websocket,event_stream&share=100&over=24h&dry_run&changing=true&limit=1"
-            ),
-            Ok(EndCommand {
-                kinds: both,
-                share: 100,
-                over: 86_400_000,
-                changing: true,
-                dry_run: true,
-                limit: 1
-            })
-        );
-        for (query, word) in [
-            ("share=10&over=60s", "kind"),
-            ("kind=&share=10&over=60s", "kind"),
-            ("kind=websockets&share=10&over=60s", "kind"),
-            ("kind=websocket,&share=10&over=60s", "kind"),
-            ("kind=websocket&over=60s", "share"),
-            ("kind=websocket&share=0&over=60s", "share"),
-            ("kind=websocket&share=101&over=60s", "share"),
-            ("kind=websocket&share=101%25&over=60s", "share"),
-            ("kind=websocket&share=-1&over=60s", "share"),
-            ("kind=websocket&share=10", "over"),
-            ("kind=websocket&share=10&over=", "over"),
-            ("kind=websocket&share=10&over=999ms", "over"),
-            ("kind=websocket&share=10&over=25h", "over"),
-            ("kind=websocket&share=10&over=99999999999999999999s", "over"),
-            ("kind=websocket&share=10&over=60s&limit=0", "limit"),
-        ] {
-            rejects(query, word);
-        }
-    }
-
-    #[wasm_bindgen_test(unsupported = test)]
-    fn a_misspelled_flag_ends_no_stream() {
-        const VALID: &str = "kind=websocket&share=10&over=60s";
-        for typo in ["dryrun", "dry-run", "dry_Run=true", "dry%5Frun", "x=1", "=1", "dry_run "] {
-            rejects(&format!("{VALID}&{typo}"), "takes `kind`");
-        }
-        for twice in ["dry_run=false&dry_run", "kind=other", "limit=1&limit=2"] {
-            rejects(&format!("{VALID}&{twice}"), "each once");
-        }
-        for value in ["0", "1", "no", "off", "False", "TRUE", "true "] {
-            rejects(&format!("{VALID}&dry_run={value}"), "take no value");
-            rejects(&format!("{VALID}&changing={value}"), "take no value");
-        }
-        for (flag, expected) in [("", true), ("=", true), ("=true", true), ("=false", false)] {
-            let command = parse_end(&format!("{VALID}&dry_run{flag}&changing{flag}&"));
-            let flags = command.map(|command| (command.dry_run, command.changing));
-            assert_eq!(flags, Ok((expected, expected)), "{flag}");
-        }
-    }
-
-    fn rejects(query: &str, word: &str) {
-        match parse_end(query) {
-            Err(RequestError::Query(why)) => assert!(why.contains(word), "{query}: {why}"),
-            other => panic!("{query}: {other:?}"),
-        }
-    }
-
-    /// The statuses of the responses to a command, if an operator sends `DELETE /end` to another
-    /// worker before the counters have answered, or does not.
-    fn statuses(is_stopped: bool) -> Vec<u16> {
-        let host = Fake::default();
-        host.clock.set(40_000);
-        let queue = register_queue(&host).expect("a queue");
-        let (scope, since, configuration) = (Scope::Gateway, 1, 1);
-        add_to_index(&host, IndexEntry { queue, scope, since, configuration });
-        let gate = || Gate::new(&host, 1, Policy::new(wire::Gate::default())).expect("metrics");
-        let (mut one, mut other) = (gate(), gate());
-        let command = parse_end("kind=websocket&share=100&over=1s").expect("a command");
-        one.begin_end(&host, 7, command);
-        host.clock.set(40_010);
-        if is_stopped {
-            other.stop_end(&host, 8);
-        }
-        let request = host.dequeue(queue).and_then(|message| EndRequest::parse(&message));
-        let EndRequest { reply_to, job, round, .. } = request.expect("a request");
-        let reply = EndReply { queue, job, round, knows_kinds: true, endable: 5 };
-        host.enqueue(reply_to, reply.to_text().as_bytes());
-        one.sources.census.receive_replies(&host);
-        let snapshot = one.evaluate(&host);
-        one.answer_pending_end(&host, &snapshot);
-        host.answers.borrow().iter().map(|(_, status, _)| *status).collect()
-    }
-
-    #[wasm_bindgen_test(unsupported = test)]
-    fn a_command_that_is_stopped_before_it_begins_ends_nothing() {
-        assert_eq!(statuses(false), [202]);
-        assert_eq!(statuses(true), [200, 409]);
-    }
-}
+#[path = "command_tests.rs"]
+mod tests;

@@ -1,14 +1,13 @@
 //! The gate of one worker paces the ends: in each round it claims what is due, orders it from the
 //! counters, and asks them what is left.
 
-use strum::VariantArray as _;
-
 use super::command::PendingEnd;
-use super::job::{Job, JobKind, jobs};
+use super::job::{Job, JobKind, change_windows, jobs};
 use super::state::{Claim, EndState};
 use crate::census::ender::YOUNG;
 use crate::census::frames::{FrameNotice, notify_frame_filters};
-use crate::census::{EndFilter, EndOrder, MOST_ORDERED, StreamKind};
+use crate::census::{EndFilter, EndOrder, EndSurvey, StreamKind, insert_lowest};
+use crate::gate::config_drain::ConfigDrain;
 use crate::gate::gate::Gate;
 use crate::gate::machine::Record;
 use crate::gate::replies::{EndStatus, kind_names};
@@ -19,6 +18,9 @@ const INTERVAL: u64 = 50;
 /// Between two questions of a gate that has nothing to order; milliseconds. The gates of all
 /// workers tick in a drain, and each would ask each counter.
 const ASK_INTERVAL: u64 = 400;
+/// Questions without an order in one round, of jobs of one kind. A counter that is behind gets only
+/// a few messages, and several changes can go on at a time.
+const MOST_QUESTIONS: usize = 3;
 /// Between two notices to the frame filters, and for how much longer than that they are valid;
 /// milliseconds.
 const NOTICE_INTERVAL: u64 = 1_000;
@@ -28,13 +30,23 @@ const NOTICE_INTERVAL: u64 = 1_000;
 pub(crate) struct Ends {
     key: String,
     asked_at: u64,
-    /// The same, by the number of the job.
-    job_asked_at: [u64; JobKind::VARIANTS.len() + 1],
+    /// The jobs that go on.
+    asked: Vec<Asked>,
     noticed_at: u64,
     /// A command that waits for the counters' replies.
     pub(super) pending: Option<PendingEnd>,
     /// Whether streams are ended without a drain, when the tick period was last set.
     is_going_on: bool,
+}
+
+/// What the counters were asked about one job.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    /// The number of the job.
+    job: u64,
+    at: u64,
+    /// See `EndRequest::look_since`.
+    look_since: u64,
 }
 
 impl Ends {
@@ -65,6 +77,22 @@ impl Ends {
         if state.drain_began == record.began { state.drain.ordered } else { 0 }
     }
 
+    fn asked(&mut self, job: &Job, now: u64) -> &mut Asked {
+        let number = job.number();
+        let index = self.asked.iter().position(|asked| asked.job == number).unwrap_or_else(|| {
+            self.asked.push(Asked { job: number, at: 0, look_since: now });
+            self.asked.len() - 1
+        });
+        &mut self.asked[index]
+    }
+
+    /// The drain is being cancelled: from now on no worker ends a stream for it.
+    pub(in crate::gate) fn stop_drain(&self, host: &impl Control, record: &Record) {
+        self.update(host, &mut |state| {
+            state.drain_stopped = state.drain_stopped.max(record.began);
+        });
+    }
+
     /// The client of a pending command has gone.
     pub(crate) fn forget(&mut self, stream: u32) {
         self.pending.take_if(|pending| pending.stream == stream);
@@ -74,8 +102,10 @@ impl Ends {
 impl Gate {
     fn end_jobs(&self, host: &impl Control, record: &Record, now: u64) -> Vec<Job> {
         let state = self.ends.read(host);
-        let drain = self.config_draining(host).zip(self.policy.config_drain_time);
-        jobs(&self.policy.end, self.policy.exempts_long_lived, record, &state, drain, now)
+        let changes = self.policy.config_drain_time.map_or_else(Vec::new, |drain_time| {
+            change_windows(&ConfigDrain::read(host), drain_time, now)
+        });
+        jobs(&self.policy.end, self.policy.exempts_long_lived, record, &state, &changes, now)
     }
 
     /// Looks again whether streams are ended without a drain.
@@ -91,38 +121,66 @@ impl Gate {
             return;
         }
         let record = self.record.read(host);
-        let jobs = self.end_jobs(host, &record, now);
-        for job in jobs.into_iter().filter(|job| now >= job.window.from) {
+        let mut jobs = self.end_jobs(host, &record, now);
+        jobs.retain(|job| now >= job.window.from);
+        self.ends.asked.retain(|asked| jobs.iter().any(|job| job.number() == asked.job));
+        for jobs in jobs.chunk_by(|one, other| one.kind == other.kind) {
             self.ends.asked_at = now;
-            self.notify_frame_filters(host, &job, now);
-            self.drive_job(host, &job, &record, now);
+            self.drive_jobs(host, jobs, &record, now);
         }
     }
 
-    fn drive_job(&mut self, host: &impl Control, job: &Job, record: &Record, now: u64) {
-        let (number, scopes) = (job.kind as u64, &self.policy.scopes);
-        let survey = self.sources.census.end_survey(host, scopes, number, 0);
-        let most = MOST_ORDERED.saturating_mul(survey.replied);
+    /// Orders what is due of jobs of one kind. Streams that are older than one change are older than
+    /// the next, too, so only one of the jobs is ordered; the others are asked what is left.
+    fn drive_jobs(&mut self, host: &impl Control, jobs: &[Job], record: &Record, now: u64) {
+        let Some(newest) = jobs.last() else { return };
+        self.notify_frame_filters(host, newest, now);
+        let survey =
+            |job: &Job| self.sources.census.end_survey(host, &self.policy.scopes, job.number(), 0);
+        let surveyed: Vec<_> = jobs.iter().map(|job| (*job, survey(job))).collect();
         let mut claim = Claim::default();
-        self.ends.update(host, &mut |state| {
-            claim = state.claim(job, record.began, now, survey.endable, most);
-        });
-        let Claim { count, is_first } = claim;
+        self.ends.update(host, &mut |state| claim = state.claim(&surveyed, record.began, now));
+        let Claim { count, index: claimed, is_first } = claim;
         if is_first {
             let (kinds, over) =
-                (kind_names(job.which.kinds), job.window.to - now.min(job.window.to));
+                (kind_names(newest.which.kinds), newest.window.to - now.min(newest.window.to));
             let line = format!("the gate ends streams from now on: {kinds}; over {over} ms");
             host.log(Level::Warning, &line);
         }
-        let asked_at = &mut self.ends.job_asked_at[job.kind as usize];
-        if count == 0 && now.saturating_sub(*asked_at) < ASK_INTERVAL {
-            return;
+        let mut due = Vec::new();
+        for (index, job) in jobs.iter().enumerate() {
+            let asked_at = self.ends.asked(job, now).at;
+            let is_due = now.saturating_sub(asked_at) >= ASK_INTERVAL;
+            if is_due && (count == 0 || index != claimed) {
+                insert_lowest(&mut due, MOST_QUESTIONS, asked_at, index);
+            }
         }
-        *asked_at = now;
+        if count > 0 {
+            self.order_ends(host, &surveyed[claimed], count, now);
+        }
+        for (_, index) in due {
+            self.order_ends(host, &surveyed[index], 0, now);
+        }
+    }
+
+    fn order_ends(
+        &mut self,
+        host: &impl Control,
+        (job, survey): &(Job, EndSurvey),
+        count: u64,
+        now: u64,
+    ) {
+        let asked = self.ends.asked(job, now);
+        asked.at = now;
+        if survey.replied > 0 && survey.unseen == 0 {
+            asked.look_since = now;
+        }
+        let look_since = asked.look_since;
         // Counters leave young streams alone, so none of them may use up a part of the order.
         let began_before = job.which.began_before.min(now.saturating_sub(YOUNG));
         let (which, how) = (EndFilter { began_before, ..job.which }, job.how);
-        let order = EndOrder { scopes, job: number, which, how, count, list_limit: 0 };
+        let (job, scopes) = (job.number(), &self.policy.scopes[..]);
+        let order = EndOrder { scopes, job, which, how, count, list_limit: 0, look_since };
         self.sources.census.order_ends(host, order);
     }
 
@@ -144,11 +202,14 @@ impl Gate {
         now: u64,
     ) -> Vec<EndStatus> {
         let scopes = &self.policy.scopes;
-        let status = |job: Job| {
-            let survey = self.sources.census.end_survey(host, scopes, job.kind as u64, 0);
-            EndStatus::new(&job, survey.endable, now)
+        let status = |job: &Job| {
+            let survey = self.sources.census.end_survey(host, scopes, job.number(), 0);
+            EndStatus::new(job, survey.endable, now)
         };
-        self.end_jobs(host, record, now).into_iter().map(status).collect()
+        // The streams of the newest change are those of all before it, too.
+        let jobs = self.end_jobs(host, record, now);
+        let by_kind = jobs.chunk_by(|one, other| one.kind == other.kind);
+        by_kind.filter_map(|jobs| jobs.last()).map(status).collect()
     }
 }
 
@@ -156,13 +217,16 @@ impl Gate {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use crate::census::ending::EndRequest;
+    use crate::census::ending::{EndReply, EndRequest};
     use crate::census::index::{IndexEntry, add_to_index, register_queue};
-    use crate::config::wire::{self, End, EndKind, Scope};
+    use crate::config::wire::{self, BeginCall, End, EndKind, Scope};
     use crate::fake::Fake;
     use crate::gate::Gate;
+    use crate::gate::config_drain::ConfigDrain;
+    use crate::gate::http::Command;
     use crate::gate::phase::Phase;
     use crate::gate::policy::Policy;
+    use crate::gate::step::Step;
     use crate::host::Control as _;
 
     /// A counter's queue.
@@ -188,6 +252,81 @@ mod tests {
     fn orders(host: &Fake, queue: u32) -> Vec<EndRequest> {
         let messages = core::iter::from_fn(|| host.dequeue(queue));
         messages.filter_map(|message| EndRequest::parse(&message)).collect()
+    }
+
+    fn reply(host: &Fake, gate: &mut Gate, queue: u32, order: EndRequest, unseen: u64) {
+        let EndRequest { reply_to, job, round, .. } = order;
+        let reply = EndReply { queue, job, round, knows_kinds: true, endable: 0, unseen };
+        host.enqueue(reply_to, reply.to_text().as_bytes());
+        gate.sources.census.receive_replies(host);
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_cancelled_drain_ends_nothing_while_envoy_is_being_told() {
+        let host = Fake::default();
+        host.clock.set(40_000);
+        let queue = counter(&host);
+        let (mut one, mut other) = (gate(&host, 30_000), gate(&host, 30_000));
+        one.record.update(&host, &mut |record| record.begin = Step::Done);
+        one.policy.begin = BeginCall::FailHealthChecks;
+        other.drive_ends(&host);
+        assert_eq!(orders(&host, queue).len(), 1);
+        one.enqueue_command(&host, 9, Command::Cancel);
+        one.run_next_command(&host);
+        assert_eq!((host.calls.borrow().len(), host.answers.borrow().len()), (1, 0));
+        for now in [40_500, 41_000] {
+            host.clock.set(now);
+            one.drive_ends(&host);
+            other.drive_ends(&host);
+            assert!(orders(&host, queue).is_empty(), "at {now}");
+        }
+        one.record.update(&host, &mut |record| record.began = 41_000);
+        other.drive_ends(&host);
+        assert_eq!(orders(&host, queue).len(), 1, "the next drain");
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn responses_are_looked_at_anew_once_all_were() {
+        let host = Fake::default();
+        let queue = counter(&host);
+        let mut gate = gate(&host, 39_000);
+        let mut look_since = Vec::new();
+        for (now, unseen) in [(40_000, 900), (40_400, 500), (40_800, 0), (41_200, 0)] {
+            host.clock.set(now);
+            gate.drive_ends(&host);
+            let [order] = orders(&host, queue)[..] else { panic!("one order at {now}") };
+            look_since.push(order.look_since);
+            reply(&host, &mut gate, queue, order, unseen);
+        }
+        assert_eq!(look_since, [40_000, 40_000, 40_000, 41_200]);
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn all_of_many_changes_are_asked_about_in_time() {
+        let host = Fake::default();
+        host.clock.set(40_000);
+        let queue = counter(&host);
+        let mut gate = gate(&host, 0);
+        let drain_time = 45_000;
+        gate.policy.config_drain_time = Some(drain_time);
+        gate.record.update(&host, &mut |record| record.phase = Phase::Serving);
+        for change in 0..=16 {
+            ConfigDrain::record(&host, 20_000 + change * 1_000, Some(change), drain_time);
+        }
+        let mut asked = Vec::new();
+        for now in (40_000..41_000).step_by(100) {
+            host.clock.set(now);
+            gate.drive_ends(&host);
+            let orders = orders(&host, queue);
+            assert!(orders.len() <= 4, "a counter gets few messages at a time");
+            for order in orders {
+                reply(&host, &mut gate, queue, order, 0);
+                asked.push(order.job);
+            }
+        }
+        asked.sort_unstable();
+        asked.dedup();
+        assert_eq!(asked.len(), 16, "replies are valid for a second");
     }
 
     #[wasm_bindgen_test(unsupported = test)]

@@ -14,6 +14,13 @@ pub(crate) struct Window {
 /// paced has died; milliseconds.
 const MOST_CATCH_UP: u64 = 1_000;
 
+impl Window {
+    /// How fast so many streams have to end from now on. The unit does not matter.
+    pub(crate) fn pace(self, now: u64, left: u64) -> u64 {
+        left.saturating_mul(1 << 24) / self.to.saturating_sub(now).max(1)
+    }
+}
+
 /// How far a job is. All workers share it, so no stream is due twice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Progress {

@@ -1,13 +1,16 @@
-//! The progress of all jobs as text in shared data, which the VMs of all workers see. A text of
-//! another version is ignored.
+//! The progress of all jobs as text in shared data, which the VMs of all workers see.
+//!
+//! The gates of two versions run side by side while the module is replaced. So a later version only
+//! adds numbers behind these, and each keeps those that it does not know.
 
 use super::job::{CommandJob, Job, JobKind};
 use super::pacing::{Progress, Window};
-use crate::census::{EndFilter, Kinds};
+use crate::census::{EndFilter, EndSurvey, Kinds, MOST_ORDERED};
 use crate::host::{Control, compare_and_set_shared};
 use crate::parse;
 
-const VERSION: &str = "3";
+/// The same in all later versions.
+const VERSION: &str = "4";
 
 /// What the gates of all workers share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -15,21 +18,28 @@ pub(crate) struct EndState {
     /// When the drain began that `drain` is about.
     pub(crate) drain_began: u64,
     pub(crate) drain: Progress,
-    /// The moment of the change that `config` is about.
+    /// The newest change for which streams were ended, by its moment. All changes share one
+    /// progress, whose number of streams is that since this change.
     pub(crate) config_moment: u64,
     pub(crate) config: Progress,
-    /// The moment of the change for which an operator has stopped the ends.
+    /// An operator has stopped the ends after this change, and after all before it.
     pub(crate) config_stopped: u64,
     /// When an operator last stopped a command, begun or not.
     pub(crate) stopped_at: u64,
     pub(crate) command: Option<CommandJob>,
+    /// The drain that began then was cancelled, and ends no more streams.
+    pub(crate) drain_stopped: u64,
+    /// What a later version has added.
+    pub(crate) later: String,
 }
 
 /// What one worker orders.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) count: u64,
-    /// It is the first of its job.
+    /// The place of the job in the list.
+    pub(crate) index: usize,
+    /// It is the first of its drain or change.
     pub(crate) is_first: bool,
 }
 
@@ -54,12 +64,13 @@ impl EndState {
             total,
             progress.last,
             progress.ordered,
+            self.drain_stopped,
         ];
         let mut text = String::from(VERSION);
         for number in numbers {
             text.push_str(&format!(" {number}"));
         }
-        text
+        text + &self.later
     }
 
     fn parse(text: &[u8]) -> Option<Self> {
@@ -68,9 +79,9 @@ impl EndState {
             return None;
         }
         let [drain_began, last, ordered, config_moment, config_last, config_ordered, job @ ..]: [_;
-            16] = parse::numbers(&mut words)?;
+            17] = parse::numbers(&mut words)?;
         let [config_stopped, stopped_at, kinds, changing, began_before, job @ ..] = job;
-        let [from, to, total, command_last, command_ordered] = job;
+        let [from, to, total, command_last, command_ordered, drain_stopped] = job;
         let kinds = Kinds::from_number(kinds);
         let command = CommandJob {
             which: EndFilter { kinds, changing: changing == 1, began_before, plain_only: false },
@@ -86,42 +97,46 @@ impl EndState {
             config_stopped,
             stopped_at,
             command: (total > 0).then_some(command),
+            drain_stopped,
+            later: words.map(|word| format!(" {word}")).collect(),
         })
     }
 
-    /// Takes what is due now of a job, of `endable` streams and of what may be ordered at once.
-    /// Another worker may have ordered some, stopped the job or begun another one since this worker
-    /// has read the state. `drain_began`: when the drain began that goes on.
-    pub(crate) fn claim(
-        &mut self,
-        job: &Job,
-        drain_began: u64,
-        now: u64,
-        endable: u64,
-        most: u64,
-    ) -> Claim {
-        let (began, moment, progress) = match job.kind {
-            JobKind::Command => {
-                let is_same = |command: &&mut CommandJob| {
-                    (command.which, command.window) == (job.which, job.window)
-                };
-                let Some(command) = self.command.as_mut().filter(is_same) else {
-                    return Claim::default();
-                };
-                let left = command.total.saturating_sub(command.progress.ordered);
-                let count = command.progress.claim(now, job.window, endable.min(left), most);
-                return Claim { count, is_first: false };
-            }
-            JobKind::ConfigChange => (job.window.from, &mut self.config_moment, &mut self.config),
+    /// Takes what is due now of jobs of one kind, whose surveys say what is left. Of several changes
+    /// the one sets the pace whose streams have to end fastest: they are in those of later changes,
+    /// too. Another worker may have ordered some, stopped the job or begun another one since this
+    /// worker has read the state. `drain_began`: when the drain began that goes on.
+    pub(crate) fn claim(&mut self, jobs: &[(Job, EndSurvey)], drain_began: u64, now: u64) -> Claim {
+        let goes_on = |job: &Job| match job.kind {
+            JobKind::Command => self.command.is_some_and(|command| command.is_of(job)),
+            JobKind::ConfigChange => job.window.from > self.config_stopped,
             JobKind::Drain | JobKind::Query => {
-                (drain_began, &mut self.drain_began, &mut self.drain)
+                drain_began > self.drain_stopped && drain_began >= self.drain_began
             }
         };
-        let is_first = *moment != began;
+        let going_on = jobs.iter().enumerate().filter(|(_, (job, _))| goes_on(job));
+        let pace = |(job, survey): &(Job, EndSurvey)| job.window.pace(now, survey.endable);
+        let Some((index, (job, survey))) = going_on.max_by_key(|(_, job)| pace(job)) else {
+            return Claim::default();
+        };
+        let newest = jobs.last().map_or(0, |(job, _)| job.window.from);
+        let most = MOST_ORDERED.saturating_mul(survey.replied);
+        let (began, known, progress) = match (job.kind, &mut self.command) {
+            (JobKind::Command, Some(command)) => {
+                let left = command.total.saturating_sub(command.progress.ordered);
+                let left = survey.endable.min(left);
+                let count = command.progress.claim(now, job.window, left, most);
+                return Claim { count, index, is_first: false };
+            }
+            (JobKind::ConfigChange, _) => (newest, &mut self.config_moment, &mut self.config),
+            _ => (drain_began, &mut self.drain_began, &mut self.drain),
+        };
+        let is_first = began > *known;
         if is_first {
-            (*moment, *progress) = (began, Progress::default());
+            (*known, progress.ordered) = (began, 0);
         }
-        Claim { count: progress.claim(now, job.window, endable, most), is_first }
+        let count = progress.claim(now, job.window, survey.endable, most);
+        Claim { count, index, is_first }
     }
 
     pub(crate) fn read(host: &impl Control, key: &str) -> Self {
@@ -145,9 +160,11 @@ mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
     use super::{Claim, EndState};
-    use crate::census::{EndFilter, EndManner, Kinds, StreamKind};
+    use crate::census::{EndFilter, EndManner, EndSurvey, Kinds, StreamKind};
+    use crate::fake::Fake;
     use crate::gate::ends::job::{CommandJob, Job, JobKind};
     use crate::gate::ends::pacing::{Progress, Window};
+    use crate::host::Control as _;
 
     #[wasm_bindgen_test(unsupported = test)]
     fn a_state_survives_its_text() {
@@ -169,12 +186,26 @@ mod tests {
                 config_stopped: 13,
                 stopped_at: 14,
                 command,
+                drain_stopped: 15,
+                later: String::new(),
             };
             assert_eq!(EndState::parse(state.to_text().as_bytes()), Some(state));
         }
-        for text in ["", "1", "3 0 0 0 0 0 0 0 0 0 0 0", "1 x", "\u{fe}"] {
+        for text in ["", "1", "4 0 0 0 0 0 0 0 0 0 0 0", "1 x", "\u{fe}"] {
             assert_eq!(EndState::parse(text.as_bytes()), None, "{text}");
         }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn what_a_later_version_has_written_is_kept() {
+        let text = "4 1 2 3 4 5 6 7 8 9 0 11 12 13 14 15 16 17 18 a,b";
+        let host = Fake::default();
+        assert!(host.set_shared_data("key", text.as_bytes(), None));
+        EndState::update(&host, "key", &mut |state| state.stopped_at = 99);
+        assert_eq!(EndState::read(&host, "key").drain_stopped, 17);
+        let (text, _) = host.get_shared_data("key").expect("a text");
+        let expected = "4 1 2 3 4 5 6 7 99 9 0 11 12 13 14 15 16 17 18 a,b";
+        assert_eq!(String::from_utf8_lossy(&text), expected);
     }
 
     /// A command whose window is over, as a worker has read it: all that is left is due.
@@ -185,11 +216,16 @@ mod tests {
         (command, Job { kind: JobKind::Command, window, which, how, left: 10 })
     }
 
+    fn survey(endable: u64) -> EndSurvey {
+        EndSurvey { endable, asked: 1, replied: 1, ..EndSurvey::default() }
+    }
+
     #[wasm_bindgen_test(unsupported = test)]
     fn two_workers_order_no_more_than_the_total() {
         let (command, job) = command();
         let mut state = EndState { command: Some(command), ..EndState::default() };
-        let claims = [7, 7, 7].map(|endable| state.claim(&job, 0, 2_000, endable, 99).count);
+        let claims =
+            [7, 7, 7].map(|endable| state.claim(&[(job, survey(endable))], 0, 2_000).count);
         assert_eq!(claims, [7, 3, 0]);
     }
 
@@ -203,9 +239,29 @@ mod tests {
         {
             let mut state = EndState { command: now_there, ..EndState::default() };
             let before = state.clone();
-            assert_eq!(state.claim(&job, 0, 2_000, 7, 99), Claim::default());
+            assert_eq!(state.claim(&[(job, survey(7))], 0, 2_000), Claim::default());
             assert_eq!(state, before);
         }
+    }
+
+    /// Another worker has read the jobs before that.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn nothing_is_ordered_for_a_drain_or_changes_that_were_stopped() {
+        let (_, job) = command();
+        let change = |from| {
+            let window = Window { from, ..job.window };
+            (Job { kind: JobKind::ConfigChange, window, ..job }, survey(7))
+        };
+        let mut state = EndState { config_stopped: 1_000, ..EndState::default() };
+        let claim = state.claim(&[change(900), change(1_000)], 0, 2_000);
+        assert_eq!(claim, Claim::default());
+        let claim = state.claim(&[change(1_000), change(1_001)], 0, 2_000);
+        assert_eq!((claim.count, claim.index), (7, 1), "it came later");
+        let drain = [(Job { kind: JobKind::Drain, ..job }, survey(7))];
+        let mut state = EndState { drain_stopped: 500, ..EndState::default() };
+        assert_eq!(state.claim(&drain, 500, 2_000), Claim::default());
+        assert_eq!(state.claim(&drain, 600, 2_000).count, 7, "the next one");
+        assert_eq!(state.claim(&drain, 550, 2_000), Claim::default(), "one before that");
     }
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -216,10 +272,52 @@ mod tests {
         {
             let job = Job { kind, ..job };
             for is_first in [true, false] {
-                let claim = state.claim(&job, began, 2_000, 3, 99);
-                assert_eq!(claim, Claim { count: 3, is_first }, "{kind:?}");
+                let claim = state.claim(&[(job, survey(3))], began, 2_000);
+                assert_eq!(claim, Claim { count: 3, index: 0, is_first }, "{kind:?}");
             }
         }
         assert_eq!((state.drain.ordered, state.config.ordered), (6, 6));
+    }
+
+    /// Ten times a second, the streams that are left of those older than each of two changes 14 s
+    /// apart. Their clients return at once, on the new configuration.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn the_ends_after_two_changes_are_spread_and_in_time() {
+        const BEFORE: u64 = 3_000;
+        let (_, job) = command();
+        let change = |from| {
+            let window = Window { from, to: from + 30_000 };
+            Job { kind: JobKind::ConfigChange, window, ..job }
+        };
+        let [first, second] = [change(10_000), change(24_000)];
+        let (mut state, mut older, mut between) = (EndState::default(), BEFORE, 0);
+        let mut last_second = [0; 10];
+        for (now, round) in (10_000..60_000).step_by(100).zip(0..) {
+            let both = [(first, survey(older)), (second, survey(older + between))];
+            let live: &[_] = if now < 24_000 {
+                &both[..1]
+            } else if now < 55_000 {
+                &both
+            } else {
+                &both[1..]
+            };
+            let claim = state.claim(live, 0, now);
+            let of_older = match live[claim.index].0 == first {
+                true => claim.count,
+                // The counters end their oldest first, but each has its own.
+                false => claim.count * older / (older + between).max(1),
+            };
+            older -= of_older;
+            between -= claim.count - of_older;
+            between += if now < 24_000 { claim.count } else { 0 };
+            last_second[round % 10] = claim.count;
+            let share = BEFORE / 30;
+            assert!(
+                last_second.iter().sum::<u64>() <= share * 11 / 10,
+                "at {now}: {last_second:?}"
+            );
+            assert!(older == 0 || now < 40_000, "{older} at {now}, when Envoy may close them");
+        }
+        assert_eq!((older, between), (0, 0));
     }
 }
