@@ -21,6 +21,9 @@ const ON_A_NODE: usize = 100;
 /// For KWOK, with all pods.
 const SETTLED: Duration = Duration::from_secs(240);
 const PAUSE: Duration = Duration::from_millis(500);
+/// A pod in each line: its name, its address, whether it is ready.
+const LINES: &str = "jsonpath={range .items[*]}{.metadata.name} {.status.podIP} \
+    {.status.conditions[?(@.type==\"Ready\")].status}{\"\\n\"}{end}";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
@@ -124,8 +127,6 @@ async fn addresses(cluster: &Cluster, pods: usize) -> Outcome<BTreeMap<Ipv4Addr,
     let said = cluster.kubectl(&["get", "--raw", &path]).await?.expect(0)?;
     let waiting: Value = serde_json::from_str(&said.stdout)?;
     ensure_eq!(waiting["items"].as_array().map(Vec::len), Some(0), "pods that do not run yet");
-    const LINES: &str = "jsonpath={range .items[*]}{.metadata.name} {.status.podIP} \
-        {.status.conditions[?(@.type==\"Ready\")].status}{\"\\n\"}{end}";
     let all = ["get", "pods", "--namespace", NAMESPACE, "--output", LINES];
     let said = cluster.kubectl(&all).await?.expect(0)?.stdout;
     let mut addresses = BTreeMap::new();

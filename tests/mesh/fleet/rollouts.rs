@@ -21,6 +21,8 @@ const NODES: usize = 3;
 /// Keeps a deleted pod, as a stop hook keeps a running one.
 const KEPT: &str = "laststream.dev/test";
 const SOON: Duration = Duration::from_secs(60);
+/// In which `laststream` looks at the pods more than once.
+const LOOK: Duration = Duration::from_secs(3);
 
 pub(crate) async fn case() -> Outcome {
     let world = World::get().await?;
@@ -112,7 +114,7 @@ async fn too_late(world: &World, object: &str) -> Outcome {
         "F4",
         format!("`rollout {object}`, its first old pod is kept, 2 s"),
         format!(
-            "both end with 1: `laststream` “{}”, `kubectl` “{}”; both with 0 if they do not watch",
+            "both end with 1: `laststream` “{}”, `kubectl` “{}”; without watching both end with 0",
             said(&ours.stderr),
             said(&theirs.stderr)
         ),
@@ -123,29 +125,18 @@ async fn too_late(world: &World, object: &str) -> Outcome {
 /// The streams end while both follow, then the old pods may go.
 async fn to_the_end(world: &World, object: &str, old: &[(String, String)]) -> Outcome {
     let begun = Instant::now();
-    let follow = async |ours: bool| -> Outcome<(CommandOutput, Duration)> {
-        let output = match ours {
-            true => laststream(world, object, &["--timeout", "90s"]).await?,
-            false => kubectl(world, object, &["--timeout=90s"]).await?,
-        };
-        Ok((output, begun.elapsed()))
-    };
-    let release = async || -> Outcome<Duration> {
-        one_is_deleted(world).await?;
-        tokio::time::sleep(Duration::from_secs(2)).await; // both have looked
-        world.gate.hold(0);
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let let_go = begun.elapsed();
-        let_pods_go(world, old).await?;
-        Ok(let_go)
-    };
-    let (ours, theirs, let_go) = tokio::try_join!(follow(true), follow(false), release())?;
-    let ((ours, our_end), (theirs, their_end)) = (ours, theirs);
+    let ((ours, our_end), (theirs, their_end), let_go) = tokio::try_join!(
+        timed(begun, laststream(world, object, &["--timeout", "90s"])),
+        timed(begun, kubectl(world, object, &["--timeout=90s"])),
+        release(world, begun, old),
+    )?;
     let said = ours.expect(0)?.stdout;
     theirs.expect(0)?;
     ensure!(our_end > let_go && their_end > let_go, "ended before the old pods: {said}");
     let end = said.lines().last().unwrap_or_default();
-    ensure!(end.starts_with(&format!("{object} successfully rolled out")), "{said}");
+    let expected =
+        format!("{object} successfully rolled out; the last stream of its old pods ended after ");
+    ensure!(end.starts_with(&expected), "{said}");
     ensure!(said.contains(&format!("holding {HELD}: GET /export")), "streams of the gate: {said}");
     ensure!(said.contains(": nothing holds it"), "the end of the streams: {said}");
     row(
@@ -158,6 +149,24 @@ async fn to_the_end(world: &World, object: &str, old: &[(String, String)]) -> Ou
         ),
     );
     Ok(())
+}
+
+async fn timed(
+    begun: Instant,
+    command: impl Future<Output = Outcome<CommandOutput>>,
+) -> Outcome<(CommandOutput, Duration)> {
+    Ok((command.await?, begun.elapsed()))
+}
+
+/// Gives when the old pods could go.
+async fn release(world: &World, begun: Instant, old: &[(String, String)]) -> Outcome<Duration> {
+    one_is_deleted(world).await?;
+    tokio::time::sleep(LOOK).await;
+    world.gate.hold(0);
+    tokio::time::sleep(LOOK).await;
+    let let_go = begun.elapsed();
+    let_pods_go(world, old).await?;
+    Ok(let_go)
 }
 
 async fn let_pods_go(world: &World, pods: &[(String, String)]) -> Outcome {
