@@ -51,14 +51,16 @@ impl Cluster {
         api_server.ready(START, ready).await?;
         cluster.programs.push(api_server);
         if settings.controllers {
-            let controllers = Program::start(
-                "kube-controller-manager",
-                controller_manager(&cluster.folder)?,
-                &cluster.folder,
-            )?;
+            let controllers = cluster.controllers()?;
             cluster.programs.push(controllers);
         }
         Ok(cluster)
+    }
+
+    /// Starts the controller manager, which ends when it is dropped.
+    pub(crate) fn controllers(&self) -> Outcome<Program> {
+        let command = controller_manager(&self.folder)?;
+        Program::start("kube-controller-manager", command, &self.folder)
     }
 
     /// Gives it the CRDs of a release, such as `gateway-api-1.6`.
