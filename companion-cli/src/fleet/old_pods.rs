@@ -182,10 +182,10 @@ pub(super) mod tests {
     #[test]
     fn streams_of_a_successor_are_not_the_old_pod_s() {
         let mut holdings = Holdings::default();
-        holdings.note(&[(pod(true), answer("serving", 7))]);
+        holdings.note(&[(pod(true), answer("serving", 7, 0))]);
         assert!(holdings.note(&[]).is_empty());
-        holdings.note(&[(pod(true), answer("draining", 2))]);
-        holdings.note(&[(pod(true), answer("serving", 7))]);
+        holdings.note(&[(pod(true), answer("draining", 2, 0))]);
+        holdings.note(&[(pod(true), answer("serving", 7, 0))]);
         assert_eq!(holdings.note(&[]), [Cut { pod: "a".into(), streams: 2 }]);
     }
 
