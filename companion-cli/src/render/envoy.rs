@@ -146,7 +146,7 @@ fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, module
         .chain(modules.iter().cloned())
         .chain(scheme.filters().iter().cloned())
         .chain([parts::router()]);
-    let removed = scheme.saved_in().map(|header| List::of(header));
+    let removed = scheme.saved_in().map(List::of);
     let host = Map::of("name", "app")
         .with("domains", List::of("*"))
         .note(WHY_REMOVED)

@@ -70,7 +70,7 @@ fn pod(policy: &Policy, source: &ModuleLocation, port: u16, program: &Program<'_
         .note(why_grace(policy))
         .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
         .note("In the namespace of the proxies, which is Envoy Gateway's own.")
-        .with_some("imagePullSecrets", secret.map(|secret| List::of(secret)))
+        .with_some("imagePullSecrets", secret.map(List::of))
         .with("initContainers", List::of(program.init_container()))
         .with("containers", containers)
         .with("volumes", volumes.iter().map(Volume::item).collect::<List>())

@@ -103,7 +103,7 @@ fn plain(policy: &Policy, port: u16) -> Result<File, PolicyProblem> {
         .note(why_grace(policy))
         .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
         .with_some("volumes", volume.as_ref().map(|volume| List::of(volume.item())))
-        .with_some("initContainers", init.map(|container| List::of(container)))
+        .with_some("initContainers", init.map(List::of))
         .with("containers", List::of(container));
     let about = [format!(
         "A patch for the Deployment `{0}`: kubectl patch deployment {0} --patch-file \
