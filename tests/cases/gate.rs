@@ -14,7 +14,7 @@ pub(crate) mod deaths;
 mod directions;
 mod drains;
 mod end_command;
-mod ends;
+pub(crate) mod ends;
 mod false_hold;
 mod grpc;
 mod hooks;

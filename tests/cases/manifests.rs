@@ -26,6 +26,7 @@ pub(crate) fn cases() -> Vec<Case> {
         case!(rendered::what_the_agent_replaces_is_well_formed),
         case!(rendered::every_other_rendered_filter_runs),
         case!(rendered::a_rendered_image_volume_counts_and_gates),
+        case!(rendered::a_rendered_gateway_closes_websockets),
         case!(rendered::every_rendered_bootstrap_is_accepted),
         case!(clients::rendered_clients_are_those_of_trusted_peers),
         case!(clients::an_empty_list_of_trusted_peers_believes_everyone),

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::parts::{self, Role};
+use super::parts::{self, Role, WASM_TYPE};
 use crate::policy::{ModuleLocation, Policy};
 use crate::yaml::Map;
 
@@ -25,11 +25,15 @@ pub(super) fn disabled(filter: Map) -> Map {
     filter.note(WHY_DISABLED).with("disabled", true)
 }
 
-/// `typed_per_filter_config` of a route with the filter.
+/// `typed_per_filter_config` of a route with the filter. Envoy's own documents write `config: {}`,
+/// but istiod refuses an object without a type there.
 pub(super) fn on(name: &str) -> Map {
+    let own_type = Map::of("@type", WASM_TYPE);
     let config = Map::of("@type", "type.googleapis.com/envoy.config.route.v3.FilterConfig")
-        .note("Empty: the filter keeps its own configuration.")
-        .with("config", Map::new());
+        .note("Without it Envoy refuses the route: a Wasm filter has no configuration per route.")
+        .with("is_optional", true)
+        .note("Only the type: the filter is on, and keeps its own configuration.")
+        .with("config", own_type);
     Map::of(name, config)
 }
 
@@ -71,7 +75,9 @@ mod tests {
             .collect();
         assert_eq!(names, ["chat", "news"]);
         let on = &routes[0]["patch"]["value"]["typed_per_filter_config"][name];
-        assert_eq!(on["config"], json!({}));
+        assert_eq!(on["is_optional"], true);
+        let own_type = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm";
+        assert_eq!(on["config"], json!({ "@type": own_type }), "istiod refuses `{}`");
         let filters = of("HTTP_FILTER");
         let ours = |patch: &&&Value| patch["patch"]["value"]["name"] == name;
         let filter = filters.iter().find(ours).expect("the frame filter");

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::lab::Lab;
+use crate::lab::{Lab, frames_module};
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::set;
 use kit::prelude::*;
@@ -102,6 +102,8 @@ impl Proxy {
 
 fn listener(name: &str, context: &str, there: Option<Value>) -> Listener {
     let hcm = Hcm::new(name)
+        .upgrades()
+        .route(Route::prefix("/chat").name("chat").cluster("app").timeout("0s"))
         .route(Route::prefix("/").cluster("app").timeout("0s"))
         .use_remote_address(context == "GATEWAY", 0);
     let hcm = there.into_iter().fold(hcm, Hcm::filter);
@@ -139,6 +141,7 @@ impl Mesh<'_> {
             }
             ("ROUTE_CONFIGURATION", "MERGE") => self
                 .managers(patch, listeners, |manager| merge(&mut manager["route_config"], value)),
+            ("HTTP_ROUTE", "MERGE") => self.route(patch, listeners),
             ("LISTENER", "ADD") => self.add(patch, listeners),
             ("LISTENER_FILTER", "INSERT_FIRST") => self.listen(patch, listeners),
             (what, operation) => bail!("istiod has not been taught {operation} for {what}"),
@@ -163,6 +166,8 @@ impl Mesh<'_> {
         );
         match self.delivery {
             Delivery::Module(file) => {
+                let frames = frames_module()?;
+                let file = if uri.contains("laststream-frames@") { &frames } else { file };
                 set(
                     &mut config,
                     "/config/vm_config/code",
@@ -217,6 +222,27 @@ impl Mesh<'_> {
             }
         }
         ensure_eq!(found, 1, "listeners in {context}");
+        Ok(())
+    }
+
+    /// The route of that name. istiod reads the value with a library that knows no object without
+    /// a type where one of any type is.
+    fn route(&self, patch: &Value, listeners: &mut [Value]) -> Outcome {
+        let name = &patch["match"]["routeConfiguration"]["vhost"]["route"]["name"];
+        let value = &patch["patch"]["value"];
+        for config in value["typed_per_filter_config"].as_object().context("no filter")?.values() {
+            ensure!(config["@type"].is_string(), "Any JSON doesn't have '@type'");
+            ensure!(config["config"]["@type"].is_string(), "Any JSON doesn't have '@type'");
+        }
+        let mut found = 0;
+        self.managers(patch, listeners, |manager| {
+            let routes = manager["route_config"]["virtual_hosts"][0]["routes"].as_array_mut();
+            for route in routes.into_iter().flatten().filter(|route| route["name"] == *name) {
+                merge(route, value);
+                found += 1;
+            }
+        })?;
+        ensure_eq!(found, 1, "routes named {name}");
         Ok(())
     }
 

@@ -8,11 +8,13 @@ use laststream::render::{Kind, render};
 use serde_json::{Value, json};
 
 use super::mesh::{GATEWAY, Proxy, SIDECAR};
+use crate::cases::gate::ends::OLD;
 use crate::cases::stage::SOON;
 use crate::lab::Lab;
 use kit::bootstrap::set;
 use kit::h1::Connect;
 use kit::prelude::*;
+use kit::websocket::{Frame, WebSocket};
 
 /// The EnvoyFilter of a folder's policy. The tests' clients are on the loopback interface.
 pub(super) fn filter(folder: &str) -> Outcome<Value> {
@@ -265,6 +267,30 @@ pub(super) async fn a_rendered_image_volume_counts_and_gates(lab: &Lab) -> Outco
     count_is_exact(gate).await?;
     let held = once(gate, &Request::get("/prestop?wait").host("localhost")).await?.expect(200)?;
     ensure_eq!(held.json()?["state"], "drained", "{}", held.text());
+    Ok(())
+}
+
+/// The frame filter is on the route that the policy names, and on no other.
+pub(super) async fn a_rendered_gateway_closes_websockets(lab: &Lab) -> Outcome {
+    let proxy = Proxy::with(lab, GATEWAY, &filter("websockets")?).await?;
+    let main = proxy.envoy.address("main").await?;
+    let gate = proxy.envoy.address("laststream.istio-ingress.gate").await?;
+    let mut sockets = Vec::new();
+    for path in ["/chat", "/other"] {
+        let mut socket = WebSocket::open(main, path).await?;
+        socket.echo("hello").await?;
+        sockets.push(socket);
+    }
+    tokio::time::sleep(OLD).await;
+    let end = Request::post("/end?kind=websocket&share=100&over=1s", "").host("localhost");
+    once(gate, &end).await?.expect(202)?;
+    let [on, off] = sockets.as_mut_slice() else { bail!("two WebSockets") };
+    let code = async || {
+        on.send(&Frame::text("hello")).await?;
+        on.receive().await?.close_code().context("no close frame")
+    };
+    ensure_eq!(kit::wait::wait_for(SOON, "a close frame", code).await?, 1001, "the code");
+    ensure!(off.receive().await.is_err(), "a close frame on a route without the frame filter");
     Ok(())
 }
 

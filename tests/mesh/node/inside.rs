@@ -101,6 +101,9 @@ async fn connection(tcp: TcpStream, mut stopping: watch::Receiver<bool>) -> Outc
             return websocket::serve(&mut wire).await;
         }
         wire.body(Framing::of_request(&head)).await?;
+        if head.word(1) == EVENTS {
+            return events(&mut wire, stopping).await;
+        }
         tokio::time::sleep(time_of(head.word(1))).await;
         let last = *stopping.borrow();
         wire.send(answer(last).as_bytes()).await?;
@@ -108,6 +111,24 @@ async fn connection(tcp: TcpStream, mut stopping: watch::Receiver<bool>) -> Outc
             return Ok(());
         }
     }
+}
+
+/// The path of the event stream.
+pub(crate) const EVENTS: &str = "/events";
+
+/// An event at once and each second, until the client leaves or the app ends.
+async fn events(wire: &mut Wire, mut stopping: watch::Receiver<bool>) -> Outcome {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+        transfer-encoding: chunked\r\n\r\n";
+    wire.send(head.as_bytes()).await?;
+    while !*stopping.borrow() {
+        wire.send(b"9\r\ndata: 1\n\n\r\n").await?;
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(1)) => {}
+            changed = stopping.changed() => changed?,
+        }
+    }
+    wire.send(b"0\r\n\r\n").await
 }
 
 /// `/takes/MILLISECONDS`; everything else takes no time.

@@ -17,12 +17,36 @@ use kit::h2;
 use kit::prelude::*;
 use kit::websocket::WebSocket;
 
-const H1_CLIENTS: usize = 28;
-const H2_CONNECTIONS: usize = 4;
 const H2_STREAMS: usize = 8;
-const WEBSOCKETS: usize = 4;
 /// `test.local`, which HTTP/2 requests are for.
 pub(crate) const HOST: &str = "test.local";
+
+/// How many clients there are, and what they ask for.
+pub(crate) struct Mix {
+    h1_clients: usize,
+    h2_connections: usize,
+    websockets: usize,
+    path: fn() -> String,
+    /// Between two requests on a connection of HTTP/1.
+    pause: Duration,
+}
+
+/// Of all protocols, from 10 ms to 8 s.
+pub(crate) const MIXED: Mix = Mix {
+    h1_clients: 28,
+    h2_connections: 4,
+    websockets: 4,
+    path: mostly_short,
+    pause: Duration::ZERO,
+};
+/// Short requests, about 60 a second.
+pub(crate) const SHORT: Mix = Mix {
+    h1_clients: 8,
+    h2_connections: 0,
+    websockets: 0,
+    path: || "/takes/20".into(),
+    pause: Duration::from_millis(100),
+};
 
 /// What came of all requests.
 #[derive(Default)]
@@ -70,6 +94,7 @@ struct Shared {
     namespace: &'static str,
     /// The gateway's Service.
     service: &'static str,
+    mix: &'static Mix,
     begun: Instant,
     ending: AtomicBool,
     tally: Tally,
@@ -80,24 +105,26 @@ impl Load {
         world: &'static World,
         namespace: &'static str,
         service: &'static str,
+        mix: &'static Mix,
     ) -> Self {
         let shared = Shared {
             world,
             namespace,
             service,
+            mix,
             begun: Instant::now(),
             ending: AtomicBool::new(false),
             tally: Tally::default(),
         };
         let shared = Arc::new(shared);
         let mut clients = JoinSet::new();
-        for _ in 0..H1_CLIENTS {
+        for _ in 0..mix.h1_clients {
             clients.spawn(h1_client(Arc::clone(&shared)));
         }
-        for _ in 0..H2_CONNECTIONS {
+        for _ in 0..mix.h2_connections {
             clients.spawn(h2_client(Arc::clone(&shared)));
         }
-        for _ in 0..WEBSOCKETS {
+        for _ in 0..mix.websockets {
             clients.spawn(websocket_client(Arc::clone(&shared)));
         }
         Self { clients, shared }
@@ -123,29 +150,8 @@ impl Shared {
         !self.ending.load(Ordering::Relaxed)
     }
 
-    /// A ready endpoint of the gateway's service, any of them.
     async fn gateway(&self) -> SocketAddr {
-        loop {
-            let ready = self.world.slices.find(self.namespace, |slice| {
-                if slice["metadata"]["labels"]["kubernetes.io/service-name"] != self.service {
-                    return None;
-                }
-                let endpoints = slice["endpoints"]
-                    .as_array()?
-                    .iter()
-                    .filter(|endpoint| endpoint["conditions"]["ready"] == true);
-                Some(
-                    endpoints
-                        .filter_map(|endpoint| endpoint["addresses"][0].as_str()?.parse().ok())
-                        .collect::<Vec<_>>(),
-                )
-            });
-            let ready: Vec<IpAddr> = ready.into_iter().flatten().collect();
-            if let Some(address) = fastrand::choice(&ready) {
-                return SocketAddr::new(*address, GATEWAY);
-            }
-            sleep(Duration::from_millis(50)).await;
-        }
+        endpoint(self.world, self.namespace, self.service).await
     }
 
     fn pod_at(&self, gateway: SocketAddr) -> String {
@@ -170,8 +176,33 @@ impl Shared {
     }
 }
 
+/// A ready endpoint of a gateway's Service, any of them.
+pub(super) async fn endpoint(world: &World, namespace: &str, service: &str) -> SocketAddr {
+    loop {
+        let ready = world.slices.find(namespace, |slice| {
+            if slice["metadata"]["labels"]["kubernetes.io/service-name"] != service {
+                return None;
+            }
+            let endpoints = slice["endpoints"]
+                .as_array()?
+                .iter()
+                .filter(|endpoint| endpoint["conditions"]["ready"] == true);
+            Some(
+                endpoints
+                    .filter_map(|endpoint| endpoint["addresses"][0].as_str()?.parse().ok())
+                    .collect::<Vec<_>>(),
+            )
+        });
+        let ready: Vec<IpAddr> = ready.into_iter().flatten().collect();
+        if let Some(address) = fastrand::choice(&ready) {
+            return SocketAddr::new(*address, GATEWAY);
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// From 10 ms to 8 s; most are short.
-fn path() -> String {
+fn mostly_short() -> String {
     let millis = match fastrand::u8(..100) {
         0..90 => fastrand::u16(10..60),
         90..98 => fastrand::u16(200..1000),
@@ -191,7 +222,7 @@ async fn h1_client(shared: Arc<Shared>) {
             }
         };
         while shared.goes_on() {
-            let path = path();
+            let path = (shared.mix.path)();
             let response = client.request(&Request::get(&path).host(HOST)).await;
             let stays = response.as_ref().is_ok_and(|response| {
                 response.header("connection").is_none_or(|value| value != "close")
@@ -203,6 +234,9 @@ async fn h1_client(shared: Arc<Shared>) {
             );
             if !stays {
                 break;
+            }
+            if !shared.mix.pause.is_zero() {
+                sleep(shared.mix.pause).await;
             }
         }
     }
@@ -229,7 +263,7 @@ async fn h2_client(shared: Arc<Shared>) {
                 }
                 continue;
             }
-            let path = path();
+            let path = (shared.mix.path)();
             // GOAWAY: it was never sent
             let Ok(stream) = client.open(h2::get(&path), true).await else { break };
             begun += 1;

@@ -11,7 +11,9 @@ mod jobs;
 mod lane;
 mod load;
 mod machine;
+mod pages;
 mod plain;
+mod reconnects;
 mod rolling;
 mod scaling;
 mod volumes;
@@ -57,6 +59,7 @@ fn cases() -> Vec<Case> {
         case!("n4_jobs", jobs::case, 400),
         case!("n5_gateway_api", gateway_api::case, 400),
         case!("n6_gateway_api_rolling_restarts", gateway_api::rolling, 900),
+        case!("n7_reconnects", reconnects::case, 900),
         case!("p2_deletion_cost", scaling::deletion_cost, 400),
         case!("p3_size", scaling::size, 400),
         case!("v1_image_volumes_without_a_registry", volumes::case, 400),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::load::{HOST, Load};
+use super::load::{HOST, Load, MIXED};
 use super::workload::{GATEWAY, Proxy, Workload, routes, sidecars};
 use super::world::World;
 use crate::seen::{row, say};
@@ -98,7 +98,7 @@ pub(super) async fn under_load(
     gateway: &'static str,
 ) -> Outcome<Run> {
     let begun = Instant::now();
-    let load = Load::start(world, namespace, gateway);
+    let load = Load::start(world, namespace, gateway, &MIXED);
     let deployments = ["deployment/app".to_owned(), format!("deployment/{gateway}")];
     for _ in 0..ROUNDS {
         let [app, front] = &deployments;

@@ -50,6 +50,8 @@ pub(crate) struct Workload<'a> {
     pub(crate) grace_afterwards: Option<u32>,
     /// The policy's `drain`; without one there is no laststream.
     pub(crate) drain: Option<Value>,
+    /// Further sections of the policy.
+    pub(crate) more: Value,
     /// The module, if it is not the world's.
     pub(crate) module: Option<String>,
     /// Kubelet mounts the module.
@@ -58,18 +60,18 @@ pub(crate) struct Workload<'a> {
 
 impl Default for Workload<'_> {
     fn default() -> Self {
-        let annotations = json!({});
         Self {
             namespace: "",
             name: "",
             proxy: Proxy::None,
             replicas: 1,
             grace: 30,
-            annotations,
+            annotations: json!({}),
             app_hook: None,
             proxy_hook: None,
             grace_afterwards: None,
             drain: None,
+            more: json!({}),
             module: None,
             mounted: false,
         }
@@ -154,10 +156,14 @@ impl Workload<'_> {
             }
         };
         let delivery = if self.mounted { "image_volume" } else { "proxy" };
-        json!({
+        let mut policy = json!({
             "name": self.name, "namespace": self.namespace, "placement": placement, "drain": drain,
             "delivery": delivery, "module": self.module,
-        })
+        });
+        for (name, section) in self.more.as_object().into_iter().flatten() {
+            policy[name] = section.clone();
+        }
+        policy
     }
 
     /// Applies it all, as a user would: first the EnvoyFilter, then the Deployment with the

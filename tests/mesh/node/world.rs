@@ -30,6 +30,8 @@ pub(crate) struct World {
     pub(crate) jobs: Watch,
     /// `oci://…`, as policies name it.
     pub(crate) module: String,
+    /// The same for the frame filter.
+    pub(crate) frames: String,
     pub(crate) user: User,
     /// Cases side by side, or one alone.
     pub(crate) turns: RwLock<()>,
@@ -64,6 +66,9 @@ impl World {
         let user = User::new()?;
         let image = format!("{name}/mesh/laststream:1");
         user.run(&["push", "--plain-http", &image], "")?.expect(0)?;
+        let frames = format!("{name}/mesh/laststream-frames:1");
+        let push = ["push", "--plain-http", "--module", "builtin-frames", &frames];
+        user.run(&push, "")?.expect(0)?;
         let [pods, slices, jobs] =
             ["pods", "endpointslices", "jobs"].map(|kind| Watch::start(&cluster, kind));
         let world = Self {
@@ -73,6 +78,7 @@ impl World {
             slices: slices?,
             jobs: jobs?,
             module: format!("oci://{image}"),
+            frames: format!("oci://{frames}"),
             user,
             turns: RwLock::default(),
             _istio: istio,

@@ -38,7 +38,9 @@ pub(super) const RULES: &[Rule] = &[
             frame: the gate resets them (1006).",
         fix: "Name the routes in `websockets.routes` of the policy, or add a patch for HTTP_ROUTE \
             with the filter's name and `{\"@type\": \
-            type.googleapis.com/envoy.config.route.v3.FilterConfig, config: {}}`.",
+            type.googleapis.com/envoy.config.route.v3.FilterConfig, is_optional: true, config: \
+            {\"@type\": type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm}}`. \
+            istiod refuses `config: {}`.",
         check: never_on,
     },
     Rule {

@@ -89,10 +89,13 @@ impl Route {
         self.filter_config(filter, config)
     }
 
-    /// Puts one filter into the chain for this route, which is `disabled` otherwise.
+    /// Puts one Wasm filter into the chain for this route, which is `disabled` otherwise. As
+    /// `laststream render` writes it: istiod refuses `"config": {}`.
     pub fn with_filter(self, filter: &str) -> Self {
+        let own_type = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm";
         let config = json!({
-            "@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "config": {},
+            "@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig",
+            "is_optional": true, "config": { "@type": own_type },
         });
         self.filter_config(filter, config)
     }

@@ -1,0 +1,219 @@
+//! Pages in browsers: each has a WebSocket or an event stream through a gateway, and connects again
+//! when that ends.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::inside::EVENTS;
+use super::load::{HOST, endpoint};
+use super::world::World;
+use kit::prelude::*;
+use kit::websocket::{Frame, WebSocket};
+
+/// Where WebSockets go, on routes of their own.
+pub(super) const CHAT: &str = "/chat";
+pub(super) const OTHER: &str = "/other";
+
+/// Over so long the pages are opened. Also from one text of a WebSocket to the next.
+const SECOND: Duration = Duration::from_secs(1);
+/// How long each wait may take.
+const SOON: Duration = Duration::from_secs(60);
+
+/// What a page has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A WebSocket to [`CHAT`], on which a text is sent each second.
+    Talking,
+    /// A WebSocket to [`CHAT`], on which nothing is sent.
+    Silent,
+    /// A WebSocket to [`OTHER`], on which a text is sent each second.
+    Elsewhere,
+    /// An EventSource.
+    EventStream,
+}
+
+impl Kind {
+    fn path(self) -> &'static str {
+        match self {
+            Self::Talking | Self::Silent => CHAT,
+            Self::Elsewhere => OTHER,
+            Self::EventStream => EVENTS,
+        }
+    }
+
+    /// From the end of a connection to the next connection. Chromium's EventSource waits 3 s, unless
+    /// the server has asked for another time. A page chooses the time of its WebSocket itself.
+    fn delay(self) -> Duration {
+        match self {
+            Self::EventStream => Duration::from_secs(3),
+            _ => Duration::from_millis(fastrand::u64(200..1_200)),
+        }
+    }
+}
+
+/// How a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// With a close frame of this code.
+    Closed(u16),
+    /// Without a close frame, which browsers call 1006; an event stream without its last chunk.
+    Broken,
+    /// An event stream with its last chunk.
+    Complete,
+}
+
+/// What became of a page.
+#[derive(Clone, Debug)]
+pub(super) struct Page {
+    pub(super) kind: Kind,
+    pub(super) is_open: bool,
+    pub(super) ends: Vec<End>,
+    /// When it connected again, whatever came of it.
+    pub(super) returns: Vec<Instant>,
+    pub(super) failures: Vec<String>,
+}
+
+/// Dropping it closes all pages.
+pub(super) struct Pages {
+    _tasks: JoinSet<()>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    world: &'static World,
+    namespace: &'static str,
+    /// The gateway's Service.
+    service: &'static str,
+    pages: Mutex<Vec<Page>>,
+}
+
+impl Pages {
+    /// So many pages of each kind, all connected.
+    pub(super) async fn open(
+        world: &'static World,
+        namespace: &'static str,
+        service: &'static str,
+        counts: &[(Kind, usize)],
+    ) -> Outcome<Self> {
+        let new = |kind| Page {
+            kind,
+            is_open: false,
+            ends: Vec::new(),
+            returns: Vec::new(),
+            failures: Vec::new(),
+        };
+        let kinds = counts.iter().flat_map(|(kind, count)| std::iter::repeat_n(*kind, *count));
+        let all: Vec<Page> = kinds.map(new).collect();
+        let kinds: Vec<Kind> = all.iter().map(|page| page.kind).collect();
+        let shared = Arc::new(Shared { world, namespace, service, pages: Mutex::new(all) });
+        let mut tasks = JoinSet::new();
+        for (index, kind) in kinds.into_iter().enumerate() {
+            tasks.spawn(live(Arc::clone(&shared), index, kind));
+        }
+        let pages = Self { _tasks: tasks, shared };
+        pages.wait("the pages to be open", |page| page.is_open).await?;
+        Ok(pages)
+    }
+
+    /// Until each of them has ended and is open again.
+    pub(super) async fn all_back(&self) -> Outcome {
+        self.wait("the pages to be back", |page| page.is_open && !page.ends.is_empty()).await
+    }
+
+    /// What became of them until now.
+    pub(super) fn now(&self) -> Vec<Page> {
+        self.shared.pages().clone()
+    }
+
+    async fn wait(&self, what: &str, is_so: impl Fn(&Page) -> bool) -> Outcome {
+        let look = async || {
+            let pages = self.shared.pages();
+            let (so, all) = (pages.iter().filter(|page| is_so(page)).count(), pages.len());
+            let failure = pages.iter().find_map(|page| page.failures.first());
+            ensure!(so == all, "{so} of {all}; the first failure: {failure:?}");
+            Ok(())
+        };
+        wait_for(SOON, what, look).await
+    }
+}
+
+impl Shared {
+    fn pages(&self) -> MutexGuard<'_, Vec<Page>> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, index: usize, change: impl FnOnce(&mut Page)) {
+        self.pages().get_mut(index).map(change);
+    }
+}
+
+/// A page, as long as the browser has it.
+async fn live(shared: Arc<Shared>, index: usize, kind: Kind) {
+    sleep(SECOND.mul_f64(fastrand::f64())).await;
+    loop {
+        let end = visit(&shared, index, kind).await;
+        shared.change(index, |page| {
+            page.is_open = false;
+            match end {
+                Ok(end) => page.ends.push(end),
+                Err(failure) => page.failures.push(format!("{kind:?}: {failure:#}")),
+            }
+        });
+        sleep(kind.delay()).await;
+        shared.change(index, |page| page.returns.push(Instant::now()));
+    }
+}
+
+/// A connection from its beginning to its end. An error: it never opened.
+async fn visit(shared: &Shared, index: usize, kind: Kind) -> Outcome<End> {
+    let to = endpoint(shared.world, shared.namespace, shared.service).await;
+    let opened = || shared.change(index, |page| page.is_open = true);
+    let client = Client::connect(to).await?;
+    let request = Request::get(kind.path()).host(HOST);
+    if kind == Kind::EventStream {
+        return read_events(client, request, opened).await;
+    }
+    let socket = WebSocket::upgrade(client, request).await?;
+    opened();
+    Ok(converse(socket, kind != Kind::Silent).await)
+}
+
+async fn read_events(mut client: Client, request: Request, opened: impl Fn()) -> Outcome<End> {
+    client.send(&request.header("accept", "text/event-stream").bytes()).await?;
+    let (head, mut framing) = client.response_head("GET").await?;
+    ensure!(head.status == 200, "the event stream: {}", head.status);
+    loop {
+        match client.piece(&mut framing).await {
+            Ok(Some(_)) => opened(),
+            Ok(None) => return Ok(End::Complete),
+            Err(_) => return Ok(End::Broken),
+        }
+    }
+}
+
+/// The texts come back, which nobody looks at: whether frames are damaged is another test.
+async fn converse(mut socket: WebSocket, talks: bool) -> End {
+    let mut next = Instant::now() + SECOND.mul_f64(fastrand::f64());
+    loop {
+        match timeout_at(next, socket.receive()).await {
+            Err(_) => {
+                next += SECOND;
+                if talks {
+                    // If the connection has ended, what came before its end is still to be read.
+                    let _ = socket.send(&Frame::text("hello")).await;
+                }
+            }
+            Ok(Err(_)) => return End::Broken,
+            Ok(Ok(frame)) => {
+                if let Some(code) = frame.close_code() {
+                    let _ = socket.send(&Frame::close(code)).await; // the other side may have gone
+                    let _ = timeout(SECOND, socket.client.ended()).await; // browsers wait, too
+                    return End::Closed(code);
+                }
+            }
+        }
+    }
+}
