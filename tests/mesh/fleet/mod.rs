@@ -1,10 +1,14 @@
-//! The level of many pods: the real API server, and pods that are objects only. A stand-in serves
-//! their statistics. No KWOK: it would only write the status that the case itself writes, and its
-//! pods have no proxy either.
+//! The level of many pods: the real API server, and nodes and pods of KWOK, which gives pods their
+//! status and addresses and forwards their ports, but runs no container. Stand-ins serve statistics
+//! and gates.
 
+mod cost;
+mod gate;
+mod kwok;
 mod pods;
 mod stand_in;
 mod status;
+mod world;
 
 use crate::level::{Case, Level, case};
 
@@ -12,7 +16,7 @@ pub(crate) const LEVEL: Level = Level {
     name: "fleet",
     needs_root: false,
     makes_cgroups: false,
-    parts: &["etcd", "kube-apiserver", "mesh-kubectl"],
+    parts: &["etcd", "kube-apiserver", "mesh-kubectl", "kwok"],
     at_a_time: Some(1), // times are measured
     cases,
 };

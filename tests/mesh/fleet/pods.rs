@@ -1,24 +1,36 @@
 //! Pods that are only objects, of every kind that `status` tells apart, in a known mixture.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use http::Request;
-use laststream::fleet::{Cluster, STATS_PORT};
+use laststream::fleet::{self, STATS_PORT};
 use serde_json::{Value, json};
 
+use super::kwok;
 use super::stand_in::SILENT;
+use super::world::send;
+use crate::cluster::Cluster;
 use kit::prelude::*;
 
 pub(super) const NAMESPACE: &str = "many";
 /// Objects that are written at a time.
 const AT_A_TIME: usize = 32;
-const IN_A_SUBNET: usize = 250;
+const ON_A_NODE: usize = 100;
+/// For KWOK, with all pods.
+const SETTLED: Duration = Duration::from_secs(240);
+const PAUSE: Duration = Duration::from_millis(500);
+/// A pod in each line: its name, its address, whether it is ready.
+const LINES: &str = "jsonpath={range .items[*]}{.metadata.name} {.status.podIP} \
+    {.status.conditions[?(@.type==\"Ready\")].status}{\"\\n\"}{end}";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Serving,
     Draining,
+    /// It was deleted, and its gate drains.
+    Terminating,
     Without,
     Half,
     /// Nothing listens on its port.
@@ -26,6 +38,8 @@ pub(super) enum Kind {
     /// Its port never answers.
     Silent,
     NotReady,
+    /// Its containers have ended, and start again later.
+    NotRunning,
     /// It has no proxy.
     Plain,
 }
@@ -39,9 +53,24 @@ impl Kind {
             (_, 3) => Self::Half,
             (_, 4) => Self::Refused,
             (_, 5) => Self::NotReady,
+            (_, 6) => Self::Terminating,
             (_, 7) => Self::Plain,
+            (_, 8) => Self::NotRunning,
             _ => Self::Serving,
         }
+    }
+
+    /// Chooses the stages of KWOK.
+    fn label(self) -> &'static str {
+        match self {
+            Self::NotReady => "not-ready",
+            Self::NotRunning => "not-running",
+            _ => "running",
+        }
+    }
+
+    fn is_ready(self) -> bool {
+        !matches!(self, Self::NotReady | Self::NotRunning)
     }
 }
 
@@ -50,40 +79,74 @@ pub(super) fn count(kind: Kind, pods: usize) -> usize {
     (0..pods).filter(|index| Kind::of(*index) == kind).count()
 }
 
-fn address(index: usize) -> Ipv4Addr {
-    let part = |number: usize| u8::try_from(number).unwrap_or_default();
-    Ipv4Addr::new(10, 244, part(index / IN_A_SUBNET), part(index % IN_A_SUBNET + 1))
+/// Writes nodes and pods, and waits until KWOK has made of them what they are to be. Gives the
+/// address of each pod, which KWOK has chosen.
+pub(super) async fn create(
+    cluster: &Cluster,
+    client: &fleet::Cluster,
+    from: usize,
+    to: usize,
+) -> Outcome<BTreeMap<Ipv4Addr, usize>> {
+    let node = |index: usize| kwok::node(&node_name(index), &format!("10.244.{index}.0/24"));
+    let nodes: Vec<Value> = (from / ON_A_NODE..to.div_ceil(ON_A_NODE)).map(node).collect();
+    cluster.apply_all(&nodes).await?;
+    kwok::nodes_ready(cluster).await?;
+    each(from..to, async |index| {
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+        send(client, "POST", &path, &pod(index)).await.map(drop)
+    })
+    .await?;
+    let look = async || {
+        tokio::time::sleep(PAUSE).await;
+        addresses(cluster, to).await
+    };
+    let addresses = wait_for(SETTLED, "KWOK to run all pods", look).await?;
+    let terminating = (from..to).filter(|index| Kind::of(*index) == Kind::Terminating);
+    each(terminating, async |index| {
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{}", name(index));
+        send(client, "DELETE", &path, &Value::Null).await.map(drop)
+    })
+    .await?;
+    Ok(addresses)
 }
 
-pub(super) fn index_of(address: Ipv4Addr) -> usize {
-    let [_, _, subnet, host] = address.octets();
-    usize::from(subnet) * IN_A_SUBNET + usize::from(host).saturating_sub(1)
+async fn each(
+    indices: impl Iterator<Item = usize>,
+    step: impl AsyncFn(usize) -> Outcome,
+) -> Outcome {
+    let steps = stream::iter(indices).map(|index| step(index)).buffer_unordered(AT_A_TIME);
+    steps.try_collect::<Vec<()>>().await.map(drop)
 }
 
-/// Writes pods and their status.
-pub(super) async fn create(cluster: &Cluster, from: usize, to: usize) -> Outcome {
-    stream::iter(from..to)
-        .map(|index| async move {
-            let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
-            send(cluster, "POST", &path, "application/json", &pod(index)).await?;
-            let path = format!("{path}/{}/status", name(index));
-            let patch = "application/merge-patch+json";
-            send(cluster, "PATCH", &path, patch, &status(index)).await
-        })
-        .buffer_unordered(AT_A_TIME)
-        .try_collect::<Vec<()>>()
-        .await
-        .map(drop)
-}
-
-async fn send(cluster: &Cluster, method: &str, path: &str, kind: &str, body: &Value) -> Outcome {
-    let request = Request::builder().method(method).uri(path).header("content-type", kind);
-    let request = request.body(body.to_string().into_bytes())?;
-    cluster.client().request_text(request).await.map(drop).map_err(Error::msg)
+/// Of the pods, once all of them are as KWOK is to make them.
+async fn addresses(cluster: &Cluster, pods: usize) -> Outcome<BTreeMap<Ipv4Addr, usize>> {
+    let path = format!(
+        "/api/v1/namespaces/{NAMESPACE}/pods?limit=1&fieldSelector=status.phase%21%3DRunning"
+    );
+    let said = cluster.kubectl(&["get", "--raw", &path]).await?.expect(0)?;
+    let waiting: Value = serde_json::from_str(&said.stdout)?;
+    ensure_eq!(waiting["items"].as_array().map(Vec::len), Some(0), "pods that do not run yet");
+    let all = ["get", "pods", "--namespace", NAMESPACE, "--output", LINES];
+    let said = cluster.kubectl(&all).await?.expect(0)?.stdout;
+    let mut addresses = BTreeMap::new();
+    for line in said.lines() {
+        let mut words = line.split(' ');
+        let (name, address, ready) = (words.next(), words.next(), words.next());
+        let index = name.and_then(|name| name.strip_prefix("pod-")).context("a pod")?.parse()?;
+        let is_ready = ready == Some("True");
+        ensure_eq!(is_ready, Kind::of(index).is_ready(), "whether it is ready: {line}");
+        addresses.insert(address.context("an address")?.parse()?, index);
+    }
+    ensure_eq!(addresses.len(), pods, "addresses, one for each pod");
+    Ok(addresses)
 }
 
 fn name(index: usize) -> String {
     format!("pod-{index:05}")
+}
+
+fn node_name(index: usize) -> String {
+    format!("node-{index:03}")
 }
 
 fn pod(index: usize) -> Value {
@@ -94,32 +157,19 @@ fn pod(index: usize) -> Value {
         Kind::Silent => Some(SILENT.to_string()),
         _ => None,
     };
+    // KWOK ends a deleted pod at once if nothing keeps it.
+    let finalizers: &[&str] =
+        if kind == Kind::Terminating { &["laststream.dev/test"] } else { &[] };
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
-            "name": name(index), "labels": { "app": "many" },
+            "name": name(index), "labels": { "app": "many", "kind": kind.label() },
             "annotations": port.map(|port| json!({ STATS_PORT: port })),
+            "finalizers": finalizers,
         },
         "spec": {
-            "nodeName": format!("node-{:03}", index / 100),
+            "nodeName": node_name(index / ON_A_NODE),
             "containers": [{ "name": proxy, "image": "none" }],
         },
     })
-}
-
-fn status(index: usize) -> Value {
-    let ready = Kind::of(index) != Kind::NotReady;
-    let address = address(index).to_string();
-    let proxy = if Kind::of(index) == Kind::Plain { "app" } else { "istio-proxy" };
-    json!({ "status": {
-        "phase": "Running", "podIP": address, "podIPs": [{ "ip": address }],
-        "conditions": [{
-            "type": "Ready", "status": if ready { "True" } else { "False" },
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }],
-        "containerStatuses": [{
-            "name": proxy, "image": "none", "imageID": "", "ready": ready, "restartCount": 0,
-            "state": { "running": { "startedAt": "2026-01-01T00:00:00Z" } },
-        }],
-    } })
 }

@@ -1,18 +1,32 @@
 //! Stands in for the statistics of all pods: one listener on all their addresses.
 
+use std::collections::BTreeMap;
 use std::net::{self, Ipv4Addr, SocketAddr};
+use std::sync::{PoisonError, RwLock};
 use std::thread;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime;
 
-use super::pods::{Kind, index_of};
+use super::pods::Kind;
 use kit::prelude::*;
 
 pub(super) const STATS: u16 = 15020;
 /// Accepts, and never answers.
 pub(super) const SILENT: u16 = 15999;
+
+/// Which pod has which address.
+static PODS: RwLock<BTreeMap<Ipv4Addr, usize>> = RwLock::new(BTreeMap::new());
+
+/// From now on these are the pods.
+pub(super) fn serve_pods(addresses: BTreeMap<Ipv4Addr, usize>) {
+    *PODS.write().unwrap_or_else(PoisonError::into_inner) = addresses;
+}
+
+fn index_of(address: Ipv4Addr) -> Option<usize> {
+    PODS.read().unwrap_or_else(PoisonError::into_inner).get(&address).copied()
+}
 
 /// Until the process ends, whichever case asked for it.
 pub(super) fn start() -> Outcome {
@@ -50,7 +64,7 @@ async fn accept(listener: TcpListener, answers: bool) {
 
 async fn serve(mut stream: TcpStream) -> Outcome {
     let SocketAddr::V4(own) = stream.local_addr()? else { bail!("not an address of a pod") };
-    let page = page(index_of(*own.ip()));
+    let page = page(index_of(*own.ip()).context("no pod has this address")?);
     let answer = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n{page}",
         page.len()

@@ -6,15 +6,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use laststream::fleet::{self, Access};
 use serde_json::Value;
-use tokio::sync::{Mutex, OnceCell};
 
-use super::pods::{self, Kind, NAMESPACE, count};
-use super::stand_in;
-use crate::cluster::{Cluster, Settings};
-use crate::isolation::{folder, run_tool};
-use crate::seen::{row, say};
+use super::cost::{self, Requests};
+use super::pods::{Kind, NAMESPACE, count};
+use super::world::{HELD, World};
+use crate::cluster::Cluster;
+use crate::isolation::folder;
+use crate::seen::row;
 use kit::prelude::*;
 use kit::process::guarded;
 use kit::user;
@@ -24,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 const BLESS: &str = "LASTSTREAM_BLESS";
 
 pub(crate) async fn of_a_thousand() -> Outcome {
-    let world = World::with(1_000).await?;
+    let world = World::with("F2", 1_000).await?;
     let mut runs = Vec::new();
     for at_a_time in [1, 16, 64, 256] {
         let run = measure(&world.cluster, 1_000, at_a_time).await?;
@@ -38,41 +37,10 @@ pub(crate) async fn of_a_thousand() -> Outcome {
 }
 
 pub(crate) async fn of_ten_thousand() -> Outcome {
-    let world = World::with(10_000).await?;
+    let world = World::with("F3", 10_000).await?;
     let run = measure(&world.cluster, 10_000, 64).await?;
     run.tell("F3");
     bless("10,000", &[run])
-}
-
-/// An API server, addresses for pods, and what answers there.
-struct World {
-    cluster: Cluster,
-    written: Mutex<usize>,
-}
-
-impl World {
-    /// The first that asks starts it; pods are added until there are so many.
-    async fn with(pods: usize) -> Outcome<&'static Self> {
-        static WORLD: OnceCell<Result<World, String>> = OnceCell::const_new();
-        let started = async || World::start().await.map_err(|failure| format!("{failure:#}"));
-        let world = WORLD.get_or_init(started).await.as_ref().map_err(Error::msg)?;
-        let mut written = world.written.lock().await;
-        let access = Access { kubeconfig: Some(world.cluster.kubeconfig()), ..Access::default() };
-        let client = fleet::Cluster::connect(&access, &|_| None).await.map_err(Error::msg)?;
-        let begun = Instant::now();
-        pods::create(&client, *written, pods).await?;
-        *written = pods;
-        say(&format!("fleet: {pods} pods written in {:.1} s", begun.elapsed().as_secs_f64()));
-        Ok(world)
-    }
-
-    async fn start() -> Outcome<Self> {
-        run_tool("ip", &["route", "replace", "local", "10.244.0.0/16", "dev", "lo"])?;
-        stand_in::start()?;
-        let cluster = Cluster::start(&Settings::default()).await?;
-        cluster.namespace(NAMESPACE).await?;
-        Ok(Self { cluster, written: Mutex::new(0) })
-    }
 }
 
 struct Run {
@@ -139,14 +107,26 @@ fn check(said: &Value, pods: usize) -> Outcome {
     ensure_eq!(seen("unreachable"), silent, "unreachable");
     ensure_eq!(seen("without"), count(Kind::Without, pods), "without laststream");
     ensure_eq!(seen("half-upgraded"), count(Kind::Half, pods), "half-upgraded");
+    let sum = |kinds: &[Kind]| kinds.iter().map(|kind| count(*kind, pods)).sum::<usize>();
     let draining = list.iter().filter(|pod| pod["state"] == "draining").count();
-    ensure_eq!(draining, count(Kind::Draining, pods), "draining");
-    let not_ready = list.iter().filter(|pod| pod["life"] == "not-ready").count();
-    ensure_eq!(not_ready, count(Kind::NotReady, pods), "not ready");
-    let installed = seen("installed");
-    let expected = [Kind::Serving, Kind::Draining, Kind::NotReady];
-    let expected: usize = expected.into_iter().map(|kind| count(kind, pods)).sum();
-    ensure_eq!(installed, expected, "installed");
+    ensure_eq!(draining, sum(&[Kind::Draining, Kind::Terminating]), "draining");
+    let life = |life: &str| list.iter().filter(|pod| pod["life"] == life).count();
+    ensure_eq!(life("terminating"), sum(&[Kind::Terminating]), "terminating");
+    ensure_eq!(life("not-ready"), sum(&[Kind::NotReady, Kind::NotRunning]), "not ready");
+    ensure_eq!(seen("not-running"), sum(&[Kind::NotRunning]), "not running");
+    let installed = [Kind::Serving, Kind::Draining, Kind::Terminating, Kind::NotReady];
+    ensure_eq!(seen("installed"), sum(&installed), "installed");
+    gates(list, pods)
+}
+
+/// Those of pods that drain have answered themselves, through KWOK.
+fn gates(list: &[Value], pods: usize) -> Outcome {
+    let asked: Vec<&Value> = list.iter().filter(|pod| pod["version"].is_string()).collect();
+    let expected = count(Kind::Draining, pods) + count(Kind::Terminating, pods);
+    ensure_eq!(asked.len(), expected, "gates that were asked");
+    for pod in asked {
+        ensure_eq!(pod["holding"], serde_json::json!(HELD), "{pod}");
+    }
     Ok(())
 }
 
@@ -181,11 +161,10 @@ fn watch(mut command: Command) -> Outcome<Ran> {
     command.stdin(Stdio::null()).stdout(fs::File::create(&out)?).stderr(fs::File::create(&err)?);
     let begun = Instant::now();
     let mut child = command.spawn()?;
-    let status = Path::new("/proc").join(child.id().to_string()).join("status");
+    let pid = child.id();
     let mut peak_kb = 0;
     let code = loop {
-        let now = fs::read_to_string(&status).unwrap_or_default();
-        peak_kb = peak_kb.max(high_water(&now).unwrap_or_default());
+        peak_kb = peak_kb.max(cost::peak_kb(pid).unwrap_or_default());
         if let Some(ended) = child.try_wait()? {
             break ended.code();
         }
@@ -194,39 +173,6 @@ fn watch(mut command: Command) -> Outcome<Ran> {
     let took = begun.elapsed();
     let (stdout, stderr) = (fs::read_to_string(out)?, fs::read_to_string(err)?);
     Ok(Ran { code, stdout, stderr, took, peak_kb })
-}
-
-fn high_water(status: &str) -> Option<u64> {
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
-}
-
-/// What the API server has counted.
-struct Requests {
-    lists: u64,
-    proxied: u64,
-    forwards: u64,
-}
-
-impl Requests {
-    async fn of(cluster: &Cluster) -> Outcome<Self> {
-        let page = cluster.kubectl(&["get", "--raw", "/metrics"]).await?.expect(0)?.stdout;
-        let sum = |verb: Option<&str>, subresource: &str| -> u64 {
-            let labels = format!("subresource=\"{subresource}\"");
-            page.lines()
-                .filter(|line| line.starts_with("apiserver_request_total{"))
-                .filter(|line| line.contains("resource=\"pods\"") && line.contains(&labels))
-                .filter(|line| verb.is_none_or(|verb| line.contains(&format!("verb=\"{verb}\""))))
-                .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
-                .map(|value| value as u64)
-                .sum()
-        };
-        Ok(Self {
-            lists: sum(Some("LIST"), ""),
-            proxied: sum(None, "proxy"),
-            forwards: sum(None, "portforward"),
-        })
-    }
 }
 
 /// The rows of this many pods in docs/fleet.md, if they are to be written.

@@ -1,0 +1,44 @@
+//! What a run costs: memory, and requests to the API server.
+
+use std::fs;
+
+use crate::cluster::Cluster;
+use kit::prelude::*;
+
+/// The most memory that a process has had; none after its end.
+pub(super) fn peak_kb(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Those for pods, as the API server has counted them.
+pub(super) struct Requests {
+    pub(super) lists: u64,
+    pub(super) proxied: u64,
+    pub(super) forwards: u64,
+    /// Patches of a pod's status.
+    pub(super) statuses: u64,
+}
+
+impl Requests {
+    pub(super) async fn of(cluster: &Cluster) -> Outcome<Self> {
+        let page = cluster.kubectl(&["get", "--raw", "/metrics"]).await?.expect(0)?.stdout;
+        let sum = |verb: Option<&str>, subresource: &str| -> u64 {
+            let labels = format!("subresource=\"{subresource}\"");
+            page.lines()
+                .filter(|line| line.starts_with("apiserver_request_total{"))
+                .filter(|line| line.contains("resource=\"pods\"") && line.contains(&labels))
+                .filter(|line| verb.is_none_or(|verb| line.contains(&format!("verb=\"{verb}\""))))
+                .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+                .map(|value| value as u64)
+                .sum()
+        };
+        Ok(Self {
+            lists: sum(Some("LIST"), ""),
+            proxied: sum(None, "proxy"),
+            forwards: sum(None, "portforward"),
+            statuses: sum(Some("PATCH"), "status"),
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! KWOK plays the kubelets of all nodes with its annotation: nodes become ready, pods run and end,
+//! ports of pods are forwarded. The stages of its release and stages.yaml say what it does.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::gate::Gate;
+use crate::cluster::Cluster;
+use crate::isolation::{folder, run_tool};
+use crate::parts::part;
+use crate::program::Program;
+use kit::prelude::*;
+use kit::process::guarded;
+
+/// Of all nodes. The API server asks no kubelet on a loopback address.
+const ADDRESS: &str = "10.99.0.1";
+const PORT: u16 = 10247;
+const START: Duration = Duration::from_secs(60);
+const OWN_STAGES: &str = "tests/mesh/fleet/stages.yaml";
+
+/// Starts it. The gate gets its port of every pod.
+pub(super) async fn start(cluster: &Cluster, gate: &Gate) -> Outcome<Program> {
+    run_tool("ip", &["address", "add", &format!("{ADDRESS}/32"), "dev", "lo"])?;
+    let folder = folder("kwok")?;
+    let forwards = folder.join("forwards.json");
+    fs::write(&forwards, port_forward(gate).to_string())?;
+    let program = part("kwok")?;
+    let stages = program.with_file_name("stages.yaml");
+    let own_stages = Path::new(env!("CARGO_MANIFEST_DIR")).join(OWN_STAGES);
+    let mut command = guarded(program);
+    command.arg("--kubeconfig").arg(cluster.kubeconfig()).env("HOME", &folder);
+    for file in [stages, own_stages, forwards] {
+        command.arg("--config").arg(file);
+    }
+    command.args(["--manage-nodes-with-annotation-selector", "kwok.x-k8s.io/node=fake"]);
+    command.args(["--node-lease-duration-seconds", "40"]);
+    command.args(["--node-ip", ADDRESS, "--node-port", &PORT.to_string()]);
+    let mut program = Program::start("kwok", command, &folder)?;
+    let server = SocketAddr::new(ADDRESS.parse::<IpAddr>()?, PORT);
+    let healthy = async || once(server, &Request::get("/healthz")).await?.expect(200).map(drop);
+    program.ready(START, healthy).await?;
+    Ok(program)
+}
+
+fn port_forward(gate: &Gate) -> Value {
+    let to = gate.address();
+    let target = json!({ "address": to.ip().to_string(), "port": to.port() });
+    json!({
+        "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterPortForward",
+        "metadata": { "name": "gates" },
+        "spec": { "forwards": [{ "ports": [gate.port], "target": target }] },
+    })
+}
+
+/// A node for KWOK, which gives its pods addresses of this range.
+pub(super) fn node(name: &str, range: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": name, "annotations": { "kwok.x-k8s.io/node": "fake" } },
+        "spec": { "podCIDR": range, "podCIDRs": [range] },
+    })
+}
+
+/// Until KWOK has made all nodes ready.
+pub(super) async fn nodes_ready(cluster: &Cluster) -> Outcome {
+    let wait = ["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s"];
+    cluster.kubectl(&wait).await?.expect(0).map(drop)
+}
