@@ -1,8 +1,6 @@
-//! Stands in for the gates of pods: KWOK forwards a port of all pods to one of these.
+//! Stands in for the gates of pods: KWOK forwards a port of all pods to it.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use serde_json::json;
 
@@ -14,36 +12,21 @@ pub(super) struct Gate {
     /// On which pods have it.
     pub(super) port: u16,
     server: FakeServer,
-    /// Since when.
-    holding: Arc<Mutex<(u64, Instant)>>,
 }
 
 impl Gate {
     pub(super) fn start(port: u16, holding: u64) -> Outcome<Self> {
-        let holding = Arc::new(Mutex::new((holding, Instant::now())));
-        let server = FakeServer::start({
-            let holding = Arc::clone(&holding);
-            move |asked, _| Ok(answer(asked.path(), *locked(&holding)))
-        })?;
-        Ok(Self { port, server, holding })
+        let server = FakeServer::start(move |asked, _| Ok(answer(asked.path(), holding)))?;
+        Ok(Self { port, server })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
         self.server.address
     }
-
-    pub(super) fn hold(&self, streams: u64) {
-        *locked(&self.holding) = (streams, Instant::now());
-    }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn answer(path: &str, (holding, since): (u64, Instant)) -> Answer {
-    let quiet = if holding == 0 { since.elapsed().as_millis() as u64 } else { 0 };
-    let state = if holding == 0 { "drained" } else { "draining" };
+fn answer(path: &str, holding: u64) -> Answer {
+    let state = "draining";
     let stream = json!({
         "scope": "inbound", "age_ms": 9_000, "protocol": "HTTP/1.1", "request": "GET /export",
     });
@@ -51,7 +34,7 @@ fn answer(path: &str, (holding, since): (u64, Instant)) -> Answer {
         "/status" => json!({
             "state": state, "reason": "a stand-in", "count": "exact", "holding": holding,
             "scopes": [{ "scope": "inbound", "in_flight": holding, "begun": 9 }],
-            "counters": 1, "quiet_ms": quiet, "draining_ms": 7_000, "deadline_in_ms": 13_000,
+            "counters": 1, "quiet_ms": 0, "draining_ms": 7_000, "deadline_in_ms": 13_000,
             "version": "0.1.0",
         }),
         "/streams" => json!({

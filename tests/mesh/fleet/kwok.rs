@@ -22,12 +22,12 @@ const PORT: u16 = 10247;
 const START: Duration = Duration::from_secs(60);
 const OWN_STAGES: &str = "tests/mesh/fleet/stages.yaml";
 
-/// Starts it. Each gate gets its port of every pod.
-pub(super) async fn start(cluster: &Cluster, gates: &[&Gate]) -> Outcome<Program> {
+/// Starts it. The gate gets its port of every pod.
+pub(super) async fn start(cluster: &Cluster, gate: &Gate) -> Outcome<Program> {
     run_tool("ip", &["address", "add", &format!("{ADDRESS}/32"), "dev", "lo"])?;
     let folder = folder("kwok")?;
     let forwards = folder.join("forwards.json");
-    fs::write(&forwards, port_forwards(gates).to_string())?;
+    fs::write(&forwards, port_forward(gate).to_string())?;
     let program = part("kwok")?;
     let stages = program.with_file_name("stages.yaml");
     let own_stages = Path::new(env!("CARGO_MANIFEST_DIR")).join(OWN_STAGES);
@@ -46,28 +46,21 @@ pub(super) async fn start(cluster: &Cluster, gates: &[&Gate]) -> Outcome<Program
     Ok(program)
 }
 
-fn port_forwards(gates: &[&Gate]) -> Value {
-    let forward = |gate: &&Gate| {
-        let to = gate.address();
-        json!({
-            "ports": [gate.port],
-            "target": { "address": to.ip().to_string(), "port": to.port() },
-        })
-    };
+fn port_forward(gate: &Gate) -> Value {
+    let to = gate.address();
+    let target = json!({ "address": to.ip().to_string(), "port": to.port() });
     json!({
         "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterPortForward",
         "metadata": { "name": "gates" },
-        "spec": { "forwards": gates.iter().map(forward).collect::<Vec<_>>() },
+        "spec": { "forwards": [{ "ports": [gate.port], "target": target }] },
     })
 }
 
 /// A node for KWOK, which gives its pods addresses of this range.
-pub(super) fn node(name: &str, range: &str, labels: &Value) -> Value {
+pub(super) fn node(name: &str, range: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Node",
-        "metadata": {
-            "name": name, "annotations": { "kwok.x-k8s.io/node": "fake" }, "labels": labels,
-        },
+        "metadata": { "name": name, "annotations": { "kwok.x-k8s.io/node": "fake" } },
         "spec": { "podCIDR": range, "podCIDRs": [range] },
     })
 }

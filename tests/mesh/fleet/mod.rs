@@ -6,8 +6,6 @@ mod cost;
 mod gate;
 mod kwok;
 mod pods;
-mod rollouts;
-mod scheduler;
 mod stand_in;
 mod status;
 mod world;
@@ -18,7 +16,7 @@ pub(crate) const LEVEL: Level = Level {
     name: "fleet",
     needs_root: false,
     makes_cgroups: false,
-    parts: &["etcd", "kube-apiserver", "kube-controller-manager", "mesh-kubectl", "kwok"],
+    parts: &["etcd", "kube-apiserver", "mesh-kubectl", "kwok"],
     at_a_time: Some(1), // times are measured
     cases,
 };
@@ -27,7 +25,5 @@ fn cases() -> Vec<Case> {
     vec![
         case!("f2_a_thousand_pods", status::of_a_thousand, 300),
         case!("f3_ten_thousand_pods", status::of_ten_thousand, 600),
-        // The controller manager must not run while the others measure.
-        case!("f4_rollouts", rollouts::case, 400),
     ]
 }

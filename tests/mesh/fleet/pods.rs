@@ -87,8 +87,7 @@ pub(super) async fn create(
     from: usize,
     to: usize,
 ) -> Outcome<BTreeMap<Ipv4Addr, usize>> {
-    let node =
-        |index: usize| kwok::node(&node_name(index), &format!("10.244.{index}.0/24"), &json!({}));
+    let node = |index: usize| kwok::node(&node_name(index), &format!("10.244.{index}.0/24"));
     let nodes: Vec<Value> = (from / ON_A_NODE..to.div_ceil(ON_A_NODE)).map(node).collect();
     cluster.apply_all(&nodes).await?;
     kwok::nodes_ready(cluster).await?;

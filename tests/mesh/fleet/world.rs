@@ -22,17 +22,13 @@ use kit::prelude::*;
 pub(super) const HELD: u64 = 2;
 /// The usual port of a gate.
 const GATE: u16 = 15091;
-/// The port of the gate whose streams a case ends.
-pub(super) const CHANGING_GATE: u16 = 15092;
 
 /// Ends with the process.
 pub(super) struct World {
     pub(super) cluster: Cluster,
-    /// At [`CHANGING_GATE`].
-    pub(super) gate: Gate,
     _kwok: Program,
     kwok_pid: u32,
-    _gate_of_all: Gate,
+    _gate: Gate,
     written: Mutex<usize>,
 }
 
@@ -67,14 +63,13 @@ impl World {
         stand_in::start()?;
         let cluster = Cluster::start(&Settings::default()).await?;
         cluster.namespace(NAMESPACE).await?;
-        let (gate, gate_of_all) = (Gate::start(CHANGING_GATE, HELD)?, Gate::start(GATE, HELD)?);
-        let mut kwok = kwok::start(&cluster, &[&gate, &gate_of_all]).await?;
+        let gate = Gate::start(GATE, HELD)?;
+        let mut kwok = kwok::start(&cluster, &gate).await?;
         Ok(Self {
             cluster,
-            gate,
             kwok_pid: kwok.process().pid(),
             _kwok: kwok,
-            _gate_of_all: gate_of_all,
+            _gate: gate,
             written: Mutex::new(0),
         })
     }
