@@ -15,8 +15,8 @@ use crate::host::{Control, Level};
 
 /// Between two rounds; milliseconds. Less than a tick, because a tick can come a little early.
 const INTERVAL: u64 = 50;
-/// Between two questions of a gate that has nothing to order; milliseconds. The gates of all workers
-/// tick in a drain, and each would ask each counter.
+/// Between two questions of a gate that has nothing to order; milliseconds. The gates of all
+/// workers tick in a drain, and each would ask each counter.
 const ASK_INTERVAL: u64 = 400;
 /// Questions without an order in one round, of jobs of one kind. A counter that is behind gets only
 /// a few messages, and several changes can go on at a time.
@@ -130,8 +130,8 @@ impl Gate {
         }
     }
 
-    /// Orders what is due of jobs of one kind. Streams that are older than one change are older than
-    /// the next, too, so only one of the jobs is ordered; the others are asked what is left.
+    /// Orders what is due of jobs of one kind. Streams that are older than one change are older
+    /// than the next, too, so only one of the jobs is ordered; the others are asked what is left.
     fn drive_jobs(&mut self, host: &impl Control, jobs: &[Job], record: &Record, now: u64) {
         let Some(newest) = jobs.last() else { return };
         self.notify_frame_filters(host, newest, now);
