@@ -15,8 +15,8 @@ pub(super) const DRAINING: &str = concat!(
 
 /// The shared data key.
 const KEY: &str = "laststream.config_drain";
-/// Every later version reads and writes this one. What is new gets a key of its own: the gates of two
-/// versions run side by side while the module is replaced.
+/// Every later version reads and writes this one. What is new gets a key of its own: the gates of
+/// two versions run side by side while the module is replaced.
 const VERSION: &str = "1";
 /// Between two queries; milliseconds. Less than a tick, because a tick can come a little early.
 const INTERVAL: u64 = 950;

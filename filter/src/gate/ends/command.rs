@@ -101,8 +101,8 @@ const BUSY: &str =
     "streams are already being ended: see `ends` of /status, and DELETE /end to stop";
 const STOPPED: &str = "DELETE /end came before the counters had answered: no stream is ended";
 const NO_COUNTER: &str = "no counter of streams has answered: see `count` of /status";
-const UNSEEN: &str = "no stream is ended: more requests wait than the counters could look at in time, \
-    and of none of these it is known whether it matches; try again";
+const UNSEEN: &str = "no stream is ended: more requests wait than the counters could look at in \
+    time, and of none of these it is known whether it matches; try again";
 const NO_KINDS: &str = "no counter keeps the kinds of its streams: set `count.kinds`, or add a \
     section `end` to the policy";
 
@@ -216,7 +216,8 @@ impl Gate {
             unseen => ("at least ", format!("; {unseen} more were not looked at in time")),
         };
         let what = format!(
-            "at most {total} of {at_least}{matching} streams ({names}) over {over_s} s{missing}{unseen}"
+            "at most {total} of {at_least}{matching} streams ({names}) over {over_s} s{missing}\
+             {unseen}"
         );
         if dry_run {
             return (200, format!("would end {what}"));

@@ -130,8 +130,8 @@ impl Gate {
         }
     }
 
-    /// Orders what is due of jobs of one kind. Streams that are older than one change are older than
-    /// the next, too, so only one of the jobs is ordered; the others are asked what is left.
+    /// Orders what is due of jobs of one kind. Streams that are older than one change are older
+    /// than the next, too, so only one of the jobs is ordered; the others are asked what is left.
     fn drive_jobs(&mut self, host: &impl Control, jobs: &[Job], record: &Record, now: u64) {
         let Some(newest) = jobs.last() else { return };
         self.notify_frame_filters(host, newest, now);

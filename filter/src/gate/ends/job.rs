@@ -69,8 +69,8 @@ impl CommandJob {
 }
 
 /// When the streams are to be ended that are older than a change, for each change whose streams
-/// Envoy still keeps. Envoy (after 1.40) closes connections with running streams in the last third of
-/// its drain time, so all is over before.
+/// Envoy still keeps. Envoy (after 1.40) closes connections with running streams in the last third
+/// of its drain time, so all is over before.
 pub(crate) fn change_windows(known: &ConfigDrain, drain_time: u64, now: u64) -> Vec<Window> {
     let window = |from: &u64| Window { from: *from, to: from.saturating_add(drain_time / 3 * 2) };
     known.unclosed(now, drain_time).iter().map(window).collect()

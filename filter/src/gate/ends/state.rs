@@ -102,10 +102,10 @@ impl EndState {
         })
     }
 
-    /// Takes what is due now of jobs of one kind, whose surveys say what is left. Of several changes
-    /// the one sets the pace whose streams have to end fastest: they are in those of later changes,
-    /// too. Another worker may have ordered some, stopped the job or begun another one since this
-    /// worker has read the state. `drain_began`: when the drain began that goes on.
+    /// Takes what is due now of jobs of one kind, whose surveys say what is left. Of several
+    /// changes the one sets the pace whose streams have to end fastest: they are in those of later
+    /// changes, too. Another worker may have ordered some, stopped the job or begun another one
+    /// since this worker has read the state. `drain_began`: when the drain began that goes on.
     pub(crate) fn claim(&mut self, jobs: &[(Job, EndSurvey)], drain_began: u64, now: u64) -> Claim {
         let goes_on = |job: &Job| match job.kind {
             JobKind::Command => self.command.is_some_and(|command| command.is_of(job)),
