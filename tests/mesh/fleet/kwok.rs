@@ -33,6 +33,8 @@ pub(super) async fn start(cluster: &Cluster, gate: &Gate) -> Outcome<Program> {
     let own_stages = Path::new(env!("CARGO_MANIFEST_DIR")).join(OWN_STAGES);
     let mut command = guarded(program);
     command.arg("--kubeconfig").arg(cluster.kubeconfig()).env("HOME", &folder);
+    // Such a watch needs a newer etcd than Debian's: KWOK would list again and again, ever later.
+    command.env("KUBE_FEATURE_WatchListClient", "false");
     for file in [stages, own_stages, forwards] {
         command.arg("--config").arg(file);
     }
