@@ -42,7 +42,11 @@ pub(crate) struct Size {
     #[arg(long, value_name = "PERCENT", default_value_t = 0.1)]
     cut: f64,
     /// The number of pods. By default those that Prometheus sees, or the number of listings.
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_PODS)))]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_PODS))
+    )]
     pods: Option<u32>,
     /// Streams in flight per pod, in place of what was measured.
     #[arg(long, value_name = "COUNT", value_parser = in_flight)]

@@ -27,8 +27,8 @@ use crate::commands::printer::Printer;
      laststream status -A --node worker-3 --watch --events\n\n\
      {EXIT_CODES} With --watch, 0 means that the gate is open, and 2 that it has not answered for \
      10 s. For many pods, 0 means that every proxy that had to be asked has answered, 1 that a \
-     proxy or a gate has not, which the table shows, and 2 that the API server or a right is missing; --watch goes on until it is \
-     interrupted."
+     proxy or a gate has not, which the table shows, and 2 that the API server or a right is \
+     missing; --watch goes on until it is interrupted."
 ))]
 pub(crate) struct Status {
     #[command(flatten)]

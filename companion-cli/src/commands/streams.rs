@@ -15,8 +15,8 @@ use crate::commands::printer::Printer;
 #[command(after_help = format!(
     "Examples:\n  laststream streams\n  laststream streams --limit 100 -o json\n  laststream \
         streams --secret-file /etc/laststream/secret\n  laststream streams -n shop -l app=web\n\n\
-        {EXIT_CODES} For many pods, 1 means that the list may lack streams: pods could not be asked, \
-        have not listed all, or have more than `--limit`."
+        {EXIT_CODES} For many pods, 1 means that the list may lack streams: pods could not be \
+        asked, have not listed all, or have more than `--limit`."
 ))]
 pub(crate) struct Streams {
     #[command(flatten)]

@@ -11,8 +11,8 @@ use super::pods::PodFacts;
 use super::sight::Answer;
 use crate::visible::brief;
 
-/// In how many namespaces the API server is asked whether it refused itself. Where it did, the first
-/// shows it.
+/// In how many namespaces the API server is asked whether it refused itself. Where it did, the
+/// first shows it.
 const MOST_DOUBTS: usize = 16;
 
 /// A refusal that a pod could have sent, and the pod that was asked.

@@ -77,7 +77,7 @@ mod tests {
         let on = &routes[0]["patch"]["value"]["typed_per_filter_config"][name];
         assert_eq!(on["is_optional"], true);
         let own_type = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm";
-        assert_eq!(on["config"], json!({ "@type": own_type }), "istiod refuses `{}`");
+        assert_eq!(on["config"], json!({ "@type": own_type }), "istiod refuses an empty one");
         let filters = of("HTTP_FILTER");
         let ours = |patch: &&&Value| patch["patch"]["value"]["name"] == name;
         let filter = filters.iter().find(ours).expect("the frame filter");

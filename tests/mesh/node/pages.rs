@@ -44,8 +44,8 @@ impl Kind {
         }
     }
 
-    /// From the end of a connection to the next connection. Chromium's EventSource waits 3 s, unless
-    /// the server has asked for another time. A page chooses the time of its WebSocket itself.
+    /// From the end of a connection to the next connection. Chromium's EventSource waits 3 s,
+    /// unless the server has asked for another time. A page chooses the time of its WebSocket itself.
     fn delay(self) -> Duration {
         match self {
             Self::EventStream => Duration::from_secs(3),
