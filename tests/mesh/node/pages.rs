@@ -47,6 +47,7 @@ impl Kind {
     /// From the end of a connection to the next connection. Chromium's EventSource waits 3 s,
     /// unless the server has asked for another time. A page chooses the time of its WebSocket
     /// itself.
+    fn delay(self) -> Duration {
         match self {
             Self::EventStream => Duration::from_secs(3),
             _ => Duration::from_millis(fastrand::u64(200..1_200)),
