@@ -1,6 +1,6 @@
 //! Pods that are only objects, of every kind that `status` tells apart, in a known mixture.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use crate::cluster::Cluster;
 use kit::prelude::*;
 
 pub(super) const NAMESPACE: &str = "many";
+const PODS: &str = "/api/v1/namespaces/many/pods";
 /// Objects that are written at a time.
 const AT_A_TIME: usize = 32;
 const ON_A_NODE: usize = 100;
@@ -91,19 +92,15 @@ pub(super) async fn create(
     let nodes: Vec<Value> = (from / ON_A_NODE..to.div_ceil(ON_A_NODE)).map(node).collect();
     cluster.apply_all(&nodes).await?;
     kwok::nodes_ready(cluster).await?;
-    each(from..to, async |index| {
-        let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
-        send(client, "POST", &path, &pod(index)).await.map(drop)
-    })
-    .await?;
+    each(from..to, async |index| send(client, "POST", PODS, &pod(index)).await.map(drop)).await?;
     let look = async || {
         tokio::time::sleep(PAUSE).await;
-        addresses(cluster, to).await
+        addresses(cluster, client, to).await
     };
     let addresses = wait_for(SETTLED, "KWOK to run all pods", look).await?;
     let terminating = (from..to).filter(|index| Kind::of(*index) == Kind::Terminating);
     each(terminating, async |index| {
-        let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{}", name(index));
+        let path = format!("{PODS}/{}", name(index));
         send(client, "DELETE", &path, &Value::Null).await.map(drop)
     })
     .await?;
@@ -119,23 +116,35 @@ async fn each(
 }
 
 /// Of the pods, once all of them are as KWOK is to make them.
-async fn addresses(cluster: &Cluster, pods: usize) -> Outcome<BTreeMap<Ipv4Addr, usize>> {
-    let path = format!(
-        "/api/v1/namespaces/{NAMESPACE}/pods?limit=1&fieldSelector=status.phase%21%3DRunning"
-    );
+async fn addresses(
+    cluster: &Cluster,
+    client: &fleet::Cluster,
+    pods: usize,
+) -> Outcome<BTreeMap<Ipv4Addr, usize>> {
+    let path = format!("{PODS}?limit=1&fieldSelector=status.phase%21%3DRunning");
     let said = cluster.kubectl(&["get", "--raw", &path]).await?.expect(0)?;
     let waiting: Value = serde_json::from_str(&said.stdout)?;
     ensure_eq!(waiting["items"].as_array().map(Vec::len), Some(0), "pods that do not run yet");
     let all = ["get", "pods", "--namespace", NAMESPACE, "--output", LINES];
     let said = cluster.kubectl(&all).await?.expect(0)?.stdout;
-    let mut addresses = BTreeMap::new();
+    let (mut addresses, mut doubles) = (BTreeMap::new(), BTreeSet::new());
     for line in said.lines() {
         let mut words = line.split(' ');
         let (name, address, ready) = (words.next(), words.next(), words.next());
         let index = name.and_then(|name| name.strip_prefix("pod-")).context("a pod")?.parse()?;
         let is_ready = ready == Some("True");
         ensure_eq!(is_ready, Kind::of(index).is_ready(), "whether it is ready: {line}");
-        addresses.insert(address.context("an address")?.parse()?, index);
+        if let Some(other) = addresses.insert(address.context("an address")?.parse()?, index) {
+            doubles.extend([other, index]);
+        }
+    }
+    // KWOK gives a few of 10,000 pods an address that another pod has.
+    for index in &doubles {
+        let path = format!("{PODS}/{}?gracePeriodSeconds=0", name(*index));
+        send(client, "DELETE", &path, &Value::Null).await?;
+    }
+    for index in doubles {
+        send(client, "POST", PODS, &pod(index)).await?;
     }
     ensure_eq!(addresses.len(), pods, "addresses, one for each pod");
     Ok(addresses)
