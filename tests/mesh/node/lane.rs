@@ -15,6 +15,8 @@ use kit::h1;
 use kit::prelude::*;
 
 const SOON: Duration = Duration::from_secs(60);
+/// How long a client waits beyond the time that the app takes.
+const BEYOND: Duration = Duration::from_secs(20);
 /// From the request to its pod's deletion.
 pub(crate) const BEFORE: Duration = Duration::from_secs(1);
 
@@ -225,12 +227,13 @@ pub(super) fn ask(
 ) -> JoinHandle<(Result<u16, String>, Instant)> {
     tokio::spawn(async move {
         let request = Request::get(&format!("/takes/{}", time.as_millis())).host(host);
-        let answer =
-            h1::once(to, &request).await.map(|response| response.status).map_err(|failure| {
-                let why = format!("{failure:#}");
-                // where it was noticed is nothing for a table
-                why.split(" (tests/").next().unwrap_or_default().to_owned()
-            });
+        let exchange =
+            async { Client::connect(to).await?.patience(time + BEYOND).request(&request).await };
+        let answer = exchange.await.map(|response| response.status).map_err(|failure| {
+            let why = format!("{failure:#}");
+            // where it was noticed is nothing for a table
+            why.split(" (tests/").next().unwrap_or_default().to_owned()
+        });
         (answer, Instant::now())
     })
 }
