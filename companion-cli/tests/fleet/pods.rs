@@ -150,9 +150,9 @@ fn a_pod_writes_no_lines_about_others() -> Outcome {
     Ok(())
 }
 
-#[test]
-fn a_gate_that_cannot_be_asked_is_told() -> Outcome {
-    let cluster = Cluster::start(|asked, _| {
+/// One pod, whose statistics can be asked, and its gate cannot.
+fn without_port_forward() -> Outcome<Cluster> {
+    Cluster::start(|asked, _| {
         Ok(if asked.path() == LIST {
             list(&[pod("a")], "")
         } else if asked.path() == statistics("a") {
@@ -160,7 +160,12 @@ fn a_gate_that_cannot_be_asked_is_told() -> Outcome {
         } else {
             status(500, "InternalError", "no port-forward")
         })
-    })?;
+    })
+}
+
+#[test]
+fn a_gate_that_cannot_be_asked_is_told() -> Outcome {
+    let cluster = without_port_forward()?;
     cluster.run(&["status", "-n", "shop"])?.expect(0)?; // the statistics say all
     let said = cluster.run(&["status", "-n", "shop", "--every-gate"])?.expect(1)?;
     let said = said.stdout_contains("its gate cannot be asked: no port-forward")?;
@@ -170,15 +175,7 @@ fn a_gate_that_cannot_be_asked_is_told() -> Outcome {
 
 #[test]
 fn streams_that_are_counted_and_not_listed_are_told() -> Outcome {
-    let cluster = Cluster::start(|asked, _| {
-        Ok(if asked.path() == LIST {
-            list(&[pod("a")], "")
-        } else if asked.path() == statistics("a") {
-            Answer::new(200).body(PAGE)
-        } else {
-            status(500, "InternalError", "no port-forward")
-        })
-    })?;
+    let cluster = without_port_forward()?;
     let said = cluster.run(&["streams", "-n", "shop"])?.expect(1)?;
     let said = said.stderr_contains("shop/a does not list its streams: 2 in flight")?;
     assert!(!said.stderr.contains("no stream is in flight"), "{}", said.stderr);

@@ -195,7 +195,7 @@ async fn read_events(mut client: Client, request: Request, opened: impl Fn()) ->
     }
 }
 
-/// The texts come back, which nobody looks at: whether frames are damaged is another test.
+/// The texts come back, and are not compared: whether frames are damaged is another test.
 async fn converse(mut socket: WebSocket, talks: bool) -> End {
     let mut next = Instant::now() + SECOND.mul_f64(fastrand::f64());
     loop {
