@@ -53,7 +53,8 @@ pub fn read_wire(text: &[u8]) -> Result<wire::Configuration, Fault> {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{parse, wire::Scope};
+    use super::wire::{Gate, Scope};
+    use super::{parse, read_wire};
 
     #[wasm_bindgen_test(unsupported = test)]
     fn nothing_is_the_empty_configuration() {
@@ -66,6 +67,15 @@ mod tests {
                     && config.forwarded_proto.is_none()
             );
         }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn null_counts_as_missing() {
+        let gate = r#"{"role": "gate", "gate": {"secret": null, "evaluate_every_ms": null}}"#;
+        let wire = read_wire(gate.as_bytes()).expect("null is no error");
+        assert_eq!(wire.gate, Some(Gate::default()));
+        let written = serde_json::to_string(&wire).expect("it can be written");
+        assert_eq!(read_wire(written.as_bytes()), Ok(wire));
     }
 
     /// A text, the field of the problem, and a part of the message.

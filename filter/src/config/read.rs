@@ -155,11 +155,29 @@ pub(crate) fn whole<'de, const LOW: u64, const HIGH: u64, D: Deserializer<'de>>(
     reader.deserialize_any(Bounds { low: LOW, high: HIGH })
 }
 
-/// The same where the number may be missing.
+/// The same where the number may be missing. `null` counts as missing, as in all other fields.
 pub(crate) fn optional_whole<'de, const LOW: u64, const HIGH: u64, D: Deserializer<'de>>(
     reader: D,
 ) -> Result<Option<u64>, D::Error> {
-    whole::<LOW, HIGH, D>(reader).map(Some)
+    reader.deserialize_option(Optional::<LOW, HIGH>)
+}
+
+struct Optional<const LOW: u64, const HIGH: u64>;
+
+impl<'de, const LOW: u64, const HIGH: u64> Visitor<'de> for Optional<LOW, HIGH> {
+    type Value = Option<u64>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Bounds { low: LOW, high: HIGH }.expecting(f)
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, reader: D) -> Result<Self::Value, D::Error> {
+        whole::<LOW, HIGH, D>(reader).map(Some)
+    }
 }
 
 /// The lowest and the highest number that there may be.
