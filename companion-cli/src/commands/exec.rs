@@ -30,6 +30,7 @@ pub(crate) struct Exec {
     #[arg(long, value_name = "TIME", default_value = "2m")]
     ready_timeout: TimeSpan,
     /// Runs the command without a proxy if no program has listened at the ready URLs for this long.
+    /// Write `--no-proxy-ok=TIME`; without a time it is 10s.
     #[arg(
         long,
         value_name = "TIME",

@@ -10,7 +10,7 @@ use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 
 pub(super) const EXIT_CODES: &str =
-    "Exit codes: 0 success, 2 the gate cannot be asked, 64 wrong arguments.";
+    "Exit codes: 0 success, 2 the gate cannot be asked, or refuses, 64 wrong arguments.";
 
 #[derive(Debug, Args)]
 pub(super) struct GateArgs {

@@ -49,8 +49,8 @@ pub(crate) struct Status {
     /// Writes a Kubernetes Event on each pod whose drain has been held for 10 s, or has expired.
     #[arg(long, help_heading = "Cluster")]
     events: bool,
-    /// The format of the result. `json` prints the body of the gate's response, or an object for
-    /// each pod.
+    /// The format of the result. `json` prints the body of the gate's response, or one object with
+    /// `pods`.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
     output: FleetOutput,
 }

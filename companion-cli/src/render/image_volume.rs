@@ -12,7 +12,7 @@ use crate::yaml::{List, Map};
 
 const WHERE: &str = "Needs Kubernetes 1.35, or 1.33 with the feature gate `ImageVolume` on API \
     server and kubelet, and containerd 2.1. With the gate off the API server drops the volume and \
-    its mount without a word; the proxy then refuses its listeners and never becomes ready.";
+    its mount without an error; the proxy then refuses its listeners and never becomes ready.";
 
 const UPDATE: &str = "Another module is another digest here, so the pods are replaced: a running \
     proxy keeps the module that it began with.";
@@ -52,8 +52,8 @@ pub(super) const WHY_SECRET: &str =
 
 fn gateway_chart(policy: &Policy, volumes: &[Volume]) -> File {
     let about = [
-        "Values for Istio's gateway chart: helm upgrade istio-ingressgateway istio/gateway -f \
-            image-volume.yaml"
+        "Values for Istio's gateway chart: helm upgrade --reuse-values --namespace NAMESPACE \
+            istio-ingressgateway istio/gateway -f image-volume.yaml"
             .to_owned(),
         UPDATE.to_owned(),
         WHERE.to_owned(),

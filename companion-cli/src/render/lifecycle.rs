@@ -177,8 +177,8 @@ fn helm_values(policy: &Policy, port: u16) -> File {
 
 fn gateway_chart(policy: &Policy, port: u16) -> File {
     let about = [
-        "Values for Istio's gateway chart: helm upgrade istio-ingressgateway istio/gateway -f \
-            lifecycle.gateway-chart.yaml"
+        "Values for Istio's gateway chart: helm upgrade --reuse-values --namespace NAMESPACE \
+            istio-ingressgateway istio/gateway -f lifecycle.gateway-chart.yaml"
             .to_owned(),
         "They replace no hook of Istio's: gateways have none, unless global.proxy.lifecycle gives \
             them one. A gateway's pod has no app that would keep it; this hook, or the agent's \

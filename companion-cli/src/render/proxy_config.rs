@@ -13,7 +13,7 @@ const TERMINATION_DRAIN: TimeSpan = TimeSpan::seconds(5);
 /// What the gate reads.
 const STATISTICS: &str = "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered";
 const WHY_STATISTICS: &str = "Istio leaves these out of Envoy's statistics. With the first two the \
-    gate has a second witness for its count, with the third it waits for bytes that are not \
+    gate has Envoy's own count beside the filter's, with the third it waits for bytes that are not \
     written yet; without them the count is only `assumed`, and zero must last longer.";
 const WHY_PENDING: &str = " The last one has the bytes of ended responses that wait in a tunnel.";
 

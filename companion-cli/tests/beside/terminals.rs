@@ -17,7 +17,7 @@ struct Terminal(Process);
 impl Terminal {
     fn start() -> Outcome<Self> {
         let mut script = guarded("script");
-        let shell = "env PS1=% bash --norc --noprofile -i";
+        let shell = "env PS1=% TERM=xterm bash --norc --noprofile -i";
         script.args(["--quiet", "--return", "--command", shell, "/dev/null"]);
         script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         Process::spawn(script).map(Self)

@@ -265,10 +265,10 @@ impl Gate {
     pub(super) fn serve_again(&mut self, host: &impl Control, stream: u32, but: &str) {
         self.record.update(host, &mut |record| *record = Record::default());
         host.record_metric(self.sources.metrics.state, Phase::Serving as u64);
-        host.log(Level::Warning, &format!("the drain was taken back{but}"));
+        host.log(Level::Warning, &format!("the drain was cancelled{but}"));
         self.ask_counters(host);
         let sealed = if latch::is_sealed(host) { STAYS_SEALED } else { "" };
-        self.respond_plainly(host, stream, 200, &format!("the drain was taken back{but}{sealed}"));
+        self.respond_plainly(host, stream, 200, &format!("the drain was cancelled{but}{sealed}"));
     }
 
     pub(super) fn refuse_signal(

@@ -38,7 +38,7 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS593",
         severity: Severity::Warning,
         title: "the patch of the Deployment has an unknown field",
-        why: "Envoy Gateway drops it without a word, and the EnvoyProxy stays Accepted: the \
+        why: "Envoy Gateway drops it without an error, and the EnvoyProxy stays Accepted: the \
             Deployment is as if it were not written.",
         fix: "Correct the name, or move the field to where it belongs.",
         check: unknown_field,

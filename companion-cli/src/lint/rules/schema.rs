@@ -20,7 +20,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "the object's CRD has no such field",
         why: "kubectl refuses the object (`strict decoding error: unknown field`). Clients without \
-            strict validation, such as older GitOps tools, drop the field without a word.",
+            strict validation, such as older GitOps tools, drop the field without an error.",
         fix: "Correct the name, or move the field to where it belongs. For another version of the \
             CRDs than the built-in ones, name them: `--istio VERSION` or `--crds FILE`.",
         check: unknown_field,

@@ -166,7 +166,8 @@ pub struct Admin {
     #[cfg_attr(feature = "schema", schemars(range(min = 50, max = 60_000)))]
     #[default(1000)]
     pub timeout_ms: u64,
-    /// Stat prefixes of connection managers whose requests do not hold the drain.
+    /// Stat prefixes of connection managers whose requests do not hold the drain. A list replaces
+    /// the default.
     #[default(vec!["admin".into(), "stats".into(), "agent".into(), "laststream".into()])]
     pub ignore: Vec<String>,
     /// Stat prefixes of connection managers that carry nothing but tunnels, such as

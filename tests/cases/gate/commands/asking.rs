@@ -71,7 +71,7 @@ async fn shows_how_it_is(lab: &Lab) -> Outcome {
 
 async fn takes_a_drain_back(lab: &Lab) -> Outcome {
     let undoable = r#"{"quiet_ms": 300, "begin": {"call": "fail_health_checks"}}"#;
-    cancels(lab, undoable, "serving: the drain was taken back").await?;
+    cancels(lab, undoable, "serving: the drain was cancelled").await?;
     cancels(lab, r#"{"quiet_ms": 300}"#, "Envoy cannot undrain its listeners").await
 }
 
