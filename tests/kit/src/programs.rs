@@ -5,13 +5,50 @@ use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::outcome::MissingProgram;
 use crate::{Context as _, Outcome, workspace};
 
-static FOUND: LazyLock<Mutex<HashMap<String, Result<PathBuf, String>>>> =
-    LazyLock::new(Mutex::default);
+/// A program's path, or why there is none. While one trial fetches it, others wait for it.
+type Found = Arc<OnceLock<Result<PathBuf, String>>>;
+
+static FOUND: LazyLock<Mutex<HashMap<String, Found>>> = LazyLock::new(Mutex::default);
+static FETCHING: Mutex<Fetching> =
+    Mutex::new(Fetching { running: 0, since: None, before: Duration::ZERO });
+
+/// The time in which programs were fetched; deadlines of trials leave it out.
+struct Fetching {
+    running: usize,
+    /// When the first of those that run began.
+    since: Option<Instant>,
+    before: Duration,
+}
+
+impl Fetching {
+    fn total(&self) -> Duration {
+        self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn begin(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+        self.running += 1;
+    }
+
+    fn end(&mut self) {
+        self.running -= 1;
+        if self.running == 0 {
+            self.before = self.total();
+            self.since = None;
+        }
+    }
+}
+
+/// For how long this process has been fetching programs.
+pub fn fetched_for() -> Duration {
+    FETCHING.lock().unwrap_or_else(PoisonError::into_inner).total()
+}
 
 /// The first file of this name on the search path.
 pub fn which(program: &str) -> Option<PathBuf> {
@@ -22,16 +59,17 @@ pub fn which(program: &str) -> Option<PathBuf> {
 /// The path of a program. Where it cannot be had, the trial is reported as ignored, with the
 /// reason.
 pub fn program(name: &str) -> Outcome<PathBuf> {
-    // Held while the program is fetched: another trial waits for it instead of fetching it, too.
-    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-    if !found.contains_key(name) {
-        found.insert(name.to_owned(), find(name)?);
-    }
-    found
-        .get(name)
-        .context("a program that was looked for")?
-        .clone()
-        .map_err(|reason| MissingProgram(reason).into())
+    let mut all = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = Arc::clone(all.entry(name.to_owned()).or_default());
+    drop(all);
+    let fetching = || FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = found.get_or_init(|| {
+        fetching().begin();
+        let path = find(name).unwrap_or_else(|error| Err(format!("`{name}`: {error:#}")));
+        fetching().end();
+        path
+    });
+    path.clone().map_err(|reason| MissingProgram(reason).into())
 }
 
 /// The script's progress and its errors go on to standard error; the last lines are also the reason
