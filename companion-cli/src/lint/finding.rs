@@ -177,10 +177,7 @@ fn sounds_secret(text: &str) -> bool {
 /// variable.
 pub(super) fn is_secret(node: Node<'_>) -> bool {
     let key = node.key_text();
-    let variable = node
-        .parent()
-        .filter(|_| key == Some("value"))
-        .and_then(|map| map.get("name"))
-        .and_then(Node::text);
+    let variable =
+        node.parent().filter(|_| key == Some("value")).and_then(|map| map.text_of("name"));
     [key, variable].into_iter().flatten().any(sounds_secret)
 }

@@ -111,7 +111,7 @@ impl Validators {
         inputs: &'g Inputs,
         object: Object<'g>,
     ) -> Result<Option<Rc<Compiled>>, Violation<'g>> {
-        let api = object.node.get("apiVersion").and_then(Node::text).unwrap_or_default();
+        let api = object.node.text_of("apiVersion").unwrap_or_default();
         let Some((group, version)) = api.split_once('/') else { return Ok(None) };
         let key = (api.to_owned(), object.kind.to_owned());
         if let Some(known) = self.schemas.get(&key) {
@@ -266,20 +266,7 @@ fn wanted(kind: &TypeKind) -> String {
 
 /// The node that a JSON pointer leads to, or the last one on the way that is there.
 fn at<'g>(root: Node<'g>, pointer: &str) -> Node<'g> {
-    let mut here = root;
-    for step in pointer.split('/').skip(1) {
-        let step = step.replace("~1", "/").replace("~0", "~");
-        let inner = if here.is_list() {
-            step.parse().ok().and_then(|index| here.items().nth(index))
-        } else {
-            here.get(&step)
-        };
-        match inner {
-            Some(inner) => here = inner,
-            None => break,
-        }
-    }
-    here
+    root.nearest(pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")))
 }
 
 /// Goes through an object and its schema together.

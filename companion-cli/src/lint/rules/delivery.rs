@@ -203,11 +203,8 @@ fn malformed_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn floating_tag<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let plugins = inputs.keyed("url").filter(|url| {
-        url.parent()
-            .and_then(Node::parent)
-            .and_then(|object| object.get("kind"))
-            .and_then(Node::text)
-            == Some("WasmPlugin")
+        let object = url.parent().and_then(Node::parent);
+        object.and_then(|object| object.text_of("kind")) == Some("WasmPlugin")
     });
     for uri in modules(inputs).filter_map(Module::uri).chain(plugins) {
         let Some(text) = uri.text() else { continue };
