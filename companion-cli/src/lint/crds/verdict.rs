@@ -12,6 +12,7 @@ use super::cel;
 use super::structural::{compiled, fill_defaults, json_schema};
 use super::table::{Definition, Lookup};
 use super::value::value_of;
+use crate::fleet::names;
 use crate::lint::inputs::Inputs;
 use crate::lint::node::Node;
 use crate::lint::objects::Object;
@@ -156,17 +157,14 @@ fn unnamed(object: Object<'_>) -> Option<Violation<'_>> {
         }
         (Some(name), _) => name,
     };
-    let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let is_label = |label: &str| {
-        label.starts_with(is_end)
-            && label.ends_with(is_end)
-            && label.chars().all(|c| is_end(c) || c == '-')
-    };
-    let is_name = name.len() <= 253 && name.split('.').all(is_label);
     let message = format!(
         "`{name}` is not the name of an object: small letters, digits, `-` and `.` between them"
     );
-    (!is_name).then(|| Violation { fault: Fault::WrongValue, node: place(node, "name"), message })
+    names::subdomain(name).is_err().then(|| Violation {
+        fault: Fault::WrongValue,
+        node: place(node, "name"),
+        message,
+    })
 }
 
 /// The child if it is there, else the node around it.
