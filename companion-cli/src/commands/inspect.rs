@@ -44,20 +44,16 @@ pub(crate) struct Inspect {
     registry: RegistryArgs,
 }
 
-pub(super) fn run(command: &Inspect, printer: &Printer) -> Exit {
-    let mut inspection = match look(command, printer) {
-        Ok(inspection) => inspection,
-        Err(error) => {
-            return printer.failed(&format!("`{}`: {error}", command.subject.display()));
-        }
-    };
+pub(super) fn run(command: &Inspect, printer: &Printer) -> Result<Exit, Exit> {
+    let mut inspection = look(command, printer)
+        .map_err(|error| printer.failed(&format!("`{}`: {error}", command.subject.display())))?;
     if !command.consumers.is_empty() {
         inspection.verdicts.retain(|verdict| command.consumers.contains(&verdict.consumer));
     }
     let json = format!("{:#}", serde_json::json!(inspection));
     printer.result(command.output, &json, &text(&inspection));
     let is_fine = |verdict: &Verdict| verdict.answer == Usability::Ok;
-    if inspection.verdicts.iter().all(is_fine) { Exit::Fine } else { Exit::Found }
+    Ok(if inspection.verdicts.iter().all(is_fine) { Exit::Fine } else { Exit::Found })
 }
 
 /// What is on this machine comes first; `oci://` or a tag tells a reference from a file that is
