@@ -7,25 +7,16 @@ use crate::module::analysis::Module;
 use crate::module::verdict::{Obstacle, obstacles};
 
 /// A program that loads modules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Consumer {
     /// Istio's agent.
     Istio,
     /// Envoy Gateway's controller.
+    #[strum(to_string = "Envoy Gateway")]
     EnvoyGateway,
     /// A plain Envoy, with the module as a file or over HTTP.
     Envoy,
-}
-
-impl std::fmt::Display for Consumer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Istio => "Istio",
-            Self::EnvoyGateway => "Envoy Gateway",
-            Self::Envoy => "Envoy",
-        })
-    }
 }
 
 /// Whether it can.
