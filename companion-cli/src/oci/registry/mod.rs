@@ -116,6 +116,22 @@ struct Call<'a> {
     resend: bool,
 }
 
+impl Call<'_> {
+    /// A call without a body, which another host may answer.
+    fn new(what: &'static str, method: Method, url: Url, limit: u64) -> Self {
+        Self {
+            what,
+            method,
+            url,
+            headers: Vec::new(),
+            body: None,
+            limit,
+            allow_other_host: true,
+            resend: true,
+        }
+    }
+}
+
 /// One repository of a registry, with the scope of the access.
 struct Repository<'a> {
     registry: &'a Registry<'a>,
