@@ -2,8 +2,6 @@
 //! writes it atomically.
 
 use std::ffi::OsStr;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
@@ -15,6 +13,7 @@ use super::analysis::{Module, analyse};
 use super::compile::{Compile, FRAMES, TARGET};
 use super::optimise;
 use super::verdict::{Obstacle, obstacles};
+use crate::files::write_atomically;
 use crate::progress::Progress;
 
 /// What to make.
@@ -99,7 +98,8 @@ impl Make {
         }
         let bytes = read(&wasm)?;
         let module = check(&bytes)?;
-        write(&self.output, &bytes)?;
+        write_atomically(&self.output, &bytes)
+            .map_err(|source| BuildError::File { path: self.output.clone(), source })?;
         Ok(BuiltModule {
             path: self.output.clone(),
             size: module.size,
@@ -155,19 +155,4 @@ fn compiler(source: &Path) -> String {
 
 fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
     fs::read(path).map_err(|source| BuildError::File { path: path.to_owned(), source })
-}
-
-/// Writes atomically, with the usual permissions instead of those of a temporary file.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
-    let folder =
-        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let written = tempfile::Builder::new()
-        .permissions(fs::Permissions::from_mode(0o666))
-        .tempfile_in(folder)
-        .and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.persist(path)?;
-            Ok(())
-        });
-    written.map_err(|source| BuildError::File { path: path.to_owned(), source })
 }
