@@ -9,10 +9,10 @@ use std::{fs, io};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::analysis::{Module, analyse};
+use super::analysis::Module;
 use super::compile::{Compile, FRAMES, TARGET};
 use super::optimise;
-use super::verdict::{Obstacle, obstacles};
+use super::verdict::loadable;
 use crate::files::write_atomically;
 use crate::progress::Progress;
 
@@ -128,15 +128,7 @@ impl Make {
 
 /// Rejects a module that Envoy would refuse, or that has no version of laststream.
 fn check(bytes: &[u8]) -> Result<Module, BuildError> {
-    let module = analyse(bytes).map_err(BuildError::Unusable)?;
-    let because: Vec<String> =
-        obstacles(&module).into_iter().map(|Obstacle { because, .. }| because).collect();
-    if !because.is_empty() {
-        return Err(BuildError::Unusable(format!(
-            "does not load into Envoy, because {}",
-            because.join("; and ")
-        )));
-    }
+    let module = loadable(bytes).map_err(BuildError::Unusable)?;
     if module.version.is_none() {
         return Err(BuildError::Unusable(
             "does not say which laststream it is: its custom section is gone".to_owned(),
