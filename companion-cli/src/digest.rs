@@ -34,6 +34,11 @@ impl Digest {
     }
 }
 
+/// Whether these are the digits of a digest, in lower case.
+pub(crate) fn is_hex(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// The digest of bytes that come one after another.
 #[derive(Clone)]
 pub(crate) struct Hasher(Context);
@@ -82,9 +87,8 @@ impl FromStr for Digest {
     type Err = NotADigest;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         match text.strip_prefix(ALGORITHM) {
-            Some(hex) if hex.len() == 64 && hex.bytes().all(is_digit) => Ok(Self(text.to_owned())),
+            Some(hex) if is_hex(hex) => Ok(Self(text.to_owned())),
             _ => Err(NotADigest(text.chars().take(100).collect())),
         }
     }

@@ -5,6 +5,7 @@
 //! `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, which the HTTP client reads.
 
 use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A path to an Envoy that must be used; nothing else is tried.
@@ -66,6 +67,17 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
         command.env_remove(LASTSTREAM_ENVOY_MIRROR);
     }
     command
+}
+
+/// The folders in which programs are searched.
+pub(crate) fn search_path(lookup: Lookup<'_>) -> Vec<PathBuf> {
+    lookup(PATH).map(|value| std::env::split_paths(&value).collect()).unwrap_or_default()
+}
+
+/// Where a program of this name may be, in order. Folders that are not absolute would make it
+/// matter in which folder one stands, so they do not count.
+pub(crate) fn files_of(program: &Path, folders: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    folders.iter().filter(|folder| folder.is_absolute()).map(move |folder| folder.join(program))
 }
 
 /// Whether a variable is set to something other than `0` and `false`.

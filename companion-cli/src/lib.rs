@@ -9,6 +9,7 @@
 mod causes;
 pub mod digest;
 pub mod env_vars;
+mod files;
 pub mod fleet;
 pub mod foreign;
 pub mod gate;

@@ -49,13 +49,8 @@ pub(crate) struct Build {
     output: Output,
 }
 
-pub(super) fn run(build: &Build, printer: &Printer) -> Exit {
-    let source = match source(build.source.clone()) {
-        Ok(source) => source,
-        Err(error) => {
-            return printer.failed(&error);
-        }
-    };
+pub(super) fn run(build: &Build, printer: &Printer) -> Result<Exit, Exit> {
+    let source = source(build.source.clone()).map_err(|error| printer.failed(&error))?;
     let offline = env_vars::is_on(LASTSTREAM_OFFLINE, &env_vars::of_process);
     let make = Make {
         source,
@@ -65,14 +60,10 @@ pub(super) fn run(build: &Build, printer: &Printer) -> Exit {
         may_install: !(build.no_install || offline),
         offline,
     };
-    match make.run(printer) {
-        Ok(made) => {
-            let json = format!("{:#}", serde_json::json!(made));
-            printer.result(build.output, &json, &text(&made));
-            Exit::Fine
-        }
-        Err(error) => printer.failed(&error),
-    }
+    let made = make.run(printer).map_err(|error| printer.failed(&error))?;
+    let json = format!("{:#}", serde_json::json!(made));
+    printer.result(build.output, &json, &text(&made));
+    Ok(Exit::Fine)
 }
 
 fn source(named: Option<PathBuf>) -> Result<PathBuf, String> {

@@ -31,40 +31,32 @@ pub(crate) struct Check {
     pub(crate) file: PathBuf,
 }
 
-pub(super) fn run(command: &Config, printer: &Printer) -> Exit {
+pub(super) fn run(command: &Config, printer: &Printer) -> Result<Exit, Exit> {
     match command {
-        Config::Schema => {
-            printer.json(&format!("{:#}", config::schema::schema()));
-            Exit::Fine
-        }
-        Config::Openapi => {
-            printer.stdout_verbatim(gate::OPENAPI);
-            Exit::Fine
-        }
-        Config::Check(check) => run_check(check, printer),
+        Config::Schema => printer.json(&format!("{:#}", config::schema::schema())),
+        Config::Openapi => printer.stdout_verbatim(gate::OPENAPI),
+        Config::Check(check) => return run_check(check, printer),
     }
+    Ok(Exit::Fine)
 }
 
-fn run_check(check: &Check, printer: &Printer) -> Exit {
-    let text = match read(&check.file, LARGEST_TEXT) {
-        Ok(text) => text,
-        Err(error) => {
-            return printer.failed(&format!("cannot read `{}`: {error}", check.file.display()));
-        }
-    };
+fn run_check(check: &Check, printer: &Printer) -> Result<Exit, Exit> {
+    let text = read(&check.file, LARGEST_TEXT).map_err(|error| {
+        printer.failed(&format!("cannot read `{}`: {error}", check.file.display()))
+    })?;
     match config::parse(&text) {
         Ok(config) => {
             for warning in config.warnings() {
                 printer.warning(&warning);
             }
             printer.stdout(&config.summary());
-            Exit::Fine
+            Ok(Exit::Fine)
         }
         Err(refused) => {
             for problem in &refused.0 {
                 printer.error(problem);
             }
-            Exit::Found
+            Err(Exit::Found)
         }
     }
 }

@@ -55,11 +55,9 @@ pub(crate) struct Demo {
     output: Output,
 }
 
-pub(super) fn run(demo: &Demo, printer: &Printer) -> Exit {
-    match outcome(demo, printer) {
-        Ok(outcome) => deliver(demo, &outcome, printer),
-        Err(error) => printer.failed(&error),
-    }
+pub(super) fn run(demo: &Demo, printer: &Printer) -> Result<Exit, Exit> {
+    let outcome = outcome(demo, printer).map_err(|error| printer.failed(&error))?;
+    Ok(deliver(demo, &outcome, printer))
 }
 
 fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {

@@ -62,30 +62,25 @@ fn reason(text: &str) -> Result<String, &'static str> {
     if text.trim().is_empty() { Err("say why") } else { Ok(text.to_owned()) }
 }
 
-pub(super) fn run(command: &Drain, printer: &Printer) -> Exit {
+pub(super) fn run(command: &Drain, printer: &Printer) -> Result<Exit, Exit> {
     if let Some(node) = &command.node {
-        return node::run(node, &command.cluster, &command.reach, command.output, printer);
+        return Ok(node::run(node, &command.cluster, &command.reach, command.output, printer));
     }
     if command.cluster.are_given() || command.reach.are_given() {
-        return printer.misused(
+        return Err(printer.misused(
             &"one gate is drained at a time; for many pods name a node: `--node NAME \
             --dry-run`",
-        );
+        ));
     }
     let answer = command.gate.ask(printer, |gate| match &command.reason {
         Some(reason) => gate.force(reason),
         None if command.cancel => gate.cancel(),
         None => gate.drain(),
-    });
-    match answer {
-        Ok(answer) => {
-            printer.result(command.output, &answer.text, &text::outcome(&answer.body));
-            // A gate that has given up stays open until that drain is taken back.
-            let is_refused = !command.cancel
-                && command.reason.is_none()
-                && matches!(answer.body.state.as_str(), "expired" | "forced");
-            if is_refused { Exit::Found } else { Exit::Fine }
-        }
-        Err(exit) => exit,
-    }
+    })?;
+    printer.result(command.output, &answer.text, &text::outcome(&answer.body));
+    // A gate that has given up stays open until that drain is taken back.
+    let is_refused = !command.cancel
+        && command.reason.is_none()
+        && matches!(answer.body.state.as_str(), "expired" | "forced");
+    Ok(if is_refused { Exit::Found } else { Exit::Fine })
 }

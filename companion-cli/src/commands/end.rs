@@ -81,18 +81,13 @@ impl End {
     }
 }
 
-pub(super) fn run(command: &End, printer: &Printer) -> Exit {
-    let answer = command.gate.ask(printer, |gate| match command.stop {
+pub(super) fn run(command: &End, printer: &Printer) -> Result<Exit, Exit> {
+    let (text, json) = command.gate.ask(printer, |gate| match command.stop {
         true => gate.stop_end().map(|answer| (text::outcome(&answer.body), answer.text)),
         false => gate.end(&command.query()).map(|answer| (text::end(&answer.body), answer.text)),
-    });
-    match answer {
-        Ok((text, json)) => {
-            printer.result(command.output, &json, text.trim_end());
-            Exit::Fine
-        }
-        Err(exit) => exit,
-    }
+    })?;
+    printer.result(command.output, &json, text.trim_end());
+    Ok(Exit::Fine)
 }
 
 #[cfg(test)]

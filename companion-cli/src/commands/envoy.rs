@@ -33,18 +33,14 @@ pub(crate) struct Get {
     pub(crate) offline: bool,
 }
 
-pub(super) fn run(command: &Envoy, printer: &Printer) -> Exit {
+pub(super) fn run(command: &Envoy, printer: &Printer) -> Result<Exit, Exit> {
     let Envoy::Get(get) = command;
     let wanted = Wanted::version(get.version);
     let wanted =
         Wanted { offline: get.offline || wanted.offline, sha256: get.sha256.clone(), ..wanted };
-    match envoy::find_or_get(&wanted, printer) {
-        Ok(envoy) => {
-            printer.stdout(&envoy.binary.display().to_string());
-            Exit::Fine
-        }
-        Err(error) => printer.failed(&error),
-    }
+    let envoy = envoy::find_or_get(&wanted, printer).map_err(|error| printer.failed(&error))?;
+    printer.stdout(&envoy.binary.display().to_string());
+    Ok(Exit::Fine)
 }
 
 fn sha256(text: &str) -> Result<String, &'static str> {

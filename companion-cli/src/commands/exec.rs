@@ -96,11 +96,8 @@ after the command has ended are printed and do not change the exit code.
 
 A terminating signal outside the command's run ends the wait and leaves the proxy running.";
 
-pub(super) fn run(command: &Exec, printer: &Printer) -> Exit {
-    let gate = match command.gate.gate(printer) {
-        Ok(gate) => gate,
-        Err(exit) => return exit,
-    };
+pub(super) fn run(command: &Exec, printer: &Printer) -> Result<Exit, Exit> {
+    let gate = command.gate.gate(printer)?;
     let time = TimeSpan::duration;
     let plan = Plan {
         command: command.command.clone(),
@@ -118,9 +115,7 @@ pub(super) fn run(command: &Exec, printer: &Printer) -> Exit {
         quit: command.quit_url.clone(),
         quit_timeout: time(command.quit_timeout),
     };
-    match exec::run(&plan, printer) {
-        Ok(code) => Exit::Of(code),
-        Err(error) => printer
-            .failed(&format!("signals cannot be watched, so the command was not run: {error}")),
-    }
+    exec::run(&plan, printer).map(Exit::Of).map_err(|error| {
+        printer.failed(&format!("signals cannot be watched, so the command was not run: {error}"))
+    })
 }

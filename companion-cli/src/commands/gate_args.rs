@@ -37,16 +37,15 @@ pub(super) struct ListArgs {
 }
 
 impl GateArgs {
-    /// Whether the command line names one gate; with many pods that is a contradiction.
-    pub(super) fn contradicts(&self, printer: &Printer) -> bool {
-        let is_named = self.gate.is_some() || self.secret_file.is_some();
-        if is_named {
-            printer.error(
-                &"`--gate` and `--secret-file` are for one gate; many pods are asked through the \
-                  Kubernetes API",
-            );
+    /// With many pods it is a contradiction if the command line names one gate.
+    pub(super) fn refuse(&self, printer: &Printer) -> Result<(), Exit> {
+        if self.gate.is_none() && self.secret_file.is_none() {
+            return Ok(());
         }
-        is_named
+        Err(printer.misused(
+            &"`--gate` and `--secret-file` are for one gate; many pods are asked through the \
+              Kubernetes API",
+        ))
     }
 
     /// The gate. An error has been printed already.

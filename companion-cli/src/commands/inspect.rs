@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use laststream::module::analysis::Module;
 use laststream::oci::image::{NotAReference, Reference};
 use laststream::oci::inspect::{self, Consumer, Image, Inspection, Remote, Usability, Verdict};
@@ -36,7 +36,7 @@ pub(crate) struct Inspect {
     tag: Option<String>,
     /// Shows only these consumers, and uses only them for the exit code.
     #[arg(long = "for", value_enum, value_name = "CONSUMER")]
-    consumers: Vec<ConsumerArg>,
+    consumers: Vec<Consumer>,
     /// The format of the result.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
@@ -44,43 +44,16 @@ pub(crate) struct Inspect {
     registry: RegistryArgs,
 }
 
-/// As [`Consumer`], on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ConsumerArg {
-    /// Istio's agent.
-    Istio,
-    /// Envoy Gateway's controller.
-    EnvoyGateway,
-    /// A plain Envoy, with the module as a file or over HTTP.
-    Envoy,
-}
-
-impl ConsumerArg {
-    fn consumer(self) -> Consumer {
-        match self {
-            Self::Istio => Consumer::Istio,
-            Self::EnvoyGateway => Consumer::EnvoyGateway,
-            Self::Envoy => Consumer::Envoy,
-        }
-    }
-}
-
-pub(super) fn run(command: &Inspect, printer: &Printer) -> Exit {
-    let mut inspection = match look(command, printer) {
-        Ok(inspection) => inspection,
-        Err(error) => {
-            return printer.failed(&format!("`{}`: {error}", command.subject.display()));
-        }
-    };
+pub(super) fn run(command: &Inspect, printer: &Printer) -> Result<Exit, Exit> {
+    let mut inspection = look(command, printer)
+        .map_err(|error| printer.failed(&format!("`{}`: {error}", command.subject.display())))?;
     if !command.consumers.is_empty() {
-        inspection.verdicts.retain(|verdict| {
-            command.consumers.iter().any(|selected| selected.consumer() == verdict.consumer)
-        });
+        inspection.verdicts.retain(|verdict| command.consumers.contains(&verdict.consumer));
     }
     let json = format!("{:#}", serde_json::json!(inspection));
     printer.result(command.output, &json, &text(&inspection));
     let is_fine = |verdict: &Verdict| verdict.answer == Usability::Ok;
-    if inspection.verdicts.iter().all(is_fine) { Exit::Fine } else { Exit::Found }
+    Ok(if inspection.verdicts.iter().all(is_fine) { Exit::Fine } else { Exit::Found })
 }
 
 /// What is on this machine comes first; `oci://` or a tag tells a reference from a file that is

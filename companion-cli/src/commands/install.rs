@@ -21,18 +21,14 @@ pub(crate) struct Install {
     folder: PathBuf,
 }
 
-pub(super) fn run(command: &Install, printer: &Printer) -> Exit {
-    match install::install(&command.folder) {
-        Ok(installed) => {
-            if installed.needs_libraries {
-                printer.warning(
-                    &"this build of laststream needs the C library of this image; a \
-                    static one runs in every image",
-                );
-            }
-            printer.stdout(&installed.path.display().to_string());
-            Exit::Fine
-        }
-        Err(error) => printer.failed(&error),
+pub(super) fn run(command: &Install, printer: &Printer) -> Result<Exit, Exit> {
+    let installed = install::install(&command.folder).map_err(|error| printer.failed(&error))?;
+    if installed.needs_libraries {
+        printer.warning(
+            &"this build of laststream needs the C library of this image; a static one runs in \
+            every image",
+        );
     }
+    printer.stdout(&installed.path.display().to_string());
+    Ok(Exit::Fine)
 }

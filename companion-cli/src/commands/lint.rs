@@ -107,10 +107,10 @@ fn minor_version(text: &str) -> Result<(u32, u32), String> {
     }
 }
 
-pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
+pub(super) fn run(lint: &Lint, printer: &Printer) -> Result<Exit, Exit> {
     if let Some(rule) = lint.explain {
         printer.stdout(&output::explanation(rule));
-        return Exit::Fine;
+        return Ok(Exit::Fine);
     }
     if lint.list {
         if lint.output == Format::Text {
@@ -118,18 +118,14 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
         } else {
             printer.json(&output::list_json())
         }
-        return Exit::Fine;
+        return Ok(Exit::Fine);
     }
     if lint.change.as_ref().is_some_and(|files| files.iter().all(|file| file == Path::new("-"))) {
-        return printer
-            .misused(&"OLD and NEW are both standard input: name a file for one of them");
+        return Err(
+            printer.misused(&"OLD and NEW are both standard input: name a file for one of them")
+        );
     }
-    let (mut findings, files) = match findings(lint) {
-        Ok(found) => found,
-        Err(message) => {
-            return printer.failed(&message);
-        }
-    };
+    let (mut findings, files) = findings(lint).map_err(|message| printer.failed(&message))?;
     findings.retain(|finding| !lint.ignore.contains(&finding.rule));
     match lint.output {
         Format::Text if findings.is_empty() => {}
@@ -141,7 +137,7 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
     }
     printer.status_line(&output::summary(&findings, files));
     let counts = findings.iter().any(|finding| finding.rule.severity >= lint.fail_on.severity());
-    if counts { Exit::Found } else { Exit::Fine }
+    Ok(if counts { Exit::Found } else { Exit::Fine })
 }
 
 /// What is found, and in how many files.

@@ -18,13 +18,10 @@ pub(crate) struct Man {
     folder: PathBuf,
 }
 
-pub(super) fn run(man: &Man, program: Command, printer: &Printer) -> Exit {
+pub(super) fn run(man: &Man, program: Command, printer: &Printer) -> Result<Exit, Exit> {
     let written = std::fs::create_dir_all(&man.folder)
         .and_then(|()| clap_mangen::generate_to(program, &man.folder));
-    match written {
-        Ok(()) => Exit::Fine,
-        Err(error) => {
-            printer.failed(&format!("cannot write into `{}`: {error}", man.folder.display()))
-        }
-    }
+    written.map(|()| Exit::Fine).map_err(|error| {
+        printer.failed(&format!("cannot write into `{}`: {error}", man.folder.display()))
+    })
 }

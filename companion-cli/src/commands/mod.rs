@@ -1,4 +1,5 @@
-//! One file for each command: it does the work, prints the result, and returns the exit code.
+//! One file for each command: it does the work, prints the result, and returns the exit code. An
+//! error is the exit code of a command that has printed what stopped it.
 
 pub(crate) mod build;
 pub(crate) mod cli;
@@ -42,17 +43,19 @@ use crate::commands::cli::{Arguments, Command};
 use crate::commands::printer::Printer;
 
 pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
-    match arguments.command {
+    let ended = match arguments.command {
         Command::Build(command) => build::run(&command, printer),
-        Command::Completions(command) => completions::run(&command, Arguments::command(), printer),
+        Command::Completions(command) => {
+            Ok(completions::run(&command, Arguments::command(), printer))
+        }
         Command::Config(command) => config::run(&command, printer),
-        Command::DeletionCost(command) => fleet::deletion_cost::run(&command, printer),
+        Command::DeletionCost(command) => Ok(fleet::deletion_cost::run(&command, printer)),
         Command::Demo(command) => demo::run(&command, printer),
         Command::Drain(command) => drain::run(&command, printer),
         Command::End(command) => end::run(&command, printer),
         Command::Envoy(command) => envoy::run(&command, printer),
         Command::Exec(command) => exec::run(&command, printer),
-        Command::Guarded(command) => guarded::run(&command, printer),
+        Command::Guarded(command) => Ok(guarded::run(&command, printer)),
         Command::Inspect(command) => inspect::run(&command, printer),
         Command::Install(command) => install::run(&command, printer),
         Command::Lint(command) => lint::run(&command, printer),
@@ -60,12 +63,14 @@ pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
         Command::Push(command) => push::run(*command, printer),
         Command::Ready(command) => wait::run_ready(&command, printer),
         Command::Render(command) => render::run(&command, printer),
-        Command::Rollout(command) => fleet::rollout::run(&command, printer),
+        Command::Rollout(command) => Ok(fleet::rollout::run(&command, printer)),
         Command::Run(command) => run::run(&command, printer),
-        Command::Size(command) => size::run(&command, printer),
+        Command::Size(command) => Ok(size::run(&command, printer)),
         Command::Status(command) => status::run(&command, printer),
         Command::Streams(command) => streams::run(&command, printer),
-        Command::Version(command) => version::run(&command, printer),
+        Command::Version(command) => Ok(version::run(&command, printer)),
         Command::Wait(command) => wait::run(&command, printer),
-    }
+    };
+    let (Ok(exit) | Err(exit)) = ended;
+    exit
 }

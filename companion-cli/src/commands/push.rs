@@ -127,62 +127,45 @@ struct Published<'a> {
     digest: &'a Digest,
 }
 
-/// Why a push stopped, with its exit code.
-struct PushFailure(Exit, String);
-
-pub(super) fn run(push: Push, printer: &Printer) -> Exit {
-    match push.run(printer) {
-        Ok(()) => Exit::Fine,
-        Err(PushFailure(exit, problem)) => {
-            printer.error(&problem);
-            exit
-        }
-    }
-}
-
 const TWO_STANDARD_INPUTS: &str =
     "module and password cannot both come from standard input: name a file with `--module FILE`";
 
-impl Push {
-    fn run(mut self, printer: &Printer) -> Result<(), PushFailure> {
-        self.drop_repeated();
-        if self.registry.password_stdin && self.module.as_os_str() == "-" {
-            return Err(usage(TWO_STANDARD_INPUTS));
-        }
-        let module = self.load()?;
-        let image = Image::of(&module, self.annotations()).map_err(failed)?;
-        if self.dry_run {
-            self.references
-                .iter()
-                .try_for_each(|reference| reference.pushed_tag().map(drop))
-                .map_err(usage)?;
-            printer.status_line("nothing is sent");
-            if self.output == Output::Text {
-                printer.stdout_verbatim(&String::from_utf8_lossy(&image.manifest));
-            }
-            return self.print_result(&image, &module, printer);
-        }
-        let options = self.registry.options();
-        let sources = self.registry.sources().map_err(usage)?;
-        let published = registry::publish(
-            &self.references,
-            &image,
-            self.mount_from.as_deref(),
-            &options,
-            &sources,
-            printer,
-        );
-        published.map_err(|error| {
-            PushFailure(
-                if error.problem.is_usage() { Exit::Usage } else { Exit::Failed },
-                error.to_string(),
-            )
-        })?;
-        self.print_result(&image, &module, printer)?;
-        self.write_digest(&image.digest)?;
-        if self.sign { self.sign_all(&image.digest, &options) } else { Ok(()) }
+pub(super) fn run(mut push: Push, printer: &Printer) -> Result<Exit, Exit> {
+    push.drop_repeated();
+    if push.registry.password_stdin && push.module.as_os_str() == "-" {
+        return Err(printer.misused(&TWO_STANDARD_INPUTS));
     }
+    let module = push.load(printer)?;
+    let image = Image::of(&module, push.annotations()).map_err(|error| printer.failed(&error))?;
+    if push.dry_run {
+        push.references
+            .iter()
+            .try_for_each(|reference| reference.pushed_tag().map(drop))
+            .map_err(|error| printer.misused(&error))?;
+        printer.status_line("nothing is sent");
+        if push.output == Output::Text {
+            printer.stdout_verbatim(&String::from_utf8_lossy(&image.manifest));
+        }
+        return push.print_result(&image, &module, printer);
+    }
+    let options = push.registry.options();
+    let sources = push.registry.sources().map_err(|error| printer.misused(&error))?;
+    let mount_from = push.mount_from.as_deref();
+    registry::publish(&push.references, &image, mount_from, &options, &sources, printer).map_err(
+        |error| match error.problem.is_usage() {
+            true => printer.misused(&error),
+            false => printer.failed(&error),
+        },
+    )?;
+    let exit = push.print_result(&image, &module, printer)?;
+    push.write_digest(&image.digest, printer)?;
+    if push.sign {
+        push.sign_all(&image.digest, &options, printer)?;
+    }
+    Ok(exit)
+}
 
+impl Push {
     fn drop_repeated(&mut self) {
         let mut seen: Vec<Reference> = Vec::new();
         self.references.retain(|reference| {
@@ -193,7 +176,7 @@ impl Push {
         });
     }
 
-    fn load(&self) -> Result<Vec<u8>, PushFailure> {
+    fn load(&self, printer: &Printer) -> Result<Vec<u8>, Exit> {
         let carried = match self.module.to_str() {
             Some(BUILTIN) => Some(builtin()),
             Some(BUILTIN_FRAMES) => Some(builtin_frames()),
@@ -201,21 +184,19 @@ impl Push {
         };
         if let Some(module) = carried {
             let missing = |reason| {
-                PushFailure(
-                    Exit::Failed,
-                    format!(
-                        "this laststream carries no module ({reason}): name one with `--module \
-                            FILE`"
-                    ),
-                )
+                printer.failed(&format!(
+                    "this laststream carries no module ({reason}): name one with `--module FILE`"
+                ))
             };
             return module.map(<[u8]>::to_vec).map_err(missing);
         }
         let name = self.module.display();
         let module = read(&self.module, LARGEST_MODULE)
-            .map_err(|error| PushFailure(Exit::Failed, format!("cannot read `{name}`: {error}")))?;
-        refuse_unloadable(&module)
-            .map_err(|problem| PushFailure(Exit::Found, format!("`{name}` {problem}")))?;
+            .map_err(|error| printer.failed(&format!("cannot read `{name}`: {error}")))?;
+        refuse_unloadable(&module).map_err(|problem| {
+            printer.error(&format!("`{name}` {problem}"));
+            Exit::Found
+        })?;
         Ok(module)
     }
 
@@ -228,25 +209,21 @@ impl Push {
         annotations
     }
 
-    fn print_result(
-        &self,
-        image: &Image,
-        module: &[u8],
-        printer: &Printer,
-    ) -> Result<(), PushFailure> {
+    fn print_result(&self, image: &Image, module: &[u8], printer: &Printer) -> Result<Exit, Exit> {
         match self.output {
             Output::Text => printer.stdout(&self.text(image, module)),
             Output::Json => {
                 for reference in &self.references {
                     let repository = reference.name();
                     let url = format!("oci://{repository}@{}", image.digest);
-                    let tag = reference.pushed_tag().map_err(usage)?;
+                    let tag = reference.pushed_tag().map_err(|error| printer.misused(&error))?;
                     let published = Published { url, repository, tag, digest: &image.digest };
-                    printer.json(&serde_json::to_string(&published).map_err(failed)?);
+                    let json = serde_json::to_string(&published);
+                    printer.json(&json.map_err(|error| printer.failed(&error))?);
                 }
             }
         }
-        Ok(())
+        Ok(Exit::Fine)
     }
 
     fn text(&self, image: &Image, module: &[u8]) -> String {
@@ -278,18 +255,16 @@ impl Push {
         names
     }
 
-    fn write_digest(&self, digest: &Digest) -> Result<(), PushFailure> {
+    fn write_digest(&self, digest: &Digest, printer: &Printer) -> Result<(), Exit> {
         let Some(file) = &self.digest_file else { return Ok(()) };
         let written = std::fs::write(file, format!("{digest}\n"));
         written.map_err(|error| {
-            PushFailure(
-                Exit::Failed,
-                format!("it is published, but `{}` cannot be written: {error}", file.display()),
-            )
+            let file = file.display();
+            printer.failed(&format!("it is published, but `{file}` cannot be written: {error}"))
         })
     }
 
-    fn sign_all(&self, digest: &Digest, options: &Options) -> Result<(), PushFailure> {
+    fn sign_all(&self, digest: &Digest, options: &Options, printer: &Printer) -> Result<(), Exit> {
         for name in self.names() {
             let plain_http = options.is_plain_http(name.split('/').next().unwrap_or_default());
             sign::sign(
@@ -298,16 +273,8 @@ impl Push {
                 options.tls.insecure,
                 &env_vars::of_process,
             )
-            .map_err(failed)?;
+            .map_err(|error| printer.failed(&error))?;
         }
         Ok(())
     }
-}
-
-fn failed(error: impl std::fmt::Display) -> PushFailure {
-    PushFailure(Exit::Failed, error.to_string())
-}
-
-fn usage(error: impl std::fmt::Display) -> PushFailure {
-    PushFailure(Exit::Usage, error.to_string())
 }

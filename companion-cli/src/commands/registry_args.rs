@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use laststream::env_vars;
 use laststream::oci::registry::credentials::{self, Secret, Sources};
-use laststream::oci::registry::{Limits, Options, Tls};
+use laststream::oci::registry::{Options, Tls};
 
 /// A longer text on standard input is no password.
 const LONGEST_PASSWORD: u64 = 64 << 10;
@@ -60,22 +60,15 @@ pub(crate) struct RegistryArgs {
 impl RegistryArgs {
     pub(super) fn options(&self) -> Options {
         let silence = Duration::from_secs(self.timeout);
-        let usual = Limits::default();
-        let limits = Limits {
-            silence,
-            connect: usual.connect.min(silence),
-            request: usual.request.max(silence),
-            ..usual
-        };
         let client = self.cert.clone().zip(self.key.clone());
         let tls = Tls { ca_file: self.ca_file.clone(), client, insecure: self.insecure };
-        Options {
-            plain_http: self.plain_http,
-            tls,
-            limits,
-            retries: self.retries,
-            ..Options::default()
-        }
+        let mut options = Options { plain_http: self.plain_http, tls, ..Options::default() };
+        let limits = &mut options.limits;
+        limits.silence = silence;
+        limits.connect = limits.connect.min(silence);
+        limits.request = limits.request.max(silence);
+        options.retry.further = self.retries;
+        options
     }
 
     /// Reads the password, if it is to be read.

@@ -123,38 +123,31 @@ impl ValueEnum for RenderArg {
     }
 }
 
-pub(super) fn run(command: &Render, printer: &Printer) -> Exit {
+pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
     if command.kind != RenderArg::Rbac && !command.verbs.is_empty() {
-        return printer.misused(&"`--verb` is for `render rbac`");
+        return Err(printer.misused(&"`--verb` is for `render rbac`"));
     }
     let kind = match command.kind {
         RenderArg::Rendered(kind) => kind,
         RenderArg::Rbac => return deliver(command, &rights(command), printer),
         RenderArg::Schema => {
             printer.json(&format!("{:#}", Policy::schema()));
-            return Exit::Fine;
+            return Ok(Exit::Fine);
         }
     };
     if command.home.is_some() && kind != Kind::Lifecycle {
-        return printer.misused(&"`--for` is for `render lifecycle`");
+        return Err(printer.misused(&"`--for` is for `render lifecycle`"));
     }
-    let policy = match policy_of(command, printer) {
-        Ok(policy) => policy,
-        Err(exit) => return exit,
-    };
+    let policy = policy_of(command, printer)?;
     let rendered = match command.home {
         Some(home) => render::lifecycle(&policy, home),
         None => {
             render::render(kind, &policy, &|image| ask_registry(&command.registry, image, printer))
         }
     };
-    match rendered {
-        Ok(rendered) => {
-            rendered.warnings.iter().for_each(|warning| printer.warning(warning));
-            deliver(command, &rendered, printer)
-        }
-        Err(problem) => printer.failed(&problem),
-    }
+    let rendered = rendered.map_err(|problem| printer.failed(&problem))?;
+    rendered.warnings.iter().for_each(|warning| printer.warning(warning));
+    deliver(command, &rendered, printer)
 }
 
 /// `delivery` of the file says how an image is delivered.
@@ -198,29 +191,31 @@ fn ask_registry(args: &RegistryArgs, image: &str, printer: &Printer) -> Result<S
         .map_err(|error| format!("{error}; `--digest sha256:…` renders without asking"))
 }
 
-fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Exit {
+fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Result<Exit, Exit> {
     if let Some(folder) = command.check.as_ref().or(command.diff.as_ref()) {
         return compare(command, folder, rendered, printer);
     }
     if command.output == Path::new("-") {
-        return print(rendered, printer);
+        return Ok(print(rendered, printer));
     }
     let written = output::write(&command.output, rendered);
-    let stale = output::differences(
-        &command.output,
-        rendered,
-        command.kind == RenderArg::Rendered(Kind::All),
-    );
-    match (written, stale) {
-        (Ok(written), Ok(left)) => {
-            written.iter().for_each(|name| {
-                printer.status_line(&format!("wrote {}", command.output.join(name).display()))
-            });
-            left.iter().for_each(|difference| printer.warning(&words(difference)));
-            Exit::Fine
-        }
-        (Err(error), _) | (_, Err(error)) => printer.failed(&error),
-    }
+    let written = written.map_err(|error| printer.failed(&error))?;
+    let left = differences(command, &command.output, rendered, printer)?;
+    written.iter().for_each(|name| {
+        printer.status_line(&format!("wrote {}", command.output.join(name).display()))
+    });
+    left.iter().for_each(|difference| printer.warning(&words(difference)));
+    Ok(Exit::Fine)
+}
+
+fn differences(
+    command: &Render,
+    folder: &Path,
+    rendered: &Rendered,
+    printer: &Printer,
+) -> Result<Vec<Difference>, Exit> {
+    output::differences(folder, rendered, command.kind == RenderArg::Rendered(Kind::All))
+        .map_err(|error| printer.failed(&error))
 }
 
 /// One file. Several files are an error, because some are no objects, and `kubectl apply` would
@@ -238,20 +233,21 @@ fn print(rendered: &Rendered, printer: &Printer) -> Exit {
     ))
 }
 
-fn compare(command: &Render, folder: &Path, rendered: &Rendered, printer: &Printer) -> Exit {
-    match output::differences(folder, rendered, command.kind == RenderArg::Rendered(Kind::All)) {
-        Ok(differences) if differences.is_empty() => Exit::Fine,
-        Ok(differences) => {
-            for difference in &differences {
-                if let Difference::Changed(_, diff) = difference {
-                    printer.stdout(diff);
-                }
-                printer.status_line(&words(difference));
-            }
-            if command.check.is_some() { Exit::Found } else { Exit::Fine }
+fn compare(
+    command: &Render,
+    folder: &Path,
+    rendered: &Rendered,
+    printer: &Printer,
+) -> Result<Exit, Exit> {
+    let differences = differences(command, folder, rendered, printer)?;
+    for difference in &differences {
+        if let Difference::Changed(_, diff) = difference {
+            printer.stdout(diff);
         }
-        Err(error) => printer.failed(&error),
+        printer.status_line(&words(difference));
     }
+    let is_wrong = command.check.is_some() && !differences.is_empty();
+    Ok(if is_wrong { Exit::Found } else { Exit::Fine })
 }
 
 fn words(difference: &Difference) -> String {

@@ -92,32 +92,26 @@ Ctrl-C), 2 Envoy did not start or ended by itself, 64 wrong arguments.";
 /// Between two looks at signals, files and the process.
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub(super) fn run(command: &Run, printer: &Printer) -> Exit {
-    let parts = match Parts::get(command, printer) {
-        Ok(parts) => parts,
-        Err(exit) => return exit,
-    };
+pub(super) fn run(command: &Run, printer: &Printer) -> Result<Exit, Exit> {
+    let parts = Parts::get(command, printer)?;
     // From here on Ctrl-C has a meaning of its own.
     let stop = parts.setup.stop.clone();
-    if let Err(error) = signals::stop_at_signals(stop.clone()) {
-        return printer.failed(&format!("signals cannot be heard: {error}"));
-    }
+    signals::stop_at_signals(stop.clone())
+        .map_err(|error| printer.failed(&format!("signals cannot be heard: {error}")))?;
     printer.status_line("starting Envoy");
     let mut runner = match Runner::start(&parts.setup) {
         Ok(runner) => runner,
         Err(error @ run::RunnerError::Stopped) => {
             printer.status_line(&error.to_string());
-            return Exit::Fine;
+            return Ok(Exit::Fine);
         }
-        Err(error) => return printer.failed(&error),
+        Err(error) => return Err(printer.failed(&error)),
     };
     let json = format!("{:#}", serde_json::json!(runner.places()));
     printer.result(command.output, &json, &announcement(command, &runner));
     printer.status_line("Ctrl-C drains and ends it");
-    match serve(&mut runner, parts.watches, &stop, printer) {
-        Some(exit) => exit,
-        None => drain(&mut runner, printer),
-    }
+    serve(&mut runner, parts.watches, &stop, printer)?;
+    Ok(drain(&mut runner, printer))
 }
 
 /// Everything that must be there before Envoy is started.
@@ -232,16 +226,16 @@ fn announcement(command: &Run, runner: &Runner) -> String {
     )
 }
 
-/// Serves until a request to stop. Returns an exit code if Envoy ends by itself.
+/// Serves until a request to stop. An error means that Envoy has ended by itself.
 fn serve(
     runner: &mut Runner,
     mut watches: Watches,
     stop: &StopRequests,
     printer: &Printer,
-) -> Option<Exit> {
+) -> Result<(), Exit> {
     while !stop.is_requested() {
         if let Some(status) = runner.ended() {
-            return Some(ended(runner, &status, printer));
+            return Err(ended(runner, &status, printer));
         }
         if let Some((file, watch)) = &mut watches.policy
             && let Some(text) = watch.changed()
@@ -266,7 +260,7 @@ fn serve(
         }
         std::thread::sleep(PAUSE);
     }
-    None
+    Ok(())
 }
 
 fn replace(

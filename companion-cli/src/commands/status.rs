@@ -62,35 +62,27 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// The same where each look costs the API server a request for each pod.
 const SHORTEST_OF_MANY: Duration = Duration::from_secs(1);
 
-pub(super) fn run(command: &Status, printer: &Printer) -> Exit {
+pub(super) fn run(command: &Status, printer: &Printer) -> Result<Exit, Exit> {
     if command.fleet.are_given() {
-        if command.gate.contradicts(printer) {
-            return Exit::Usage;
-        }
-        return many::run(&command.wish(), printer);
+        command.gate.refuse(printer)?;
+        return Ok(many::run(&command.wish(), printer));
     }
     if command.output == FleetOutput::Wide || command.events || command.every_gate {
-        return printer.misused(
+        return Err(printer.misused(
             &"`-o wide`, `--events` and `--every-gate` are for many pods: name a namespace with \
               `-n`, or all with `-A`",
-        );
+        ));
     }
-    let gate = match command.gate.gate(printer) {
-        Ok(gate) => gate,
-        Err(exit) => return exit,
-    };
-    let first = match gate.status() {
-        Ok(answer) => answer,
-        Err(error) => return failed(&gate, &error, printer),
-    };
+    let gate = command.gate.gate(printer)?;
+    let first = gate.status().map_err(|error| failed(&gate, &error, printer))?;
     if command.watch {
-        return watch(command, &gate, printer);
+        return Ok(watch(command, &gate, printer));
     }
     match command.output {
         FleetOutput::Json => printer.json(&first.text),
         _ => printer.stdout(&text::status(&first.body)),
     }
-    Exit::Fine
+    Ok(Exit::Fine)
 }
 
 impl Status {

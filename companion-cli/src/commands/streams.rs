@@ -32,18 +32,12 @@ pub(crate) struct Streams {
     output: Output,
 }
 
-pub(super) fn run(command: &Streams, printer: &Printer) -> Exit {
+pub(super) fn run(command: &Streams, printer: &Printer) -> Result<Exit, Exit> {
     if command.fleet.are_given() {
-        if command.gate.contradicts(printer) {
-            return Exit::Usage;
-        }
-        return many::run(&command.fleet, command.list.limit, command.output, printer);
+        command.gate.refuse(printer)?;
+        return Ok(many::run(&command.fleet, command.list.limit, command.output, printer));
     }
-    match command.gate.ask(printer, |gate| gate.streams(command.list.limit)) {
-        Ok(answer) => {
-            printer.result(command.output, &answer.text, &text::streams(&answer.body));
-            Exit::Fine
-        }
-        Err(exit) => exit,
-    }
+    let answer = command.gate.ask(printer, |gate| gate.streams(command.list.limit))?;
+    printer.result(command.output, &answer.text, &text::streams(&answer.body));
+    Ok(Exit::Fine)
 }

@@ -57,11 +57,8 @@ pub(crate) struct Ready {
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-pub(super) fn run(command: &Wait, printer: &Printer) -> Exit {
-    let gate = match command.gate.gate(printer) {
-        Ok(gate) => gate,
-        Err(exit) => return exit,
-    };
+pub(super) fn run(command: &Wait, printer: &Printer) -> Result<Exit, Exit> {
+    let gate = command.gate.gate(printer)?;
     let [timeout, interval] = [command.timeout, command.interval].map(TimeSpan::duration);
     let mut printed = String::new();
     let mut news = |answer: &WaitAnswer| {
@@ -73,22 +70,20 @@ pub(super) fn run(command: &Wait, printer: &Printer) -> Exit {
     };
     match gate::wait(&gate, &gate::Wait { timeout, interval, begin: !command.no_begin }, &mut news)
     {
-        WaitEnd::Open(answer) => show(&answer, command.output, printer),
+        WaitEnd::Open(answer) => Ok(show(&answer, command.output, printer)),
         WaitEnd::Late(answer) => {
             printer.error(&format!("the gate is not open after {}", command.timeout));
             match answer {
-                Ok(answer) => show(&answer, command.output, printer),
-                Err(error) => failed(&gate, &error, printer),
+                Ok(answer) => Ok(show(&answer, command.output, printer)),
+                Err(error) => Err(failed(&gate, &error, printer)),
             }
         }
     }
 }
 
-pub(super) fn run_ready(command: &Ready, printer: &Printer) -> Exit {
-    match command.gate.ask(printer, |gate| gate.ready(PATIENCE)) {
-        Ok(answer) => show(&answer, command.output, printer),
-        Err(exit) => exit,
-    }
+pub(super) fn run_ready(command: &Ready, printer: &Printer) -> Result<Exit, Exit> {
+    let answer = command.gate.ask(printer, |gate| gate.ready(PATIENCE))?;
+    Ok(show(&answer, command.output, printer))
 }
 
 fn show(answer: &GateAnswer<Outcome>, output: Output, printer: &Printer) -> Exit {

@@ -27,13 +27,13 @@ use url::{Url, in_full};
 
 /// How long things may take.
 #[derive(Debug, Clone)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// Finding the address and connecting, TLS included.
-    pub(crate) connect: Duration,
+    pub connect: Duration,
     /// The longest silence: until the answer begins, and between its parts.
-    pub(crate) silence: Duration,
+    pub silence: Duration,
     /// One request as a whole.
-    pub(crate) request: Duration,
+    pub request: Duration,
 }
 
 /// The slowest upload that is not a time-out, in bytes per second. The blocking client has one

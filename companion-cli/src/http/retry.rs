@@ -15,13 +15,13 @@ pub(crate) trait Passing {
 
 /// How often, and when.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Policy {
+pub struct Policy {
     /// Tries after the first.
-    pub(crate) further: u32,
+    pub further: u32,
     /// Before the second try; it doubles before each further one.
-    pub(crate) pause: Duration,
+    pub pause: Duration,
     /// The longest pause, also if the other side asks for a longer one: then that is the error.
-    pub(crate) longest_pause: Duration,
+    pub longest_pause: Duration,
 }
 
 /// Runs it until it succeeds, fails permanently, or the tries are used up. Each try starts from the

@@ -26,22 +26,20 @@ pub(super) fn bootstraps_of<'g>(
     inputs: &'g Inputs,
     pod: Pod<'g>,
 ) -> impl Iterator<Item = BootstrapPart<'g>> {
-    let containers =
-        ["containers", "initContainers"].into_iter().filter_map(move |list| pod.spec.get(list));
-    containers.flat_map(Node::items).filter_map(move |container| {
-        let mut variables = container.get("env").into_iter().flat_map(Node::items);
-        let variable = variables.find(|variable| named(*variable, VARIABLE))?;
-        let path = variable.get("value")?;
+    let containers = pod.spec.list("containers").chain(pod.spec.list("initContainers"));
+    containers.filter_map(move |container| {
+        let path = item_with(container.list("env"), "name", VARIABLE)?.get("value")?;
         Some(BootstrapPart { pod, path, root: file(inputs, pod, container, path.text()?) })
     })
 }
 
-fn named(item: Node<'_>, name: &str) -> bool {
-    item.get("name").and_then(Node::text) == Some(name)
-}
-
-fn text<'g>(node: Node<'g>, key: &str) -> Option<&'g str> {
-    node.get(key).and_then(Node::text)
+/// The first item with this text for this key.
+fn item_with<'g>(
+    mut items: impl Iterator<Item = Node<'g>>,
+    key: &str,
+    text: &str,
+) -> Option<Node<'g>> {
+    items.find(|item| item.text_of(key) == Some(text))
 }
 
 /// The text of the file at this path in a container.
@@ -51,36 +49,33 @@ fn file<'g>(
     container: Node<'g>,
     path: &str,
 ) -> Result<Option<Node<'g>>, String> {
-    let mounts = container.get("volumeMounts").into_iter().flat_map(Node::items);
-    let within = mounts.filter_map(|mount| {
-        let rest = path.strip_prefix(text(mount, "mountPath")?.trim_end_matches('/'))?;
-        let file = match text(mount, "subPath") {
+    let within = container.list("volumeMounts").filter_map(|mount| {
+        let rest = path.strip_prefix(mount.text_of("mountPath")?.trim_end_matches('/'))?;
+        let file = match mount.text_of("subPath") {
             Some(file) => rest.is_empty().then_some(file),
             None => rest.strip_prefix('/'),
         };
-        Some((text(mount, "name")?, file?))
+        Some((mount.text_of("name")?, file?))
     });
     let Some((name, file)) = within.min_by_key(|(_, file)| file.len()) else {
         return Err(format!("no volume is mounted at `{path}`"));
     };
-    let mut volumes = pod.spec.get("volumes").into_iter().flat_map(Node::items);
-    let Some(volume) = volumes.find(|volume| named(*volume, name)) else {
+    let Some(volume) = item_with(pod.spec.list("volumes"), "name", name) else {
         return Err(format!("the pod has no volume `{name}`"));
     };
     if let Some(downward) = volume.get("downwardAPI") {
         return of_annotation(pod, downward, file);
     }
     let Some(map) = volume.get("configMap") else { return Ok(None) };
-    text(map, "name").map_or(Ok(None), |name| of_config_map(inputs, pod, name, key_of(map, file)?))
+    let Some(name) = map.text_of("name") else { return Ok(None) };
+    of_config_map(inputs, pod, name, key_of(map, file)?)
 }
 
 /// The key of a ConfigMap whose text is this file of the volume.
 fn key_of<'t>(volume: Node<'t>, file: &'t str) -> Result<&'t str, String> {
     let Some(items) = volume.get("items") else { return Ok(file) };
-    let mut items = items.items();
-    items
-        .find(|item| text(*item, "path") == Some(file))
-        .and_then(|item| text(item, "key"))
+    item_with(items.items(), "path", file)
+        .and_then(|item| item.text_of("key"))
         .ok_or_else(|| format!("the volume has no file `{file}`"))
 }
 
@@ -89,11 +84,9 @@ fn of_annotation<'g>(
     downward: Node<'g>,
     file: &str,
 ) -> Result<Option<Node<'g>>, String> {
-    let mut items = downward.get("items").into_iter().flat_map(Node::items);
-    let item = items
-        .find(|item| text(*item, "path") == Some(file))
+    let item = item_with(downward.list("items"), "path", file)
         .ok_or_else(|| format!("the volume has no file `{file}`"))?;
-    let field = item.get("fieldRef").and_then(|field| text(field, "fieldPath"));
+    let field = item.text_of("fieldRef.fieldPath");
     let key =
         field.and_then(|field| field.strip_prefix("metadata.annotations['")?.strip_suffix("']"));
     let Some(key) = key else { return Ok(None) };

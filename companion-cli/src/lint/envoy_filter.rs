@@ -14,7 +14,7 @@ pub(super) struct Patch<'g> {
 
 impl<'g> Patch<'g> {
     pub(super) fn apply_to(self) -> &'g str {
-        self.node.get("applyTo").and_then(Node::text).unwrap_or_default()
+        self.node.text_of("applyTo").unwrap_or_default()
     }
 
     pub(super) fn matching(self) -> Option<Node<'g>> {
@@ -72,8 +72,7 @@ pub(super) fn envoy_filters(texts: &Texts) -> impl Iterator<Item = Object<'_>> {
 /// The patches of all EnvoyFilters.
 pub(super) fn patches(texts: &Texts) -> impl Iterator<Item = Patch<'_>> {
     envoy_filters(texts).flat_map(|filter| {
-        let list = filter.spec().and_then(|spec| spec.get("configPatches"));
-        list.into_iter().flat_map(Node::items).map(move |node| Patch { filter, node })
+        filter.node.list("spec.configPatches").map(move |node| Patch { filter, node })
     })
 }
 
@@ -90,7 +89,6 @@ pub(super) fn patch_of(node: Node<'_>) -> Option<Patch<'_>> {
     let item = node
         .upwards()
         .find(|node| node.parent().is_some_and(|list| list.key_text() == Some("configPatches")))?;
-    let filter =
-        item.upwards().find(|node| node.get("kind").and_then(Node::text) == Some("EnvoyFilter"))?;
+    let filter = item.upwards().find(|node| node.text_of("kind") == Some("EnvoyFilter"))?;
     Some(Patch { filter: Object::new(filter)?, node: item })
 }

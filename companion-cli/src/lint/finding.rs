@@ -6,7 +6,8 @@ use super::node::Node;
 use crate::yaml::tree::Position;
 
 /// The severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Severity {
     /// Good to know.
     Info,
@@ -20,11 +21,7 @@ impl Severity {
     /// In lower case.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
+        self.into()
     }
 }
 
@@ -177,10 +174,7 @@ fn sounds_secret(text: &str) -> bool {
 /// variable.
 pub(super) fn is_secret(node: Node<'_>) -> bool {
     let key = node.key_text();
-    let variable = node
-        .parent()
-        .filter(|_| key == Some("value"))
-        .and_then(|map| map.get("name"))
-        .and_then(Node::text);
+    let variable =
+        node.parent().filter(|_| key == Some("value")).and_then(|map| map.text_of("name"));
     [key, variable].into_iter().flatten().any(sounds_secret)
 }

@@ -170,15 +170,13 @@ fn holds_text(node: Node<'_>) -> bool {
         || [".yaml", ".yml", ".json"].iter().any(|ending| key.ends_with(ending));
     let data =
         named.then(|| node.parent()).flatten().filter(|data| data.key_text() == Some("data"));
-    data.and_then(Node::parent).and_then(|object| object.get("kind")).and_then(Node::text)
-        == Some("ConfigMap")
+    data.and_then(Node::parent).and_then(|object| object.text_of("kind")) == Some("ConfigMap")
 }
 
 /// Whether it is the bootstrap in an EnvoyProxy.
 fn is_bootstrap(node: Node<'_>) -> bool {
     let object = node.has_keys(&["value", "bootstrap", "spec"]).then(|| node.upwards().nth(3));
-    let kind = object.flatten().and_then(|object| object.get("kind"));
-    kind.and_then(Node::text) == Some("EnvoyProxy")
+    object.flatten().and_then(|object| object.text_of("kind")) == Some("EnvoyProxy")
 }
 
 fn by_awaited_name(texts: &Texts) -> Waiting {

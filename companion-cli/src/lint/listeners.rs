@@ -16,10 +16,13 @@ pub(super) fn uses<'g>(inputs: &'g Inputs, module: Module<'g>) -> Vec<Node<'g>> 
 /// The connection manager's configuration around a filter.
 pub(super) fn connection_manager(filter: Node<'_>) -> Option<Node<'_>> {
     filter.upwards().find(|node| {
-        node.get("@type")
-            .and_then(Node::text)
-            .is_some_and(|name| name.ends_with("HttpConnectionManager"))
+        node.text_of("@type").is_some_and(|name| name.ends_with("HttpConnectionManager"))
     })
+}
+
+/// The routes that are written in a connection manager.
+pub(super) fn routes(manager: Node<'_>) -> impl Iterator<Item = Node<'_>> {
+    manager.list("route_config.virtual_hosts").flat_map(|host| host.list("routes"))
 }
 
 /// The listener around a filter.

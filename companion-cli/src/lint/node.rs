@@ -151,9 +151,27 @@ impl<'g> Node<'g> {
         self.text()?.replace('_', "").parse().ok()
     }
 
-    /// The value's text of a field.
-    pub(super) fn text_of(self, field: &str) -> Option<&'g str> {
-        self.field(field).and_then(Self::text)
+    /// The text at the end of a path of fields, such as `metadata.name`.
+    pub(super) fn text_of(self, path: &str) -> Option<&'g str> {
+        self.fields(path)?.text()
+    }
+
+    /// The items of the list at the end of a path of fields; none of anything else.
+    pub(super) fn list(self, path: &str) -> impl DoubleEndedIterator<Item = Self> + use<'g> {
+        self.fields(path).into_iter().flat_map(Self::items)
+    }
+
+    /// What these keys and indices lead to, or the last one on the way that is there.
+    pub(super) fn nearest(self, steps: impl Iterator<Item = impl AsRef<str>>) -> Self {
+        let inner = |node: Self, step: &str| match step.parse() {
+            Ok(index) if node.is_list() => node.items().nth(index),
+            _ => node.get(step),
+        };
+        let way = steps.scan(self, |node, step| {
+            *node = inner(*node, step.as_ref())?;
+            Some(*node)
+        });
+        way.last().unwrap_or(self)
     }
 
     pub(super) fn parent(self) -> Option<Self> {
@@ -291,9 +309,7 @@ impl Texts {
 
 /// Whether a map is a `google.protobuf.StringValue`.
 pub(super) fn is_string_value(any: Node<'_>) -> bool {
-    any.get("@type")
-        .and_then(Node::text)
-        .is_some_and(|name| name.ends_with("google.protobuf.StringValue"))
+    any.text_of("@type").is_some_and(|name| name.ends_with("google.protobuf.StringValue"))
 }
 
 /// Keys with dots in them are put in brackets.

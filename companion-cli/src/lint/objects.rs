@@ -24,7 +24,7 @@ impl<'g> Object<'g> {
     }
 
     fn metadata(self, key: &str) -> Option<&'g str> {
-        self.node.get("metadata")?.get(key)?.text()
+        self.node.get("metadata")?.text_of(key)
     }
 
     pub(super) fn name(self) -> &'g str {
@@ -38,9 +38,8 @@ impl<'g> Object<'g> {
 
     /// The labels of the proxies that it is for; none means all.
     pub(super) fn selector(self) -> Option<Node<'g>> {
-        let spec = self.spec()?;
-        let labels = spec.get("workloadSelector").and_then(|selector| selector.get("labels"));
-        labels.filter(|labels| labels.entries().next().is_some())
+        let labels = self.spec()?.fields("workloadSelector.labels")?;
+        labels.entries().next().map(|_| labels)
     }
 
     /// Whether two policies of Envoy Gateway may concern one Gateway: going by namespaces and by
@@ -59,13 +58,15 @@ impl<'g> Object<'g> {
 
     /// The Gateways that a policy of Envoy Gateway targets, where it targets nothing else.
     fn gateways(self) -> Option<Vec<&'g str>> {
-        let spec = self.spec()?;
-        let targets = spec.get("targetRefs").into_iter().flat_map(Node::items);
-        let targets: Vec<_> = targets.chain(spec.get("targetRef")).collect();
-        let is_gateway =
-            |target: &Node<'_>| target.get("kind").and_then(Node::text) == Some("Gateway");
+        let targets: Vec<_> = self.policy_targets().collect();
+        let is_gateway = |target: &Node<'_>| target.text_of("kind") == Some("Gateway");
         let known = !targets.is_empty() && targets.iter().all(is_gateway);
-        known.then(|| targets.iter().filter_map(|target| target.get("name")?.text()).collect())
+        known.then(|| targets.iter().filter_map(|target| target.text_of("name")).collect())
+    }
+
+    /// What a policy targets, in either of the fields.
+    pub(super) fn policy_targets(self) -> impl Iterator<Item = Node<'g>> {
+        self.node.list("spec.targetRefs").chain(self.node.fields("spec.targetRef"))
     }
 
     pub(super) fn targets(self) -> Option<Node<'g>> {
@@ -78,16 +79,8 @@ pub(super) fn objects(texts: &Texts) -> impl Iterator<Item = Object<'_>> {
     texts
         .documents()
         .flat_map(|document| {
-            let is_list = document
-                .get("kind")
-                .and_then(Node::text)
-                .is_some_and(|kind| kind.ends_with("List"));
-            let items: Vec<_> = document
-                .get("items")
-                .filter(|_| is_list)
-                .into_iter()
-                .flat_map(Node::items)
-                .collect();
+            let is_list = document.text_of("kind").is_some_and(|kind| kind.ends_with("List"));
+            let items: Vec<_> = document.list("items").filter(|_| is_list).collect();
             if items.is_empty() { vec![document] } else { items }
         })
         .filter_map(Object::new)

@@ -1,6 +1,5 @@
 //! The Gateways whose Deployments an overlay is merged over, as far as the files tell.
 
-use super::node::Node;
 use super::objects::{Object, of_kind};
 use super::pods::Pod;
 use super::texts::Texts;
@@ -22,13 +21,12 @@ impl<'g> Overlaid<'g> {
         let own = overlay.object;
         let gateways = of_kind(texts, "Gateway").filter_map(|gateway| {
             let spec = gateway.spec()?;
-            let parameters = spec.get("infrastructure")?.get("parametersRef")?;
-            let text = |node: Node<'g>, key| node.get(key).and_then(Node::text);
-            let is_named = text(parameters, "name") == Some(own.name())
-                && text(parameters, "kind") == Some("ConfigMap");
+            let parameters = spec.fields("infrastructure.parametersRef")?;
+            let is_named = parameters.text_of("name") == Some(own.name())
+                && parameters.text_of("kind") == Some("ConfigMap");
             let spaces = gateway.namespace().zip(own.namespace());
             let together = spaces.is_none_or(|(one, two)| one == two);
-            let class = text(spec, "gatewayClassName").unwrap_or_default();
+            let class = spec.text_of("gatewayClassName").unwrap_or_default();
             (is_named && together).then_some((gateway.name(), class))
         });
         Self {
@@ -40,8 +38,7 @@ impl<'g> Overlaid<'g> {
 
     /// The same for the Deployment of one Gateway.
     pub(super) fn of_gateway(gateway: Object<'g>) -> Self {
-        let class = gateway.spec().and_then(|spec| spec.get("gatewayClassName"));
-        let class = class.and_then(Node::text).unwrap_or_default();
+        let class = gateway.node.text_of("spec.gatewayClassName").unwrap_or_default();
         Self {
             namespace: gateway.namespace(),
             class: None,

@@ -19,25 +19,24 @@ pub(super) struct Pod<'g> {
 
 impl<'g> Pod<'g> {
     fn of(object: Object<'g>) -> Option<Self> {
-        let path: &[&str] = match object.kind {
-            "Pod" => &[],
+        let template = match object.kind {
+            "Pod" => object.node,
             "Deployment"
             | "StatefulSet"
             | "DaemonSet"
             | "ReplicaSet"
             | "ReplicationController"
-            | "Job" => &["spec", "template"],
-            "CronJob" => &["spec", "jobTemplate", "spec", "template"],
+            | "Job" => object.node.fields("spec.template")?,
+            "CronJob" => object.node.fields("spec.jobTemplate.spec.template")?,
             _ => return None,
         };
-        let template = path.iter().try_fold(object.node, |node, key| node.get(key))?;
         Some(Self { object, template, spec: template.get("spec")? })
     }
 
     /// The ConfigMap that Istio merges over the Deployment of a Gateway.
     fn of_overlay(object: Object<'g>) -> Option<Self> {
-        let deployment = object.node.get("data")?.get("deployment")?.embedded()?;
-        let template = deployment.get("spec")?.get("template")?;
+        let deployment = object.node.fields("data.deployment")?.embedded()?;
+        let template = deployment.fields("spec.template")?;
         let spec = template.get("spec").unwrap_or(template);
         (object.kind == "ConfigMap").then_some(Self { object, template, spec })
     }
@@ -67,7 +66,7 @@ impl<'g> Pod<'g> {
     }
 
     pub(super) fn labels(self) -> Vec<(&'g str, &'g str)> {
-        let labels = self.template.get("metadata").and_then(|metadata| metadata.get("labels"));
+        let labels = self.template.fields("metadata.labels");
         labels
             .into_iter()
             .flat_map(Node::entries)
@@ -144,13 +143,8 @@ pub(super) struct Hook<'g> {
 impl<'g> Hook<'g> {
     /// Words of the command, also of those within a shell's argument.
     pub(super) fn words(self) -> Vec<&'g str> {
-        let command = self.node.get("exec").and_then(|exec| exec.get("command"));
-        command
-            .into_iter()
-            .flat_map(Node::items)
-            .filter_map(Node::text)
-            .flat_map(str::split_whitespace)
-            .collect()
+        let command = self.node.list("exec.command").filter_map(Node::text);
+        command.flat_map(str::split_whitespace).collect()
     }
 
     pub(super) fn command(self) -> Option<Node<'g>> {
@@ -194,7 +188,7 @@ impl<'g> Hook<'g> {
         else {
             return false;
         };
-        match self.container().and_then(|container| container.get("name")).and_then(Node::text) {
+        match self.container().and_then(|container| container.text_of("name")) {
             Some(name) => name == "istio-proxy",
             // Helm values: of the mesh, and of the gateway chart.
             None => {

@@ -15,8 +15,7 @@ pub(super) fn listener_filters<'g>(
     listener: Node<'g>,
     name: &'static str,
 ) -> impl Iterator<Item = Node<'g>> {
-    let filters = listener.field("listener_filters").into_iter().flat_map(Node::items);
-    filters.filter(move |filter| {
+    listener.list("listener_filters").filter(move |filter| {
         filter.field("typed_config").is_some_and(|config| is_type(config, name))
     })
 }

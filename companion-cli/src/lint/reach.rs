@@ -62,11 +62,8 @@ impl Mesh {
 
     /// What a WasmPlugin selects by.
     pub(super) fn of_plugin(plugin: Object<'_>) -> Self {
-        let spec = plugin.spec();
-        let selector = spec.and_then(|spec| spec.get("selector")?.get("matchLabels"));
-        let one = spec.and_then(|spec| spec.get("targetRef"));
-        let targets = plugin.targets().into_iter().flat_map(Node::items).chain(one);
-        Self::selected(plugin.namespace(), selector, targets)
+        let selector = plugin.node.fields("spec.selector.matchLabels");
+        Self::selected(plugin.namespace(), selector, plugin.policy_targets())
     }
 
     fn selected<'g>(

@@ -21,7 +21,7 @@ pub(super) struct ImageVolume<'g> {
 impl<'g> ImageVolume<'g> {
     fn of(image: Node<'g>) -> Option<Self> {
         let volume = image.parent().filter(|_| image.get("reference").is_some())?;
-        let path = match volume.get("name").and_then(Node::text) {
+        let path = match volume.text_of("name") {
             Some(name) => mounted(volume.parent()?.parent()?, name),
             None => annotated(volume),
         };
@@ -83,13 +83,9 @@ pub(super) fn image_volumes(texts: &Texts) -> impl Iterator<Item = ImageVolume<'
 /// In the spec of a pod, or in values of the gateway chart, which have the mounts beside the
 /// volumes.
 fn mounted<'g>(spec: Node<'g>, volume: &str) -> Option<Node<'g>> {
-    let containers = ["containers", "initContainers"].into_iter().filter_map(|key| spec.get(key));
-    let mounts = containers.flat_map(Node::items).chain([spec]);
-    mounts
-        .filter_map(|holder| holder.get("volumeMounts"))
-        .flat_map(Node::items)
-        .find(|mount| mount.text_of("name") == Some(volume))?
-        .get("mountPath")
+    let containers = spec.list("containers").chain(spec.list("initContainers"));
+    let mut mounts = containers.chain([spec]).flat_map(|holder| holder.list("volumeMounts"));
+    mounts.find(|mount| mount.text_of("name") == Some(volume))?.get("mountPath")
 }
 
 /// In the annotation beside the one that has the volume.

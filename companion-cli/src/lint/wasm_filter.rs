@@ -167,16 +167,20 @@ impl<'g> Module<'g> {
         Some(config::parse(self.text()?.text()?.as_bytes()))
     }
 
+    /// Where it says that requests pass without the module.
+    pub(super) fn fail_open(self) -> Option<Node<'g>> {
+        let policy = self.plugin.field("failure_policy");
+        let legacy = || self.plugin.field("fail_open").filter(|open| open.is_true());
+        policy.filter(|policy| policy.text() == Some("FAIL_OPEN")).or_else(legacy)
+    }
+
     pub(super) fn is_gate(self) -> bool {
         self.wire().is_some_and(|wire| wire.role == Role::Gate)
     }
 
     /// What the VM's own configuration says.
     pub(super) fn vm_configuration(self) -> &'g str {
-        self.vm()
-            .and_then(|vm| vm.fields("configuration.value"))
-            .and_then(Node::text)
-            .unwrap_or_default()
+        self.vm().and_then(|vm| vm.text_of("configuration.value")).unwrap_or_default()
     }
 
     pub(super) fn shares_code(self, other: Self) -> bool {

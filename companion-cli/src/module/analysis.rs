@@ -32,16 +32,19 @@ pub struct Module {
 }
 
 /// Versions of the proxy-wasm ABI that Envoy knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, Serialize)]
 pub enum Abi {
     /// 0.1.0
     #[serde(rename = "0.1.0")]
+    #[strum(to_string = "0.1.0")]
     V0_1_0,
     /// 0.2.0
     #[serde(rename = "0.2.0")]
+    #[strum(to_string = "0.2.0")]
     V0_2_0,
     /// 0.2.1
     #[serde(rename = "0.2.1")]
+    #[strum(to_string = "0.2.1")]
     V0_2_1,
 }
 
@@ -51,16 +54,6 @@ impl Abi {
         (Self::V0_2_0, "proxy_abi_version_0_2_0"),
         (Self::V0_2_1, "proxy_abi_version_0_2_1"),
     ];
-}
-
-impl std::fmt::Display for Abi {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::V0_1_0 => "0.1.0",
-            Self::V0_2_0 => "0.2.0",
-            Self::V0_2_1 => "0.2.1",
-        })
-    }
 }
 
 /// A linear memory, in pages of 64 KiB.

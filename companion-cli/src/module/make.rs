@@ -2,8 +2,6 @@
 //! writes it atomically.
 
 use std::ffi::OsStr;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
@@ -11,10 +9,11 @@ use std::{fs, io};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::analysis::{Module, analyse};
+use super::analysis::Module;
 use super::compile::{Compile, FRAMES, TARGET};
 use super::optimise;
-use super::verdict::{Obstacle, obstacles};
+use super::verdict::loadable;
+use crate::files::write_atomically;
 use crate::progress::Progress;
 
 /// What to make.
@@ -99,7 +98,8 @@ impl Make {
         }
         let bytes = read(&wasm)?;
         let module = check(&bytes)?;
-        write(&self.output, &bytes)?;
+        write_atomically(&self.output, &bytes)
+            .map_err(|source| BuildError::File { path: self.output.clone(), source })?;
         Ok(BuiltModule {
             path: self.output.clone(),
             size: module.size,
@@ -128,15 +128,7 @@ impl Make {
 
 /// Rejects a module that Envoy would refuse, or that has no version of laststream.
 fn check(bytes: &[u8]) -> Result<Module, BuildError> {
-    let module = analyse(bytes).map_err(BuildError::Unusable)?;
-    let because: Vec<String> =
-        obstacles(&module).into_iter().map(|Obstacle { because, .. }| because).collect();
-    if !because.is_empty() {
-        return Err(BuildError::Unusable(format!(
-            "does not load into Envoy, because {}",
-            because.join("; and ")
-        )));
-    }
+    let module = loadable(bytes).map_err(BuildError::Unusable)?;
     if module.version.is_none() {
         return Err(BuildError::Unusable(
             "does not say which laststream it is: its custom section is gone".to_owned(),
@@ -155,19 +147,4 @@ fn compiler(source: &Path) -> String {
 
 fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
     fs::read(path).map_err(|source| BuildError::File { path: path.to_owned(), source })
-}
-
-/// Writes atomically, with the usual permissions instead of those of a temporary file.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
-    let folder =
-        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let written = tempfile::Builder::new()
-        .permissions(fs::Permissions::from_mode(0o666))
-        .tempfile_in(folder)
-        .and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.persist(path)?;
-            Ok(())
-        });
-    written.map_err(|source| BuildError::File { path: path.to_owned(), source })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::analysis::{Abi, Module};
+use super::analysis::{Abi, Module, analyse};
 use super::host_calls::{looked_for, offered};
 
 /// Why a module cannot be loaded.
@@ -38,6 +38,18 @@ pub fn obstacles(module: &Module) -> Vec<Obstacle> {
     obstacles.extend(of_exports(module, abi));
     obstacles.extend(of_memory(module));
     obstacles
+}
+
+/// The module, if it loads into every Envoy. The error is the end of a sentence about it.
+pub(crate) fn loadable(bytes: &[u8]) -> Result<Module, String> {
+    let module = analyse(bytes)?;
+    let because: Vec<String> =
+        obstacles(&module).into_iter().map(|obstacle| obstacle.because).collect();
+    if because.is_empty() {
+        Ok(module)
+    } else {
+        Err(format!("does not load into Envoy, because {}", because.join("; and ")))
+    }
 }
 
 fn of_imports(module: &Module, abi: Abi) -> Vec<Obstacle> {

@@ -1,10 +1,9 @@
 //! Signs images with cosign, which finds credentials itself; none are passed to it.
 
 use std::io;
-use std::path::PathBuf;
 use std::process::Stdio;
 
-use crate::env_vars::{self, Lookup, PATH};
+use crate::env_vars::{self, Lookup};
 
 const PROGRAM: &str = "cosign";
 
@@ -54,7 +53,9 @@ pub fn sign(
     arguments.extend(insecure.then_some("--allow-insecure-registry"));
     arguments.push(pinned);
     let command = format!("{PROGRAM} {}", arguments.join(" "));
-    let Some(program) = program(lookup) else { return Err(SignError::Missing(command)) };
+    let folders = env_vars::search_path(lookup);
+    let program = env_vars::files_of(PROGRAM.as_ref(), &folders).find(|path| path.is_file());
+    let Some(program) = program else { return Err(SignError::Missing(command)) };
     // cosign's standard output is text for humans, so it goes to standard error.
     let status =
         env_vars::command(program).args(&arguments).stdout(Stdio::from(io::stderr())).status();
@@ -63,13 +64,4 @@ pub fn sign(
         Ok(status) => Err(SignError::Failed { command, status }),
         Err(error) => Err(SignError::Start { command, error }),
     }
-}
-
-fn program(lookup: Lookup<'_>) -> Option<PathBuf> {
-    let folders: Vec<PathBuf> = std::env::split_paths(&lookup(PATH)?).collect();
-    folders
-        .into_iter()
-        .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join(PROGRAM))
-        .find(|path| path.is_file())
 }

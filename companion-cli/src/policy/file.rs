@@ -100,6 +100,18 @@ pub enum Placement {
     Envoy(PlainEnvoy),
 }
 
+impl Placement {
+    /// The class whose Gateways are meant.
+    pub(crate) fn class(&self) -> Option<&str> {
+        match self {
+            Self::GatewayApi(GatewayApi { class, .. }) | Self::Waypoint(Waypoint { class, .. }) => {
+                class.as_deref()
+            }
+            _ => None,
+        }
+    }
+}
+
 /// An Istio gateway with a Deployment of its own, from Istio's chart for example.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

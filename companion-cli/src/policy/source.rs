@@ -1,6 +1,7 @@
 //! The values of `module`: an image, a download, a file.
 
 use super::file::Placement;
+use crate::digest::is_hex;
 use crate::oci::image::FILE;
 
 /// Where an image volume with the module is mounted in the proxy's container.
@@ -235,9 +236,7 @@ fn read_file(path: &str, has_digest: bool) -> Result<ModuleLocation, (&'static s
 
 fn hex(digest: &str) -> Result<String, String> {
     let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
-    if hex.len() == 64
-        && hex.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
-    {
+    if is_hex(hex) {
         Ok(hex.to_owned())
     } else {
         Err(format!(

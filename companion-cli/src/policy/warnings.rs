@@ -15,7 +15,7 @@ pub(super) fn of(policy: &Policy, has_namespace: bool) -> Vec<String> {
     if matches!(&policy.placement, Placement::Gateway(_)) && !has_namespace {
         warnings.push(ROOT.into());
     }
-    if is_of_a_class(&policy.placement)
+    if policy.placement.class().is_some()
         && policy.namespace.as_deref().is_some_and(|namespace| namespace != ROOT_NAMESPACE)
     {
         warnings.push(CLASS.into());
@@ -24,15 +24,6 @@ pub(super) fn of(policy: &Policy, has_namespace: bool) -> Vec<String> {
         policy.forwarded_proto.iter().flat_map(|proto| &proto.peers).filter(|range| is_wide(range));
     warnings.extend(wide.map(|range| format!("forwarded_proto.trust.peers: `{range}` {WIDE}")));
     warnings
-}
-
-/// Whether the resources are for all Gateways of a class.
-fn is_of_a_class(placement: &Placement) -> bool {
-    match placement {
-        Placement::GatewayApi(api) => api.class.is_some(),
-        Placement::Waypoint(waypoint) => waypoint.class.is_some(),
-        _ => false,
-    }
 }
 
 /// Istio's root namespace, unless its installation says otherwise.

@@ -1,7 +1,7 @@
 //! The EnvoyProxy of a Gateway that Envoy Gateway runs: the gate in the bootstrap, and in the
 //! Deployment the stop hook with what it needs.
 
-use super::hook::{timeout, why_grace};
+use super::hook::{pod_with_grace, timeout};
 use super::parts;
 use super::volume::{Program, Volume};
 use super::{File, block, gate, gateway_patch};
@@ -66,9 +66,7 @@ fn pod(policy: &Policy, source: &ModuleLocation, port: u16, program: &Program<'_
         )
         .item(manager);
     let secret = policy.pull_secret.as_deref().map(|name| Map::of("name", name));
-    Map::new()
-        .note(why_grace(policy))
-        .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
+    pod_with_grace(policy)
         .note("In the namespace of the proxies, which is Envoy Gateway's own.")
         .with_some("imagePullSecrets", secret.map(List::of))
         .with("initContainers", List::of(program.init_container()))

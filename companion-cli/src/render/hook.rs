@@ -68,6 +68,13 @@ pub(super) fn timeout(policy: &Policy) -> u64 {
     (policy.sizing.deadline + TimeSpan::seconds(1)).whole_seconds()
 }
 
+/// The spec of a pod, which begins with its grace period.
+pub(super) fn pod_with_grace(policy: &Policy) -> Map {
+    Map::new()
+        .note(why_grace(policy))
+        .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
+}
+
 /// What the grace period is made of.
 pub(super) fn why_grace(policy: &Policy) -> String {
     let sizing = &policy.sizing;

@@ -1,6 +1,6 @@
 //! The stop hook in each of its places, and which of Istio's own hooks it replaces there.
 
-use super::hook::{self, lifecycle, why_grace};
+use super::hook::{self, lifecycle, pod_with_grace, why_grace};
 use super::volume::Program;
 use super::{File, Home, object, other};
 use crate::env_vars::LASTSTREAM_SECRET;
@@ -60,9 +60,7 @@ fn deployment(policy: &Policy, port: u16, is_native: bool, file: &str) -> File {
         )
         .with("imagePullPolicy", "IfNotPresent")
         .with("lifecycle", lifecycle(port, policy));
-    let pod = Map::new()
-        .note(why_grace(policy))
-        .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds());
+    let pod = pod_with_grace(policy);
     let pod = if is_native {
         pod.note(
             "Here, although it becomes an init container: the webhook looks for customizations \
@@ -99,9 +97,7 @@ fn plain(policy: &Policy, port: u16) -> Result<File, PolicyProblem> {
         .with_some("volumeMounts", volume.as_ref().map(|volume| List::of(volume.mount())))
         .with("lifecycle", hook::by_program(port, policy));
     let init = program.as_ref().map(Program::init_container);
-    let pod = Map::new()
-        .note(why_grace(policy))
-        .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
+    let pod = pod_with_grace(policy)
         .with_some("volumes", volume.as_ref().map(|volume| List::of(volume.item())))
         .with_some("initContainers", init.map(List::of))
         .with("containers", List::of(container));
@@ -185,9 +181,6 @@ fn gateway_chart(policy: &Policy, port: u16) -> File {
             five seconds, is all there is."
             .to_owned(),
     ];
-    let values = Map::new()
-        .note(why_grace(policy))
-        .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
-        .with("lifecycle", lifecycle(port, policy));
+    let values = pod_with_grace(policy).with("lifecycle", lifecycle(port, policy));
     other("lifecycle.gateway-chart.yaml", &about, values)
 }

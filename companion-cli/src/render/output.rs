@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use similar::TextDiff;
-use tempfile::NamedTempFile;
 
 use super::{MARK, Rendered};
+use crate::files::write_atomically;
 use crate::foreign;
 
 /// Of a file that was rendered once; more is something else.
@@ -118,21 +118,8 @@ pub fn write(folder: &Path, rendered: &Rendered) -> Result<Vec<String>, FolderEr
         if foreign::read_named(&path, LARGEST).is_ok_and(|there| there == file.text.as_bytes()) {
             continue;
         }
-        replace(folder, &path, &file.text).map_err(FolderError::of("write", &path))?;
+        write_atomically(&path, file.text.as_bytes()).map_err(FolderError::of("write", &path))?;
         written.push(file.name.clone());
     }
     Ok(written)
-}
-
-fn replace(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        // less the umask, as any other file; the default is for secrets
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    let mut fresh: NamedTempFile = builder.prefix(".laststream-").tempfile_in(folder)?;
-    fresh.write_all(text.as_bytes())?;
-    fresh.persist(path).map(drop).map_err(|error| error.error)
 }

@@ -2,7 +2,7 @@
 //! API, or for a waypoint: stop hook, grace period, annotations; an autoscaler and a disruption
 //! budget if the policy has them. A waypoint's gate is in it, too.
 
-use super::hook::{pre_stop, why_grace};
+use super::hook::{pod_with_grace, pre_stop};
 use super::image_volume::{WHY_SECRET, pull_secrets};
 use super::volume::Volume;
 use super::{File, block, bootstrap, gateway_patch, has_hook, metadata, objects, proxy_config};
@@ -160,9 +160,7 @@ fn pod(policy: &Policy, parts: Parts) -> Map {
             .fold(Map::new().note(WHY_NULL), |hook, kind| hook.with(kind, Node::Null))
             .with("exec", pre_stop(port, policy));
         container = container.with("lifecycle", Map::of("preStop", hook));
-        pod = pod
-            .note(why_grace(policy))
-            .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds());
+        pod = pod_with_grace(policy);
     }
     let has_volumes = !parts.modules.is_empty() || !parts.volumes.is_empty();
     let (volumes, mounts): (Vec<Map>, Vec<Map>) = parts.volumes.into_iter().unzip();

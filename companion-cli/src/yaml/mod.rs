@@ -131,46 +131,24 @@ impl<K: Into<String>, V: Into<Node>> FromIterator<(K, V)> for Map {
     }
 }
 
-impl From<&str> for Node {
-    fn from(text: &str) -> Self {
-        Self::Text(text.into())
-    }
+macro_rules! nodes {
+    ($($type:ty: |$value:ident| $node:expr;)+) => {
+        $(impl From<$type> for Node {
+            fn from($value: $type) -> Self {
+                $node
+            }
+        })+
+    };
 }
 
-impl From<String> for Node {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<bool> for Node {
-    fn from(value: bool) -> Self {
-        Self::Bool(value)
-    }
-}
-
-impl From<u16> for Node {
-    fn from(number: u16) -> Self {
-        Self::Number(number.into())
-    }
-}
-
-impl From<u64> for Node {
-    fn from(number: u64) -> Self {
-        Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
-    }
-}
-
-impl From<Map> for Node {
-    fn from(map: Map) -> Self {
-        Self::Map(map)
-    }
-}
-
-impl From<List> for Node {
-    fn from(list: List) -> Self {
-        Self::List(list)
-    }
+nodes! {
+    &str: |text| Self::Text(text.into());
+    String: |text| Self::Text(text);
+    bool: |value| Self::Bool(value);
+    u16: |number| Self::Number(number.into());
+    u64: |number| Self::Number(i64::try_from(number).unwrap_or(i64::MAX));
+    Map: |map| Self::Map(map);
+    List: |list| Self::List(list);
 }
 
 /// JSON as YAML. Numbers that are not whole become texts: nothing here knows any.

@@ -2,7 +2,7 @@
 
 use crate::support::{Home, VERSION, envoy, envoy_without_v8, problem, script};
 use laststream::local::envoy::{
-    DownloadSource, Envoy, EnvoyError, EnvoySourceError, Origin, Platform, Wanted, find_or_get,
+    Envoy, EnvoyError, EnvoySourceError, Origin, Platform, Wanted, find_or_get,
 };
 use laststream::progress::Silent;
 use std::fs;
@@ -209,11 +209,4 @@ fn a_cache_that_cannot_be_is_named() {
     let error = find_or_get(&wanted, &Silent).unwrap_err();
     assert!(matches!(problem(&error, "cache"), EnvoySourceError::Files { .. }), "{error}");
     assert!(error.to_string().contains("LASTSTREAM_CACHE"));
-}
-
-#[test]
-fn sources_have_names() {
-    let parsed = ["auto", "release", "pypi"].map(|name| name.parse::<DownloadSource>().unwrap());
-    assert_eq!(parsed, [DownloadSource::Auto, DownloadSource::Release, DownloadSource::PyPi]);
-    assert!("github".parse::<DownloadSource>().is_err());
 }

@@ -4,7 +4,7 @@
 use laststream::digest::Digest;
 use laststream::oci::image::{Descriptor, Image, Manifest, Reference};
 use laststream::oci::registry::credentials::{FoundLogin, Login, Secret, Sources};
-use laststream::oci::registry::{Limits, Options, Registry, RegistryError, publish};
+use laststream::oci::registry::{Options, Registry, RegistryError, publish};
 use laststream::progress::Silent;
 
 use super::{HTPASSWD, PASSWORD, USERNAME, push};
@@ -27,8 +27,10 @@ pub(super) fn cases() -> Vec<EnvoylessCase> {
 }
 
 fn options() -> Options {
-    let limits = Limits { pause: std::time::Duration::from_millis(10), ..Limits::default() };
-    Options { limits, retries: 1, proxy_from_env: false, ..Options::default() }
+    let mut options = Options { proxy_from_env: false, ..Options::default() };
+    options.retry.further = 1;
+    options.retry.pause = std::time::Duration::from_millis(10);
+    options
 }
 
 fn login() -> Sources {

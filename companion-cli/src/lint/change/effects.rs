@@ -75,8 +75,8 @@ fn only_plain_hosts_differ(pair: &Pair<'_>) -> bool {
 }
 
 fn group<'g>(pair: &Pair<'g>) -> &'g str {
-    let version = pair.latest().and_then(|object| object.node.get("apiVersion"));
-    let version = version.and_then(Node::text).unwrap_or_default();
+    let version = pair.latest().and_then(|object| object.node.text_of("apiVersion"));
+    let version = version.unwrap_or_default();
     version.split_once('/').map_or("", |(group, _)| group)
 }
 

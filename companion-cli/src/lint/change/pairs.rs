@@ -61,7 +61,7 @@ fn is_empty(node: Node<'_>) -> bool {
 
 /// Objects are the same resource if group, kind, namespace and name are.
 fn key<'g>(object: Object<'g>) -> (&'g str, &'g str, &'g str, &'g str) {
-    let version = object.node.get("apiVersion").and_then(Node::text).unwrap_or_default();
+    let version = object.node.text_of("apiVersion").unwrap_or_default();
     let group = version.split_once('/').map_or("", |(group, _)| group);
     (group, object.kind, object.namespace().unwrap_or_default(), object.name())
 }

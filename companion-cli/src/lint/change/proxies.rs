@@ -28,13 +28,11 @@ pub(super) struct Proxies<'g> {
 impl<'g> Proxies<'g> {
     pub(super) fn of(pair: &Pair<'g>) -> Self {
         let object = pair.latest();
-        let text = |node: Node<'g>, key: &str| node.get(key).and_then(Node::text).unwrap_or("?");
+        let text = |target: Node<'g>, key| target.text_of(key).unwrap_or("?");
         let selector = object.and_then(selector);
         let labels = selector.into_iter().flat_map(Node::entries);
         let labels = labels.filter_map(|(key, value)| Some((key, value.text()?))).collect();
-        let spec = object.and_then(Object::spec);
-        let many = spec.and_then(|spec| spec.get("targetRefs")).into_iter().flat_map(Node::items);
-        let targets = many.chain(spec.and_then(|spec| spec.get("targetRef")));
+        let targets = object.into_iter().flat_map(Object::policy_targets);
         let namespace = object.and_then(Object::namespace);
         let kind = object.map_or("", |object| object.kind);
         let is_of_namespace = namespace != Some(ROOT_NAMESPACE) && !EVERYWHERE.contains(&kind);

@@ -12,6 +12,7 @@ use super::cel;
 use super::structural::{compiled, fill_defaults, json_schema};
 use super::table::{Definition, Lookup};
 use super::value::value_of;
+use crate::fleet::names;
 use crate::lint::inputs::Inputs;
 use crate::lint::node::Node;
 use crate::lint::objects::Object;
@@ -111,7 +112,7 @@ impl Validators {
         inputs: &'g Inputs,
         object: Object<'g>,
     ) -> Result<Option<Rc<Compiled>>, Violation<'g>> {
-        let api = object.node.get("apiVersion").and_then(Node::text).unwrap_or_default();
+        let api = object.node.text_of("apiVersion").unwrap_or_default();
         let Some((group, version)) = api.split_once('/') else { return Ok(None) };
         let key = (api.to_owned(), object.kind.to_owned());
         if let Some(known) = self.schemas.get(&key) {
@@ -156,17 +157,14 @@ fn unnamed(object: Object<'_>) -> Option<Violation<'_>> {
         }
         (Some(name), _) => name,
     };
-    let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let is_label = |label: &str| {
-        label.starts_with(is_end)
-            && label.ends_with(is_end)
-            && label.chars().all(|c| is_end(c) || c == '-')
-    };
-    let is_name = name.len() <= 253 && name.split('.').all(is_label);
     let message = format!(
         "`{name}` is not the name of an object: small letters, digits, `-` and `.` between them"
     );
-    (!is_name).then(|| Violation { fault: Fault::WrongValue, node: place(node, "name"), message })
+    names::subdomain(name).is_err().then(|| Violation {
+        fault: Fault::WrongValue,
+        node: place(node, "name"),
+        message,
+    })
 }
 
 /// The child if it is there, else the node around it.
@@ -266,20 +264,7 @@ fn wanted(kind: &TypeKind) -> String {
 
 /// The node that a JSON pointer leads to, or the last one on the way that is there.
 fn at<'g>(root: Node<'g>, pointer: &str) -> Node<'g> {
-    let mut here = root;
-    for step in pointer.split('/').skip(1) {
-        let step = step.replace("~1", "/").replace("~0", "~");
-        let inner = if here.is_list() {
-            step.parse().ok().and_then(|index| here.items().nth(index))
-        } else {
-            here.get(&step)
-        };
-        match inner {
-            Some(inner) => here = inner,
-            None => break,
-        }
-    }
-    here
+    root.nearest(pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")))
 }
 
 /// Goes through an object and its schema together.

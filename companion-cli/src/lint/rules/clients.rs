@@ -131,7 +131,7 @@ fn no_destination<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         if !has_setting && !header_filters(inputs).any(patched) {
             findings.at(place, NO_HEADERS);
         }
-        let key = place.fields("trust.peer_key").and_then(Node::text).unwrap_or(PEER_KEY);
+        let key = place.text_of("trust.peer_key").unwrap_or(PEER_KEY);
         let mut states = inputs
             .keyed_field("object_key", "objectKey")
             .filter(|state| state.text() == Some(key) && patched(*state))
@@ -152,14 +152,12 @@ const NO_ADDRESSES: &str = "the local addresses of the connection are not told";
 /// say of it.
 fn port_reading_policies(inputs: &Inputs) -> impl Iterator<Item = (Object<'_>, Node<'_>)> {
     of_kind(inputs, "EnvoyExtensionPolicy").flat_map(|policy| {
-        let list = policy.spec().and_then(|spec| spec.get("wasm"));
-        let configs = list.into_iter().flat_map(Node::items).filter_map(|wasm| wasm.get("config"));
-        configs
-            .filter_map(|config| config.get("forwarded_proto"))
-            .filter(|proto| {
-                let presets = proto.get("presets").into_iter().flat_map(Node::items);
-                presets.filter_map(Node::text).any(|preset| preset == "nlb")
-            })
+        let protos = policy
+            .node
+            .list("spec.wasm")
+            .filter_map(|wasm| wasm.get("config")?.get("forwarded_proto"));
+        protos
+            .filter(|proto| proto.list("presets").any(|preset| preset.text() == Some("nlb")))
             .map(move |proto| (policy, proto))
     })
 }
@@ -171,9 +169,9 @@ fn takes_headers_somewhere(inputs: &Inputs) -> bool {
 
 /// Whether the filter state with this key begins with the connection's addresses.
 fn has_addresses(key: Node<'_>) -> bool {
-    let format = key.parent().and_then(|state| {
-        state.fields("format_string.text_format_source.inline_string").and_then(Node::text)
-    });
+    let format = key
+        .parent()
+        .and_then(|state| state.text_of("format_string.text_format_source.inline_string"));
     format.is_some_and(|format| {
         // In this order: if they are exchanged, the listener's own port decides.
         format.lines().next() == Some(ADDRESSES)
@@ -306,10 +304,8 @@ fn kept_beside_detection<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         seen = Some(list);
     }
     let policies = of_kind(inputs, "EnvoyExtensionPolicy").any(|policy| {
-        let wasm = policy.spec().and_then(|spec| spec.get("wasm"));
-        wasm.into_iter().flat_map(Node::items).any(|item| {
-            item.get("config").is_some_and(|config| config.get("forwarded_proto").is_some())
-        })
+        let mut configs = policy.node.list("spec.wasm").filter_map(|wasm| wasm.get("config"));
+        configs.any(|config| config.get("forwarded_proto").is_some())
     });
     if (!policies && writers(inputs).next().is_none()) || is_removed_somewhere(inputs) {
         return;

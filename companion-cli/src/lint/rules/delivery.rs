@@ -1,5 +1,6 @@
 //! LS2xx: how the module reaches the proxy.
 
+use crate::digest::is_hex;
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Findings, Severity};
 use crate::lint::inputs::Inputs;
@@ -174,8 +175,8 @@ fn checksum(module: Module<'_>) -> Option<(Node<'_>, &str)> {
 fn other_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for module in modules(inputs) {
         if let (Some(digest), Some((node, text))) = (uri_digest(module), checksum(module))
-            && is_digest(digest)
-            && is_digest(text)
+            && is_hex(digest)
+            && is_hex(text)
             && digest != text
         {
             findings.at(node, format!("the URI says {digest}: `sha256` must be the same"));
@@ -183,18 +184,14 @@ fn other_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-fn is_digest(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
 fn malformed_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for module in modules(inputs) {
-        if let Some((node, text)) = checksum(module).filter(|(_, text)| !is_digest(text)) {
+        if let Some((node, text)) = checksum(module).filter(|(_, text)| !is_hex(text)) {
             let hint = if text.starts_with("sha256:") { ": leave out `sha256:`" } else { "" };
             findings.at(node, format!("`{text}` is no digest{hint}"));
         }
         if let (Some(uri), Some(digest)) =
-            (module.uri(), uri_digest(module).filter(|digest| !is_digest(digest)))
+            (module.uri(), uri_digest(module).filter(|digest| !is_hex(digest)))
         {
             findings.at(uri, format!("`{digest}` is no digest"));
         }
@@ -203,11 +200,8 @@ fn malformed_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn floating_tag<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let plugins = inputs.keyed("url").filter(|url| {
-        url.parent()
-            .and_then(Node::parent)
-            .and_then(|object| object.get("kind"))
-            .and_then(Node::text)
-            == Some("WasmPlugin")
+        let object = url.parent().and_then(Node::parent);
+        object.and_then(|object| object.text_of("kind")) == Some("WasmPlugin")
     });
     for uri in modules(inputs).filter_map(Module::uri).chain(plugins) {
         let Some(text) = uri.text() else { continue };

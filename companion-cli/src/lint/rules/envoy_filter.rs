@@ -235,9 +235,8 @@ fn ignored_operation<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn behind_the_router<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for patch in patches_of(inputs, "HTTP_FILTER") {
-        let sub_filter = patch.filter_match().and_then(|filter| filter.get("subFilter"));
-        let after_router = sub_filter.and_then(|filter| filter.get("name")).and_then(Node::text)
-            == Some("envoy.filters.http.router");
+        let sub_filter = patch.filter_match().and_then(|filter| filter.text_of("subFilter.name"));
+        let after_router = sub_filter == Some("envoy.filters.http.router");
         let appends = match patch.operation() {
             "ADD" => true,
             "INSERT_AFTER" => sub_filter.is_none() || after_router,

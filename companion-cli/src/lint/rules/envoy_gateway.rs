@@ -147,7 +147,7 @@ pub(super) fn proxy_of(node: Node<'_>) -> Option<Object<'_>> {
 
 /// The patch of the Deployment or the DaemonSet.
 fn patch_node(proxy: Object<'_>) -> Option<Node<'_>> {
-    let kubernetes = proxy.spec()?.get("provider")?.get("kubernetes")?;
+    let kubernetes = proxy.spec()?.fields("provider.kubernetes")?;
     let kinds = ["envoyDeployment", "envoyDaemonSet"].into_iter();
     kinds
         .filter_map(|kind| kubernetes.get(kind)?.get("patch"))
@@ -162,8 +162,7 @@ fn patched(proxy: Object<'_>) -> Option<Node<'_>> {
 /// Whether lists are replaced as a whole, and `$patch` means nothing; a strategic merge is the
 /// default.
 fn is_json_merge(proxy: Object<'_>) -> bool {
-    let merge = patch_node(proxy).and_then(|patch| patch.get("type"));
-    merge.and_then(Node::text) == Some("JSONMerge")
+    patch_node(proxy).and_then(|patch| patch.text_of("type")) == Some("JSONMerge")
 }
 
 /// Where the patch takes the shutdown manager out of the pod.
@@ -178,37 +177,26 @@ fn deleted_manager(proxy: Object<'_>) -> Option<Node<'_>> {
 }
 
 fn pod_of(proxy: Object<'_>) -> Option<Node<'_>> {
-    patched(proxy)?.get("spec")?.get("template")?.get("spec")
-}
-
-fn containers<'g>(pod: Node<'g>) -> impl Iterator<Item = Node<'g>> {
-    pod.get("containers").into_iter().flat_map(Node::items)
+    patched(proxy)?.fields("spec.template.spec")
 }
 
 fn named<'g>(pod: Node<'g>, name: &'static str) -> Option<Node<'g>> {
-    containers(pod).find(|container| container.get("name").and_then(Node::text) == Some(name))
+    pod.list("containers").find(|container| container.text_of("name") == Some(name))
 }
 
 /// Counters in EnvoyExtensionPolicies: the policy, and the index in its list.
 fn counters(inputs: &Inputs) -> impl Iterator<Item = (Object<'_>, usize)> {
     of_kind(inputs, "EnvoyExtensionPolicy").flat_map(|policy| {
-        let list = policy.spec().and_then(|spec| spec.get("wasm"));
-        let own = list.into_iter().flat_map(Node::items).enumerate();
+        let own = policy.node.list("spec.wasm").enumerate();
         own.filter(|(_, wasm)| is_ours(*wasm)).map(move |(index, _)| (policy, index))
     })
 }
 
 fn is_ours(wasm: Node<'_>) -> bool {
-    let image =
-        wasm.get("code").and_then(|code| code.get("image")).and_then(|image| image.get("url"));
-    let http = wasm.get("code").and_then(|code| code.get("http")).and_then(|http| http.get("url"));
-    let texts = [wasm.get("name"), wasm.get("rootID"), image, http];
-    wasm.get("config").is_some_and(|config| config.get("scope").is_some())
-        || texts
-            .into_iter()
-            .flatten()
-            .filter_map(Node::text)
-            .any(|text| text.contains("laststream"))
+    let mut texts = ["name", "rootID", "code.image.url", "code.http.url"]
+        .into_iter()
+        .filter_map(|path| wasm.text_of(path));
+    wasm.fields("config.scope").is_some() || texts.any(|text| text.contains("laststream"))
 }
 
 fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -265,9 +253,8 @@ impl VmId<'_> {
 /// The Gateways of these files that name an EnvoyProxy.
 fn gateways_of<'g>(inputs: &'g Inputs, proxy: Object<'g>) -> Vec<&'g str> {
     let names = |gateway: &Object<'g>| {
-        let reference = gateway.spec()?.get("infrastructure")?.get("parametersRef")?;
-        let field = |key| reference.get(key).and_then(Node::text);
-        let is_this = field("kind") == Some("EnvoyProxy") && field("name") == Some(proxy.name());
+        let reference = gateway.spec()?.fields("infrastructure.parametersRef")?;
+        let is_this = names_proxy(reference, proxy.name());
         Some(is_this && meets(gateway.namespace(), proxy.namespace()))
     };
     of_kind(inputs, "Gateway")
@@ -276,20 +263,21 @@ fn gateways_of<'g>(inputs: &'g Inputs, proxy: Object<'g>) -> Vec<&'g str> {
         .collect()
 }
 
+/// Whether a `parametersRef` names the EnvoyProxy of this name.
+fn names_proxy(reference: Node<'_>, name: &str) -> bool {
+    reference.text_of("kind") == Some("EnvoyProxy") && reference.text_of("name") == Some(name)
+}
+
 fn meets(one: Option<&str>, two: Option<&str>) -> bool {
     one.zip(two).is_none_or(|(one, two)| one == two)
 }
 
 fn unnamed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let is_named = |name: &str| {
-        inputs.keyed("parametersRef").any(|reference| {
-            let field = |key| reference.get(key).and_then(Node::text);
-            field("kind") == Some("EnvoyProxy") && field("name") == Some(name)
-        })
-    };
+    let is_named =
+        |name: &str| inputs.keyed("parametersRef").any(|reference| names_proxy(reference, name));
     // Without any Gateway among the files it is elsewhere, with what it names.
     let is_of_api = |gateway: &Object<'_>| {
-        let version = gateway.node.get("apiVersion").and_then(Node::text);
+        let version = gateway.node.text_of("apiVersion");
         version.is_some_and(|version| version.starts_with("gateway.networking.k8s.io/"))
     };
     if of_kind(inputs, "Gateway").any(|gateway| is_of_api(&gateway)) {
@@ -326,13 +314,11 @@ const ROUTES: [&str; 2] = ["HTTPRoute", "GRPCRoute"];
 fn replaced_counter<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let counting: Vec<Object<'_>> = counters(inputs).map(|(policy, _)| policy).collect();
     for policy in of_kind(inputs, "EnvoyExtensionPolicy") {
-        let Some(spec) = policy.spec() else { continue };
         let own = counting.iter().any(|counter| counter.node == policy.node);
         let beside = counting.iter().any(|counter| {
             counter.node != policy.node && meets(counter.namespace(), policy.namespace())
         });
-        let targets = spec.get("targetRefs").into_iter().flat_map(Node::items);
-        let route = targets.chain(spec.get("targetRef")).find_map(|target| {
+        let route = policy.policy_targets().find_map(|target| {
             target.get("kind").filter(|kind| kind.text().is_some_and(|kind| ROUTES.contains(&kind)))
         });
         if let Some(route) = route.filter(|_| beside && !own) {
@@ -346,11 +332,8 @@ const WITNESSES: [&str; 2] = ["downstream_rq_active", "downstream_rq_total"];
 
 fn no_own_count<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for Placed { proxy, .. } in placed(inputs) {
-        let telemetry = proxy.spec().and_then(|spec| spec.get("telemetry"));
-        let Some(metrics) = telemetry.and_then(|telemetry| telemetry.get("metrics")) else {
-            continue;
-        };
-        let disabled = metrics.get("prometheus").and_then(|prometheus| prometheus.get("disable"));
+        let Some(metrics) = proxy.node.fields("spec.telemetry.metrics") else { continue };
+        let disabled = metrics.fields("prometheus.disable");
         if let Some(node) = disabled.filter(|node| node.is_true()) {
             findings.at(node, "the cluster that the gate asks is not there");
         }
@@ -369,9 +352,9 @@ fn no_own_count<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn covers(item: Node<'_>, witness: &str) -> bool {
     // Of each name, the beginning and the end are known.
     const BEGINNING: &str = "http.";
-    let Some(value) = item.get("value").and_then(Node::text) else { return false };
+    let Some(value) = item.text_of("value") else { return false };
     let ending = format!(".{witness}");
-    match item.get("type").and_then(Node::text) {
+    match item.text_of("type") {
         Some("Prefix") => BEGINNING.starts_with(value),
         Some("Suffix") => ending.ends_with(value),
         Some("RegularExpression") => {
@@ -385,7 +368,7 @@ fn no_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for proxy in of_kind(inputs, "EnvoyProxy") {
         let Some(deleted) = deleted_manager(proxy) else { continue };
         let envoy = pod_of(proxy).and_then(|pod| named(pod, "envoy"));
-        let hook = envoy.and_then(|envoy| envoy.get("lifecycle")?.get("preStop"));
+        let hook = envoy.and_then(|envoy| envoy.fields("lifecycle.preStop"));
         if hook.is_none_or(|hook| !patch::has_kind(hook)) {
             findings.at(deleted, "the hook that asks it fails at once");
         }

@@ -167,8 +167,7 @@ fn text_places<'g>(inputs: &'g Inputs) -> Vec<Node<'g>> {
     places
         .extend(inputs.keyed("value").filter(|value| value.parent().is_some_and(is_string_value)));
     let of_config_map = |data: &Node<'_>| {
-        data.parent().and_then(|object| object.get("kind")).and_then(Node::text)
-            == Some("ConfigMap")
+        data.parent().and_then(|object| object.text_of("kind")) == Some("ConfigMap")
     };
     places.extend(inputs.keyed("data").filter(of_config_map).flat_map(values));
     places

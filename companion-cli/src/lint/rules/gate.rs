@@ -8,7 +8,7 @@ use laststream_filter::gate::access::ADDRESS_KEY;
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Findings, Severity};
 use crate::lint::inputs::Inputs;
-use crate::lint::listeners::{address, connection_manager, is_loopback, listener, uses};
+use crate::lint::listeners::{address, connection_manager, is_loopback, listener, routes, uses};
 use crate::lint::modules::{Module, gates};
 use crate::lint::node::Node;
 use crate::lint::pods::stop_hooks;
@@ -186,12 +186,7 @@ fn has_secret(gate: &Gate) -> bool {
 
 fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, _) in gates(inputs) {
-        let policy = module
-            .plugin
-            .field("failure_policy")
-            .filter(|policy| policy.text() == Some("FAIL_OPEN"));
-        let legacy = module.plugin.field("fail_open").filter(|open| open.is_true());
-        if let Some(node) = policy.or(legacy) {
+        if let Some(node) = module.fail_open() {
             findings.at(node, "a gate that has failed must not say that one may go");
         }
     }
@@ -200,13 +195,7 @@ fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn open_route<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, _) in gates(inputs) {
         for manager in uses(inputs, module).into_iter().filter_map(connection_manager) {
-            let hosts = manager.fields("route_config.virtual_hosts");
-            for route in hosts
-                .into_iter()
-                .flat_map(Node::items)
-                .filter_map(|host| host.field("routes"))
-                .flat_map(Node::items)
-            {
+            for route in routes(manager) {
                 let status = route.fields("direct_response.status");
                 if status.and_then(Node::number) != Some(503) {
                     findings.at(
@@ -310,9 +299,8 @@ fn gate_without_state<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
                 continue;
             };
             let in_front = filters.items().take_while(|other| *other != filter);
-            let mut states = in_front
-                .filter_map(|other| other.fields("typed_config.on_request_headers"))
-                .flat_map(Node::items);
+            let mut states =
+                in_front.flat_map(|other| other.list("typed_config.on_request_headers"));
             if !states.any(|state| state.text_of("object_key") == Some(key)) {
                 findings.at(filter, format!("no filter in front of the gate writes `{key}`"));
             }

@@ -214,7 +214,7 @@ fn settings<'g>(inputs: &'g Inputs, name: &'static str) -> impl Iterator<Item = 
     let variables = inputs
         .keyed("env")
         .flat_map(Node::items)
-        .filter(move |variable| variable.get("name").and_then(Node::text) == Some(name));
+        .filter(move |variable| variable.text_of("name") == Some(name));
     inputs.keyed(name).chain(variables.filter_map(|variable| variable.get("value")))
 }
 
@@ -344,11 +344,7 @@ fn request_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for route in http_routes(inputs) {
         let Some(node) = route.get("timeout") else { continue };
         let Some(longest) = node.text().and_then(milliseconds) else { continue };
-        let hosts = route
-            .get("route")
-            .into_iter()
-            .flat_map(Node::items)
-            .filter_map(|to| to.get("destination")?.get("host")?.text());
+        let hosts = route.list("route").filter_map(|to| to.text_of("destination.host"));
         let names = hosts.filter_map(|host| host.split('.').next()).chain([GATEWAYS]);
         let short = names
             .filter_map(|name| by_name.get(name))

@@ -93,17 +93,14 @@ fn report<'g>(
 /// Configurations of laststream that are written as YAML: WasmPlugins, and Envoy Gateway's
 /// policies. The module gets them as JSON.
 fn plugin_configs(inputs: &Inputs) -> Vec<Node<'_>> {
-    let is_ours = |node: Option<Node<'_>>| {
-        node.and_then(Node::text).is_some_and(|text| text.contains("laststream"))
-    };
+    let is_ours =
+        |node: Node<'_>, path| node.text_of(path).is_some_and(|text| text.contains("laststream"));
     let plugins = of_kind(inputs, "WasmPlugin")
         .filter_map(|plugin| plugin.spec())
-        .filter(|spec| is_ours(spec.get("url")));
-    let policies =
-        of_kind(inputs, "EnvoyExtensionPolicy").filter_map(|policy| policy.spec()?.get("wasm"));
-    let wasm = policies
-        .flat_map(Node::items)
-        .filter(|wasm| is_ours(wasm.get("name")) || is_ours(wasm.fields("code.image.url")));
+        .filter(|spec| is_ours(*spec, "url"));
+    let wasm = of_kind(inputs, "EnvoyExtensionPolicy")
+        .flat_map(|policy| policy.node.list("spec.wasm"))
+        .filter(|wasm| is_ours(*wasm, "name") || is_ours(*wasm, "code.image.url"));
     plugins
         .filter_map(|spec| spec.get("pluginConfig"))
         .chain(wasm.filter_map(|wasm| wasm.get("config")))
@@ -146,18 +143,8 @@ fn at_path<'g>(root: Node<'g>, path: &str) -> Option<Node<'g>> {
     if path.is_empty() || path.starts_with("line ") {
         return None;
     }
-    let mut node = root;
-    for part in path.split(['.', '[']) {
-        let next = match part.strip_suffix(']') {
-            Some(index) => index.parse().ok().and_then(|index| node.items().nth(index)),
-            None => node.get(part),
-        };
-        match next {
-            Some(next) => node = next,
-            None => break,
-        }
-    }
-    (node != root).then_some(node)
+    let parts = path.split(['.', '[']).map(|part| part.trim_end_matches(']'));
+    Some(root.nearest(parts)).filter(|node| *node != root)
 }
 
 /// What is not even JSON has no nodes; the module tells the line.
@@ -178,7 +165,7 @@ fn not_a_string<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let Some(any) = module.configuration().filter(|any| !is_string_value(*any)) else {
             continue;
         };
-        let name = any.get("@type").and_then(Node::text).unwrap_or("a message without `@type`");
+        let name = any.text_of("@type").unwrap_or("a message without `@type`");
         findings.at(any, format!("`{name}` is not what the module reads"));
     }
 }

@@ -55,18 +55,16 @@ const MERGED_BY_NAME: [&str; 3] = ["containers", "initContainers", "volumes"];
 fn overlays(inputs: &Inputs) -> impl Iterator<Item = Object<'_>> {
     let named: HashSet<&str> = of_kind(inputs, "Gateway")
         .filter_map(|gateway| {
-            let parameters = gateway.spec()?.get("infrastructure")?.get("parametersRef")?;
-            let is_map = parameters.get("kind").and_then(Node::text) == Some("ConfigMap");
-            parameters.get("name").and_then(Node::text).filter(|_| is_map)
+            let parameters = gateway.spec()?.fields("infrastructure.parametersRef")?;
+            let is_map = parameters.text_of("kind") == Some("ConfigMap");
+            parameters.text_of("name").filter(|_| is_map)
         })
         .collect();
     objects(inputs).filter(move |object| {
-        let labels = object.node.get("metadata").and_then(|metadata| metadata.get("labels"));
+        let labels = object.node.fields("metadata.labels");
         let is_default = labels.is_some_and(|labels| labels.get(CLASS_LABEL).is_some());
-        let template = || {
-            let deployment = object.node.get("data")?.get("deployment")?.embedded()?;
-            deployment.get("spec")?.get("template")
-        };
+        let template =
+            || object.node.fields("data.deployment")?.embedded()?.fields("spec.template");
         object.kind == "ConfigMap"
             && (is_default || named.contains(object.name()) || template().is_some())
     })
@@ -98,11 +96,11 @@ pub(super) fn pod_specs(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {
     overlays(inputs)
         .flat_map(data)
         .filter(|(key, _)| *key == "deployment")
-        .filter_map(|(_, value)| value.embedded()?.get("spec")?.get("template")?.get("spec"))
+        .filter_map(|(_, value)| value.embedded()?.fields("spec.template.spec"))
 }
 
 fn containers(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {
-    pod_specs(inputs).filter_map(|pod| pod.get("containers")).flat_map(Node::items)
+    pod_specs(inputs).flat_map(|pod| pod.list("containers"))
 }
 
 fn other_container<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -117,7 +115,7 @@ fn other_container<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn mixed_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for container in containers(inputs) {
-        let hook = container.get("lifecycle").and_then(|lifecycle| lifecycle.get("preStop"));
+        let hook = container.fields("lifecycle.preStop");
         let Some(hook) = hook.filter(|hook| hook.is_map()) else { continue };
         if let Some(patch) = hook.get("$patch") {
             findings.at(patch, "without a hook in another layer, this one is lost");

@@ -181,7 +181,7 @@ fn append_of<'g>(list: Node<'g>, header: &str) -> Option<Node<'g>> {
 }
 
 fn appended(mutation: Node<'_>) -> Option<&str> {
-    mutation.fields("append.header.key").and_then(Node::text)
+    mutation.text_of("append.header.key")
 }
 
 fn not_saved<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

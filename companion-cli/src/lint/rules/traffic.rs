@@ -3,6 +3,7 @@
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Findings, Severity};
 use crate::lint::inputs::Inputs;
+use crate::lint::listeners::{connection_manager, routes};
 use crate::lint::modules::{gates, ours};
 use crate::lint::node::Node;
 use crate::lint::objects::of_kind;
@@ -90,9 +91,9 @@ fn retries<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         else {
             continue;
         };
-        let mut matches = route.get("match").into_iter().flat_map(Node::items).peekable();
+        let mut matches = route.list("match").peekable();
         let safe_methods = matches.peek().is_some() && matches.all(only_safe_methods);
-        let conditions = retries.get("retryOn").and_then(Node::text);
+        let conditions = retries.text_of("retryOn");
         let unsafe_one = conditions
             .and_then(|text| text.split(',').map(str::trim).find(|one| !SAFE.contains(one)));
         let why = match (conditions, unsafe_one) {
@@ -109,15 +110,13 @@ fn retries<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn only_safe_methods(matching: Node<'_>) -> bool {
-    let exact = matching.get("method").and_then(|method| method.get("exact")).and_then(Node::text);
+    let exact = matching.text_of("method.exact");
     exact.is_some_and(|method| IDEMPOTENT.contains(&method))
 }
 
 /// The HTTP routes of VirtualServices.
 pub(super) fn http_routes<'g>(inputs: &'g Inputs) -> impl Iterator<Item = Node<'g>> {
-    of_kind(inputs, "VirtualService")
-        .filter_map(|service| service.spec()?.get("http"))
-        .flat_map(Node::items)
+    of_kind(inputs, "VirtualService").flat_map(|service| service.node.list("spec.http"))
 }
 
 /// What Envoy takes when a route says nothing.
@@ -131,14 +130,8 @@ fn default_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         return;
     };
     for module in ours(inputs).filter(|module| module.patch().is_none() && !module.is_gate()) {
-        let manager = crate::lint::listeners::connection_manager(module.typed);
-        let hosts = manager.and_then(|manager| manager.fields("route_config.virtual_hosts"));
-        for route in hosts
-            .into_iter()
-            .flat_map(Node::items)
-            .filter_map(|host| host.field("routes"))
-            .flat_map(Node::items)
-        {
+        let manager = connection_manager(module.typed);
+        for route in manager.into_iter().flat_map(routes) {
             if let Some(action) =
                 route.field("route").filter(|action| action.field("timeout").is_none())
             {

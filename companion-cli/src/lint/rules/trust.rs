@@ -107,7 +107,7 @@ pub(super) fn stands_at_sidecar(filter: Node<'_>) -> bool {
 fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mutations = mutations(inputs);
     for (module, proto) in restorers(inputs) {
-        let Some(policy) = failure_policy(module) else { continue };
+        let Some(policy) = module.fail_open() else { continue };
         if may_be_kept(inputs, module, proto)
             && !is_removed(&mutations, |helper| helper.applies_to(module))
         {
@@ -139,22 +139,14 @@ fn open_plugins(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
             spec.get("pluginConfig")?,
         ))
     });
-    let policies = of_kind(inputs, "EnvoyExtensionPolicy")
-        .filter_map(|policy| policy.spec()?.get("wasm"))
-        .flat_map(Node::items);
-    let policies = policies.filter_map(|wasm| {
+    let wasm =
+        of_kind(inputs, "EnvoyExtensionPolicy").flat_map(|policy| policy.node.list("spec.wasm"));
+    let policies = wasm.filter_map(|wasm| {
         Some((wasm.get("failOpen").filter(|open| open.is_true())?, wasm.get("config")?))
     });
     plugins
         .chain(policies)
         .filter_map(|(policy, config)| Some((policy, config.get("forwarded_proto")?)))
-}
-
-/// Where it says that requests pass without the module.
-fn failure_policy(module: Module<'_>) -> Option<Node<'_>> {
-    let policy =
-        module.plugin.field("failure_policy").filter(|policy| policy.text() == Some("FAIL_OPEN"));
-    policy.or_else(|| module.plugin.field("fail_open").filter(|open| open.is_true()))
 }
 
 /// A policy that reads the header itself implies that Envoy keeps it.
@@ -229,10 +221,9 @@ fn wide_ranges<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let prefix = range.field("address_prefix").and_then(wide_prefix);
         prefix.into_iter().for_each(|text| findings.at(range, trusted(&text)));
     }
-    let detections = of_kind(inputs, "ClientTrafficPolicy").filter_map(|policy| {
-        policy.spec()?.get("clientIPDetection")?.get("xForwardedFor")?.get("trustedCIDRs")
-    });
-    for range in detections.flat_map(Node::items) {
+    let detections = of_kind(inputs, "ClientTrafficPolicy")
+        .flat_map(|policy| policy.node.list("spec.clientIPDetection.xForwardedFor.trustedCIDRs"));
+    for range in detections {
         let text = range.text().filter(|text| is_wide(text));
         text.into_iter().for_each(|text| findings.at(range, trusted(text)));
     }

@@ -81,8 +81,8 @@ struct Wanted<'g> {
 /// laststream's modules that are files of an image volume; others may be in the proxy's own image.
 fn from_volumes(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Wanted<'_>)> {
     modules(inputs).filter(|module| module.is_ours()).filter_map(|module| {
-        let metadata = module.patch()?.filter.node.get("metadata")?;
-        let image = metadata.get("annotations")?.text_of(IMAGE_ANNOTATION)?;
+        let annotations = module.patch()?.filter.node.fields("metadata.annotations")?;
+        let image = annotations.get(IMAGE_ANNOTATION)?.text()?;
         Some((module, Wanted { path: module.filename()?.text()?, image }))
     })
 }

@@ -128,12 +128,12 @@ fn envoy_filter_for_waypoint<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>
     }
     for filter in envoy_filters(inputs) {
         for target in filter.targets().into_iter().flat_map(Node::items) {
-            let text = |key| target.get(key).and_then(Node::text).unwrap_or_default();
+            let text = |key| target.text_of(key).unwrap_or_default();
             let waypoint = match text("kind") {
                 "GatewayClass" => text("name") == WAYPOINTS,
                 "Gateway" => of_kind(inputs, "Gateway").any(|gateway| {
-                    let class = gateway.spec().and_then(|spec| spec.get("gatewayClassName"));
-                    gateway.name() == text("name") && class.and_then(Node::text) == Some(WAYPOINTS)
+                    let class = gateway.node.text_of("spec.gatewayClassName");
+                    gateway.name() == text("name") && class == Some(WAYPOINTS)
                 }),
                 _ => false,
             };

@@ -2,10 +2,12 @@
 //! tell.
 
 use serde::Serialize;
+use strum::{IntoStaticStr, VariantArray};
 
 /// One way of stopping a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Lane {
     /// Istio as it comes.
     Nothing,
@@ -71,14 +73,7 @@ pub(super) struct Expected {
 
 impl Lane {
     /// Each of them, in the order in which they are shown.
-    pub const ALL: [Self; 6] = [
-        Self::Nothing,
-        Self::ExitOnZero,
-        Self::Netstat,
-        Self::NetstatFixed,
-        Self::Retries,
-        Self::Laststream,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Its name, of at most 12 characters.
     #[must_use]
@@ -119,14 +114,7 @@ impl Lane {
     }
 
     pub(super) fn key(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing",
-            Self::ExitOnZero => "exit_on_zero",
-            Self::Netstat => "netstat",
-            Self::NetstatFixed => "netstat_fixed",
-            Self::Retries => "retries",
-            Self::Laststream => "laststream",
-        }
+        self.into()
     }
 
     pub(super) fn pods(self) -> usize {

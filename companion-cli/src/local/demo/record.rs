@@ -6,13 +6,15 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use serde::Serialize;
+use strum::IntoStaticStr;
 
 use super::clock::Clock;
 use super::lane::Lane;
 
 /// A participant of the experiment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Actor {
     /// The client, outside the cluster.
     Client,
@@ -30,14 +32,7 @@ pub enum Actor {
 
 impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Client => "client",
-            Self::App => "app",
-            Self::OtherApp => "second app",
-            Self::Hook => "hook",
-            Self::Proxy => "proxy",
-            Self::Kubelet => "kubelet",
-        })
+        f.write_str(if *self == Self::OtherApp { "second app" } else { self.into() })
     }
 }
 

@@ -211,7 +211,7 @@ fn row(html: &mut String, name: &str, spans: &[&Span], marks: [f64; 2], scale: S
             html,
             "<div class=\"bar {}{}\" style=\"left:{left:.2}%;width:{:.2}%\" title=\"{:.1} s to \
                 {:.1} s: {}\"></div>",
-            class(span.who),
+            <&str>::from(span.who),
             if span.cut { " cut" } else { "" },
             scale.percent(span.to) - left,
             span.from,
@@ -220,17 +220,6 @@ fn row(html: &mut String, name: &str, spans: &[&Span], marks: [f64; 2], scale: S
         );
     }
     html.push_str("</div>\n");
-}
-
-fn class(who: Actor) -> &'static str {
-    match who {
-        Actor::Client => "client",
-        Actor::App => "app",
-        Actor::OtherApp => "other_app",
-        Actor::Hook => "hook",
-        Actor::Proxy => "proxy",
-        Actor::Kubelet => "kubelet",
-    }
 }
 
 fn axis(html: &mut String, scale: Scale) {

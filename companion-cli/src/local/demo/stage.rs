@@ -40,14 +40,14 @@ impl Stage {
     pub(super) fn prepare(starter: &Starter, settings: &Settings) -> Result<Self, DemoError> {
         let stop = Clock::start(Duration::MAX, settings.stop.clone());
         let pods = |lane: Lane| (0..lane.pods()).map(move |index| (lane, index));
-        let started = Lane::ALL
-            .into_iter()
-            .flat_map(pods)
-            .map(|(lane, index)| Ok((lane, Pod::start(lane, index, starter, &settings.times)?)));
+        let started =
+            Lane::ALL.iter().copied().flat_map(pods).map(|(lane, index)| {
+                Ok((lane, Pod::start(lane, index, starter, &settings.times)?))
+            });
         let started: Vec<(Lane, Pod)> = started.collect::<Result<_, DemoError>>()?;
         let scheme = SchemeStage::start(starter)?;
         let mut all: Vec<(Lane, Vec<(Pod, Ports)>)> =
-            Lane::ALL.into_iter().map(|lane| (lane, Vec::new())).collect();
+            Lane::ALL.iter().map(|lane| (*lane, Vec::new())).collect();
         for (lane, pod) in started {
             let ports = pod.ready(&stop)?;
             if let Some((_, pods)) = all.iter_mut().find(|(other, _)| *other == lane) {

@@ -45,7 +45,7 @@ impl View {
         Self {
             horizon,
             began: None,
-            lanes: Lane::ALL.into_iter().map(|lane| (lane, State::default())).collect(),
+            lanes: Lane::ALL.iter().map(|lane| (*lane, State::default())).collect(),
             drawn: false,
         }
     }

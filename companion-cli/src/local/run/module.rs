@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::env_vars::{self, LASTSTREAM_OFFLINE};
 use crate::foreign;
-use crate::module::analysis::analyse;
 use crate::module::make::Make;
-use crate::module::verdict::obstacles;
+use crate::module::verdict::loadable;
 use crate::module::{builtin, checkout};
 use crate::oci::inspect::MOST;
 use crate::progress::Progress;
@@ -81,14 +80,4 @@ fn compiled(folder: &Path, progress: &dyn Progress) -> Result<Vec<u8>, String> {
     };
     make.run(progress).map_err(|error| error.to_string())?;
     foreign::read_named(&output, MOST).map_err(|error| format!("`{}`: {error}", output.display()))
-}
-
-fn loadable(bytes: &[u8]) -> Result<(), String> {
-    let because: Vec<String> =
-        obstacles(&analyse(bytes)?).into_iter().map(|obstacle| obstacle.because).collect();
-    if because.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("does not load into Envoy, because {}", because.join("; and ")))
-    }
 }

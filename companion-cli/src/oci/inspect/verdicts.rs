@@ -1,35 +1,22 @@
 //! Which consumers can use a module, and why the others cannot.
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::module::analysis::Module;
 use crate::module::verdict::{Obstacle, obstacles};
 
 /// A program that loads modules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Consumer {
-    /// Istio's agent, which fetches it for its Envoy.
+    /// Istio's agent.
     Istio,
-    /// Envoy Gateway's controller, which does the same.
+    /// Envoy Gateway's controller.
+    #[strum(to_string = "Envoy Gateway")]
     EnvoyGateway,
-    /// Envoy itself, which is given the module as a file or over HTTP.
+    /// A plain Envoy, with the module as a file or over HTTP.
     Envoy,
-}
-
-impl Consumer {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Istio, Self::EnvoyGateway, Self::Envoy];
-}
-
-impl std::fmt::Display for Consumer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Istio => "Istio",
-            Self::EnvoyGateway => "Envoy Gateway",
-            Self::Envoy => "Envoy",
-        })
-    }
 }
 
 /// Whether it can.
@@ -77,7 +64,8 @@ impl std::fmt::Display for Verdict {
 
 pub(super) fn of_module(module: &Result<Module, String>) -> Vec<Verdict> {
     let obstacles = of_analysis(module);
-    Consumer::ALL.into_iter().map(|consumer| verdict(consumer, &obstacles)).collect()
+    let consumers = Consumer::value_variants().iter();
+    consumers.map(|consumer| verdict(*consumer, &obstacles)).collect()
 }
 
 /// For an image: only a plain Envoy does not depend on the image's layout.
@@ -94,10 +82,10 @@ pub(super) fn of_image(
     let has_no_place = module.is_none() && of_image.len() > 0; // it has been said why
     let with_image: Vec<_> =
         of_image.chain(of_module.iter().filter(|_| !has_no_place).cloned()).collect();
-    let verdict_of = |consumer| {
+    let verdict_of = |&consumer: &Consumer| {
         verdict(consumer, if consumer == Consumer::Envoy { &of_module } else { &with_image })
     };
-    Consumer::ALL.into_iter().map(verdict_of).collect()
+    Consumer::value_variants().iter().map(verdict_of).collect()
 }
 
 fn of_analysis(module: &Result<Module, String>) -> Vec<Obstacle> {

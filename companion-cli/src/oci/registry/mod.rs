@@ -25,7 +25,8 @@ use std::time::{Duration, SystemTime};
 
 use http::Method;
 
-pub use crate::http::{CertificateError, HttpError, Tls};
+pub use crate::http::retry::Policy as RetryPolicy;
+pub use crate::http::{CertificateError, HttpError, Limits, Tls};
 pub use error::{Refusal, RegistryError};
 pub use publish::{PublishError, Unpublished, publish};
 pub use pull::{FetchedManifest, Resolved};
@@ -45,33 +46,6 @@ use response::RegistryResponse;
 /// Where Docker Hub's registry really is.
 const DOCKER_HUB_HOST: &str = "registry-1.docker.io";
 
-/// How long things may take.
-#[derive(Debug, Clone)]
-pub struct Limits {
-    /// Finding the address and connecting, TLS included.
-    pub connect: Duration,
-    /// The longest silence: until the answer begins, and between its parts.
-    pub silence: Duration,
-    /// One request as a whole.
-    pub request: Duration,
-    /// Before the second try; it doubles before each further one.
-    pub pause: Duration,
-    /// The longest pause, also if the registry asks for a longer one: then that is the error.
-    pub longest_pause: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(10),
-            silence: Duration::from_secs(30),
-            request: Duration::from_secs(10 * 60),
-            pause: Duration::from_millis(500),
-            longest_pause: Duration::from_secs(60),
-        }
-    }
-}
-
 /// How registries are talked to.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -81,8 +55,8 @@ pub struct Options {
     pub tls: Tls,
     /// How long things may take.
     pub limits: Limits,
-    /// The number of retries.
-    pub retries: u32,
+    /// How often a temporary error is retried, and when.
+    pub retry: RetryPolicy,
     /// Whether the proxy variables of the process count.
     pub proxy_from_env: bool,
 }
@@ -92,8 +66,16 @@ impl Default for Options {
         Self {
             plain_http: false,
             tls: Tls::default(),
-            limits: Limits::default(),
-            retries: 4,
+            limits: Limits {
+                connect: Duration::from_secs(10),
+                silence: Duration::from_secs(30),
+                request: Duration::from_secs(10 * 60),
+            },
+            retry: RetryPolicy {
+                further: 4,
+                pause: Duration::from_millis(500),
+                longest_pause: Duration::from_secs(60),
+            },
             proxy_from_env: true,
         }
     }
@@ -134,6 +116,22 @@ struct Call<'a> {
     resend: bool,
 }
 
+impl Call<'_> {
+    /// A call without a body, which another host may answer.
+    fn new(what: &'static str, method: Method, url: Url, limit: u64) -> Self {
+        Self {
+            what,
+            method,
+            url,
+            headers: Vec::new(),
+            body: None,
+            limit,
+            allow_other_host: true,
+            resend: true,
+        }
+    }
+}
+
 /// One repository of a registry, with the scope of the access.
 struct Repository<'a> {
     registry: &'a Registry<'a>,
@@ -153,12 +151,11 @@ impl<'a> Registry<'a> {
         progress: &'a dyn Progress,
     ) -> Result<Self, RegistryError> {
         let host = if is_docker_hub(name) { DOCKER_HUB_HOST } else { name };
-        let Limits { connect, silence, request, .. } = options.limits;
         let settings = Settings {
             trust: options.tls.read()?,
             route: client::Route::with_proxy(options.proxy_from_env && !is_loopback(name)),
             keeps_connections: true,
-            limits: client::Limits { connect, silence, request },
+            limits: options.limits.clone(),
         };
         Ok(Self {
             name: if is_docker_hub(name) { DOCKER_HUB } else { name }.to_owned(),
@@ -193,10 +190,8 @@ impl<'a> Registry<'a> {
         &self,
         mut attempt: impl FnMut() -> Result<T, RegistryError>,
     ) -> Result<T, RegistryError> {
-        let Limits { pause, longest_pause, .. } = self.options.limits;
-        let policy = retry::Policy { further: self.options.retries, pause, longest_pause };
         let attempt = || attempt().map_err(|error| error.masked(&self.mask()));
-        retry::with_retries(policy, attempt, |error, wait| {
+        retry::with_retries(self.options.retry, attempt, |error, wait| {
             self.progress.started(&format!("{error}; trying again in {} s", wait.as_secs_f32()));
         })
     }

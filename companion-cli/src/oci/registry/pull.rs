@@ -108,16 +108,7 @@ impl Registry<'_> {
             let problem = format!("has {} bytes; more than {largest} are not fetched", blob.size);
             return Err(RegistryError::Answer { what, url: url.to_string(), problem });
         }
-        let call = Call {
-            what,
-            method: Method::GET,
-            url,
-            headers: Vec::new(),
-            body: None,
-            limit: blob.size + 1,
-            allow_other_host: true,
-            resend: true,
-        };
+        let call = Call::new(what, Method::GET, url, blob.size + 1);
         let answer = self.with_retries(|| repository.accepted(what, repository.call(&call)?))?;
         let digest = Digest::of(&answer.body);
         if digest == blob.digest {
@@ -147,16 +138,8 @@ impl Repository<'_> {
         reference: &Reference,
     ) -> Call<'static> {
         let accept = [MANIFEST, DOCKER_MANIFEST, INDEX, DOCKER_LIST].join(", ");
-        Call {
-            what,
-            method,
-            url: self.url(&format!("manifests/{}", reference.version())),
-            headers: vec![("accept", accept)],
-            body: None,
-            limit: LARGEST_MANIFEST,
-            allow_other_host: true,
-            resend: true,
-        }
+        let url = self.url(&format!("manifests/{}", reference.version()));
+        Call { headers: vec![("accept", accept)], ..Call::new(what, method, url, LARGEST_MANIFEST) }
     }
 }
 

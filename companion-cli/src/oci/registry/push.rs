@@ -62,15 +62,12 @@ impl Registry<'_> {
         let repository =
             Repository { registry: self, name: repository, scope: Scope::push(repository, &[]) };
         let what = "publishing the manifest";
+        let url = repository.url(&format!("manifests/{tag}"));
         let call = Call {
-            what,
-            method: Method::PUT,
-            url: repository.url(&format!("manifests/{tag}")),
             headers: vec![("content-type", MANIFEST.to_owned())],
             body: Some(&image.manifest),
-            limit: LARGEST_ANSWER,
             allow_other_host: false,
-            resend: true,
+            ..Call::new(what, Method::PUT, url, LARGEST_ANSWER)
         };
         self.with_retries(|| {
             let answer = repository.accepted(what, repository.call(&call)?)?;
@@ -128,15 +125,12 @@ impl Repository<'_> {
         let location = location.ok_or_else(|| {
             self.protocol_error(BEGINNING, &session, "does not say where to upload to")
         })?;
+        let url = location.with("digest", blob.digest.as_str());
         let answer = self.call(&Call {
-            what,
-            method: Method::PUT,
-            url: location.with("digest", blob.digest.as_str()),
             headers: vec![("content-type", "application/octet-stream".to_owned())],
             body: Some(bytes),
-            limit: LARGEST_ANSWER,
-            allow_other_host: true,
             resend: false, // that would be into a session that has ended
+            ..Call::new(what, Method::PUT, url, LARGEST_ANSWER)
         })?;
         if answer.renewed {
             return Ok(None);
@@ -149,16 +143,8 @@ impl Repository<'_> {
     /// An unclear answer counts as no: the upload that follows gives the reason.
     fn has_blob(&self, digest: &Digest) -> Result<bool, RegistryError> {
         let what = "looking for a blob";
-        let answer = self.call(&Call {
-            what,
-            method: Method::HEAD,
-            url: self.url(&format!("blobs/{digest}")),
-            headers: Vec::new(),
-            body: None,
-            limit: 0,
-            allow_other_host: true,
-            resend: true,
-        })?;
+        let url = self.url(&format!("blobs/{digest}"));
+        let answer = self.call(&Call::new(what, Method::HEAD, url, 0))?;
         match answer.status {
             200 => Ok(true),
             401 | 408 | 429 | 500..=599 => self.accepted(what, answer).map(|_| false),
@@ -187,14 +173,9 @@ impl Repository<'_> {
             None => url,
         };
         self.call(&Call {
-            what: BEGINNING,
-            method: Method::POST,
-            url,
-            headers: Vec::new(),
             body: Some(&[]),
-            limit: LARGEST_ANSWER,
             allow_other_host: false,
-            resend: true,
+            ..Call::new(BEGINNING, Method::POST, url, LARGEST_ANSWER)
         })
     }
 }

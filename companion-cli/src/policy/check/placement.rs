@@ -137,10 +137,7 @@ impl Checker {
     ) -> Option<String> {
         let namespace = match (namespace, placement) {
             (None, Placement::Gateway(_)) => Some("istio-system".into()),
-            (None, Placement::GatewayApi(GatewayApi { class: Some(_), .. }))
-            | (None, Placement::Waypoint(Waypoint { class: Some(_), .. })) => {
-                Some("istio-system".into())
-            }
+            (None, placement) if placement.class().is_some() => Some("istio-system".into()),
             (
                 None,
                 Placement::GatewayApi(_)

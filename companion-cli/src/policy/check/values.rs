@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::Checker;
+use crate::fleet::names;
 
 /// Whether a text has neither white space nor control characters in it, and is not empty.
 pub(super) fn is_word(text: &str) -> bool {
@@ -19,22 +20,8 @@ impl Checker {
     }
 
     pub(super) fn dns_label(&mut self, path: &str, name: &str) {
-        let inside = name
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-        if !inside
-            || name.is_empty()
-            || name.len() > 63
-            || name.starts_with('-')
-            || name.ends_with('-')
-        {
-            self.problem(
-                path,
-                format!(
-                    "`{name}` is not a name in Kubernetes: small letters, \
-                digits and `-` between them, 63 at most"
-                ),
-            );
+        if let Err(why) = names::label(name) {
+            self.problem(path, format!("`{name}` {why}"));
         }
     }
 

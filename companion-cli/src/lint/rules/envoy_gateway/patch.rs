@@ -1,6 +1,6 @@
 //! The patch of an EnvoyProxy's Deployment: LS592 to LS595.
 
-use super::{containers, is_json_merge, named, patched, placed, pod_of};
+use super::{is_json_merge, named, patched, placed, pod_of};
 use crate::lint::finding::Findings;
 use crate::lint::inputs::Inputs;
 use crate::lint::node::Node;
@@ -111,15 +111,15 @@ pub(super) fn has_kind(hook: Node<'_>) -> bool {
 pub(super) fn mixed_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for proxy in of_kind(inputs, "EnvoyProxy") {
         let envoy = pod_of(proxy).and_then(|pod| named(pod, "envoy"));
-        let lifecycle = envoy.and_then(|envoy| envoy.get("lifecycle"));
-        let Some(hook) = lifecycle.and_then(|lifecycle| lifecycle.get("preStop")) else { continue };
+        let hook = envoy.and_then(|envoy| envoy.fields("lifecycle.preStop"));
+        let Some(hook) = hook else { continue };
         if is_json_merge(proxy) {
             let directive = hook.get("$patch");
             let message = "`JSONMerge` does not know `$patch`: write `type: StrategicMerge`";
             directive.into_iter().for_each(|node| findings.at(node, message));
             continue;
         }
-        let replaces = hook.get("$patch").and_then(Node::text) == Some("replace");
+        let replaces = hook.text_of("$patch") == Some("replace");
         if !replaces && HOOK.iter().any(|kind| *kind != OWN && hook.get(kind).is_some()) {
             let message = format!("Envoy Gateway's own `{OWN}` stays beside it");
             findings.at(hook.get(OWN).unwrap_or(hook), message);
@@ -135,8 +135,7 @@ pub(super) fn unknown_field<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>)
         let template = template.inspect(|node| report(*node, &["metadata", "spec"], findings));
         let Some(pod) = template.and_then(|template| template.get("spec")) else { continue };
         report(pod, &POD, findings);
-        let inits = pod.get("initContainers").into_iter().flat_map(Node::items);
-        for container in containers(pod).chain(inits) {
+        for container in pod.list("containers").chain(pod.list("initContainers")) {
             report(container, &CONTAINER, findings);
             let Some(lifecycle) = container.get("lifecycle") else { continue };
             report(lifecycle, &LIFECYCLE, findings);
@@ -172,8 +171,8 @@ pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
 pub(super) fn hook_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for placed in placed(inputs) {
         let envoy = placed.pod().and_then(|pod| named(pod, "envoy"));
-        let lifecycle = envoy.and_then(|envoy| envoy.get("lifecycle"));
-        let Some(node) = lifecycle.and_then(|lifecycle| lifecycle.get("preStop")) else { continue };
+        let hook = envoy.and_then(|envoy| envoy.fields("lifecycle.preStop"));
+        let Some(node) = hook else { continue };
         let hook = Hook { node };
         let words = hook.words();
         let waits =

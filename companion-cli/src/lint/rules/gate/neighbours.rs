@@ -8,7 +8,6 @@ use crate::lint::finding::Findings;
 use crate::lint::inputs::Inputs;
 use crate::lint::listeners::uses;
 use crate::lint::modules::{Module, counters, gates};
-use crate::lint::node::Node;
 use crate::lint::objects::of_kind;
 use crate::lint::pods::Pod;
 use crate::lint::reach::{Mesh, Reach, is_same_resource};
@@ -90,10 +89,9 @@ pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g
 fn plugin_scopes(inputs: &Inputs) -> impl Iterator<Item = (Mesh, Scope)> {
     of_kind(inputs, "WasmPlugin").filter_map(|plugin| {
         let spec = plugin.spec()?;
-        let names = [Some(plugin.name()), spec.get("url").and_then(Node::text)];
+        let names = [Some(plugin.name()), spec.text_of("url")];
         let is_ours = names.into_iter().flatten().any(|name| name.contains("laststream"));
-        let scope = spec.get("pluginConfig").and_then(|config| config.get("scope"));
-        let scope = match scope.and_then(Node::text) {
+        let scope = match spec.text_of("pluginConfig.scope") {
             None => Scope::default(),
             Some(name) => name.parse().ok()?,
         };

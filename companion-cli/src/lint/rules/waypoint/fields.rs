@@ -39,7 +39,7 @@ pub(super) fn unknown<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         check(root, BOOTSTRAP, "the bootstrap", findings);
         let Some(resources) = root.field("static_resources") else { continue };
         check(resources, STATIC_RESOURCES, "`static_resources`", findings);
-        for listener in resources.field("listeners").into_iter().flat_map(Node::items) {
+        for listener in resources.list("listeners") {
             check_listener(listener, findings);
         }
     }
@@ -47,10 +47,10 @@ pub(super) fn unknown<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn check_listener<'g>(listener: Node<'g>, findings: &mut Findings<'g>) {
     check(listener, LISTENER, "a listener", findings);
-    let chains = listener.field("filter_chains").into_iter().flat_map(Node::items);
+    let chains = listener.list("filter_chains");
     for chain in chains.chain(listener.field("default_filter_chain")) {
         check(chain, FILTER_CHAIN, "a filter chain", findings);
-        for filter in chain.field("filters").into_iter().flat_map(Node::items) {
+        for filter in chain.list("filters") {
             check(filter, FILTER, "a filter", findings);
         }
     }

@@ -37,7 +37,8 @@ pub(super) fn get_login(
             "is no name of a program: letters, digits, `-`, `_` and `.` are allowed".to_owned()
         );
     }
-    let program = program(helper, sources)
+    let program = env_vars::files_of(helper.as_ref(), &sources.search_path)
+        .find(|path| path.is_file())
         .ok_or("is not on PATH: install it, or take its name out of the file")?;
     let (status, output) = run(program, registry, sources.helper_time)?;
     if !status.success() {
@@ -51,11 +52,6 @@ pub(super) fn get_login(
     let answer: HelperReply = serde_json::from_str(&output)
         .map_err(|_| "did not answer with `Username` and `Secret` as JSON".to_owned())?;
     Ok(login(answer.username, answer.secret, None))
-}
-
-fn program(helper: &str, sources: &Sources) -> Option<PathBuf> {
-    let absolute = sources.search_path.iter().filter(|folder| folder.is_absolute());
-    absolute.map(|folder| folder.join(helper)).find(|path| path.is_file())
 }
 
 /// The first line, unless it could be an answer with the secret.

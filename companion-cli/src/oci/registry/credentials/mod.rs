@@ -15,10 +15,9 @@ use std::time::Duration;
 
 pub use crate::http::Secret;
 
-use crate::env_vars::XDG_RUNTIME_DIR;
 use crate::env_vars::{
-    DOCKER_CONFIG, HOME, LASTSTREAM_REGISTRY_PASSWORD, LASTSTREAM_REGISTRY_USERNAME, Lookup, PATH,
-    REGISTRY_AUTH_FILE,
+    self, DOCKER_CONFIG, HOME, LASTSTREAM_REGISTRY_PASSWORD, LASTSTREAM_REGISTRY_USERNAME, Lookup,
+    REGISTRY_AUTH_FILE, XDG_RUNTIME_DIR,
 };
 use crate::oci::image::is_docker_hub;
 
@@ -141,9 +140,7 @@ impl Sources {
                 .or_else(home)
                 .map(|folder| folder.join("config.json")),
             podman: lookup(REGISTRY_AUTH_FILE).map(PathBuf::from).or_else(runtime),
-            search_path: lookup(PATH)
-                .map(|value| std::env::split_paths(&value).collect())
-                .unwrap_or_default(),
+            search_path: env_vars::search_path(lookup),
             helper_time: HELPER_TIME,
         })
     }
