@@ -7,11 +7,12 @@ use flate2::write::GzEncoder;
 use wasmparser::{Parser, Payload};
 
 use crate::cases::stage::{Stage, hcm};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(exports_only_what_it_needs), case!(is_never_entered_for_a_body)]
+cases! {
+    exports_only_what_it_needs,
+    is_never_entered_for_a_body,
 }
 
 /// Callbacks, and the memory.

@@ -4,18 +4,16 @@
 use serde_json::json;
 
 use crate::cases::stage::{BEGUN, IN_FLIGHT, SOON, Stage, clusters, hcm, routes};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::only_stats_with_prefixes;
 use kit::prelude::*;
 use kit::xds::{Verdict, Xds};
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(a_bad_configuration_stops_the_start),
-        case!(a_bad_configuration_leaves_the_old_one),
-        case!(metrics_that_the_stats_matcher_rejects_are_refused),
-        case!(a_struct_is_refused_with_the_way_out),
-    ]
+cases! {
+    a_bad_configuration_stops_the_start,
+    a_bad_configuration_leaves_the_old_one,
+    metrics_that_the_stats_matcher_rejects_are_refused,
+    a_struct_is_refused_with_the_way_out,
 }
 
 /// The path of what is wrong and what to do, in the log.

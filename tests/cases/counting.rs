@@ -1,20 +1,18 @@
 //! Streams in flight are counted exactly, over all workers.
 
 use crate::cases::stage::{ACTIVE, BEGUN, EXCLUDED, IN_FLIGHT, LONG_LIVED, SOON, Stage, hcm};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
 use kit::websocket::WebSocket;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(empty_configuration_counts_and_touches_nothing),
-        case!(held_streams_are_counted_exactly),
-        case!(excluded_streams_are_not_counted),
-        case!(long_lived_streams_are_told_apart),
-        case!(scopes_have_metrics_of_their_own),
-        case!(a_route_can_do_without),
-    ]
+cases! {
+    empty_configuration_counts_and_touches_nothing,
+    held_streams_are_counted_exactly,
+    excluded_streams_are_not_counted,
+    long_lived_streams_are_told_apart,
+    scopes_have_metrics_of_their_own,
+    a_route_can_do_without,
 }
 
 async fn empty_configuration_counts_and_touches_nothing(lab: &Lab) -> Outcome {

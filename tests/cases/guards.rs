@@ -9,20 +9,18 @@ use tokio::time::sleep;
 
 use crate::cases::gate::bench::{Bench, gate_address, gate_filter, options};
 use crate::cases::stage::{BEGUN, IN_FLIGHT, Stage, clusters, hcm, routes};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::extension;
 use kit::certificates::Authority;
 use kit::fake_server::{FakeServer, Fault};
 use kit::h3;
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(an_answer_that_breaks_off_ends_no_vm),
-        case!(names_that_are_not_utf8_end_no_vm),
-        case!(an_http3_stream_ends_once),
-        case!(empty_properties_trust_no_peer),
-    ]
+cases! {
+    an_answer_that_breaks_off_ends_no_vm,
+    names_that_are_not_utf8_end_no_vm,
+    an_http3_stream_ends_once,
+    empty_properties_trust_no_peer,
 }
 
 fn lives(envoy: &Envoy) -> Outcome {

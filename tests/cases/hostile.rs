@@ -1,11 +1,12 @@
 //! Nothing that a client sends ends the VM, and nothing of it is lost or changed on the way.
 
 use crate::cases::stage::{BEGUN, Stage, routes};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(odd_headers_never_end_the_vm), case!(ten_thousand_headers_never_end_the_vm)]
+cases! {
+    odd_headers_never_end_the_vm,
+    ten_thousand_headers_never_end_the_vm,
 }
 
 /// Every rule that reads a header is on, and every peer is trusted.

@@ -32,9 +32,7 @@ pub(crate) fn cases() -> Vec<EnvoylessCase> {
         refusals::cases(),
         render::cases(),
     ]
-    .into_iter()
-    .flatten()
-    .collect()
+    .concat()
 }
 
 /// These may never be shown.

@@ -11,19 +11,17 @@ use tokio::time::{Instant, sleep, timeout};
 use super::bench::{Bench, SOON, same, say};
 use super::states::kept;
 use crate::cases::stage::hcm;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::prelude::*;
 use kit::server::Server;
 use kit::wire::{Framing, Wire, local};
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(holds_until_the_app_has_gone),
-        case!(whatever_an_app_says_it_is_there),
-        case!(an_app_that_takes_no_connection_is_there),
-        case!(an_app_that_hangs_does_not_move_the_deadline),
-        case!(an_app_that_envoy_cannot_ask_does_not_move_the_deadline),
-    ]
+cases! {
+    holds_until_the_app_has_gone,
+    whatever_an_app_says_it_is_there,
+    an_app_that_takes_no_connection_is_there,
+    an_app_that_hangs_does_not_move_the_deadline,
+    an_app_that_envoy_cannot_ask_does_not_move_the_deadline,
 }
 
 /// An app that says what it is told to say; a request each connection.

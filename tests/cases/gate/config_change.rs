@@ -9,20 +9,18 @@ use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, bootstrap, gate_listener, same};
 use crate::cases::stage::hcm;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::only_stats_with_prefixes;
 use kit::prelude::*;
 use kit::wire::free_port;
 use kit::xds::Xds;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(streams_older_than_a_change_are_counted),
-        case!(two_changes_and_a_drain_between_them),
-        case!(a_gate_that_starts_while_chains_drain_knows_no_older_stream),
-        case!(without_the_statistics_the_gate_says_so),
-        case!(a_gate_that_watches_asks_once_a_second),
-    ]
+cases! {
+    streams_older_than_a_change_are_counted,
+    two_changes_and_a_drain_between_them,
+    a_gate_that_starts_while_chains_drain_knows_no_older_stream,
+    without_the_statistics_the_gate_says_so,
+    a_gate_that_watches_asks_once_a_second,
 }
 
 const STREAMS: &str = "wasmcustom.laststream_gate_config_drain_streams";

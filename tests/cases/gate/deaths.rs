@@ -5,7 +5,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, routes};
-use crate::lab::{Case, Lab, case, mortal_module};
+use crate::lab::{Lab, cases, mortal_module};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 
@@ -15,13 +15,11 @@ use super::watch::{opens_only_at_zero, stays_closed};
 /// The default of `quiet_ms` is longer than the tests need; the deadline is never what ends them.
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(streams_of_the_dead_are_taken_off),
-        case!(a_dead_vm_that_stays_dead_is_healed_by_two_zeros),
-        case!(a_bypassed_filter_is_no_zero),
-        case!(a_gate_that_dies_says_nothing_false),
-    ]
+cases! {
+    streams_of_the_dead_are_taken_off,
+    a_dead_vm_that_stays_dead_is_healed_by_two_zeros,
+    a_bypassed_filter_is_no_zero,
+    a_gate_that_dies_says_nothing_false,
 }
 
 /// The module that can be made to die.

@@ -6,22 +6,20 @@ use tokio::time::{sleep, timeout};
 
 use super::bench::{Bench, SOON, same};
 use crate::cases::stage::hcm;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::fake_server::{Answer, FakeServer};
 use kit::h2;
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(says_what_it_sees),
-        case!(holds_until_the_last_stream_is_out),
-        case!(idle_connections_do_not_hold),
-        case!(excluded_streams_do_not_hold),
-        case!(tells_http2_clients_to_leave),
-        case!(begins_again_when_envoy_fails),
-        case!(writes_why_it_waits),
-        case!(asks_envoy_seldom_while_all_is_quiet),
-    ]
+cases! {
+    says_what_it_sees,
+    holds_until_the_last_stream_is_out,
+    idle_connections_do_not_hold,
+    excluded_streams_do_not_hold,
+    tells_http2_clients_to_leave,
+    begins_again_when_envoy_fails,
+    writes_why_it_waits,
+    asks_envoy_seldom_while_all_is_quiet,
 }
 
 async fn says_what_it_sees(lab: &Lab) -> Outcome {

@@ -6,15 +6,16 @@ use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, SOON, same, say};
 use super::ends::{OLD, bench, delete, evictions};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::prelude::*;
 use kit::process::{Process, guarded};
 use kit::programs::program;
 use kit::user::User;
 use kit::websocket::WebSocket;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(a_share_ends_on_command), case!(a_browser_connects_anew)]
+cases! {
+    a_share_ends_on_command,
+    a_browser_connects_anew,
 }
 
 async fn a_share_ends_on_command(lab: &Lab) -> Outcome {

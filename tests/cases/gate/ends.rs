@@ -9,21 +9,19 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::bench::{Bench, SOON, same, say};
 use super::deaths::{hold, kill, mortal};
 use crate::cases::stage::{BEGUN, IN_FLIGHT, hcm};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
 use kit::websocket::WebSocket;
 use kit::wire::Framing;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(each_client_sees_its_end),
-        case!(ends_fill_the_window_and_none_comes_early),
-        case!(cancelling_the_drain_stops_the_ends),
-        case!(streams_that_end_by_themselves_are_counted_once),
-        case!(ends_survive_the_death_of_a_counter),
-        case!(ten_thousand_streams_end, 300),
-    ]
+cases! {
+    each_client_sees_its_end,
+    ends_fill_the_window_and_none_comes_early,
+    cancelling_the_drain_stops_the_ends,
+    streams_that_end_by_themselves_are_counted_once,
+    ends_survive_the_death_of_a_counter,
+    ten_thousand_streams_end: 300,
 }
 
 const EVICTIONS: &str = "wasmcustom.laststream_gate_evictions_total";

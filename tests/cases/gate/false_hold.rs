@@ -11,22 +11,20 @@ use super::bench::{Bench, SOON, bootstrap, gate_listener, main_listener, options
 use super::deaths::{hold, mortal};
 use super::watch::{holds_until_answered, opens};
 use crate::cases::stage::{ACTIVE, clusters, hcm, routes};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::admin_proxy::{AdminProxy, Fate};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(a_crash_loop_heals_when_both_counts_are_zero),
-        case!(nine_thousand_clusters_hold_nothing),
-        case!(twenty_thousand_clusters_hold_nothing, 300),
-        case!(probes_of_the_agent_hold_nothing),
-        case!(excluded_streams_do_not_hold_pollers),
-        case!(exempt_streams_do_not_hold_pollers),
-        case!(a_dead_vm_that_is_bypassed_costs_no_memory),
-        case!(a_hook_on_a_gate_that_dies_ends_without_200),
-    ]
+cases! {
+    a_crash_loop_heals_when_both_counts_are_zero,
+    nine_thousand_clusters_hold_nothing => |lab| clusters_hold_nothing(lab, 9_000),
+    twenty_thousand_clusters_hold_nothing: 300 => |lab| clusters_hold_nothing(lab, 20_000),
+    probes_of_the_agent_hold_nothing,
+    excluded_streams_do_not_hold_pollers,
+    exempt_streams_do_not_hold_pollers,
+    a_dead_vm_that_is_bypassed_costs_no_memory,
+    a_hook_on_a_gate_that_dies_ends_without_200,
 }
 
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
@@ -72,14 +70,6 @@ async fn dies_with_a_stream(bench: &Bench, death: usize) -> Outcome {
     .await?;
     bench.upstream.release(&key);
     Ok(())
-}
-
-async fn nine_thousand_clusters_hold_nothing(lab: &Lab) -> Outcome {
-    clusters_hold_nothing(lab, 9_000).await
-}
-
-async fn twenty_thousand_clusters_hold_nothing(lab: &Lab) -> Outcome {
-    clusters_hold_nothing(lab, 20_000).await
 }
 
 /// How often the gate has asked for statistics, and with which query.

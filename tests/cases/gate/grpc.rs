@@ -12,16 +12,14 @@ use tokio::time::timeout;
 
 use super::bench::{Bench, SOON, WAITING, same};
 use crate::cases::stage::{IN_FLIGHT, hcm};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
 use kit::server::Server;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(no_answer_of_the_gate_is_turned_into_200),
-        case!(a_closing_gate_is_unavailable_to_grpc),
-    ]
+cases! {
+    no_answer_of_the_gate_is_turned_into_200,
+    a_closing_gate_is_unavailable_to_grpc,
 }
 
 const PATHS: [(&str, &str); 6] = [

@@ -12,21 +12,19 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::bench::{Bench, SOON, WAITING, same, say};
 use crate::cases::stage::hcm;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
 use kit::server::Server;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(holds_pollers_and_single_calls),
-        case!(tells_the_agent_once_and_before_a_hook_ends),
-        case!(tells_the_agent_nothing_at_the_deadline),
-        case!(quits_at_zero),
-        case!(answers_whatever_is_asked),
-        case!(answers_ten_thousand),
-        case!(keeps_its_secret),
-    ]
+cases! {
+    holds_pollers_and_single_calls,
+    tells_the_agent_once_and_before_a_hook_ends,
+    tells_the_agent_nothing_at_the_deadline,
+    quits_at_zero,
+    answers_whatever_is_asked,
+    answers_ten_thousand,
+    keeps_its_secret,
 }
 
 /// Like `pilot-agent wait`: tries of half a second, and nothing but 200 ends it.

@@ -10,20 +10,18 @@ use tokio::time::sleep;
 use super::bench::{Bench, SOON, same, say};
 use super::deaths::{hold, kill, mortal};
 use crate::cases::stage::routes;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::filters::{Wasm, filter_state};
 use kit::h2;
 use kit::prelude::*;
 use kit::websocket::WebSocket;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(lists_every_kind_oldest_first),
-        case!(lists_what_is_there_now),
-        case!(lists_a_few_of_many),
-        case!(lists_only_what_holds),
-        case!(says_that_a_worker_is_missing),
-    ]
+cases! {
+    lists_every_kind_oldest_first,
+    lists_what_is_there_now,
+    lists_a_few_of_many,
+    lists_only_what_holds,
+    says_that_a_worker_is_missing,
 }
 
 async fn listing(bench: &Bench, query: &str) -> Outcome<Value> {

@@ -8,21 +8,19 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::bench::{Bench, SOON, gate_listener, options, same, say};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{clusters, hcm};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::admin_proxy::{AdminProxy, Fate};
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(an_early_stop_hook_opens_nothing_for_later),
-        case!(a_drain_that_has_ended_can_be_reset),
-        case!(a_drained_gate_serves_again_after_its_deadline),
-        case!(an_expired_gate_serves_again),
-        case!(a_forced_gate_serves_again),
-        case!(light_traffic_is_never_in_flight_at_200),
-        case!(a_stream_after_the_quit_signal_is_refused),
-        case!(a_stream_after_the_agent_was_told_is_refused),
-    ]
+cases! {
+    an_early_stop_hook_opens_nothing_for_later,
+    a_drain_that_has_ended_can_be_reset,
+    a_drained_gate_serves_again_after_its_deadline,
+    an_expired_gate_serves_again,
+    a_forced_gate_serves_again,
+    light_traffic_is_never_in_flight_at_200,
+    a_stream_after_the_quit_signal_is_refused,
+    a_stream_after_the_agent_was_told_is_refused,
 }
 
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;

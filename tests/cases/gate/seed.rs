@@ -12,20 +12,18 @@ use tokio::time::{Instant, sleep, timeout};
 use super::bench::{Bench, SOON, same, say};
 use super::traffic::{BODY, slow_reader};
 use crate::cases::stage::{ACTIVE, routes};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
 use kit::websocket::{Frame, WebSocket};
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(an_http1_request_ends_before_the_pod),
-        case!(an_http2_request_ends_before_the_pod),
-        case!(a_grpc_stream_ends_before_the_pod),
-        case!(a_websocket_ends_before_the_pod),
-        case!(a_slow_reader_gets_everything_before_the_pod_ends),
-        case!(an_exempt_websocket_does_not_hold_the_pod),
-    ]
+cases! {
+    an_http1_request_ends_before_the_pod => |lab| experiment(lab, Kind::Http1),
+    an_http2_request_ends_before_the_pod => |lab| experiment(lab, Kind::Http2),
+    a_grpc_stream_ends_before_the_pod => |lab| experiment(lab, Kind::Grpc),
+    a_websocket_ends_before_the_pod => |lab| experiment(lab, Kind::WebSocket),
+    a_slow_reader_gets_everything_before_the_pod_ends => |lab| experiment(lab, Kind::SlowReader),
+    an_exempt_websocket_does_not_hold_the_pod,
 }
 
 /// How long each stream takes.
@@ -217,26 +215,6 @@ async fn experiment(lab: &Lab, kind: Kind) -> Outcome {
         }
     }
     Ok(())
-}
-
-async fn an_http1_request_ends_before_the_pod(lab: &Lab) -> Outcome {
-    experiment(lab, Kind::Http1).await
-}
-
-async fn an_http2_request_ends_before_the_pod(lab: &Lab) -> Outcome {
-    experiment(lab, Kind::Http2).await
-}
-
-async fn a_grpc_stream_ends_before_the_pod(lab: &Lab) -> Outcome {
-    experiment(lab, Kind::Grpc).await
-}
-
-async fn a_websocket_ends_before_the_pod(lab: &Lab) -> Outcome {
-    experiment(lab, Kind::WebSocket).await
-}
-
-async fn a_slow_reader_gets_everything_before_the_pod_ends(lab: &Lab) -> Outcome {
-    experiment(lab, Kind::SlowReader).await
 }
 
 /// By its policy the drain does not wait for it: it is reported apart, and SIGTERM cuts it.

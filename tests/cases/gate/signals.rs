@@ -13,19 +13,17 @@ use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, SOON, same, say};
 use crate::cases::stage::{hcm, routes};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 use kit::server::Server;
 use kit::wire::Head;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(refuses_signals_until_zero),
-        case!(refuses_signals_where_the_latch_cannot_close),
-        case!(no_stream_is_there_when_a_signal_passes, 400),
-        case!(without_the_latch_streams_are_there),
-    ]
+cases! {
+    refuses_signals_until_zero,
+    refuses_signals_where_the_latch_cannot_close,
+    no_stream_is_there_when_a_signal_passes: 400,
+    without_the_latch_streams_are_there,
 }
 
 async fn refuses_signals_until_zero(lab: &Lab) -> Outcome {

@@ -10,20 +10,18 @@ use super::bench::{
     Bench, SOON, WAITING, bootstrap, gate_address, gate_filter, main_listener, same,
 };
 use crate::cases::stage::hcm;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::prelude::*;
 use kit::websocket::WebSocket;
 use kit::xds::Xds;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(takes_a_drain_back_and_begins_again),
-        case!(says_what_cannot_be_taken_back),
-        case!(opens_by_force_and_says_why),
-        case!(opens_at_the_deadline),
-        case!(keeps_a_drain_over_a_new_configuration),
-        case!(lets_long_lived_streams_be_exempt),
-    ]
+cases! {
+    takes_a_drain_back_and_begins_again,
+    says_what_cannot_be_taken_back,
+    opens_by_force_and_says_why,
+    opens_at_the_deadline,
+    keeps_a_drain_over_a_new_configuration,
+    lets_long_lived_streams_be_exempt,
 }
 
 /// A client that waits at the gate.

@@ -11,12 +11,12 @@ use tokio::time::sleep;
 
 use super::bench::{Bench, gate_listener, options, say};
 use crate::cases::stage::{clusters, hcm};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::admin_proxy::{AdminProxy, Fate};
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(exempt_streams_that_come_and_go_make_no_zero)]
+cases! {
+    exempt_streams_that_come_and_go_make_no_zero,
 }
 
 const LASTS: Duration = Duration::from_secs(6);

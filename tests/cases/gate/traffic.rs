@@ -14,16 +14,14 @@ use tokio::time::{sleep, timeout};
 use super::bench::{Bench, SOON, same, say};
 use super::states::kept;
 use crate::cases::stage::{ACTIVE, hcm};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(empties_of_clients_that_leave),
-        case!(keeps_the_deadline_when_clients_stay),
-        case!(is_not_fooled_by_light_traffic),
-        case!(waits_for_a_slow_reader),
-    ]
+cases! {
+    empties_of_clients_that_leave,
+    keeps_the_deadline_when_clients_stay,
+    is_not_fooled_by_light_traffic,
+    waits_for_a_slow_reader,
 }
 
 #[derive(Default)]

@@ -8,26 +8,24 @@ use serde_json::{Value, json};
 use super::bench::{Bench, SOON, bootstrap, gate_listener, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{ACTIVE, routes};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::{extension, only_stats_with_prefixes};
 use kit::prelude::*;
 use kit::websocket::WebSocket;
 use kit::xds::Xds;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(a_stream_that_is_older_than_its_counter_holds),
-        case!(a_request_that_waits_in_an_earlier_filter_holds),
-        case!(a_request_that_waits_for_authorization_holds),
-        case!(a_websocket_with_filters_of_its_own_holds),
-        case!(a_request_on_a_listener_without_the_filter_holds),
-        case!(a_request_on_a_route_without_the_filter_holds),
-        case!(a_request_while_the_filter_is_replaced_holds),
-        case!(a_request_beside_a_replaced_filter_that_still_answers_holds),
-        case!(the_other_direction_does_not_hold),
-        case!(an_uncounted_request_of_its_own_direction_holds),
-        case!(without_envoys_own_count_the_count_is_assumed),
-    ]
+cases! {
+    a_stream_that_is_older_than_its_counter_holds,
+    a_request_that_waits_in_an_earlier_filter_holds,
+    a_request_that_waits_for_authorization_holds,
+    a_websocket_with_filters_of_its_own_holds,
+    a_request_on_a_listener_without_the_filter_holds,
+    a_request_on_a_route_without_the_filter_holds,
+    a_request_while_the_filter_is_replaced_holds,
+    a_request_beside_a_replaced_filter_that_still_answers_holds,
+    the_other_direction_does_not_hold,
+    an_uncounted_request_of_its_own_direction_holds,
+    without_envoys_own_count_the_count_is_assumed,
 }
 
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;

@@ -6,18 +6,16 @@ use std::net::SocketAddr;
 use super::bench::{Bench, bootstrap, gate_address, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::routes;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(a_drain_of_one_gate_opens_no_other_scope),
-        case!(a_drain_of_one_gate_opens_no_other_name),
-        case!(gates_of_different_scopes_open_side_by_side),
-        case!(gates_of_different_names_open_side_by_side),
-        case!(gates_of_different_scopes_hold_side_by_side),
-    ]
+cases! {
+    a_drain_of_one_gate_opens_no_other_scope,
+    a_drain_of_one_gate_opens_no_other_name,
+    gates_of_different_scopes_open_side_by_side => |lab| both_open(lab, DIFFERENT),
+    gates_of_different_names_open_side_by_side => |lab| both_open(lab, SAME),
+    gates_of_different_scopes_hold_side_by_side,
 }
 
 const SAME: [&str; 2] = [r#""inbound""#, r#""inbound""#];
@@ -116,14 +114,6 @@ async fn stays_serving(bench: &Bench) -> Outcome {
         same(&bench.status().await?, "state", "serving")?;
     }
     Ok(())
-}
-
-async fn gates_of_different_scopes_open_side_by_side(lab: &Lab) -> Outcome {
-    both_open(lab, DIFFERENT).await
-}
-
-async fn gates_of_different_names_open_side_by_side(lab: &Lab) -> Outcome {
-    both_open(lab, SAME).await
 }
 
 async fn both_open(lab: &Lab, scopes: [&str; 2]) -> Outcome {

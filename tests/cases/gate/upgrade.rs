@@ -5,12 +5,13 @@ use std::path::Path;
 
 use super::bench::{Bench, bootstrap, gate_address, gate_filter, options, same};
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, routes};
-use crate::lab::{Case, Lab, MODULE, case, module_before_the_sdk};
+use crate::lab::{Lab, MODULE, cases, module_before_the_sdk};
 use kit::prelude::*;
 use kit::xds::{Verdict, Xds};
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(a_drain_goes_on_through_an_upgrade), case!(a_drain_goes_on_through_a_downgrade)]
+cases! {
+    a_drain_goes_on_through_an_upgrade,
+    a_drain_goes_on_through_a_downgrade,
 }
 
 const GATE: &str = r#"{"quiet_ms": 300}"#;

@@ -8,34 +8,20 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::bench::{Bench, SOON, WAITING, say};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(answers_fifty_waiters),
-        case!(answers_five_hundred_waiters),
-        case!(answers_two_thousand_waiters),
-    ]
+cases! {
+    answers_fifty_waiters => |lab| answers(lab, 50),
+    answers_five_hundred_waiters => |lab| answers(lab, 500),
+    answers_two_thousand_waiters => |lab| answers(lab, 2_000),
 }
 
 /// Not how fast it is, which is printed, but that no waiter is forgotten for a while.
 const AT_LATEST: Duration = Duration::from_secs(5);
 const QUIET: Duration = Duration::from_millis(300);
 const STREAMS_ON_A_CONNECTION: usize = 50;
-
-async fn answers_fifty_waiters(lab: &Lab) -> Outcome {
-    answers(lab, 50).await
-}
-
-async fn answers_five_hundred_waiters(lab: &Lab) -> Outcome {
-    answers(lab, 500).await
-}
-
-async fn answers_two_thousand_waiters(lab: &Lab) -> Outcome {
-    answers(lab, 2_000).await
-}
 
 async fn answers(lab: &Lab, count: usize) -> Outcome {
     let mut bench = Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#).await?;

@@ -3,16 +3,14 @@
 use serde_json::json;
 
 use super::{HTPASSWD, PASSWORD, USERNAME};
-use crate::lab::{EnvoylessCase, envoyless};
+use crate::lab::envoyless_cases;
 use kit::prelude::*;
 use kit::registry::real::{Registry, Settings};
 use kit::user::User;
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(the_builtin_module_is_pushed_and_recognised),
-        envoyless!(what_cannot_be_fetched_is_no_finding),
-    ]
+envoyless_cases! {
+    the_builtin_module_is_pushed_and_recognised,
+    what_cannot_be_fetched_is_no_finding,
 }
 
 fn the_builtin_module_is_pushed_and_recognised() -> Outcome {

@@ -6,7 +6,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use super::{HTPASSWD, PASSWORD, USERNAME, push, utf8};
-use crate::lab::{self, EnvoylessCase, envoyless};
+use crate::lab::{self, envoyless_cases};
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Phase};
@@ -14,18 +14,16 @@ use kit::registry::real::{Registry, Settings, skopeo_pull};
 use kit::registry::tokens::{Accounts, TokenServer};
 use kit::user::User;
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(a_password_from_everywhere),
-        envoyless!(a_wrong_password_or_none),
-        envoyless!(a_token_for_a_password),
-        envoyless!(a_token_for_an_identity_token),
-        envoyless!(a_token_server_that_knows_no_post),
-        envoyless!(a_token_that_ends_is_renewed_once),
-        envoyless!(half_a_login_is_wrong_usage),
-        envoyless!(one_login_is_for_one_registry),
-        envoyless!(a_token_server_without_tls_gets_nothing),
-    ]
+envoyless_cases! {
+    a_password_from_everywhere,
+    a_wrong_password_or_none,
+    a_token_for_a_password,
+    a_token_for_an_identity_token,
+    a_token_server_that_knows_no_post,
+    a_token_that_ends_is_renewed_once,
+    half_a_login_is_wrong_usage,
+    one_login_is_for_one_registry,
+    a_token_server_without_tls_gets_nothing,
 }
 
 pub(super) fn auth() -> String {

@@ -8,7 +8,7 @@ use laststream::oci::registry::{Limits, Options, Registry, RegistryError, publis
 use laststream::progress::Silent;
 
 use super::{HTPASSWD, PASSWORD, USERNAME, push};
-use crate::lab::{self, EnvoylessCase, envoyless};
+use crate::lab::{self, envoyless_cases};
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Phase};
@@ -16,14 +16,12 @@ use kit::registry::real;
 use kit::registry::sha256;
 use kit::user::User;
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(what_was_pushed_is_found_and_fetched),
-        envoyless!(a_tag_is_found_without_head),
-        envoyless!(wrong_bytes_are_not_taken),
-        envoyless!(a_large_upload_that_is_cut_begins_anew),
-        envoyless!(blobs_elsewhere_are_fetched_without_credentials),
-    ]
+envoyless_cases! {
+    what_was_pushed_is_found_and_fetched,
+    a_tag_is_found_without_head,
+    wrong_bytes_are_not_taken,
+    a_large_upload_that_is_cut_begins_anew,
+    blobs_elsewhere_are_fetched_without_credentials,
 }
 
 fn options() -> Options {

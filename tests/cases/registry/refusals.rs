@@ -6,25 +6,23 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 
 use super::{PASSWORD, USERNAME, push, utf8};
-use crate::lab::{EnvoylessCase, envoyless};
+use crate::lab::envoyless_cases;
 use kit::certificates::Authority;
 use kit::fake_server::{Answer, Asked, Fault};
 use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Phase};
 use kit::user::User;
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(an_upload_elsewhere_gets_no_credentials),
-        envoyless!(a_redirect_elsewhere_gets_no_credentials),
-        envoyless!(who_leads_back_gets_no_credentials_either),
-        envoyless!(a_redirect_at_home_keeps_them),
-        envoyless!(nothing_is_led_from_tls_to_plain_http),
-        envoyless!(a_manifest_is_not_led_elsewhere),
-        envoyless!(redirects_end),
-        envoyless!(wrong_arguments_are_told_with_the_way_out),
-        envoyless!(what_is_no_module_is_not_published),
-    ]
+envoyless_cases! {
+    an_upload_elsewhere_gets_no_credentials,
+    a_redirect_elsewhere_gets_no_credentials,
+    who_leads_back_gets_no_credentials_either,
+    a_redirect_at_home_keeps_them,
+    nothing_is_led_from_tls_to_plain_http,
+    a_manifest_is_not_led_elsewhere,
+    redirects_end,
+    wrong_arguments_are_told_with_the_way_out,
+    what_is_no_module_is_not_published,
 }
 
 fn user() -> Outcome<User> {

@@ -6,18 +6,16 @@ use serde_json::json;
 
 use super::logins::{auth, user_with_password};
 use super::{PASSWORD, USERNAME, push};
-use crate::lab::{EnvoylessCase, envoyless};
+use crate::lab::envoyless_cases;
 use kit::command::CommandOutput;
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Phase};
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(a_registry_that_repeats_the_password),
-        envoyless!(a_token_server_that_repeats_the_request),
-        envoyless!(a_registry_that_repeats_secrets_in_other_forms),
-    ]
+envoyless_cases! {
+    a_registry_that_repeats_the_password,
+    a_token_server_that_repeats_the_request,
+    a_registry_that_repeats_secrets_in_other_forms,
 }
 
 fn a_registry_that_repeats_the_password() -> Outcome {

@@ -6,7 +6,7 @@ use super::{Operator, shows};
 use crate::cases::gate::bench::{Bench, SOON, same};
 use crate::cases::gate::ends::OLD;
 use crate::cases::stage::routes;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::filters::filter_state;
 use kit::command::CommandOutput;
 use kit::prelude::*;
@@ -14,16 +14,14 @@ use kit::prelude::*;
 /// Requests to the gate.
 const ASKED: &str = "http.laststream.downstream_rq_total";
 
-pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!(shows_how_it_is),
-        case!(takes_a_drain_back),
-        case!(opens_by_force),
-        case!(ends_a_share_and_stops),
-        case!(sends_the_secret_and_never_shows_it),
-        case!(watches_until_it_is_open),
-        case!(tells_strangers_from_gates),
-    ]
+cases! {
+    shows_how_it_is,
+    takes_a_drain_back,
+    opens_by_force,
+    ends_a_share_and_stops,
+    sends_the_secret_and_never_shows_it,
+    watches_until_it_is_open,
+    tells_strangers_from_gates,
 }
 
 async fn shows_how_it_is(lab: &Lab) -> Outcome {
