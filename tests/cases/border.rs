@@ -85,13 +85,8 @@ const ROOT: &str = "1";
 /// Envoy's own trace of the calls into the VM, over a request with a chunked body and trailers both
 /// ways.
 async fn is_never_entered_for_a_body(lab: &Lab) -> Outcome {
-    let upstream = Upstream::start().await?;
-    let bootstrap = crate::cases::stage::clusters(Bootstrap::new(), &upstream)
-        .listener(Listener::new("main", hcm(lab, "{}")));
     let options = Options { component_log_level: "wasm:trace".into(), ..Options::default() };
-    let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
-    let main = envoy.address("main").await?;
-    let stage = Stage { upstream, envoy, main };
+    let stage = Stage::behind(lab, Listener::new("main", hcm(lab, "{}")), options).await?;
     let mut client = Client::connect(stage.main).await?;
     client
         .request(&Request::new("POST", "/echo-body").chunked(["first", "second", "third"]))

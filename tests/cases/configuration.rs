@@ -71,7 +71,7 @@ async fn a_bad_configuration_leaves_the_old_one(lab: &Lab) -> Outcome {
         stage.envoy.wait_for_log(complaint, SOON).await?;
         once(stage.main, &Request::get("/echo")).await?.expect(200)?;
     }
-    stage.envoy.wait_for_stat(IN_FLIGHT, |value| value == Some(1), SOON).await?;
+    stage.envoy.wait_for_stat(IN_FLIGHT, 1, SOON).await?;
     ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(1 + BAD.len() as u64), "begun");
     stage.upstream.release("a");
     held.response("GET").await?.expect(200)?;

@@ -64,12 +64,12 @@ async fn held_streams_are_counted_exactly(lab: &Lab) -> Outcome {
     for mut client in clients {
         client.response("GET").await?.expect(200)?;
     }
-    stage.envoy.wait_for_stat(ACTIVE, |value| value == Some(85), SOON).await?;
+    stage.envoy.wait_for_stat(ACTIVE, 85, SOON).await?;
     stage.always_counts(85).await?;
     for stream in streams.drain(..40) {
         stream.reset(::h2::Reason::CANCEL);
     }
-    stage.envoy.wait_for_stat(ACTIVE, |value| value == Some(45), SOON).await?;
+    stage.envoy.wait_for_stat(ACTIVE, 45, SOON).await?;
     stage.always_counts(45).await?;
     for socket in sockets {
         socket.reset()?;
@@ -170,12 +170,12 @@ async fn long_lived_streams_are_told_apart(lab: &Lab) -> Outcome {
     stage.upstream.wait_held("plain", 1, SOON).await?;
     let mut connection = h2::Client::connect(stage.main).await?;
     let call = connection.open(h2::request("POST", "http", "/grpc"), false).await?;
-    stage.envoy.wait_for_stat(IN_FLIGHT, |value| value == Some(4), SOON).await?;
+    stage.envoy.wait_for_stat(IN_FLIGHT, 4, SOON).await?;
     ensure_eq!(stage.envoy.stat(LONG_LIVED).await?, Some(3), "long-lived");
     drop((events, call, connection));
-    stage.envoy.wait_for_stat(LONG_LIVED, |value| value == Some(1), SOON).await?;
+    stage.envoy.wait_for_stat(LONG_LIVED, 1, SOON).await?;
     socket.close(1000).await?;
-    stage.envoy.wait_for_stat(LONG_LIVED, |value| value == Some(0), SOON).await?;
+    stage.envoy.wait_for_stat(LONG_LIVED, 0, SOON).await?;
     ensure_eq!(stage.envoy.stat(IN_FLIGHT).await?, Some(1), "the plain one");
     stage.upstream.release("plain");
     plain.response("GET").await?.expect(200)?;
@@ -200,23 +200,8 @@ async fn scopes_have_metrics_of_their_own(lab: &Lab) -> Outcome {
     }
     ensure_eq!(stage.envoy.stat(IN_FLIGHT).await?, None, "a scope without counters");
     drop(client);
-    stage
-        .envoy
-        .wait_for_stat(
-            "wasmcustom.laststream_streams_in_flight_inbound",
-            |value| value == Some(0),
-            SOON,
-        )
-        .await?;
-    stage
-        .envoy
-        .wait_for_stat(
-            "wasmcustom.laststream_streams_in_flight_outbound",
-            |value| value == Some(0),
-            SOON,
-        )
-        .await?;
-    Ok(())
+    stage.envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_inbound", 0, SOON).await?;
+    stage.envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_outbound", 0, SOON).await
 }
 
 /// The exclusion that costs nothing.

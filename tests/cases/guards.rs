@@ -119,16 +119,9 @@ async fn names_that_are_not_utf8_end_no_vm(lab: &Lab) -> Outcome {
 /// `proxy_on_log` would ask for a context that has gone, so it must not be there.
 async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
     let authority = Authority::new()?;
-    let upstream = Upstream::start().await?;
-    let hcm = hcm(lab, "{}");
-    let bootstrap = clusters(Bootstrap::new(), &upstream).listener(Listener::quic(
-        "main",
-        hcm,
-        &authority.server()?,
-    ));
+    let listener = Listener::quic("main", hcm(lab, "{}"), &authority.server()?);
     let options = Options { component_log_level: "wasm:trace".into(), ..Options::default() };
-    let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
-    let stage = Stage { main: envoy.address("main").await?, upstream, envoy };
+    let stage = Stage::behind(lab, listener, options).await?;
     let mut client =
         h3::Client::connect(stage.main, &authority.client_config(&["h3"], None)?).await?;
     for _ in 0..3 {

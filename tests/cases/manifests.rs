@@ -92,7 +92,7 @@ async fn plain_envoy_does_it_all(lab: &Lab) -> Outcome {
     ensure_eq!(scheme, Some("http".into()), "from a stranger");
     for (name, expected) in [("begun_gateway_total", 2), ("in_flight_gateway", 0)] {
         let name = format!("wasmcustom.laststream_streams_{name}");
-        envoy.wait_for_stat(&name, |value| value == Some(expected), SOON).await?;
+        envoy.wait_for_stat(&name, expected, SOON).await?;
     }
     let gate = envoy.address("gate").await?;
     once(gate, &Request::get("/ready").host("localhost")).await?.expect(503)?;

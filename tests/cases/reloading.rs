@@ -58,8 +58,8 @@ impl<'u> Held<'u> {
         for mut client in self.clients {
             client.response("GET").await?.expect(200)?;
         }
-        envoy.wait_for_stat(ACTIVE, |value| value == Some(0), SOON).await?;
-        envoy.wait_for_stat(IN_FLIGHT, |value| value == Some(0), SOON).await?;
+        envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
+        envoy.wait_for_stat(IN_FLIGHT, 0, SOON).await?;
         ensure_eq!(envoy.stat(BEGUN).await?, Some(all), "begun");
         Ok(())
     }

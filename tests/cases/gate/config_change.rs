@@ -65,9 +65,8 @@ impl Changing {
         let before = self.bench.envoy.stat(QUERIES).await?.unwrap_or_default();
         self.bench
             .envoy
-            .wait_for_stat(QUERIES, |now| now.is_some_and(|now| now >= before + 2), SOON)
-            .await?;
-        Ok(())
+            .wait_for_stat_where(QUERIES, |now| now.is_some_and(|now| now >= before + 2), SOON)
+            .await
     }
 
     async fn older(&self, expected: u64) -> Outcome<Value> {
@@ -109,7 +108,7 @@ async fn streams_older_than_a_change_are_counted(lab: &Lab) -> Outcome {
     );
     same(&status, "state", "serving")?;
     let envoy = &set.bench.envoy;
-    envoy.wait_for_stat(STREAMS, |value| value == Some(3), SOON).await?;
+    envoy.wait_for_stat(STREAMS, 3, SOON).await?;
     let seconds = envoy.stat(SECONDS).await?;
     ensure!(seconds.is_some_and(|seconds| (1..=8).contains(&seconds)), "{seconds:?}");
     set.bench.upstream.release("a");
@@ -123,8 +122,8 @@ async fn streams_older_than_a_change_are_counted(lab: &Lab) -> Outcome {
         if status["config_drain"].is_null() { Ok(()) } else { bail!("{status}") }
     })
     .await?;
-    envoy.wait_for_stat(STREAMS, |value| value == Some(0), SOON).await?;
-    envoy.wait_for_stat(SECONDS, |value| value == Some(0), SOON).await?;
+    envoy.wait_for_stat(STREAMS, 0, SOON).await?;
+    envoy.wait_for_stat(SECONDS, 0, SOON).await?;
     set.bench.release("new", &mut new).await?;
     let log = envoy.log();
     for line in ["config drain: a change has replaced", "config drain: over"] {
@@ -149,14 +148,7 @@ async fn two_changes_and_a_drain_between_them(lab: &Lab) -> Outcome {
     set.change(lab).await?;
     let mut three = held(set.bench.main, &set.bench, "three").await?;
     // The first change cuts `one`; then the second counts, for which `two` is older.
-    set.bench
-        .envoy
-        .wait_for_stat(
-            "listener_manager.total_filter_chains_draining",
-            |value| value == Some(2),
-            SOON,
-        )
-        .await?;
+    set.bench.envoy.wait_for_stat("listener_manager.total_filter_chains_draining", 2, SOON).await?;
     // The counters may not have replied since `one` was cut.
     wait_for(SOON, "the end of the first change", async || {
         let status = set.bench.status().await?;

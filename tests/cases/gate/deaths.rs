@@ -136,7 +136,7 @@ async fn a_bypassed_filter_is_no_zero(lab: &Lab) -> Outcome {
     bench.until("heals", 1).await?;
     let mut uncounted = uncounted(&bench).await?;
     drop(held);
-    bench.envoy.wait_for_stat(ACTIVE, |active| active == Some(1), SOON).await?;
+    bench.envoy.wait_for_stat(ACTIVE, 1, SOON).await?;
     stays_closed(&bench, 25).await?;
     bench.release("u", &mut uncounted).await?;
     opens_only_at_zero(&bench).await?;

@@ -39,7 +39,7 @@ async fn a_crash_loop_heals_when_both_counts_are_zero(lab: &Lab) -> Outcome {
     for death in 1..=DEATHS {
         dies_with_a_stream(&bench, death).await?;
     }
-    bench.envoy.wait_for_stat(ACTIVE, |active| active == Some(0), SOON).await?;
+    bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
     same(&bench.until("count", "exact").await?, "holding", 0)?;
     wait_for(SOON, "a signal to pass", async || {
         bench.post("/drain_listeners?inboundonly").await?.expect(200)

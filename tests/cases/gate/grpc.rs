@@ -52,7 +52,7 @@ async fn no_answer_of_the_gate_is_turned_into_200(lab: &Lab) -> Outcome {
         bench.envoy.log().matches("a gRPC request was cut").count() <= 2,
         "a line for each worker at most"
     );
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
+    bench.envoy.wait_for_stat(WAITING, 0, SOON).await?;
     bench.release("a", &mut client).await?;
     bench.until("state", "drained").await?;
     ensure!(bench.envoy.is_alive(), "Envoy lives");
@@ -133,7 +133,7 @@ async fn a_closing_gate_is_unavailable_to_grpc(lab: &Lab) -> Outcome {
         "UNAVAILABLE, which clients may try again"
     );
     ensure!(!signal.is_finished(), "the latch is closed");
-    bench.envoy.wait_for_stat(IN_FLIGHT, |value| value == Some(0), Duration::from_secs(5)).await?;
+    bench.envoy.wait_for_stat(IN_FLIGHT, 0, Duration::from_secs(5)).await?;
     signal.abort();
     Ok(())
 }

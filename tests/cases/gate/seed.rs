@@ -176,14 +176,11 @@ async fn experiment(lab: &Lab, kind: Kind) -> Outcome {
     for with_hook in [true, false] {
         let mut bench = kind.bench(lab).await?;
         let client = tokio::spawn(kind.exchange(bench.main));
-        bench
-            .envoy
-            .wait_for_stat("http.main.downstream_rq_total", |value| value == Some(1), SOON)
-            .await?;
+        bench.envoy.wait_for_stat("http.main.downstream_rq_total", 1, SOON).await?;
         sleep(AFTER).await;
         if !kind.is_over_when_the_client_says_so() {
             // only its bytes are left
-            bench.envoy.wait_for_stat(ACTIVE, |value| value == Some(0), SOON).await?;
+            bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
         }
         ensure!(!client.is_finished(), "in flight when the pod is stopped");
         let returned = stop(&mut bench, with_hook).await?;
@@ -230,10 +227,7 @@ async fn an_exempt_websocket_does_not_hold_the_pod(lab: &Lab) -> Outcome {
     let mut bench = Bench::with(lab, &gate, main).await?;
     let mut socket = WebSocket::open(bench.main, "/ws").await?;
     let client = tokio::spawn(Kind::Http1.exchange(bench.main));
-    bench
-        .envoy
-        .wait_for_stat("http.main.downstream_rq_total", |value| value == Some(2), SOON)
-        .await?;
+    bench.envoy.wait_for_stat("http.main.downstream_rq_total", 2, SOON).await?;
     let hook = Client::connect(bench.gate)
         .await?
         .patience(SOON * 3)

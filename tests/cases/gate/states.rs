@@ -111,7 +111,7 @@ async fn opens_by_force_and_says_why(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, "{}").await?;
     let mut client = bench.held("a").await?;
     let waiters: Vec<_> = (0..6).map(|_| waits(&bench)).collect();
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(6), SOON).await?;
+    bench.envoy.wait_for_stat(WAITING, 6, SOON).await?;
     bench.post("/force").await?.expect(400)?;
     bench.post("/force?reason=the+app+is+gone%0Aand+so+on").await?.expect(200)?;
     for waiter in waiters {
@@ -175,13 +175,13 @@ async fn keeps_a_drain_over_a_new_configuration(lab: &Lab) -> Outcome {
     let bench = Bench { upstream, envoy, main, gate: gate_at };
     let mut client = bench.held("a").await?;
     let before: Vec<_> = (0..6).map(|_| waits(&bench)).collect();
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(6), SOON).await?;
+    bench.envoy.wait_for_stat(WAITING, 6, SOON).await?;
     let longer = gate(r#"{"quiet_ms": 300, "deadline_ms": 90000}"#);
     xds.replace_filter(&bench.envoy, "gate", &longer).await?.accepted()?;
     let status = bench.until("state", "draining").await?;
     ensure!(status["deadline_in_ms"].as_u64() <= Some(60_000), "not moved away: {status}");
     let after: Vec<_> = (0..6).map(|_| waits(&bench)).collect();
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(12), SOON).await?;
+    bench.envoy.wait_for_stat(WAITING, 12, SOON).await?;
     xds.replace_filter(&bench.envoy, "gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 5000}"#))
         .await?
         .accepted()?;

@@ -135,7 +135,7 @@ async fn waits_for_a_slow_reader(lab: &Lab) -> Outcome {
     let mut reader = slow_reader(bench.main).await?;
     let mut got = Vec::with_capacity(BODY as usize);
     read_up_to(&mut reader, &mut got, 1_000).await?;
-    bench.envoy.wait_for_stat(ACTIVE, |value| value == Some(0), SOON).await?;
+    bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
     let gate = bench.gate;
     let hook = tokio::spawn(async move {
         Client::connect(gate).await?.patience(Duration::from_secs(60)).get("/prestop?wait").await

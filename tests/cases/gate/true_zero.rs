@@ -98,7 +98,7 @@ async fn a_request_that_waits_in_an_earlier_filter_holds(lab: &Lab) -> Outcome {
     client
         .send(&Request::get("/hold/a").header("x-envoy-fault-delay-request", "8000").bytes())
         .await?;
-    bench.envoy.wait_for_stat(ACTIVE, |active| active == Some(1), SOON).await?;
+    bench.envoy.wait_for_stat(ACTIVE, 1, SOON).await?;
     lets_nothing_out(&bench, 3).await?;
     ensure_eq!(bench.upstream.requests(), 0, "requests at the upstream while the filter delays");
     bench.upstream.wait_held("a", 1, SOON).await?;
@@ -277,7 +277,7 @@ async fn without_envoys_own_count_the_count_is_assumed(lab: &Lab) -> Outcome {
         advice.contains("sidecar.istio.io/statsInclusionSuffixes: downstream_rq_active,"),
         "the way to an exact count: {status}"
     );
-    bench.envoy.wait_for_stat(ASSUMED, |value| value == Some(1), SOON).await?;
+    bench.envoy.wait_for_stat(ASSUMED, 1, SOON).await?;
     let client = bench.held("a").await?;
     holds_until_answered(&bench, "a", client).await?;
     let took = bench.status().await?["draining_ms"].as_u64().unwrap_or_default();

@@ -55,7 +55,7 @@ async fn a_drain_goes_on(lab: &Lab, before: &Path, after: &Path) -> Outcome {
     same(&status, "late", 1)?;
     same(&status, "begin", "done")?;
     bench.get("/prestop").await?.expect(200)?;
-    bench.envoy.wait_for_stat(ACTIVE, |value| value == Some(0), SOON).await?;
+    bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
     ensure_eq!(bench.envoy.stat(IN_FLIGHT).await?, Some(0), "in flight");
     ensure_eq!(bench.envoy.stat(BEGUN).await?, Some(2), "begun");
     Ok(())

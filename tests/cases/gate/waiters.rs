@@ -27,9 +27,9 @@ async fn answers(lab: &Lab, count: usize) -> Outcome {
     let mut bench = Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#).await?;
     let mut client = bench.held("a").await?;
     let mut crowd = Crowd::gather(&bench, count).await?;
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(count as u64), SOON).await?;
+    bench.envoy.wait_for_stat(WAITING, count as u64, SOON).await?;
     let left = crowd.lose_some()?;
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(left as u64), SOON).await?;
+    bench.envoy.wait_for_stat(WAITING, left as u64, SOON).await?;
     for worker in ["worker_0", "worker_1"] {
         let stats = bench.envoy.stats().await?;
         let connections: u64 = stats
@@ -52,7 +52,7 @@ async fn answers(lab: &Lab, count: usize) -> Outcome {
         *last - *first
     ));
     ensure!(*last < QUIET + AT_LATEST, "the last answer came after {last:?}");
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
+    bench.envoy.wait_for_stat(WAITING, 0, SOON).await?;
     wait_for(SOON, "a fresh zero", async || bench.get("/ready").await?.expect(200)).await?;
     ensure!(bench.envoy.is_alive(), "Envoy lives");
     Ok(())

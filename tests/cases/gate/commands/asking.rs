@@ -205,7 +205,7 @@ async fn watched(lab: &Lab, format: &[&str]) -> Outcome<CommandOutput> {
     let asked = bench.envoy.stat(ASKED).await?.unwrap_or_default();
     let watching = Operator::beside(&bench)?
         .starts(&[&["status", "--watch", "--interval", "100ms"], format].concat());
-    bench.envoy.wait_for_stat(ASKED, |now| now > Some(asked + 2), SOON).await?;
+    bench.envoy.wait_for_stat_where(ASKED, |now| now > Some(asked + 2), SOON).await?;
     ensure!(!watching.is_finished(), "a stream is in flight");
     bench.release("a", &mut client).await?;
     watching.await??.expect(0)
