@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use laststream::local::envoy::{self, SUPPORTED, Version, Wanted};
@@ -29,6 +30,11 @@ pub(crate) fn versions() -> Outcome<Vec<Version>> {
             .map(|version| version.trim().parse().with_context(|| format!("{VERSIONS}={list}")))
             .collect(),
     }
+}
+
+/// A number that an environment variable may set.
+pub(crate) fn number<T: FromStr>(variable: &str, default: T) -> T {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 /// What a case is run with.

@@ -60,9 +60,7 @@ async fn a_bad_configuration_leaves_the_old_one(lab: &Lab) -> Outcome {
     let stage =
         Stage::with(lab, routes(Hcm::new("main").filter(filters::discovered("laststream", &xds))))
             .await?;
-    let mut held = Client::connect(stage.main).await?;
-    held.send(&Request::get("/hold/a").bytes()).await?;
-    stage.upstream.wait_held("a", 1, SOON).await?;
+    let mut held = stage.upstream.hold(stage.main, "a").await?;
     for (text, complaint) in BAD {
         let verdict = xds
             .replace_filter(&stage.envoy, "laststream", &lab.stream(text).typed_config())

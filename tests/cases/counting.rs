@@ -165,9 +165,7 @@ async fn long_lived_streams_are_told_apart(lab: &Lab) -> Outcome {
     events
         .send(&Request::get("/stream/20/events").header("accept", "text/event-stream").bytes())
         .await?;
-    let mut plain = Client::connect(stage.main).await?;
-    plain.send(&Request::get("/hold/plain").bytes()).await?;
-    stage.upstream.wait_held("plain", 1, SOON).await?;
+    let mut plain = stage.upstream.hold(stage.main, "plain").await?;
     let mut connection = h2::Client::connect(stage.main).await?;
     let call = connection.open(h2::request("POST", "http", "/grpc"), false).await?;
     stage.envoy.wait_for_stat(IN_FLIGHT, 4, SOON).await?;
@@ -188,9 +186,7 @@ async fn scopes_have_metrics_of_their_own(lab: &Lab) -> Outcome {
         kit::bootstrap::filters::Wasm { name: "inbound", ..lab.stream(r#"{"scope": "inbound"}"#) };
     let stage =
         Stage::with(lab, hcm(lab, r#"{"scope": "outbound"}"#).filter(inbound.filter())).await?;
-    let mut client = Client::connect(stage.main).await?;
-    client.send(&Request::get("/hold/both").bytes()).await?;
-    stage.upstream.wait_held("both", 1, SOON).await?;
+    let client = stage.upstream.hold(stage.main, "both").await?;
     for scope in ["inbound", "outbound"] {
         ensure_eq!(
             stage.envoy.stat(&format!("wasmcustom.laststream_streams_in_flight_{scope}")).await?,

@@ -63,6 +63,13 @@ impl Stage {
     }
 }
 
+pub(crate) fn no_vm_has_died(envoy: &Envoy) -> Outcome {
+    for trouble in ["panicked", "Wasm VM failed", "Function: proxy_on"] {
+        ensure!(!envoy.log_contains(trouble), "the log has `{trouble}`: {}", envoy.tail());
+    }
+    Ok(())
+}
+
 pub(crate) async fn counts(envoy: &Envoy) -> Outcome<(u64, u64)> {
     let stats = envoy.stats().await?;
     let value = |name: &str| stats.get(name).copied().unwrap_or(u64::MAX);

@@ -247,9 +247,7 @@ async fn a_hook_that_a_dead_gate_holds_is_ended(lab: &Lab) -> Outcome {
     // Envoy ends what is held 10 s after the deadline.
     let rendered =
         Rendered::start(&mortal(lab)?, "drain: {deadline: 5s, grace_period: 30s}", &[]).await?;
-    let mut client = Client::connect(rendered.main).await?;
-    client.send(&Request::get("/hold/a").bytes()).await?;
-    rendered.upstream.wait_held("a", 1, Duration::from_secs(20)).await?;
+    let client = rendered.upstream.hold(rendered.main, "a").await?;
     let gate = rendered.gate;
     let hook = async move {
         Client::connect(gate)

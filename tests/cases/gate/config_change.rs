@@ -170,9 +170,7 @@ async fn a_gate_that_starts_while_chains_drain_knows_no_older_stream(lab: &Lab) 
     let options = Options { drain_time_s: Some(20), ..Options::default() };
     let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
     let main_address = envoy.address("main").await?;
-    let mut client = Client::connect(main_address).await?;
-    client.send(&Request::get("/hold/a").bytes()).await?;
-    upstream.wait_held("a", 1, SOON).await?;
+    let _held = upstream.hold(main_address, "a").await?;
     xds.replace_listeners(&envoy, &[main(lab, port, 1)]).await?.accepted()?;
     let gate = gate_listener(lab, &gate(20_000)).port(gate_port);
     xds.replace_listeners(&envoy, &[main(lab, port, 1), gate]).await?.accepted()?;

@@ -161,21 +161,14 @@ async fn uncounted(bench: &Bench) -> Outcome<Client> {
 /// hook that reaches the dead gate. The gate that comes after it goes on with the same drain.
 async fn a_gate_that_dies_says_nothing_false(lab: &Lab) -> Outcome {
     let bench = bench(lab, "FAIL_RELOAD").await?;
-    let held = bench.held("a").await?;
-    let address = bench.gate;
-    let mut waiters: Vec<_> = (0..10)
-        .map(|_| {
-            tokio::spawn(async move {
-                Client::connect(address).await?.patience(SOON * 3).get("/prestop?wait").await
-            })
-        })
-        .collect();
+    let mut held = bench.held("a").await?;
+    let mut waiters: Vec<_> = (0..10).map(|_| bench.hook()).collect();
     let left = bench.until("state", "draining").await?["deadline_in_ms"].as_u64();
     for _ in 0..4 {
         for how in ["abort", "panic"] {
             let request = Request::get("/ready").header("x-laststream-die", how);
             ensure!(
-                once(address, &request).await?.status >= 500,
+                once(bench.gate, &request).await?.status >= 500,
                 "the dead gate let a request through"
             );
         }
@@ -192,9 +185,7 @@ async fn a_gate_that_dies_says_nothing_false(lab: &Lab) -> Outcome {
             ensure!(answer.status >= 500, "{} before the last stream ended", answer.status);
         }
     }
-    bench.upstream.release("a");
-    let mut client = held;
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut held).await?;
     wait_for(SOON, "the poller's 200", async || bench.get("/prestop").await?.expect(200)).await?;
     same(&patient(&bench).await?, "state", "drained")?;
     waiters.iter().for_each(JoinHandle::abort);

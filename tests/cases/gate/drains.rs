@@ -34,9 +34,7 @@ async fn says_what_it_sees(lab: &Lab) -> Outcome {
         Some("POST, DELETE".into()),
         "allow"
     );
-    let mut client = Client::connect(bench.main).await?;
-    client.send(&Request::get("/hold/a").bytes()).await?;
-    bench.upstream.wait_held("a", 1, SOON).await?;
+    let mut client = bench.held("a").await?;
     same(&bench.status().await?, "holding", 1)?;
     bench.release("a", &mut client).await?;
     Ok(())
@@ -44,12 +42,8 @@ async fn says_what_it_sees(lab: &Lab) -> Outcome {
 
 async fn holds_until_the_last_stream_is_out(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
-    let mut client = Client::connect(bench.main).await?;
-    client.send(&Request::get("/hold/a").bytes()).await?;
-    bench.upstream.wait_held("a", 1, SOON).await?;
-    let gate = bench.gate;
-    let waiter =
-        tokio::spawn(async move { Client::connect(gate).await?.get("/prestop?wait").await });
+    let mut client = bench.held("a").await?;
+    let waiter = bench.hook();
     bench.until("state", "draining").await?;
     bench.until("begin", "done").await?;
     bench.post("/quitquitquit").await?.expect(503)?;
@@ -120,14 +114,8 @@ async fn begins_again_when_envoy_fails(lab: &Lab) -> Outcome {
     for (troubles, becomes, calls) in [(2, "done", 3), (100, "failed", 3)] {
         let admin = troubled(troubles)?;
         let bootstrap = Bootstrap::new().cluster(cluster::h1("troubled", admin.address));
-        let main = hcm(lab, "{}");
-        let bench = Bench::upon(
-            bootstrap,
-            lab,
-            r#"{"quiet_ms": 300, "admin": {"cluster": "troubled"}}"#,
-            main,
-        )
-        .await?;
+        let gate = r#"{"quiet_ms": 300, "admin": {"cluster": "troubled"}}"#;
+        let bench = Bench::upon(bootstrap, lab, gate, hcm(lab, "{}")).await?;
         bench.post("/drain").await?.expect(202)?;
         bench.until("begin", becomes).await?;
         sleep(Duration::from_millis(500)).await;

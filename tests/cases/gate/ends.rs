@@ -36,10 +36,6 @@ pub(super) async fn bench(lab: &Lab, gate: &str) -> Outcome<Bench> {
     Ok(bench)
 }
 
-pub(super) async fn delete(bench: &Bench, path: &str) -> Outcome<Response> {
-    once(bench.gate, &Request::new("DELETE", path)).await
-}
-
 pub(super) async fn evictions(bench: &Bench) -> Outcome<u64> {
     Ok(bench.envoy.stat(EVICTIONS).await?.unwrap_or_default())
 }
@@ -200,7 +196,7 @@ async fn cancelling_the_drain_stops_the_ends(lab: &Lab) -> Outcome {
         if ended > 10 { Ok(()) } else { bail!("{ended} ends") }
     })
     .await?;
-    delete(&bench, "/drain").await?.expect(200)?;
+    bench.delete("/drain").await?.expect(200)?;
     sleep(Duration::from_millis(300)).await;
     let ended = evictions(&bench).await?;
     sleep(Duration::from_secs(3)).await;

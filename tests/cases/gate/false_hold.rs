@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep};
 use super::bench::{Bench, SOON, bootstrap, gate_listener, main_listener, options, same, say};
 use super::deaths::{hold, mortal};
 use super::watch::{holds_until_answered, opens};
-use crate::cases::stage::{ACTIVE, clusters, hcm, routes};
+use crate::cases::stage::{ACTIVE, hcm, routes};
 use crate::lab::{Lab, cases};
-use kit::admin_proxy::{AdminProxy, Fate};
+use kit::admin_proxy::Fate;
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 
@@ -83,20 +83,16 @@ struct Asked {
 /// prevents it.
 async fn clusters_hold_nothing(lab: &Lab, count: usize) -> Outcome {
     let asked = Arc::new(Asked::default());
-    let proxy = AdminProxy::start(counts_queries(Arc::clone(&asked))).await?;
-    let upstream = Upstream::start().await?;
-    let mut bootstrap = clusters(Bootstrap::new(), &upstream).cluster(proxy.cluster());
+    let mut bootstrap = Bootstrap::new();
     for number in 0..count {
         bootstrap = bootstrap.cluster(json!({
             "name": format!("outbound|80||service-{number}.test.svc.cluster.local"),
             "type": "STATIC",
         }));
     }
-    let bootstrap = bootstrap
-        .listener(main_listener(lab))
-        .listener(gate_listener(lab, r#"{"quiet_ms": 1000, "deadline_ms": 60000}"#));
-    let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
-    proxy.forward_to(&bench.envoy);
+    let gate = r#"{"quiet_ms": 1000, "deadline_ms": 60000}"#;
+    let judge = counts_queries(Arc::clone(&asked));
+    let (bench, _proxy) = Bench::proxied(bootstrap, lab, gate, hcm(lab, "{}"), judge).await?;
     once(bench.main, &Request::get("/echo")).await?.expect(200)?;
     let began = Instant::now();
     let mut gate = Client::connect(bench.gate).await?.patience(Duration::from_secs(90));

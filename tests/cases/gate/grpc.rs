@@ -16,6 +16,7 @@ use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
 use kit::server::Server;
+use kit::wait::join_all;
 
 cases! {
     no_answer_of_the_gate_is_turned_into_200,
@@ -43,9 +44,7 @@ async fn no_answer_of_the_gate_is_turned_into_200(lab: &Lab) -> Outcome {
             tries.spawn(is_not_200(bench.gate, method, path, kind));
         }
     }
-    while let Some(tried) = tries.join_next().await {
-        tried??;
-    }
+    join_all(tries).await?;
     same(&bench.status().await?, "state", "draining")?;
     bench.envoy.wait_for_log("a gRPC request was cut", SOON).await?;
     ensure!(

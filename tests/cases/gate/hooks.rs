@@ -16,6 +16,7 @@ use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
 use kit::server::Server;
+use kit::wait::join_all;
 
 cases! {
     holds_pollers_and_single_calls,
@@ -46,13 +47,6 @@ fn polls(gate: SocketAddr, path: &'static str) -> JoinHandle<Outcome<usize>> {
     })
 }
 
-/// Like kubelet: one call, and whatever comes ends it.
-fn hook(gate: SocketAddr) -> JoinHandle<Outcome<Response>> {
-    tokio::spawn(async move {
-        Client::connect(gate).await?.patience(Duration::from_secs(60)).get("/prestop?wait").await
-    })
-}
-
 async fn holds_pollers_and_single_calls(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
     let mut client = bench.held("a").await?;
@@ -61,7 +55,7 @@ async fn holds_pollers_and_single_calls(lab: &Lab) -> Outcome {
         polls(bench.gate, "/ready"),
         polls(bench.gate, "/prestop?wait"),
     ];
-    let single = hook(bench.gate);
+    let single = bench.hook();
     sleep(Duration::from_secs(2)).await;
     ensure!(
         !single.is_finished() && pollers.iter().all(|poller| !poller.is_finished()),
@@ -126,13 +120,13 @@ async fn tells_the_agent_once_and_before_a_hook_ends(lab: &Lab) -> Outcome {
     let agent = Agent::start().await?;
     let bench = agent.bench(lab, 60_000).await?;
     let mut client = bench.held("a").await?;
-    let hooks: Vec<_> = (0..6).map(|_| hook(bench.gate)).collect();
+    let hooks: Vec<_> = (0..6).map(|_| bench.hook()).collect();
     bench.until("begin", "done").await?;
     sleep(Duration::from_secs(1)).await;
     ensure_eq!(agent.asked(), 0, "calls to the agent while a stream is in flight");
     bench.release("a", &mut client).await?;
     bench.until("finish", "under way").await?;
-    let late = hook(bench.gate);
+    let late = bench.hook();
     sleep(Duration::from_millis(700)).await;
     bench.get("/ready").await?.expect(503)?;
     ensure!(
@@ -156,7 +150,7 @@ async fn tells_the_agent_nothing_at_the_deadline(lab: &Lab) -> Outcome {
     let agent = Agent::start().await?;
     let bench = agent.bench(lab, 1_500).await?;
     let mut client = bench.held("a").await?;
-    same(&hook(bench.gate).await??.expect(200)?.json()?, "state", "expired")?;
+    same(&bench.hook().await??.expect(200)?.json()?, "state", "expired")?;
     bench.release("a", &mut client).await?;
     bench.get("/prestop?wait").await?.expect(200)?;
     sleep(Duration::from_secs(1)).await;
@@ -256,9 +250,7 @@ async fn answers_ten_thousand(lab: &Lab) -> Outcome {
             Outcome::Ok(())
         });
     }
-    while let Some(asked) = askers.join_next().await {
-        asked??;
-    }
+    join_all(askers).await?;
     over.store(true, Ordering::Relaxed);
     let (requests, slowest) = data.await??;
     say(&format!(

@@ -166,7 +166,7 @@ async fn an_app_that_cannot_be_told_delays_nothing(lab: &Lab) -> Outcome {
         let status = bench.until("state", "drained").await?;
         ensure!(ended.elapsed() < Duration::from_millis(1_500), "{what}: {:?}", ended.elapsed());
         same(&status, "notify", "under way").with_context(|| what)?;
-        once(bench.gate, &Request::new("DELETE", "/drain")).await?.expect(200)?;
+        bench.delete("/drain").await?.expect(200)?;
         same(&bench.status().await?, "notify", serde_json::Value::Null)?;
     }
     Ok(())

@@ -158,12 +158,7 @@ async fn read_slowly(main: SocketAddr) -> Outcome {
 /// at once.
 async fn stop(bench: &mut Bench, with_hook: bool) -> Outcome<Instant> {
     if with_hook {
-        let hook = Client::connect(bench.gate)
-            .await?
-            .patience(SOON * 3)
-            .get("/prestop?wait")
-            .await?
-            .expect(200)?;
+        let hook = bench.hook().await??.expect(200)?;
         same(&hook.json()?, "state", "drained")?;
     }
     let returned = Instant::now();
@@ -228,12 +223,7 @@ async fn an_exempt_websocket_does_not_hold_the_pod(lab: &Lab) -> Outcome {
     let mut socket = WebSocket::open(bench.main, "/ws").await?;
     let client = tokio::spawn(Kind::Http1.exchange(bench.main));
     bench.envoy.wait_for_stat("http.main.downstream_rq_total", 2, SOON).await?;
-    let hook = Client::connect(bench.gate)
-        .await?
-        .patience(SOON * 3)
-        .get("/prestop?wait")
-        .await?
-        .expect(200)?;
+    let hook = bench.hook().await??.expect(200)?;
     let returned = Instant::now();
     let last_byte = client.await??;
     ensure!(returned > last_byte, "the request beside it is waited for");

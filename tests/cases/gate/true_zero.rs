@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, SOON, bootstrap, gate_listener, options, same};
+use super::deaths::hold;
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{ACTIVE, routes};
 use crate::lab::{Lab, cases};
@@ -188,13 +189,7 @@ async fn a_request_beside_a_replaced_filter_that_still_answers_holds(lab: &Lab) 
     let excluding = r#"{"count": {"exclude": {"paths": [{"prefix": "/hold/probe"}]}}}"#;
     xds.write_filter("laststream", &lab.stream(excluding).typed_config())?;
     let bench = calm(discovered(lab, &xds, GATE).await?).await?;
-    let mut probes = Vec::new();
-    for _ in 0..6 {
-        let mut probe = Client::connect(bench.main).await?;
-        probe.send(&Request::get("/hold/probe").bytes()).await?;
-        probes.push(probe);
-    }
-    bench.upstream.wait_held("probe", probes.len(), SOON).await?;
+    let mut probes = hold(&bench, "probe", 6).await?;
     xds.replace_filter(&bench.envoy, "laststream", &allows_all()).await?.accepted()?;
     let client = bench.held("a").await?;
     holds_until_answered(&bench, "a", client).await?;
@@ -228,10 +223,7 @@ async fn both_directions(lab: &Lab, scope: &str, more: &[(&str, &str, &str)]) ->
 }
 
 async fn held_at(bench: &Bench, listener: &str, key: &str) -> Outcome<Client> {
-    let mut client = Client::connect(bench.envoy.address(listener).await?).await?;
-    client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
-    bench.upstream.wait_held(key, 1, SOON).await?;
-    Ok(client)
+    bench.held_at(bench.envoy.address(listener).await?, key).await
 }
 
 async fn the_other_direction_does_not_hold(lab: &Lab) -> Outcome {

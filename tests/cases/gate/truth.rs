@@ -14,7 +14,7 @@ use kit::wire::free_port;
 use kit::xds::Xds;
 
 use super::bench::{
-    Bench, SOON, bootstrap, gate_address, gate_filter, gate_listener, options, same,
+    Bench, SOON, bootstrap, gate_filter, gate_listener, gate_listener_with, options, same,
 };
 use super::watch::{opens_only_at_zero, stays_closed};
 
@@ -258,18 +258,10 @@ async fn a_drain_goes_on_through_other_configurations(lab: &Lab) -> Outcome {
     let gate = |gate: &str| gate_filter(lab, gate)["typed_config"].take();
     xds.write_filter("laststream", &lab.stream("{}").typed_config())?;
     xds.write_filter("gate", &gate(GATE))?;
-    let hcm = Hcm::new("laststream")
-        .filter(gate_address())
-        .filter(filters::discovered("gate", &xds))
-        .stream_idle_timeout("0s");
-    let bench =
-        bench(lab, &xds, Listener::new("gate", hcm).direction("OUTBOUND"), Some(discovered(&xds)))
-            .await?;
+    let listener = gate_listener_with("gate", filters::discovered("gate", &xds));
+    let bench = bench(lab, &xds, listener, Some(discovered(&xds))).await?;
     let held = bench.held("a").await?;
-    let address = bench.gate;
-    let waiter = tokio::spawn(async move {
-        Client::connect(address).await?.patience(SOON * 3).get("/prestop?wait").await
-    });
+    let waiter = bench.hook();
     let left = bench.until("state", "draining").await?["deadline_in_ms"].as_u64();
     let excluding = r#"{"count": {"exclude": {"paths": [{"prefix": "/nowhere"}]}}}"#;
     xds.replace_filter(&bench.envoy, "laststream", &lab.stream(excluding).typed_config())

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use super::bench::{Bench, bootstrap, gate_address, options, same};
+use super::bench::{Bench, bootstrap, gate_listener_with, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::routes;
 use crate::lab::{Lab, cases};
@@ -74,12 +74,7 @@ fn gate(lab: &Lab, name: &str, scopes: &str) -> Listener {
     );
     let configuration = format!(r#"{{"role": "gate", "gate": {gate}}}"#);
     let filter = Wasm { name, vm_configuration: "gate", ..lab.stream(&configuration) }.filter();
-    let hcm = Hcm::new("laststream").filter(gate_address()).filter(filter);
-    Listener::new(
-        name,
-        hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s"),
-    )
-    .direction("OUTBOUND")
+    gate_listener_with(name, filter)
 }
 
 /// The other gate was asked for nothing, and has a stream in flight.
@@ -91,7 +86,7 @@ async fn a_drain_of_one_gate_opens_no_other_scope(lab: &Lab) -> Outcome {
         pair.turn();
         stays_serving(&pair.bench).await?;
         pair.turn();
-        once(pair.bench.gate, &Request::new("DELETE", "/drain")).await?.expect(200)?;
+        pair.bench.delete("/drain").await?.expect(200)?;
     }
     opens(&pair.bench).await?;
     pair.turn();

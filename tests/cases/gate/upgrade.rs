@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::bench::{Bench, bootstrap, gate_address, gate_filter, options, same};
+use super::bench::{Bench, bootstrap, gate_filter, gate_listener_with, options, same};
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, routes};
 use crate::lab::{Lab, MODULE, cases, module_before_the_sdk};
 use kit::prelude::*;
@@ -81,11 +81,8 @@ fn write(xds: &Xds, lab: &Lab) -> Outcome {
 async fn bench(lab: &Lab, xds: &Xds) -> Outcome<Bench> {
     let upstream = Upstream::start().await?;
     let main = routes(Hcm::new("main").filter(filters::discovered("laststream", xds)));
-    let gate =
-        Hcm::new("laststream").filter(gate_address()).filter(filters::discovered("gate", xds));
-    let gate = gate.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s");
     let bootstrap = bootstrap(&upstream)
         .listener(Listener::new("main", main).direction("INBOUND"))
-        .listener(Listener::new("gate", gate).direction("OUTBOUND"));
+        .listener(gate_listener_with("gate", filters::discovered("gate", xds)));
     Bench::start(lab, upstream, bootstrap, options()).await
 }

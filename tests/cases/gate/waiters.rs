@@ -11,6 +11,7 @@ use super::bench::{Bench, SOON, WAITING, say};
 use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
+use kit::wait::join_all;
 
 cases! {
     answers_fifty_waiters => |lab| answers(lab, 50),
@@ -114,11 +115,7 @@ impl Crowd {
                 Ok(from.elapsed())
             });
         }
-        let mut took = Vec::new();
-        while let Some(answer) = answers.join_next().await {
-            took.push(answer??);
-        }
-        Ok(took)
+        join_all(answers).await
     }
 }
 

@@ -40,9 +40,7 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
     let proxy = Proxy::with(lab, GATEWAY, &filter("gateway-behind-alb")?).await?;
     let main = proxy.envoy.address("main").await?;
     restores(main, &proxy.upstream).await?;
-    let mut client = Client::connect(main).await?;
-    client.send(&Request::get("/hold/a").bytes()).await?;
-    proxy.upstream.wait_held("a", 1, SOON).await?;
+    let mut client = proxy.upstream.hold(main, "a").await?;
     let gate = proxy.envoy.address("laststream.istio-ingress.gate").await?;
     let refused =
         once(gate, &Request::get("/prestop").host("localhost")).await?.expect(503)?.json()?;
@@ -188,9 +186,7 @@ pub(super) async fn a_rendered_sidecar_tells_directions_apart(lab: &Lab) -> Outc
         Some("https".into()),
         "what the app sends stays"
     );
-    let mut client = Client::connect(outside).await?;
-    client.send(&Request::get("/hold/a").bytes()).await?;
-    proxy.upstream.wait_held("a", 1, SOON).await?;
+    let mut client = proxy.upstream.hold(outside, "a").await?;
     for (direction, in_flight) in [("inbound", 0), ("outbound", 1)] {
         let stat = |what: &str| format!("wasmcustom.laststream_streams_{what}_{direction}");
         proxy.envoy.wait_for_stat(&stat("in_flight"), in_flight, SOON).await?;

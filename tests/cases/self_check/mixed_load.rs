@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, number};
 use kit::certificates::Authority;
 use kit::load::{self, bed};
 use kit::prelude::*;
@@ -35,10 +35,7 @@ const PROOFS: &[&str] = &[
 /// `LASTSTREAM_LOAD=20000` makes it the long one; `LASTSTREAM_LOAD_REPORT=<file>` keeps what it
 /// saw.
 pub(super) async fn leaves_nothing_open(lab: &Lab) -> Outcome {
-    let operations = std::env::var("LASTSTREAM_LOAD")
-        .ok()
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(OPERATIONS);
+    let operations = number("LASTSTREAM_LOAD", OPERATIONS);
     let (upstream, authority) = (Upstream::start().await?, Authority::new()?);
     let hcm = |prefix: &str| bed::routes(Hcm::new(prefix));
     let config = bed::bootstrap(&upstream, hcm("load"), hcm("load3"), &authority)?.build();

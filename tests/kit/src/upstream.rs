@@ -18,6 +18,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 pub use self::behaviour::Behaviour;
 use self::holds::Holds;
+use crate::h1::{Client, Request};
 use crate::server::Server;
 use crate::wait::wait_for;
 use crate::wire::{Headers, local};
@@ -141,6 +142,14 @@ impl Upstream {
             Ok(())
         };
         wait_for(limit, "requests held at the upstream", look).await
+    }
+
+    /// Sends a request to a proxy of this upstream. It is in flight until the key is released.
+    pub async fn hold(&self, proxy: SocketAddr, key: &str) -> Outcome<Client> {
+        let mut client = Client::connect(proxy).await?;
+        client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
+        self.wait_held(key, 1, Duration::from_secs(20)).await?;
+        Ok(client)
     }
 
     /// Lets everything go that is held under that key now.
