@@ -5,7 +5,9 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-use super::{HTPASSWD, PASSWORD, USERNAME, push, utf8};
+use super::{
+    PASSWORD, USERNAME, push, registry_with_password, unauthorized, user_with_password, utf8,
+};
 use crate::lab::{self, envoyless_cases};
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
@@ -34,26 +36,9 @@ fn docker_login(user: &User, registry: &str, entry: Value) -> Outcome {
     user.file(".docker/config.json", json!({ "auths": { registry: entry } }).to_string()).map(drop)
 }
 
-/// The password is in the environment.
-pub(super) fn user_with_password(password: &str) -> Outcome<User> {
-    let mut user = User::new()?;
-    user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
-    user.set("LASTSTREAM_REGISTRY_PASSWORD", password);
-    Ok(user)
-}
-
-/// A registry that wants a user and a password.
-fn with_password(user: &User) -> Outcome<Registry> {
-    let file = user.file("htpasswd", HTPASSWD)?;
-    Registry::start(&Settings {
-        auth: Some(json!({ "htpasswd": { "realm": "test", "path": file } })),
-        ..Settings::default()
-    })
-}
-
 fn a_password_from_everywhere() -> Outcome {
     let keeper = User::new()?;
-    let registry = with_password(&keeper)?;
+    let registry = registry_with_password(&keeper)?;
     let (name, module) = (registry.name(), lab::module()?);
     let image = |tag: &str| format!("{name}/laststream:{tag}");
     let fine = |user: &User, tag: &str| -> Outcome {
@@ -103,7 +88,7 @@ fn is_pullable(image: &str) -> Outcome {
 
 fn a_wrong_password_or_none() -> Outcome {
     let user = User::new()?;
-    let registry = with_password(&user)?;
+    let registry = registry_with_password(&user)?;
     let image = registry.image();
     push(&user, &[&image])?
         .expect(2)?
@@ -225,7 +210,7 @@ fn tokens_end_in(phase: Phase, ever: bool) -> Outcome<Faulty> {
             "Bearer realm=\"http://{}/token\",service=\"s\"",
             asked.header("host").unwrap_or_default()
         );
-        let refusal = Some(Fault::Answer(Answer::new(401).with("www-authenticate", realm)));
+        let refusal = Some(unauthorized(&realm));
         match (now, asked.header("authorization")) {
             (Phase::Token, _) => Some(Fault::Answer(
                 Answer::new(200).body(format!(r#"{{"token":"token-number-{before}"}}"#)),
@@ -276,9 +261,7 @@ fn a_token_server_without_tls_gets_nothing() -> Outcome {
     let listener = Faulty::start(|_, _, _| None)?;
     let realm = format!("Bearer realm=\"http://{}/token\"", listener.name());
     let tls = Authority::server_config(&authority.server()?)?;
-    let faulty = Faulty::start_with(Some(tls), move |_, _, _| {
-        Some(Fault::Answer(Answer::new(401).with("www-authenticate", realm.clone())))
-    })?;
+    let faulty = Faulty::start_with(Some(tls), move |_, _, _| Some(unauthorized(&realm)))?;
     docker_login(&user, &faulty.name(), json!({ "auth": auth() }))?;
     let ca = user.file("ca.pem", authority.pem())?;
     let said =
