@@ -97,9 +97,9 @@ async fn misbehave(wire: &mut Wire, behaviour: Behaviour) -> Outcome {
             wire.send(b"HTTP/1.1 200 OK\r\ncontent-length: 20000\r\n\r\n").await?;
             wire.send(&[b'x'; 10_000]).await?;
             sleep(Duration::from_millis(5)).await; // an RST at once would overtake the bytes
-            reset_on_close(wire.io.tcp())?;
+            reset_on_close(wire.tcp())?;
         }
-        Behaviour::Reset => reset_on_close(wire.io.tcp())?,
+        Behaviour::Reset => reset_on_close(wire.tcp())?,
         _ => {}
     }
     Ok(())
