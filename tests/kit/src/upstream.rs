@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::sleep;
 
 pub use self::behaviour::Behaviour;
 use self::holds::Holds;
@@ -170,6 +171,26 @@ impl Shared {
             received.pop_front();
         }
         received.push_back(request);
+    }
+
+    /// The status and the body of what is the same over HTTP/1 and HTTP/2.
+    async fn plain(&self, behaviour: &Behaviour, request: &Received) -> (u16, Vec<u8>) {
+        match behaviour {
+            Behaviour::Delay(time) => {
+                sleep(*time).await;
+                (200, b"delayed".to_vec())
+            }
+            Behaviour::Hold(key) => {
+                self.holds.hold(key).released().await;
+                (200, b"released".to_vec())
+            }
+            Behaviour::Status(204) => (204, Vec::new()),
+            Behaviour::Status(status) => (*status, b"as asked".to_vec()),
+            Behaviour::Bytes(count) => (200, vec![b'x'; *count]),
+            Behaviour::Flaky(key) if self.odd_attempt(key) => (503, b"flaky".to_vec()),
+            Behaviour::Flaky(_) => (200, b"flaky".to_vec()),
+            _ => (200, request.json().to_string().into_bytes()),
+        }
     }
 
     /// True for the first, third, … request of that key.
