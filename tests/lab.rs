@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use laststream::local::envoy::{self, SUPPORTED, Version, Wanted};
@@ -31,6 +32,11 @@ pub(crate) fn versions() -> Outcome<Vec<Version>> {
     }
 }
 
+/// A number that an environment variable may set.
+pub(crate) fn number<T: FromStr>(variable: &str, default: T) -> T {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
 /// What a case is run with.
 pub(crate) struct Lab {
     pub(crate) version: Version,
@@ -39,6 +45,7 @@ pub(crate) struct Lab {
 }
 
 /// A case: its name, and the case itself.
+#[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) run: fn(&Lab) -> Outcome,
@@ -46,19 +53,34 @@ pub(crate) struct Case {
 
 /// Makes a [`Case`] of an async function. Two minutes are plenty for most.
 macro_rules! case {
-    ($case:path) => {
-        case!($case, 120)
+    ($case:path $(=> |$lab:ident| $run:expr)?) => {
+        $crate::lab::case!($case, 120 $(=> |$lab| $run)?)
     };
     ($case:path, $seconds:expr) => {
+        $crate::lab::case!($case, $seconds => |lab| $case(lab))
+    };
+    ($case:path, $seconds:expr => |$lab:ident| $run:expr) => {
         $crate::lab::Case {
             name: concat!(module_path!(), "::", stringify!($case)),
-            run: |lab| kit::trial::block_on(std::time::Duration::from_secs($seconds), $case(lab)),
+            run: |$lab| kit::trial::block_on(std::time::Duration::from_secs($seconds), $run),
         }
     };
 }
 pub(crate) use case;
 
+/// Makes the function `cases` of a file. `name: 300` gives a case 300 seconds, and
+/// `name => |lab| function(lab, 50)` gives a call a name.
+macro_rules! cases {
+    ($($case:path $(: $seconds:expr)? $(=> |$lab:ident| $run:expr)?),* $(,)?) => {
+        pub(crate) fn cases() -> Vec<$crate::lab::Case> {
+            vec![$($crate::lab::case!($case $(, $seconds)? $(=> |$lab| $run)?)),*]
+        }
+    };
+}
+pub(crate) use cases;
+
 /// A case that has nothing to do with any Envoy. It may block; two minutes are plenty.
+#[derive(Clone)]
 pub(crate) struct EnvoylessCase {
     pub(crate) name: &'static str,
     pub(crate) run: fn() -> Outcome,
@@ -67,13 +89,26 @@ pub(crate) struct EnvoylessCase {
 /// Makes an [`EnvoylessCase`] of a function.
 macro_rules! envoyless {
     ($case:path) => {
+        $crate::lab::envoyless!($case => $case)
+    };
+    ($case:path => $run:expr) => {
         $crate::lab::EnvoylessCase {
             name: concat!(module_path!(), "::", stringify!($case)),
-            run: $case,
+            run: $run,
         }
     };
 }
 pub(crate) use envoyless;
+
+/// The same for cases without Envoy: `name => || function(50)`.
+macro_rules! envoyless_cases {
+    ($($case:path $(=> $run:expr)?),* $(,)?) => {
+        pub(crate) fn cases() -> Vec<$crate::lab::EnvoylessCase> {
+            vec![$($crate::lab::envoyless!($case $(=> $run)?)),*]
+        }
+    };
+}
+pub(crate) use envoyless_cases;
 
 pub(crate) fn trials_without_envoy(cases: Vec<EnvoylessCase>) -> impl Iterator<Item = Trial> {
     cases.into_iter().map(|case| {

@@ -7,11 +7,12 @@ use flate2::write::GzEncoder;
 use wasmparser::{Parser, Payload};
 
 use crate::cases::stage::{Stage, hcm};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(exports_only_what_it_needs), case!(is_never_entered_for_a_body)]
+cases! {
+    exports_only_what_it_needs,
+    is_never_entered_for_a_body,
 }
 
 /// Callbacks, and the memory.
@@ -84,13 +85,8 @@ const ROOT: &str = "1";
 /// Envoy's own trace of the calls into the VM, over a request with a chunked body and trailers both
 /// ways.
 async fn is_never_entered_for_a_body(lab: &Lab) -> Outcome {
-    let upstream = Upstream::start().await?;
-    let bootstrap = crate::cases::stage::clusters(Bootstrap::new(), &upstream)
-        .listener(Listener::new("main", hcm(lab, "{}")));
     let options = Options { component_log_level: "wasm:trace".into(), ..Options::default() };
-    let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
-    let main = envoy.address("main").await?;
-    let stage = Stage { upstream, envoy, main };
+    let stage = Stage::behind(lab, Listener::new("main", hcm(lab, "{}")), options).await?;
     let mut client = Client::connect(stage.main).await?;
     client
         .request(&Request::new("POST", "/echo-body").chunked(["first", "second", "third"]))

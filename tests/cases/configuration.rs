@@ -4,18 +4,16 @@
 use serde_json::json;
 
 use crate::cases::stage::{BEGUN, IN_FLIGHT, SOON, Stage, clusters, hcm, routes};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::only_stats_with_prefixes;
 use kit::prelude::*;
 use kit::xds::{Verdict, Xds};
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(a_bad_configuration_stops_the_start),
-        case!(a_bad_configuration_leaves_the_old_one),
-        case!(metrics_that_the_stats_matcher_rejects_are_refused),
-        case!(a_struct_is_refused_with_the_way_out),
-    ]
+cases! {
+    a_bad_configuration_stops_the_start,
+    a_bad_configuration_leaves_the_old_one,
+    metrics_that_the_stats_matcher_rejects_are_refused,
+    a_struct_is_refused_with_the_way_out,
 }
 
 /// The path of what is wrong and what to do, in the log.
@@ -62,9 +60,7 @@ async fn a_bad_configuration_leaves_the_old_one(lab: &Lab) -> Outcome {
     let stage =
         Stage::with(lab, routes(Hcm::new("main").filter(filters::discovered("laststream", &xds))))
             .await?;
-    let mut held = Client::connect(stage.main).await?;
-    held.send(&Request::get("/hold/a").bytes()).await?;
-    stage.upstream.wait_held("a", 1, SOON).await?;
+    let mut held = stage.upstream.hold(stage.main, "a").await?;
     for (text, complaint) in BAD {
         let verdict = xds
             .replace_filter(&stage.envoy, "laststream", &lab.stream(text).typed_config())
@@ -73,7 +69,7 @@ async fn a_bad_configuration_leaves_the_old_one(lab: &Lab) -> Outcome {
         stage.envoy.wait_for_log(complaint, SOON).await?;
         once(stage.main, &Request::get("/echo")).await?.expect(200)?;
     }
-    stage.envoy.wait_for_stat(IN_FLIGHT, |value| value == Some(1), SOON).await?;
+    stage.envoy.wait_for_stat(IN_FLIGHT, 1, SOON).await?;
     ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(1 + BAD.len() as u64), "begun");
     stage.upstream.release("a");
     held.response("GET").await?.expect(200)?;

@@ -1,20 +1,18 @@
 //! Streams in flight are counted exactly, over all workers.
 
 use crate::cases::stage::{ACTIVE, BEGUN, EXCLUDED, IN_FLIGHT, LONG_LIVED, SOON, Stage, hcm};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
 use kit::websocket::WebSocket;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(empty_configuration_counts_and_touches_nothing),
-        case!(held_streams_are_counted_exactly),
-        case!(excluded_streams_are_not_counted),
-        case!(long_lived_streams_are_told_apart),
-        case!(scopes_have_metrics_of_their_own),
-        case!(a_route_can_do_without),
-    ]
+cases! {
+    empty_configuration_counts_and_touches_nothing,
+    held_streams_are_counted_exactly,
+    excluded_streams_are_not_counted,
+    long_lived_streams_are_told_apart,
+    scopes_have_metrics_of_their_own,
+    a_route_can_do_without,
 }
 
 async fn empty_configuration_counts_and_touches_nothing(lab: &Lab) -> Outcome {
@@ -66,12 +64,12 @@ async fn held_streams_are_counted_exactly(lab: &Lab) -> Outcome {
     for mut client in clients {
         client.response("GET").await?.expect(200)?;
     }
-    stage.envoy.wait_for_stat(ACTIVE, |value| value == Some(85), SOON).await?;
+    stage.envoy.wait_for_stat(ACTIVE, 85, SOON).await?;
     stage.always_counts(85).await?;
     for stream in streams.drain(..40) {
         stream.reset(::h2::Reason::CANCEL);
     }
-    stage.envoy.wait_for_stat(ACTIVE, |value| value == Some(45), SOON).await?;
+    stage.envoy.wait_for_stat(ACTIVE, 45, SOON).await?;
     stage.always_counts(45).await?;
     for socket in sockets {
         socket.reset()?;
@@ -167,17 +165,15 @@ async fn long_lived_streams_are_told_apart(lab: &Lab) -> Outcome {
     events
         .send(&Request::get("/stream/20/events").header("accept", "text/event-stream").bytes())
         .await?;
-    let mut plain = Client::connect(stage.main).await?;
-    plain.send(&Request::get("/hold/plain").bytes()).await?;
-    stage.upstream.wait_held("plain", 1, SOON).await?;
+    let mut plain = stage.upstream.hold(stage.main, "plain").await?;
     let mut connection = h2::Client::connect(stage.main).await?;
     let call = connection.open(h2::request("POST", "http", "/grpc"), false).await?;
-    stage.envoy.wait_for_stat(IN_FLIGHT, |value| value == Some(4), SOON).await?;
+    stage.envoy.wait_for_stat(IN_FLIGHT, 4, SOON).await?;
     ensure_eq!(stage.envoy.stat(LONG_LIVED).await?, Some(3), "long-lived");
     drop((events, call, connection));
-    stage.envoy.wait_for_stat(LONG_LIVED, |value| value == Some(1), SOON).await?;
+    stage.envoy.wait_for_stat(LONG_LIVED, 1, SOON).await?;
     socket.close(1000).await?;
-    stage.envoy.wait_for_stat(LONG_LIVED, |value| value == Some(0), SOON).await?;
+    stage.envoy.wait_for_stat(LONG_LIVED, 0, SOON).await?;
     ensure_eq!(stage.envoy.stat(IN_FLIGHT).await?, Some(1), "the plain one");
     stage.upstream.release("plain");
     plain.response("GET").await?.expect(200)?;
@@ -190,9 +186,7 @@ async fn scopes_have_metrics_of_their_own(lab: &Lab) -> Outcome {
         kit::bootstrap::filters::Wasm { name: "inbound", ..lab.stream(r#"{"scope": "inbound"}"#) };
     let stage =
         Stage::with(lab, hcm(lab, r#"{"scope": "outbound"}"#).filter(inbound.filter())).await?;
-    let mut client = Client::connect(stage.main).await?;
-    client.send(&Request::get("/hold/both").bytes()).await?;
-    stage.upstream.wait_held("both", 1, SOON).await?;
+    let client = stage.upstream.hold(stage.main, "both").await?;
     for scope in ["inbound", "outbound"] {
         ensure_eq!(
             stage.envoy.stat(&format!("wasmcustom.laststream_streams_in_flight_{scope}")).await?,
@@ -202,23 +196,8 @@ async fn scopes_have_metrics_of_their_own(lab: &Lab) -> Outcome {
     }
     ensure_eq!(stage.envoy.stat(IN_FLIGHT).await?, None, "a scope without counters");
     drop(client);
-    stage
-        .envoy
-        .wait_for_stat(
-            "wasmcustom.laststream_streams_in_flight_inbound",
-            |value| value == Some(0),
-            SOON,
-        )
-        .await?;
-    stage
-        .envoy
-        .wait_for_stat(
-            "wasmcustom.laststream_streams_in_flight_outbound",
-            |value| value == Some(0),
-            SOON,
-        )
-        .await?;
-    Ok(())
+    stage.envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_inbound", 0, SOON).await?;
+    stage.envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_outbound", 0, SOON).await
 }
 
 /// The exclusion that costs nothing.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::lab::{EnvoylessCase, envoyless};
+use crate::lab::envoyless_cases;
 use kit::prelude::*;
 use kit::process::guarded;
 use kit::programs::program;
@@ -24,8 +24,8 @@ parent.document.title = JSON.stringify({
 });
 </script>"#;
 
-pub(crate) fn cases() -> Vec<EnvoylessCase> {
-    vec![envoyless!(the_report_shows_every_lane_on_a_desktop_and_on_a_phone)]
+envoyless_cases! {
+    the_report_shows_every_lane_on_a_desktop_and_on_a_phone,
 }
 
 fn the_report_shows_every_lane_on_a_desktop_and_on_a_phone() -> Outcome {

@@ -8,7 +8,7 @@ mod engines;
 mod run;
 mod slips;
 
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::{Outcome, ensure};
 
 use self::run::{Engine, Shown};
@@ -21,15 +21,13 @@ const LEAST_NATIVE_ROWS: usize = 200;
 /// With `forward_proto_config`.
 const LEAST_NATIVE_ROWS_OF_DESTINATIONS: usize = 50;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(rows_are_many_and_sound),
-        case!(slips_in_the_tables_are_refused),
-        case!(every_row_holds, 240),
-        case!(every_row_holds_where_headers_are_told, 240),
-        case!(every_row_holds_by_envoys_own_matchers, 240),
-        case!(alike::both_engines_decide_alike, 240),
-    ]
+cases! {
+    rows_are_many_and_sound,
+    slips_in_the_tables_are_refused,
+    every_row_holds: 240,
+    every_row_holds_where_headers_are_told: 240,
+    every_row_holds_by_envoys_own_matchers: 240,
+    alike::both_engines_decide_alike: 240,
 }
 
 /// What can be said of the rows without an Envoy; that they can be read at all is the larger part

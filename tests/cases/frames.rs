@@ -15,19 +15,17 @@ use serde_json::{Value, json};
 use wasmparser::{Parser, Payload};
 
 use crate::cases::gate::bench::{Bench, SOON, gate_listener, with_clusters};
-use crate::lab::{Case, Lab, case, frames_module};
+use crate::lab::{Lab, cases, frames_module};
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(websockets_with_traffic_end_with_1001),
-        case!(a_silent_websocket_is_reset_after_its_grace_period),
-        case!(an_extended_connect_ends_with_1001),
-        case!(a_closing_handshake_under_way_is_left_alone),
-        case!(what_is_no_websocket_passes_unchanged),
-        case!(other_routes_do_not_enter_the_frame_filter),
-        case!(exports_bodies_and_a_version),
-    ]
+cases! {
+    websockets_with_traffic_end_with_1001,
+    a_silent_websocket_is_reset_after_its_grace_period,
+    an_extended_connect_ends_with_1001,
+    a_closing_handshake_under_way_is_left_alone,
+    what_is_no_websocket_passes_unchanged,
+    other_routes_do_not_enter_the_frame_filter,
+    exports_bodies_and_a_version,
 }
 
 const FRAMES: &str = "laststream-frames";
@@ -75,9 +73,7 @@ impl Sockets {
 
     /// The counter has asked for the end of the only WebSocket.
     async fn wait_until_asked(&self) -> Outcome {
-        let is_one = |value: Option<u64>| value == Some(1);
-        self.bench.envoy.wait_for_stat(EVICTIONS, is_one, SOON).await?;
-        Ok(())
+        self.bench.envoy.wait_for_stat(EVICTIONS, 1, SOON).await
     }
 
     /// How the connections ended on the server's side.

@@ -70,7 +70,5 @@ pub(crate) fn cases() -> Vec<Case> {
         true_zero::cases(),
         waiters::cases(),
     ]
-    .into_iter()
-    .flatten()
-    .collect()
+    .concat()
 }

@@ -7,29 +7,20 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::cases::gate::bench::{Bench, gate_address, gate_filter, options};
-use crate::cases::stage::{BEGUN, IN_FLIGHT, Stage, clusters, hcm, routes};
-use crate::lab::{Case, Lab, case};
+use crate::cases::gate::bench::{Bench, gate_listener, main_listener, options};
+use crate::cases::stage::{BEGUN, IN_FLIGHT, Stage, clusters, hcm, no_vm_has_died, routes};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::extension;
 use kit::certificates::Authority;
 use kit::fake_server::{FakeServer, Fault};
 use kit::h3;
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(an_answer_that_breaks_off_ends_no_vm),
-        case!(names_that_are_not_utf8_end_no_vm),
-        case!(an_http3_stream_ends_once),
-        case!(empty_properties_trust_no_peer),
-    ]
-}
-
-fn lives(envoy: &Envoy) -> Outcome {
-    for trouble in ["panicked", "Wasm VM failed", "Function: proxy_on"] {
-        ensure!(!envoy.log_contains(trouble), "the log has `{trouble}`: {}", envoy.tail());
-    }
-    Ok(())
+cases! {
+    an_answer_that_breaks_off_ends_no_vm,
+    names_that_are_not_utf8_end_no_vm,
+    an_http3_stream_ends_once,
+    empty_properties_trust_no_peer,
 }
 
 /// Answers half of what it promises, and hangs up: then Envoy tells the module that the call has
@@ -44,13 +35,10 @@ async fn an_answer_that_breaks_off_ends_no_vm(lab: &Lab) -> Outcome {
     }"#;
     let broken = FakeServer::start(|_, _| Err(Fault::Bytes(BROKEN_OFF)))?;
     let upstream = Upstream::start().await?;
-    let main = hcm(lab, "{}");
-    let hcm = Hcm::new("laststream").filter(gate_address()).filter(gate_filter(lab, gate));
-    let hcm = hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s");
     let bootstrap = clusters(Bootstrap::new(), &upstream)
         .cluster(cluster::h1("broken", broken.address))
-        .listener(Listener::new("main", main).direction("INBOUND"))
-        .listener(Listener::new("gate", hcm).direction("OUTBOUND"));
+        .listener(main_listener(lab))
+        .listener(gate_listener(lab, gate));
     let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
     bench.post("/drain").await?.expect(202)?;
     bench.until("begin", "failed").await?;
@@ -61,7 +49,7 @@ async fn an_answer_that_breaks_off_ends_no_vm(lab: &Lab) -> Outcome {
         "the calls have failed: {}",
         bench.envoy.tail()
     );
-    lives(&bench.envoy)
+    no_vm_has_died(&bench.envoy)
 }
 
 const READS_ALL: &str = r#"{
@@ -114,23 +102,16 @@ async fn names_that_are_not_utf8_end_no_vm(lab: &Lab) -> Outcome {
     }
     stage.wait_until_idle().await?;
     ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(10), "begun");
-    lives(&stage.envoy)
+    no_vm_has_died(&stage.envoy)
 }
 
 /// Envoy writes the access log of an HTTP/3 stream after the module has heard of its end:
 /// `proxy_on_log` would ask for a context that has gone, so it must not be there.
 async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
     let authority = Authority::new()?;
-    let upstream = Upstream::start().await?;
-    let hcm = hcm(lab, "{}");
-    let bootstrap = clusters(Bootstrap::new(), &upstream).listener(Listener::quic(
-        "main",
-        hcm,
-        &authority.server()?,
-    ));
+    let listener = Listener::quic("main", hcm(lab, "{}"), &authority.server()?);
     let options = Options { component_log_level: "wasm:trace".into(), ..Options::default() };
-    let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
-    let stage = Stage { main: envoy.address("main").await?, upstream, envoy };
+    let stage = Stage::behind(lab, listener, options).await?;
     let mut client =
         h3::Client::connect(stage.main, &authority.client_config(&["h3"], None)?).await?;
     for _ in 0..3 {
@@ -148,7 +129,7 @@ async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
         log.lines().filter(|line| line.contains("[host->vm]") && line.contains(callback)).count()
     };
     ensure_eq!((entered("proxy_on_request_headers("), entered("proxy_on_log(")), (4, 0), "calls");
-    lives(&stage.envoy)
+    no_vm_has_died(&stage.envoy)
 }
 
 /// The host allocates nothing for an empty value. A peer that is empty is trusted as little as one
@@ -180,5 +161,5 @@ async fn empty_properties_trust_no_peer(lab: &Lab) -> Outcome {
     let untrusted = "wasmcustom.laststream_forwarded_proto_untrusted_gateway_total";
     ensure_eq!(stage.envoy.stat(untrusted).await?, Some(3), "untrusted");
     ensure_eq!(stage.envoy.stat(IN_FLIGHT).await?, Some(0), "in flight");
-    lives(&stage.envoy)
+    no_vm_has_died(&stage.envoy)
 }

@@ -1,11 +1,12 @@
 //! Nothing that a client sends ends the VM, and nothing of it is lost or changed on the way.
 
-use crate::cases::stage::{BEGUN, Stage, routes};
-use crate::lab::{Case, Lab, case};
+use crate::cases::stage::{BEGUN, Stage, no_vm_has_died, routes};
+use crate::lab::{Lab, cases};
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(odd_headers_never_end_the_vm), case!(ten_thousand_headers_never_end_the_vm)]
+cases! {
+    odd_headers_never_end_the_vm,
+    ten_thousand_headers_never_end_the_vm,
 }
 
 /// Every rule that reads a header is on, and every peer is trusted.
@@ -102,13 +103,7 @@ async fn ten_thousand_headers_never_end_the_vm(lab: &Lab) -> Outcome {
 }
 
 async fn still_alive(stage: &Stage) -> Outcome {
-    for trouble in ["panicked", "Wasm VM failed", "Function: proxy_on"] {
-        ensure!(
-            !stage.envoy.log_contains(trouble),
-            "the log has `{trouble}`: {}",
-            stage.envoy.tail()
-        );
-    }
+    no_vm_has_died(&stage.envoy)?;
     once(
         stage.main,
         &Request::get("/echo").header("x-odd", "https").header("x-forwarded-port", "443"),

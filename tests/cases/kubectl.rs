@@ -5,21 +5,19 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::lab::{EnvoylessCase, envoyless};
+use crate::lab::envoyless_cases;
 use kit::command::{CommandOutput, run_with_input};
 use kit::prelude::*;
 use kit::process::guarded;
 use kit::programs::program;
 use kit::user::User;
 
-pub(crate) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(traps_are_read_as_they_were_meant),
-        envoyless!(every_manifest_builds),
-        envoyless!(overlays_change_selector_namespace_and_digest),
-        envoyless!(patches_fit_deployments),
-        envoyless!(patches_fit_jobs),
-    ]
+envoyless_cases! {
+    traps_are_read_as_they_were_meant,
+    every_manifest_builds,
+    overlays_change_selector_namespace_and_digest,
+    patches_fit_deployments,
+    patches_fit_jobs,
 }
 
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";

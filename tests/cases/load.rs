@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::cases::stage::{BEGUN, IN_FLIGHT, LONG_LIVED};
-use crate::lab::{Case, Lab, MODULE, case, module_before_the_sdk};
+use crate::lab::{Lab, MODULE, cases, module_before_the_sdk};
 use kit::bootstrap::extension;
 use kit::bootstrap::filters::Wasm;
 use kit::certificates::Authority;
@@ -15,11 +15,9 @@ use kit::load::{self, bed};
 use kit::prelude::*;
 use kit::xds::{Verdict, Xds};
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(counts_every_kind_of_stream, 300),
-        case!(counts_through_upgrades_from_before_the_sdk, 300),
-    ]
+cases! {
+    counts_every_kind_of_stream: 300,
+    counts_through_upgrades_from_before_the_sdk: 300,
 }
 
 const OPERATIONS: usize = 20_000;

@@ -10,31 +10,29 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::cases::stage::SOON;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::set;
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(plain_envoy_does_it_all),
-        case!(rendered::a_rendered_gateway_restores_counts_and_holds),
-        case!(rendered::a_rendered_gateway_restores_by_envoys_own_matchers),
-        case!(rendered::a_rendered_wasmplugin_restores),
-        case!(rendered::rendered_envoy_gateway_patches_restore),
-        case!(rendered::a_rendered_sidecar_tells_directions_apart),
-        case!(rendered::what_the_agent_replaces_is_well_formed),
-        case!(rendered::every_other_rendered_filter_runs),
-        case!(rendered::a_rendered_image_volume_counts_and_gates),
-        case!(rendered::a_rendered_gateway_closes_websockets),
-        case!(rendered::every_rendered_bootstrap_is_accepted),
-        case!(clients::rendered_clients_are_those_of_trusted_peers),
-        case!(clients::an_empty_list_of_trusted_peers_believes_everyone),
-        case!(clients::a_rendered_gateway_restores_by_destination_ports),
-        case!(clients::a_proxy_header_would_forge_a_trusted_peer),
-        case!(failing::without_its_module_a_proxy_trusts_no_header),
-        case!(failing::trusted_hops_added_later_open_nothing),
-    ]
+cases! {
+    plain_envoy_does_it_all,
+    rendered::a_rendered_gateway_restores_counts_and_holds,
+    rendered::a_rendered_gateway_restores_by_envoys_own_matchers,
+    rendered::a_rendered_wasmplugin_restores,
+    rendered::rendered_envoy_gateway_patches_restore,
+    rendered::a_rendered_sidecar_tells_directions_apart,
+    rendered::what_the_agent_replaces_is_well_formed,
+    rendered::every_other_rendered_filter_runs,
+    rendered::a_rendered_image_volume_counts_and_gates,
+    rendered::a_rendered_gateway_closes_websockets,
+    rendered::every_rendered_bootstrap_is_accepted,
+    clients::rendered_clients_are_those_of_trusted_peers,
+    clients::an_empty_list_of_trusted_peers_believes_everyone,
+    clients::a_rendered_gateway_restores_by_destination_ports,
+    clients::a_proxy_header_would_forge_a_trusted_peer,
+    failing::without_its_module_a_proxy_trusts_no_header,
+    failing::trusted_hops_added_later_open_nothing,
 }
 
 const MODULE: &str = "laststream.wasm";
@@ -94,7 +92,7 @@ async fn plain_envoy_does_it_all(lab: &Lab) -> Outcome {
     ensure_eq!(scheme, Some("http".into()), "from a stranger");
     for (name, expected) in [("begun_gateway_total", 2), ("in_flight_gateway", 0)] {
         let name = format!("wasmcustom.laststream_streams_{name}");
-        envoy.wait_for_stat(&name, |value| value == Some(expected), SOON).await?;
+        envoy.wait_for_stat(&name, expected, SOON).await?;
     }
     let gate = envoy.address("gate").await?;
     once(gate, &Request::get("/ready").host("localhost")).await?.expect(503)?;

@@ -37,9 +37,7 @@ pub(crate) fn all() -> Vec<Case> {
         reloading::cases(),
         self_check::cases(),
     ]
-    .into_iter()
-    .flatten()
-    .collect()
+    .concat()
 }
 
 /// Those that are run once.
@@ -51,7 +49,5 @@ pub(crate) fn without_envoy() -> Vec<EnvoylessCase> {
         registry::cases(),
         release::cases(),
     ]
-    .into_iter()
-    .flatten()
-    .collect()
+    .concat()
 }

@@ -14,9 +14,13 @@ mod secrets;
 
 use std::path::Path;
 
+use serde_json::json;
+
 use crate::lab::{self, EnvoylessCase};
 use kit::Outcome;
 use kit::command::CommandOutput;
+use kit::fake_server::{Answer, Asked, Fault};
+use kit::registry::real::{Registry, Settings};
 use kit::user::User;
 
 pub(crate) fn cases() -> Vec<EnvoylessCase> {
@@ -32,9 +36,7 @@ pub(crate) fn cases() -> Vec<EnvoylessCase> {
         refusals::cases(),
         render::cases(),
     ]
-    .into_iter()
-    .flatten()
-    .collect()
+    .concat()
 }
 
 /// These may never be shown.
@@ -47,6 +49,33 @@ const HTPASSWD: &str = "tester:$2b$04$kZpwtr2LgRNYG1/m0fsw1Ox7s2ZIbdb6nC8xLrQvCD
 fn push(user: &User, arguments: &[&str]) -> Outcome<CommandOutput> {
     let module = lab::module()?;
     user.run(&[&["push", "--module", utf8(&module)], arguments].concat(), "")
+}
+
+/// The password is in the environment.
+fn user_with_password(password: &str) -> Outcome<User> {
+    let mut user = User::new()?;
+    user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
+    user.set("LASTSTREAM_REGISTRY_PASSWORD", password);
+    Ok(user)
+}
+
+/// A registry that wants a user and a password.
+fn registry_with_password(user: &User) -> Outcome<Registry> {
+    let file = user.file("htpasswd", HTPASSWD)?;
+    Registry::start(&Settings {
+        auth: Some(json!({ "htpasswd": { "realm": "test", "path": file } })),
+        ..Settings::default()
+    })
+}
+
+/// 401 with this challenge.
+fn unauthorized(challenge: &str) -> Fault {
+    Fault::Answer(Answer::new(401).with("www-authenticate", challenge))
+}
+
+/// 401 without credentials.
+fn wants_password(asked: &Asked) -> Option<Fault> {
+    asked.header("authorization").is_none().then(|| unauthorized("Basic realm=\"r\""))
 }
 
 fn utf8(path: &Path) -> &str {

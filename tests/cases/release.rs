@@ -25,10 +25,7 @@ use kit::user::{self, write_script};
 use kit::{Context as _, Outcome, command};
 
 pub(crate) fn cases() -> Vec<EnvoylessCase> {
-    [action::cases(), files::cases(), hook::cases(), images::cases(), plugin::cases()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [action::cases(), files::cases(), hook::cases(), images::cases(), plugin::cases()].concat()
 }
 
 /// Names a folder with the files of a real release.

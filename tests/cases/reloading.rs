@@ -6,19 +6,17 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, clusters, counts, hcm, routes};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 use kit::wire::free_port;
 use kit::xds::{Verdict, Xds};
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(counts_through_replaced_configuration_and_code),
-        case!(counts_through_a_replaced_listener),
-        case!(counts_through_a_removed_listener),
-        case!(counts_through_a_filter_that_is_taken_out),
-    ]
+cases! {
+    counts_through_replaced_configuration_and_code,
+    counts_through_a_replaced_listener,
+    counts_through_a_removed_listener,
+    counts_through_a_filter_that_is_taken_out,
 }
 
 /// Requests that hold, and how many there must be.
@@ -60,8 +58,8 @@ impl<'u> Held<'u> {
         for mut client in self.clients {
             client.response("GET").await?.expect(200)?;
         }
-        envoy.wait_for_stat(ACTIVE, |value| value == Some(0), SOON).await?;
-        envoy.wait_for_stat(IN_FLIGHT, |value| value == Some(0), SOON).await?;
+        envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
+        envoy.wait_for_stat(IN_FLIGHT, 0, SOON).await?;
         ensure_eq!(envoy.stat(BEGUN).await?, Some(all), "begun");
         Ok(())
     }

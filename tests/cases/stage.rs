@@ -28,9 +28,14 @@ impl Stage {
 
     /// The same, with a connection manager of the case's own.
     pub(crate) async fn with(lab: &Lab, hcm: Hcm) -> Outcome<Self> {
+        Self::behind(lab, Listener::new("main", hcm), Options::default()).await
+    }
+
+    /// The same, with a listener `main` of the case's own.
+    pub(crate) async fn behind(lab: &Lab, main: Listener, options: Options) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
-        let bootstrap = clusters(Bootstrap::new(), &upstream).listener(Listener::new("main", hcm));
-        let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options::default()).await?;
+        let bootstrap = clusters(Bootstrap::new(), &upstream).listener(main);
+        let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
         let main = envoy.address("main").await?;
         Ok(Self { upstream, envoy, main })
     }
@@ -53,10 +58,16 @@ impl Stage {
     }
 
     pub(crate) async fn wait_until_idle(&self) -> Outcome {
-        self.envoy.wait_for_stat(ACTIVE, |value| value == Some(0), SOON).await?;
-        self.envoy.wait_for_stat(IN_FLIGHT, |value| value == Some(0), SOON).await?;
-        Ok(())
+        self.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
+        self.envoy.wait_for_stat(IN_FLIGHT, 0, SOON).await
     }
+}
+
+pub(crate) fn no_vm_has_died(envoy: &Envoy) -> Outcome {
+    for trouble in ["panicked", "Wasm VM failed", "Function: proxy_on"] {
+        ensure!(!envoy.log_contains(trouble), "the log has `{trouble}`: {}", envoy.tail());
+    }
+    Ok(())
 }
 
 pub(crate) async fn counts(envoy: &Envoy) -> Outcome<(u64, u64)> {

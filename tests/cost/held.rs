@@ -67,14 +67,10 @@ impl Held {
     pub(crate) async fn are_in_flight(&self, envoy: &Envoy, variant: &Variant) -> Outcome {
         let expected = self.streams.len() as u64;
         let active = format!("http.{}.downstream_rq_active", variant.name);
-        envoy
-            .wait_for_stat(&active, |value| value == Some(expected), Duration::from_secs(300))
-            .await?;
+        envoy.wait_for_stat(&active, expected, Duration::from_secs(300)).await?;
         if variant.counts {
             let counter = "wasmcustom.laststream_streams_in_flight_gateway";
-            envoy
-                .wait_for_stat(counter, |value| value == Some(expected), Duration::from_secs(60))
-                .await?;
+            envoy.wait_for_stat(counter, expected, Duration::from_secs(60)).await?;
         }
         Ok(())
     }

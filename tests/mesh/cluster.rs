@@ -46,8 +46,7 @@ impl Cluster {
         let mut api_server =
             Program::start("kube-apiserver", api_server(&folder, settings)?, &folder)?;
         let mut cluster = Self { folder, programs: vec![etcd] };
-        let ready =
-            async || cluster.kubectl(&["get", "--raw", "/readyz"]).await?.expect(0).map(drop);
+        let ready = async || cluster.run(&["get", "--raw", "/readyz"]).await.map(drop);
         api_server.ready(START, ready).await?;
         cluster.programs.push(api_server);
         if settings.controllers {
@@ -71,9 +70,14 @@ impl Cluster {
 
     /// Gives it the CRDs of a file.
     pub(crate) async fn definitions_of(&self, file: &str) -> Outcome {
-        self.kubectl(&["apply", "--server-side", "--filename", file]).await?.expect(0)?;
+        self.run(&["apply", "--server-side", "--filename", file]).await?;
+        self.established().await
+    }
+
+    /// Waits until all CRDs are served.
+    pub(crate) async fn established(&self) -> Outcome {
         let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"];
-        self.kubectl(&wait).await?.expect(0).map(drop)
+        self.run(&wait).await.map(drop)
     }
 
     /// For an administrator.
@@ -96,6 +100,23 @@ impl Cluster {
         ask(command, input).await
     }
 
+    /// Standard output of a `kubectl` that must succeed.
+    pub(crate) async fn run(&self, arguments: &[&str]) -> Outcome<String> {
+        let said = self.kubectl(arguments).await?.expect(0);
+        Ok(said.with_context(|| format!("kubectl {}", arguments.join(" ")))?.stdout)
+    }
+
+    /// `how` is the type of the patch, and the patch or its file.
+    pub(crate) async fn patch_gateway(
+        &self,
+        namespace: &str,
+        name: &str,
+        how: [&str; 2],
+    ) -> Outcome {
+        let gateway = ["patch", "gateway", name, "--namespace", namespace];
+        self.run(&[&gateway[..], &how].concat()).await.map(drop)
+    }
+
     /// `kubectl apply -f -`, where nothing unknown passes.
     pub(crate) async fn apply(&self, objects: &str) -> Outcome<CommandOutput> {
         self.kubectl_with(&["apply", "--validate=strict", "-f", "-"], objects).await?.expect(0)
@@ -108,25 +129,19 @@ impl Cluster {
     }
 
     pub(crate) async fn namespace(&self, name: &str) -> Outcome {
-        self.kubectl(&["create", "namespace", name]).await?.expect(0).map(drop)
+        self.run(&["create", "namespace", name]).await.map(drop)
     }
 
     /// A namespace whose pods are injected.
     pub(crate) async fn injected_namespace(&self, name: &str) -> Outcome {
         self.namespace(name).await?;
-        self.kubectl(&["label", "namespace", name, "istio-injection=enabled"])
-            .await?
-            .expect(0)
-            .map(drop)
+        self.run(&["label", "namespace", name, "istio-injection=enabled"]).await.map(drop)
     }
 
     /// An object as JSON.
     pub(crate) async fn get(&self, namespace: &str, object: &str) -> Outcome<Value> {
-        let said = self
-            .kubectl(&["get", "--namespace", namespace, object, "--output", "json"])
-            .await?
-            .expect(0)?;
-        serde_json::from_str(&said.stdout).context("what kubectl says")
+        let said = self.run(&["get", "--namespace", namespace, object, "--output", "json"]).await?;
+        serde_json::from_str(&said).context("what kubectl says")
     }
 }
 

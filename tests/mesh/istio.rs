@@ -39,10 +39,7 @@ impl Istio {
             )
             .await?;
         said.expect(0).context("what Istio's installer makes")?;
-        cluster
-            .kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"])
-            .await?
-            .expect(0)?;
+        cluster.established().await?;
         let folder = folder("istiod")?;
         let mut istiod = Program::start("istiod", istiod(cluster, address)?, &folder)?;
         let ready =

@@ -11,12 +11,13 @@ use crate::support::{PROGRAM, laststream, loadable};
 
 /// Commands whose examples need nothing but files; `build` has tests of its own, the others need a
 /// network.
-const RUN: [&[&str]; 6] = [
+const RUN: [&[&str]; 7] = [
     &["config", "schema"],
     &["config", "check"],
     &["completions"],
     &["inspect"],
     &["man"],
+    &["render"],
     &["version"],
 ];
 
@@ -24,7 +25,7 @@ const RUN: [&[&str]; 6] = [
 #[test]
 fn examples_run() -> Outcome {
     let folder = tempfile::tempdir()?;
-    prepare(folder.path());
+    prepare(folder.path())?;
     let programs = format!(
         "{}:{}",
         Path::new(PROGRAM).parent().unwrap().display(),
@@ -43,6 +44,7 @@ fn examples_run() -> Outcome {
             !line.contains("example.com") && !line.contains("fish") && !line.starts_with("man ")
         };
         for line in lines.map(str::trim).filter(is_here) {
+            let (line, _) = line.split_once(" | kubectl").unwrap_or((line, ""));
             let mut shell = Command::new("bash");
             shell
                 .args(["-euo", "pipefail", "-c", line])
@@ -53,12 +55,19 @@ fn examples_run() -> Outcome {
             examples += 1;
         }
     }
-    assert!(examples >= 10, "{examples} examples");
+    assert!(examples >= 15, "{examples} examples");
+    for file in ["policy.schema.json", "deploy/gateway/kustomization.yaml"] {
+        assert!(folder.path().join(file).exists(), "{file}");
+    }
     Ok(())
 }
 
-fn prepare(folder: &Path) {
+/// The policy is the one in the help of `render`.
+fn prepare(folder: &Path) -> Outcome {
     use crate::layout::{Layout, OCI_LAYER, OCI_MANIFEST, gzip, tar};
+    let help = laststream(folder, ["render", "--help"])?.stdout;
+    let (_, policy) = help.split_once("load balancer:\n").unwrap();
+    fs::write(folder.join("policy.yaml"), policy.replace("\n  ", "\n").trim_start())?;
     fs::write(folder.join("policy.json"), r#"{"scope": "inbound"}"#).unwrap();
     fs::write(folder.join("laststream.wasm"), loadable("")).unwrap();
     let layout = Layout::new();
@@ -67,13 +76,8 @@ fn prepare(folder: &Path) {
     manifest["annotations"] = serde_json::json!({ "org.opencontainers.image.ref.name": "1.0.0" });
     layout.index(&[manifest]);
     layout.archive(&folder.join("image.tar"), false);
-    let copied = Command::new("cp")
-        .arg("-r")
-        .arg(layout.path())
-        .arg(folder.join("layout"))
-        .status()
-        .unwrap();
-    assert!(copied.success());
+    run(Command::new("cp").arg("-r").arg(layout.path()).arg(folder.join("layout")))?.expect(0)?;
+    Ok(())
 }
 
 #[test]

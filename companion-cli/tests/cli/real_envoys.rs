@@ -4,9 +4,10 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use kit::command::run;
+use kit::bootstrap::filters::Wasm;
+use kit::prelude::*;
+use kit::wait::blocking;
 use laststream::local::envoy::{self, NEWEST, OLDEST, Version, Wanted};
 use laststream::module::analysis::{Abi, analyse};
 use laststream::module::host_calls::{Function, looked_for, offered};
@@ -22,46 +23,23 @@ fn get(version: Version) -> PathBuf {
     envoy::find_or_get(&Wanted { path: None, ..Wanted::version(version) }, &Silent).unwrap().binary
 }
 
-const MANAGER: &str = "type.googleapis.com/envoy.extensions.filters.network.\
-                       http_connection_manager.v3.HttpConnectionManager";
-const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
-
 /// Whether an Envoy loads it, and what it says if not.
 fn load(envoy: &Path, module: &[u8]) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("module.wasm");
     fs::write(&file, module).unwrap();
-    let bootstrap = serde_json::json!({ "static_resources": { "listeners": [{
-        "name": "listener",
-        "address": { "socket_address": { "address": "127.0.0.1", "port_value": 0 } },
-        "filter_chains": [{ "filters": [{
-            "name": "http",
-            "typed_config": {
-                "@type": MANAGER,
-                "stat_prefix": "http",
-                "route_config": {},
-                "http_filters": [
-                    { "name": "module", "typed_config": {
-                        "@type": "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm",
-                        "config": {
-                            "vm_config": {
-                                "runtime": "envoy.wasm.runtime.v8",
-                                "code": { "local": { "filename": file } },
-                            },
-                        },
-                    } },
-                    { "name": "router", "typed_config": { "@type": ROUTER } },
-                ],
-            },
-        }] }],
-    }] } });
-    let mut command = Command::new(envoy);
-    command
-        .args(["--mode", "validate", "--log-level", "error", "--base-id-path"])
-        .arg(folder.path().join("id"));
-    command.args(["--use-dynamic-base-id", "--config-yaml", &bootstrap.to_string()]);
-    let output = run(&mut command).unwrap();
-    if output.code == Some(0) { Ok(()) } else { Err(output.stderr) }
+    let filter = Wasm {
+        name: "module",
+        module: &file,
+        vm_id: "",
+        vm_configuration: "",
+        configuration: "",
+        failure_policy: "FAIL_CLOSED",
+    };
+    let listener = Listener::new("listener", Hcm::new("http").filter(filter.filter()));
+    let bootstrap = Bootstrap::new().listener(listener).build();
+    let said = blocking(Envoy::validate(envoy, bootstrap)).unwrap();
+    if said.status.success() { Ok(()) } else { Err(said.output) }
 }
 
 fn imports(module: &str, functions: &[Function]) -> String {

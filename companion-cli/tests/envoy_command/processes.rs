@@ -1,14 +1,13 @@
 //! Several processes at once, and processes that are killed in the middle. The others are the
 //! command line itself.
 
-use crate::server::{Server, published};
-use crate::support::{Heard, Home, envoy};
+use crate::server::{Server, pinned, published};
+use crate::support::{Heard, Home, envoy, origin};
 use kit::Outcome;
 use kit::fake_server::Fault;
 use kit::process::Process;
 use kit::wait::until;
-use laststream::local::envoy::{Origin, Wanted, find_or_get};
-use laststream::progress::Silent;
+use laststream::local::envoy::{Origin, find_or_get};
 use std::process::Command;
 use std::time::Duration;
 
@@ -62,15 +61,7 @@ fn who_waits_says_so() -> Outcome {
     let other = start(&home, &server);
     until("the other process downloads", || server.downloads() == 1)?;
     let heard = Heard::default();
-    assert_eq!(
-        find_or_get(
-            &Wanted { sha256: Some(server.sha256.clone()), ..home.wanted(&server.url) },
-            &heard
-        )
-        .unwrap()
-        .origin,
-        Origin::Cache
-    );
+    assert_eq!(find_or_get(&pinned(&home, &server), &heard).unwrap().origin, Origin::Cache);
     assert_eq!(heard.all()[0], "waiting for another process that fetches Envoy 1.40.0");
     finished(&home, other)?;
     Ok(())
@@ -101,15 +92,7 @@ fn a_killed_process_leaves_no_lock_and_nothing_to_use() -> Outcome {
     until("something is written", || leftover().is_some())?;
     other.kill()?;
     assert!(leftover().is_some());
-    assert_eq!(
-        find_or_get(
-            &Wanted { sha256: Some(server.sha256.clone()), ..home.wanted(&server.url) },
-            &Silent
-        )
-        .unwrap()
-        .origin,
-        Origin::Release
-    );
+    assert_eq!(origin(&pinned(&home, &server)), Origin::Release);
     assert_eq!(home.slot(), ["envoy", "envoy.json", "lock"]);
     Ok(())
 }

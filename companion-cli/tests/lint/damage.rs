@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use laststream::lint::{Assume, SourceFile, lint, output};
 
 use crate::support::{Example, files, folder};
@@ -11,20 +12,9 @@ const INPUTS: usize = 7_000;
 /// A hang, not a slow machine.
 const HANGS: Duration = Duration::from_secs(20);
 
-/// Small, fast, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit.max(1) as u64).unwrap()
-    }
+/// A number below the limit; 0 if the limit is 0.
+fn below(random: &mut Rng, limit: usize) -> usize {
+    random.usize(..limit.max(1))
 }
 
 const PIECES: [&[u8]; 24] = [
@@ -54,27 +44,27 @@ const PIECES: [&[u8]; 24] = [
     b"\xe2\x80\xa8",
 ];
 
-fn damaged(texts: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
-    let mut bytes = texts[random.below(texts.len())].clone();
-    for _ in 0..=random.below(6) {
-        let at = random.below(bytes.len());
-        match random.below(8) {
+fn damaged(texts: &[Vec<u8>], random: &mut Rng) -> Vec<u8> {
+    let mut bytes = texts[below(random, texts.len())].clone();
+    for _ in 0..=below(random, 6) {
+        let at = below(random, bytes.len());
+        match below(random, 8) {
             0 => bytes.truncate(at),
-            1 => bytes.insert(at, u8::try_from(random.below(256)).unwrap()),
-            2 if !bytes.is_empty() => bytes[at] ^= 1 << random.below(8),
+            1 => bytes.insert(at, random.u8(..)),
+            2 if !bytes.is_empty() => bytes[at] ^= 1 << below(random, 8),
             3 => {
-                let piece = PIECES[random.below(PIECES.len())];
+                let piece = PIECES[below(random, PIECES.len())];
                 bytes.splice(at..at, piece.iter().copied());
             }
             4 => move_line(&mut bytes, random),
             5 => indent_line(&mut bytes, random),
             6 => {
-                let end = (at + random.below(200)).min(bytes.len());
+                let end = (at + below(random, 200)).min(bytes.len());
                 bytes.drain(at..end);
             }
             _ => {
-                let other = &texts[random.below(texts.len())];
-                let from = random.below(other.len());
+                let other = &texts[below(random, texts.len())];
+                let from = below(random, other.len());
                 let piece = other[from..(from + 300).min(other.len())].to_vec();
                 bytes.splice(at..at, piece);
             }
@@ -83,10 +73,10 @@ fn damaged(texts: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-fn move_line(bytes: &mut Vec<u8>, random: &mut Random) {
+fn move_line(bytes: &mut Vec<u8>, random: &mut Rng) {
     let mut lines: Vec<Vec<u8>> =
         bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
-    let (from, to) = (random.below(lines.len()), random.below(lines.len()));
+    let (from, to) = (below(random, lines.len()), below(random, lines.len()));
     if !lines.is_empty() {
         let line = lines.remove(from);
         lines.insert(to.min(lines.len()), line);
@@ -94,11 +84,11 @@ fn move_line(bytes: &mut Vec<u8>, random: &mut Random) {
     *bytes = lines.concat();
 }
 
-fn indent_line(bytes: &mut Vec<u8>, random: &mut Random) {
+fn indent_line(bytes: &mut Vec<u8>, random: &mut Rng) {
     let mut lines: Vec<Vec<u8>> =
         bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
     if !lines.is_empty() {
-        let at = random.below(lines.len());
+        let at = below(random, lines.len());
         lines[at].splice(0..0, b"  ".iter().copied());
     }
     *bytes = lines.concat();
@@ -112,7 +102,7 @@ fn damaged_input_is_answered() {
         .flat_map(|folder| files(folder))
         .map(|path| Example::read(&path).text.into_bytes())
         .collect();
-    let mut random = Random(0x1a57_57e4_a000_0001);
+    let mut random = Rng::with_seed(0x1a57_57e4_a000_0001);
     let mut found = 0;
     for number in 0..INPUTS {
         let bytes = damaged(&texts, &mut random);

@@ -12,49 +12,45 @@ fn every_rule_has_a_bad_and_a_good_example_and_no_example_is_without_a_rule() {
         .filter(|rule| rule.code < "LS705") // those of changes have examples of their own
         .flat_map(|rule| ["bad", "good"].map(|kind| format!("{}.{kind}.yaml", rule.code)))
         .collect();
-    let there: BTreeSet<String> =
-        files(&folder("rules")).iter().map(|path| Example::read(path).name).collect();
+    let there: BTreeSet<String> = examples("rules").map(|example| example.name).collect();
     assert_eq!(codes, there);
 }
 
-#[test]
-fn bad_examples_are_found_where_they_say() {
+fn examples(name: &str) -> impl Iterator<Item = Example> {
+    files(&folder(name)).into_iter().map(|path| Example::read(&path))
+}
+
+fn is_bad(example: &Example) -> bool {
+    example.name.contains(".bad.")
+}
+
+/// In each example something is found, and it is what the example says.
+fn are_found(examples: impl Iterator<Item = Example>) {
     let mut wrong = String::new();
-    for example in files(&folder("rules"))
-        .iter()
-        .map(|path| Example::read(path))
-        .filter(|example| example.name.contains(".bad."))
-    {
-        let own = example.name.split('.').next().expect("a code");
-        let expected = example.expected();
-        assert!(
-            expected.iter().any(|(_, code)| code == own),
-            "{} does not say where {own} is",
-            example.name
-        );
+    for example in examples {
+        let (name, expected) = (&example.name, example.expected());
+        assert!(!expected.is_empty(), "{name} expects nothing");
         if example.found() != expected {
-            wrong += &format!(
-                "{}: expected {expected:?}, found\n{}",
-                example.name,
-                described(&example.findings())
-            );
+            let found = described(&example.findings());
+            wrong += &format!("{name}: expected {expected:?}, found\n{found}");
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
 }
 
 #[test]
+fn bad_examples_are_found_where_they_say() {
+    are_found(examples("rules").filter(is_bad).inspect(|example| {
+        let own = example.name.split('.').next().expect("a code");
+        let is_there = example.expected().iter().any(|(_, code)| code == own);
+        assert!(is_there, "{} does not say where {own} is", example.name);
+    }));
+}
+
+#[test]
 fn good_examples_are_good() {
-    let mut wrong = String::new();
-    for folder in [folder("rules"), folder("good")] {
-        for example in files(&folder)
-            .iter()
-            .map(|path| Example::read(path))
-            .filter(|example| !example.name.contains(".bad."))
-        {
-            wrong += &described(&example.findings());
-        }
-    }
+    let good = examples("rules").filter(|example| !is_bad(example)).chain(examples("good"));
+    let wrong: String = good.map(|example| described(&example.findings())).collect();
     assert!(wrong.is_empty(), "{wrong}");
 }
 
@@ -74,19 +70,7 @@ fn matchers_need_what_the_module_needs() {
 
 #[test]
 fn write_ups_are_answered_with_the_right_advice() {
-    let mut wrong = String::new();
-    for example in files(&folder("write-ups")).iter().map(|path| Example::read(path)) {
-        let expected = example.expected();
-        assert!(!expected.is_empty(), "{} expects nothing", example.name);
-        if example.found() != expected {
-            wrong += &format!(
-                "{}: expected {expected:?}, found\n{}",
-                example.name,
-                described(&example.findings())
-            );
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong}");
+    are_found(examples("write-ups"));
 }
 
 #[test]

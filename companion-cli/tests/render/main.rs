@@ -3,6 +3,5 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
 
 mod folders;
-mod help;
 mod support;
 mod usage;

@@ -1,12 +1,12 @@
 //! The start, and what may be in its way.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::thread;
-use std::time::Duration;
 
 use kit::prelude::*;
-use kit::wait::wait_for_blocking;
+use kit::wait::{blocking, wait_for_blocking};
+use kit::websocket::WebSocket;
 use laststream::local::envoy::{NEWEST, OLDEST};
 
 use crate::support::{Run, fails, send, unwilling};
@@ -129,36 +129,15 @@ fn an_app_that_is_not_there_yet_is_told() -> Outcome {
 
 #[test]
 fn web_sockets_reach_the_app_and_are_counted() -> Outcome {
-    let app = TcpListener::bind("127.0.0.1:0").unwrap();
-    let run = Run::start(&["--upstream", &app.local_addr().unwrap().port().to_string()])?;
-    thread::spawn(move || {
-        for mut connection in app.incoming().flatten() {
-            let upgraded = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\n\
-                             upgrade: websocket\r\n\r\nhello";
-            let _ = connection.read(&mut [0; 4096]);
-            let _ = connection.write_all(upgraded);
-            let _ = connection.read(&mut [0; 1]);
-        }
-    });
-    let mut client = TcpStream::connect(run.place("listener")).unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    client
-        .write_all(
-            b"GET / HTTP/1.1\r\nhost: app\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
-        )
-        .unwrap();
-    let mut answer = String::new();
-    while !answer.ends_with("hello") {
-        let mut bytes = [0; 4096];
-        let read = client.read(&mut bytes).unwrap();
-        assert!(read > 0, "{answer}");
-        answer.push_str(&String::from_utf8_lossy(&bytes[..read]));
-    }
-    assert!(answer.starts_with("HTTP/1.1 101"), "{answer}");
-    run.wait_for_in_flight(1)?;
-    drop(client);
-    run.wait_for_in_flight(0)?;
-    Ok(())
+    blocking(async {
+        let app = Upstream::start().await?;
+        let run = Run::start(&["--upstream", &app.h1().port().to_string()])?;
+        let mut socket = WebSocket::open(run.place("listener"), "/ws").await?;
+        socket.echo("hello").await?;
+        run.wait_for_in_flight(1)?;
+        drop(socket);
+        run.wait_for_in_flight(0)
+    })
 }
 
 #[test]

@@ -8,23 +8,21 @@ use serde_json::json;
 
 use super::bench::{Bench, bootstrap, gate_filter, gate_listener, same};
 use crate::cases::stage::hcm;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::admin_cluster::admin_cluster;
 use kit::h1::{Connect, proxy_v1, proxy_v2};
 use kit::prelude::*;
 
 const SECRET: &str = "open-sesame/0123456789";
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(refuses_pages_of_a_browser),
-        case!(answers_to_its_names_only),
-        case!(lets_hooks_and_operators_pass),
-        case!(takes_the_secret_in_the_url_of_a_hook),
-        case!(a_secret_in_the_url_is_not_told),
-        case!(proxy_protocol_forges_no_loopback_address),
-        case!(refuses_changes_from_the_network_without_a_secret),
-    ]
+cases! {
+    refuses_pages_of_a_browser,
+    answers_to_its_names_only,
+    lets_hooks_and_operators_pass,
+    takes_the_secret_in_the_url_of_a_hook,
+    a_secret_in_the_url_is_not_told,
+    proxy_protocol_forges_no_loopback_address,
+    refuses_changes_from_the_network_without_a_secret,
 }
 
 /// Every path of the gate, and two that are not.

@@ -8,11 +8,11 @@ use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, SOON, same};
 use crate::cases::stage::routes;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(probes_of_the_agent_hold_no_drain)]
+cases! {
+    probes_of_the_agent_hold_no_drain,
 }
 
 /// No filter counts here, so the gate goes by Envoy's own count; the probes come more often than

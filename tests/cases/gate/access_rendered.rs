@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::deaths::mortal;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::set;
 use kit::prelude::*;
@@ -20,14 +20,12 @@ use kit::prelude::*;
 const SECRET: &str = "open-sesame-0123456789";
 const HEADER: &str = "x-laststream-secret";
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(has_its_secret_from_the_environment),
-        case!(without_its_secret_opens_nothing),
-        case!(has_its_secret_from_sds),
-        case!(follows_a_new_secret_of_sds),
-        case!(a_hook_that_a_dead_gate_holds_is_ended),
-    ]
+cases! {
+    has_its_secret_from_the_environment,
+    without_its_secret_opens_nothing,
+    has_its_secret_from_sds,
+    follows_a_new_secret_of_sds,
+    a_hook_that_a_dead_gate_holds_is_ended,
 }
 
 /// An Envoy with what a policy renders to; ports are free ones.
@@ -249,9 +247,7 @@ async fn a_hook_that_a_dead_gate_holds_is_ended(lab: &Lab) -> Outcome {
     // Envoy ends what is held 10 s after the deadline.
     let rendered =
         Rendered::start(&mortal(lab)?, "drain: {deadline: 5s, grace_period: 30s}", &[]).await?;
-    let mut client = Client::connect(rendered.main).await?;
-    client.send(&Request::get("/hold/a").bytes()).await?;
-    rendered.upstream.wait_held("a", 1, Duration::from_secs(20)).await?;
+    let client = rendered.upstream.hold(rendered.main, "a").await?;
     let gate = rendered.gate;
     let hook = async move {
         Client::connect(gate)

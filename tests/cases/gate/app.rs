@@ -8,22 +8,20 @@ use serde_json::{Value, json};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::bench::{Bench, SOON, same, say};
+use super::bench::{Bench, same, say};
 use super::states::kept;
 use crate::cases::stage::hcm;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::prelude::*;
 use kit::server::Server;
 use kit::wire::{Framing, Wire, local};
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(holds_until_the_app_has_gone),
-        case!(whatever_an_app_says_it_is_there),
-        case!(an_app_that_takes_no_connection_is_there),
-        case!(an_app_that_hangs_does_not_move_the_deadline),
-        case!(an_app_that_envoy_cannot_ask_does_not_move_the_deadline),
-    ]
+cases! {
+    holds_until_the_app_has_gone,
+    whatever_an_app_says_it_is_there,
+    an_app_that_takes_no_connection_is_there,
+    an_app_that_hangs_does_not_move_the_deadline,
+    an_app_that_envoy_cannot_ask_does_not_move_the_deadline,
 }
 
 /// An app that says what it is told to say; a request each connection.
@@ -108,10 +106,7 @@ const UNREACHABLE: &str = "Envoy cannot ask the app, its cluster is missing or h
 async fn holds_until_the_app_has_gone(lab: &Lab) -> Outcome {
     let app = Upstream::start().await?;
     let bench = bench(lab, cluster::h1("the-app", app.h1()), 90_000).await?;
-    let gate = bench.gate;
-    let hook = tokio::spawn(async move {
-        Client::connect(gate).await?.patience(SOON * 3).get("/prestop?wait").await
-    });
+    let hook = bench.hook();
     stays(&bench, Duration::from_secs(2), THERE).await?;
     ensure!(!hook.is_finished(), "the hook is held");
     drop(app);
@@ -150,7 +145,7 @@ async fn whatever_an_app_says_it_is_there(lab: &Lab) -> Outcome {
         stays(&bench, Duration::from_secs(1), THERE)
             .await
             .with_context(|| format!("an app that says {says:?}"))?;
-        once(bench.gate, &Request::new("DELETE", "/drain")).await?.expect(200)?;
+        bench.delete("/drain").await?.expect(200)?;
     }
     drop(app);
     bench.post("/drain").await?.expect(202)?;

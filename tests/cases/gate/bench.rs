@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use laststream_filter::gate::access::ADDRESS_KEY;
 use serde_json::Value;
+use tokio::task::JoinHandle;
 
 use crate::cases::stage::{clusters, hcm};
 use crate::lab::Lab;
 use kit::admin_cluster::admin_cluster;
+use kit::admin_proxy::{AdminProxy, Fate};
 use kit::bootstrap::filters::{Wasm, filter_state};
 use kit::prelude::*;
 
@@ -59,6 +61,24 @@ impl Bench {
         Self::start(lab, upstream, bootstrap, options()).await
     }
 
+    /// The gate reaches Envoy's admin interface through a proxy that judges each request.
+    pub(crate) async fn proxied(
+        bootstrap: Bootstrap,
+        lab: &Lab,
+        gate: &str,
+        main: Hcm,
+        judge: impl Fn(&str, &str) -> Fate + Send + Sync + 'static,
+    ) -> Outcome<(Self, AdminProxy)> {
+        let (upstream, proxy) = (Upstream::start().await?, AdminProxy::start(judge).await?);
+        let bootstrap = clusters(bootstrap, &upstream)
+            .cluster(proxy.cluster())
+            .listener(Listener::new("main", main).direction("INBOUND"))
+            .listener(gate_listener(lab, gate));
+        let bench = Self::start(lab, upstream, bootstrap, options()).await?;
+        proxy.forward_to(&bench.envoy);
+        Ok((bench, proxy))
+    }
+
     /// Any Envoy that has the listeners `main` and `gate`.
     pub(crate) async fn start(
         lab: &Lab,
@@ -79,6 +99,18 @@ impl Bench {
         once(self.gate, &Request::post(path, "")).await
     }
 
+    pub(crate) async fn delete(&self, path: &str) -> Outcome<Response> {
+        once(self.gate, &Request::new("DELETE", path)).await
+    }
+
+    /// Like kubelet: one call, and whatever comes ends it.
+    pub(crate) fn hook(&self) -> JoinHandle<Outcome<Response>> {
+        let gate = self.gate;
+        tokio::spawn(async move {
+            Client::connect(gate).await?.patience(SOON * 3).get("/prestop?wait").await
+        })
+    }
+
     pub(crate) async fn status(&self) -> Outcome<Value> {
         self.get("/status").await?.expect(200)?.json()
     }
@@ -90,10 +122,7 @@ impl Bench {
 
     /// The same through another listener.
     pub(crate) async fn held_at(&self, listener: SocketAddr, key: &str) -> Outcome<Client> {
-        let mut client = Client::connect(listener).await?;
-        client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
-        self.upstream.wait_held(key, 1, SOON).await?;
-        Ok(client)
+        self.upstream.hold(listener, key).await
     }
 
     /// Lets a held request go, which lives to its end.
@@ -140,12 +169,17 @@ pub(crate) fn main_listener(lab: &Lab) -> Listener {
 /// A gate in a VM of its own, with 503 behind it: whatever goes wrong there does not say that one
 /// may go.
 pub(crate) fn gate_listener(lab: &Lab, gate: &str) -> Listener {
-    let hcm = Hcm::new("laststream").filter(gate_address()).filter(gate_filter(lab, gate));
-    Listener::new(
-        "gate",
-        hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s"),
-    )
-    .direction("OUTBOUND")
+    gate_listener_with("gate", gate_filter(lab, gate))
+}
+
+/// The same with another name or another filter.
+pub(crate) fn gate_listener_with(name: &str, filter: Value) -> Listener {
+    let hcm = Hcm::new("laststream")
+        .filter(gate_address())
+        .filter(filter)
+        .route(Route::prefix("/").direct(503, "no gate"))
+        .stream_idle_timeout("0s");
+    Listener::new(name, hcm).direction("OUTBOUND")
 }
 
 /// What proves to the gate that a connection came in on the loopback interface.

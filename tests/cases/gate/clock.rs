@@ -7,19 +7,17 @@ use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, SOON, bootstrap, gate_listener, main_listener, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::clock::WallClock;
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(a_step_forward_ends_no_drain),
-        case!(a_step_back_prolongs_no_drain),
-        case!(a_step_forward_shortens_no_quiet_period),
-        case!(a_step_back_prolongs_no_quiet_period),
-        case!(a_step_forward_makes_no_stream_long_lived),
-        case!(a_step_back_keeps_long_lived_streams_exempt),
-    ]
+cases! {
+    a_step_forward_ends_no_drain,
+    a_step_back_prolongs_no_drain,
+    a_step_forward_shortens_no_quiet_period,
+    a_step_back_prolongs_no_quiet_period,
+    a_step_forward_makes_no_stream_long_lived,
+    a_step_back_keeps_long_lived_streams_exempt,
 }
 
 /// Longer than every deadline that a step could end.

@@ -15,7 +15,7 @@ use kit::prelude::*;
 use kit::user::User;
 
 pub(crate) fn cases() -> Vec<Case> {
-    [asking::cases(), jobs::cases(), waiting::cases()].into_iter().flatten().collect()
+    [asking::cases(), jobs::cases(), waiting::cases()].concat()
 }
 
 /// An operator who types commands beside this gate.

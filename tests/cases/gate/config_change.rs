@@ -9,20 +9,18 @@ use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, bootstrap, gate_listener, same};
 use crate::cases::stage::hcm;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::only_stats_with_prefixes;
 use kit::prelude::*;
 use kit::wire::free_port;
 use kit::xds::Xds;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(streams_older_than_a_change_are_counted),
-        case!(two_changes_and_a_drain_between_them),
-        case!(a_gate_that_starts_while_chains_drain_knows_no_older_stream),
-        case!(without_the_statistics_the_gate_says_so),
-        case!(a_gate_that_watches_asks_once_a_second),
-    ]
+cases! {
+    streams_older_than_a_change_are_counted,
+    two_changes_and_a_drain_between_them,
+    a_gate_that_starts_while_chains_drain_knows_no_older_stream,
+    without_the_statistics_the_gate_says_so,
+    a_gate_that_watches_asks_once_a_second,
 }
 
 const STREAMS: &str = "wasmcustom.laststream_gate_config_drain_streams";
@@ -67,9 +65,8 @@ impl Changing {
         let before = self.bench.envoy.stat(QUERIES).await?.unwrap_or_default();
         self.bench
             .envoy
-            .wait_for_stat(QUERIES, |now| now.is_some_and(|now| now >= before + 2), SOON)
-            .await?;
-        Ok(())
+            .wait_for_stat_where(QUERIES, |now| now.is_some_and(|now| now >= before + 2), SOON)
+            .await
     }
 
     async fn older(&self, expected: u64) -> Outcome<Value> {
@@ -111,7 +108,7 @@ async fn streams_older_than_a_change_are_counted(lab: &Lab) -> Outcome {
     );
     same(&status, "state", "serving")?;
     let envoy = &set.bench.envoy;
-    envoy.wait_for_stat(STREAMS, |value| value == Some(3), SOON).await?;
+    envoy.wait_for_stat(STREAMS, 3, SOON).await?;
     let seconds = envoy.stat(SECONDS).await?;
     ensure!(seconds.is_some_and(|seconds| (1..=8).contains(&seconds)), "{seconds:?}");
     set.bench.upstream.release("a");
@@ -125,8 +122,8 @@ async fn streams_older_than_a_change_are_counted(lab: &Lab) -> Outcome {
         if status["config_drain"].is_null() { Ok(()) } else { bail!("{status}") }
     })
     .await?;
-    envoy.wait_for_stat(STREAMS, |value| value == Some(0), SOON).await?;
-    envoy.wait_for_stat(SECONDS, |value| value == Some(0), SOON).await?;
+    envoy.wait_for_stat(STREAMS, 0, SOON).await?;
+    envoy.wait_for_stat(SECONDS, 0, SOON).await?;
     set.bench.release("new", &mut new).await?;
     let log = envoy.log();
     for line in ["config drain: a change has replaced", "config drain: over"] {
@@ -151,14 +148,7 @@ async fn two_changes_and_a_drain_between_them(lab: &Lab) -> Outcome {
     set.change(lab).await?;
     let mut three = held(set.bench.main, &set.bench, "three").await?;
     // The first change cuts `one`; then the second counts, for which `two` is older.
-    set.bench
-        .envoy
-        .wait_for_stat(
-            "listener_manager.total_filter_chains_draining",
-            |value| value == Some(2),
-            SOON,
-        )
-        .await?;
+    set.bench.envoy.wait_for_stat("listener_manager.total_filter_chains_draining", 2, SOON).await?;
     // The counters may not have replied since `one` was cut.
     wait_for(SOON, "the end of the first change", async || {
         let status = set.bench.status().await?;
@@ -180,9 +170,7 @@ async fn a_gate_that_starts_while_chains_drain_knows_no_older_stream(lab: &Lab) 
     let options = Options { drain_time_s: Some(20), ..Options::default() };
     let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
     let main_address = envoy.address("main").await?;
-    let mut client = Client::connect(main_address).await?;
-    client.send(&Request::get("/hold/a").bytes()).await?;
-    upstream.wait_held("a", 1, SOON).await?;
+    let _held = upstream.hold(main_address, "a").await?;
     xds.replace_listeners(&envoy, &[main(lab, port, 1)]).await?.accepted()?;
     let gate = gate_listener(lab, &gate(20_000)).port(gate_port);
     xds.replace_listeners(&envoy, &[main(lab, port, 1), gate]).await?.accepted()?;

@@ -10,15 +10,16 @@ use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, bootstrap, gate_listener, say};
 use crate::cases::stage::routes;
-use crate::lab::{Case, Lab, case, frames_module};
+use crate::lab::{Lab, cases, frames_module};
 use kit::h1::Ended;
 use kit::prelude::*;
 use kit::websocket::{Frame, WebSocket};
 use kit::wire::free_port;
 use kit::xds::Xds;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(e1_a_change_without_an_end_policy), case!(e1_a_change_with_an_end_policy)]
+cases! {
+    e1_a_change_without_an_end_policy,
+    e1_a_change_with_an_end_policy,
 }
 
 const WEBSOCKETS: usize = 40;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, routes};
-use crate::lab::{Case, Lab, case, mortal_module};
+use crate::lab::{Lab, cases, mortal_module};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 
@@ -15,13 +15,11 @@ use super::watch::{opens_only_at_zero, stays_closed};
 /// The default of `quiet_ms` is longer than the tests need; the deadline is never what ends them.
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(streams_of_the_dead_are_taken_off),
-        case!(a_dead_vm_that_stays_dead_is_healed_by_two_zeros),
-        case!(a_bypassed_filter_is_no_zero),
-        case!(a_gate_that_dies_says_nothing_false),
-    ]
+cases! {
+    streams_of_the_dead_are_taken_off,
+    a_dead_vm_that_stays_dead_is_healed_by_two_zeros,
+    a_bypassed_filter_is_no_zero,
+    a_gate_that_dies_says_nothing_false,
 }
 
 /// The module that can be made to die.
@@ -138,7 +136,7 @@ async fn a_bypassed_filter_is_no_zero(lab: &Lab) -> Outcome {
     bench.until("heals", 1).await?;
     let mut uncounted = uncounted(&bench).await?;
     drop(held);
-    bench.envoy.wait_for_stat(ACTIVE, |active| active == Some(1), SOON).await?;
+    bench.envoy.wait_for_stat(ACTIVE, 1, SOON).await?;
     stays_closed(&bench, 25).await?;
     bench.release("u", &mut uncounted).await?;
     opens_only_at_zero(&bench).await?;
@@ -163,21 +161,14 @@ async fn uncounted(bench: &Bench) -> Outcome<Client> {
 /// hook that reaches the dead gate. The gate that comes after it goes on with the same drain.
 async fn a_gate_that_dies_says_nothing_false(lab: &Lab) -> Outcome {
     let bench = bench(lab, "FAIL_RELOAD").await?;
-    let held = bench.held("a").await?;
-    let address = bench.gate;
-    let mut waiters: Vec<_> = (0..10)
-        .map(|_| {
-            tokio::spawn(async move {
-                Client::connect(address).await?.patience(SOON * 3).get("/prestop?wait").await
-            })
-        })
-        .collect();
+    let mut held = bench.held("a").await?;
+    let mut waiters: Vec<_> = (0..10).map(|_| bench.hook()).collect();
     let left = bench.until("state", "draining").await?["deadline_in_ms"].as_u64();
     for _ in 0..4 {
         for how in ["abort", "panic"] {
             let request = Request::get("/ready").header("x-laststream-die", how);
             ensure!(
-                once(address, &request).await?.status >= 500,
+                once(bench.gate, &request).await?.status >= 500,
                 "the dead gate let a request through"
             );
         }
@@ -194,9 +185,7 @@ async fn a_gate_that_dies_says_nothing_false(lab: &Lab) -> Outcome {
             ensure!(answer.status >= 500, "{} before the last stream ended", answer.status);
         }
     }
-    bench.upstream.release("a");
-    let mut client = held;
-    client.response("GET").await?.expect(200)?;
+    bench.release("a", &mut held).await?;
     wait_for(SOON, "the poller's 200", async || bench.get("/prestop").await?.expect(200)).await?;
     same(&patient(&bench).await?, "state", "drained")?;
     waiters.iter().for_each(JoinHandle::abort);

@@ -3,12 +3,13 @@
 
 use super::bench::{Bench, same};
 use crate::cases::stage::{hcm, routes};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(waits_for_one_direction), case!(waits_for_both_directions)]
+cases! {
+    waits_for_one_direction,
+    waits_for_both_directions,
 }
 
 const INBOUND: &str = r#"{"scope": "inbound"}"#;

@@ -6,22 +6,20 @@ use tokio::time::{sleep, timeout};
 
 use super::bench::{Bench, SOON, same};
 use crate::cases::stage::hcm;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::fake_server::{Answer, FakeServer};
 use kit::h2;
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(says_what_it_sees),
-        case!(holds_until_the_last_stream_is_out),
-        case!(idle_connections_do_not_hold),
-        case!(excluded_streams_do_not_hold),
-        case!(tells_http2_clients_to_leave),
-        case!(begins_again_when_envoy_fails),
-        case!(writes_why_it_waits),
-        case!(asks_envoy_seldom_while_all_is_quiet),
-    ]
+cases! {
+    says_what_it_sees,
+    holds_until_the_last_stream_is_out,
+    idle_connections_do_not_hold,
+    excluded_streams_do_not_hold,
+    tells_http2_clients_to_leave,
+    begins_again_when_envoy_fails,
+    writes_why_it_waits,
+    asks_envoy_seldom_while_all_is_quiet,
 }
 
 async fn says_what_it_sees(lab: &Lab) -> Outcome {
@@ -36,9 +34,7 @@ async fn says_what_it_sees(lab: &Lab) -> Outcome {
         Some("POST, DELETE".into()),
         "allow"
     );
-    let mut client = Client::connect(bench.main).await?;
-    client.send(&Request::get("/hold/a").bytes()).await?;
-    bench.upstream.wait_held("a", 1, SOON).await?;
+    let mut client = bench.held("a").await?;
     same(&bench.status().await?, "holding", 1)?;
     bench.release("a", &mut client).await?;
     Ok(())
@@ -46,12 +42,8 @@ async fn says_what_it_sees(lab: &Lab) -> Outcome {
 
 async fn holds_until_the_last_stream_is_out(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
-    let mut client = Client::connect(bench.main).await?;
-    client.send(&Request::get("/hold/a").bytes()).await?;
-    bench.upstream.wait_held("a", 1, SOON).await?;
-    let gate = bench.gate;
-    let waiter =
-        tokio::spawn(async move { Client::connect(gate).await?.get("/prestop?wait").await });
+    let mut client = bench.held("a").await?;
+    let waiter = bench.hook();
     bench.until("state", "draining").await?;
     bench.until("begin", "done").await?;
     bench.post("/quitquitquit").await?.expect(503)?;
@@ -122,14 +114,8 @@ async fn begins_again_when_envoy_fails(lab: &Lab) -> Outcome {
     for (troubles, becomes, calls) in [(2, "done", 3), (100, "failed", 3)] {
         let admin = troubled(troubles)?;
         let bootstrap = Bootstrap::new().cluster(cluster::h1("troubled", admin.address));
-        let main = hcm(lab, "{}");
-        let bench = Bench::upon(
-            bootstrap,
-            lab,
-            r#"{"quiet_ms": 300, "admin": {"cluster": "troubled"}}"#,
-            main,
-        )
-        .await?;
+        let gate = r#"{"quiet_ms": 300, "admin": {"cluster": "troubled"}}"#;
+        let bench = Bench::upon(bootstrap, lab, gate, hcm(lab, "{}")).await?;
         bench.post("/drain").await?.expect(202)?;
         bench.until("begin", becomes).await?;
         sleep(Duration::from_millis(500)).await;

@@ -5,16 +5,17 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, SOON, same, say};
-use super::ends::{OLD, bench, delete, evictions};
-use crate::lab::{Case, Lab, case};
+use super::ends::{OLD, bench, evictions};
+use crate::lab::{Lab, cases};
 use kit::prelude::*;
 use kit::process::{Process, guarded};
 use kit::programs::program;
 use kit::user::User;
 use kit::websocket::WebSocket;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(a_share_ends_on_command), case!(a_browser_connects_anew)]
+cases! {
+    a_share_ends_on_command,
+    a_browser_connects_anew,
 }
 
 async fn a_share_ends_on_command(lab: &Lab) -> Outcome {
@@ -59,7 +60,7 @@ async fn a_share_ends_on_command(lab: &Lab) -> Outcome {
 
     bench.post("/end?kind=websocket,waiting&share=100&over=1h").await?.expect(202)?;
     same(&bench.status().await?["ends"][0], "on_command", true)?;
-    delete(&bench, "/end").await?.expect(200)?;
+    bench.delete("/end").await?.expect(200)?;
     let status = bench.status().await?;
     ensure!(status.get("ends").is_none(), "stopped: {status}");
     drop((sockets, waiting, late));

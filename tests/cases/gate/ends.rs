@@ -9,21 +9,19 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::bench::{Bench, SOON, same, say};
 use super::deaths::{hold, kill, mortal};
 use crate::cases::stage::{BEGUN, IN_FLIGHT, hcm};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
 use kit::websocket::WebSocket;
 use kit::wire::Framing;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(each_client_sees_its_end),
-        case!(ends_fill_the_window_and_none_comes_early),
-        case!(cancelling_the_drain_stops_the_ends),
-        case!(streams_that_end_by_themselves_are_counted_once),
-        case!(ends_survive_the_death_of_a_counter),
-        case!(ten_thousand_streams_end, 300),
-    ]
+cases! {
+    each_client_sees_its_end,
+    ends_fill_the_window_and_none_comes_early,
+    cancelling_the_drain_stops_the_ends,
+    streams_that_end_by_themselves_are_counted_once,
+    ends_survive_the_death_of_a_counter,
+    ten_thousand_streams_end: 300,
 }
 
 const EVICTIONS: &str = "wasmcustom.laststream_gate_evictions_total";
@@ -36,10 +34,6 @@ pub(super) async fn bench(lab: &Lab, gate: &str) -> Outcome<Bench> {
     let bench = Bench::with(lab, gate, hcm(lab, KINDS)).await?;
     bench.until("count", "exact").await?;
     Ok(bench)
-}
-
-pub(super) async fn delete(bench: &Bench, path: &str) -> Outcome<Response> {
-    once(bench.gate, &Request::new("DELETE", path)).await
 }
 
 pub(super) async fn evictions(bench: &Bench) -> Outcome<u64> {
@@ -202,7 +196,7 @@ async fn cancelling_the_drain_stops_the_ends(lab: &Lab) -> Outcome {
         if ended > 10 { Ok(()) } else { bail!("{ended} ends") }
     })
     .await?;
-    delete(&bench, "/drain").await?.expect(200)?;
+    bench.delete("/drain").await?.expect(200)?;
     sleep(Duration::from_millis(300)).await;
     let ended = evictions(&bench).await?;
     sleep(Duration::from_secs(3)).await;

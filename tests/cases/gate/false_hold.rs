@@ -10,23 +10,21 @@ use tokio::time::{Instant, sleep};
 use super::bench::{Bench, SOON, bootstrap, gate_listener, main_listener, options, same, say};
 use super::deaths::{hold, mortal};
 use super::watch::{holds_until_answered, opens};
-use crate::cases::stage::{ACTIVE, clusters, hcm, routes};
-use crate::lab::{Case, Lab, case};
-use kit::admin_proxy::{AdminProxy, Fate};
+use crate::cases::stage::{ACTIVE, hcm, routes};
+use crate::lab::{Lab, cases};
+use kit::admin_proxy::Fate;
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(a_crash_loop_heals_when_both_counts_are_zero),
-        case!(nine_thousand_clusters_hold_nothing),
-        case!(twenty_thousand_clusters_hold_nothing, 300),
-        case!(probes_of_the_agent_hold_nothing),
-        case!(excluded_streams_do_not_hold_pollers),
-        case!(exempt_streams_do_not_hold_pollers),
-        case!(a_dead_vm_that_is_bypassed_costs_no_memory),
-        case!(a_hook_on_a_gate_that_dies_ends_without_200),
-    ]
+cases! {
+    a_crash_loop_heals_when_both_counts_are_zero,
+    nine_thousand_clusters_hold_nothing => |lab| clusters_hold_nothing(lab, 9_000),
+    twenty_thousand_clusters_hold_nothing: 300 => |lab| clusters_hold_nothing(lab, 20_000),
+    probes_of_the_agent_hold_nothing,
+    excluded_streams_do_not_hold_pollers,
+    exempt_streams_do_not_hold_pollers,
+    a_dead_vm_that_is_bypassed_costs_no_memory,
+    a_hook_on_a_gate_that_dies_ends_without_200,
 }
 
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
@@ -41,7 +39,7 @@ async fn a_crash_loop_heals_when_both_counts_are_zero(lab: &Lab) -> Outcome {
     for death in 1..=DEATHS {
         dies_with_a_stream(&bench, death).await?;
     }
-    bench.envoy.wait_for_stat(ACTIVE, |active| active == Some(0), SOON).await?;
+    bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
     same(&bench.until("count", "exact").await?, "holding", 0)?;
     wait_for(SOON, "a signal to pass", async || {
         bench.post("/drain_listeners?inboundonly").await?.expect(200)
@@ -74,14 +72,6 @@ async fn dies_with_a_stream(bench: &Bench, death: usize) -> Outcome {
     Ok(())
 }
 
-async fn nine_thousand_clusters_hold_nothing(lab: &Lab) -> Outcome {
-    clusters_hold_nothing(lab, 9_000).await
-}
-
-async fn twenty_thousand_clusters_hold_nothing(lab: &Lab) -> Outcome {
-    clusters_hold_nothing(lab, 20_000).await
-}
-
 /// How often the gate has asked for statistics, and with which query.
 #[derive(Default)]
 struct Asked {
@@ -93,20 +83,16 @@ struct Asked {
 /// prevents it.
 async fn clusters_hold_nothing(lab: &Lab, count: usize) -> Outcome {
     let asked = Arc::new(Asked::default());
-    let proxy = AdminProxy::start(counts_queries(Arc::clone(&asked))).await?;
-    let upstream = Upstream::start().await?;
-    let mut bootstrap = clusters(Bootstrap::new(), &upstream).cluster(proxy.cluster());
+    let mut bootstrap = Bootstrap::new();
     for number in 0..count {
         bootstrap = bootstrap.cluster(json!({
             "name": format!("outbound|80||service-{number}.test.svc.cluster.local"),
             "type": "STATIC",
         }));
     }
-    let bootstrap = bootstrap
-        .listener(main_listener(lab))
-        .listener(gate_listener(lab, r#"{"quiet_ms": 1000, "deadline_ms": 60000}"#));
-    let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
-    proxy.forward_to(&bench.envoy);
+    let gate = r#"{"quiet_ms": 1000, "deadline_ms": 60000}"#;
+    let judge = counts_queries(Arc::clone(&asked));
+    let (bench, _proxy) = Bench::proxied(bootstrap, lab, gate, hcm(lab, "{}"), judge).await?;
     once(bench.main, &Request::get("/echo")).await?.expect(200)?;
     let began = Instant::now();
     let mut gate = Client::connect(bench.gate).await?.patience(Duration::from_secs(90));

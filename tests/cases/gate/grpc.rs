@@ -12,16 +12,15 @@ use tokio::time::timeout;
 
 use super::bench::{Bench, SOON, WAITING, same};
 use crate::cases::stage::{IN_FLIGHT, hcm};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
 use kit::server::Server;
+use kit::wait::join_all;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(no_answer_of_the_gate_is_turned_into_200),
-        case!(a_closing_gate_is_unavailable_to_grpc),
-    ]
+cases! {
+    no_answer_of_the_gate_is_turned_into_200,
+    a_closing_gate_is_unavailable_to_grpc,
 }
 
 const PATHS: [(&str, &str); 6] = [
@@ -45,16 +44,14 @@ async fn no_answer_of_the_gate_is_turned_into_200(lab: &Lab) -> Outcome {
             tries.spawn(is_not_200(bench.gate, method, path, kind));
         }
     }
-    while let Some(tried) = tries.join_next().await {
-        tried??;
-    }
+    join_all(tries).await?;
     same(&bench.status().await?, "state", "draining")?;
     bench.envoy.wait_for_log("a gRPC request was cut", SOON).await?;
     ensure!(
         bench.envoy.log().matches("a gRPC request was cut").count() <= 2,
         "a line for each worker at most"
     );
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
+    bench.envoy.wait_for_stat(WAITING, 0, SOON).await?;
     bench.release("a", &mut client).await?;
     bench.until("state", "drained").await?;
     ensure!(bench.envoy.is_alive(), "Envoy lives");
@@ -135,7 +132,7 @@ async fn a_closing_gate_is_unavailable_to_grpc(lab: &Lab) -> Outcome {
         "UNAVAILABLE, which clients may try again"
     );
     ensure!(!signal.is_finished(), "the latch is closed");
-    bench.envoy.wait_for_stat(IN_FLIGHT, |value| value == Some(0), Duration::from_secs(5)).await?;
+    bench.envoy.wait_for_stat(IN_FLIGHT, 0, Duration::from_secs(5)).await?;
     signal.abort();
     Ok(())
 }

@@ -12,21 +12,20 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::bench::{Bench, SOON, WAITING, same, say};
 use crate::cases::stage::hcm;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
 use kit::server::Server;
+use kit::wait::join_all;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(holds_pollers_and_single_calls),
-        case!(tells_the_agent_once_and_before_a_hook_ends),
-        case!(tells_the_agent_nothing_at_the_deadline),
-        case!(quits_at_zero),
-        case!(answers_whatever_is_asked),
-        case!(answers_ten_thousand),
-        case!(keeps_its_secret),
-    ]
+cases! {
+    holds_pollers_and_single_calls,
+    tells_the_agent_once_and_before_a_hook_ends,
+    tells_the_agent_nothing_at_the_deadline,
+    quits_at_zero,
+    answers_whatever_is_asked,
+    answers_ten_thousand,
+    keeps_its_secret,
 }
 
 /// Like `pilot-agent wait`: tries of half a second, and nothing but 200 ends it.
@@ -48,13 +47,6 @@ fn polls(gate: SocketAddr, path: &'static str) -> JoinHandle<Outcome<usize>> {
     })
 }
 
-/// Like kubelet: one call, and whatever comes ends it.
-fn hook(gate: SocketAddr) -> JoinHandle<Outcome<Response>> {
-    tokio::spawn(async move {
-        Client::connect(gate).await?.patience(Duration::from_secs(60)).get("/prestop?wait").await
-    })
-}
-
 async fn holds_pollers_and_single_calls(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
     let mut client = bench.held("a").await?;
@@ -63,7 +55,7 @@ async fn holds_pollers_and_single_calls(lab: &Lab) -> Outcome {
         polls(bench.gate, "/ready"),
         polls(bench.gate, "/prestop?wait"),
     ];
-    let single = hook(bench.gate);
+    let single = bench.hook();
     sleep(Duration::from_secs(2)).await;
     ensure!(
         !single.is_finished() && pollers.iter().all(|poller| !poller.is_finished()),
@@ -75,8 +67,7 @@ async fn holds_pollers_and_single_calls(lab: &Lab) -> Outcome {
     }
     single.await??;
     same(&bench.status().await?, "state", "drained")?;
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
-    Ok(())
+    bench.envoy.wait_for_stat(WAITING, 0, SOON).await
 }
 
 /// In the place of Istio's agent; it answers when it is told to.
@@ -129,13 +120,13 @@ async fn tells_the_agent_once_and_before_a_hook_ends(lab: &Lab) -> Outcome {
     let agent = Agent::start().await?;
     let bench = agent.bench(lab, 60_000).await?;
     let mut client = bench.held("a").await?;
-    let hooks: Vec<_> = (0..6).map(|_| hook(bench.gate)).collect();
+    let hooks: Vec<_> = (0..6).map(|_| bench.hook()).collect();
     bench.until("begin", "done").await?;
     sleep(Duration::from_secs(1)).await;
     ensure_eq!(agent.asked(), 0, "calls to the agent while a stream is in flight");
     bench.release("a", &mut client).await?;
     bench.until("finish", "under way").await?;
-    let late = hook(bench.gate);
+    let late = bench.hook();
     sleep(Duration::from_millis(700)).await;
     bench.get("/ready").await?.expect(503)?;
     ensure!(
@@ -159,7 +150,7 @@ async fn tells_the_agent_nothing_at_the_deadline(lab: &Lab) -> Outcome {
     let agent = Agent::start().await?;
     let bench = agent.bench(lab, 1_500).await?;
     let mut client = bench.held("a").await?;
-    same(&hook(bench.gate).await??.expect(200)?.json()?, "state", "expired")?;
+    same(&bench.hook().await??.expect(200)?.json()?, "state", "expired")?;
     bench.release("a", &mut client).await?;
     bench.get("/prestop?wait").await?.expect(200)?;
     sleep(Duration::from_secs(1)).await;
@@ -221,7 +212,7 @@ async fn answers_whatever_is_asked(lab: &Lab) -> Outcome {
     let head = once(bench.gate, &Request::new("HEAD", "/status")).await?.expect(200)?;
     ensure!(head.body.is_empty(), "HEAD has no body");
     same(&bench.status().await?, "state", "serving")?;
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
+    bench.envoy.wait_for_stat(WAITING, 0, SOON).await?;
     ensure!(bench.envoy.is_alive(), "Envoy lives");
     Ok(())
 }
@@ -259,9 +250,7 @@ async fn answers_ten_thousand(lab: &Lab) -> Outcome {
             Outcome::Ok(())
         });
     }
-    while let Some(asked) = askers.join_next().await {
-        asked??;
-    }
+    join_all(askers).await?;
     over.store(true, Ordering::Relaxed);
     let (requests, slowest) = data.await??;
     say(&format!(
@@ -269,7 +258,7 @@ async fn answers_ten_thousand(lab: &Lab) -> Outcome {
         began.elapsed()
     ));
     ensure!(requests > 0, "the data path goes on");
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
+    bench.envoy.wait_for_stat(WAITING, 0, SOON).await?;
     bench.until("count", "exact").await?;
     Ok(())
 }

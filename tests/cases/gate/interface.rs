@@ -13,15 +13,15 @@ use tokio::time::sleep;
 
 use super::bench::Bench;
 use crate::cases::stage::{hcm, routes};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::fake_server::{Answer, FakeServer};
 use kit::openapi::{Document, Operation, members};
 use kit::prelude::*;
 
 const SECRET: &str = "open-sesame-0123456789";
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(is_as_written)]
+cases! {
+    is_as_written,
 }
 
 /// Asks as the file says one may, and keeps in mind what was seen.

@@ -9,21 +9,19 @@ use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, same, say};
 use super::deaths::{hold, kill, mortal};
-use crate::cases::stage::routes;
-use crate::lab::{Case, Lab, case};
+use crate::cases::stage::{ACTIVE, routes};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::filters::{Wasm, filter_state};
 use kit::h2;
 use kit::prelude::*;
 use kit::websocket::WebSocket;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(lists_every_kind_oldest_first),
-        case!(lists_what_is_there_now),
-        case!(lists_a_few_of_many),
-        case!(lists_only_what_holds),
-        case!(says_that_a_worker_is_missing),
-    ]
+cases! {
+    lists_every_kind_oldest_first,
+    lists_what_is_there_now,
+    lists_a_few_of_many,
+    lists_only_what_holds,
+    says_that_a_worker_is_missing,
 }
 
 async fn listing(bench: &Bench, query: &str) -> Outcome<Value> {
@@ -138,10 +136,7 @@ async fn lists_what_is_there_now(lab: &Lab) -> Outcome {
         same(&before, "complete", true)?;
         bench.release(&key, &mut client).await?;
         // The client has the answer a moment before Envoy takes the stream off.
-        bench
-            .envoy
-            .wait_for_stat("http.main.downstream_rq_active", |value| value == Some(0), SOON)
-            .await?;
+        bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
         let after = listing(&bench, "").await?;
         ensure!(
             !requests(&after)?.iter().any(|request| request.ends_with(&key)),
@@ -208,7 +203,7 @@ async fn lists_only_what_holds(lab: &Lab) -> Outcome {
     socket.close(1000).await?;
     for gauge in ["in_flight", "long_lived"] {
         let name = format!("wasmcustom.laststream_streams_{gauge}_gateway");
-        bench.envoy.wait_for_stat(&name, |value| value == Some(0), SOON).await?;
+        bench.envoy.wait_for_stat(&name, 0, SOON).await?;
     }
     Ok(())
 }

@@ -11,17 +11,15 @@ use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, same};
 use crate::cases::stage::routes;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::prelude::*;
 use kit::server::Server;
 use kit::wire::{Framing, Wire};
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(an_app_that_is_told_ends_its_own_streams),
-        case!(an_app_that_fails_is_told_again),
-        case!(an_app_that_cannot_be_told_delays_nothing),
-    ]
+cases! {
+    an_app_that_is_told_ends_its_own_streams,
+    an_app_that_fails_is_told_again,
+    an_app_that_cannot_be_told_delays_nothing,
 }
 
 /// An app with event streams, which go on until it is told.
@@ -168,7 +166,7 @@ async fn an_app_that_cannot_be_told_delays_nothing(lab: &Lab) -> Outcome {
         let status = bench.until("state", "drained").await?;
         ensure!(ended.elapsed() < Duration::from_millis(1_500), "{what}: {:?}", ended.elapsed());
         same(&status, "notify", "under way").with_context(|| what)?;
-        once(bench.gate, &Request::new("DELETE", "/drain")).await?.expect(200)?;
+        bench.delete("/drain").await?.expect(200)?;
         same(&bench.status().await?, "notify", serde_json::Value::Null)?;
     }
     Ok(())

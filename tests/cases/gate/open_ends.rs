@@ -5,32 +5,26 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::bench::{Bench, SOON, gate_listener, options, same, say};
+use super::bench::{Bench, SOON, same, say};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
-use crate::cases::stage::{clusters, hcm};
-use crate::lab::{Case, Lab, case};
-use kit::admin_proxy::{AdminProxy, Fate};
+use crate::cases::stage::hcm;
+use crate::lab::{Lab, cases};
+use kit::admin_proxy::Fate;
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(an_early_stop_hook_opens_nothing_for_later),
-        case!(a_drain_that_has_ended_can_be_reset),
-        case!(a_drained_gate_serves_again_after_its_deadline),
-        case!(an_expired_gate_serves_again),
-        case!(a_forced_gate_serves_again),
-        case!(light_traffic_is_never_in_flight_at_200),
-        case!(a_stream_after_the_quit_signal_is_refused),
-        case!(a_stream_after_the_agent_was_told_is_refused),
-    ]
+cases! {
+    an_early_stop_hook_opens_nothing_for_later,
+    a_drain_that_has_ended_can_be_reset,
+    a_drained_gate_serves_again_after_its_deadline,
+    an_expired_gate_serves_again,
+    a_forced_gate_serves_again,
+    light_traffic_is_never_in_flight_at_200,
+    a_stream_after_the_quit_signal_is_refused,
+    a_stream_after_the_agent_was_told_is_refused,
 }
 
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
 const SHORT: &str = r#"{"quiet_ms": 300, "deadline_ms": 1500, "open_ms": 1000}"#;
-
-async fn reset(bench: &Bench) -> Outcome<Response> {
-    once(bench.gate, &Request::new("DELETE", "/drain")).await
-}
 
 async fn an_early_stop_hook_opens_nothing_for_later(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, GATE).await?;
@@ -60,7 +54,7 @@ async fn a_drain_that_has_ended_can_be_reset(lab: &Lab) -> Outcome {
             format!(r#"{{"quiet_ms": 300, "deadline_ms": 90000, "begin": {{"call": "{begin}"}}}}"#);
         let bench = Bench::set(lab, &gate).await?;
         opens(&bench).await?;
-        let answer = reset(&bench).await?.expect(200)?.json()?;
+        let answer = bench.delete("/drain").await?.expect(200)?.json()?;
         same(&answer, "state", "serving")?;
         if let Some(stays) = stays {
             ensure!(
@@ -169,7 +163,7 @@ async fn wrong_drains(bench: &Bench, traffic: &Traffic) -> Outcome<u64> {
     let mut wrong = 0;
     for _ in 0..DRAINS {
         wrong += u64::from(polls_until_200(bench, traffic).await?);
-        reset(bench).await?;
+        bench.delete("/drain").await?;
         bench.until("state", "serving").await?;
     }
     traffic.over.store(true, Ordering::Relaxed);
@@ -199,18 +193,9 @@ async fn a_stream_after_the_quit_signal_is_refused(lab: &Lab) -> Outcome {
     let judge = |method: &str, path: &str| {
         if (method, path) == ("POST", "/quitquitquit") { Fate::Swallow } else { Fate::Forward }
     };
-    let proxy = AdminProxy::start(judge).await?;
-    let upstream = Upstream::start().await?;
-    let main = hcm(lab, "{}");
-    let bootstrap = clusters(Bootstrap::new(), &upstream)
-        .cluster(proxy.cluster())
-        .listener(Listener::new("main", main).direction("INBOUND"))
-        .listener(gate_listener(
-            lab,
-            r#"{"quiet_ms": 300, "deadline_ms": 90000, "finish": "quit"}"#,
-        ));
-    let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
-    proxy.forward_to(&bench.envoy);
+    let gate = r#"{"quiet_ms": 300, "deadline_ms": 90000, "finish": "quit"}"#;
+    let (bench, _proxy) =
+        Bench::proxied(Bootstrap::new(), lab, gate, hcm(lab, "{}"), judge).await?;
     refuses_new_streams(&bench).await
 }
 
@@ -243,7 +228,7 @@ async fn refuses_new_streams(bench: &Bench) -> Outcome {
 
 /// What was sent cannot be taken back, and the answer says so.
 async fn still_refuses_after_a_reset(bench: &Bench, before: usize) -> Outcome {
-    let answer = reset(bench).await?.expect(200)?.json()?;
+    let answer = bench.delete("/drain").await?.expect(200)?.json()?;
     ensure!(
         answer["reason"].as_str().is_some_and(|reason| reason.contains("cannot be")),
         "what cannot be undone: {answer}"

@@ -12,20 +12,18 @@ use tokio::time::{Instant, sleep, timeout};
 use super::bench::{Bench, SOON, same, say};
 use super::traffic::{BODY, slow_reader};
 use crate::cases::stage::{ACTIVE, routes};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
 use kit::websocket::{Frame, WebSocket};
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(an_http1_request_ends_before_the_pod),
-        case!(an_http2_request_ends_before_the_pod),
-        case!(a_grpc_stream_ends_before_the_pod),
-        case!(a_websocket_ends_before_the_pod),
-        case!(a_slow_reader_gets_everything_before_the_pod_ends),
-        case!(an_exempt_websocket_does_not_hold_the_pod),
-    ]
+cases! {
+    an_http1_request_ends_before_the_pod => |lab| experiment(lab, Kind::Http1),
+    an_http2_request_ends_before_the_pod => |lab| experiment(lab, Kind::Http2),
+    a_grpc_stream_ends_before_the_pod => |lab| experiment(lab, Kind::Grpc),
+    a_websocket_ends_before_the_pod => |lab| experiment(lab, Kind::WebSocket),
+    a_slow_reader_gets_everything_before_the_pod_ends => |lab| experiment(lab, Kind::SlowReader),
+    an_exempt_websocket_does_not_hold_the_pod,
 }
 
 /// How long each stream takes.
@@ -160,12 +158,7 @@ async fn read_slowly(main: SocketAddr) -> Outcome {
 /// at once.
 async fn stop(bench: &mut Bench, with_hook: bool) -> Outcome<Instant> {
     if with_hook {
-        let hook = Client::connect(bench.gate)
-            .await?
-            .patience(SOON * 3)
-            .get("/prestop?wait")
-            .await?
-            .expect(200)?;
+        let hook = bench.hook().await??.expect(200)?;
         same(&hook.json()?, "state", "drained")?;
     }
     let returned = Instant::now();
@@ -178,14 +171,11 @@ async fn experiment(lab: &Lab, kind: Kind) -> Outcome {
     for with_hook in [true, false] {
         let mut bench = kind.bench(lab).await?;
         let client = tokio::spawn(kind.exchange(bench.main));
-        bench
-            .envoy
-            .wait_for_stat("http.main.downstream_rq_total", |value| value == Some(1), SOON)
-            .await?;
+        bench.envoy.wait_for_stat("http.main.downstream_rq_total", 1, SOON).await?;
         sleep(AFTER).await;
         if !kind.is_over_when_the_client_says_so() {
             // only its bytes are left
-            bench.envoy.wait_for_stat(ACTIVE, |value| value == Some(0), SOON).await?;
+            bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
         }
         ensure!(!client.is_finished(), "in flight when the pod is stopped");
         let returned = stop(&mut bench, with_hook).await?;
@@ -219,26 +209,6 @@ async fn experiment(lab: &Lab, kind: Kind) -> Outcome {
     Ok(())
 }
 
-async fn an_http1_request_ends_before_the_pod(lab: &Lab) -> Outcome {
-    experiment(lab, Kind::Http1).await
-}
-
-async fn an_http2_request_ends_before_the_pod(lab: &Lab) -> Outcome {
-    experiment(lab, Kind::Http2).await
-}
-
-async fn a_grpc_stream_ends_before_the_pod(lab: &Lab) -> Outcome {
-    experiment(lab, Kind::Grpc).await
-}
-
-async fn a_websocket_ends_before_the_pod(lab: &Lab) -> Outcome {
-    experiment(lab, Kind::WebSocket).await
-}
-
-async fn a_slow_reader_gets_everything_before_the_pod_ends(lab: &Lab) -> Outcome {
-    experiment(lab, Kind::SlowReader).await
-}
-
 /// By its policy the drain does not wait for it: it is reported apart, and SIGTERM cuts it.
 async fn an_exempt_websocket_does_not_hold_the_pod(lab: &Lab) -> Outcome {
     let gate = format!(
@@ -252,16 +222,8 @@ async fn an_exempt_websocket_does_not_hold_the_pod(lab: &Lab) -> Outcome {
     let mut bench = Bench::with(lab, &gate, main).await?;
     let mut socket = WebSocket::open(bench.main, "/ws").await?;
     let client = tokio::spawn(Kind::Http1.exchange(bench.main));
-    bench
-        .envoy
-        .wait_for_stat("http.main.downstream_rq_total", |value| value == Some(2), SOON)
-        .await?;
-    let hook = Client::connect(bench.gate)
-        .await?
-        .patience(SOON * 3)
-        .get("/prestop?wait")
-        .await?
-        .expect(200)?;
+    bench.envoy.wait_for_stat("http.main.downstream_rq_total", 2, SOON).await?;
+    let hook = bench.hook().await??.expect(200)?;
     let returned = Instant::now();
     let last_byte = client.await??;
     ensure!(returned > last_byte, "the request beside it is waited for");

@@ -13,19 +13,18 @@ use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, SOON, same, say};
 use crate::cases::stage::{hcm, routes};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases, number};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 use kit::server::Server;
+use kit::wait::join_all;
 use kit::wire::Head;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(refuses_signals_until_zero),
-        case!(refuses_signals_where_the_latch_cannot_close),
-        case!(no_stream_is_there_when_a_signal_passes, 400),
-        case!(without_the_latch_streams_are_there),
-    ]
+cases! {
+    refuses_signals_until_zero,
+    refuses_signals_where_the_latch_cannot_close,
+    no_stream_is_there_when_a_signal_passes: 400,
+    without_the_latch_streams_are_there,
 }
 
 async fn refuses_signals_until_zero(lab: &Lab) -> Outcome {
@@ -87,16 +86,9 @@ async fn refuses_signals_where_the_latch_cannot_close(lab: &Lab) -> Outcome {
 /// Signals that pass in a short run; `LASTSTREAM_TEST_PASSES` sets another number.
 const PASSES: u64 = 400;
 
-fn passes() -> u64 {
-    std::env::var("LASTSTREAM_TEST_PASSES")
-        .ok()
-        .and_then(|number| number.parse().ok())
-        .unwrap_or(PASSES)
-}
-
 async fn no_stream_is_there_when_a_signal_passes(lab: &Lab) -> Outcome {
     let main = hcm(lab, "{}");
-    let passes = passes();
+    let passes = number("LASTSTREAM_TEST_PASSES", PASSES);
     let tally = pass_many(lab, main, passes, Duration::ZERO).await?;
     ensure_eq!(
         (tally.passed.load(Ordering::Relaxed) >= passes, tally.hurt.load(Ordering::Relaxed)),
@@ -153,9 +145,7 @@ async fn pass_many(lab: &Lab, main: Hcm, passes: u64, pause: Duration) -> Outcom
         tasks.spawn(signals(bench.gate, Arc::clone(&tally), passes));
     }
     let began = Instant::now();
-    while let Some(ended) = tasks.join_next().await {
-        ended??;
-    }
+    join_all(tasks).await?;
     let [passed, hurt, accepted, refused] =
         [&tally.passed, &tally.hurt, &tally.accepted, &tally.refused]
             .map(|n| n.load(Ordering::Relaxed));

@@ -3,42 +3,31 @@
 
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::bench::{
-    Bench, SOON, WAITING, bootstrap, gate_address, gate_filter, main_listener, same,
+    Bench, SOON, WAITING, bootstrap, gate_filter, gate_listener_with, main_listener, same,
 };
 use crate::cases::stage::hcm;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::prelude::*;
 use kit::websocket::WebSocket;
 use kit::xds::Xds;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(takes_a_drain_back_and_begins_again),
-        case!(says_what_cannot_be_taken_back),
-        case!(opens_by_force_and_says_why),
-        case!(opens_at_the_deadline),
-        case!(keeps_a_drain_over_a_new_configuration),
-        case!(lets_long_lived_streams_be_exempt),
-    ]
-}
-
-/// A client that waits at the gate.
-fn waits(bench: &Bench) -> JoinHandle<Outcome<Response>> {
-    let gate = bench.gate;
-    tokio::spawn(async move {
-        Client::connect(gate).await?.patience(Duration::from_secs(60)).get("/prestop?wait").await
-    })
+cases! {
+    takes_a_drain_back_and_begins_again,
+    says_what_cannot_be_taken_back,
+    opens_by_force_and_says_why,
+    opens_at_the_deadline,
+    keeps_a_drain_over_a_new_configuration,
+    lets_long_lived_streams_be_exempt,
 }
 
 async fn takes_a_drain_back_and_begins_again(lab: &Lab) -> Outcome {
     let bench =
         Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"call": "fail_health_checks"}}"#).await?;
     let mut client = bench.held("a").await?;
-    let waiter = waits(&bench);
+    let waiter = bench.hook();
     bench.until("begin", "done").await?;
     let first = bench.status().await?;
     bench.post("/drain").await?.expect(202)?;
@@ -53,21 +42,21 @@ async fn takes_a_drain_back_and_begins_again(lab: &Lab) -> Outcome {
         Some("close".into()),
         "while draining"
     );
-    delete(&bench).await?.expect(200)?;
+    bench.delete("/drain").await?.expect(200)?;
     same(&bench.status().await?, "state", "serving")?;
     ensure_eq!(
         once(bench.main, &Request::get("/echo")).await?.expect(200)?.header("connection"),
         None,
         "after it was taken back"
     );
-    delete(&bench).await?.expect(200)?;
+    bench.delete("/drain").await?.expect(200)?;
     sleep(Duration::from_millis(500)).await;
     ensure!(!waiter.is_finished(), "the hook still waits");
     bench.post("/drain").await?.expect(202)?;
     bench.until("begin", "done").await?;
     bench.release("a", &mut client).await?;
     same(&waiter.await??.expect(200)?.json()?, "state", "drained")?;
-    delete(&bench).await?.expect(200)?;
+    bench.delete("/drain").await?.expect(200)?;
     same(&bench.status().await?, "state", "serving")?;
     bench.get("/ready").await?.expect(503)?;
     Ok(())
@@ -83,12 +72,12 @@ async fn says_what_cannot_be_taken_back(lab: &Lab) -> Outcome {
         None,
         "while the delay lasts"
     );
-    delete(&bench).await?.expect(200)?;
+    bench.delete("/drain").await?.expect(200)?;
     same(&bench.status().await?, "state", "serving")?;
     bench.post("/drain").await?.expect(202)?;
     let status = bench.until("begin", "done").await?;
     ensure!(status["draining_ms"].as_u64() >= Some(1_500), "begun after the delay: {status}");
-    let answer = delete(&bench).await?.expect(200)?.json()?;
+    let answer = bench.delete("/drain").await?.expect(200)?.json()?;
     same(&answer, "state", "serving")?;
     ensure!(
         answer["reason"]
@@ -105,15 +94,15 @@ async fn says_what_cannot_be_taken_back(lab: &Lab) -> Outcome {
     bench.release("a", &mut client).await?;
     let nothing = Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"call": "nothing"}}"#).await?;
     nothing.post("/drain").await?.expect(202)?;
-    delete(&nothing).await?.expect(200)?;
+    nothing.delete("/drain").await?.expect(200)?;
     same(&nothing.status().await?, "state", "serving")
 }
 
 async fn opens_by_force_and_says_why(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, "{}").await?;
     let mut client = bench.held("a").await?;
-    let waiters: Vec<_> = (0..6).map(|_| waits(&bench)).collect();
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(6), SOON).await?;
+    let waiters: Vec<_> = (0..6).map(|_| bench.hook()).collect();
+    bench.envoy.wait_for_stat(WAITING, 6, SOON).await?;
     bench.post("/force").await?.expect(400)?;
     bench.post("/force?reason=the+app+is+gone%0Aand+so+on").await?.expect(200)?;
     for waiter in waiters {
@@ -134,7 +123,7 @@ async fn opens_at_the_deadline(lab: &Lab) -> Outcome {
     let bench =
         Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 2000, "finish": "quit"}"#).await?;
     let mut client = bench.held("a").await?;
-    let waiters: Vec<_> = (0..6).map(|_| waits(&bench)).collect();
+    let waiters: Vec<_> = (0..6).map(|_| bench.hook()).collect();
     for waiter in waiters {
         same(&waiter.await??.expect(200)?.json()?, "state", "expired")?;
     }
@@ -161,29 +150,20 @@ async fn keeps_a_drain_over_a_new_configuration(lab: &Lab) -> Outcome {
     let gate = |gate: &str| gate_filter(lab, gate)["typed_config"].take();
     xds.write_filter("gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 60000}"#))?;
     let upstream = Upstream::start().await?;
-    let hcm =
-        Hcm::new("laststream").filter(gate_address()).filter(filters::discovered("gate", &xds));
-    let hcm = hcm.route(Route::prefix("/").direct(503, "no gate"));
     let bootstrap = bootstrap(&upstream)
         .listener(main_listener(lab))
-        .listener(Listener::new("gate", hcm.stream_idle_timeout("0s")).direction("OUTBOUND"));
-    let envoy = Envoy::start(
-        &lab.envoy,
-        bootstrap.build(),
-        Options { drain_time_s: Some(600), ..Options::default() },
-    )
-    .await?;
-    let (main, gate_at) = (envoy.address("main").await?, envoy.address("gate").await?);
-    let bench = Bench { upstream, envoy, main, gate: gate_at };
+        .listener(gate_listener_with("gate", filters::discovered("gate", &xds)));
+    let options = Options { drain_time_s: Some(600), ..Options::default() };
+    let bench = Bench::start(lab, upstream, bootstrap, options).await?;
     let mut client = bench.held("a").await?;
-    let before: Vec<_> = (0..6).map(|_| waits(&bench)).collect();
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(6), SOON).await?;
+    let before: Vec<_> = (0..6).map(|_| bench.hook()).collect();
+    bench.envoy.wait_for_stat(WAITING, 6, SOON).await?;
     let longer = gate(r#"{"quiet_ms": 300, "deadline_ms": 90000}"#);
     xds.replace_filter(&bench.envoy, "gate", &longer).await?.accepted()?;
     let status = bench.until("state", "draining").await?;
     ensure!(status["deadline_in_ms"].as_u64() <= Some(60_000), "not moved away: {status}");
-    let after: Vec<_> = (0..6).map(|_| waits(&bench)).collect();
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(12), SOON).await?;
+    let after: Vec<_> = (0..6).map(|_| bench.hook()).collect();
+    bench.envoy.wait_for_stat(WAITING, 12, SOON).await?;
     xds.replace_filter(&bench.envoy, "gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 5000}"#))
         .await?
         .accepted()?;
@@ -204,7 +184,7 @@ async fn lets_long_lived_streams_be_exempt(lab: &Lab) -> Outcome {
         let bench = Bench::with(lab, &gate, main).await?;
         let mut socket = WebSocket::open(bench.main, "/ws").await?;
         socket.echo("before").await?;
-        let waiter = waits(&bench);
+        let waiter = bench.hook();
         if ends {
             same(&waiter.await??.expect(200)?.json()?, "state", "drained")?;
             let status = bench.status().await?;
@@ -221,8 +201,4 @@ async fn lets_long_lived_streams_be_exempt(lab: &Lab) -> Outcome {
         same(&waiter.await??.expect(200)?.json()?, "state", "drained")?;
     }
     Ok(())
-}
-
-async fn delete(bench: &Bench) -> Outcome<Response> {
-    once(bench.gate, &Request::new("DELETE", "/drain")).await
 }

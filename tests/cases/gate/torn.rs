@@ -9,14 +9,15 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::bench::{Bench, gate_listener, options, say};
-use crate::cases::stage::{clusters, hcm};
-use crate::lab::{Case, Lab, case};
-use kit::admin_proxy::{AdminProxy, Fate};
+use super::bench::{Bench, say};
+use crate::cases::stage::hcm;
+use crate::lab::{Lab, cases};
+use kit::admin_proxy::Fate;
 use kit::prelude::*;
+use kit::wait::join_all;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(exempt_streams_that_come_and_go_make_no_zero)]
+cases! {
+    exempt_streams_that_come_and_go_make_no_zero,
 }
 
 const LASTS: Duration = Duration::from_secs(6);
@@ -36,14 +37,9 @@ struct Tally {
 async fn exempt_streams_that_come_and_go_make_no_zero(lab: &Lab) -> Outcome {
     let tally = Arc::new(Tally::default());
     let counted = Arc::clone(&tally);
-    let proxy = AdminProxy::start(move |method, _| counts_signals(&counted, method)).await?;
-    let upstream = Upstream::start().await?;
-    let bootstrap = clusters(Bootstrap::new(), &upstream)
-        .cluster(proxy.cluster())
-        .listener(Listener::new("main", hcm(lab, LONG_LIVED)).direction("INBOUND"))
-        .listener(gate_listener(lab, EXEMPTING));
-    let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
-    proxy.forward_to(&bench.envoy);
+    let judge = move |method: &str, _: &str| counts_signals(&counted, method);
+    let main = hcm(lab, LONG_LIVED);
+    let (bench, _proxy) = Bench::proxied(Bootstrap::new(), lab, EXEMPTING, main, judge).await?;
     bench.until("count", "exact").await?;
     let mut held = bench.held("a").await?;
     let mut tasks = JoinSet::new();
@@ -54,9 +50,7 @@ async fn exempt_streams_that_come_and_go_make_no_zero(lab: &Lab) -> Outcome {
     }
     sleep(LASTS).await;
     tally.over.store(true, Ordering::Relaxed);
-    while let Some(ended) = tasks.join_next().await {
-        ended??;
-    }
+    join_all(tasks).await?;
     bench.release("a", &mut held).await?;
     let [came, signals, looks, passed] = [&tally.came, &tally.signals, &tally.looks, &tally.passed]
         .map(|n| n.load(Ordering::Relaxed));

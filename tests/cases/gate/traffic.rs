@@ -14,16 +14,15 @@ use tokio::time::{sleep, timeout};
 use super::bench::{Bench, SOON, same, say};
 use super::states::kept;
 use crate::cases::stage::{ACTIVE, hcm};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::prelude::*;
+use kit::wait::join_all;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(empties_of_clients_that_leave),
-        case!(keeps_the_deadline_when_clients_stay),
-        case!(is_not_fooled_by_light_traffic),
-        case!(waits_for_a_slow_reader),
-    ]
+cases! {
+    empties_of_clients_that_leave,
+    keeps_the_deadline_when_clients_stay,
+    is_not_fooled_by_light_traffic,
+    waits_for_a_slow_reader,
 }
 
 #[derive(Default)]
@@ -67,9 +66,7 @@ async fn empties_of_clients_that_leave(lab: &Lab) -> Outcome {
         let before = requests_until(&tally, 100).await?;
         let hook = bench.get("/prestop?wait").await?.expect(200)?;
         same(&hook.json()?, "state", "drained")?;
-        while let Some(client) = clients.join_next().await {
-            client??;
-        }
+        join_all(clients).await?;
         let status = bench.status().await?;
         say(&format!(
             "{begin}: {before} requests before, drained after {} ms, {} late",
@@ -101,10 +98,7 @@ async fn keeps_the_deadline_when_clients_stay(lab: &Lab) -> Outcome {
     same(&hook.json()?, "state", "expired")?;
     kept(&bench, 3_000).await?;
     tally.over.store(true, Ordering::Relaxed);
-    while let Some(client) = clients.join_next().await {
-        client??;
-    }
-    Ok(())
+    join_all(clients).await.map(drop)
 }
 
 /// Nearly always nothing is in flight; but never for long enough.
@@ -137,11 +131,8 @@ async fn waits_for_a_slow_reader(lab: &Lab) -> Outcome {
     let mut reader = slow_reader(bench.main).await?;
     let mut got = Vec::with_capacity(BODY as usize);
     read_up_to(&mut reader, &mut got, 1_000).await?;
-    bench.envoy.wait_for_stat(ACTIVE, |value| value == Some(0), SOON).await?;
-    let gate = bench.gate;
-    let hook = tokio::spawn(async move {
-        Client::connect(gate).await?.patience(Duration::from_secs(60)).get("/prestop?wait").await
-    });
+    bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
+    let hook = bench.hook();
     let status = bench.until("state", "draining").await?;
     same(&status, "holding", 0)?;
     sleep(Duration::from_secs(2)).await;

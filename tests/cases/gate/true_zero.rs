@@ -6,28 +6,27 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, SOON, bootstrap, gate_listener, options, same};
+use super::deaths::hold;
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{ACTIVE, routes};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::{extension, only_stats_with_prefixes};
 use kit::prelude::*;
 use kit::websocket::WebSocket;
 use kit::xds::Xds;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(a_stream_that_is_older_than_its_counter_holds),
-        case!(a_request_that_waits_in_an_earlier_filter_holds),
-        case!(a_request_that_waits_for_authorization_holds),
-        case!(a_websocket_with_filters_of_its_own_holds),
-        case!(a_request_on_a_listener_without_the_filter_holds),
-        case!(a_request_on_a_route_without_the_filter_holds),
-        case!(a_request_while_the_filter_is_replaced_holds),
-        case!(a_request_beside_a_replaced_filter_that_still_answers_holds),
-        case!(the_other_direction_does_not_hold),
-        case!(an_uncounted_request_of_its_own_direction_holds),
-        case!(without_envoys_own_count_the_count_is_assumed),
-    ]
+cases! {
+    a_stream_that_is_older_than_its_counter_holds,
+    a_request_that_waits_in_an_earlier_filter_holds,
+    a_request_that_waits_for_authorization_holds,
+    a_websocket_with_filters_of_its_own_holds,
+    a_request_on_a_listener_without_the_filter_holds,
+    a_request_on_a_route_without_the_filter_holds,
+    a_request_while_the_filter_is_replaced_holds,
+    a_request_beside_a_replaced_filter_that_still_answers_holds,
+    the_other_direction_does_not_hold,
+    an_uncounted_request_of_its_own_direction_holds,
+    without_envoys_own_count_the_count_is_assumed,
 }
 
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
@@ -100,7 +99,7 @@ async fn a_request_that_waits_in_an_earlier_filter_holds(lab: &Lab) -> Outcome {
     client
         .send(&Request::get("/hold/a").header("x-envoy-fault-delay-request", "8000").bytes())
         .await?;
-    bench.envoy.wait_for_stat(ACTIVE, |active| active == Some(1), SOON).await?;
+    bench.envoy.wait_for_stat(ACTIVE, 1, SOON).await?;
     lets_nothing_out(&bench, 3).await?;
     ensure_eq!(bench.upstream.requests(), 0, "requests at the upstream while the filter delays");
     bench.upstream.wait_held("a", 1, SOON).await?;
@@ -190,13 +189,7 @@ async fn a_request_beside_a_replaced_filter_that_still_answers_holds(lab: &Lab) 
     let excluding = r#"{"count": {"exclude": {"paths": [{"prefix": "/hold/probe"}]}}}"#;
     xds.write_filter("laststream", &lab.stream(excluding).typed_config())?;
     let bench = calm(discovered(lab, &xds, GATE).await?).await?;
-    let mut probes = Vec::new();
-    for _ in 0..6 {
-        let mut probe = Client::connect(bench.main).await?;
-        probe.send(&Request::get("/hold/probe").bytes()).await?;
-        probes.push(probe);
-    }
-    bench.upstream.wait_held("probe", probes.len(), SOON).await?;
+    let mut probes = hold(&bench, "probe", 6).await?;
     xds.replace_filter(&bench.envoy, "laststream", &allows_all()).await?.accepted()?;
     let client = bench.held("a").await?;
     holds_until_answered(&bench, "a", client).await?;
@@ -230,10 +223,7 @@ async fn both_directions(lab: &Lab, scope: &str, more: &[(&str, &str, &str)]) ->
 }
 
 async fn held_at(bench: &Bench, listener: &str, key: &str) -> Outcome<Client> {
-    let mut client = Client::connect(bench.envoy.address(listener).await?).await?;
-    client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
-    bench.upstream.wait_held(key, 1, SOON).await?;
-    Ok(client)
+    bench.held_at(bench.envoy.address(listener).await?, key).await
 }
 
 async fn the_other_direction_does_not_hold(lab: &Lab) -> Outcome {
@@ -279,7 +269,7 @@ async fn without_envoys_own_count_the_count_is_assumed(lab: &Lab) -> Outcome {
         advice.contains("sidecar.istio.io/statsInclusionSuffixes: downstream_rq_active,"),
         "the way to an exact count: {status}"
     );
-    bench.envoy.wait_for_stat(ASSUMED, |value| value == Some(1), SOON).await?;
+    bench.envoy.wait_for_stat(ASSUMED, 1, SOON).await?;
     let client = bench.held("a").await?;
     holds_until_answered(&bench, "a", client).await?;
     let took = bench.status().await?["draining_ms"].as_u64().unwrap_or_default();

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::cases::stage::{clusters, hcm, routes};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::{extension, only_stats_with_prefixes};
 use kit::prelude::*;
 use kit::wire::free_port;
 use kit::xds::Xds;
 
 use super::bench::{
-    Bench, SOON, bootstrap, gate_address, gate_filter, gate_listener, options, same,
+    Bench, SOON, bootstrap, gate_filter, gate_listener, gate_listener_with, options, same,
 };
 use super::watch::{opens_only_at_zero, stays_closed};
 
@@ -24,20 +24,18 @@ const SHORT: &str = r#"{"quiet_ms": 300, "deadline_ms": 2500, "admin": {"timeout
 /// Two workers and the main thread.
 const COUNTERS: u64 = 3;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(a_listener_replaced_by_one_with_the_filter_is_not_empty),
-        case!(a_listener_replaced_by_one_without_the_filter_is_not_empty),
-        case!(a_filter_that_comes_and_goes_by_discovery_leaves_nothing_out),
-        case!(without_the_filter_envoy_is_believed),
-        case!(without_any_source_the_deadline_decides),
-        case!(rejected_metrics_are_no_zero),
-        case!(a_rejected_counter_is_no_quiet),
-        case!(a_drain_goes_on_through_other_configurations),
-        case!(hundreds_of_configurations_leave_no_dead_entry),
-        case!(an_admin_interface_that_hangs_does_not_move_the_deadline),
-        case!(a_worker_that_is_busy_is_not_dead),
-    ]
+cases! {
+    a_listener_replaced_by_one_with_the_filter_is_not_empty,
+    a_listener_replaced_by_one_without_the_filter_is_not_empty,
+    a_filter_that_comes_and_goes_by_discovery_leaves_nothing_out,
+    without_the_filter_envoy_is_believed,
+    without_any_source_the_deadline_decides,
+    rejected_metrics_are_no_zero,
+    a_rejected_counter_is_no_quiet,
+    a_drain_goes_on_through_other_configurations,
+    hundreds_of_configurations_leave_no_dead_entry,
+    an_admin_interface_that_hangs_does_not_move_the_deadline,
+    a_worker_that_is_busy_is_not_dead,
 }
 
 /// `main` comes from discovery: of listeners, or of the filter called `laststream`.
@@ -260,18 +258,10 @@ async fn a_drain_goes_on_through_other_configurations(lab: &Lab) -> Outcome {
     let gate = |gate: &str| gate_filter(lab, gate)["typed_config"].take();
     xds.write_filter("laststream", &lab.stream("{}").typed_config())?;
     xds.write_filter("gate", &gate(GATE))?;
-    let hcm = Hcm::new("laststream")
-        .filter(gate_address())
-        .filter(filters::discovered("gate", &xds))
-        .stream_idle_timeout("0s");
-    let bench =
-        bench(lab, &xds, Listener::new("gate", hcm).direction("OUTBOUND"), Some(discovered(&xds)))
-            .await?;
+    let listener = gate_listener_with("gate", filters::discovered("gate", &xds));
+    let bench = bench(lab, &xds, listener, Some(discovered(&xds))).await?;
     let held = bench.held("a").await?;
-    let address = bench.gate;
-    let waiter = tokio::spawn(async move {
-        Client::connect(address).await?.patience(SOON * 3).get("/prestop?wait").await
-    });
+    let waiter = bench.hook();
     let left = bench.until("state", "draining").await?["deadline_in_ms"].as_u64();
     let excluding = r#"{"count": {"exclude": {"paths": [{"prefix": "/nowhere"}]}}}"#;
     xds.replace_filter(&bench.envoy, "laststream", &lab.stream(excluding).typed_config())

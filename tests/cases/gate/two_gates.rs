@@ -3,21 +3,19 @@
 
 use std::net::SocketAddr;
 
-use super::bench::{Bench, bootstrap, gate_address, options, same};
+use super::bench::{Bench, bootstrap, gate_listener_with, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::routes;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(a_drain_of_one_gate_opens_no_other_scope),
-        case!(a_drain_of_one_gate_opens_no_other_name),
-        case!(gates_of_different_scopes_open_side_by_side),
-        case!(gates_of_different_names_open_side_by_side),
-        case!(gates_of_different_scopes_hold_side_by_side),
-    ]
+cases! {
+    a_drain_of_one_gate_opens_no_other_scope,
+    a_drain_of_one_gate_opens_no_other_name,
+    gates_of_different_scopes_open_side_by_side => |lab| both_open(lab, DIFFERENT),
+    gates_of_different_names_open_side_by_side => |lab| both_open(lab, SAME),
+    gates_of_different_scopes_hold_side_by_side,
 }
 
 const SAME: [&str; 2] = [r#""inbound""#, r#""inbound""#];
@@ -76,12 +74,7 @@ fn gate(lab: &Lab, name: &str, scopes: &str) -> Listener {
     );
     let configuration = format!(r#"{{"role": "gate", "gate": {gate}}}"#);
     let filter = Wasm { name, vm_configuration: "gate", ..lab.stream(&configuration) }.filter();
-    let hcm = Hcm::new("laststream").filter(gate_address()).filter(filter);
-    Listener::new(
-        name,
-        hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s"),
-    )
-    .direction("OUTBOUND")
+    gate_listener_with(name, filter)
 }
 
 /// The other gate was asked for nothing, and has a stream in flight.
@@ -93,7 +86,7 @@ async fn a_drain_of_one_gate_opens_no_other_scope(lab: &Lab) -> Outcome {
         pair.turn();
         stays_serving(&pair.bench).await?;
         pair.turn();
-        once(pair.bench.gate, &Request::new("DELETE", "/drain")).await?.expect(200)?;
+        pair.bench.delete("/drain").await?.expect(200)?;
     }
     opens(&pair.bench).await?;
     pair.turn();
@@ -116,14 +109,6 @@ async fn stays_serving(bench: &Bench) -> Outcome {
         same(&bench.status().await?, "state", "serving")?;
     }
     Ok(())
-}
-
-async fn gates_of_different_scopes_open_side_by_side(lab: &Lab) -> Outcome {
-    both_open(lab, DIFFERENT).await
-}
-
-async fn gates_of_different_names_open_side_by_side(lab: &Lab) -> Outcome {
-    both_open(lab, SAME).await
 }
 
 async fn both_open(lab: &Lab, scopes: [&str; 2]) -> Outcome {

@@ -3,14 +3,15 @@
 
 use std::path::Path;
 
-use super::bench::{Bench, bootstrap, gate_address, gate_filter, options, same};
+use super::bench::{Bench, bootstrap, gate_filter, gate_listener_with, options, same};
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, routes};
-use crate::lab::{Case, Lab, MODULE, case, module_before_the_sdk};
+use crate::lab::{Lab, MODULE, cases, module_before_the_sdk};
 use kit::prelude::*;
 use kit::xds::{Verdict, Xds};
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(a_drain_goes_on_through_an_upgrade), case!(a_drain_goes_on_through_a_downgrade)]
+cases! {
+    a_drain_goes_on_through_an_upgrade,
+    a_drain_goes_on_through_a_downgrade,
 }
 
 const GATE: &str = r#"{"quiet_ms": 300}"#;
@@ -54,7 +55,7 @@ async fn a_drain_goes_on(lab: &Lab, before: &Path, after: &Path) -> Outcome {
     same(&status, "late", 1)?;
     same(&status, "begin", "done")?;
     bench.get("/prestop").await?.expect(200)?;
-    bench.envoy.wait_for_stat(ACTIVE, |value| value == Some(0), SOON).await?;
+    bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
     ensure_eq!(bench.envoy.stat(IN_FLIGHT).await?, Some(0), "in flight");
     ensure_eq!(bench.envoy.stat(BEGUN).await?, Some(2), "begun");
     Ok(())
@@ -80,11 +81,8 @@ fn write(xds: &Xds, lab: &Lab) -> Outcome {
 async fn bench(lab: &Lab, xds: &Xds) -> Outcome<Bench> {
     let upstream = Upstream::start().await?;
     let main = routes(Hcm::new("main").filter(filters::discovered("laststream", xds)));
-    let gate =
-        Hcm::new("laststream").filter(gate_address()).filter(filters::discovered("gate", xds));
-    let gate = gate.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s");
     let bootstrap = bootstrap(&upstream)
         .listener(Listener::new("main", main).direction("INBOUND"))
-        .listener(Listener::new("gate", gate).direction("OUTBOUND"));
+        .listener(gate_listener_with("gate", filters::discovered("gate", xds)));
     Bench::start(lab, upstream, bootstrap, options()).await
 }

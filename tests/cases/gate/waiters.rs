@@ -8,16 +8,15 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::bench::{Bench, SOON, WAITING, say};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
+use kit::wait::join_all;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        case!(answers_fifty_waiters),
-        case!(answers_five_hundred_waiters),
-        case!(answers_two_thousand_waiters),
-    ]
+cases! {
+    answers_fifty_waiters => |lab| answers(lab, 50),
+    answers_five_hundred_waiters => |lab| answers(lab, 500),
+    answers_two_thousand_waiters => |lab| answers(lab, 2_000),
 }
 
 /// Not how fast it is, which is printed, but that no waiter is forgotten for a while.
@@ -25,25 +24,13 @@ const AT_LATEST: Duration = Duration::from_secs(5);
 const QUIET: Duration = Duration::from_millis(300);
 const STREAMS_ON_A_CONNECTION: usize = 50;
 
-async fn answers_fifty_waiters(lab: &Lab) -> Outcome {
-    answers(lab, 50).await
-}
-
-async fn answers_five_hundred_waiters(lab: &Lab) -> Outcome {
-    answers(lab, 500).await
-}
-
-async fn answers_two_thousand_waiters(lab: &Lab) -> Outcome {
-    answers(lab, 2_000).await
-}
-
 async fn answers(lab: &Lab, count: usize) -> Outcome {
     let mut bench = Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#).await?;
     let mut client = bench.held("a").await?;
     let mut crowd = Crowd::gather(&bench, count).await?;
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(count as u64), SOON).await?;
+    bench.envoy.wait_for_stat(WAITING, count as u64, SOON).await?;
     let left = crowd.lose_some()?;
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(left as u64), SOON).await?;
+    bench.envoy.wait_for_stat(WAITING, left as u64, SOON).await?;
     for worker in ["worker_0", "worker_1"] {
         let stats = bench.envoy.stats().await?;
         let connections: u64 = stats
@@ -66,7 +53,7 @@ async fn answers(lab: &Lab, count: usize) -> Outcome {
         *last - *first
     ));
     ensure!(*last < QUIET + AT_LATEST, "the last answer came after {last:?}");
-    bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
+    bench.envoy.wait_for_stat(WAITING, 0, SOON).await?;
     wait_for(SOON, "a fresh zero", async || bench.get("/ready").await?.expect(200)).await?;
     ensure!(bench.envoy.is_alive(), "Envoy lives");
     Ok(())
@@ -128,11 +115,7 @@ impl Crowd {
                 Ok(from.elapsed())
             });
         }
-        let mut took = Vec::new();
-        while let Some(answer) = answers.join_next().await {
-            took.push(answer??);
-        }
-        Ok(took)
+        join_all(answers).await
     }
 }
 

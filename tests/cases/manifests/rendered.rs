@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::mesh::{GATEWAY, Proxy, SIDECAR};
 use crate::cases::gate::ends::OLD;
-use crate::cases::stage::SOON;
+use crate::cases::stage::{BEGUN, SOON};
 use crate::lab::Lab;
 use kit::bootstrap::set;
 use kit::h1::Connect;
@@ -40,9 +40,7 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
     let proxy = Proxy::with(lab, GATEWAY, &filter("gateway-behind-alb")?).await?;
     let main = proxy.envoy.address("main").await?;
     restores(main, &proxy.upstream).await?;
-    let mut client = Client::connect(main).await?;
-    client.send(&Request::get("/hold/a").bytes()).await?;
-    proxy.upstream.wait_held("a", 1, SOON).await?;
+    let mut client = proxy.upstream.hold(main, "a").await?;
     let gate = proxy.envoy.address("laststream.istio-ingress.gate").await?;
     let refused =
         once(gate, &Request::get("/prestop").host("localhost")).await?.expect(503)?.json()?;
@@ -82,19 +80,8 @@ pub(super) async fn a_rendered_gateway_restores_by_envoys_own_matchers(lab: &Lab
     );
     let proxy = Proxy::with(lab, GATEWAY, &filter).await?;
     restores(proxy.envoy.address("main").await?, &proxy.upstream).await?;
-    proxy
-        .envoy
-        .wait_for_stat(
-            "wasmcustom.laststream_streams_begun_gateway_total",
-            |value| value == Some(3),
-            SOON,
-        )
-        .await?;
-    proxy
-        .envoy
-        .wait_for_stat("http.main.ip_tagging.https.hit", |value| value == Some(1), SOON)
-        .await?;
-    Ok(())
+    proxy.envoy.wait_for_stat(BEGUN, 3, SOON).await?;
+    proxy.envoy.wait_for_stat("http.main.ip_tagging.https.hit", 1, SOON).await
 }
 
 /// What a WasmPlugin cannot carry comes with it, and finds it.
@@ -199,19 +186,11 @@ pub(super) async fn a_rendered_sidecar_tells_directions_apart(lab: &Lab) -> Outc
         Some("https".into()),
         "what the app sends stays"
     );
-    let mut client = Client::connect(outside).await?;
-    client.send(&Request::get("/hold/a").bytes()).await?;
-    proxy.upstream.wait_held("a", 1, SOON).await?;
+    let mut client = proxy.upstream.hold(outside, "a").await?;
     for (direction, in_flight) in [("inbound", 0), ("outbound", 1)] {
         let stat = |what: &str| format!("wasmcustom.laststream_streams_{what}_{direction}");
-        proxy
-            .envoy
-            .wait_for_stat(&stat("in_flight"), |value| value == Some(in_flight), SOON)
-            .await?;
-        proxy
-            .envoy
-            .wait_for_stat(&(stat("begun") + "_total"), |value| value == Some(1 + in_flight), SOON)
-            .await?;
+        proxy.envoy.wait_for_stat(&stat("in_flight"), in_flight, SOON).await?;
+        proxy.envoy.wait_for_stat(&(stat("begun") + "_total"), 1 + in_flight, SOON).await?;
     }
     let gate = proxy.envoy.address("laststream.shop.gate").await?;
     once(gate, &Request::get("/prestop").host("localhost")).await?.expect(503)?;
@@ -226,14 +205,7 @@ pub(super) async fn a_rendered_sidecar_tells_directions_apart(lab: &Lab) -> Outc
 pub(super) async fn every_other_rendered_filter_runs(lab: &Lab) -> Outcome {
     let counting = Proxy::with(lab, GATEWAY, &filter("gateway-counting")?).await?;
     once(counting.envoy.address("main").await?, &Request::get("/")).await?.expect(200)?;
-    counting
-        .envoy
-        .wait_for_stat(
-            "wasmcustom.laststream_streams_begun_gateway_total",
-            |value| value == Some(1),
-            SOON,
-        )
-        .await?;
+    counting.envoy.wait_for_stat(BEGUN, 1, SOON).await?;
     let native = Proxy::with(lab, SIDECAR, &filter("native-sidecar")?).await?;
     once(
         native.envoy.address("laststream.shop.gate").await?,

@@ -3,18 +3,16 @@
 use serde_json::json;
 
 use super::{push, utf8};
-use crate::lab::{EnvoylessCase, envoyless};
+use crate::lab::envoyless_cases;
 use kit::certificates::Authority;
 use kit::registry::real::{Registry, Settings, skopeo_pull};
 use kit::user::User;
 use kit::{Outcome, ensure_eq};
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(a_private_authority_is_named),
-        envoyless!(a_client_shows_its_certificate),
-        envoyless!(files_that_are_no_certificates),
-    ]
+envoyless_cases! {
+    a_private_authority_is_named,
+    a_client_shows_its_certificate,
+    files_that_are_no_certificates,
 }
 
 fn a_private_authority_is_named() -> Outcome {

@@ -4,45 +4,27 @@
 use std::time::{Duration, Instant};
 
 use super::push;
-use crate::lab::{EnvoylessCase, envoyless};
+use crate::lab::envoyless_cases;
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
 use kit::registry::faulty::{Faulty, PUSH, Phase, error};
 use kit::registry::sha256;
 use kit::user::User;
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(a_fault_while_looking_for_a_blob_passes),
-        envoyless!(a_fault_while_beginning_an_upload_passes),
-        envoyless!(a_fault_while_uploading_passes),
-        envoyless!(a_fault_while_publishing_passes),
-        envoyless!(a_fault_that_stays_is_the_end),
-        envoyless!(what_cannot_pass_is_tried_once),
-        envoyless!(a_registry_that_wants_a_pause_gets_it),
-        envoyless!(a_registry_that_is_silent_is_left),
-        envoyless!(a_registry_that_is_slow_is_waited_for),
-        envoyless!(what_is_no_answer_is_an_error),
-        envoyless!(another_digest_is_an_error),
-        envoyless!(what_is_published_is_told),
-        envoyless!(no_tag_changes_before_everything_is_everywhere),
-    ]
-}
-
-fn a_fault_while_looking_for_a_blob_passes() -> Outcome {
-    passes(Phase::LookForBlob)
-}
-
-fn a_fault_while_beginning_an_upload_passes() -> Outcome {
-    passes(Phase::BeginUpload)
-}
-
-fn a_fault_while_uploading_passes() -> Outcome {
-    passes(Phase::Upload)
-}
-
-fn a_fault_while_publishing_passes() -> Outcome {
-    passes(Phase::PutManifest)
+envoyless_cases! {
+    a_fault_while_looking_for_a_blob_passes => || passes(Phase::LookForBlob),
+    a_fault_while_beginning_an_upload_passes => || passes(Phase::BeginUpload),
+    a_fault_while_uploading_passes => || passes(Phase::Upload),
+    a_fault_while_publishing_passes => || passes(Phase::PutManifest),
+    a_fault_that_stays_is_the_end,
+    what_cannot_pass_is_tried_once,
+    a_registry_that_wants_a_pause_gets_it,
+    a_registry_that_is_silent_is_left,
+    a_registry_that_is_slow_is_waited_for,
+    what_is_no_answer_is_an_error,
+    another_digest_is_an_error,
+    what_is_published_is_told,
+    no_tag_changes_before_everything_is_everywhere,
 }
 
 /// One request of a phase goes wrong, in every way that may pass.

@@ -2,17 +2,15 @@
 
 use serde_json::json;
 
-use super::{HTPASSWD, PASSWORD, USERNAME};
-use crate::lab::{EnvoylessCase, envoyless};
+use super::{PASSWORD, registry_with_password, user_with_password};
+use crate::lab::envoyless_cases;
 use kit::prelude::*;
 use kit::registry::real::{Registry, Settings};
 use kit::user::User;
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(the_builtin_module_is_pushed_and_recognised),
-        envoyless!(what_cannot_be_fetched_is_no_finding),
-    ]
+envoyless_cases! {
+    the_builtin_module_is_pushed_and_recognised,
+    what_cannot_be_fetched_is_no_finding,
 }
 
 fn the_builtin_module_is_pushed_and_recognised() -> Outcome {
@@ -38,14 +36,10 @@ fn the_builtin_module_is_pushed_and_recognised() -> Outcome {
 }
 
 fn what_cannot_be_fetched_is_no_finding() -> Outcome {
-    let mut user = User::new()?;
-    let htpasswd = user.file("htpasswd", HTPASSWD)?;
-    let auth = json!({ "htpasswd": { "realm": "test", "path": htpasswd } });
-    let registry = Registry::start(&Settings { auth: Some(auth), ..Settings::default() })?;
+    let (stranger, user) = (User::new()?, user_with_password(PASSWORD)?);
+    let registry = registry_with_password(&user)?;
     let image = format!("{}/team/laststream:1.0.0", registry.name());
-    user.run(&["inspect", &image], "")?.expect(2)?.stderr_contains("401")?;
-    user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
-    user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
+    stranger.run(&["inspect", &image], "")?.expect(2)?.stderr_contains("401")?;
     user.run(&["inspect", &image], "")?.expect(2)?.stderr_contains("404")?.hides(PASSWORD)?;
     user.run(&["push", &image], "")?.expect(0)?;
     user.run(&["inspect", &image], "")?.expect(0)?.hides(PASSWORD)?;

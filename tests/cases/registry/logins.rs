@@ -5,8 +5,10 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-use super::{HTPASSWD, PASSWORD, USERNAME, push, utf8};
-use crate::lab::{self, EnvoylessCase, envoyless};
+use super::{
+    PASSWORD, USERNAME, push, registry_with_password, unauthorized, user_with_password, utf8,
+};
+use crate::lab::{self, envoyless_cases};
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Phase};
@@ -14,18 +16,16 @@ use kit::registry::real::{Registry, Settings, skopeo_pull};
 use kit::registry::tokens::{Accounts, TokenServer};
 use kit::user::User;
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(a_password_from_everywhere),
-        envoyless!(a_wrong_password_or_none),
-        envoyless!(a_token_for_a_password),
-        envoyless!(a_token_for_an_identity_token),
-        envoyless!(a_token_server_that_knows_no_post),
-        envoyless!(a_token_that_ends_is_renewed_once),
-        envoyless!(half_a_login_is_wrong_usage),
-        envoyless!(one_login_is_for_one_registry),
-        envoyless!(a_token_server_without_tls_gets_nothing),
-    ]
+envoyless_cases! {
+    a_password_from_everywhere,
+    a_wrong_password_or_none,
+    a_token_for_a_password,
+    a_token_for_an_identity_token,
+    a_token_server_that_knows_no_post,
+    a_token_that_ends_is_renewed_once,
+    half_a_login_is_wrong_usage,
+    one_login_is_for_one_registry,
+    a_token_server_without_tls_gets_nothing,
 }
 
 pub(super) fn auth() -> String {
@@ -36,26 +36,9 @@ fn docker_login(user: &User, registry: &str, entry: Value) -> Outcome {
     user.file(".docker/config.json", json!({ "auths": { registry: entry } }).to_string()).map(drop)
 }
 
-/// The password is in the environment.
-pub(super) fn user_with_password(password: &str) -> Outcome<User> {
-    let mut user = User::new()?;
-    user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
-    user.set("LASTSTREAM_REGISTRY_PASSWORD", password);
-    Ok(user)
-}
-
-/// A registry that wants a user and a password.
-fn with_password(user: &User) -> Outcome<Registry> {
-    let file = user.file("htpasswd", HTPASSWD)?;
-    Registry::start(&Settings {
-        auth: Some(json!({ "htpasswd": { "realm": "test", "path": file } })),
-        ..Settings::default()
-    })
-}
-
 fn a_password_from_everywhere() -> Outcome {
     let keeper = User::new()?;
-    let registry = with_password(&keeper)?;
+    let registry = registry_with_password(&keeper)?;
     let (name, module) = (registry.name(), lab::module()?);
     let image = |tag: &str| format!("{name}/laststream:{tag}");
     let fine = |user: &User, tag: &str| -> Outcome {
@@ -105,7 +88,7 @@ fn is_pullable(image: &str) -> Outcome {
 
 fn a_wrong_password_or_none() -> Outcome {
     let user = User::new()?;
-    let registry = with_password(&user)?;
+    let registry = registry_with_password(&user)?;
     let image = registry.image();
     push(&user, &[&image])?
         .expect(2)?
@@ -227,7 +210,7 @@ fn tokens_end_in(phase: Phase, ever: bool) -> Outcome<Faulty> {
             "Bearer realm=\"http://{}/token\",service=\"s\"",
             asked.header("host").unwrap_or_default()
         );
-        let refusal = Some(Fault::Answer(Answer::new(401).with("www-authenticate", realm)));
+        let refusal = Some(unauthorized(&realm));
         match (now, asked.header("authorization")) {
             (Phase::Token, _) => Some(Fault::Answer(
                 Answer::new(200).body(format!(r#"{{"token":"token-number-{before}"}}"#)),
@@ -278,9 +261,7 @@ fn a_token_server_without_tls_gets_nothing() -> Outcome {
     let listener = Faulty::start(|_, _, _| None)?;
     let realm = format!("Bearer realm=\"http://{}/token\"", listener.name());
     let tls = Authority::server_config(&authority.server()?)?;
-    let faulty = Faulty::start_with(Some(tls), move |_, _, _| {
-        Some(Fault::Answer(Answer::new(401).with("www-authenticate", realm.clone())))
-    })?;
+    let faulty = Faulty::start_with(Some(tls), move |_, _, _| Some(unauthorized(&realm)))?;
     docker_login(&user, &faulty.name(), json!({ "auth": auth() }))?;
     let ca = user.file("ca.pem", authority.pem())?;
     let said =

@@ -7,19 +7,17 @@ use std::thread;
 use std::time::Duration;
 
 use super::{PASSWORD, USERNAME, push, utf8};
-use crate::lab::{EnvoylessCase, envoyless};
+use crate::lab::envoyless_cases;
 use kit::certificates::Authority;
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
 use kit::registry::faulty::Faulty;
 use kit::user::User;
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(a_registry_is_reached_through_a_proxy),
-        envoyless!(a_proxy_that_refuses_is_told_without_its_password),
-        envoyless!(this_machine_needs_no_proxy),
-    ]
+envoyless_cases! {
+    a_registry_is_reached_through_a_proxy,
+    a_proxy_that_refuses_is_told_without_its_password,
+    this_machine_needs_no_proxy,
 }
 
 /// Only the proxy knows where it is.

@@ -7,23 +7,19 @@ use laststream::oci::registry::credentials::{FoundLogin, Login, Secret, Sources}
 use laststream::oci::registry::{Options, Registry, RegistryError, publish};
 use laststream::progress::Silent;
 
-use super::{HTPASSWD, PASSWORD, USERNAME, push};
-use crate::lab::{self, EnvoylessCase, envoyless};
+use super::{PASSWORD, USERNAME, push, registry_with_password, user_with_password, wants_password};
+use crate::lab::{self, envoyless_cases};
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Phase};
-use kit::registry::real;
 use kit::registry::sha256;
-use kit::user::User;
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(what_was_pushed_is_found_and_fetched),
-        envoyless!(a_tag_is_found_without_head),
-        envoyless!(wrong_bytes_are_not_taken),
-        envoyless!(a_large_upload_that_is_cut_begins_anew),
-        envoyless!(blobs_elsewhere_are_fetched_without_credentials),
-    ]
+envoyless_cases! {
+    what_was_pushed_is_found_and_fetched,
+    a_tag_is_found_without_head,
+    wrong_bytes_are_not_taken,
+    a_large_upload_that_is_cut_begins_anew,
+    blobs_elsewhere_are_fetched_without_credentials,
 }
 
 fn options() -> Options {
@@ -43,13 +39,8 @@ fn reference(text: &str) -> Outcome<Reference> {
 }
 
 fn what_was_pushed_is_found_and_fetched() -> Outcome {
-    let mut user = User::new()?;
-    let htpasswd = user.file("htpasswd", HTPASSWD)?;
-    let auth = serde_json::json!({ "htpasswd": { "realm": "test", "path": htpasswd } });
-    let real =
-        real::Registry::start(&real::Settings { auth: Some(auth), ..real::Settings::default() })?;
-    user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
-    user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
+    let user = user_with_password(PASSWORD)?;
+    let real = registry_with_password(&user)?;
     let image = format!("{}/team/laststream:1", real.name());
     let digest = push(&user, &["-o", "json", &image])?.expect(0)?.json_lines()?[0]["digest"]
         .as_str()
@@ -171,15 +162,12 @@ fn blobs_elsewhere_are_fetched_without_credentials() -> Outcome {
     storage.put("a blob", &module);
     let faulty = Faulty::start(move |asked, phase, before| {
         let to = format!("http://{elsewhere}{}?signature=s", asked.path());
-        match (asked.header("authorization"), phase) {
-            (None, _) => {
-                Some(Fault::Answer(Answer::new(401).with("www-authenticate", "Basic realm=\"r\"")))
-            }
+        wants_password(asked).or_else(|| match phase {
             // The first try is cut: fetching is tried again, too.
-            (_, Phase::GetBlob) if before == 1 => Some(Fault::Cut),
-            (_, Phase::GetBlob) => Some(Fault::Answer(Answer::new(307).with("location", to))),
+            Phase::GetBlob if before == 1 => Some(Fault::Cut),
+            Phase::GetBlob => Some(Fault::Answer(Answer::new(307).with("location", to))),
             _ => None,
-        }
+        })
     })?;
     let (options, sources) = (options(), login());
     let registry = Registry::new(&faulty.name(), &options, &sources, &Silent)?;

@@ -5,24 +5,22 @@ use std::fs;
 use serde_json::json;
 
 use super::{push, utf8};
-use crate::lab::{self, EnvoylessCase, envoyless};
+use crate::lab::{self, envoyless_cases};
 use kit::prelude::*;
 use kit::registry::real::{Registry, Settings, skopeo_pull};
 use kit::registry::sha256;
 use kit::user::User;
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(others_find_what_was_pushed),
-        envoyless!(the_second_push_sends_no_blob),
-        envoyless!(a_second_repository_takes_blobs_over),
-        envoyless!(both_checksums_are_told),
-        envoyless!(a_dry_run_sends_no_request),
-        envoyless!(annotations_are_in_the_manifest),
-        envoyless!(the_result_can_be_signed),
-        envoyless!(nothing_is_published_by_a_read_only_registry),
-        envoyless!(nothing_is_published_on_a_full_disk),
-    ]
+envoyless_cases! {
+    others_find_what_was_pushed,
+    the_second_push_sends_no_blob,
+    a_second_repository_takes_blobs_over,
+    both_checksums_are_told,
+    a_dry_run_sends_no_request,
+    annotations_are_in_the_manifest,
+    the_result_can_be_signed,
+    nothing_is_published_by_a_read_only_registry,
+    nothing_is_published_on_a_full_disk,
 }
 
 const PLAIN: &[&str] = &["--src-tls-verify=false"];

@@ -5,39 +5,28 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
-use super::{PASSWORD, USERNAME, push, utf8};
-use crate::lab::{EnvoylessCase, envoyless};
+use super::{PASSWORD, USERNAME, push, user_with_password, utf8, wants_password};
+use crate::lab::envoyless_cases;
 use kit::certificates::Authority;
-use kit::fake_server::{Answer, Asked, Fault};
+use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Phase};
 use kit::user::User;
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(an_upload_elsewhere_gets_no_credentials),
-        envoyless!(a_redirect_elsewhere_gets_no_credentials),
-        envoyless!(who_leads_back_gets_no_credentials_either),
-        envoyless!(a_redirect_at_home_keeps_them),
-        envoyless!(nothing_is_led_from_tls_to_plain_http),
-        envoyless!(a_manifest_is_not_led_elsewhere),
-        envoyless!(redirects_end),
-        envoyless!(wrong_arguments_are_told_with_the_way_out),
-        envoyless!(what_is_no_module_is_not_published),
-    ]
+envoyless_cases! {
+    an_upload_elsewhere_gets_no_credentials,
+    a_redirect_elsewhere_gets_no_credentials,
+    who_leads_back_gets_no_credentials_either,
+    a_redirect_at_home_keeps_them,
+    nothing_is_led_from_tls_to_plain_http,
+    a_manifest_is_not_led_elsewhere,
+    redirects_end,
+    wrong_arguments_are_told_with_the_way_out,
+    what_is_no_module_is_not_published,
 }
 
 fn user() -> Outcome<User> {
-    let mut user = User::new()?;
-    user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
-    user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
-    Ok(user)
-}
-
-/// 401 without credentials.
-fn wants_password(asked: &Asked) -> Option<Fault> {
-    let refusal = || Fault::Answer(Answer::new(401).with("www-authenticate", "Basic realm=\"r\""));
-    asked.header("authorization").is_none().then(refusal)
+    user_with_password(PASSWORD)
 }
 
 fn redirect(status: u16, to: String) -> Fault {
@@ -47,14 +36,13 @@ fn redirect(status: u16, to: String) -> Fault {
 fn an_upload_elsewhere_gets_no_credentials() -> Outcome {
     let storage = Faulty::start(|_, _, _| None)?;
     let elsewhere = storage.name();
-    let faulty = Faulty::start(move |asked, phase, _| match (wants_password(asked), phase) {
-        (Some(refusal), _) => Some(refusal),
-        (None, Phase::BeginUpload) => Some(Fault::Answer(Answer::new(202).with(
-            "location",
-            format!("http://{elsewhere}/v2/x/blobs/uploads/1?signature=of-the-test"),
-        ))),
-        (None, Phase::PutManifest) => Some(Fault::Answer(Answer::new(201))),
-        _ => None,
+    let faulty = Faulty::start(move |asked, phase, _| {
+        let to = format!("http://{elsewhere}/v2/x/blobs/uploads/1?signature=of-the-test");
+        wants_password(asked).or_else(|| match phase {
+            Phase::BeginUpload => Some(redirect(202, to)),
+            Phase::PutManifest => Some(Fault::Answer(Answer::new(201))),
+            _ => None,
+        })
     })?;
     let said = push(&user()?, &[&faulty.image()])?;
     // Both blobs go into the same session there, and the second is refused: enough was seen.
@@ -81,12 +69,10 @@ fn a_redirect_elsewhere_gets_no_credentials() -> Outcome {
     for status in [301, 302, 303, 307, 308] {
         let storage = Faulty::start(|_, _, _| None)?;
         let elsewhere = storage.name();
-        let faulty = Faulty::start(move |asked, phase, _| match (wants_password(asked), phase) {
-            (Some(refusal), _) => Some(refusal),
-            (None, Phase::LookForBlob) => {
-                Some(redirect(status, format!("http://{elsewhere}{}", asked.target)))
-            }
-            _ => None,
+        let faulty = Faulty::start(move |asked, phase, _| {
+            let to = format!("http://{elsewhere}{}", asked.target);
+            let leads_away = phase == Phase::LookForBlob;
+            wants_password(asked).or_else(|| leads_away.then(|| redirect(status, to)))
         })?;
         push(&user()?, &[&faulty.image()])?.expect(0)?;
         let asked = storage.asked();
@@ -147,14 +133,10 @@ fn nothing_is_led_from_tls_to_plain_http() -> Outcome {
             Some(Authority::server_config(&identity)?),
             move |asked, now, _| {
                 let to = format!("http://{elsewhere}{}", asked.target);
-                match wants_password(asked) {
-                    Some(refusal) => Some(refusal),
-                    // Not a redirect, but where to upload to: what a proxy does that hides TLS from
-                    // the registry.
-                    None if now == phase && now == Phase::BeginUpload => Some(redirect(202, to)),
-                    None if now == phase => Some(redirect(307, to)),
-                    None => None,
-                }
+                // 202 is no redirect, but says where to upload to: what a proxy does that hides TLS
+                // from the registry.
+                let status = if now == Phase::BeginUpload { 202 } else { 307 };
+                wants_password(asked).or_else(|| (now == phase).then(|| redirect(status, to)))
             },
         )?;
         let ca = user.file("ca.pem", authority.pem())?;

@@ -1,13 +1,13 @@
 //! `render` pins what the real registry has under a tag.
 
 use super::push;
-use crate::lab::{EnvoylessCase, envoyless};
+use crate::lab::envoyless_cases;
 use kit::prelude::*;
 use kit::registry::real::{Registry, Settings};
 use kit::user::User;
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![envoyless!(a_tag_is_rendered_as_its_digest)]
+envoyless_cases! {
+    a_tag_is_rendered_as_its_digest,
 }
 
 fn a_tag_is_rendered_as_its_digest() -> Outcome {

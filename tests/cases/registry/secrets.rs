@@ -4,31 +4,26 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
-use super::logins::{auth, user_with_password};
-use super::{PASSWORD, USERNAME, push};
-use crate::lab::{EnvoylessCase, envoyless};
+use super::logins::auth;
+use super::{PASSWORD, USERNAME, push, unauthorized, user_with_password, wants_password};
+use crate::lab::envoyless_cases;
 use kit::command::CommandOutput;
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Phase};
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(a_registry_that_repeats_the_password),
-        envoyless!(a_token_server_that_repeats_the_request),
-        envoyless!(a_registry_that_repeats_secrets_in_other_forms),
-    ]
+envoyless_cases! {
+    a_registry_that_repeats_the_password,
+    a_token_server_that_repeats_the_request,
+    a_registry_that_repeats_secrets_in_other_forms,
 }
 
 fn a_registry_that_repeats_the_password() -> Outcome {
     let faulty = Faulty::start(|asked, phase, _| match (asked.header("authorization"), phase) {
-        (None, _) => {
-            Some(Fault::Answer(Answer::new(401).with("www-authenticate", "Basic realm=\"r\"")))
-        }
         (Some(shown), Phase::BeginUpload) => Some(Fault::Answer(
             Answer::new(403).body(format!("no, {shown} and {PASSWORD}: not allowed")),
         )),
-        _ => None,
+        _ => wants_password(asked),
     })?;
     let user = user_with_password(PASSWORD)?;
     let said = push(&user, &[&format!("{}/x:1", faulty.name())])?.expect(2)?;
@@ -109,10 +104,10 @@ fn refused_with(body: String, secret: &str) -> Outcome<CommandOutput> {
     let faulty = Faulty::start(move |asked, phase, _| {
         let realm =
             format!("Bearer realm=\"http://{}/token\"", asked.header("host").unwrap_or_default());
-        Some(Fault::Answer(match phase {
-            Phase::Token => Answer::new(403).body(body.clone()),
-            _ => Answer::new(401).with("www-authenticate", realm),
-        }))
+        Some(match phase {
+            Phase::Token => Fault::Answer(Answer::new(403).body(body.clone())),
+            _ => unauthorized(&realm),
+        })
     })?;
     refused_by(&faulty, "status 403", secret)
 }
@@ -120,16 +115,10 @@ fn refused_with(body: String, secret: &str) -> Outcome<CommandOutput> {
 fn a_registry_that_repeats_secrets_in_other_forms() -> Outcome {
     for form in written(ODD_PASSWORD) {
         let repeated = form.clone();
-        let faulty =
-            Faulty::start(move |asked, phase, _| match (asked.header("authorization"), phase) {
-                (None, _) => Some(Fault::Answer(
-                    Answer::new(401).with("www-authenticate", "Basic realm=\"r\""),
-                )),
-                (Some(_), Phase::BeginUpload) => {
-                    Some(Fault::Answer(Answer::new(403).body(format!("no, {repeated}"))))
-                }
-                _ => None,
-            })?;
+        let faulty = Faulty::start(move |asked, phase, _| {
+            let refusal = || Fault::Answer(Answer::new(403).body(format!("no, {repeated}")));
+            wants_password(asked).or_else(|| (phase == Phase::BeginUpload).then(refusal))
+        })?;
         refused_by(&faulty, "status 403 (no, …", &form)?;
     }
     Ok(())

@@ -12,22 +12,20 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{BAD, BROKEN_RULE, GOOD, POLICY, Release, run};
-use crate::lab::{EnvoylessCase, envoyless};
+use crate::lab::envoyless_cases;
 use kit::command;
 use kit::prelude::*;
 use kit::process::guarded;
 use kit::programs::program;
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(the_action_fits_githubs_schema),
-        envoyless!(good_manifests_pass),
-        envoyless!(findings_are_written_and_fail_the_action),
-        envoyless!(every_line_of_paths_is_a_path),
-        envoyless!(missing_paths_fail_without_findings),
-        envoyless!(stale_files_fail_the_action),
-        envoyless!(another_archive_is_not_run),
-    ]
+envoyless_cases! {
+    the_action_fits_githubs_schema,
+    good_manifests_pass,
+    findings_are_written_and_fail_the_action,
+    every_line_of_paths_is_a_path,
+    missing_paths_fail_without_findings,
+    stale_files_fail_the_action,
+    another_archive_is_not_run,
 }
 
 const ACTION: &str = include_str!("../../../action.yml");

@@ -13,18 +13,16 @@ use laststream_release::{
 use serde_json::Value;
 
 use super::{FILES, Release, run, unpacked};
-use crate::lab::{EnvoylessCase, envoyless};
+use crate::lab::envoyless_cases;
 use kit::prelude::*;
 use kit::process::guarded;
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(checksums_cover_every_file),
-        envoyless!(the_same_inputs_give_the_same_bytes),
-        envoyless!(programs_run_from_their_archives),
-        envoyless!(completions_and_manual_pages_are_complete),
-        envoyless!(the_bill_of_materials_is_about_no_machine),
-    ]
+envoyless_cases! {
+    checksums_cover_every_file,
+    the_same_inputs_give_the_same_bytes,
+    programs_run_from_their_archives,
+    completions_and_manual_pages_are_complete,
+    the_bill_of_materials_is_about_no_machine,
 }
 
 fn checksums_cover_every_file() -> Outcome {

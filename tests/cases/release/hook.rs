@@ -9,19 +9,17 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::{BAD, GOOD, POLICY, run};
-use crate::lab::{EnvoylessCase, envoyless};
+use crate::lab::envoyless_cases;
 use kit::process::guarded;
 use kit::programs::program;
 use kit::user;
 use kit::{Outcome, command, ensure};
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(the_manifest_is_valid),
-        envoyless!(lint_looks_at_all_files_of_the_folder),
-        envoyless!(stale_files_are_found),
-        envoyless!(other_files_run_no_hook),
-    ]
+envoyless_cases! {
+    the_manifest_is_valid,
+    lint_looks_at_all_files_of_the_folder,
+    stale_files_are_found,
+    other_files_run_no_hook,
 }
 
 const HOOKS: &str = ".pre-commit-hooks.yaml";

@@ -9,18 +9,16 @@ use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
 use super::{Release, run, unpacked};
-use crate::lab::{EnvoylessCase, envoyless};
+use crate::lab::envoyless_cases;
 use kit::prelude::*;
 use kit::process::guarded;
 use kit::programs::program;
 use kit::registry::real::{Registry, Settings, skopeo_pull};
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(every_platform_gets_its_program),
-        envoyless!(the_index_names_both_platforms),
-        envoyless!(the_module_has_the_digest_of_push),
-    ]
+envoyless_cases! {
+    every_platform_gets_its_program,
+    the_index_names_both_platforms,
+    the_module_has_the_digest_of_push,
 }
 
 const PLAIN: &str = "--src-tls-verify=false";

@@ -7,14 +7,15 @@ use laststream_release::{PLUGIN, Platform, VERSION, program_archive};
 use serde_json::{Value, json};
 
 use super::{Release, run, unpacked};
-use crate::lab::{EnvoylessCase, envoyless};
+use crate::lab::envoyless_cases;
 use kit::prelude::*;
 use kit::process::guarded;
 use kit::programs::program;
 use kit::registry::sha256;
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![envoyless!(the_manifest_keeps_krews_rules), envoyless!(kubectl_runs_the_plugin)]
+envoyless_cases! {
+    the_manifest_keeps_krews_rules,
+    kubectl_runs_the_plugin,
 }
 
 /// The rules of krew's `ValidatePlugin`, and its naming guide's limit for short descriptions.

@@ -4,28 +4,20 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::cases::stage::{ACTIVE, SOON, Stage};
 use crate::lab::Lab;
 use kit::prelude::*;
 use kit::process::{Process, guarded};
 use kit::trial::block_on;
 
-const SOON: Duration = Duration::from_secs(20);
-
 pub(super) async fn starts_stops_and_reads_stats(lab: &Lab) -> Outcome {
-    let upstream = Upstream::start().await?;
     let hcm = Hcm::new("main").route(Route::prefix("/").cluster("app"));
-    let config = Bootstrap::new()
-        .cluster(cluster::h1("app", upstream.h1()))
-        .listener(Listener::new("main", hcm))
-        .build();
-    let mut envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
-    let echoed =
-        once(envoy.address("main").await?, &Request::get("/echo?a=1").header("x-test", "yes"))
-            .await?
-            .expect(200)?;
+    let Stage { upstream, mut envoy, main } = Stage::with(lab, hcm).await?;
+    let request = Request::get("/echo?a=1").header("x-test", "yes");
+    let echoed = once(main, &request).await?.expect(200)?;
     ensure_eq!(echoed.json()?["path"], "/echo?a=1", "path at the upstream");
     ensure_eq!(upstream.last()?.header("x-test"), Some("yes".into()), "header at the upstream");
-    envoy.wait_for_stat("http.main.downstream_rq_active", |value| value == Some(0), SOON).await?;
+    envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
     ensure_eq!(envoy.stats().await?.get("http.main.downstream_rq_total"), Some(&1), "requests");
     ensure!(envoy.prometheus().await?.contains("envoy_http_downstream_rq_total"));
     ensure_eq!(envoy.stat("http.main.unheard_of").await?, None, "an unknown name");

@@ -1,15 +1,13 @@
 //! Configuration replaced at run time, and the admin interface as a cluster.
 
-use std::time::Duration;
-
 use serde_json::json;
 
+use crate::cases::stage::SOON;
 use crate::lab::Lab;
 use kit::admin_cluster::admin_cluster;
 use kit::prelude::*;
 use kit::xds::{Verdict, Xds};
 
-const SOON: Duration = Duration::from_secs(20);
 const RBAC: &str = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC";
 
 pub(super) async fn replaces_listeners(lab: &Lab) -> Outcome {
@@ -33,10 +31,7 @@ pub(super) async fn replaces_listeners(lab: &Lab) -> Outcome {
         "a broken listener"
     );
     xds.replace_listeners(&envoy, &[]).await?.accepted()?;
-    envoy
-        .wait_for_stat("listener_manager.total_listeners_active", |value| value == Some(0), SOON)
-        .await?;
-    Ok(())
+    envoy.wait_for_stat("listener_manager.total_listeners_active", 0, SOON).await
 }
 
 pub(super) async fn replaces_filters(lab: &Lab) -> Outcome {

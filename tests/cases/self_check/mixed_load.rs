@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, number};
 use kit::certificates::Authority;
 use kit::load::{self, bed};
 use kit::prelude::*;
@@ -35,10 +35,7 @@ const PROOFS: &[&str] = &[
 /// `LASTSTREAM_LOAD=20000` makes it the long one; `LASTSTREAM_LOAD_REPORT=<file>` keeps what it
 /// saw.
 pub(super) async fn leaves_nothing_open(lab: &Lab) -> Outcome {
-    let operations = std::env::var("LASTSTREAM_LOAD")
-        .ok()
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(OPERATIONS);
+    let operations = number("LASTSTREAM_LOAD", OPERATIONS);
     let (upstream, authority) = (Upstream::start().await?, Authority::new()?);
     let hcm = |prefix: &str| bed::routes(Hcm::new(prefix));
     let config = bed::bootstrap(&upstream, hcm("load"), hcm("load3"), &authority)?.build();
@@ -47,13 +44,7 @@ pub(super) async fn leaves_nothing_open(lab: &Lab) -> Outcome {
     report.check()?;
     upstream.wait_held("for-ever", 0, SOON).await?;
     for prefix in ["load", "load3"] {
-        envoy
-            .wait_for_stat(
-                &format!("http.{prefix}.downstream_rq_active"),
-                |value| value == Some(0),
-                SOON,
-            )
-            .await?;
+        envoy.wait_for_stat(&format!("http.{prefix}.downstream_rq_active"), 0, SOON).await?;
     }
     let stats = envoy.stats().await?;
     let unproven: Vec<_> =

@@ -1,18 +1,16 @@
 //! What the configuration builders can say, as Envoy sees it.
 
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::json;
 
+use crate::cases::stage::SOON;
 use crate::lab::Lab;
 use kit::bootstrap::filters::{self, Wasm};
 use kit::bootstrap::only_stats_with_prefixes;
 use kit::certificates::Authority;
 use kit::prelude::*;
 use kit::wire::local;
-
-const SOON: Duration = Duration::from_secs(20);
 
 pub(super) async fn builds_what_envoy_accepts(lab: &Lab) -> Outcome {
     let server = Authority::new()?.server()?;

@@ -1,11 +1,11 @@
 //! What the clients and the upstream can do through a plain Envoy.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::net::Ipv4Addr;
 
 use h2::Reason;
 use serde_json::json;
 
+use crate::cases::stage::{ACTIVE, SOON, Stage, routes};
 use crate::lab::Lab;
 use kit::certificates::Authority;
 use kit::h1::{Connect, Ended, proxy_v1, proxy_v2};
@@ -13,7 +13,6 @@ use kit::h2 as http2;
 use kit::prelude::*;
 use kit::websocket::WebSocket;
 
-const SOON: Duration = Duration::from_secs(20);
 const PEER: &str = "x-direct-peer";
 
 /// Envoy tells the upstream whom it takes for the direct peer.
@@ -65,38 +64,25 @@ pub(super) async fn knows_the_direct_peer(lab: &Lab) -> Outcome {
 }
 
 pub(super) async fn holds_and_releases(lab: &Lab) -> Outcome {
-    let upstream = Upstream::start().await?;
     let hcm = Hcm::new("main").route(Route::prefix("/").cluster("app").timeout("0s"));
-    let config = Bootstrap::new()
-        .cluster(cluster::h1("app", upstream.h1()))
-        .listener(Listener::new("main", hcm))
-        .build();
-    let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
-    let address = envoy.address("main").await?;
-    let mut waiting = Client::connect(address).await?;
+    let Stage { upstream, envoy, main } = Stage::with(lab, hcm).await?;
+    let mut waiting = Client::connect(main).await?;
     waiting.send(&Request::get("/hold/a").bytes()).await?;
-    let mut rude = Client::connect(address).await?.patience(SOON);
+    let mut rude = Client::connect(main).await?.patience(SOON);
     rude.send(&Request::get("/hold/a").bytes()).await?;
     upstream.wait_held("a", 2, SOON).await?;
-    envoy.wait_for_stat("http.main.downstream_rq_active", |value| value == Some(2), SOON).await?;
+    envoy.wait_for_stat(ACTIVE, 2, SOON).await?;
     rude.reset()?;
     upstream.wait_held("a", 1, SOON).await?;
     upstream.release("a");
     ensure_eq!(waiting.response("GET").await?.text(), "released", "the answer");
-    envoy.wait_for_stat("http.main.downstream_rq_active", |value| value == Some(0), SOON).await?;
-    Ok(())
+    envoy.wait_for_stat(ACTIVE, 0, SOON).await
 }
 
 pub(super) async fn talks_http2(lab: &Lab) -> Outcome {
-    let upstream = Upstream::start().await?;
-    let hcm = Hcm::new("main").route(Route::prefix("/").cluster("app").timeout("0s"));
-    let config = Bootstrap::new()
-        .cluster(cluster::h2("app", upstream.h2()))
-        .listener(Listener::new("main", hcm))
-        .build();
-    let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
-    let address = envoy.address("main").await?;
-    let mut client = http2::Client::connect(address).await?;
+    let hcm = Hcm::new("main").route(Route::prefix("/").cluster("app-h2").timeout("0s"));
+    let Stage { upstream, envoy: _envoy, main } = Stage::with(lab, hcm).await?;
+    let mut client = http2::Client::connect(main).await?;
     client.request(http2::request("GET", "https", "/echo"), "").await?.expect(200)?;
     ensure_eq!(upstream.last()?.scheme, Some("https".into()), "scheme at the upstream");
     let held = client.open(http2::get("/hold/b"), true).await?;
@@ -111,7 +97,7 @@ pub(super) async fn talks_http2(lab: &Lab) -> Outcome {
         "body and trailer"
     );
     client.go_away().await?;
-    let mut lost = http2::Client::connect(address).await?;
+    let mut lost = http2::Client::connect(main).await?;
     let stream = lost.open(http2::get("/stream/5/c"), true).await?;
     upstream.wait_held("c", 1, SOON).await?;
     lost.lose(Ended::Reset).await?;
@@ -121,23 +107,13 @@ pub(super) async fn talks_http2(lab: &Lab) -> Outcome {
 }
 
 pub(super) async fn opens_websockets_and_tunnels(lab: &Lab) -> Outcome {
-    let upstream = Upstream::start().await?;
-    let hcm = Hcm::new("main")
-        .upgrades()
-        .route(Route::connect("tcp"))
-        .route(Route::prefix("/").cluster("app"));
-    let config = Bootstrap::new()
-        .cluster(cluster::h1("app", upstream.h1()))
-        .cluster(cluster::h1("tcp", upstream.tcp()));
-    let config = config.listener(Listener::new("main", hcm)).build();
-    let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
-    let address: SocketAddr = envoy.address("main").await?;
-    let mut socket = WebSocket::open(address, "/ws").await?;
+    let stage = Stage::with(lab, routes(Hcm::new("main"))).await?;
+    let mut socket = WebSocket::open(stage.main, "/ws").await?;
     socket.echo("hello").await?;
     socket.echo(&"long ".repeat(20_000)).await?;
     socket.close(1000).await?;
-    WebSocket::open(address, "/ws").await?.reset()?;
-    let mut tunnel = Client::connect(address).await?;
+    WebSocket::open(stage.main, "/ws").await?.reset()?;
+    let mut tunnel = Client::connect(stage.main).await?;
     tunnel.send(&Request::new("CONNECT", "far.local:443").host("far.local:443").bytes()).await?;
     let (answer, _) = tunnel.response_head("CONNECT").await?;
     ensure_eq!(answer.status, 200, "CONNECT");
@@ -147,7 +123,6 @@ pub(super) async fn opens_websockets_and_tunnels(lab: &Lab) -> Outcome {
 }
 
 pub(super) async fn shows_client_certificates(lab: &Lab) -> Outcome {
-    let upstream = Upstream::start().await?;
     let authority = Authority::new()?;
     let (server, client) =
         (authority.server()?, authority.client("spiffe://cluster.local/ns/a/sa/b")?);
@@ -156,20 +131,18 @@ pub(super) async fn shows_client_certificates(lab: &Lab) -> Outcome {
         .with("/forward_client_cert_details", json!("SANITIZE_SET"));
     let hcm = hcm.with("/set_current_client_cert_details", json!({ "uri": true }));
     let listener = Listener::new("main", hcm).mutual_tls(&server, &authority);
-    let config =
-        Bootstrap::new().cluster(cluster::h1("app", upstream.h1())).listener(listener).build();
-    let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
-    let address = envoy.address("main").await?;
+    let Stage { upstream, envoy: _envoy, main } =
+        Stage::behind(lab, listener, Options::default()).await?;
     let known = authority.client_config(&["http/1.1"], Some(&client))?;
-    Connect::to(address).tls(known, "localhost").open().await?.get("/echo").await?.expect(200)?;
+    Connect::to(main).tls(known, "localhost").open().await?.get("/echo").await?.expect(200)?;
     let seen = upstream.last()?.header("x-forwarded-client-cert").unwrap_or_default();
     ensure!(seen.contains("spiffe://cluster.local/ns/a/sa/b"), "{seen}");
     let unknown = authority.client_config(&["http/1.1"], None)?;
     let refused =
-        async { Connect::to(address).tls(unknown, "localhost").open().await?.get("/echo").await };
+        async { Connect::to(main).tls(unknown, "localhost").open().await?.get("/echo").await };
     ensure!(refused.await.is_err(), "a client without a certificate got an answer");
     let over_h2 = authority.client_config(&["h2"], Some(&client))?;
-    http2::Client::over(Connect::to(address).tls(over_h2, "localhost"))
+    http2::Client::over(Connect::to(main).tls(over_h2, "localhost"))
         .await?
         .get("/echo")
         .await?

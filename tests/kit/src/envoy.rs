@@ -170,17 +170,22 @@ impl Envoy {
         Ok(self.admin_get("/stats/prometheus").await?.expect(200)?.text())
     }
 
+    /// Until one counter or gauge has this value.
+    pub async fn wait_for_stat(&self, name: &str, expected: u64, limit: Duration) -> Outcome {
+        self.wait_for_stat_where(name, |value| value == Some(expected), limit).await
+    }
+
     /// Until the predicate likes the value; `None` when Envoy does not know the name.
-    pub async fn wait_for_stat(
+    pub async fn wait_for_stat_where(
         &self,
         name: &str,
         good: impl Fn(Option<u64>) -> bool,
         limit: Duration,
-    ) -> Outcome<Option<u64>> {
+    ) -> Outcome {
         let looked = wait_for(limit, name, async || {
             let value = self.stat(name).await?;
             ensure!(good(value), "{name} is {value:?}");
-            Ok(value)
+            Ok(())
         });
         looked.await.with_context(|| self.tail())
     }

@@ -197,13 +197,13 @@ impl Connect {
                 tokio::time::sleep(BETWEEN_PIECES).await;
             }
         }
-        let Some((config, name)) = self.tls else { return Ok(Io::Plain(tcp)) };
+        let Some((config, name)) = self.tls else { return Ok(Io::Left(tcp)) };
         let name = ServerName::try_from(name)?;
         let tls = tokio_rustls::TlsConnector::from(config)
             .connect(name, tcp)
             .await
             .context("TLS handshake")?;
-        Ok(Io::Tls(Box::new(tls)))
+        Ok(Io::Right(Box::new(tls)))
     }
 
     pub async fn open(self) -> Outcome<Client> {
@@ -298,7 +298,7 @@ impl Client {
 
     /// Leaves with RST.
     pub fn reset(self) -> Outcome {
-        reset_on_close(self.wire.io.tcp())
+        reset_on_close(self.wire.tcp())
     }
 }
 

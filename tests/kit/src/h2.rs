@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::h1::{Connect, Ended, Response};
 use crate::wait::within;
-use crate::wire::Headers;
+use crate::wire::{Headers, tcp};
 use crate::{Context as _, Error, Outcome, bail};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -57,7 +57,7 @@ impl Client {
     pub async fn over(connect: Connect) -> Outcome<Self> {
         within(PATIENCE, "opening an HTTP/2 connection", async {
             let io = connect.io().await?;
-            let socket = io.tcp().as_fd().try_clone_to_owned()?;
+            let socket = tcp(&io).as_fd().try_clone_to_owned()?;
             let (send, connection) =
                 Builder::new().initial_window_size(1 << 20).handshake(io).await?;
             Ok(Self { send, connection: tokio::spawn(connection), socket })

@@ -15,9 +15,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::sleep;
 
 pub use self::behaviour::Behaviour;
 use self::holds::Holds;
+use crate::h1::{Client, Request};
 use crate::server::Server;
 use crate::wait::wait_for;
 use crate::wire::{Headers, local};
@@ -143,6 +145,14 @@ impl Upstream {
         wait_for(limit, "requests held at the upstream", look).await
     }
 
+    /// Sends a request to a proxy of this upstream. It is in flight until the key is released.
+    pub async fn hold(&self, proxy: SocketAddr, key: &str) -> Outcome<Client> {
+        let mut client = Client::connect(proxy).await?;
+        client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
+        self.wait_held(key, 1, Duration::from_secs(20)).await?;
+        Ok(client)
+    }
+
     /// Lets everything go that is held under that key now.
     pub fn release(&self, key: &str) {
         self.shared.holds.release(key);
@@ -161,6 +171,26 @@ impl Shared {
             received.pop_front();
         }
         received.push_back(request);
+    }
+
+    /// The status and the body of what is the same over HTTP/1 and HTTP/2.
+    async fn plain(&self, behaviour: &Behaviour, request: &Received) -> (u16, Vec<u8>) {
+        match behaviour {
+            Behaviour::Delay(time) => {
+                sleep(*time).await;
+                (200, b"delayed".to_vec())
+            }
+            Behaviour::Hold(key) => {
+                self.holds.hold(key).released().await;
+                (200, b"released".to_vec())
+            }
+            Behaviour::Status(204) => (204, Vec::new()),
+            Behaviour::Status(status) => (*status, b"as asked".to_vec()),
+            Behaviour::Bytes(count) => (200, vec![b'x'; *count]),
+            Behaviour::Flaky(key) if self.odd_attempt(key) => (503, b"flaky".to_vec()),
+            Behaviour::Flaky(_) => (200, b"flaky".to_vec()),
+            _ => (200, request.json().to_string().into_bytes()),
+        }
     }
 
     /// True for the first, third, … request of that key.

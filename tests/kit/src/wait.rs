@@ -3,6 +3,7 @@
 use std::panic::Location;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::{Context as _, Error, Outcome, ensure};
@@ -23,6 +24,15 @@ pub async fn within<T>(
         Ok(outcome) => outcome.with_context(|| what.to_owned()),
         Err(_) => Err(Error::msg(format!("{what}: nothing within {limit:?}"))),
     }
+}
+
+/// The results of all tasks; the first error ends the others.
+pub async fn join_all<T: 'static>(mut tasks: JoinSet<Outcome<T>>) -> Outcome<Vec<T>> {
+    let mut returned = Vec::new();
+    while let Some(task) = tasks.join_next().await {
+        returned.push(task??);
+    }
+    Ok(returned)
 }
 
 /// Looks until `look` succeeds; its last error is reported as what was seen last.

@@ -2,71 +2,25 @@
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, SocketAddrV4};
-use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
-use std::task::{Context as Poller, Poll};
 
 use bytes::{Buf, Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
+use tokio_util::either::Either;
 
 use crate::{Context as _, Outcome, bail, ensure};
 
 const LONGEST_HEAD: usize = 1 << 20;
 
 /// The bytes below: plain, or TLS as a client.
-pub enum Io {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
+pub type Io = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
-impl Io {
-    pub fn tcp(&self) -> &TcpStream {
-        match self {
-            Self::Plain(tcp) => tcp,
-            Self::Tls(tls) => tls.get_ref().0,
-        }
-    }
-}
-
-impl AsyncRead for Io {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        poller: &mut Poller<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(tcp) => Pin::new(tcp).poll_read(poller, buffer),
-            Self::Tls(tls) => Pin::new(tls).poll_read(poller, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for Io {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        poller: &mut Poller<'_>,
-        bytes: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(tcp) => Pin::new(tcp).poll_write(poller, bytes),
-            Self::Tls(tls) => Pin::new(tls).poll_write(poller, bytes),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<std::io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(tcp) => Pin::new(tcp).poll_flush(poller),
-            Self::Tls(tls) => Pin::new(tls).poll_flush(poller),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<std::io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(tcp) => Pin::new(tcp).poll_shutdown(poller),
-            Self::Tls(tls) => Pin::new(tls).poll_shutdown(poller),
-        }
+pub(crate) fn tcp(io: &Io) -> &TcpStream {
+    match io {
+        Io::Left(tcp) => tcp,
+        Io::Right(tls) => tls.get_ref().0,
     }
 }
 
@@ -163,7 +117,11 @@ impl Wire {
     }
 
     pub fn plain(tcp: TcpStream) -> Self {
-        Self::new(Io::Plain(tcp))
+        Self::new(Io::Left(tcp))
+    }
+
+    pub fn tcp(&self) -> &TcpStream {
+        tcp(&self.io)
     }
 
     pub async fn send(&mut self, bytes: &[u8]) -> Outcome {

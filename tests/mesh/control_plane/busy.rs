@@ -95,12 +95,8 @@ async fn taken_away(stage: &Stage, agent: &Agent, policy: &str) -> Outcome {
         Ok(())
     })
     .await?;
-    stage
-        .world
-        .cluster
-        .kubectl(&["delete", "envoyfilter", "--namespace", stage.name, "laststream"])
-        .await?
-        .expect(0)?;
+    let delete = ["delete", "envoyfilter", "--namespace", stage.name, "laststream"];
+    stage.world.cluster.run(&delete).await?;
     wait_for(SOON, "the gate to go", async || {
         ensure!(stage.status().await.is_err(), "it answers still");
         Ok(())

@@ -82,8 +82,8 @@ pub(super) async fn verdicts() -> Outcome {
         .filter_map(|line| line.strip_suffix(" created (server dry run)")?.split_once('/'))
         .map(|(_, name)| name)
         .collect();
-    let own = cluster.kubectl(&["get", "crd", "--output", "json"]).await?.expect(0)?;
-    let own = Definitions::from_files(Definition::of_crds("the cluster", &own.stdout)?);
+    let own = cluster.run(&["get", "crd", "--output", "json"]).await?;
+    let own = Definitions::from_files(Definition::of_crds("the cluster", &own)?);
     let names: Vec<&str> = text.lines().filter_map(name_of).collect();
     for (what, crds) in [("the built-in table", Definitions::default()), ("--crds", own)] {
         let refused = refused_by_lint(text, crds);

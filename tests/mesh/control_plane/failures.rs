@@ -160,12 +160,7 @@ pub(super) async fn two_of_one_name() -> Outcome {
     ensure!(refusal.to_lowercase().contains("duplicate"), "{refusal}");
     stage.get("/").await?.expect(200)?;
     stage.status_with("count", "exact").await?;
-    stage
-        .world
-        .cluster
-        .kubectl(&["delete", "envoyfilter", "--namespace", stage.name, "twin"])
-        .await?
-        .expect(0)?;
+    stage.world.cluster.run(&["delete", "envoyfilter", "--namespace", stage.name, "twin"]).await?;
     stage.get("/").await?.expect(200)?;
     stage.status_with("count", "exact").await?;
     row(

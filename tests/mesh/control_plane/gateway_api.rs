@@ -27,12 +27,11 @@ pub(super) async fn overlay() -> Outcome {
         stage.world.module, stage.gate
     );
     let folder = render(&stage, &policy)?;
-    let apply = ["apply", "--validate=strict", "--kustomize", &folder.display().to_string()];
-    stage.world.cluster.kubectl(&apply).await?.expect(0)?;
-    let file = folder.join("gateway.patch.yaml").display().to_string();
-    let gateway = ["patch", "gateway", "edge", "--namespace", "m7"];
-    let patch = [&gateway[..], &["--type", "merge", "--patch-file", &file]].concat();
-    stage.world.cluster.kubectl(&patch).await?.expect(0)?;
+    let cluster = &stage.world.cluster;
+    let rendered = folder.display();
+    cluster.run(&["apply", "--validate=strict", "--kustomize", &rendered.to_string()]).await?;
+    let patch = format!("--patch-file={rendered}/gateway.patch.yaml");
+    cluster.patch_gateway("m7", "edge", ["--type=merge", &patch]).await?;
     let merged = template(&stage, "edge-istio", |template| hook(template) != &Value::Null).await?;
     ensure_eq!(hook(&merged)["exec"]["command"][0], "pilot-agent", "the hook");
     ensure_eq!(merged["spec"]["terminationGracePeriodSeconds"], 70, "the grace period");
@@ -72,12 +71,10 @@ pub(super) async fn overlay() -> Outcome {
 /// Removal as docs/install.md says: the overlay first, then the EnvoyFilter.
 async fn removed(stage: &Stage, folder: &Path) -> Outcome {
     let patch = r#"[{"op": "remove", "path": "/spec/infrastructure/parametersRef"}]"#;
-    let gateway = ["--namespace", "m7", "patch", "gateway", "edge"];
-    let how = ["--type", "json", "--patch", patch];
-    stage.world.cluster.kubectl(&[&gateway[..], &how].concat()).await?.expect(0)?;
+    let how = ["--type=json", &format!("--patch={patch}")];
+    stage.world.cluster.patch_gateway("m7", "edge", how).await?;
     template(stage, "edge-istio", |template| hook(template) == &Value::Null).await?;
-    let delete = ["delete", "--kustomize", &folder.display().to_string()];
-    stage.world.cluster.kubectl(&delete).await?.expect(0)?;
+    stage.world.cluster.run(&["delete", "--kustomize", &folder.display().to_string()]).await?;
     row("M7", "removal as docs/install.md says", "Istio's own Deployment again, without the hook");
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{SOON, Stage};
+use super::stage::{SOON, Stage, named};
 use crate::istio;
 use crate::seen::row;
 use kit::prelude::*;
@@ -215,8 +215,8 @@ async fn patched(stage: &Stage, template: &Value, patch: &str) -> Outcome<Value>
         (deployment.to_str().context("a path")?, patch.to_str().context("a path")?);
     let arguments =
         ["patch", "--local", "--output", "json", "--filename", deployment, "--patch-file", patch];
-    let said = stage.world.cluster.kubectl(&arguments).await?.expect(0)?;
-    Ok(serde_json::from_str::<Value>(&said.stdout)?["spec"]["template"].clone())
+    let said = stage.world.cluster.run(&arguments).await?;
+    Ok(serde_json::from_str::<Value>(&said)?["spec"]["template"].clone())
 }
 
 /// The proxy in it.
@@ -225,14 +225,8 @@ async fn injected(stage: &Stage, template: &Value) -> Outcome<Value> {
 }
 
 fn proxy(pod: &Value) -> Outcome<&Value> {
-    let containers = ["containers", "initContainers"]
-        .into_iter()
-        .filter_map(|list| pod["spec"][list].as_array())
-        .flatten();
-    containers
-        .into_iter()
-        .find(|container| container["name"] == "istio-proxy")
-        .with_context(|| format!("no proxy in {pod}"))
+    let find = |list: &str| named(&pod["spec"][list], "istio-proxy");
+    find("containers").or_else(|_| find("initContainers")).with_context(|| pod.to_string())
 }
 
 /// The hook is the rendered one, and its time-out is above the deadline.

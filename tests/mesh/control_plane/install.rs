@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{SOON, Stage, WITNESS};
+use super::stage::{SOON, Stage, WITNESS, named};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
 use kit::command::CommandOutput;
@@ -116,7 +116,7 @@ async fn job_as_documented() -> Outcome<Stage> {
         json!({ "resources": ["nightly.yaml"], "patches": [{ "path": "laststream/job.yaml" }] });
     stage.user.file("kustomization.yaml", patched.to_string())?;
     let folder = stage.user.path("").display().to_string();
-    let built = stage.world.cluster.kubectl(&["kustomize", &folder]).await?.expect(0)?.stdout;
+    let built = stage.world.cluster.run(&["kustomize", &folder]).await?;
     stage
         .world
         .cluster
@@ -221,11 +221,6 @@ async fn gateway(stage: &Stage, values: &Value) -> Outcome<Agent> {
         annotations.iter().filter_map(|(name, value)| Some((&**name, value.as_str()?))).collect();
     let labels = &[("istio", SELECTOR)];
     stage.proxy(&Proxy { labels, annotations: &annotations, ..Proxy::default() }).await
-}
-
-fn named<'c>(containers: &'c Value, name: &str) -> Outcome<&'c Value> {
-    let mut containers = containers.as_array().into_iter().flatten();
-    containers.find(|container| container["name"] == name).with_context(|| format!("no `{name}`"))
 }
 
 /// `laststream status`, without a flag, says what README.md shows.

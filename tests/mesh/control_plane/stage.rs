@@ -49,15 +49,9 @@ impl Stage {
         let world = World::get().await?;
         let cluster = &world.cluster;
         cluster.injected_namespace(name).await?;
-        cluster
-            .kubectl(&["create", "serviceaccount", "--namespace", name, name])
-            .await?
-            .expect(0)?;
-        let said = cluster
-            .kubectl(&["create", "token", "--namespace", name, name, "--audience", "istio-ca"])
-            .await?
-            .expect(0)?;
-        let token = said.stdout.trim().to_owned();
+        cluster.run(&["create", "serviceaccount", "--namespace", name, name]).await?;
+        let create = ["create", "token", "--namespace", name, name, "--audience", "istio-ca"];
+        let token = cluster.run(&create).await?.trim().to_owned();
         let (port, gate) = (free_port()?, free_port()?);
         Ok(Self {
             world,
@@ -270,6 +264,12 @@ impl Stage {
         ensure!(refusals.is_empty(), "refused by the proxy: {refusals:#?}");
         Ok(())
     }
+}
+
+/// The item of this name in a list, such as a container.
+pub(crate) fn named<'l>(list: &'l Value, name: &str) -> Outcome<&'l Value> {
+    let mut items = list.as_array().into_iter().flatten();
+    items.find(|item| item["name"] == name).with_context(|| format!("no `{name}` in {list}"))
 }
 
 /// A metric as Prometheus reads it.

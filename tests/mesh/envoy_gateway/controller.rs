@@ -32,9 +32,7 @@ impl Controller {
     pub(crate) async fn start(cluster: &Cluster) -> Outcome<Self> {
         let root = root()?;
         let crds = part("envoy-gateway")?.with_file_name("crds").display().to_string();
-        cluster.kubectl(&["apply", "--server-side", "-f", &crds]).await?.expect(0)?;
-        let established = ["wait", "--for=condition=Established", "crd", "--all"];
-        cluster.kubectl(&established).await?.expect(0)?;
+        cluster.definitions_of(&crds).await?;
         cluster.namespace(NAMESPACE).await?;
         let mut certificates = within(&root, cluster);
         certificates.args(["certgen", "--disable-topology-injector"]);

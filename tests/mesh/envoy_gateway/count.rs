@@ -52,15 +52,13 @@ pub(super) async fn accepted_and_exact() -> Outcome {
 /// Removal as docs/install.md says: the gate first, then the counter.
 async fn removed(world: &World, folder: &Path) -> Outcome {
     let patch = r#"[{"op": "remove", "path": "/spec/infrastructure/parametersRef"}]"#;
-    let gateway = ["--namespace", EDGE, "patch", "gateway", GATEWAY];
-    let how = ["--type", "json", "--patch", patch];
-    world.cluster.kubectl(&[&gateway[..], &how].concat()).await?.expect(0)?;
+    let how = ["--type=json", &format!("--patch={patch}")];
+    world.cluster.patch_gateway(EDGE, GATEWAY, how).await?;
     let has_manager = |pod: &Value| containers(pod).any(|each| each["name"] == "shutdown-manager");
     let former = world.deployment(GATEWAY, has_manager).await?;
     let pod = former["spec"]["template"]["spec"].to_string();
     ensure!(!pod.contains("laststream"), "{pod}");
-    let delete = ["delete", "--kustomize", &folder.display().to_string()];
-    world.cluster.kubectl(&delete).await?.expect(0)?;
+    world.cluster.run(&["delete", "--kustomize", &folder.display().to_string()]).await?;
     Pod::start(world, &former).await?.ready().await?;
     row(
         "G1",

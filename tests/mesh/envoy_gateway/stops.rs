@@ -82,9 +82,8 @@ pub(super) async fn deployment(world: &World, lane: &Lane) -> Outcome<Value> {
         });
         world.cluster.apply_all(&[proxy]).await?;
         let patch = json!({ "spec": { "infrastructure": { "parametersRef": parameters } } });
-        let gateway = ["patch", "gateway", lane.gateway, "--namespace", EDGE];
-        let how = ["--type", "merge", "--patch", &patch.to_string()];
-        world.cluster.kubectl(&[&gateway[..], &how].concat()).await?.expect(0)?;
+        let how = ["--type=merge", &format!("--patch={patch}")];
+        world.cluster.patch_gateway(EDGE, lane.gateway, how).await?;
     }
     let is_so = |pod: &Value| {
         let own = pod.to_string().contains(&format!("--drain-timeout={}s", limit().as_secs()));

@@ -125,14 +125,9 @@ impl World {
         let output = folder.display().to_string();
         self.laststream(&["render", "all", "--policy", &file, "--output", &output])?.expect(0)?;
         self.laststream(&["lint", &output])?.expect(0)?;
-        self.cluster
-            .kubectl(&["apply", "--validate=strict", "--kustomize", &output])
-            .await?
-            .expect(0)?;
-        let patch = folder.join("gateway.patch.yaml").display().to_string();
-        let object = ["patch", "gateway", gateway, "--namespace", EDGE];
-        let how = ["--type", "merge", "--patch-file", &patch];
-        self.cluster.kubectl(&[&object[..], &how].concat()).await?.expect(0)?;
+        self.cluster.run(&["apply", "--validate=strict", "--kustomize", &output]).await?;
+        let patch = format!("--patch-file={output}/gateway.patch.yaml");
+        self.cluster.patch_gateway(EDGE, gateway, ["--type=merge", &patch]).await?;
         Ok(folder)
     }
 
@@ -145,8 +140,8 @@ impl World {
         let label = format!("gateway.envoyproxy.io/owning-gateway-name={gateway}");
         wait_for(SOON, "Envoy Gateway's Deployment", async || {
             let get = ["get", "deployments", "--namespace", NAMESPACE, "--output", "json"];
-            let said = self.cluster.kubectl(&[&get[..], &["--selector", &label]].concat()).await?;
-            let list: Value = serde_json::from_str(&said.expect(0)?.stdout)?;
+            let said = self.cluster.run(&[&get[..], &["--selector", &label]].concat()).await?;
+            let list: Value = serde_json::from_str(&said)?;
             let deployment = list["items"][0].clone();
             ensure!(
                 deployment.is_object() && is_so(&deployment["spec"]["template"]["spec"]),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::lane::{Lane, Meanwhile, Seen, side_by_side, task};
+use super::lane::{Lane, Seen, side_by_side, task};
 use super::workload::{GATEWAY, Proxy, Workload, routes, sidecars};
 use super::world::World;
 use crate::seen::row;
@@ -67,7 +67,7 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
         request: REQUEST,
         idle_connection: proxy == Proxy::Gateway,
         through: host.map(|host| (front, host)),
-        meanwhile: Meanwhile::Nothing,
+        ..Lane::default()
     };
     let mut zero = lane(
         "a gateway with EXIT_ON_ZERO and an idle connection",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::lane::{Lane, Meanwhile, side_by_side};
+use super::lane::{Lane, side_by_side};
 use super::load::HOST;
 use super::rolling::{app, know_the_way, under_load};
 use super::workload::{GATEWAY, Proxy, Workload, sidecars};
@@ -86,8 +86,7 @@ fn lane(what: &'static str, gateway: &'static str) -> Lane {
         workload: pods(gateway, NAMESPACE, 1),
         request: Duration::from_secs(10),
         idle_connection: true,
-        through: None,
-        meanwhile: Meanwhile::Nothing,
+        ..Lane::default()
     }
 }
 
@@ -128,12 +127,12 @@ async fn overlay(world: &World, namespace: &str, gateway: &str, drain: &Value) -
     let render = ["render", "all", "--plain-http", "--policy", &file, "--output", &folder];
     world.user.run(&render, "")?.expect(0)?;
     world.kubectl(&["apply", "--validate=strict", "--kustomize", &folder]).await?;
-    let patch = format!("{folder}/gateway.patch.yaml");
-    let of = ["patch", "gateway", gateway, "--namespace", namespace, "--type", "merge"];
-    world.kubectl(&[of.as_slice(), &["--patch-file", &patch]].concat()).await?;
-    let deployment = format!("deployment/{gateway}-istio");
+    let patch = format!("--patch-file={folder}/gateway.patch.yaml");
+    world.cluster.patch_gateway(namespace, gateway, ["--type=merge", &patch]).await?;
+    let deployment = format!("{gateway}-istio");
+    let object = format!("deployment/{deployment}");
     let merged = async || {
-        let made = world.cluster.get(namespace, &deployment).await?;
+        let made = world.cluster.get(namespace, &object).await?;
         let pod = &made["spec"]["template"]["spec"];
         let container = &pod["containers"][0];
         ensure_eq!(
@@ -146,6 +145,5 @@ async fn overlay(world: &World, namespace: &str, gateway: &str, drain: &Value) -
         Ok(())
     };
     wait_for(SOON, "Istio's Deployment with hook and volume", merged).await?;
-    let status = ["rollout", "status", "--namespace", namespace, &deployment, "--timeout=90s"];
-    world.kubectl(&status).await.map(drop)
+    world.rolled(namespace, &deployment).await
 }

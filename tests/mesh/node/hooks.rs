@@ -55,9 +55,7 @@ fn gateway(what: &'static str, namespace: &'static str, name: &'static str) -> L
             ..Workload::default()
         },
         request: REQUEST,
-        idle_connection: false,
-        through: None,
-        meanwhile: Meanwhile::Nothing,
+        ..Lane::default()
     }
 }
 

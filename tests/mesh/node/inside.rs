@@ -14,7 +14,7 @@ use crate::seen::say;
 use kit::h1;
 use kit::prelude::*;
 use kit::websocket;
-use kit::wire::{Framing, Io, Wire};
+use kit::wire::{Framing, Wire};
 
 /// The first argument that makes this program one of these.
 pub(crate) const ROLE: &str = "inside-a-pod";
@@ -89,7 +89,7 @@ async fn app(address: SocketAddr) -> Outcome {
 }
 
 async fn connection(tcp: TcpStream, mut stopping: watch::Receiver<bool>) -> Outcome {
-    let mut wire = Wire::new(Io::Plain(tcp));
+    let mut wire = Wire::plain(tcp);
     loop {
         let head = tokio::select! {
             head = wire.head() => head?,

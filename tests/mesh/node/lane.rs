@@ -21,6 +21,7 @@ const BEYOND: Duration = Duration::from_secs(20);
 pub(crate) const BEFORE: Duration = Duration::from_secs(1);
 
 /// A pod, and how it is stopped.
+#[derive(Default)]
 pub(crate) struct Lane {
     pub(crate) what: &'static str,
     pub(crate) workload: Workload<'static>,
@@ -35,8 +36,9 @@ pub(crate) struct Lane {
 }
 
 /// What else happens to the pod.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Meanwhile {
+    #[default]
     Nothing,
     /// Deleted again, with 5 s of grace.
     SecondDelete,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::image::{IMAGE, MODULE};
-use super::lane::{Lane, Meanwhile, Seen};
+use super::lane::{Lane, Seen};
 use super::machine::NAME;
 use super::workload::{GATEWAY, Workload};
 use super::world::World;
@@ -79,9 +79,7 @@ pub(crate) async fn run(world: &'static World, namespace: &'static str) -> Outco
         what: "httpGet on the pod's address with the secret, an Envoy without a mesh",
         workload: Workload { namespace, name: "plain", ..Workload::default() },
         request: Duration::from_secs(10),
-        idle_connection: false,
-        through: None,
-        meanwhile: Meanwhile::Nothing,
+        ..Lane::default()
     };
     lane.run(world).await
 }

@@ -125,8 +125,7 @@ async fn restart(world: &'static World, way: &'static Way) -> Outcome<Seen> {
     let pages = Pages::open(world, namespace, GATEWAY, &PAGES).await?;
     sleep(OLD).await;
     let began = Instant::now();
-    let deployment = format!("deployment/{GATEWAY}");
-    world.kubectl(&["rollout", "restart", "--namespace", namespace, &deployment]).await?;
+    world.restart(namespace, GATEWAY).await?;
     world.pods.gone(namespace, &old.name, GONE).await?;
     pages.all_back().await.with_context(|| way.what.to_owned())?;
     sleep(OLD).await; // what is back must stay

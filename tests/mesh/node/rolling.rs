@@ -99,13 +99,12 @@ pub(super) async fn under_load(
 ) -> Outcome<Run> {
     let begun = Instant::now();
     let load = Load::start(world, namespace, gateway, &MIXED);
-    let deployments = ["deployment/app".to_owned(), format!("deployment/{gateway}")];
     for _ in 0..ROUNDS {
-        let [app, front] = &deployments;
-        world.kubectl(&["rollout", "restart", "--namespace", namespace, app, front]).await?;
-        for deployment in &deployments {
-            let status = ["rollout", "status", "--namespace", namespace, deployment];
-            world.kubectl(&[status.as_slice(), &["--timeout=180s"]].concat()).await?;
+        for deployment in ["app", gateway] {
+            world.restart(namespace, deployment).await?;
+        }
+        for deployment in ["app", gateway] {
+            world.rolled(namespace, deployment).await?;
         }
     }
     let enough = async || {

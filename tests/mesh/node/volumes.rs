@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
 use super::image::LASTSTREAM;
-use super::lane::{Lane, Meanwhile, Seen, Task, side_by_side};
+use super::lane::{Lane, Seen, Task, side_by_side};
 use super::machine::ADDRESS;
 use super::workload::{GATEWAY, Pod, Proxy, Workload, routes, sidecars};
 use super::world::World;
@@ -28,7 +28,6 @@ const GRACE: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(60);
 /// A hook that no gate answers runs for a second longer than the gate's deadline.
 const HOOK: Duration = Duration::from_secs(20);
-const ROLLED: &str = "--timeout=120s";
 
 pub(crate) async fn case() -> Outcome {
     let world = World::get().await?;
@@ -134,7 +133,7 @@ fn lanes(module: &str, other: &str, front: SocketAddr) -> Vec<Lane> {
         request: Duration::from_secs(10),
         idle_connection: proxy == Proxy::Gateway,
         through: host.map(|host| (front, host)),
-        meanwhile: Meanwhile::Nothing,
+        ..Lane::default()
     };
     vec![
         lane("image volume, a gateway", "mounted", Proxy::Gateway, None, module),
@@ -158,14 +157,11 @@ fn lanes(module: &str, other: &str, front: SocketAddr) -> Vec<Lane> {
 
 /// Each Deployment gets new pods, as after the failure of a node.
 async fn restart(world: &World, lanes: &[Lane]) -> Outcome {
-    for arguments in [["rollout", "restart"], ["rollout", "status"]] {
-        for lane in lanes {
-            let deployment = format!("deployment/{}", lane.workload.name);
-            let mut command =
-                vec!["--namespace", NAMESPACE, arguments[0], arguments[1], &deployment];
-            command.extend((arguments[1] == "status").then_some(ROLLED));
-            world.kubectl(&command).await?;
-        }
+    for lane in lanes {
+        world.restart(NAMESPACE, lane.workload.name).await?;
+    }
+    for lane in lanes {
+        world.rolled(NAMESPACE, lane.workload.name).await?;
     }
     Ok(())
 }

@@ -125,7 +125,19 @@ impl World {
 
     /// Standard output of a `kubectl` that must succeed.
     pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Outcome<String> {
-        Ok(self.cluster.kubectl(arguments).await?.expect(0)?.stdout)
+        self.cluster.run(arguments).await
+    }
+
+    /// Gives a Deployment new pods.
+    pub(crate) async fn restart(&self, namespace: &str, deployment: &str) -> Outcome {
+        let restart = ["rollout", "restart", "--namespace", namespace, "deployment", deployment];
+        self.kubectl(&restart).await.map(drop)
+    }
+
+    /// Waits until a Deployment has only new pods.
+    pub(crate) async fn rolled(&self, namespace: &str, deployment: &str) -> Outcome {
+        let status = ["rollout", "status", "--namespace", namespace, "deployment", deployment];
+        self.kubectl(&[&status[..], &["--timeout=180s"]].concat()).await.map(drop)
     }
 }
 

@@ -19,7 +19,7 @@ use self::actions::Action;
 use self::invariants::MARGIN;
 use self::world::World;
 use super::bench::{SOON, say};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases, number};
 use kit::prelude::*;
 
 const SEED: &str = "LASTSTREAM_ADVERSARY_SEED";
@@ -33,12 +33,8 @@ const SHOWN: usize = 30;
 /// Nothing is in flight: a few quiet periods, on a busy machine.
 const IDLE_DRAIN: Duration = Duration::from_secs(20);
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(nothing_opens_while_a_client_waits, limit())]
-}
-
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+cases! {
+    nothing_opens_while_a_client_waits: limit(),
 }
 
 /// A second for each step would be very slow.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::streams::{Kind, Stream};
 use super::view::{Id, View};
-use crate::cases::gate::bench::{gate_address, options};
+use crate::cases::gate::bench::{gate_listener_with, options};
 use crate::cases::gate::deaths::mortal;
 use crate::cases::stage::clusters;
 use crate::lab::Lab;
@@ -304,10 +304,5 @@ fn gate(lab: &Lab, plan: &Plan, number: usize) -> Listener {
     let filter =
         Wasm { name: GATES[number], vm_configuration: "gate", ..lab.stream(&plan.gate(number)) }
             .filter();
-    let hcm = Hcm::new("laststream").filter(gate_address()).filter(filter);
-    Listener::new(
-        GATES[number],
-        hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s"),
-    )
-    .direction("OUTBOUND")
+    gate_listener_with(GATES[number], filter)
 }

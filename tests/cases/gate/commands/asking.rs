@@ -6,7 +6,7 @@ use super::{Operator, shows};
 use crate::cases::gate::bench::{Bench, SOON, same};
 use crate::cases::gate::ends::OLD;
 use crate::cases::stage::routes;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::filters::filter_state;
 use kit::command::CommandOutput;
 use kit::prelude::*;
@@ -14,16 +14,14 @@ use kit::prelude::*;
 /// Requests to the gate.
 const ASKED: &str = "http.laststream.downstream_rq_total";
 
-pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!(shows_how_it_is),
-        case!(takes_a_drain_back),
-        case!(opens_by_force),
-        case!(ends_a_share_and_stops),
-        case!(sends_the_secret_and_never_shows_it),
-        case!(watches_until_it_is_open),
-        case!(tells_strangers_from_gates),
-    ]
+cases! {
+    shows_how_it_is,
+    takes_a_drain_back,
+    opens_by_force,
+    ends_a_share_and_stops,
+    sends_the_secret_and_never_shows_it,
+    watches_until_it_is_open,
+    tells_strangers_from_gates,
 }
 
 async fn shows_how_it_is(lab: &Lab) -> Outcome {
@@ -207,7 +205,7 @@ async fn watched(lab: &Lab, format: &[&str]) -> Outcome<CommandOutput> {
     let asked = bench.envoy.stat(ASKED).await?.unwrap_or_default();
     let watching = Operator::beside(&bench)?
         .starts(&[&["status", "--watch", "--interval", "100ms"], format].concat());
-    bench.envoy.wait_for_stat(ASKED, |now| now > Some(asked + 2), SOON).await?;
+    bench.envoy.wait_for_stat_where(ASKED, |now| now > Some(asked + 2), SOON).await?;
     ensure!(!watching.is_finished(), "a stream is in flight");
     bench.release("a", &mut client).await?;
     watching.await??.expect(0)

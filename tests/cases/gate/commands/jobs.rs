@@ -7,17 +7,15 @@ use tokio::time::sleep;
 use super::Operator;
 use crate::cases::gate::bench::{Bench, SOON};
 use crate::cases::stage::hcm;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::prelude::*;
 
-pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!(runs_and_ends_the_proxy),
-        case!(holds_for_outbound_streams),
-        case!(ends_a_proxy_whose_streams_do_not_end),
-        case!(a_proxy_that_dies_meanwhile_is_no_harm),
-        case!(ends_a_proxy_with_a_secret),
-    ]
+cases! {
+    runs_and_ends_the_proxy,
+    holds_for_outbound_streams,
+    ends_a_proxy_whose_streams_do_not_end,
+    a_proxy_that_dies_meanwhile_is_no_harm,
+    ends_a_proxy_with_a_secret,
 }
 
 const SCOPES: &str = r#"{"scopes": ["outbound"]}"#;

@@ -10,17 +10,15 @@ use super::{Operator, shows};
 use crate::cases::gate::bench::{Bench, SOON, bootstrap, gate_listener, same};
 use crate::cases::gate::deaths::mortal;
 use crate::cases::stage::hcm;
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::prelude::*;
 
-pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!(begins_and_holds),
-        case!(begins_nothing_when_told_so),
-        case!(gives_up_in_time),
-        case!(survives_a_gate_that_comes_later),
-        case!(survives_a_gate_that_dies),
-    ]
+cases! {
+    begins_and_holds,
+    begins_nothing_when_told_so,
+    gives_up_in_time,
+    survives_a_gate_that_comes_later,
+    survives_a_gate_that_dies,
 }
 
 async fn begins_and_holds(lab: &Lab) -> Outcome {

@@ -76,18 +76,12 @@ impl Service for Signer {
     }
 
     fn answer(&self, asked: &Asked, body: &[u8]) -> Answer {
-        let form = String::from_utf8_lossy(body).into_owned();
-        let query = if asked.method == "POST" {
-            form.clone()
-        } else {
-            asked.target.split_once('?').map_or("", |(_, query)| query).to_owned()
-        };
+        let query = asked.target.split_once('?').map_or("", |(_, query)| query);
+        let form = if asked.method == "POST" { body } else { query.as_bytes() };
         let parameter = |name: &str| {
-            query
-                .split('&')
-                .filter_map(|pair| pair.split_once('='))
-                .filter(|(known, _)| *known == name)
-                .map(|(_, value)| unescaped(value))
+            form_urlencoded::parse(form)
+                .filter(|(known, _)| known == name)
+                .map(|(_, value)| value.into_owned())
                 .collect::<Vec<_>>()
         };
         let scopes = parameter("scope").join(" ");
@@ -144,16 +138,4 @@ fn basic(accounts: &Accounts) -> String {
         "Basic {}",
         BASE64_STANDARD.encode(format!("{}:{}", accounts.username, accounts.password))
     )
-}
-
-fn unescaped(text: &str) -> String {
-    let text = text.replace('+', " ");
-    let mut parts = text.split('%');
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (code, rest) = part.split_at(part.len().min(2));
-        plain.push(u8::from_str_radix(code, 16).map_or('?', char::from));
-        plain.push_str(rest);
-    }
-    plain
 }

@@ -56,35 +56,19 @@ async fn answer(
 ) -> Outcome<Next> {
     let mut reply = Reply { wire, head_only: request.method == "HEAD" };
     match Behaviour::of(&request.path) {
-        Behaviour::Echo | Behaviour::Grpc => {
-            reply.send(200, request.json().to_string().as_bytes()).await?
-        }
-        Behaviour::Delay(time) => {
-            unless_gone(reply.wire, sleep(time)).await?;
-            reply.send(200, b"delayed").await?;
-        }
-        Behaviour::Hold(key) => {
-            let mut held = shared.holds.hold(&key);
-            unless_gone(reply.wire, held.released()).await?;
-            drop(held);
-            reply.send(200, b"released").await?;
-        }
-        Behaviour::Status(status) => {
-            reply.send(status, if status == 204 { b"" } else { b"as asked" }).await?
-        }
-        Behaviour::Bytes(count) => reply.send(200, &vec![b'x'; count]).await?,
         Behaviour::Chunked(count) => reply.chunked(count).await?,
         Behaviour::Stream(every, key) => stream(&mut reply, shared, every, &key).await?,
         Behaviour::EchoBody => reply.send(200, body).await?,
         Behaviour::Redirect(path) => {
             reply.redirect(&format!("http://{}{path}", request.authority)).await?
         }
-        Behaviour::Flaky(key) => {
-            reply.send(if shared.odd_attempt(&key) { 503 } else { 200 }, b"flaky").await?
-        }
         Behaviour::Close | Behaviour::Reset | Behaviour::MidBodyReset | Behaviour::Garbage => {
             misbehave(reply.wire, Behaviour::of(&request.path)).await?;
             return Ok(Next::Close);
+        }
+        other => {
+            let (status, body) = unless_gone(reply.wire, shared.plain(&other, request)).await?;
+            reply.send(status, &body).await?;
         }
     }
     Ok(Next::Request)
@@ -97,9 +81,9 @@ async fn misbehave(wire: &mut Wire, behaviour: Behaviour) -> Outcome {
             wire.send(b"HTTP/1.1 200 OK\r\ncontent-length: 20000\r\n\r\n").await?;
             wire.send(&[b'x'; 10_000]).await?;
             sleep(Duration::from_millis(5)).await; // an RST at once would overtake the bytes
-            reset_on_close(wire.io.tcp())?;
+            reset_on_close(wire.tcp())?;
         }
-        Behaviour::Reset => reset_on_close(wire.io.tcp())?,
+        Behaviour::Reset => reset_on_close(wire.tcp())?,
         _ => {}
     }
     Ok(())
@@ -126,9 +110,10 @@ async fn stream(reply: &mut Reply<'_>, shared: &Shared, every: Duration, key: &s
 }
 
 /// Waits, but gives up when the client goes away; it has nothing to say meanwhile.
-async fn unless_gone(wire: &mut Wire, wait: impl Future<Output = ()>) -> Outcome {
+async fn unless_gone<T>(wire: &mut Wire, wait: impl Future<Output = T>) -> Outcome<T> {
     tokio::select! {
-        () = wait => Ok(()),
+        biased; // the client may have sent its next request
+        done = wait => Ok(done),
         more = wire.fill() => match more? {
             true => bail!("the client spoke out of turn"),
             false => bail!("the client has gone"),

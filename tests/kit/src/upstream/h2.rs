@@ -78,7 +78,7 @@ async fn stream(
     Ok(())
 }
 
-/// What has a status and a body known at once.
+/// Answers once the whole request has arrived.
 async fn plain(
     reply: &mut Reply,
     body: &mut RecvStream,
@@ -88,31 +88,16 @@ async fn plain(
 ) -> Outcome {
     while receive_piece(body).await?.is_some() {}
     match behaviour {
-        Behaviour::Delay(time) => {
-            reply.unless_reset(sleep(time)).await?;
-            reply.send(200, &b"delayed"[..]).await
-        }
-        Behaviour::Hold(key) => {
-            let mut held = shared.holds.hold(&key);
-            reply.unless_reset(held.released()).await?;
-            drop(held);
-            reply.send(200, &b"released"[..]).await
-        }
-        Behaviour::Status(status) => {
-            reply.send(status, if status == 204 { &b""[..] } else { b"as asked" }).await
-        }
-        Behaviour::Bytes(count) | Behaviour::Chunked(count) => {
-            reply.send(200, vec![b'x'; count]).await
-        }
+        Behaviour::Chunked(count) => reply.send(200, vec![b'x'; count]).await,
         Behaviour::Redirect(path) => {
             let location = format!("http://{}{path}", seen.authority);
             let mut out = reply.head(302, &[("location", &location)])?;
             send_piece(&mut out, Bytes::new(), true).await
         }
-        Behaviour::Flaky(key) => {
-            reply.send(if shared.odd_attempt(&key) { 503 } else { 200 }, &b"flaky"[..]).await
+        other => {
+            let (status, body) = reply.unless_reset(shared.plain(&other, seen)).await?;
+            reply.send(status, body).await
         }
-        _ => reply.send(200, seen.json().to_string()).await,
     }
 }
 
@@ -166,9 +151,9 @@ impl Reply {
     }
 
     /// Waits, but gives up when the client resets the stream.
-    async fn unless_reset(&mut self, wait: impl Future<Output = ()>) -> Outcome {
+    async fn unless_reset<T>(&mut self, wait: impl Future<Output = T>) -> Outcome<T> {
         tokio::select! {
-            () = wait => Ok(()),
+            done = wait => Ok(done),
             reset = std::future::poll_fn(|poller| self.respond.poll_reset(poller)) => {
                 Err(Error::msg(format!("the client reset the stream: {reset:?}")))
             }

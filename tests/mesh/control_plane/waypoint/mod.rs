@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::crds;
 use super::gateway_api::{hook, template};
-use super::stage::{SOON, Stage};
+use super::stage::{SOON, Stage, named};
 use crate::agent::{Agent, Proxy};
 use crate::isolation::folder;
 use crate::seen::row;
@@ -31,10 +31,6 @@ pub(super) async fn made_by_istio() -> Outcome {
     let pod = &template["spec"];
     ensure_eq!(hook(&template)["exec"]["command"][0], "pilot-agent", "the hook");
     ensure_eq!(pod["terminationGracePeriodSeconds"], 40, "the grace period");
-    let named = |list: &Value, name: &str| {
-        let mut items = list.as_array().into_iter().flatten();
-        items.find(|item| item["name"] == name).cloned().context(name.to_owned())
-    };
     let variable = named(&pod["containers"][0]["env"], VARIABLE)?;
     let mount = named(&pod["containers"][0]["volumeMounts"], "laststream-bootstrap")?;
     let volume = named(&pod["volumes"], "laststream-bootstrap")?;
@@ -107,7 +103,7 @@ async fn by_class(first: &Stage) -> Outcome {
     .await?;
     let delete = ["delete", "--namespace", "istio-system"];
     for object in ["configmap/w1-class-overlay", "wasmplugin/w1-class"] {
-        cluster.kubectl(&[&delete[..], &[object]].concat()).await?.expect(0)?;
+        cluster.run(&[&delete[..], &[object]].concat()).await?;
     }
     row(
         "W1",
@@ -206,12 +202,11 @@ async fn deploy(stage: &Stage, drain: &str) -> Outcome<Value> {
     let cluster = &stage.world.cluster;
     let apply = async |file: &str| -> Outcome {
         let file = rendered.join(file).display().to_string();
-        cluster.kubectl(&["apply", "--validate=strict", "-f", &file]).await?.expect(0).map(drop)
+        cluster.run(&["apply", "--validate=strict", "-f", &file]).await.map(drop)
     };
     apply("overlay.yaml").await?;
-    let file = rendered.join("gateway.patch.yaml").display().to_string();
-    let patch = ["patch", "gateway", name, "--namespace", name, "--type", "merge", "--patch-file"];
-    cluster.kubectl(&[&patch[..], &[&file]].concat()).await?.expect(0)?;
+    let patch = format!("--patch-file={output}/gateway.patch.yaml");
+    cluster.patch_gateway(name, name, ["--type=merge", &patch]).await?;
     let made = template(stage, name, |template| hook(template) != &Value::Null).await?;
     apply("wasmplugin.yaml").await?;
     Ok(made)
