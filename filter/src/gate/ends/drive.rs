@@ -156,20 +156,24 @@ impl Gate {
             }
         }
         if count > 0 {
-            self.order_ends(host, &surveyed[claimed], count, now);
+            let unsent = count - self.order_ends(host, &surveyed[claimed], count, now).min(count);
+            if unsent > 0 {
+                self.ends.update(host, &mut |state| state.take_back(&jobs[claimed], unsent));
+            }
         }
         for (_, index) in due {
             self.order_ends(host, &surveyed[index], 0, now);
         }
     }
 
+    /// Returns how many streams were ordered to end.
     fn order_ends(
         &mut self,
         host: &impl Control,
         (job, survey): &(Job, EndSurvey),
         count: u64,
         now: u64,
-    ) {
+    ) -> u64 {
         let asked = self.ends.asked(job, now);
         asked.at = now;
         if survey.replied > 0 && survey.unseen == 0 {
@@ -181,7 +185,8 @@ impl Gate {
         let (which, how) = (EndFilter { began_before, ..job.which }, job.how);
         let (job, scopes) = (job.number(), &self.policy.scopes[..]);
         let order = EndOrder { scopes, job, which, how, count, list_limit: 0, look_since };
-        self.sources.census.order_ends(host, order);
+        let (_, sent) = self.sources.census.order_ends(host, order);
+        sent
     }
 
     /// The frame filters read the counters' wishes only while they are told to.

@@ -145,6 +145,17 @@ impl EndState {
         Claim { count, index, is_first }
     }
 
+    /// Takes back a part of a claim that no counter was sent.
+    pub(crate) fn take_back(&mut self, job: &Job, unsent: u64) {
+        let progress = match (job.kind, &mut self.command) {
+            (JobKind::Command, Some(command)) if command.is_of(job) => &mut command.progress,
+            (JobKind::Command, _) => return,
+            (JobKind::ConfigChange, _) => &mut self.config,
+            _ => &mut self.drain,
+        };
+        progress.ordered = progress.ordered.saturating_sub(unsent);
+    }
+
     pub(crate) fn read(host: &impl Control, key: &str) -> Self {
         host.get_shared_data(key).and_then(|(text, _)| Self::parse(&text)).unwrap_or_default()
     }
