@@ -209,7 +209,7 @@ impl Gate {
         let scopes = &self.policy.scopes;
         let status = |job: &Job| {
             let survey = self.sources.census.end_survey(host, scopes, job.number(), 0);
-            EndStatus::new(job, survey.endable, now)
+            EndStatus::new(job, survey, now)
         };
         // The streams of the newest change are those of all before it, too.
         let jobs = self.end_jobs(host, record, now);
@@ -304,6 +304,23 @@ mod tests {
             reply(&host, &mut gate, queue, order, unseen);
         }
         assert_eq!(look_since, [40_000, 40_000, 40_000, 41_200]);
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_status_shows_how_many_are_left_once_a_counter_has_replied() {
+        let host = Fake::default();
+        host.clock.set(40_000);
+        let queue = counter(&host);
+        let mut gate = gate(&host, 39_000);
+        let left = |gate: &Gate| {
+            let record = gate.record.read(&host);
+            gate.end_statuses(&host, &record, 40_000)[0].left
+        };
+        gate.drive_ends(&host);
+        assert_eq!(left(&gate), None);
+        let [order] = orders(&host, queue)[..] else { panic!("one order") };
+        reply(&host, &mut gate, queue, order, 0);
+        assert_eq!(left(&gate), Some(0));
     }
 
     #[wasm_bindgen_test(unsupported = test)]
