@@ -3,6 +3,7 @@
 
 use super::Effect;
 use super::pairs::{Pair, same};
+use crate::lint::envoy_filter::patch_of;
 use crate::lint::node::Node;
 
 /// An effect, where it comes from, and what changed.
@@ -91,27 +92,34 @@ fn patches<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
         !all && list.iter().any(|other| same(Some(*patch), Some(*other)))
     };
     let fresh: Vec<_> = new.iter().copied().filter(|patch| !is_in(patch, &old)).collect();
-    let kind = |patch: Node<'g>| patch.text_of("applyTo").unwrap_or_default();
+    let kind = |patch: Node<'g>| (apply_to(patch), patch_effect(patch));
     let gone = old.iter().copied().filter(|patch| {
         !is_in(patch, &new) && !fresh.iter().any(|other| kind(*other) == kind(*patch))
     });
     let found = |patch: Node<'g>, verb: &str| {
-        let apply_to = kind(patch);
-        Some((patch_effect(apply_to)?, patch, format!("the patch on {apply_to} is {verb}")))
+        let what = format!("the patch on {} is {verb}", apply_to(patch));
+        Some((patch_effect(patch)?, patch, what))
     };
     let verb = if pair.old.is_none() { "new" } else { "new or changed" };
     let fresh_found = fresh.iter().filter_map(|patch| found(*patch, verb));
     fresh_found.chain(gone.filter_map(|patch| found(patch, "removed"))).collect()
 }
 
-fn patch_effect(apply_to: &str) -> Option<Effect> {
-    Some(match apply_to {
-        "LISTENER" | "LISTENER_FILTER" => Effect::ListenerPatch,
-        "FILTER_CHAIN" | "NETWORK_FILTER" | "HTTP_FILTER" => Effect::ChainPatch,
-        "ROUTE_CONFIGURATION" | "VIRTUAL_HOST" | "HTTP_ROUTE" | "CLUSTER" | "EXTENSION_CONFIG" => {
-            Effect::NothingDrains
-        }
-        "BOOTSTRAP" => Effect::NextStart,
+fn apply_to(patch: Node<'_>) -> &str {
+    patch.text_of("applyTo").unwrap_or_default()
+}
+
+/// Gateways and outbound listeners get their routes by discovery. Those of inbound listeners stand
+/// in the chains.
+fn patch_effect(patch: Node<'_>) -> Option<Effect> {
+    let context = patch_of(patch).map_or("ANY", |patch| patch.context());
+    Some(match (apply_to(patch), context) {
+        ("LISTENER" | "LISTENER_FILTER", _) => Effect::ListenerPatch,
+        ("ROUTE_CONFIGURATION" | "VIRTUAL_HOST" | "HTTP_ROUTE", "GATEWAY" | "SIDECAR_OUTBOUND")
+        | ("CLUSTER" | "EXTENSION_CONFIG", _) => Effect::NothingDrains,
+        ("FILTER_CHAIN" | "NETWORK_FILTER" | "HTTP_FILTER", _)
+        | ("ROUTE_CONFIGURATION" | "VIRTUAL_HOST" | "HTTP_ROUTE", _) => Effect::ChainPatch,
+        ("BOOTSTRAP", _) => Effect::NextStart,
         _ => return None,
     })
 }

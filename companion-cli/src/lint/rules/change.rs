@@ -23,11 +23,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS706",
         severity: Severity::Warning,
-        title: "the change replaces filter chains: an EnvoyFilter patches them or their filters",
-        why: "The filters of a chain are part of it, HTTP filters and inline Wasm included. Envoy \
-            replaces a chain that differs, and after its drain time it closes every stream on the \
-            old one at once. Configuration that comes by discovery (EXTENSION_CONFIG) can change \
-            without that.",
+        title: "the change replaces filter chains: an EnvoyFilter patches them, filters or routes",
+        why: "The filters of a chain are part of it, HTTP filters and inline Wasm included. So are \
+            the routes of inbound listeners. Envoy replaces a chain that differs, and after its \
+            drain time it closes every stream on the old one at once. Configuration that comes by \
+            discovery (EXTENSION_CONFIG, and the routes of gateways and of outbound listeners) can \
+            change without that.",
         fix: FIX,
         check: |inputs, findings| report(Effect::ChainPatch, inputs, findings),
     },
@@ -104,8 +105,9 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS714",
         severity: Severity::Info,
         title: "this part of the change replaces no listener",
-        why: "Routes, clusters, and configurations of filters by discovery (EXTENSION_CONFIG, url \
-            and pluginConfig of a WasmPlugin) count for new requests. Streams that run stay.",
+        why: "Clusters, the routes of gateways and of outbound listeners, and configurations of \
+            filters by discovery (EXTENSION_CONFIG, url and pluginConfig of a WasmPlugin) count \
+            for new requests. Streams that run stay.",
         fix: "Nothing is to be done.",
         check: |inputs, findings| report(Effect::NothingDrains, inputs, findings),
     },
