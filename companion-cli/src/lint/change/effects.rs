@@ -1,8 +1,8 @@
 //! What a changed object does to Envoy's listeners, by how istiod makes Envoy's configuration of
 //! it.
 
-use super::Effect;
 use super::pairs::{Pair, same};
+use super::{Effect, waypoints};
 use crate::lint::envoy_filter::patch_of;
 use crate::lint::node::Node;
 
@@ -53,7 +53,8 @@ pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
         "Service" => ports(pair, &["ports"]),
         "VirtualService" => virtual_service(pair),
         "TCPRoute" | "TLSRoute" => whole(Effect::TcpRoutes),
-        "HTTPRoute" | "GRPCRoute" | "DestinationRule" => whole(Effect::NothingDrains),
+        "HTTPRoute" | "GRPCRoute" => whole(waypoints::of_route(pair)),
+        "DestinationRule" => whole(waypoints::of_destination_rule(pair)),
         "ProxyConfig" if is_istio => whole(Effect::NextStart),
         "ConfigMap" if is_mesh_config => mesh(pair),
         _ => Vec::new(),
@@ -177,8 +178,9 @@ fn changes(pair: &Pair<'_>) -> &'static str {
 
 fn virtual_service<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     let mut found = Vec::new();
+    let for_http = waypoints::of_virtual_service(pair);
     for (field, effect) in
-        [("tcp", Effect::TcpRoutes), ("tls", Effect::TcpRoutes), ("http", Effect::NothingDrains)]
+        [("tcp", Effect::TcpRoutes), ("tls", Effect::TcpRoutes), ("http", for_http)]
     {
         let path = format!("spec.{field}");
         let [old, new] = pair.field(&path);

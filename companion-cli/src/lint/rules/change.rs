@@ -1,4 +1,4 @@
-//! LS705 to LS715: what a change replaces in Envoy; only with `lint --change`.
+//! LS705 to LS716: what a change replaces in Envoy; only with `lint --change`.
 
 use crate::lint::change::Effect;
 use crate::lint::finding::{Findings, Rule, Severity};
@@ -86,8 +86,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS712",
         severity: Severity::Warning,
         title: "the change replaces filter chains: routes for TCP and TLS stand in them",
-        why: "Routes for HTTP come by discovery and replace nothing. Routes for TCP and TLS are \
-            filter chains of their listener.",
+        why: "Routes for TCP and TLS are filter chains of their listener. Routes for HTTP come by \
+            discovery and replace nothing, except on waypoints (LS716).",
         fix: FIX,
         check: |inputs, findings| report(Effect::TcpRoutes, inputs, findings),
     },
@@ -118,6 +118,19 @@ pub(super) const RULES: &[Rule] = &[
         why: "The bootstrap, ProxyConfig and defaultConfig are read when a proxy starts.",
         fix: "Restart the workloads, with a gate in front of their ends.",
         check: |inputs, findings| report(Effect::NextStart, inputs, findings),
+    },
+    Rule {
+        code: "LS716",
+        severity: Severity::Warning,
+        title: "the change replaces filter chains of waypoints: routes stand in them",
+        why: "Gateways and sidecars get routes for HTTP by discovery. istiod writes those of a \
+            waypoint into its chains: VirtualServices of the mesh, HTTPRoutes and GRPCRoutes of \
+            Services, and `consistentHash` of DestinationRules. Envoy replaces each chain that \
+            differs, and after its drain time it closes every stream on the old one at once.",
+        fix: "Ignore this rule where there is no waypoint (`--ignore LS716`). Make the change when \
+            few long streams run. `gate.config_change` with `gate.end` spreads the ends of long \
+            streams over the drain time.",
+        check: |inputs, findings| report(Effect::WaypointRoutes, inputs, findings),
     },
 ];
 
