@@ -9,7 +9,7 @@ use crate::lint::node::Node;
 /// An effect, where it comes from, and what changed.
 type Found<'g> = (Effect, Node<'g>, String);
 
-/// The fields of a WasmPlugin that only its configuration has, which comes by discovery.
+/// The fields of a Wasm filter that only its configuration has, which comes by discovery.
 const DISCOVERED: [&str; 9] = [
     "url",
     "sha256",
@@ -45,7 +45,8 @@ pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
         "AuthorizationPolicy" | "RequestAuthentication" => whole(Effect::Authorization),
         "PeerAuthentication" => whole(Effect::Tls),
         "Telemetry" => whole(Effect::Telemetry),
-        "WasmPlugin" => wasm(pair).into_iter().flat_map(whole).collect(),
+        "WasmPlugin" => whole(plugin(pair, "spec", &DISCOVERED)),
+        "TrafficExtension" => whole(traffic_extension(pair)),
         "Gateway" if is_istio && only_plain_hosts_differ(pair) => whole(Effect::NothingDrains),
         "Gateway" | "Sidecar" if is_istio => whole(Effect::Listeners),
         "Gateway" if pair.differs("spec.listeners") => whole(Effect::Listeners),
@@ -82,7 +83,8 @@ fn group<'g>(pair: &Pair<'g>) -> &'g str {
     version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// Each patch that is not the same before and after.
+/// Each patch that is not the same before and after, or stands in another place among those that
+/// are.
 fn patches<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     let [old, new] = pair
         .field("spec.configPatches")
@@ -92,6 +94,10 @@ fn patches<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     let is_in = |patch: &Node<'g>, list: &[Node<'g>]| {
         !all && list.iter().any(|other| same(Some(*patch), Some(*other)))
     };
+    let kept = |list: &[Node<'g>], other: &[Node<'g>]| {
+        list.iter().copied().filter(|patch| is_in(patch, other)).collect::<Vec<_>>()
+    };
+    let moved = moved(kept(&old, &new), kept(&new, &old));
     let fresh: Vec<_> = new.iter().copied().filter(|patch| !is_in(patch, &old)).collect();
     let kind = |patch: Node<'g>| (apply_to(patch), patch_effect(patch));
     let gone = old.iter().copied().filter(|patch| {
@@ -103,7 +109,18 @@ fn patches<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     };
     let verb = if pair.old.is_none() { "new" } else { "new or changed" };
     let fresh_found = fresh.iter().filter_map(|patch| found(*patch, verb));
-    fresh_found.chain(gone.filter_map(|patch| found(patch, "removed"))).collect()
+    let gone_found = gone.filter_map(|patch| found(patch, "removed"));
+    let moved_found = moved.iter().filter_map(|patch| found(*patch, "moved"));
+    fresh_found.chain(gone_found).chain(moved_found).collect()
+}
+
+/// The patches of the new list whose place is another one's in the old list. istiod applies those
+/// to the same thing in their order.
+fn moved<'g>(mut old: Vec<Node<'g>>, mut new: Vec<Node<'g>>) -> Vec<Node<'g>> {
+    old.sort_by_key(|patch| apply_to(*patch));
+    new.sort_by_key(|patch| apply_to(*patch));
+    let pairs = old.into_iter().zip(new);
+    pairs.filter(|(old, new)| !same(Some(*old), Some(*new))).map(|(_, new)| new).collect()
 }
 
 fn apply_to(patch: Node<'_>) -> &str {
@@ -125,13 +142,22 @@ fn patch_effect(patch: Node<'_>) -> Option<Effect> {
     })
 }
 
-fn wasm(pair: &Pair<'_>) -> Option<Effect> {
-    let keys = pair.field("spec").into_iter().flatten().flat_map(Node::entries);
+/// What a Wasm filter's fields at a path do, of which some come by discovery.
+fn plugin(pair: &Pair<'_>, path: &str, discovered: &[&str]) -> Effect {
+    let keys = pair.field(path).into_iter().flatten().flat_map(Node::entries);
     let moves = keys
         .map(|(key, _)| key)
-        .filter(|key| !DISCOVERED.contains(key))
-        .any(|key| pair.differs(&format!("spec.{key}")));
-    Some(if pair.comes_or_goes() || moves { Effect::WasmPlace } else { Effect::NothingDrains })
+        .filter(|key| !discovered.contains(key))
+        .any(|key| pair.differs(&format!("{path}.{key}")));
+    if pair.comes_or_goes() || moves { Effect::WasmPlace } else { Effect::NothingDrains }
+}
+
+/// Its Lua stands in the chains.
+fn traffic_extension(pair: &Pair<'_>) -> Effect {
+    match plugin(pair, "spec", &["wasm"]) {
+        Effect::NothingDrains => plugin(pair, "spec.wasm", &DISCOVERED),
+        effect => effect,
+    }
 }
 
 /// The fields that are in listeners. The hosts of a TLS port are the server names by which its

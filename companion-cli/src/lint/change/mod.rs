@@ -22,7 +22,7 @@ pub(super) enum Effect {
     Tls,
     /// Access logs, metrics and traces stand in the chains.
     Telemetry,
-    /// A Wasm filter comes, goes or moves.
+    /// A Wasm filter comes, goes or moves, or Lua differs.
     WasmPlace,
     /// Ports, servers and hosts of listeners.
     Listeners,

@@ -65,10 +65,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS710",
         severity: Severity::Warning,
-        title: "the change replaces filter chains: a Wasm filter comes, goes or moves",
+        title: "the change replaces filter chains: a Wasm filter comes, goes or moves, or Lua \
+            differs",
         why: "The list of HTTP filters is part of a chain. A new `url` or `pluginConfig` comes by \
             discovery and replaces nothing; another selector, phase, priority or match does, and \
-            so does a WasmPlugin that is new or removed.",
+            so does a WasmPlugin or TrafficExtension that is new or removed. The Lua of a \
+            TrafficExtension is part of the chain.",
         fix: FIX,
         check: |inputs, findings| report(Effect::WasmPlace, inputs, findings),
     },
@@ -106,8 +108,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Info,
         title: "this part of the change replaces no listener",
         why: "Clusters, the routes of gateways and of outbound listeners, and configurations of \
-            filters by discovery (EXTENSION_CONFIG, url and pluginConfig of a WasmPlugin) count \
-            for new requests. Streams that run stay.",
+            filters by discovery (EXTENSION_CONFIG, url and pluginConfig of a WasmPlugin or \
+            TrafficExtension) count for new requests. Streams that run stay.",
         fix: "Nothing is to be done.",
         check: |inputs, findings| report(Effect::NothingDrains, inputs, findings),
     },
