@@ -28,7 +28,8 @@ pub(crate) struct End {
         value_parser = kind
     )]
     kind: Vec<StreamKind>,
-    /// The share of the streams that have begun before this command: 1% to 100%.
+    /// The share of the streams that have begun before this command: 1% to 100%. The share is
+    /// rounded up to whole streams, on each proxy.
     #[arg(long, value_name = "PERCENT", required_unless_present = "stop", value_parser = share)]
     share: Option<u64>,
     /// The time over which the ends are spread: 1s to 24h.

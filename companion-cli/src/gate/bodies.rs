@@ -106,8 +106,8 @@ pub struct Ends {
     pub on_config_change: bool,
     /// The kinds.
     pub kinds: Vec<String>,
-    /// How many are left.
-    pub left: u64,
+    /// How many are left, if a counter has answered.
+    pub left: Option<u64>,
     /// When the ends begin; milliseconds.
     pub begins_in_ms: Option<u64>,
     /// How long they are spread from now on; milliseconds.

@@ -73,7 +73,8 @@ fn course(status: &Status) -> Vec<(String, String)> {
 
 fn of_ends(ends: &Ends) -> String {
     let begin = ends.begins_in_ms.map(|wait| format!("from {} on, ", seconds(wait)));
-    let (begin, left) = (begin.unwrap_or_default(), many(ends.left, "stream"));
+    let left = ends.left.map_or_else(|| "streams".to_owned(), |left| many(left, "stream"));
+    let begin = begin.unwrap_or_default();
     let why = match (ends.on_command, ends.on_config_change) {
         (true, _) => ", on command",
         (false, true) => ", after a change of configuration",
@@ -292,13 +293,15 @@ mod tests {
         let text = r#"{"state": "draining", "reason": "1 stream is in flight", "count": "exact",
             "holding": 1, "scopes": [], "begin": "done", "notify": "under way",
             "ends": [{"kinds": ["websocket"], "left": 40, "ends_in_ms": 15500,
-            "on_config_change": true}],
+            "on_config_change": true}, {"kinds": ["grpc"], "begins_in_ms": 33000,
+            "ends_in_ms": 53000}],
             "config_drain": {"reason": "config drain: 40 streams older than the change, 31 s left",
             "older": 40, "left_ms": 30500}}"#;
         let all: Status = serde_json::from_str(text).expect("a status");
         let shown = status(&all);
         assert!(shown.contains("  config    40 streams older than the change, 31 s left\n"));
         assert!(shown.contains("(websocket) within 15.5 s, after a change of configuration\n"));
+        assert!(shown.contains("ends      from 33.0 s on, streams (grpc) within 53.0 s\n"));
         assert!(shown.contains(", begin done, notify under way\n"), "{shown}");
         assert!(
             line(&all).ends_with("; config drain: 40 streams older than the change, 31 s left")

@@ -17,7 +17,9 @@ pub struct Websockets {
     pub module: String,
     /// The same as `digest`, for this module.
     pub digest: Option<String>,
-    /// The routes of the WebSockets; at least one.
+    /// The routes of the WebSockets; at least one. Of a sidecar these are inbound routes, or
+    /// outbound ones if `placement.sidecar.directions` has no `inbound`. WebSockets in the other
+    /// direction are reset.
     pub routes: Vec<WebsocketRoute>,
 }
 

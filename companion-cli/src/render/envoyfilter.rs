@@ -244,7 +244,9 @@ fn frames(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<Patch>, PolicyPro
         patches.push((CODE, patch("EXTENSION_CONFIG", None, "ADD", filter)));
         parts::discovered(&name)
     };
-    let context = context_of(scopes(policy).first().map_or("gateway", |(scope, _)| scope));
+    let scopes = scopes(policy);
+    let inbound = scopes.iter().find(|(scope, _)| *scope == "inbound");
+    let context = inbound.or(scopes.first()).map_or("GATEWAY", |(scope, _)| context_of(scope));
     let filter = websockets::disabled(filter);
     let matching = Some(in_managers(context));
     patches.push((FILTER, patch("HTTP_FILTER", matching, "INSERT_FIRST", filter)));

@@ -125,6 +125,31 @@ fn every_envoyfilter_has_a_priority_and_one_way_to_choose_proxies() {
     }
 }
 
+/// Whatever the order of the directions.
+#[test]
+fn the_frame_filter_of_a_sidecar_is_inbound() {
+    for (directions, context) in [
+        ("[inbound, outbound]", "SIDECAR_INBOUND"),
+        ("[outbound, inbound]", "SIDECAR_INBOUND"),
+        ("[outbound]", "SIDECAR_OUTBOUND"),
+    ] {
+        let policy = format!(
+            "module: oci://h/r:t\nnamespace: shop\nplacement: {{sidecar: {{directions: \
+             {directions}}}}}\nend: {{websocket: end}}\nwebsockets: {{module: oci://h/frames:t, \
+             routes: [{{name: default}}]}}"
+        );
+        let object = yaml(&rendered(Kind::EnvoyFilter, &policy)[0]);
+        let patches = object["spec"]["configPatches"].as_array().expect("patches").iter();
+        let is_of_frames = |patch: &&Value| {
+            let name = patch["patch"]["value"]["name"].as_str().unwrap_or_default();
+            patch["applyTo"] == "HTTP_ROUTE"
+                || patch["applyTo"] == "HTTP_FILTER" && name.ends_with(".frames")
+        };
+        let contexts = patches.filter(is_of_frames).map(|patch| &patch["match"]["context"]);
+        assert_eq!(contexts.collect::<Vec<_>>(), [context, context], "{directions}");
+    }
+}
+
 /// The text of a key in the overlay's ConfigMap, as Istio reads it.
 fn overlay(policy: &str, key: &str) -> Value {
     let map = yaml(&rendered(Kind::Overlay, policy)[0]);

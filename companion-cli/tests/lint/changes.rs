@@ -101,10 +101,13 @@ fn no_file_and_the_same_files_are_no_change() {
     assert!(change(Vec::new(), Vec::new(), Assume::default()).is_empty());
 }
 
-fn codes_of_change(old: &str, new: &str) -> Vec<&'static str> {
+fn of_change(old: &str, new: &str) -> Vec<Finding> {
     let file = |name: &str, text: &str| vec![SourceFile::new(name, text.as_bytes().to_vec())];
-    let findings = change(file("old", old), file("new", new), Assume::default());
-    findings.iter().map(|finding| finding.rule.code).collect()
+    change(file("old", old), file("new", new), Assume::default())
+}
+
+fn codes_of_change(old: &str, new: &str) -> Vec<&'static str> {
+    of_change(old, new).iter().map(|finding| finding.rule.code).collect()
 }
 
 /// A file that cannot be read is not an empty change.
@@ -133,6 +136,45 @@ fn hosts_of_a_service_entry_are_in_filter_chains_if_a_port_is_tls() {
         let old = entry(protocol, "a.example", "");
         let codes = codes_of_change(&old, &entry(protocol, hosts, export));
         assert_eq!(!codes.is_empty(), is_found, "{protocol} {hosts} {export}: {codes:?}");
+    }
+}
+
+const GATEWAY: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: edge}\nspec:\n  \
+    template:\n    metadata: {annotations: {proxy.istio.io/config: 'drainDuration: 95s'}}\n    \
+    spec: {containers: []}\n---\n";
+const CHART: &str = "podAnnotations: {proxy.istio.io/config: 'drainDuration: 95s'}\n---\n";
+
+/// The shortest time of all proxies counts, and that with which they have started.
+#[test]
+fn the_time_that_streams_have_is_not_overstated() {
+    const DEFAULT: &str = "45s (Istio's default for proxies without `drainDuration`)";
+    let mesh = |log: &str, settings: &str| {
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: istio, namespace: istio-system}}\n\
+             data:\n  mesh: |-\n    accessLogFile: {log}\n    defaultConfig: {{{settings}}}\n---\n"
+        )
+    };
+    let policy = |path: &str| {
+        format!(
+            "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {{name: a}}\n\
+             spec: {{rules: [{{to: [{{operation: {{paths: [{path}]}}}}]}}]}}\n"
+        )
+    };
+    let with_policy = |more: &str| ["/a", "/b"].map(|path| more.to_owned() + &policy(path));
+    let [short, long] = ["drainDuration: 30s", "drainDuration: 60s"];
+    for ([old, new], time) in [
+        (with_policy(GATEWAY), DEFAULT),
+        (with_policy(CHART), DEFAULT),
+        (with_policy(&[GATEWAY, &mesh("a", short)].concat()), "30s (`drainDuration`)"),
+        (with_policy(&[GATEWAY, &mesh("a", long)].concat()), "60s (`drainDuration`)"),
+        ([mesh("a", short), mesh("b", long)], "30s (`drainDuration`)"),
+        ([mesh("a", ""), mesh("b", long)], DEFAULT),
+        ([mesh("a", short), mesh("b", "")], "30s (`drainDuration`)"),
+    ] {
+        let findings = of_change(&old, &new);
+        let finding = findings.iter().find(|finding| finding.rule.code < "LS714").unwrap();
+        let (_, told) = finding.message.split_once("streams that are older have ").unwrap();
+        assert_eq!(told, time, "{old}{new}");
     }
 }
 

@@ -57,10 +57,11 @@ impl EndSurvey {
 
 impl Census {
     /// Sends an order to every counter of the scopes. Each gets a part of the count that fits its
-    /// share of the streams, so no two counters end a stream for the same order. Returns the round.
-    pub(crate) fn order_ends(&mut self, host: &impl Control, order: EndOrder<'_>) -> u64 {
-        let Some(reply_to) = self.queue_or_register(host) else { return 0 };
-        let (now, round) = (host.monotonic_time(), self.next_end_round());
+    /// share of the streams, so no two counters end a stream for the same order. Returns the round,
+    /// and how many streams were ordered: a counter gets only so many orders at once.
+    pub(crate) fn order_ends(&mut self, host: &impl Control, order: EndOrder<'_>) -> (u64, u64) {
+        let Some(reply_to) = self.queue_or_register(host) else { return (0, 0) };
+        let (now, round, mut sent) = (host.monotonic_time(), self.next_end_round(), 0);
         let entries = entries(host);
         let queues: Vec<u32> = entries
             .iter()
@@ -84,9 +85,10 @@ impl Census {
                     look_since,
                 };
                 host.enqueue(queue, request.to_text().as_bytes());
+                sent += count;
             }
         }
-        round
+        (round, sent)
     }
 
     fn endable_of(&self, queue: u32, job: u64, now: u64) -> u64 {

@@ -11,7 +11,7 @@ use super::phase::Phase;
 use super::policy::Policy;
 use super::snapshot::Snapshot;
 use super::step::Step;
-use crate::census::{CountState, Kinds, StreamKind};
+use crate::census::{CountState, EndSurvey, Kinds, StreamKind};
 use crate::config::wire::Scope;
 
 /// The state and the counts of the gate.
@@ -92,8 +92,10 @@ pub struct EndStatus {
     pub on_config_change: bool,
     /// The kinds that are ended.
     pub kinds: Vec<StreamKind>,
-    /// Streams of these kinds that are to be ended, as far as the counters have answered.
-    pub left: u64,
+    /// Streams of these kinds that are to be ended, as far as the counters have answered. Absent if
+    /// none has, as before the ends begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<u64>,
     /// When the ends begin; milliseconds. Absent once they have begun.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub begins_in_ms: Option<u64>,
@@ -102,12 +104,12 @@ pub struct EndStatus {
 }
 
 impl EndStatus {
-    pub(super) fn new(job: &Job, endable: u64, now: u64) -> Self {
+    pub(super) fn new(job: &Job, survey: EndSurvey, now: u64) -> Self {
         Self {
             on_command: job.kind == JobKind::Command,
             on_config_change: job.kind == JobKind::ConfigChange,
             kinds: job.which.kinds.iter().collect(),
-            left: endable.min(job.left),
+            left: (survey.replied > 0).then(|| survey.endable.min(job.left)),
             begins_in_ms: job.window.from.checked_sub(now).filter(|wait| *wait > 0),
             ends_in_ms: job.window.to.saturating_sub(now),
         }
@@ -357,13 +359,10 @@ pub(super) fn sentence(snapshot: &Snapshot, needed: u64) -> String {
 }
 
 fn ends_in_words(snapshot: &Snapshot) -> String {
-    let goes_on = |ends: &&EndStatus| ends.begins_in_ms.is_none() && ends.left > 0;
-    snapshot.ends.iter().find(goes_on).map_or_else(String::new, |ends| {
-        format!(
-            "; the gate ends {} of them within {} s",
-            ends.left,
-            ends.ends_in_ms.div_ceil(1_000)
-        )
+    let left = |ends: &EndStatus| ends.left.filter(|left| *left > 0 && ends.begins_in_ms.is_none());
+    let mut ends = snapshot.ends.iter().filter_map(|ends| Some((left(ends)?, ends.ends_in_ms)));
+    ends.next().map_or_else(String::new, |(left, time)| {
+        format!("; the gate ends {left} of them within {} s", time.div_ceil(1_000))
     })
 }
 

@@ -66,7 +66,7 @@ pub(super) async fn sidecar() -> Outcome {
 }
 
 /// A sidecar without captured ports: it listens for the app's callers, and for the app's calls.
-fn sidecar_objects(stage: &Stage, out: u16) -> Vec<serde_json::Value> {
+pub(super) fn sidecar_objects(stage: &Stage, out: u16) -> Vec<serde_json::Value> {
     let app = stage.upstream.h1().port();
     let host = format!("app.{}.test", stage.name);
     let ingress = json!({

@@ -4,10 +4,12 @@
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use super::delivery::sidecar_objects;
 use super::stage::{SOON, Stage};
-use crate::agent::Agent;
+use crate::agent::{Agent, Proxy};
 use crate::seen::row;
 use kit::prelude::*;
+use kit::wire::free_port;
 
 /// Envoy has taken everything that istiod pushes together.
 const SETTLED: std::time::Duration = std::time::Duration::from_secs(2);
@@ -33,29 +35,52 @@ pub(super) async fn is_true() -> Outcome {
     let agent = stage.gateway(&[]).await?;
     stage.answers(200).await?;
     for change in changes(&stage) {
-        stage.apply(std::slice::from_ref(&change.old)).await?;
-        sleep(SETTLED).await;
-        let before = replaced(&agent).await?;
-        stage.apply(std::slice::from_ref(&change.new)).await?;
-        wait_for(SOON, change.what, async || {
-            let dump = agent.admin_get("/config_dump").await?.expect(200)?.text();
-            ensure!(dump.contains(change.mark), "`{}` has not arrived", change.mark);
-            Ok(())
-        })
-        .await?;
-        sleep(SETTLED).await;
-        let listeners = replaced(&agent).await? - before;
-        ensure_eq!(listeners > 0, change.replaces(), "listeners of {}", change.what);
-        let found = lint(&stage, &change)?;
-        ensure!(found.contains(change.rule), "{}: {found}", change.what);
-        ensure_eq!(found.contains("drainDuration"), change.replaces(), "{found}");
-        row(
-            "E2",
-            format!("{}: listeners that Envoy replaces, and `lint --change`", change.what),
-            format!("{listeners}; {}", change.rule),
-        );
+        compare(&stage, &agent, &change).await?;
     }
     stage.answers(200).await
+}
+
+/// Inbound routes stand in the chains.
+pub(super) async fn is_true_of_a_sidecar() -> Outcome {
+    let stage = Stage::new("e2-sidecar").await?;
+    stage.apply(&sidecar_objects(&stage, free_port()?)).await?;
+    let labels = &[("app", stage.name)];
+    let agent = stage.proxy(&Proxy { labels, sidecar: true, ..Proxy::default() }).await?;
+    stage.answers(200).await?;
+    let change = Change {
+        what: "inbound routes of a sidecar",
+        old: inbound_routes(&stage, "471s"),
+        new: inbound_routes(&stage, "473s"),
+        mark: "473s",
+        rule: "LS706",
+    };
+    compare(&stage, &agent, &change).await?;
+    stage.answers(200).await
+}
+
+async fn compare(stage: &Stage, agent: &Agent, change: &Change) -> Outcome {
+    stage.apply(std::slice::from_ref(&change.old)).await?;
+    sleep(SETTLED).await;
+    let before = replaced(agent).await?;
+    stage.apply(std::slice::from_ref(&change.new)).await?;
+    wait_for(SOON, change.what, async || {
+        let dump = agent.admin_get("/config_dump").await?.expect(200)?.text();
+        ensure!(dump.contains(change.mark), "`{}` has not arrived", change.mark);
+        Ok(())
+    })
+    .await?;
+    sleep(SETTLED).await;
+    let listeners = replaced(agent).await? - before;
+    ensure_eq!(listeners > 0, change.replaces(), "listeners of {}", change.what);
+    let found = lint(stage, change)?;
+    ensure!(found.contains(change.rule), "{}: {found}", change.what);
+    ensure_eq!(found.contains("drainDuration"), change.replaces(), "{found}");
+    row(
+        "E2",
+        format!("{}: listeners that Envoy replaces, and `lint --change`", change.what),
+        format!("{listeners}; {}", change.rule),
+    );
+    Ok(())
 }
 
 /// Listeners that Envoy has replaced, whole or in place.
@@ -165,12 +190,12 @@ fn changes(stage: &Stage) -> Vec<Change> {
     ]
 }
 
-fn envoy_filter(stage: &Stage, name: &str, patch: Value) -> Value {
+fn envoy_filter(stage: &Stage, label: &str, name: &str, patch: Value) -> Value {
     let metadata = json!({ "name": name, "namespace": stage.name });
     json!({
         "apiVersion": "networking.istio.io/v1alpha3", "kind": "EnvoyFilter", "metadata": metadata,
         "spec": {
-            "workloadSelector": { "labels": { "istio": stage.selector } }, "configPatches": [patch],
+            "workloadSelector": { "labels": { label: stage.selector } }, "configPatches": [patch],
         },
     })
 }
@@ -190,6 +215,7 @@ fn filter(stage: &Stage, code: &str) -> Value {
     let patch = json!({ "operation": "INSERT_FIRST", "value": value });
     envoy_filter(
         stage,
+        "istio",
         "inline",
         json!({ "applyTo": "HTTP_FILTER", "match": matches, "patch": patch }),
     )
@@ -200,7 +226,20 @@ fn listener(stage: &Stage, limit: u32) -> Value {
     let patch = json!({ "operation": "MERGE", "value": value });
     envoy_filter(
         stage,
+        "istio",
         "limit",
         json!({ "applyTo": "LISTENER", "match": { "context": "GATEWAY" }, "patch": patch }),
+    )
+}
+
+fn inbound_routes(stage: &Stage, timeout: &str) -> Value {
+    let value = json!({ "route": { "timeout": timeout } });
+    let patch = json!({ "operation": "MERGE", "value": value });
+    let matches = json!({ "context": "SIDECAR_INBOUND" });
+    envoy_filter(
+        stage,
+        "app",
+        "routes",
+        json!({ "applyTo": "HTTP_ROUTE", "match": matches, "patch": patch }),
     )
 }

@@ -63,6 +63,7 @@ fn cases() -> Vec<Case> {
         case!("w1_waypoint", waypoint::made_by_istio, 180),
         case!("w2_tunnels", waypoint::traffic::through_tunnels, 180),
         case!("e2_what_a_change_replaces", lint_change::is_true, 180),
+        case!("e2_what_a_change_of_a_sidecar_replaces", lint_change::is_true_of_a_sidecar, 120),
         case!("m6_what_is_injected", injection::hooks, 120),
     ]
 }

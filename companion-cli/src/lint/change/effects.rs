@@ -1,14 +1,15 @@
 //! What a changed object does to Envoy's listeners, by how istiod makes Envoy's configuration of
 //! it.
 
-use super::Effect;
 use super::pairs::{Pair, same};
+use super::{Effect, waypoints};
+use crate::lint::envoy_filter::patch_of;
 use crate::lint::node::Node;
 
 /// An effect, where it comes from, and what changed.
 type Found<'g> = (Effect, Node<'g>, String);
 
-/// The fields of a WasmPlugin that only its configuration has, which comes by discovery.
+/// The fields of a Wasm filter that only its configuration has, which comes by discovery.
 const DISCOVERED: [&str; 9] = [
     "url",
     "sha256",
@@ -44,7 +45,8 @@ pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
         "AuthorizationPolicy" | "RequestAuthentication" => whole(Effect::Authorization),
         "PeerAuthentication" => whole(Effect::Tls),
         "Telemetry" => whole(Effect::Telemetry),
-        "WasmPlugin" => wasm(pair).into_iter().flat_map(whole).collect(),
+        "WasmPlugin" => whole(plugin(pair, "spec", &DISCOVERED)),
+        "TrafficExtension" => whole(traffic_extension(pair)),
         "Gateway" if is_istio && only_plain_hosts_differ(pair) => whole(Effect::NothingDrains),
         "Gateway" | "Sidecar" if is_istio => whole(Effect::Listeners),
         "Gateway" if pair.differs("spec.listeners") => whole(Effect::Listeners),
@@ -52,7 +54,8 @@ pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
         "Service" => ports(pair, &["ports"]),
         "VirtualService" => virtual_service(pair),
         "TCPRoute" | "TLSRoute" => whole(Effect::TcpRoutes),
-        "HTTPRoute" | "GRPCRoute" | "DestinationRule" => whole(Effect::NothingDrains),
+        "HTTPRoute" | "GRPCRoute" => whole(waypoints::of_route(pair)),
+        "DestinationRule" => whole(waypoints::of_destination_rule(pair)),
         "ProxyConfig" if is_istio => whole(Effect::NextStart),
         "ConfigMap" if is_mesh_config => mesh(pair),
         _ => Vec::new(),
@@ -80,7 +83,8 @@ fn group<'g>(pair: &Pair<'g>) -> &'g str {
     version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// Each patch that is not the same before and after.
+/// Each patch that is not the same before and after, or stands in another place among those that
+/// are.
 fn patches<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     let [old, new] = pair
         .field("spec.configPatches")
@@ -90,39 +94,70 @@ fn patches<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     let is_in = |patch: &Node<'g>, list: &[Node<'g>]| {
         !all && list.iter().any(|other| same(Some(*patch), Some(*other)))
     };
+    let kept = |list: &[Node<'g>], other: &[Node<'g>]| {
+        list.iter().copied().filter(|patch| is_in(patch, other)).collect::<Vec<_>>()
+    };
+    let moved = moved(kept(&old, &new), kept(&new, &old));
     let fresh: Vec<_> = new.iter().copied().filter(|patch| !is_in(patch, &old)).collect();
-    let kind = |patch: Node<'g>| patch.text_of("applyTo").unwrap_or_default();
+    let kind = |patch: Node<'g>| (apply_to(patch), patch_effect(patch));
     let gone = old.iter().copied().filter(|patch| {
         !is_in(patch, &new) && !fresh.iter().any(|other| kind(*other) == kind(*patch))
     });
     let found = |patch: Node<'g>, verb: &str| {
-        let apply_to = kind(patch);
-        Some((patch_effect(apply_to)?, patch, format!("the patch on {apply_to} is {verb}")))
+        let what = format!("the patch on {} is {verb}", apply_to(patch));
+        Some((patch_effect(patch)?, patch, what))
     };
     let verb = if pair.old.is_none() { "new" } else { "new or changed" };
     let fresh_found = fresh.iter().filter_map(|patch| found(*patch, verb));
-    fresh_found.chain(gone.filter_map(|patch| found(patch, "removed"))).collect()
+    let gone_found = gone.filter_map(|patch| found(patch, "removed"));
+    let moved_found = moved.iter().filter_map(|patch| found(*patch, "moved"));
+    fresh_found.chain(gone_found).chain(moved_found).collect()
 }
 
-fn patch_effect(apply_to: &str) -> Option<Effect> {
-    Some(match apply_to {
-        "LISTENER" | "LISTENER_FILTER" => Effect::ListenerPatch,
-        "FILTER_CHAIN" | "NETWORK_FILTER" | "HTTP_FILTER" => Effect::ChainPatch,
-        "ROUTE_CONFIGURATION" | "VIRTUAL_HOST" | "HTTP_ROUTE" | "CLUSTER" | "EXTENSION_CONFIG" => {
-            Effect::NothingDrains
-        }
-        "BOOTSTRAP" => Effect::NextStart,
+/// The patches of the new list whose place is another one's in the old list. istiod applies those
+/// to the same thing in their order.
+fn moved<'g>(mut old: Vec<Node<'g>>, mut new: Vec<Node<'g>>) -> Vec<Node<'g>> {
+    old.sort_by_key(|patch| apply_to(*patch));
+    new.sort_by_key(|patch| apply_to(*patch));
+    let pairs = old.into_iter().zip(new);
+    pairs.filter(|(old, new)| !same(Some(*old), Some(*new))).map(|(_, new)| new).collect()
+}
+
+fn apply_to(patch: Node<'_>) -> &str {
+    patch.text_of("applyTo").unwrap_or_default()
+}
+
+/// Gateways and outbound listeners get their routes by discovery. Those of inbound listeners stand
+/// in the chains.
+fn patch_effect(patch: Node<'_>) -> Option<Effect> {
+    let context = patch_of(patch).map_or("ANY", |patch| patch.context());
+    Some(match (apply_to(patch), context) {
+        ("LISTENER" | "LISTENER_FILTER", _) => Effect::ListenerPatch,
+        ("ROUTE_CONFIGURATION" | "VIRTUAL_HOST" | "HTTP_ROUTE", "GATEWAY" | "SIDECAR_OUTBOUND")
+        | ("CLUSTER" | "EXTENSION_CONFIG", _) => Effect::NothingDrains,
+        ("FILTER_CHAIN" | "NETWORK_FILTER" | "HTTP_FILTER", _)
+        | ("ROUTE_CONFIGURATION" | "VIRTUAL_HOST" | "HTTP_ROUTE", _) => Effect::ChainPatch,
+        ("BOOTSTRAP", _) => Effect::NextStart,
         _ => return None,
     })
 }
 
-fn wasm(pair: &Pair<'_>) -> Option<Effect> {
-    let keys = pair.field("spec").into_iter().flatten().flat_map(Node::entries);
+/// What a Wasm filter's fields at a path do, of which some come by discovery.
+fn plugin(pair: &Pair<'_>, path: &str, discovered: &[&str]) -> Effect {
+    let keys = pair.field(path).into_iter().flatten().flat_map(Node::entries);
     let moves = keys
         .map(|(key, _)| key)
-        .filter(|key| !DISCOVERED.contains(key))
-        .any(|key| pair.differs(&format!("spec.{key}")));
-    Some(if pair.comes_or_goes() || moves { Effect::WasmPlace } else { Effect::NothingDrains })
+        .filter(|key| !discovered.contains(key))
+        .any(|key| pair.differs(&format!("{path}.{key}")));
+    if pair.comes_or_goes() || moves { Effect::WasmPlace } else { Effect::NothingDrains }
+}
+
+/// Its Lua stands in the chains.
+fn traffic_extension(pair: &Pair<'_>) -> Effect {
+    match plugin(pair, "spec", &["wasm"]) {
+        Effect::NothingDrains => plugin(pair, "spec.wasm", &DISCOVERED),
+        effect => effect,
+    }
 }
 
 /// The fields that are in listeners. The hosts of a TLS port are the server names by which its
@@ -169,8 +204,9 @@ fn changes(pair: &Pair<'_>) -> &'static str {
 
 fn virtual_service<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     let mut found = Vec::new();
+    let for_http = waypoints::of_virtual_service(pair);
     for (field, effect) in
-        [("tcp", Effect::TcpRoutes), ("tls", Effect::TcpRoutes), ("http", Effect::NothingDrains)]
+        [("tcp", Effect::TcpRoutes), ("tls", Effect::TcpRoutes), ("http", for_http)]
     {
         let path = format!("spec.{field}");
         let [old, new] = pair.field(&path);

@@ -1,9 +1,10 @@
 //! What a change of manifests does to Envoy's listeners: from two sets of files to effects. The
-//! rules LS705 to LS715 report them.
+//! rules LS705 to LS716 report them.
 
 mod effects;
 mod pairs;
 mod proxies;
+mod waypoints;
 
 use super::inputs::Inputs;
 use super::node::Node;
@@ -21,7 +22,7 @@ pub(super) enum Effect {
     Tls,
     /// Access logs, metrics and traces stand in the chains.
     Telemetry,
-    /// A Wasm filter comes, goes or moves.
+    /// A Wasm filter comes, goes or moves, or Lua differs.
     WasmPlace,
     /// Ports, servers and hosts of listeners.
     Listeners,
@@ -31,6 +32,8 @@ pub(super) enum Effect {
     Mesh,
     /// It comes by discovery of its own: routes, clusters, configurations of filters.
     NothingDrains,
+    /// Routes for HTTP come by discovery, but stand in the chains of waypoints.
+    WaypointRoutes,
     /// It counts from the next start of a pod on.
     NextStart,
 }
@@ -64,6 +67,9 @@ pub(super) fn parts(inputs: &Inputs) -> Vec<Part> {
         for (effect, node, what) in effects::of(&pair) {
             let proxies = proxies::Proxies::of(&pair);
             let mut message = format!("{what}: {}", proxies.describe(node, inputs));
+            if effect == Effect::WaypointRoutes {
+                message.push_str("; on a waypoint the routes stand in the chain: it is replaced");
+            }
             if effect.replaces() {
                 message.push_str("; ");
                 message.push_str(&proxies.time_left(inputs));

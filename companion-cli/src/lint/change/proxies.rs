@@ -5,7 +5,7 @@ use crate::lint::envoy_filter::patch_of;
 use crate::lint::inputs::Inputs;
 use crate::lint::node::Node;
 use crate::lint::objects::{Object, ROOT_NAMESPACE};
-use crate::lint::pods::{Pod, pod_around, pods};
+use crate::lint::pods::{Pod, pods};
 use crate::policy::ISTIO_DRAIN;
 use crate::time_span::TimeSpan;
 
@@ -100,24 +100,42 @@ impl<'g> Proxies<'g> {
         })
     }
 
-    /// How long Envoy keeps the streams, by the drain times in the new files. The shortest counts.
+    /// How long Envoy keeps the streams, by the drain times in the files. The shortest counts.
     pub(super) fn time_left(&self, inputs: &'g Inputs) -> String {
-        let own = |pod: Pod<'g>| pod.proxy_config()?.get(DRAIN_DURATION);
-        let common = || {
-            let nodes = inputs.keyed(DRAIN_DURATION).filter(|node| !is_old(inputs, *node));
-            nodes.filter(|node| pod_around(*node).is_none())
-        };
-        let span = |node: Node<'g>| node.text().and_then(|text| text.parse::<TimeSpan>().ok());
-        let common = common().filter_map(span).min();
-        let shortest = self.pods(inputs).filter_map(own).filter_map(span).min();
-        match shortest.or(common) {
+        let common = common_time(inputs);
+        let own = |pod: Pod<'g>| span(pod.proxy_config()?.get(DRAIN_DURATION)?);
+        let mut times: Vec<_> = self.pods(inputs).map(|pod| own(pod).or(common)).collect();
+        if self.labels.is_empty() || times.is_empty() {
+            times.push(common); // other proxies get it, too
+        }
+        let has_default = times.contains(&None);
+        let shortest = times.into_iter().flatten().min();
+        match shortest.filter(|time| !has_default || *time <= ISTIO_DRAIN) {
             Some(time) => format!("streams that are older have {time} (`{DRAIN_DURATION}`)"),
             None => format!(
-                "streams that are older have {ISTIO_DRAIN} (Istio's default; no \
-                 `{DRAIN_DURATION}` in these files)"
+                "streams that are older have {ISTIO_DRAIN} (Istio's default for proxies without \
+                 `{DRAIN_DURATION}`)"
             ),
         }
     }
+}
+
+/// The drain time of proxies without one of their own. A proxy reads it when it starts, so the
+/// shorter one counts, that before the change or that after it.
+fn common_time(inputs: &Inputs) -> Option<TimeSpan> {
+    let nodes = inputs.keyed(DRAIN_DURATION);
+    let (old, new): (Vec<_>, Vec<_>) = nodes
+        .filter(|node| node.has_keys(&[DRAIN_DURATION, "defaultConfig"]))
+        .partition(|node| is_old(inputs, *node));
+    let shortest = |nodes: Vec<Node<'_>>| nodes.into_iter().filter_map(span).min();
+    match (shortest(old), shortest(new)) {
+        (Some(old), Some(new)) => Some(old.min(new)),
+        (one, other) => one.or(other).filter(|time| *time <= ISTIO_DRAIN),
+    }
+}
+
+fn span(node: Node<'_>) -> Option<TimeSpan> {
+    node.text()?.parse().ok()
 }
 
 fn is_old(inputs: &Inputs, node: Node<'_>) -> bool {

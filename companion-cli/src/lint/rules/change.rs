@@ -1,4 +1,4 @@
-//! LS705 to LS715: what a change replaces in Envoy; only with `lint --change`.
+//! LS705 to LS716: what a change replaces in Envoy; only with `lint --change`.
 
 use crate::lint::change::Effect;
 use crate::lint::finding::{Findings, Rule, Severity};
@@ -23,11 +23,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS706",
         severity: Severity::Warning,
-        title: "the change replaces filter chains: an EnvoyFilter patches them or their filters",
-        why: "The filters of a chain are part of it, HTTP filters and inline Wasm included. Envoy \
-            replaces a chain that differs, and after its drain time it closes every stream on the \
-            old one at once. Configuration that comes by discovery (EXTENSION_CONFIG) can change \
-            without that.",
+        title: "the change replaces filter chains: an EnvoyFilter patches them, filters or routes",
+        why: "The filters of a chain are part of it, HTTP filters and inline Wasm included. So are \
+            the routes of inbound listeners. Envoy replaces a chain that differs, and after its \
+            drain time it closes every stream on the old one at once. Configuration that comes by \
+            discovery (EXTENSION_CONFIG, and the routes of gateways and of outbound listeners) can \
+            change without that.",
         fix: FIX,
         check: |inputs, findings| report(Effect::ChainPatch, inputs, findings),
     },
@@ -64,10 +65,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS710",
         severity: Severity::Warning,
-        title: "the change replaces filter chains: a Wasm filter comes, goes or moves",
+        title: "the change replaces filter chains: a Wasm filter comes, goes or moves, or Lua \
+            differs",
         why: "The list of HTTP filters is part of a chain. A new `url` or `pluginConfig` comes by \
             discovery and replaces nothing; another selector, phase, priority or match does, and \
-            so does a WasmPlugin that is new or removed.",
+            so does a WasmPlugin or TrafficExtension that is new or removed. The Lua of a \
+            TrafficExtension is part of the chain.",
         fix: FIX,
         check: |inputs, findings| report(Effect::WasmPlace, inputs, findings),
     },
@@ -85,8 +88,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS712",
         severity: Severity::Warning,
         title: "the change replaces filter chains: routes for TCP and TLS stand in them",
-        why: "Routes for HTTP come by discovery and replace nothing. Routes for TCP and TLS are \
-            filter chains of their listener.",
+        why: "Routes for TCP and TLS are filter chains of their listener. Routes for HTTP come by \
+            discovery and replace nothing, except on waypoints (LS716).",
         fix: FIX,
         check: |inputs, findings| report(Effect::TcpRoutes, inputs, findings),
     },
@@ -104,8 +107,9 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS714",
         severity: Severity::Info,
         title: "this part of the change replaces no listener",
-        why: "Routes, clusters, and configurations of filters by discovery (EXTENSION_CONFIG, url \
-            and pluginConfig of a WasmPlugin) count for new requests. Streams that run stay.",
+        why: "Clusters, the routes of gateways and of outbound listeners, and configurations of \
+            filters by discovery (EXTENSION_CONFIG, url and pluginConfig of a WasmPlugin or \
+            TrafficExtension) count for new requests. Streams that run stay.",
         fix: "Nothing is to be done.",
         check: |inputs, findings| report(Effect::NothingDrains, inputs, findings),
     },
@@ -116,6 +120,19 @@ pub(super) const RULES: &[Rule] = &[
         why: "The bootstrap, ProxyConfig and defaultConfig are read when a proxy starts.",
         fix: "Restart the workloads, with a gate in front of their ends.",
         check: |inputs, findings| report(Effect::NextStart, inputs, findings),
+    },
+    Rule {
+        code: "LS716",
+        severity: Severity::Warning,
+        title: "the change replaces filter chains of waypoints: routes stand in them",
+        why: "Gateways and sidecars get routes for HTTP by discovery. istiod writes those of a \
+            waypoint into its chains: VirtualServices of the mesh, HTTPRoutes and GRPCRoutes of \
+            Services, and `consistentHash` of DestinationRules. Envoy replaces each chain that \
+            differs, and after its drain time it closes every stream on the old one at once.",
+        fix: "Ignore this rule where there is no waypoint (`--ignore LS716`). Make the change when \
+            few long streams run. `gate.config_change` with `gate.end` spreads the ends of long \
+            streams over the drain time.",
+        check: |inputs, findings| report(Effect::WaypointRoutes, inputs, findings),
     },
 ];
 

@@ -147,7 +147,8 @@ impl Gate {
             list_limit: if command.dry_run { command.limit } else { 0 },
             look_since: *asked_at,
         };
-        self.sources.census.order_ends(host, order)
+        let (round, _) = self.sources.census.order_ends(host, order);
+        round
     }
 
     fn is_command_active(&self, host: &impl Control, now: u64) -> bool {

@@ -5,11 +5,13 @@ use wasm_bindgen_test::wasm_bindgen_test;
 use super::{EndCommand, parse_end};
 use crate::census::ending::{EndReply, EndRequest};
 use crate::census::index::{IndexEntry, add_to_index, register_queue};
-use crate::census::{Kinds, StreamKind};
+use crate::census::{Kinds, MOST_ORDERED, StreamKind};
 use crate::config::wire::{self, Scope};
 use crate::fake::Fake;
 use crate::gate::Gate;
 use crate::gate::config_drain::ConfigDrain;
+use crate::gate::ends::job::CommandJob;
+use crate::gate::ends::pacing::Window;
 use crate::gate::http::RequestError;
 use crate::gate::policy::Policy;
 use crate::host::Control as _;
@@ -166,6 +168,28 @@ fn what_the_counters_cannot_look_at_in_time_is_not_ended() {
     assert!(body.contains("7936 more were not looked at in time"), "{body}");
     let (_, status, body) = tenth(core::iter::repeat((7_986, 7_986)));
     assert_eq!(status, 409, "{body}");
+}
+
+/// One of two counters has all streams, and more than it can be ordered to end at once.
+#[wasm_bindgen_test(unsupported = test)]
+fn a_command_counts_only_the_orders_that_were_sent() {
+    let host = Fake::default();
+    host.clock.set(40_000);
+    let queues = [counter(&host), counter(&host)];
+    let mut gate = gate(&host);
+    let window = Window { from: 40_000, to: 40_500 };
+    let job = CommandJob { window, total: 1_200, ..CommandJob::default() };
+    gate.ends.update(&host, &mut |state| state.command = Some(job));
+    gate.drive_ends(&host);
+    for (queue, endable) in queues.into_iter().zip([1_200, 0]) {
+        assert!(reply(&host, &mut gate, queue, endable, 0), "a request");
+    }
+    host.clock.set(40_500);
+    gate.drive_ends(&host);
+    let messages = core::iter::from_fn(|| host.dequeue(queues[0]));
+    let sent: u64 = messages.filter_map(|text| EndRequest::parse(&text)).map(|end| end.count).sum();
+    let ordered = gate.ends.read(&host).command.map(|job| job.progress.ordered);
+    assert_eq!((sent, ordered), (MOST_ORDERED, Some(MOST_ORDERED)));
 }
 
 #[wasm_bindgen_test(unsupported = test)]

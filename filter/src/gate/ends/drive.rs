@@ -156,20 +156,24 @@ impl Gate {
             }
         }
         if count > 0 {
-            self.order_ends(host, &surveyed[claimed], count, now);
+            let unsent = count - self.order_ends(host, &surveyed[claimed], count, now).min(count);
+            if unsent > 0 {
+                self.ends.update(host, &mut |state| state.take_back(&jobs[claimed], unsent));
+            }
         }
         for (_, index) in due {
             self.order_ends(host, &surveyed[index], 0, now);
         }
     }
 
+    /// Returns how many streams were ordered to end.
     fn order_ends(
         &mut self,
         host: &impl Control,
         (job, survey): &(Job, EndSurvey),
         count: u64,
         now: u64,
-    ) {
+    ) -> u64 {
         let asked = self.ends.asked(job, now);
         asked.at = now;
         if survey.replied > 0 && survey.unseen == 0 {
@@ -181,7 +185,8 @@ impl Gate {
         let (which, how) = (EndFilter { began_before, ..job.which }, job.how);
         let (job, scopes) = (job.number(), &self.policy.scopes[..]);
         let order = EndOrder { scopes, job, which, how, count, list_limit: 0, look_since };
-        self.sources.census.order_ends(host, order);
+        let (_, sent) = self.sources.census.order_ends(host, order);
+        sent
     }
 
     /// The frame filters read the counters' wishes only while they are told to.
@@ -204,7 +209,7 @@ impl Gate {
         let scopes = &self.policy.scopes;
         let status = |job: &Job| {
             let survey = self.sources.census.end_survey(host, scopes, job.number(), 0);
-            EndStatus::new(job, survey.endable, now)
+            EndStatus::new(job, survey, now)
         };
         // The streams of the newest change are those of all before it, too.
         let jobs = self.end_jobs(host, record, now);
@@ -299,6 +304,23 @@ mod tests {
             reply(&host, &mut gate, queue, order, unseen);
         }
         assert_eq!(look_since, [40_000, 40_000, 40_000, 41_200]);
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_status_shows_how_many_are_left_once_a_counter_has_replied() {
+        let host = Fake::default();
+        host.clock.set(40_000);
+        let queue = counter(&host);
+        let mut gate = gate(&host, 39_000);
+        let left = |gate: &Gate| {
+            let record = gate.record.read(&host);
+            gate.end_statuses(&host, &record, 40_000)[0].left
+        };
+        gate.drive_ends(&host);
+        assert_eq!(left(&gate), None);
+        let [order] = orders(&host, queue)[..] else { panic!("one order") };
+        reply(&host, &mut gate, queue, order, 0);
+        assert_eq!(left(&gate), Some(0));
     }
 
     #[wasm_bindgen_test(unsupported = test)]

@@ -121,11 +121,17 @@ impl EndState {
         };
         let newest = jobs.last().map_or(0, |(job, _)| job.window.from);
         let most = MOST_ORDERED.saturating_mul(survey.replied);
+        // A counter that has not replied may have streams: they keep the pace.
+        let is_known = survey.endable > 0 || survey.replied == survey.asked;
+        let claim = |progress: &mut Progress, left| match is_known {
+            true => progress.claim(now, job.window, left, most),
+            false => 0,
+        };
         let (began, known, progress) = match (job.kind, &mut self.command) {
             (JobKind::Command, Some(command)) => {
                 let left = command.total.saturating_sub(command.progress.ordered);
                 let left = survey.endable.min(left);
-                let count = command.progress.claim(now, job.window, left, most);
+                let count = claim(&mut command.progress, left);
                 return Claim { count, index, is_first: false };
             }
             (JobKind::ConfigChange, _) => (newest, &mut self.config_moment, &mut self.config),
@@ -135,8 +141,19 @@ impl EndState {
         if is_first {
             (*known, progress.ordered) = (began, 0);
         }
-        let count = progress.claim(now, job.window, survey.endable, most);
+        let count = claim(progress, survey.endable);
         Claim { count, index, is_first }
+    }
+
+    /// Takes back a part of a claim that no counter was sent.
+    pub(crate) fn take_back(&mut self, job: &Job, unsent: u64) {
+        let progress = match (job.kind, &mut self.command) {
+            (JobKind::Command, Some(command)) if command.is_of(job) => &mut command.progress,
+            (JobKind::Command, _) => return,
+            (JobKind::ConfigChange, _) => &mut self.config,
+            _ => &mut self.drain,
+        };
+        progress.ordered = progress.ordered.saturating_sub(unsent);
     }
 
     pub(crate) fn read(host: &impl Control, key: &str) -> Self {
@@ -227,6 +244,18 @@ mod tests {
         let claims =
             [7, 7, 7].map(|endable| state.claim(&[(job, survey(endable))], 0, 2_000).count);
         assert_eq!(claims, [7, 3, 0]);
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_worker_without_replies_leaves_the_pace_as_it_is() {
+        let (command, job) = command();
+        let progress = Progress { last: 1_000, ordered: 0 };
+        let command = Some(CommandJob { progress, ..command });
+        for silent in [EndSurvey { replied: 0, ..survey(0) }, EndSurvey { asked: 2, ..survey(0) }] {
+            let mut state = EndState { command, ..EndState::default() };
+            assert_eq!(state.claim(&[(job, silent)], 0, 1_500), Claim::default());
+            assert_eq!(state.claim(&[(job, survey(2))], 0, 1_500).count, 1, "half of two");
+        }
     }
 
     #[wasm_bindgen_test(unsupported = test)]
