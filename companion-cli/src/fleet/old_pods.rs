@@ -1,7 +1,7 @@
 //! What the old pods of a rollout do: which hold it, when the last stream ended, and which pods
 //! went with streams in flight. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
@@ -10,9 +10,11 @@ use super::pods::PodFacts;
 use super::sight::Answer;
 
 /// When the old pods' streams ended.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct LastStream {
     ended: Option<Instant>,
+    /// The pods that had a stream in flight while they drained.
+    with_streams: BTreeSet<String>,
 }
 
 /// What a pod that is ending does to the rollout.
@@ -62,17 +64,24 @@ pub fn ending(pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
 }
 
 impl LastStream {
-    /// Notes what a pod's answer says of its streams at this moment.
-    pub fn note(&mut self, answer: &Answer, now: Instant) {
+    /// Notes what the answer of the pod with this uid says of its streams at this moment.
+    pub fn note(&mut self, uid: &str, answer: &Answer, now: Instant) {
         let Answer::Detail(detail) = answer else { return };
         let status = &detail.status;
         if status.state == "serving" {
             return;
         }
-        let ended = match (status.holding, status.in_flight()) {
-            // The gate knows since when nothing has been in flight.
-            (0, 0) => now.checked_sub(Duration::from_millis(status.quiet_ms)),
-            _ => Some(now),
+        let in_flight = status.holding > 0 || status.in_flight() > 0;
+        if in_flight || status.late > 0 {
+            self.with_streams.insert(uid.to_owned());
+        }
+        let ended = match in_flight {
+            true => Some(now),
+            // The gate knows since when nothing has been in flight, at most since its drain began.
+            false if self.with_streams.contains(uid) => {
+                now.checked_sub(Duration::from_millis(status.quiet_ms))
+            }
+            false => None,
         };
         self.ended = self.ended.max(ended);
     }
@@ -146,6 +155,31 @@ pub(super) mod tests {
         );
         let status = serde_json::from_str(&status).unwrap();
         Answer::Detail(Box::new(Detail { status, streams: Err("none".into()) }))
+    }
+
+    /// Of a gate in whose drain nothing has been in flight for so long.
+    fn quiet(quiet_ms: u64, late: u64) -> Answer {
+        let mut answer = answer("drained", 0, 0);
+        if let Answer::Detail(detail) = &mut answer {
+            (detail.status.quiet_ms, detail.status.late) = (quiet_ms, late);
+        }
+        answer
+    }
+
+    #[test]
+    fn a_pod_without_a_stream_is_not_the_last_one() {
+        let began = Instant::now();
+        let at = |seconds| began + Duration::from_secs(seconds);
+        let mut last = LastStream::default();
+        last.note("idle", &quiet(1_000, 0), at(2));
+        assert_eq!(last.ended(), None, "no stream was seen");
+        last.note("a", &answer("draining", 1, 0), at(4));
+        assert_eq!(last.ended(), Some(at(4)));
+        last.note("a", &quiet(1_000, 0), at(6));
+        last.note("idle", &quiet(0, 0), at(60));
+        assert_eq!(last.ended(), Some(at(5)));
+        last.note("late", &quiet(1_000, 2), at(62));
+        assert_eq!(last.ended(), Some(at(61)), "its streams came and went between two looks");
     }
 
     #[test]

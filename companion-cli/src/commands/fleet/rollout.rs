@@ -211,7 +211,7 @@ impl<'a> Follower<'a> {
             return Err(failure);
         }
         for (pod, answer) in &survey.pods {
-            self.last_stream.note(answer, Instant::now());
+            self.last_stream.note(&pod.uid, answer, Instant::now());
             holds |= self.tell_pod(pod, answer);
         }
         for Cut { pod, streams } in self.holdings.note(&survey.pods) {
