@@ -44,9 +44,9 @@ impl Ending {
     }
 }
 
-/// What a pod that was deleted is about to do.
+/// What a pod that was deleted is about to do, as far as this answer says.
 #[must_use]
-pub fn ending(pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
+fn ending(pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
     match answer {
         _ if !pod.proxy_runs => Ending::Over(Duration::ZERO),
         Answer::Detail(detail) => {
@@ -60,6 +60,29 @@ pub fn ending(pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
         Answer::Unasked => Ending::Over(Duration::ZERO),
         Answer::Stats(_) | Answer::Silent(_) if pod.is_overdue(now) => Ending::Lost,
         Answer::Stats(_) | Answer::Silent(_) => Ending::Unknown,
+    }
+}
+
+/// The old pods that nothing held any more when their gates last answered.
+#[derive(Debug, Default)]
+pub struct Endings {
+    over: BTreeSet<String>,
+}
+
+impl Endings {
+    /// What a pod that was deleted is about to do. The API server says that a proxy runs until all
+    /// containers of its pod have ended, so a gate that has ended cannot be told from a silent one.
+    pub fn note(&mut self, pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
+        let ending = ending(pod, answer, now);
+        match ending {
+            Ending::Over(_) | Ending::GaveUp(0) => drop(self.over.insert(pod.uid.clone())),
+            Ending::Holds | Ending::GaveUp(_) => drop(self.over.remove(&pod.uid)),
+            Ending::Unknown | Ending::Lost if self.over.contains(&pod.uid) => {
+                return Ending::Over(Duration::ZERO);
+            }
+            Ending::Unknown | Ending::Lost => {}
+        }
+        ending
     }
 }
 
@@ -221,6 +244,29 @@ pub(super) mod tests {
         holdings.note(&[(pod(true), answer("draining", 2, 0))]);
         holdings.note(&[(pod(true), answer("serving", 7, 0))]);
         assert_eq!(holdings.note(&[]), [Cut { pod: "a".into(), streams: 2 }]);
+    }
+
+    /// Its Envoy has ended, and its app has not.
+    #[test]
+    fn a_gate_that_was_drained_is_so_when_it_has_gone() {
+        let pod = PodFacts { grace_ends: Some(Timestamp::UNIX_EPOCH), ..pod(true) };
+        let silent = Answer::Silent("refused".into());
+        let now = |seconds| Timestamp::from_second(seconds).unwrap();
+        for (before, over) in [
+            (answer("drained", 0, 0), true),
+            (answer("expired", 0, 0), true),
+            (answer("expired", 1, 0), false),
+            (answer("draining", 0, 0), false),
+        ] {
+            let mut endings = Endings::default();
+            endings.note(&pod, &before, now(0));
+            for seconds in [1, 121] {
+                let ending = endings.note(&pod, &silent, now(seconds));
+                assert_eq!(matches!(ending, Ending::Over(_)), over, "{before:?} {ending:?}");
+            }
+            endings.note(&pod, &answer("draining", 1, 0), now(2));
+            assert_eq!(endings.note(&pod, &silent, now(3)), Ending::Unknown, "a new drain");
+        }
     }
 
     #[test]
