@@ -109,7 +109,7 @@ pub struct Forbidden {
 
 impl FleetError {
     /// Whether nothing else that is asked of this API server can succeed.
-    fn is_final(&self) -> bool {
+    pub(crate) fn is_final(&self) -> bool {
         !matches!(self, Self::NotFound(_) | Self::Api { .. } | Self::Other(_) | Self::Forbidden(_))
     }
 
