@@ -36,7 +36,7 @@ fn is_of_a_class(placement: &Placement) -> bool {
 }
 
 /// Istio's root namespace, unless its installation says otherwise.
-const ROOT_NAMESPACE: &str = "istio-system";
+pub(crate) const ROOT_NAMESPACE: &str = "istio-system";
 
 const CLASS: &str = "namespace: is not `istio-system`, where istiod looks for what is meant for a \
     class: anywhere else the rendered files have no effect. Leave it out, unless your istiod is in \
