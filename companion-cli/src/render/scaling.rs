@@ -45,8 +45,8 @@ fn query(policy: &Policy, scaling: &Scaling) -> String {
     )
 }
 
-/// The Deployment's own streams: a job may have several Deployments and namespaces. Targets that the
-/// policy lists have neither.
+/// The Deployment's own streams: a job may have several Deployments and namespaces. Targets that
+/// the policy lists have neither.
 fn own(policy: &Policy, scaling: &Scaling) -> String {
     if !Settings::of(policy).monitoring.targets.is_empty() {
         return String::new();
