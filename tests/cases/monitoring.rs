@@ -114,12 +114,15 @@ fn watched(benches: &[&Bench]) -> Outcome<(User, Prometheus)> {
     let user = User::new()?;
     let arguments = ["render", "monitoring", "--policy", "-", "--output", "monitoring"];
     user.run(&arguments, &policy.to_string())?.expect(0)?;
-    // Beside it, what another monitor has: all of Envoy's metrics.
+    // Beside it, what another monitor has: all of Envoy's metrics, at another port of each pod.
     let mut config: Value =
         serde_saphyr::from_str(&std::fs::read_to_string(user.path("monitoring/prometheus.yaml"))?)?;
     let other = json!({
         "job_name": "envoy", "metrics_path": "/stats/prometheus", "scrape_interval": "1s",
         "static_configs": [{"targets": targets}],
+        "relabel_configs": [{
+            "source_labels": ["__address__"], "target_label": "instance", "replacement": "other $1",
+        }],
     });
     config["scrape_configs"].as_array_mut().context("jobs")?.push(other);
     let file = user.file("monitoring/both.yaml", config.to_string())?;
@@ -140,6 +143,8 @@ fn sizes(fleet: &Fleet) -> Outcome {
     // Streams were held for several seconds, and none for longer than the drain.
     ensure!(longest >= Some(1_000) && longest <= Some(60_000), "{said}");
     ensure!(said["streams"]["in_flight_per_pod"].as_f64() > Some(0.0), "{said}");
+    let said = ask(&["--selector", "instance!=\"\""])?.expect(0)?.json()?;
+    ensure_eq!(said["rollout"]["pods"], 2, "both jobs: {said}");
     ask(&["--selector", "job=\"none\""])?.expect(2)?.stderr_contains("--selector")?;
     ask(&["--selector", "job="])?.expect(2)?.stderr_contains("parse error")?;
     Ok(())
