@@ -133,6 +133,15 @@ async fn quiet(world: &World) -> Outcome {
     Ok(())
 }
 
+/// All of them must be available.
+fn budget() -> Value {
+    json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": { "name": "edge", "namespace": NAMESPACE },
+        "spec": { "minAvailable": 3, "selector": { "matchLabels": { "app": "edge" } } },
+    })
+}
+
 /// Exactly this pod, and exactly one stream.
 async fn one_holds(world: &World, held: &str) -> Outcome {
     let pods = pods_said(world, &[]).await?;
@@ -148,8 +157,16 @@ async fn one_holds(world: &World, held: &str) -> Outcome {
         "one stream in {held}: {}",
         said.stdout
     );
+    world.cluster.apply_all(&[budget()]).await?;
     let drain = ["drain", "--node", NAME, "--dry-run"];
-    let said = laststream(world, &drain).await?.expect(0)?.stdout;
+    let look = async || {
+        let said = laststream(world, &drain).await?.expect(0)?.stdout;
+        ensure!(said.contains("it allows no eviction now"), "{said}");
+        Ok(said)
+    };
+    let said = wait_for(SOON, "the budget's status", look).await?;
+    let line = format!("budget {NAMESPACE}/edge would block 3 pods of the node");
+    ensure!(said.contains(&line), "`{line}` in {said}");
     let last = format!("draining {NAME} now would wait for 1 stream in 1 of 3 pods with a proxy");
     ensure!(said.contains(&last), "`{last}` in {said}");
     let line = said.lines().find(|line| line.contains(held)).context("the held pod")?;
