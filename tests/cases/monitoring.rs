@@ -98,6 +98,17 @@ impl Fleet {
         })
         .await
     }
+
+    /// A panel that shows zero where there is nothing to count.
+    async fn panel_is(&self, title: &str, expected: &str) -> Outcome {
+        let panel = PANELS.iter().find(|panel| panel.title == title).context("a panel")?;
+        wait_for(PATIENCE, &format!("{title} to be {expected}"), async || {
+            let series = self.prometheus.series(&asked(&panel.expression())).await?;
+            ensure!(series.len() == 1 && series[0]["value"][1] == expected, "{series:?}");
+            Ok(())
+        })
+        .await
+    }
 }
 
 /// A Prometheus with what is rendered for these Envoys.
@@ -158,6 +169,8 @@ async fn every_alert_fires_and_resolves(lab: &Lab) -> Outcome {
     let began = now()?;
     let mut fleet = Fleet::start(lab).await?;
     fleet.fires("LaststreamGateAbsent").await?;
+    fleet.panel_is("Proxies without their gate", "1").await?;
+    fleet.panel_is("Drains now", "0").await?;
     let listeners = [main_listener(&fleet.lab), uncounted_listener()];
     let listeners: Vec<Listener> =
         listeners.into_iter().chain([gate_listener(&fleet.lab, &gate())]).collect();
@@ -165,6 +178,7 @@ async fn every_alert_fires_and_resolves(lab: &Lab) -> Outcome {
     fleet.two.gate = fleet.two.envoy.address("gate").await?;
     tokio::try_join!(drains(&fleet), schemes(&fleet), async {
         fleet.resolves("LaststreamGateAbsent").await?;
+        fleet.panel_is("Proxies without their gate", "0").await?;
         doubts(&fleet).await?;
         forced_and_healed(&fleet).await
     })?;
@@ -180,6 +194,7 @@ async fn drains(fleet: &Fleet) -> Outcome {
     let held = fleet.one.held("long").await?;
     fleet.one.post("/drain").await?.expect(202)?;
     fleet.fires("LaststreamDrainNearDeadline").await?;
+    fleet.panel_is("Drains now", "1").await?;
     every_panel_has_data(fleet).await?;
     fleet.fires("LaststreamDrainExpired").await?;
     fleet.resolves("LaststreamDrainNearDeadline").await?;
