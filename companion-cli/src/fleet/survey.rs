@@ -120,11 +120,7 @@ impl Cluster {
         }
     }
 
-    async fn answer(
-        &self,
-        pod: &PodFacts,
-        manner: Manner,
-    ) -> Result<Option<Answered>, FleetError> {
+    async fn answer(&self, pod: &PodFacts, manner: Manner) -> Result<Option<Answered>, FleetError> {
         if !pod.proxy_runs {
             return Ok(Some((Answer::Unasked, None)));
         }

@@ -132,19 +132,14 @@ impl<'q> Api<'q> {
     fn fleet(&self, query: &Query<'_>) -> Result<(Option<u32>, Option<f64>), String> {
         let and = if query.selector.is_empty() { "" } else { ", " };
         let of = |series: &str| format!("{{{series}{and}{}}}", query.selector);
-        let recorded =
-            of("__name__=\"laststream:streams_in_flight\", scope=~\"gateway|inbound\"");
+        let recorded = of("__name__=\"laststream:streams_in_flight\", scope=~\"gateway|inbound\"");
         let scraped = of("__name__=~\"laststream_streams_in_flight_(gateway|inbound)\"");
         let known = self.gauges(&recorded, query.window)?;
         if known == (None, None) { self.gauges(&scraped, query.window) } else { Ok(known) }
     }
 
     /// Pods with such series, and the sum of these on average.
-    fn gauges(
-        &self,
-        series: &str,
-        window: TimeSpan,
-    ) -> Result<(Option<u32>, Option<f64>), String> {
+    fn gauges(&self, series: &str, window: TimeSpan) -> Result<(Option<u32>, Option<f64>), String> {
         let pods = self.ask(&format!("count(count by (instance) ({series}))"))?;
         let in_flight = self.ask(&format!("avg_over_time(sum({series})[{window}:1m])"))?;
         let pods = pods.first().and_then(number).map(|count| count as u32);

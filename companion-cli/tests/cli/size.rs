@@ -18,9 +18,8 @@ fn result(series: &Value) -> Answer {
 fn prometheus(records: bool) -> Outcome<FakeServer> {
     FakeServer::start(move |asked, _| {
         let query = asked.parameter("query").unwrap_or_default();
-        let bucket = |bound: &str, count: &str| {
-            json!({ "metric": { "le": bound }, "value": [0, count] })
-        };
+        let bucket =
+            |bound: &str, count: &str| json!({ "metric": { "le": bound }, "value": [0, count] });
         Ok(if query.contains("_bucket") {
             result(&json!([bucket("1000", "90"), bucket("+Inf", "100")]))
         } else if query.contains("laststream_streams_in_flight") {
