@@ -132,6 +132,8 @@ impl Cluster {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use serde_json::{Value, json};
 
     use super::*;
@@ -182,7 +184,7 @@ mod tests {
             (budget("x", &json!({ "matchLabels": { "app": "none" } }), 0), None),
         ] {
             let expected = expected.map(|(pods, blocks)| ("shop/x".to_owned(), pods, blocks));
-            assert_eq!(held(&[budget.clone()], &pods), Vec::from_iter(expected), "{budget}");
+            assert_eq!(held(from_ref(&budget), &pods), Vec::from_iter(expected), "{budget}");
         }
     }
 
@@ -207,11 +209,11 @@ mod tests {
             PodFacts { ready: false, ..pod("c", "web") },
         ];
         let mut budget = budget("x", &web(), 0);
-        assert_eq!(held(&[budget.clone()], &pods), [("shop/x".to_owned(), 1, true)]);
+        assert_eq!(held(from_ref(&budget), &pods), [("shop/x".to_owned(), 1, true)]);
         budget["spec"]["unhealthyPodEvictionPolicy"] = json!("AlwaysAllow");
-        assert!(held(&[budget.clone()], &pods).is_empty());
+        assert!(held(from_ref(&budget), &pods).is_empty());
         budget["spec"]["unhealthyPodEvictionPolicy"] = json!("IfHealthyBudget");
         budget["status"]["currentHealthy"] = json!(2);
-        assert!(held(&[budget], &pods).is_empty());
+        assert!(held(from_ref(&budget), &pods).is_empty());
     }
 }
