@@ -163,9 +163,7 @@ pub(crate) async fn size() -> Outcome {
     let file = file.to_str().context("a path in UTF-8")?;
     let size = ["size", file, "--surge", "1", "--unavailable", "0", "--startup", &startup];
     let said = world.user.run(&[&size[..], &["-o", "json"]].concat(), "")?.expect(0)?.json()?;
-    // Without that input: from the last new pod that is ready to the last old pod that has gone.
-    let [new, old] = ["ready_s", "gone_s"].map(|time| said["rollout"][time].as_f64());
-    let predicted = old.context("a time")? - new.context("a time")?;
+    let predicted = predicted(&said)?;
     let seen = gone.as_secs_f64() - ready.as_secs_f64();
     row(
         "P3",
@@ -178,6 +176,13 @@ pub(crate) async fn size() -> Outcome {
     );
     ensure!((predicted - seen).abs() < 0.2 * seen, "{seen} s, and {said}");
     world.kubectl(&["delete", "namespace", "sized", "--wait=false"]).await.map(drop)
+}
+
+/// From the last new pod that is ready to the last old pod that has gone: what comes before is made
+/// of the input.
+fn predicted(said: &Value) -> Outcome<f64> {
+    let [new, old] = ["ready_s", "gone_s"].map(|time| said["rollout"][time].as_f64());
+    Ok(old.context("a time")? - new.context("a time")?)
 }
 
 /// What the gates list, as a file for `size`.
