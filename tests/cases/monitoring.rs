@@ -98,6 +98,17 @@ impl Fleet {
         })
         .await
     }
+
+    /// A panel that shows zero where there is nothing to count.
+    async fn panel_is(&self, title: &str, expected: &str) -> Outcome {
+        let panel = PANELS.iter().find(|panel| panel.title == title).context("a panel")?;
+        wait_for(PATIENCE, &format!("{title} to be {expected}"), async || {
+            let series = self.prometheus.series(&asked(&panel.expression())).await?;
+            ensure!(series.len() == 1 && series[0]["value"][1] == expected, "{series:?}");
+            Ok(())
+        })
+        .await
+    }
 }
 
 /// A Prometheus with what is rendered for these Envoys.
@@ -114,12 +125,15 @@ fn watched(benches: &[&Bench]) -> Outcome<(User, Prometheus)> {
     let user = User::new()?;
     let arguments = ["render", "monitoring", "--policy", "-", "--output", "monitoring"];
     user.run(&arguments, &policy.to_string())?.expect(0)?;
-    // Beside it, what another monitor has: all of Envoy's metrics.
+    // Beside it, what another monitor has: all of Envoy's metrics, at another port of each pod.
     let mut config: Value =
         serde_saphyr::from_str(&std::fs::read_to_string(user.path("monitoring/prometheus.yaml"))?)?;
     let other = json!({
         "job_name": "envoy", "metrics_path": "/stats/prometheus", "scrape_interval": "1s",
         "static_configs": [{"targets": targets}],
+        "relabel_configs": [{
+            "source_labels": ["__address__"], "target_label": "instance", "replacement": "other $1",
+        }],
     });
     config["scrape_configs"].as_array_mut().context("jobs")?.push(other);
     let file = user.file("monitoring/both.yaml", config.to_string())?;
@@ -140,6 +154,8 @@ fn sizes(fleet: &Fleet) -> Outcome {
     // Streams were held for several seconds, and none for longer than the drain.
     ensure!(longest >= Some(1_000) && longest <= Some(60_000), "{said}");
     ensure!(said["streams"]["in_flight_per_pod"].as_f64() > Some(0.0), "{said}");
+    let said = ask(&["--selector", "instance!=\"\""])?.expect(0)?.json()?;
+    ensure_eq!(said["rollout"]["pods"], 2, "both jobs: {said}");
     ask(&["--selector", "job=\"none\""])?.expect(2)?.stderr_contains("--selector")?;
     ask(&["--selector", "job="])?.expect(2)?.stderr_contains("parse error")?;
     Ok(())
@@ -153,6 +169,8 @@ async fn every_alert_fires_and_resolves(lab: &Lab) -> Outcome {
     let began = now()?;
     let mut fleet = Fleet::start(lab).await?;
     fleet.fires("LaststreamGateAbsent").await?;
+    fleet.panel_is("Proxies without their gate", "1").await?;
+    fleet.panel_is("Drains now", "0").await?;
     let listeners = [main_listener(&fleet.lab), uncounted_listener()];
     let listeners: Vec<Listener> =
         listeners.into_iter().chain([gate_listener(&fleet.lab, &gate())]).collect();
@@ -160,6 +178,7 @@ async fn every_alert_fires_and_resolves(lab: &Lab) -> Outcome {
     fleet.two.gate = fleet.two.envoy.address("gate").await?;
     tokio::try_join!(drains(&fleet), schemes(&fleet), async {
         fleet.resolves("LaststreamGateAbsent").await?;
+        fleet.panel_is("Proxies without their gate", "0").await?;
         doubts(&fleet).await?;
         forced_and_healed(&fleet).await
     })?;
@@ -175,6 +194,7 @@ async fn drains(fleet: &Fleet) -> Outcome {
     let held = fleet.one.held("long").await?;
     fleet.one.post("/drain").await?.expect(202)?;
     fleet.fires("LaststreamDrainNearDeadline").await?;
+    fleet.panel_is("Drains now", "1").await?;
     every_panel_has_data(fleet).await?;
     fleet.fires("LaststreamDrainExpired").await?;
     fleet.resolves("LaststreamDrainNearDeadline").await?;

@@ -27,6 +27,8 @@ const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 const TRIES: u32 = 3;
 /// The pause before the second try; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// How much longer the pauses are for a server that has too much to do: 1 s and 2 s.
+const BUSY: u32 = 4;
 /// A server that asks for a longer pause than this is not waited for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -195,7 +197,7 @@ impl Cluster {
                 Ok(Err(error)) if !may_succeed_later(&error) => {
                     return Err(FleetError::of(&error, call, &self.server));
                 }
-                Ok(Err(error)) => tokio::time::sleep(asked_pause(&error).unwrap_or(pause)).await,
+                Ok(Err(error)) => tokio::time::sleep(pause_after(&error, pause)).await,
                 Err(_) => return Err(self.silence()),
             }
             pause *= 2;
@@ -245,10 +247,15 @@ fn may_succeed_later(error: &kube::Error) -> bool {
     }
 }
 
-fn asked_pause(error: &kube::Error) -> Option<Duration> {
-    let kube::Error::Api(status) = error else { return None };
-    let seconds = status.details.as_ref()?.retry_after_seconds;
-    (seconds > 0).then(|| Duration::from_secs(seconds.into()).min(LONGEST_PAUSE))
+/// The time that the API server names in its answer, else this pause. With 429 it usually names one
+/// in a header, which kube does not give; a second is what it names at least.
+fn pause_after(error: &kube::Error, pause: Duration) -> Duration {
+    let kube::Error::Api(status) = error else { return pause };
+    match status.details.as_ref().map_or(0, |details| details.retry_after_seconds) {
+        0 if status.code == 429 => pause * BUSY,
+        0 => pause,
+        seconds => Duration::from_secs(seconds.into()).min(LONGEST_PAUSE),
+    }
 }
 
 /// Runs the program that gives credentials, if the kubeconfig names one. It may never end, and kube
@@ -329,6 +336,20 @@ mod tests {
         let request_timeout = Some(Duration::ZERO);
         let cluster = connect(&Access { request_timeout, ..access(&path) }).unwrap();
         assert_eq!(cluster.timeout, NO_LIMIT);
+    }
+
+    #[test]
+    fn a_server_that_has_too_much_to_do_gets_the_pause_that_it_names_or_a_second() {
+        let of = |code, named: Option<u32>| {
+            let mut status = kube::core::Status::failure("later", "").with_code(code);
+            let details = serde_json::json!({ "retryAfterSeconds": named });
+            status.details = named.map(|_| serde_json::from_value(details).unwrap());
+            pause_after(&kube::Error::Api(status.boxed()), FIRST_PAUSE)
+        };
+        assert_eq!(of(503, None), FIRST_PAUSE);
+        assert_eq!(of(429, None), Duration::from_secs(1));
+        assert_eq!(of(429, Some(3)), Duration::from_secs(3));
+        assert_eq!(of(503, Some(60)), LONGEST_PAUSE);
     }
 
     #[test]

@@ -109,7 +109,8 @@ pub struct Forbidden {
 
 impl FleetError {
     /// Whether nothing else that is asked of this API server can succeed.
-    fn is_final(&self) -> bool {
+    #[must_use]
+    pub fn is_final(&self) -> bool {
         !matches!(self, Self::NotFound(_) | Self::Api { .. } | Self::Other(_) | Self::Forbidden(_))
     }
 

@@ -61,7 +61,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Writes what these answers deserve, up to the first Event that is refused.
+    /// Writes what these answers deserve. After a refusal the rest of its namespace is passed over.
     ///
     /// # Errors
     /// The API server did not take one, for the first time. The next call tries again.
@@ -70,13 +70,27 @@ impl Events {
         cluster: &Cluster,
         pods: &[(PodFacts, Answer)],
     ) -> Result<(), FleetError> {
+        let mut refusal = None;
+        let mut refusing = BTreeSet::new();
         for (pod, answer) in pods {
-            if let Err(error) = self.note(cluster, pod, answer).await {
-                let is_first = !std::mem::replace(&mut self.has_failed, true);
-                return if is_first { Err(error) } else { Ok(()) };
+            if refusing.contains(&pod.namespace) {
+                continue;
+            }
+            let Err(error) = self.note(cluster, pod, answer).await else { continue };
+            let is_final = error.is_final();
+            // 422: this Event is not valid, such as that of a pod with a very long name.
+            if !matches!(error, FleetError::Api { status: 422, .. }) {
+                refusing.insert(&pod.namespace);
+            }
+            refusal.get_or_insert(error);
+            if is_final {
+                break;
             }
         }
-        Ok(())
+        match refusal {
+            Some(error) if !std::mem::replace(&mut self.has_failed, true) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Writes what this answer deserves, if that has not been done. The Event's name is made of the

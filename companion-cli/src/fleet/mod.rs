@@ -4,6 +4,7 @@
 
 mod ask;
 pub mod bounds;
+pub mod budgets;
 pub mod client;
 pub mod deletion_cost;
 mod doubts;
@@ -13,6 +14,7 @@ mod kubeconfig;
 pub mod listing;
 pub mod names;
 pub mod old_pods;
+mod pages;
 mod pods;
 pub mod rollout;
 mod sight;

@@ -1,7 +1,7 @@
 //! What the old pods of a rollout do: which hold it, when the last stream ended, and which pods
 //! went with streams in flight. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
@@ -10,9 +10,11 @@ use super::pods::PodFacts;
 use super::sight::Answer;
 
 /// When the old pods' streams ended.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct LastStream {
     ended: Option<Instant>,
+    /// The pods that had a stream in flight while they drained.
+    with_streams: BTreeSet<String>,
 }
 
 /// What a pod that is ending does to the rollout.
@@ -42,9 +44,9 @@ impl Ending {
     }
 }
 
-/// What a pod that was deleted is about to do.
+/// What a pod that was deleted is about to do, as far as this answer says.
 #[must_use]
-pub fn ending(pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
+fn ending(pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
     match answer {
         _ if !pod.proxy_runs => Ending::Over(Duration::ZERO),
         Answer::Detail(detail) => {
@@ -61,18 +63,48 @@ pub fn ending(pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
     }
 }
 
+/// The old pods that nothing held any more when their gates last answered.
+#[derive(Debug, Default)]
+pub struct Endings {
+    over: BTreeSet<String>,
+}
+
+impl Endings {
+    /// What a pod that was deleted is about to do. The API server says that a proxy runs until all
+    /// containers of its pod have ended, so a gate that has ended cannot be told from a silent one.
+    pub fn note(&mut self, pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
+        let ending = ending(pod, answer, now);
+        match ending {
+            Ending::Over(_) | Ending::GaveUp(0) => drop(self.over.insert(pod.uid.clone())),
+            Ending::Holds | Ending::GaveUp(_) => drop(self.over.remove(&pod.uid)),
+            Ending::Unknown | Ending::Lost if self.over.contains(&pod.uid) => {
+                return Ending::Over(Duration::ZERO);
+            }
+            Ending::Unknown | Ending::Lost => {}
+        }
+        ending
+    }
+}
+
 impl LastStream {
-    /// Notes what a pod's answer says of its streams at this moment.
-    pub fn note(&mut self, answer: &Answer, now: Instant) {
+    /// Notes what the answer of the pod with this uid says of its streams at this moment.
+    pub fn note(&mut self, uid: &str, answer: &Answer, now: Instant) {
         let Answer::Detail(detail) = answer else { return };
         let status = &detail.status;
         if status.state == "serving" {
             return;
         }
-        let ended = match (status.holding, status.in_flight()) {
-            // The gate knows since when nothing has been in flight.
-            (0, 0) => now.checked_sub(Duration::from_millis(status.quiet_ms)),
-            _ => Some(now),
+        let in_flight = status.holding > 0 || status.in_flight() > 0;
+        if in_flight || status.late > 0 {
+            self.with_streams.insert(uid.to_owned());
+        }
+        let ended = match in_flight {
+            true => Some(now),
+            // The gate knows since when nothing has been in flight, at most since its drain began.
+            false if self.with_streams.contains(uid) => {
+                now.checked_sub(Duration::from_millis(status.quiet_ms))
+            }
+            false => None,
         };
         self.ended = self.ended.max(ended);
     }
@@ -148,6 +180,31 @@ pub(super) mod tests {
         Answer::Detail(Box::new(Detail { status, streams: Err("none".into()) }))
     }
 
+    /// Of a gate in whose drain nothing has been in flight for so long.
+    fn quiet(quiet_ms: u64, late: u64) -> Answer {
+        let mut answer = answer("drained", 0, 0);
+        if let Answer::Detail(detail) = &mut answer {
+            (detail.status.quiet_ms, detail.status.late) = (quiet_ms, late);
+        }
+        answer
+    }
+
+    #[test]
+    fn a_pod_without_a_stream_is_not_the_last_one() {
+        let began = Instant::now();
+        let at = |seconds| began + Duration::from_secs(seconds);
+        let mut last = LastStream::default();
+        last.note("idle", &quiet(1_000, 0), at(2));
+        assert_eq!(last.ended(), None, "no stream was seen");
+        last.note("a", &answer("draining", 1, 0), at(4));
+        assert_eq!(last.ended(), Some(at(4)));
+        last.note("a", &quiet(1_000, 0), at(6));
+        last.note("idle", &quiet(0, 0), at(60));
+        assert_eq!(last.ended(), Some(at(5)));
+        last.note("late", &quiet(1_000, 2), at(62));
+        assert_eq!(last.ended(), Some(at(61)), "its streams came and went between two looks");
+    }
+
     #[test]
     fn a_gate_that_gave_up_holds_as_long_as_streams_are_in_flight() {
         for (state, holding, proxy_runs, holds) in [
@@ -187,6 +244,29 @@ pub(super) mod tests {
         holdings.note(&[(pod(true), answer("draining", 2, 0))]);
         holdings.note(&[(pod(true), answer("serving", 7, 0))]);
         assert_eq!(holdings.note(&[]), [Cut { pod: "a".into(), streams: 2 }]);
+    }
+
+    /// Its Envoy has ended, and its app has not.
+    #[test]
+    fn a_gate_that_was_drained_is_so_when_it_has_gone() {
+        let pod = PodFacts { grace_ends: Some(Timestamp::UNIX_EPOCH), ..pod(true) };
+        let silent = Answer::Silent("refused".into());
+        let now = |seconds| Timestamp::from_second(seconds).unwrap();
+        for (before, over) in [
+            (answer("drained", 0, 0), true),
+            (answer("expired", 0, 0), true),
+            (answer("expired", 1, 0), false),
+            (answer("draining", 0, 0), false),
+        ] {
+            let mut endings = Endings::default();
+            endings.note(&pod, &before, now(0));
+            for seconds in [1, 121] {
+                let ending = endings.note(&pod, &silent, now(seconds));
+                assert_eq!(matches!(ending, Ending::Over(_)), over, "{before:?} {ending:?}");
+            }
+            endings.note(&pod, &answer("draining", 1, 0), now(2));
+            assert_eq!(endings.note(&pod, &silent, now(3)), Ending::Unknown, "a new drain");
+        }
     }
 
     #[test]

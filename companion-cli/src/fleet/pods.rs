@@ -1,8 +1,9 @@
 //! What the API server says of pods, as far as the verbs over many pods need it.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::Api;
 use kube::api::ListParams;
 
 use super::client::{Call, Cluster};
@@ -25,8 +26,6 @@ pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-co
 pub(super) const OWN_COST: &str = "laststream.io/deletion-cost";
 /// Of the gate.
 const GATE: u16 = 15091;
-/// Pods in one answer: larger ones cost the API server memory, smaller ones round trips.
-const PAGE: u32 = 500;
 /// Kubernetes' own grace period.
 const GRACE: u64 = 30;
 /// A kubelet that runs ends a pod within seconds of its grace period, and clocks differ.
@@ -63,6 +62,8 @@ pub struct PodFacts {
     pub name: String,
     /// Tells it from a later one with the same name.
     pub uid: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
     /// Where it runs.
     pub node: String,
     /// What made it, such as `ReplicaSet/web-5d`.
@@ -71,6 +72,8 @@ pub struct PodFacts {
     pub proxy: Option<String>,
     /// Whether that container runs.
     pub proxy_runs: bool,
+    /// Whether its containers have not started yet.
+    pub pending: bool,
     /// Whether the pod is ready.
     pub ready: bool,
     /// Whether it has been deleted.
@@ -120,8 +123,8 @@ impl PodFacts {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let grace = spec.and_then(|spec| spec.termination_grace_period_seconds);
         let grace = meta.deletion_grace_period_seconds.or(grace);
-        let labels = meta.labels.as_ref();
-        let is_envoy_gateway = labels.is_some_and(|map| map.contains_key(OWNED_BY_ENVOY_GATEWAY));
+        let labels = meta.labels.clone().unwrap_or_default();
+        let is_envoy_gateway = labels.contains_key(OWNED_BY_ENVOY_GATEWAY);
         let stats = if is_envoy_gateway { ENVOY_GATEWAY_STATS } else { ISTIO_STATS };
         let annotation = |name: &str| meta.annotations.as_ref()?.get(name);
         let annotated = |name: &str| annotation(name)?.parse().ok();
@@ -129,10 +132,12 @@ impl PodFacts {
             namespace: text(&meta.namespace),
             name: text(&meta.name),
             uid: text(&meta.uid),
+            labels,
             node: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
             owner: owner.map(|owner| format!("{}/{}", owner.kind, owner.name)),
             proxy: proxy.map(|container| container.name.clone()),
             proxy_runs: proxy.is_some_and(|proxy| runs(pod, &proxy.name)),
+            pending: pod.status.iter().any(|status| status.phase.as_deref() == Some("Pending")),
             ready: is_ready(pod),
             terminating: meta.deletion_timestamp.is_some(),
             grace_ends: meta.deletion_timestamp.as_ref().map(|time| time.0),
@@ -223,7 +228,7 @@ fn hook_of_command(command: &str) -> Hook {
 }
 
 impl Cluster {
-    /// The pods of a selection that have not ended, page by page.
+    /// The pods of a selection that have not ended.
     ///
     /// # Errors
     /// The API server does not list them.
@@ -232,34 +237,11 @@ impl Cluster {
         for_verb: &'static str,
         selection: &Selection,
     ) -> Result<Vec<PodFacts>, FleetError> {
-        let (pods, call): (Api<Pod>, _) = if selection.everywhere {
-            (Api::all(self.client()), Call::new(for_verb, "list", "pods"))
-        } else {
-            let call = Call::new(for_verb, "list", "pods").within(self.namespace());
-            (Api::namespaced(self.client(), self.namespace()), call)
-        };
-        let mut params = ListParams::default().limit(PAGE).fields(&fields(selection));
+        let call = Call::new(for_verb, "list", "pods");
+        let mut params = ListParams::default().fields(&fields(selection));
         params.label_selector.clone_from(&selection.labels);
-        let mut facts = Vec::new();
-        let mut begun_again = false;
-        loop {
-            match self.repeat(&call, || pods.list(&params)).await {
-                Ok(page) => {
-                    facts.extend(page.items.iter().map(|pod| PodFacts::of(pod, selection.ports)));
-                    params.continue_token = page.metadata.continue_.filter(|next| !next.is_empty());
-                    if params.continue_token.is_none() {
-                        return Ok(facts);
-                    }
-                }
-                // The list was so long that its beginning has been forgotten.
-                Err(FleetError::Api { status: 410, .. }) if !begun_again => {
-                    begun_again = true;
-                    params.continue_token = None;
-                    facts.clear();
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let facts = |pod: &Pod| PodFacts::of(pod, selection.ports);
+        self.list(call, selection.everywhere, params, facts).await
     }
 }
 
@@ -325,7 +307,7 @@ mod tests {
             (None, Some("2"), false),
         ] {
             let annotations = [(DELETION_COST, cost), (OWN_COST, own)].into_iter();
-            let annotations: std::collections::BTreeMap<_, _> =
+            let annotations: BTreeMap<_, _> =
                 annotations.filter_map(|(name, value)| Some((name, value?))).collect();
             let pod = facts(serde_json::json!({ "metadata": { "annotations": annotations } }));
             assert_eq!(pod.cost_is_foreign, is_foreign, "{cost:?} {own:?}");

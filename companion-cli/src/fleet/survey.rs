@@ -18,6 +18,9 @@ const MOST_DOUBTS: usize = 16;
 /// A refusal that a pod could have sent, and the pod that was asked.
 type Doubtful = (PodFacts, FleetError);
 
+/// An answer, and why the gate could not be asked for it.
+type Answered = (Answer, Option<FleetError>);
+
 /// How pods are asked.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
@@ -86,19 +89,18 @@ impl Cluster {
         let mut survey = Survey { without_proxy, ..Survey::default() };
         let mut doubtful = BTreeMap::new();
         while let Some((pod, answer)) = answers.next().await {
-            let answer = match answer {
-                Ok(Some(answer)) => answer,
+            let (answer, error) = match answer {
+                Ok(Some(answered)) => answered,
                 Ok(None) => continue, // it has gone meanwhile
-                Err(error) => {
-                    let why = short(&error);
-                    if is_through_proxy(&error) {
-                        doubtful.entry(pod.namespace.clone()).or_insert((pod.clone(), error));
-                    } else if concerns_all(&error) {
-                        survey.failure.get_or_insert(error);
-                    }
-                    Answer::Silent(why)
-                }
+                Err(error) => (Answer::Silent(short(&error)), Some(error)),
             };
+            match error {
+                Some(error) if is_through_proxy(&error) => {
+                    doubtful.entry(pod.namespace.clone()).or_insert((pod.clone(), error));
+                }
+                Some(error) if concerns_all(&error) => drop(survey.failure.get_or_insert(error)),
+                _ => {}
+            }
             survey.pods.push((pod, answer));
         }
         drop(answers);
@@ -118,19 +120,18 @@ impl Cluster {
         }
     }
 
-    async fn answer(&self, pod: &PodFacts, manner: Manner) -> Result<Option<Answer>, FleetError> {
+    async fn answer(&self, pod: &PodFacts, manner: Manner) -> Result<Option<Answered>, FleetError> {
         if !pod.proxy_runs {
-            return Ok(Some(Answer::Unasked));
+            return Ok(Some((Answer::Unasked, None)));
         }
         let mut gate_error = None;
         // Istio's agent ends its server at SIGTERM; the gate is there until Envoy ends.
         if manner.gates != Gates::Draining || pod.terminating {
             match self.detail(manner.for_verb, pod, manner.streams).await {
-                Ok(detail) => return Ok(Some(Answer::Detail(Box::new(detail)))),
-                Err(error) if concerns_all(&error) => return Err(error),
+                Ok(detail) => return Ok(Some((Answer::Detail(Box::new(detail)), None))),
                 Err(FleetError::NotFound(_)) if manner.gates == Gates::Only => return Ok(None),
                 Err(error) if manner.gates == Gates::Only => return Err(error),
-                Err(error) => gate_error = Some(short(&error)), // there may be no gate
+                Err(error) => gate_error = Some(error), // there may be no gate
             }
         }
         let mut stats = match self.stats(manner.for_verb, pod).await {
@@ -138,19 +139,18 @@ impl Cluster {
             Err(FleetError::NotFound(_)) if self.has_gone(manner.for_verb, pod).await => {
                 return Ok(None);
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(gate_error.filter(concerns_all).unwrap_or(error)),
         };
         // A gate that has not been asked yet has no word for its count.
         let is_told = stats.state.is_none_or(|state| state == "serving" && stats.count.is_some());
         if !is_told && gate_error.is_none() {
             match self.detail(manner.for_verb, pod, manner.streams).await {
-                Ok(detail) => return Ok(Some(Answer::Detail(Box::new(detail)))),
-                Err(error) if concerns_all(&error) => return Err(error),
-                Err(error) => gate_error = Some(short(&error)), // the statistics say what is known
+                Ok(detail) => return Ok(Some((Answer::Detail(Box::new(detail)), None))),
+                Err(error) => gate_error = Some(error), // the statistics say what is known
             }
         }
-        stats.gate_error = gate_error;
-        Ok(Some(Answer::Stats(stats)))
+        stats.gate_error = gate_error.as_ref().map(short);
+        Ok(Some((Answer::Stats(stats), gate_error)))
     }
 }
 

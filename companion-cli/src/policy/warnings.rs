@@ -27,7 +27,7 @@ pub(super) fn of(policy: &Policy, has_namespace: bool) -> Vec<String> {
 }
 
 /// Istio's root namespace, unless its installation says otherwise.
-const ROOT_NAMESPACE: &str = "istio-system";
+pub(crate) const ROOT_NAMESPACE: &str = "istio-system";
 
 const CLASS: &str = "namespace: is not `istio-system`, where istiod looks for what is meant for a \
     class: anywhere else the rendered files have no effect. Leave it out, unless your istiod is in \

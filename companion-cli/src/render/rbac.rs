@@ -39,7 +39,13 @@ const GATE: Right = (
 impl Verb {
     fn rights(self) -> &'static [Right] {
         match self {
-            Self::Status | Self::Streams | Self::Drain => &[LIST, STATS, GATE],
+            Self::Status | Self::Streams => &[LIST, STATS, GATE],
+            Self::Drain => &[
+                LIST,
+                STATS,
+                GATE,
+                ("policy", "poddisruptionbudgets", &["list"], "Which evictions are refused."),
+            ],
             Self::Rollout => &[
                 LIST,
                 GATE,
@@ -152,6 +158,12 @@ mod tests {
     fn a_rollout_asks_gates_and_no_statistics() {
         let text = role(&[Verb::Rollout], None).to_string();
         assert!(!text.contains("pods/proxy") && text.contains("pods/portforward"), "{text}");
+    }
+
+    #[test]
+    fn a_node_drain_alone_reads_budgets() {
+        let is_of = |verb| role(&[verb], None).to_string().contains("poddisruptionbudgets");
+        assert!(is_of(Verb::Drain) && !is_of(Verb::Status));
     }
 
     #[test]

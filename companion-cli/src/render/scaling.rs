@@ -3,7 +3,7 @@
 
 use super::monitoring::Settings;
 use super::{Kind, Rendered, metadata, object, objects, other};
-use crate::policy::file::Scaling;
+use crate::policy::file::{Placement, Scaling};
 use crate::policy::{Policy, PolicyProblem};
 use crate::yaml::{List, Map};
 
@@ -36,12 +36,27 @@ fn behaviour(policy: &Policy) -> Map {
     Map::of("scaleDown", down)
 }
 
-fn query(policy: &Policy) -> String {
+fn query(policy: &Policy, scaling: &Scaling) -> String {
     let job = Settings::of(policy).job;
+    let matchers = format!("job=\"{job}\", scope!=\"outbound\"{}", own(policy, scaling));
     format!(
-        "sum(laststream:streams_in_flight{{job=\"{job}\", scope!=\"outbound\"}} and on (job, \
-         instance) (laststream:gate_state{{job=\"{job}\"}} == 0))"
+        "sum(laststream:streams_in_flight{{{matchers}}} and on (job, instance) \
+         (laststream:gate_state{{job=\"{job}\"}} == 0))"
     )
+}
+
+/// The Deployment's own streams: a job may have several Deployments and namespaces. Targets that
+/// the policy lists have neither.
+fn own(policy: &Policy, scaling: &Scaling) -> String {
+    if !Settings::of(policy).monitoring.targets.is_empty() {
+        return String::new();
+    }
+    let namespace = match &policy.placement {
+        Placement::EnvoyGateway(_) => None, // its proxies are elsewhere
+        _ => policy.namespace.as_ref(),
+    };
+    let namespace = namespace.map(|name| format!(", namespace=\"{name}\"")).unwrap_or_default();
+    format!("{namespace}, workload=\"{}\"", scaling.deployment)
 }
 
 pub(super) fn render(kind: Kind, policy: &Policy) -> Result<Rendered, PolicyProblem> {
@@ -59,7 +74,7 @@ fn keda(policy: &Policy) -> Result<Rendered, PolicyProblem> {
     };
     let trigger = Map::of("serverAddress", prometheus.as_str())
         .note(WHY_SERVING)
-        .with("query", query(policy))
+        .with("query", query(policy, scaling))
         .with("threshold", scaling.streams_per_pod.to_string())
         .note("Without an answer the number of pods stays: no answer is not zero streams.")
         .with("ignoreNullValues", "false");
@@ -132,16 +147,36 @@ mod tests {
     use super::*;
     use crate::render::tests;
 
+    const EDGE: &str = "module: /a.wasm\nname: edge\n\
+        scaling: {deployment: d, streams_per_pod: 1, prometheus: \"http://p\"}\n";
+
+    fn keda_query(policy: &str) -> String {
+        let object = tests::yaml(&tests::rendered(Kind::Keda, policy)[0]);
+        object["spec"]["triggers"][0]["metadata"]["query"].as_str().unwrap().to_owned()
+    }
+
     #[test]
     fn the_adapter_sums_what_keda_sums() {
-        let policy = "module: /a.wasm\nname: edge\nscaling: {deployment: d, streams_per_pod: 1}\n";
-        let values = tests::yaml(&adapter(&tests::policy(policy)));
-        let query = values["rules"]["custom"][0]["metricsQuery"].as_str().unwrap();
-        for words in [
-            "<<.LabelMatchers>>, job=\"istio-system/edge\", scope!=\"outbound\"",
-            "gate_state{job=",
+        let values = tests::yaml(&adapter(&tests::policy(EDGE)));
+        let adapter = values["rules"]["custom"][0]["metricsQuery"].as_str().unwrap();
+        let keda = keda_query(EDGE);
+        for words in ["job=\"istio-system/edge\", scope!=\"outbound\"", "gate_state{job="] {
+            assert!(adapter.contains(words), "`{words}` in {adapter}");
+            assert!(keda.contains(words), "`{words}` in {keda}");
+        }
+        assert!(adapter.contains("<<.LabelMatchers>>, "), "{adapter}");
+    }
+
+    #[test]
+    fn keda_sums_the_streams_of_the_deployment_alone() {
+        let sidecars = "placement: {sidecar: {}}\nnamespace: shop\n";
+        for (more, matchers) in [
+            (sidecars, "outbound\", namespace=\"shop\", workload=\"d\"}"),
+            ("", "outbound\", namespace=\"istio-system\", workload=\"d\"}"),
+            ("monitoring: {targets: [\"a:1\"]}\n", "outbound\"}"),
         ] {
-            assert!(query.contains(words), "`{words}` in {query}");
+            let query = keda_query(&format!("{EDGE}{more}"));
+            assert!(query.contains(matchers), "`{matchers}` in {query}");
         }
     }
 }

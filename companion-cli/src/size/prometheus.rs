@@ -127,16 +127,21 @@ impl<'q> Api<'q> {
         Ok(Histogram::new(series.iter().filter_map(bucket).collect()))
     }
 
-    /// Pods and streams in flight, where proxies export laststream's metrics.
+    /// Pods and streams in flight, where proxies export laststream's metrics. A proxy's metrics are
+    /// there once for each job that scrapes it; what the rendered rules record is there once.
     fn fleet(&self, query: &Query<'_>) -> Result<(Option<u32>, Option<f64>), String> {
-        let gauges = format!(
-            "{{__name__=~\"laststream_streams_in_flight_(gateway|inbound)\"{}{}}}",
-            if query.selector.is_empty() { "" } else { ", " },
-            query.selector
-        );
-        let pods = self.ask(&format!("count(count by (instance) ({gauges}))"))?;
-        let in_flight = format!("avg_over_time(sum({gauges})[{}:1m])", query.window);
-        let in_flight = self.ask(&in_flight)?;
+        let and = if query.selector.is_empty() { "" } else { ", " };
+        let of = |series: &str| format!("{{{series}{and}{}}}", query.selector);
+        let recorded = of("__name__=\"laststream:streams_in_flight\", scope=~\"gateway|inbound\"");
+        let scraped = of("__name__=~\"laststream_streams_in_flight_(gateway|inbound)\"");
+        let known = self.gauges(&recorded, query.window)?;
+        if known == (None, None) { self.gauges(&scraped, query.window) } else { Ok(known) }
+    }
+
+    /// Pods with such series, and the sum of these on average.
+    fn gauges(&self, series: &str, window: TimeSpan) -> Result<(Option<u32>, Option<f64>), String> {
+        let pods = self.ask(&format!("count(count by (instance) ({series}))"))?;
+        let in_flight = self.ask(&format!("avg_over_time(sum({series})[{window}:1m])"))?;
         let pods = pods.first().and_then(number).map(|count| count as u32);
         Ok((pods, in_flight.first().and_then(number)))
     }

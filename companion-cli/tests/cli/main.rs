@@ -1,5 +1,5 @@
 //! The program itself, run as people run it: compiling the module, looking into modules and images,
-//! its help.
+//! its help, what it asks of Prometheus.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
 
@@ -10,4 +10,5 @@ mod images;
 mod layout;
 mod modules;
 mod real_envoys;
+mod size;
 mod support;

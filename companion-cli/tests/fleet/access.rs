@@ -8,7 +8,7 @@ use kit::fake_server::Answer;
 
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, LIST, PAGE, list, pod, status};
+use crate::support::{Cluster, LIST, PAGE, list, pod, statistics, status};
 
 const STATUS: [&str; 3] = ["status", "-n", "shop"];
 
@@ -29,6 +29,32 @@ fn a_missing_right_is_named_and_what_is_known_is_shown() -> Outcome {
     Ok(())
 }
 
+/// No gate has been asked yet, so no pod has a word for its count.
+#[test]
+fn without_port_forwards_the_statistics_are_shown() -> Outcome {
+    let cluster = Cluster::start(|asked, _| {
+        let mut old = pod("b");
+        old["metadata"]["deletionTimestamp"] = json!("2200-01-01T00:00:00Z");
+        Ok(match asked.path() {
+            LIST => list(&[pod("a"), old], ""),
+            path if path == statistics("a") || path == statistics("b") => {
+                Answer::new(200).body(PAGE.replace("laststream_gate_count_exact{} 1\n", ""))
+            }
+            _ => status(403, "Forbidden", "pods is forbidden"),
+        })
+    })?;
+    let said = cluster.run(&STATUS)?.expect(2)?;
+    let rows: Vec<_> = said.stdout.lines().skip(1).collect();
+    let why = "its gate cannot be asked: no right to `get` `pods/portforward`";
+    assert_eq!(rows.len(), 2, "{}", said.stdout);
+    assert!(rows.iter().all(|row| row.contains("inbound 2") && row.contains(why)), "{rows:?}");
+    let said = said.stderr_contains("no right to `get` `pods/portforward` in namespace `shop`")?;
+    assert_eq!(said.stderr.matches("error").count(), 1, "told once: {}", said.stderr);
+    let said = cluster.run(&["drain", "--node", "n", "-n", "shop", "--dry-run"])?.expect(2)?;
+    said.stdout_contains("4 streams in 2 of 2 pods")?;
+    Ok(())
+}
+
 #[test]
 fn wrong_credentials_are_not_tried_again() -> Outcome {
     let cluster = Cluster::start(|_, _| Ok(status(401, "Unauthorized", "Unauthorized")))?;
@@ -45,12 +71,15 @@ fn an_overloaded_server_is_asked_three_times() -> Outcome {
     assert_eq!(cluster.asked(LIST), 3);
     let cluster = Cluster::start(|asked, before| {
         Ok(match (asked.path(), before) {
-            (LIST, 0) => status(429, "TooManyRequests", "later"),
+            // As API Priority and Fairness writes it.
+            (LIST, 0) => Answer::new(429).with("retry-after", "1").body("Too many requests"),
             (LIST, _) => list(&[pod("a")], ""),
             _ => Answer::new(200).body(PAGE),
         })
     })?;
+    let began = Instant::now();
     cluster.run(&STATUS)?.expect(0)?;
+    assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
     Ok(())
 }
 

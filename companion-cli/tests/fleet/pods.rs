@@ -8,6 +8,8 @@ use crate::support::{Cluster, LIST, PAGE, is_look_up, list, pod, statistics, sta
 
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
+const DRAIN: [&str; 6] = ["drain", "--node", "n", "-n", "shop", "--dry-run"];
+
 fn access_review(allowed: bool) -> Answer {
     let review = json!({
         "kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1",
@@ -142,8 +144,7 @@ fn a_pod_writes_no_lines_about_others() -> Outcome {
             Answer::new(500).body(forged.to_owned() + &"y".repeat(10_000))
         })
     })?;
-    let drain = ["drain", "--node", "n", "-n", "shop", "--dry-run"];
-    let said = cluster.run(&drain)?.expect(1)?.stdout_contains("shop/a: unreachable: ")?;
+    let said = cluster.run(&DRAIN)?.expect(1)?.stdout_contains("shop/a: unreachable: ")?;
     assert!(!said.stdout.lines().any(|line| line.starts_with("shop/db-0")), "{}", said.stdout);
     let longest = said.stdout.lines().map(|line| line.chars().count()).max();
     assert!(longest < Some(300), "{longest:?}");
@@ -181,7 +182,7 @@ fn streams_that_are_counted_and_not_listed_are_told() -> Outcome {
     assert!(!said.stderr.contains("no stream is in flight"), "{}", said.stderr);
     let said = cluster.run(&["streams", "-n", "shop", "-o", "json"])?.expect(1)?.json()?;
     assert_eq!((&said["complete"], &said["pods"][0]["in_flight"]), (&json!(false), &json!(2)));
-    let said = cluster.run(&["drain", "--node", "n", "-n", "shop", "--dry-run"])?.expect(1)?;
+    let said = cluster.run(&DRAIN)?.expect(1)?;
     said.stdout_contains("shop/a: 2 in flight; its gate cannot be asked")?;
     Ok(())
 }
@@ -189,8 +190,77 @@ fn streams_that_are_counted_and_not_listed_are_told() -> Outcome {
 #[test]
 fn a_node_without_pods_is_an_error() -> Outcome {
     let cluster = Cluster::start(|_, _| Ok(list(&[], "")))?;
-    let said = cluster.run(&["drain", "--node", "n", "-n", "shop", "--dry-run"])?.expect(1)?;
+    let said = cluster.run(&DRAIN)?.expect(1)?;
     said.stderr_contains("no pod is on node `n`")?;
+    Ok(())
+}
+
+const BUDGETS: &str = "/apis/policy/v1/namespaces/shop/poddisruptionbudgets";
+
+/// Two pods of an app, one of them without a proxy, and what the list of budgets comes to.
+fn guarded(budgets: Answer) -> Outcome<Cluster> {
+    Cluster::start(move |asked, _| {
+        let [mut with, mut without] = ["a", "b"].map(pod);
+        for pod in [&mut with, &mut without] {
+            pod["metadata"]["labels"] = json!({ "app": "web" });
+        }
+        without["spec"]["containers"][0]["name"] = json!("app");
+        Ok(match asked.path() {
+            LIST => list(&[with, without], ""),
+            BUDGETS => budgets.clone(),
+            path if path == statistics("a") => Answer::new(200).body(PAGE),
+            _ => status(500, "InternalError", "no port-forward"),
+        })
+    })
+}
+
+fn budget(allowed: i32) -> Answer {
+    list(
+        &[json!({
+            "metadata": { "namespace": "shop", "name": "web", "generation": 1 },
+            "spec": { "selector": { "matchLabels": { "app": "web" } } },
+            "status": {
+                "observedGeneration": 1, "disruptionsAllowed": allowed, "currentHealthy": 2,
+                "desiredHealthy": 1, "expectedPods": 2,
+            },
+        })],
+        "",
+    )
+}
+
+#[test]
+fn budgets_of_the_node_s_pods_are_told() -> Outcome {
+    let json = [&DRAIN[..], &["-o", "json"]].concat();
+    for (allowed, blocks, words) in [
+        (0, true, "budget shop/web would block 2 pods of the node: it allows no eviction now"),
+        (1, false, "budget shop/web lets 2 pods of the node go in turns: it allows 1 eviction now"),
+    ] {
+        let cluster = guarded(budget(allowed))?;
+        let said = cluster.run(&DRAIN)?.expect(1)?.stdout_contains(words)?;
+        let said = said.stdout_contains("; budget shop/web\n")?;
+        said.stdout_contains("s for each pod, and longer for all, because of budgets")?;
+        let said = cluster.run(&json)?.expect(1)?.json()?;
+        let held = json!({
+            "budget": "shop/web", "pods": ["shop/a", "shop/b"], "would_block": blocks,
+            "why": said["budgets"][0]["why"],
+        });
+        assert_eq!(said["budgets"], json!([held]));
+        assert_eq!(said["pods"][0]["budget"], "shop/web");
+        assert_eq!(said["at_most_seconds"], Value::Null);
+    }
+    let said = guarded(budget(2))?.run(&json)?.expect(1)?.json()?;
+    assert_eq!((&said["budgets"], &said["at_most_seconds"]), (&json!([]), &json!(0)));
+    Ok(())
+}
+
+#[test]
+fn without_the_right_to_budgets_all_else_is_told() -> Outcome {
+    let cluster = guarded(status(403, "Forbidden", "no"))?;
+    let said = cluster.run(&DRAIN)?.expect(1)?;
+    let said = said.stdout_contains("for each pod; budgets are not known")?;
+    let said = said.stdout_contains("shop/a: 2 in flight")?;
+    let said = said.stderr_contains("no right to `list` `poddisruptionbudgets` in namespace")?;
+    said.stderr_contains("laststream render rbac --verb drain")?;
     Ok(())
 }
 

@@ -143,6 +143,23 @@ fn an_old_pod_whose_proxy_has_another_name_is_waited_for() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn a_missing_right_to_ask_the_gate_of_an_old_pod_is_named() -> Outcome {
+    let cluster = Cluster::start(|asked, _| {
+        let mut old = pod("web-0");
+        old["metadata"]["deletionTimestamp"] = json!("2200-01-01T00:00:00Z");
+        Ok(match asked.path() {
+            DEPLOYMENT => deployment([1, 1, 1, 1], "NewReplicaSetAvailable"),
+            LIST => list(&[with_hook(24), old], ""),
+            _ => status(403, "Forbidden", "no"),
+        })
+    })?;
+    let said = cluster.run(&["rollout", "deployment/web"])?.expect(1)?;
+    let said = said.stderr_contains("no right to `get` `pods/portforward` in namespace `shop`")?;
+    said.stderr_contains("laststream render rbac --verb rollout")?;
+    Ok(())
+}
+
 /// Its node has failed: kubelet writes no status any more, and nothing removes the pod.
 #[test]
 fn an_old_pod_on_a_lost_node_is_told_and_not_waited_for() -> Outcome {

@@ -78,17 +78,21 @@ async fn pods_said(world: &World, more: &[&str]) -> Outcome<Vec<Value>> {
     Ok(said["pods"].as_array().context("pods")?.clone())
 }
 
+/// What `render rbac` writes for verbs.
+fn role(world: &World, verbs: &str) -> Outcome<Value> {
+    let rbac = ["render", "rbac", "--namespace", NAMESPACE, "--verb", verbs];
+    let text = world.user.run(&rbac, "")?.expect(0)?.stdout;
+    Ok(serde_saphyr::from_str(&text)?)
+}
+
 /// What `render rbac` writes, applied; or the same without a right.
 async fn grant(world: &World, verbs: &[&str], without: Option<&str>) -> Outcome {
-    let verbs = verbs.join(",");
-    let rbac = ["render", "rbac", "--namespace", NAMESPACE, "--verb", &verbs];
-    let text = world.user.run(&rbac, "")?.expect(0)?.stdout;
-    let mut role: Value = serde_saphyr::from_str(&text)?;
+    let mut role = role(world, &verbs.join(","))?;
     if let Some(without) = without {
         let rules = role["rules"].as_array_mut().context("rules")?;
         let before = rules.len();
         rules.retain(|rule| rule["resources"] != json!([without]));
-        ensure!(rules.len() + 1 == before, "{without} is no rule of {text}");
+        ensure!(rules.len() + 1 == before, "{without} is no rule of {role}");
     }
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
@@ -133,6 +137,15 @@ async fn quiet(world: &World) -> Outcome {
     Ok(())
 }
 
+/// All of them must be available.
+fn budget() -> Value {
+    json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": { "name": "edge", "namespace": NAMESPACE },
+        "spec": { "minAvailable": 3, "selector": { "matchLabels": { "app": "edge" } } },
+    })
+}
+
 /// Exactly this pod, and exactly one stream.
 async fn one_holds(world: &World, held: &str) -> Outcome {
     let pods = pods_said(world, &[]).await?;
@@ -148,8 +161,16 @@ async fn one_holds(world: &World, held: &str) -> Outcome {
         "one stream in {held}: {}",
         said.stdout
     );
+    world.cluster.apply_all(&[budget()]).await?;
     let drain = ["drain", "--node", NAME, "--dry-run"];
-    let said = laststream(world, &drain).await?.expect(0)?.stdout;
+    let look = async || {
+        let said = laststream(world, &drain).await?.expect(0)?.stdout;
+        ensure!(said.contains("it allows no eviction now"), "{said}");
+        Ok(said)
+    };
+    let said = wait_for(SOON, "the budget's status", look).await?;
+    let line = format!("budget {NAMESPACE}/edge would block 3 pods of the node");
+    ensure!(said.contains(&line), "`{line}` in {said}");
     let last = format!("draining {NAME} now would wait for 1 stream in 1 of 3 pods with a proxy");
     ensure!(said.contains(&last), "`{last}` in {said}");
     let line = said.lines().find(|line| line.contains(held)).context("the held pod")?;
@@ -229,46 +250,60 @@ async fn events(world: &World, held: &str) -> Outcome {
     Ok(())
 }
 
-/// Verb, arguments, the right that is left out, its name in the error, and the exit code.
-const WITHOUT: [(&str, &[&str], &str, &str, i32); 5] = [
-    ("status", &["status"], "pods", "`list` `pods`", 2),
-    ("status", &["status"], "pods/proxy", "`get` `pods/proxy`", 2),
-    ("streams", &["streams"], "pods/portforward", "`get` `pods/portforward`", 2),
-    (
-        "drain",
-        &["drain", "--node", NAME, "--dry-run"],
-        "pods/portforward",
-        "`get` `pods/portforward`",
-        2,
-    ),
-    (
-        "rollout",
-        &["rollout", "deployment/edge", "--watch=false"],
-        "deployments",
-        "`get` `deployments`",
-        1,
-    ),
-];
+/// The arguments of a verb.
+fn arguments(verb: &str) -> Vec<&'static str> {
+    match verb {
+        "status" => vec!["status"],
+        "streams" => vec!["streams"],
+        "rollout" => vec!["rollout", "deployment/edge", "--watch=false"],
+        _ => vec!["drain", "--node", NAME, "--dry-run"],
+    }
+}
+
+/// Arguments that need this right of the verb, and the exit code without it.
+fn without(verb: &str, resource: &str) -> Option<(Vec<&'static str>, i32)> {
+    let mut arguments = arguments(verb);
+    let mut code = if verb == "rollout" { 1 } else { 2 };
+    match (verb, resource) {
+        ("status", "pods/portforward") => arguments.push("--every-gate"),
+        // The statistics are asked where no gate answers.
+        ("streams" | "drain", "pods/proxy") => arguments.extend(["--gate-port", "1"]),
+        // It asks the gates of pods that end, and none ends here; the program's own tests have one.
+        ("rollout", "pods/portforward") => return None,
+        ("rollout", "statefulsets") => arguments[1] = "statefulset/edge",
+        ("rollout", "daemonsets") => arguments[1] = "daemonset/edge",
+        ("drain", "poddisruptionbudgets") => code = 0, // a warning
+        _ => {}
+    }
+    Some((arguments, code))
+}
 
 /// Each verb without each of its rights: the right is named.
 async fn one_right_less(world: &World) -> Outcome {
-    for (verb, arguments, without, named, code) in WITHOUT {
-        grant(world, &[verb], Some(without)).await?;
-        let look = async || {
-            // The API server learns of changed rights a little later.
-            let said = laststream(world, arguments).await?.expect(code)?;
-            let wanted = format!("no right to {named} in namespace `{NAMESPACE}`");
-            let said = said.stderr_contains(&wanted)?;
-            said.stderr_contains(&format!("laststream render rbac --verb {verb}")).map(drop)
-        };
-        wait_for(Duration::from_secs(10), &format!("{verb} without {without}"), look).await?;
+    let mut rights = 0;
+    for verb in ["status", "streams", "rollout", "drain"] {
+        for rule in role(world, verb)?["rules"].as_array().context("rules")? {
+            let resource = rule["resources"][0].as_str().context("a resource")?;
+            let right = rule["verbs"][0].as_str().context("a right")?;
+            let Some((arguments, code)) = without(verb, resource) else { continue };
+            grant(world, &[verb], Some(resource)).await?;
+            let wanted = format!("no right to `{right}` `{resource}` in namespace `{NAMESPACE}`");
+            let look = async || {
+                // The API server learns of changed rights a little later.
+                let said = laststream(world, &arguments).await?.expect(code)?;
+                let said = said.stderr_contains(&wanted)?;
+                said.stderr_contains(&format!("laststream render rbac --verb {verb}")).map(drop)
+            };
+            wait_for(SOON, &format!("{verb} without {resource}"), look).await?;
+            rights += 1;
+        }
         grant(world, &[verb], None).await?;
-        let look = async || laststream(world, arguments).await?.expect(0).map(drop);
-        wait_for(Duration::from_secs(10), &format!("{verb} with its rights"), look).await?;
+        let look = async || laststream(world, &arguments(verb)).await?.expect(0).map(drop);
+        wait_for(SOON, &format!("{verb} with its rights"), look).await?;
     }
     row(
         "F1",
-        "each verb with its rendered rights, and without one of them",
+        format!("four verbs with their rendered rights, and without each of {rights}"),
         "the rights suffice; the missing one is named with verb and resource",
     );
     Ok(())

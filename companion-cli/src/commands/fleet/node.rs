@@ -1,7 +1,10 @@
 //! `laststream drain --node N --dry-run`
 
 use laststream::fleet::bounds::bound;
-use laststream::fleet::{Answer, Detail, Gates, Manner, PodFacts, Selection, Stats, table};
+use laststream::fleet::budgets::{HeldEvictions, held_evictions};
+use laststream::fleet::{
+    Answer, Cluster, Detail, FleetError, Gates, Manner, PodFacts, Selection, Stats, table,
+};
 use laststream::gate::text::many;
 use laststream::visible;
 
@@ -39,21 +42,36 @@ pub(in crate::commands) fn run(
         let moved: Vec<PodFacts> =
             pods.into_iter().filter(|pod| !pod.stays_on_its_node()).collect();
         let staying = all - moved.len();
+        let held = held(&cluster, selection.everywhere, &moved, printer).await?;
         let manner = Manner { gates: Gates::Every, ..reach.manner(VERB) };
         let survey = cluster.survey(moved, manner).await;
-        let rows: Vec<Row> = survey.pods.iter().map(|(pod, answer)| Row::of(pod, answer)).collect();
+        let known = held.as_deref().unwrap_or_default();
+        let rows = survey.pods.iter().map(|(pod, answer)| Row::of(pod, answer, known)).collect();
+        let drain = NodeDrain { node, rows, held, without_proxy: survey.without_proxy, staying };
         match output {
-            Output::Json => printer.json(&format!(
-                "{:#}",
-                serde_json::json!({
-                    "node": node, "pods": rows, "without_proxy": survey.without_proxy,
-                    "staying": staying, "at_most_seconds": longest(&rows),
-                })
-            )),
-            Output::Text => print(node, &rows, survey.without_proxy, staying, printer),
+            Output::Json => printer.json(&drain.json()),
+            Output::Text => drain.print(printer),
         }
         Ok(ending(&survey, printer))
     })
+}
+
+/// What budgets hold, or nothing if they cannot be read.
+async fn held(
+    cluster: &Cluster,
+    everywhere: bool,
+    pods: &[PodFacts],
+    printer: &Printer,
+) -> Result<Option<Vec<HeldEvictions>>, FleetError> {
+    match cluster.budgets(VERB, everywhere).await {
+        Ok(budgets) => Ok(Some(held_evictions(&budgets, pods))),
+        Err(error) if error.is_final() => Err(error),
+        Err(error) => {
+            let what = "for which PodDisruptionBudgets `kubectl drain` waits is not known";
+            printer.warning(&format!("{what}: {error}"));
+            Ok(None)
+        }
+    }
 }
 
 fn no_pod(node: &str) -> String {
@@ -69,13 +87,18 @@ struct Row {
     oldest_seconds: u64,
     at_most_seconds: u64,
     what: String,
+    /// The budget that holds its eviction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     warning: Option<String>,
 }
 
 impl Row {
-    fn of(pod: &PodFacts, answer: &Answer) -> Self {
+    fn of(pod: &PodFacts, answer: &Answer, held: &[HeldEvictions]) -> Self {
         let bound = bound(pod);
+        let path = pod.path();
+        let held = held.iter().find(|held| held.pods.contains(&path));
         let (streams, oldest, what) = match answer {
             Answer::Detail(detail) => of_gate(detail),
             Answer::Stats(stats) => of_stats(stats),
@@ -83,11 +106,12 @@ impl Row {
             Answer::Unasked => (Some(0), 0, "its proxy does not run".to_owned()),
         };
         Self {
-            pod: pod.path(),
+            pod: path,
             streams,
             oldest_seconds: oldest,
             at_most_seconds: if streams == Some(0) { 0 } else { bound.seconds },
             what,
+            budget: held.map(|held| held.budget.clone()),
             warning: bound.warning,
         }
     }
@@ -120,41 +144,93 @@ fn of_stats(stats: &Stats) -> (Option<u64>, u64, String) {
     (Some(streams), 0, what)
 }
 
-fn longest(rows: &[Row]) -> u64 {
-    rows.iter().map(|row| row.at_most_seconds).max().unwrap_or_default()
+/// What the whole node would do.
+struct NodeDrain<'a> {
+    node: &'a str,
+    rows: Vec<Row>,
+    /// Nothing if budgets are not known.
+    held: Option<Vec<HeldEvictions>>,
+    without_proxy: usize,
+    staying: usize,
 }
 
-fn print(node: &str, rows: &[Row], without_proxy: usize, staying: usize, printer: &Printer) {
-    for row in rows {
-        let most = match row.at_most_seconds {
-            0 => String::new(),
-            seconds => format!("; at most {seconds} s"),
-        };
-        printer.stdout(&visible::line(&format!("{}: {}{most}", row.pod, row.what)));
-        if let Some(warning) = &row.warning {
-            printer.warning(&format!("{}: {warning}", row.pod));
-        }
+impl NodeDrain<'_> {
+    fn longest(&self) -> u64 {
+        self.rows.iter().map(|row| row.at_most_seconds).max().unwrap_or_default()
     }
-    printer.stdout(&sum(node, rows));
-    printer.status_line(&format!(
-        "{without_proxy} pods have no proxy; {staying} belong to the node (DaemonSets) and stay"
-    ));
+
+    /// Whether all pods can be evicted at once. Otherwise no time is known for all of them.
+    fn is_at_once(&self) -> bool {
+        self.held.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    fn json(&self) -> String {
+        let body = serde_json::json!({
+            "node": self.node, "pods": self.rows, "without_proxy": self.without_proxy,
+            "staying": self.staying, "budgets": self.held,
+            "at_most_seconds": self.is_at_once().then(|| self.longest()),
+        });
+        format!("{body:#}")
+    }
+
+    fn print(&self, printer: &Printer) {
+        for row in &self.rows {
+            let most = match row.at_most_seconds {
+                0 => String::new(),
+                seconds => format!("; at most {seconds} s"),
+            };
+            let budget = row.budget.as_ref().map(|budget| format!("; budget {budget}"));
+            let budget = budget.unwrap_or_default();
+            printer.stdout(&visible::line(&format!("{}: {}{most}{budget}", row.pod, row.what)));
+            if let Some(warning) = &row.warning {
+                printer.warning(&format!("{}: {warning}", row.pod));
+            }
+        }
+        for held in self.held.iter().flatten() {
+            printer.stdout(&visible::line(&budget_line(held)));
+        }
+        printer.stdout(&self.sum());
+        printer.status_line(&format!(
+            "{} pods have no proxy; {} belong to the node (DaemonSets) and stay",
+            self.without_proxy, self.staying
+        ));
+    }
+
+    fn sum(&self) -> String {
+        let rows = &self.rows;
+        let waits = rows.iter().filter(|row| row.streams.is_some_and(|streams| streams > 0));
+        let streams = rows.iter().filter_map(|row| row.streams).fold(0, u64::saturating_add);
+        let unknown = match rows.iter().filter(|row| row.streams.is_none()).count() {
+            0 => String::new(),
+            pods => format!(" + {} whose streams are not known", many(pods as u64, "pod")),
+        };
+        let longest = self.longest();
+        let most = match &self.held {
+            None => format!("at most {longest} s for each pod; budgets are not known"),
+            Some(held) if held.is_empty() => format!("at most {longest} s"),
+            Some(_) => {
+                format!("at most {longest} s for each pod, and longer for all, because of budgets")
+            }
+        };
+        format!(
+            "draining {} now would wait for {} in {} of {} with a proxy{unknown}, {most}",
+            self.node,
+            many(streams, "stream"),
+            waits.count(),
+            many(rows.len() as u64, "pod"),
+        )
+    }
 }
 
-fn sum(node: &str, rows: &[Row]) -> String {
-    let holding = rows.iter().filter(|row| row.streams.is_some_and(|streams| streams > 0)).count();
-    let streams = rows.iter().filter_map(|row| row.streams).fold(0, u64::saturating_add);
-    let unknown = match rows.iter().filter(|row| row.streams.is_none()).count() {
-        0 => String::new(),
-        pods => format!(" + {} whose streams are not known", many(pods as u64, "pod")),
-    };
-    format!(
-        "draining {node} now would wait for {} in {holding} of {} with a proxy{unknown}, at most \
-         {} s",
-        many(streams, "stream"),
-        many(rows.len() as u64, "pod"),
-        longest(rows)
-    )
+/// Also for pods without a proxy.
+fn budget_line(held: &HeldEvictions) -> String {
+    let HeldEvictions { budget, pods, would_block, why } = held;
+    let pods = many(pods.len() as u64, "pod");
+    if *would_block {
+        format!("budget {budget} would block {pods} of the node: {why}")
+    } else {
+        format!("budget {budget} lets {pods} of the node go in turns: {why}")
+    }
 }
 
 #[cfg(test)]
@@ -165,7 +241,11 @@ mod tests {
 
     fn row(answer: &Answer) -> Row {
         let (hook, proxy) = (Hook::Within(24), Some("envoy".to_owned()));
-        Row::of(&PodFacts { hook, proxy, grace: 30, ..PodFacts::default() }, answer)
+        Row::of(&PodFacts { hook, proxy, grace: 30, ..PodFacts::default() }, answer, &[])
+    }
+
+    fn sum(rows: Vec<Row>, held: Option<Vec<HeldEvictions>>) -> String {
+        NodeDrain { node: "a", rows, held, without_proxy: 0, staying: 0 }.sum()
     }
 
     fn detail(holding: u64, in_flight: u64) -> Answer {
@@ -184,8 +264,22 @@ mod tests {
         assert_eq!((silent.streams, silent.at_most_seconds), (None, 24));
         let without = row(&Answer::Stats(Stats::default()));
         assert_eq!((without.streams, without.at_most_seconds), (None, 24));
-        let text = sum("a", &[silent, row(&detail(2, 2))]);
+        let text = sum(vec![silent, row(&detail(2, 2))], Some(Vec::new()));
         assert!(text.contains("2 streams in 1 of 2 pods with a proxy + 1 pod "), "{text}");
+    }
+
+    #[test]
+    fn a_time_for_all_pods_is_told_only_if_no_budget_holds_one() {
+        let budget = "shop/web".to_owned();
+        let held = HeldEvictions { budget, pods: vec![], would_block: false, why: String::new() };
+        for (held, expected) in [
+            (Some(Vec::new()), "at most 24 s"),
+            (Some(vec![held]), "at most 24 s for each pod, and longer for all, because of budgets"),
+            (None, "at most 24 s for each pod; budgets are not known"),
+        ] {
+            let text = sum(vec![row(&detail(1, 1))], held);
+            assert!(text.ends_with(&format!(", {expected}")), "{text}");
+        }
     }
 
     #[test]

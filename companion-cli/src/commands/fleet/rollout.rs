@@ -7,7 +7,7 @@ use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use laststream::fleet::bounds::beforehand;
 use laststream::fleet::events::Events;
-use laststream::fleet::old_pods::{Cut, Ending, Holdings, LastStream, ending};
+use laststream::fleet::old_pods::{Cut, Ending, Endings, Holdings, LastStream};
 use laststream::fleet::rollout::{Progress, RolloutFacts, Workload, progress};
 use laststream::fleet::{Answer, Cluster, FleetError, Gates, Manner, PodFacts, Selection, table};
 use laststream::gate::text::many;
@@ -114,6 +114,7 @@ struct Follower<'a> {
     answered: Instant,
     said: BTreeMap<String, (String, Instant)>,
     last_stream: LastStream,
+    endings: Endings,
     holdings: Holdings,
     /// Streams that were in flight when the proxies of their pods ended.
     cut: u64,
@@ -132,6 +133,7 @@ impl<'a> Follower<'a> {
             answered: Instant::now(),
             said: BTreeMap::new(),
             last_stream: LastStream::default(),
+            endings: Endings::default(),
             holdings: Holdings::default(),
             cut: 0,
             lost: 0,
@@ -211,7 +213,7 @@ impl<'a> Follower<'a> {
             return Err(failure);
         }
         for (pod, answer) in &survey.pods {
-            self.last_stream.note(answer, Instant::now());
+            self.last_stream.note(&pod.uid, answer, Instant::now());
             holds |= self.tell_pod(pod, answer);
         }
         for Cut { pod, streams } in self.holdings.note(&survey.pods) {
@@ -252,7 +254,7 @@ impl<'a> Follower<'a> {
 
     fn tell_pod(&mut self, pod: &PodFacts, answer: &Answer) -> bool {
         let name = format!("pod/{}", pod.name);
-        let ending = ending(pod, answer, Timestamp::now());
+        let ending = self.endings.note(pod, answer, Timestamp::now());
         match ending {
             Ending::Holds => {
                 self.say(&name, &table::held_key(answer), &held_line(&name, answer));

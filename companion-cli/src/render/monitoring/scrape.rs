@@ -5,6 +5,7 @@ use super::Settings;
 use super::rules::EXPECTED;
 use crate::policy::Policy;
 use crate::policy::file::{EnvoyGateway, GatewayApi, Placement, Waypoint};
+use crate::policy::warnings::ROOT_NAMESPACE;
 
 /// A rule that makes labels of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +41,12 @@ pub(super) fn namespace(policy: &Policy) -> Option<&str> {
         Placement::EnvoyGateway(_) => Some(ENVOY_GATEWAYS_NAMESPACE),
         Placement::GatewayApi(GatewayApi { class: Some(_), .. })
         | Placement::Waypoint(Waypoint { class: Some(_), .. }) => None,
+        // There an EnvoyFilter or a WasmPlugin is for the proxies of all namespaces.
+        Placement::Sidecar(_) | Placement::Gateway(_)
+            if policy.namespace.as_deref() == Some(ROOT_NAMESPACE) =>
+        {
+            None
+        }
         _ => policy.namespace.as_deref(),
     }
 }
@@ -184,4 +191,24 @@ pub(super) fn of_metrics() -> Vec<Relabel> {
         action: Some("keep"),
         reason: "Envoy has thousands of other series, which another monitor may want",
     }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::tests;
+
+    #[test]
+    fn proxies_of_all_namespaces_are_scraped_in_istio_s_root_namespace() {
+        for (placement, in_root, in_shop) in [
+            ("{sidecar: {}}", None, Some("shop")),
+            ("{gateway: {}}", None, Some("shop")),
+            ("{gateway_api: {gateway: edge}}", Some("istio-system"), Some("shop")),
+        ] {
+            for (place, expected) in [("istio-system", in_root), ("shop", in_shop)] {
+                let text = format!("module: /a.wasm\nplacement: {placement}\nnamespace: {place}\n");
+                assert_eq!(namespace(&tests::policy(&text)), expected, "{placement} {place}");
+            }
+        }
+    }
 }

@@ -1,0 +1,59 @@
+//! Lists of the API server, page by page.
+
+use std::fmt::Debug;
+
+use k8s_openapi::NamespaceResourceScope;
+use kube::api::ListParams;
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+
+use super::client::{Call, Cluster};
+use super::error::FleetError;
+
+/// Objects in one answer: larger ones cost the API server memory, smaller ones round trips.
+const PAGE: u32 = 500;
+
+impl Cluster {
+    /// What is kept of each object of a list, in all namespaces or in the cluster's own.
+    ///
+    /// # Errors
+    /// The API server does not list them.
+    pub(super) async fn list<K, T>(
+        &self,
+        call: Call,
+        everywhere: bool,
+        params: ListParams,
+        keep: impl Fn(&K) -> T,
+    ) -> Result<Vec<T>, FleetError>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+        K: Clone + DeserializeOwned + Debug,
+    {
+        let (objects, call): (Api<K>, _) = if everywhere {
+            (Api::all(self.client()), call)
+        } else {
+            (Api::namespaced(self.client(), self.namespace()), call.within(self.namespace()))
+        };
+        let mut params = params.limit(PAGE);
+        let mut kept = Vec::new();
+        let mut begun_again = false;
+        loop {
+            match self.repeat(&call, || objects.list(&params)).await {
+                Ok(page) => {
+                    kept.extend(page.items.iter().map(&keep));
+                    params.continue_token = page.metadata.continue_.filter(|next| !next.is_empty());
+                    if params.continue_token.is_none() {
+                        return Ok(kept);
+                    }
+                }
+                // The list was so long that its beginning has been forgotten.
+                Err(FleetError::Api { status: 410, .. }) if !begun_again => {
+                    begun_again = true;
+                    params.continue_token = None;
+                    kept.clear();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

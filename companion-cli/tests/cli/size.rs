@@ -1,0 +1,48 @@
+//! What `laststream size` asks of Prometheus.
+
+use std::process::Command;
+
+use kit::Outcome;
+use kit::command::run;
+use kit::fake_server::{Answer, FakeServer};
+use serde_json::{Value, json};
+
+use crate::support::PROGRAM;
+
+fn result(series: &Value) -> Answer {
+    let body = json!({ "status": "success", "data": { "result": series } });
+    Answer::new(200).with("content-type", "application/json").body(body.to_string())
+}
+
+/// A Prometheus in which two jobs scrape each of two proxies, and rules may record one of them.
+fn prometheus(records: bool) -> Outcome<FakeServer> {
+    FakeServer::start(move |asked, _| {
+        let query = asked.parameter("query").unwrap_or_default();
+        let bucket =
+            |bound: &str, count: &str| json!({ "metric": { "le": bound }, "value": [0, count] });
+        Ok(if query.contains("_bucket") {
+            result(&json!([bucket("1000", "90"), bucket("+Inf", "100")]))
+        } else if query.contains("laststream_streams_in_flight") {
+            result(&json!([{ "metric": {}, "value": [0, "4"] }]))
+        } else if records {
+            result(&json!([{ "metric": {}, "value": [0, "2"] }]))
+        } else {
+            result(&json!([]))
+        })
+    })
+}
+
+#[test]
+fn a_proxy_that_two_jobs_scrape_is_one_proxy() -> Outcome {
+    for (records, pods) in [(true, 2), (false, 4)] {
+        let server = prometheus(records)?;
+        let mut size = Command::new(PROGRAM);
+        size.env_clear().args(["size", "--prometheus", &server.url(""), "-o", "json"]);
+        let said = run(size.args(["--selector", "namespace=\"shop\""]))?.expect(0)?.json()?;
+        assert_eq!(said["rollout"]["pods"], pods, "{said}");
+        let asked = server.asked();
+        let gauges = asked.iter().filter(|asked| asked.target.contains("in_flight"));
+        assert!(gauges.into_iter().all(|asked| asked.target.contains("namespace%3D%22shop%22")));
+    }
+    Ok(())
+}
