@@ -7,6 +7,12 @@ use crate::policy::{KUBELET, Policy, PolicyProblem};
 use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map};
 
+/// How long the gate holds each request, and how long `pilot-agent wait` waits for the answer. A
+/// gate needs an answer of Envoy's from after the request; with very many clusters that takes
+/// seconds. If the gate's VM dies meanwhile, the request is lost, and the next one asks again.
+const HELD: TimeSpan = TimeSpan::seconds(10);
+const PATIENCE: TimeSpan = TimeSpan::seconds(11);
+
 /// `lifecycle` of a container.
 pub(super) fn lifecycle(port: u16, policy: &Policy) -> Map {
     Map::of("preStop", Map::of("exec", pre_stop(port, policy)))
@@ -32,12 +38,13 @@ pub(super) fn pre_stop(port: u16, policy: &Policy) -> Map {
         )
         .item("pilot-agent")
         .item("wait")
-        .item(format!("--url=http://127.0.0.1:{port}/prestop"))
+        .item(format!("--url=http://127.0.0.1:{port}/prestop?wait={HELD}"))
         .note(
             "One second above the gate's deadline: it ends there only where the gate does not \
             answer at all.",
         )
         .item(format!("--timeoutSeconds={}", timeout(policy)))
+        .item(format!("--requestTimeoutMillis={}", PATIENCE.millis()))
         .item("--periodMillis=250");
     let command = match &policy.gate_secret {
         Some(GateSecret::Environment(name)) => with_secret(port, policy, name),
@@ -58,9 +65,11 @@ fn with_secret(port: u16, policy: &Policy, name: &str) -> List {
         .item("sh")
         .item("-c")
         .item(format!(
-            "exec pilot-agent wait --url=\"http://127.0.0.1:{port}/prestop?secret=${name}\" \
-                --timeoutSeconds={} --periodMillis=250",
-            timeout(policy)
+            "exec pilot-agent wait \
+                --url=\"http://127.0.0.1:{port}/prestop?wait={HELD}&secret=${name}\" \
+                --timeoutSeconds={} --requestTimeoutMillis={} --periodMillis=250",
+            timeout(policy),
+            PATIENCE.millis()
         ))
 }
 

@@ -169,7 +169,7 @@ fn the_overlay_holds_what_other_gateways_get_from_the_chart() {
     assert!(
         ["httpGet", "sleep", "tcpSocket"].iter().all(|kind| hook.get(kind) == Some(&Value::Null))
     );
-    assert_eq!(hook["exec"]["command"][2], "--url=http://127.0.0.1:15091/prestop");
+    assert_eq!(hook["exec"]["command"][2], "--url=http://127.0.0.1:15091/prestop?wait=10s");
     assert_eq!(template["spec"]["terminationGracePeriodSeconds"], 70);
     assert_eq!(container["env"][0]["name"], "EXIT_ON_ZERO_ACTIVE_CONNECTIONS");
     let annotations = &template["metadata"]["annotations"];
@@ -331,7 +331,8 @@ fn hooks_send_the_secret() {
     let line = command[2].as_str().expect("a line");
     assert!(
         line.starts_with(
-            "exec pilot-agent wait --url=\"http://127.0.0.1:15091/prestop?secret=$GATE_SECRET\" "
+            "exec pilot-agent wait --url=\"http://127.0.0.1:15091/prestop?wait=10s&secret=\
+                $GATE_SECRET\" "
         ),
         "{line}"
     );

@@ -25,8 +25,10 @@ const STATUS_WAIT: u64 = 50;
 const AFTER_DEADLINE: u64 = 5_000;
 /// How long a signal waits until every counter makes its streams check the latch; milliseconds.
 const SIGNAL_WAIT: u64 = 1_000;
-/// How long a request for readiness waits for fresh counts; `pilot-agent wait` waits 500 ms.
+/// How long a request for readiness waits for fresh counts where Envoy answers quickly, and at the
+/// most; `pilot-agent wait` waits 500 ms by default, the command line 5 s.
 const READY_WAIT: u64 = 400;
+const MOST_READY_WAIT: u64 = 4_000;
 const ALREADY_OPEN: &str =
     "no drain begins: the one before opened the gate; DELETE /drain closes it";
 const NOT_UNDONE: &str =
@@ -186,12 +188,13 @@ impl Gate {
     fn respond_or_hold(&mut self, host: &impl Control, stream: u32) {
         let snapshot = self.evaluate(host);
         if snapshot.may_open() && !snapshot.record.phase.is_unconditionally_open() {
-            let until = snapshot.now.saturating_add(READY_WAIT);
+            let wait = READY_WAIT.saturating_add(QueryPacing::read(host).longest_wait());
+            let until = snapshot.now.saturating_add(wait.min(MOST_READY_WAIT));
             self.hold_for_opening(stream, WaitsFor::Ready, until);
             self.ask_counters(host);
             self.evaluate_and_answer(host);
         } else {
-            self.respond_ready(host, stream, &snapshot);
+            self.respond_ready(host, stream, &snapshot, snapshot.is_open());
         }
     }
 

@@ -78,6 +78,7 @@ fn policy(gate: &str) -> Policy {
 
 #[wasm_bindgen_test(unsupported = test)]
 fn a_held_request_is_answered_from_new_enough_answers() {
+    use EnvoyCount::Absent;
     use Phase::{Drained, Draining, Forced, Serving};
     const LATER: u64 = NOW + 1;
     for (phase, reason, waits_for, needs, until, expected) in [
@@ -96,9 +97,19 @@ fn a_held_request_is_answered_from_new_enough_answers() {
         let is_answered = zero(phase, reason).answers(&waiter(waits_for, needs, until));
         assert_eq!(is_answered, expected, "{phase} {waits_for:?} {needs:?} {until}");
     }
+    let drained = zero(Drained, Reason::Open(Drained));
+    assert!(drained.answers(&waiter(WaitsFor::Ready, NEXT, NOW)), "its time is over");
+    assert!(!drained.proves_open(NEXT), "the answers are older than the request");
+    assert!(drained.proves_open(FIRST) && zero(Forced, Reason::Open(Forced)).proves_open(NEXT));
     let asks = snapshot(Serving, Reason::Asking, CountState::Exact, EnvoyCount::Asking);
     assert!(!asks.has_answers(FIRST), "the counters have not told which requests hold the drain");
     assert!(asks.has_answers(Needs { query: 0, ..FIRST }), "no query is needed");
+    let mut absent = snapshot(Drained, Reason::Open(Drained), CountState::Assumed, Absent);
+    assert!(!absent.has_answers(FIRST), "whether listeners drain is not known any more");
+    absent.stats = Some(Stats::default());
+    assert!(absent.has_answers(FIRST));
+    let missing = Snapshot { stats: None, answered_query: u64::MAX, ..absent };
+    assert!(missing.has_answers(FIRST), "there is no admin interface");
 }
 
 #[wasm_bindgen_test(unsupported = test)]

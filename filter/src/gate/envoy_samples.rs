@@ -50,8 +50,6 @@ pub(crate) struct EnvoySamples {
     /// Whether Envoy has ever answered with its count. Then it exports the count, and a missing
     /// answer does not mean that there is none.
     has_counted: bool,
-    /// The last known total number of requests.
-    total: u64,
     failures: u32,
 }
 
@@ -103,7 +101,6 @@ impl EnvoySamples {
                     .take()
                     .and_then(|last| last.stats.total.filter(|_| last.stats.active == Some(0)));
                 self.has_counted |= stats.active.is_some();
-                self.total = stats.total.unwrap_or(self.total);
                 let took = now.saturating_sub(before.at);
                 self.last = Some(Sample { query: self.queries, took, before, round, stats });
                 self.failures = 0;
@@ -112,10 +109,10 @@ impl EnvoySamples {
         }
     }
 
-    /// The total number of requests. It only grows, so if no request has begun, an old answer is as
-    /// good as a new one.
-    pub(crate) fn total(&self) -> u64 {
-        self.total
+    /// The total number of requests in the last answer, if it was needed, and when Envoy was queried.
+    pub(crate) fn needed_total(&self) -> Option<(u64, u64)> {
+        let last = self.last.as_ref().filter(|last| last.before.with_totals)?;
+        Some((last.before.at, last.stats.total?))
     }
 
     /// Whether there seems to be no admin interface.
@@ -183,14 +180,17 @@ impl EnvoySamples {
         }
     }
 
-    /// The gauges at a moment when Envoy had no request in flight, and had none for a while: they
-    /// showed leaked streams only. Also returns how often a count had been healed before.
-    pub(crate) fn leaked(&self, now: u64) -> Option<(&[u64], u64)> {
+    /// What the gate knew at a moment when Envoy had no request in flight, and had none for a
+    /// while: the gauges showed leaked streams only, but for streams of connection managers that
+    /// the operator ignores.
+    pub(crate) fn leaked(&self, now: u64) -> Option<&BeforeQuery> {
         let sample = self.valid(now)?;
         let stats = &sample.stats;
-        let is_idle =
-            stats.active == Some(0) && stats.total.is_some() && stats.total == self.idle_total;
-        is_idle.then_some((&*sample.before.gauges, sample.before.heals))
+        let is_idle = stats.active == Some(0)
+            && stats.ignored == 0
+            && stats.total.is_some()
+            && stats.total == self.idle_total;
+        is_idle.then_some(&sample.before)
     }
 }
 
@@ -319,11 +319,15 @@ mod tests {
         sees(&mut samples, (100, 7, 5), counted(0, 9));
         assert_eq!(samples.leaked(110), None, "one sample is not enough");
         sees(&mut samples, (200, 7, 4), counted(0, 9));
-        assert_eq!(samples.leaked(210), Some((&[4][..], 0)));
+        let leaked = samples.leaked(210).map(|before| (&*before.gauges, before.heals));
+        assert_eq!(leaked, Some((&[4][..], 0)));
         sees(&mut samples, (300, 8, 4), counted(0, 10));
         assert_eq!(samples.leaked(310), None, "a request existed in between");
         sees(&mut samples, (400, 8, 4), counted(1, 11));
         assert_eq!(samples.leaked(410), None);
+        sees(&mut samples, (500, 8, 4), counted(0, 11));
+        sees(&mut samples, (600, 8, 4), Stats { ignored: 1, ..counted(0, 11) });
+        assert_eq!(samples.leaked(610), None, "a gauge may show a stream that Envoy's count lacks");
     }
 
     #[wasm_bindgen_test(unsupported = test)]

@@ -11,11 +11,12 @@ use super::phase::Phase;
 use super::query_pacing::QueryPacing;
 use super::replies::{ADVICE, Outcome, Status, Streams, json, sentence};
 use super::schedule::StatsQuery;
-use super::signals::{BUSY, SignalKind, SignalStep, step_of_waiter};
+use super::signals::{ASKING, BUSY, SignalKind, SignalStep, step_of_waiter};
 use super::snapshot::Snapshot;
 use super::sources::needs_totals;
 use super::stats::{self, Stats};
 use super::step::CallOutcome;
+use super::total;
 use super::waiting::{MOST_ANSWERS, Waiter, WaitsFor};
 use crate::census::{CountState, Survey, latch};
 use crate::host::{Control, Level};
@@ -88,8 +89,8 @@ impl Gate {
 
     fn report_phase(&self, host: &impl Control, phase_before: Phase, snapshot: &Snapshot) {
         let (record, metrics) = (&snapshot.record, &self.sources.metrics);
-        let (late, lasted) =
-            (record.late_streams(snapshot.observed.begun), record.duration(snapshot.now));
+        let late = record.late_streams(self.sources.counted_streams_begun(host));
+        let lasted = record.duration(snapshot.now);
         host.record_metric(metrics.late, late);
         host.record_metric(metrics.seconds, lasted / 1_000);
         host.record_metric(metrics.holding, snapshot.observed.holding);
@@ -149,7 +150,7 @@ impl Gate {
                 self.record_call_result(host, CallKind::Finish, CallOutcome::Failure)
             }
             Action::Finish => self.postpone_finish(host),
-            Action::Heal => self.sources.heal(host, survey),
+            Action::Heal => self.sources.heal(host, &self.policy, survey),
         }
     }
 
@@ -187,7 +188,13 @@ impl Gate {
         self.record_config_drain(host, self.sources.samples.queried_at(), stats);
         let round = self.sources.census.round() + 1;
         self.sources.samples.end_query(host.monotonic_time(), round, stats);
-        if stats.is_some_and(|stats| stats.active.is_some_and(|active| active > 0)) {
+        let total = self.sources.samples.needed_total();
+        if let Some((at, total)) = total {
+            total::publish(host, at, total);
+        }
+        if total.is_some()
+            || stats.is_some_and(|stats| stats.active.is_some_and(|active| active > 0))
+        {
             self.ask_counters(host);
         }
     }
@@ -256,7 +263,9 @@ impl Gate {
                 }
                 WaitsFor::Metrics => {}
                 WaitsFor::Listing(limit) => self.respond_streams(host, snapshot, &waiter, limit),
-                WaitsFor::Ready | WaitsFor::Opening => self.respond_ready(host, stream, snapshot),
+                WaitsFor::Ready | WaitsFor::Opening => {
+                    self.respond_ready(host, stream, snapshot, snapshot.proves_open(waiter.needs))
+                }
                 WaitsFor::Signal => self.try_signal(host, snapshot, waiter),
             }
         }
@@ -279,9 +288,19 @@ impl Gate {
         respond_json(host, waiter.stream, 200, &json(&streams));
     }
 
-    pub(super) fn respond_ready(&self, host: &impl Control, stream: u32, snapshot: &Snapshot) {
-        let status = if snapshot.is_open() { 200 } else { 503 };
-        let outcome = Outcome::new(snapshot, &sentence(snapshot, self.policy.quiet));
+    pub(super) fn respond_ready(
+        &self,
+        host: &impl Control,
+        stream: u32,
+        snapshot: &Snapshot,
+        is_open: bool,
+    ) {
+        let status = if is_open { 200 } else { 503 };
+        let reason = match snapshot.is_open() && !is_open {
+            true => ASKING.into(),
+            false => sentence(snapshot, self.policy.quiet),
+        };
+        let outcome = Outcome::new(snapshot, &reason);
         respond_json(host, stream, status, &json(&outcome));
     }
 

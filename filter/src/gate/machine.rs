@@ -2,8 +2,8 @@
 //! workers update one shared record, one at a time.
 //!
 //! `drained` is an observation, not a promise: it holds for the moment of the evaluation. If Envoy
-//! outlives an open gate, the gate serves again: after a drain that reached zero at its deadline,
-//! else [`Policy::open_for`] after it opened.
+//! outlives an open gate, the gate serves again: after a drain that reached zero at its deadline or
+//! a little later, else [`Policy::open_for`] after it opened.
 
 use super::observation::{App, EnvoyCount, Observation, Reason};
 use super::phase::Phase;
@@ -14,6 +14,9 @@ use crate::config::wire::Finish;
 
 /// Milliseconds.
 const LOG_INTERVAL: u64 = 1_000;
+/// A drain that reached zero shortly before its deadline stays for so long, because hooks may still
+/// wait for the last call; milliseconds.
+pub(super) const STAYS_DRAINED: u64 = 5_000;
 
 /// The state of a drain, which all workers share.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -85,7 +88,7 @@ impl Record {
 
     /// Begins a drain. A second call changes nothing.
     pub fn drain(&mut self, policy: &Policy, now: u64, begun: u64) -> bool {
-        self.reset_when_over(policy, now);
+        self.reset_when_over(policy, now, 0);
         let begins = self.phase == Phase::Serving;
         if begins {
             *self = Self {
@@ -114,14 +117,15 @@ impl Record {
     }
 
     /// Serves again when a drain is over but Envoy still runs. A drain that reached zero ends with
-    /// its deadline, because a later hook gets a deadline of its own.
-    fn reset_when_over(&mut self, policy: &Policy, now: u64) {
+    /// its deadline, because a later hook gets a deadline of its own; without a later hook, it stays
+    /// `drained` for at least so long.
+    fn reset_when_over(&mut self, policy: &Policy, now: u64, stays_drained: u64) {
         if self.phase.is_draining() {
             // A new configuration can make the deadline earlier, but not later.
             self.deadline = self.deadline.min(self.began.saturating_add(policy.deadline));
         }
         let is_over = match self.phase {
-            Phase::Drained => now >= self.deadline,
+            Phase::Drained => now >= self.deadline.max(self.ended.saturating_add(stays_drained)),
             Phase::Expired | Phase::Forced => now >= self.ended.saturating_add(policy.open_for),
             Phase::Serving | Phase::Draining => false,
         };
@@ -137,14 +141,14 @@ impl Record {
         now: u64,
         observed: &Observation,
     ) -> (Reason, Option<Action>) {
-        self.reset_when_over(policy, now);
+        self.reset_when_over(policy, now, STAYS_DRAINED);
         let heal = is_healable(observed).then_some(Action::Heal);
         match self.phase {
             Phase::Serving => return (Reason::NotDraining, heal),
             Phase::Expired | Phase::Forced => return (Reason::Open(self.phase), heal),
             Phase::Draining | Phase::Drained => {}
         }
-        if now >= self.deadline {
+        if now >= self.deadline && self.phase == Phase::Draining {
             self.phase = Phase::Expired;
             self.ended = now;
             return (Reason::Open(self.phase), heal);
@@ -152,6 +156,10 @@ impl Record {
         let begin = self.begin_once(policy, now);
         let reason = self.reason_at(policy, now, observed);
         self.update_phase(&reason, now);
+        if now >= self.deadline && self.phase == Phase::Draining {
+            *self = Self::default();
+            return (Reason::NotDraining, heal);
+        }
         if reason != Reason::Open(Phase::Drained) {
             return (reason, begin.or(heal));
         }
@@ -176,7 +184,8 @@ impl Record {
     /// have been asked for after the quiet period.
     fn reason_at(&mut self, policy: &Policy, now: u64, observed: &Observation) -> Reason {
         let bytes = observed.buffered.filter(|&bytes| bytes > 0).map(Reason::Bytes);
-        let app = (policy.waits_for_app() && observed.app != App::Gone)
+        let is_app_unknown = policy.waits_for_app() && observed.app == App::Asking;
+        let app = (policy.waits_for_app() && !matches!(observed.app, App::Gone | App::Asking))
             .then_some(Reason::App(observed.app));
         let begun = core::mem::replace(&mut self.begun_last, observed.begun);
         if let Some(reason) = observed.in_flight_reason().or(bytes).or(app) {
@@ -191,9 +200,11 @@ impl Record {
         }
         let needed = policy.quiet.max(if observed.lingers { policy.linger } else { 0 });
         let end = self.quiet_since.saturating_add(needed);
-        if now < end {
+        if is_app_unknown && (self.phase == Phase::Draining || now < end) {
+            Reason::App(App::Asking)
+        } else if now < end {
             Reason::Quiet { since: self.quiet_since }
-        } else if observed.is_complete() && observed.known_until >= end {
+        } else if !is_app_unknown && observed.is_complete() && observed.known_until >= end {
             Reason::Open(Phase::Drained)
         } else {
             Reason::Asking

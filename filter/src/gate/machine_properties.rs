@@ -3,7 +3,9 @@
 
 use proptest::prelude::*;
 
-use super::{Action, App, CountState, EnvoyCount, Observation, Phase, Reason, Record, Step};
+use super::{
+    Action, App, CountState, EnvoyCount, Observation, Phase, Reason, Record, STAYS_DRAINED, Step,
+};
 use crate::config::wire::{BeginCall, Finish, Gate};
 use crate::gate::observation::combine_counts;
 use crate::gate::policy::Policy;
@@ -50,22 +52,17 @@ fn envoy() -> impl Strategy<Value = EnvoyCount> {
     ]
 }
 
+fn app() -> impl Strategy<Value = App> {
+    prop_oneof![1 => Just(App::Asking), 1 => Just(App::There), 4 => Just(App::Gone)]
+}
+
 /// `begun` is how many more began, `known_until` how long ago that was known.
 fn observation() -> impl Strategy<Value = Observation> {
     let buffered = prop_oneof![1 => Just(None), 4 => few().prop_map(Some)];
     let begun = prop_oneof![12 => Just(0_u64), 1 => 1..3_u64];
-    (count_state(), 0..400_u64, few(), 0..3_u64, begun, envoy(), buffered, any::<[bool; 2]>())
+    (count_state(), 0..400_u64, few(), 0..3_u64, begun, envoy(), buffered, app(), any::<bool>())
         .prop_map(
-            |(
-                counters,
-                known_until,
-                holding,
-                in_flight,
-                begun,
-                envoy,
-                buffered,
-                [app_is_there, may_miss],
-            )| {
+            |(counters, known_until, holding, in_flight, begun, envoy, buffered, app, may_miss)| {
                 Observation {
                     count: combine_counts(counters, holding, envoy, may_miss),
                     known_until,
@@ -75,7 +72,7 @@ fn observation() -> impl Strategy<Value = Observation> {
                     envoy,
                     lingers: buffered.is_none(),
                     buffered,
-                    app: if app_is_there { App::There } else { App::Gone },
+                    app,
                 }
             },
         )
@@ -97,9 +94,12 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
 fn policy() -> impl Strategy<Value = Policy> {
     let begin = prop_oneof![Just(BeginCall::DrainListeners), Just(BeginCall::Nothing)];
     let finish = prop_oneof![Just(Finish::Nothing), Just(Finish::DrainAgent)];
-    (200..900_u64, 0..600_u64, 1_000..6_000_u64, 0..500_u64, begin, finish).prop_map(
-        |(quiet, linger, deadline, delay, begin, finish)| {
-            let mut policy = Policy::new(Gate::default());
+    let app = serde_json::json!({ "cluster": "app" });
+    let app = move || Gate { app: serde_json::from_value(app.clone()).ok(), ..Gate::default() };
+    let times = (200..900_u64, 0..600_u64, 1_000..6_000_u64, 0..500_u64);
+    (times, begin, finish, any::<bool>()).prop_map(
+        move |((quiet, linger, deadline, delay), begin, finish, waits_for_app)| {
+            let mut policy = Policy::new(if waits_for_app { app() } else { Gate::default() });
             (policy.quiet, policy.linger, policy.deadline, policy.delay) =
                 (quiet, linger, deadline, delay);
             (policy.begin, policy.finish, policy.patience, policy.open_for) =
@@ -160,7 +160,8 @@ impl Watch {
         };
         let known = observed.count != CountState::Asking && observed.envoy != EnvoyCount::Asking;
         let clear = observed.buffered.unwrap_or(0) == 0
-            && (policy.app.is_none() || observed.app == App::Gone);
+            && (policy.app.is_none() || observed.app != App::There);
+        let known = known && (policy.app.is_none() || observed.app != App::Asking);
         if before == Phase::Draining && now >= self.deadline {
             assert!(after.phase == Phase::Expired, "closed at its deadline");
         }
@@ -171,6 +172,13 @@ impl Watch {
         }
         if before == Phase::Drained && now < self.deadline && (busy || moved || !clear) {
             assert_eq!(after.phase, Phase::Draining, "drained with {observed:?}");
+        }
+        if before == Phase::Drained && now < self.deadline && !busy && !moved && clear && !known {
+            assert_eq!(after.phase, Phase::Drained, "what is not known changes nothing");
+        }
+        if before == Phase::Drained && now >= self.deadline {
+            let stays = after.phase == Phase::Drained && now < after.ended + STAYS_DRAINED;
+            assert!(stays && !busy && clear || after.phase == Phase::Serving, "{after:?}");
         }
         if busy || moved || !clear {
             self.busy_at = now;

@@ -43,24 +43,34 @@ impl Snapshot {
         matches!(self.reason, Reason::Open(_) | Reason::Asking | Reason::Finishing)
     }
 
+    /// Whether it is open, by answers that are new enough if it needs any. A request whose time is
+    /// over may get older ones.
+    pub(super) fn proves_open(&self, needs: Needs) -> bool {
+        self.record.phase.is_unconditionally_open() || self.is_open() && self.has_answers(needs)
+    }
+
     /// Whether those answers have arrived, or are not to be expected. For Envoy's answer, the
-    /// counters must also have told which of its requests hold the drain.
+    /// counters must also have told which of its requests hold the drain. An answer without Envoy's
+    /// count tells whether listeners drain only while it is valid.
     pub(super) fn has_answers(&self, needs: Needs) -> bool {
-        let has_stats =
-            self.answered_query >= needs.query && self.observed.envoy != EnvoyCount::Asking;
+        let is_valid = match self.observed.envoy {
+            EnvoyCount::Asking => false,
+            EnvoyCount::Absent => self.answered_query == u64::MAX || self.stats.is_some(),
+            EnvoyCount::Holds(_) => true,
+        };
+        let has_stats = self.answered_query >= needs.query && is_valid;
         self.survey.completed_round >= needs.round && (needs.query == 0 || has_stats)
     }
 
     /// Whether a held request can be answered now.
     pub(super) fn answers(&self, waiter: &Waiter) -> bool {
         let has_answers = self.has_answers(waiter.needs);
-        let is_open_anyway = self.record.phase.is_unconditionally_open();
         self.now >= waiter.until
             || match waiter.waits_for {
                 WaitsFor::Counts | WaitsFor::Metrics | WaitsFor::Listing(_) => has_answers,
                 WaitsFor::Ready => !self.may_open() || has_answers,
-                WaitsFor::Opening => self.is_open() && (is_open_anyway || has_answers),
-                WaitsFor::Signal => is_open_anyway || has_answers,
+                WaitsFor::Opening => self.proves_open(waiter.needs),
+                WaitsFor::Signal => self.record.phase.is_unconditionally_open() || has_answers,
             }
     }
 }

@@ -12,6 +12,7 @@ use super::policy::Policy;
 use super::query_pacing::QueryPacing;
 use super::replies::{Details, ScopeStatus};
 use super::stats::Stats;
+use super::total;
 use super::waiting::Needs;
 use crate::census::{Census, CountState, Sides, Survey, SurveyOptions, is_rejected, latch};
 use crate::config::wire::Scope;
@@ -115,9 +116,7 @@ impl Sources {
         let begun = self.counted_streams_begun(host);
         let stats = self.samples.stats(now);
         let ignorable = self.ignorable_in_flight(host, policy, survey);
-        let needs_totals = needs_totals(survey.count_state);
-        let envoy = self.samples.count(now, ignorable, needs_totals);
-        let totals = if needs_totals { self.samples.total() } else { 0 };
+        let envoy = self.samples.count(now, ignorable, needs_totals(survey.count_state));
         let may_have_uncounted = self.may_have_uncounted_streams(policy, now, survey, stats);
         // An answer from before this drain says nothing about it.
         let app = self.app_reply.filter(|(asked_at, _)| *asked_at >= record.began);
@@ -127,7 +126,7 @@ impl Sources {
             known_until: survey.alive_until.min(self.samples.known_until()).min(app_known_until),
             holding,
             in_flight: survey.in_flight,
-            begun: begun.saturating_add(totals),
+            begun: begun.saturating_add(total::newest(host)),
             envoy,
             buffered: stats.and_then(|stats| stats.buffered),
             lingers: !self.samples.has_buffered_bytes(),
@@ -163,11 +162,6 @@ impl Sources {
     ) -> bool {
         let is_young = now.saturating_sub(survey.counting_since) < policy.assumed_after;
         let Some(stats) = stats else { return is_young };
-        // A request to the gate has a connection; if there is no other, there is no stream.
-        let gate_connections = self.requests_in_flight.min(1);
-        if stats.connections.is_some_and(|connections| connections <= gate_connections) {
-            return false;
-        }
         // One for each worker and the main thread. A VM that has never entered the index may be
         // dead.
         let each = stats.workers.unwrap_or(0) + 1;
@@ -193,12 +187,17 @@ impl Sources {
         }
     }
 
-    /// Subtracts leaked streams from the count, and writes off the counters that leaked them.
-    pub(super) fn heal(&mut self, host: &impl Control, survey: &Survey) {
-        let leaked = self.samples.leaked(host.monotonic_time());
-        if leaked
-            .is_some_and(|(leaked, heals)| healing::subtract(host, &self.metrics, leaked, heals))
-        {
+    /// Subtracts leaked streams from the count, and writes off the counters that leaked them. Every
+    /// live counter must have said zero after Envoy did, and none may have counted a stream since
+    /// the gauges were read: else a gauge may show one that is in flight.
+    pub(super) fn heal(&mut self, host: &impl Control, policy: &Policy, survey: &Survey) {
+        let leaked = self.samples.leaked(host.monotonic_time()).filter(|leaked| {
+            survey.completed_round >= self.samples.round()
+                && self.total_streams_begun(host, policy) == leaked.begun
+        });
+        if leaked.is_some_and(|leaked| {
+            healing::subtract(host, &self.metrics, &leaked.gauges, leaked.heals)
+        }) {
             self.census.write_off(host, &survey.lost, &survey.replaced);
         }
     }

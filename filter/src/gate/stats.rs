@@ -8,7 +8,7 @@ pub(crate) const GAUGES: &str = concat!(
     "/stats?type=Gauges&filter=",
     "%5E%28http%5C..*%5C.downstream_%28rq_active%7Ccx_tx_bytes_buffered%29",
     "%7Chttp2%5C.pending_send_bytes",
-    "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.%28concurrency%7Ctotal_connections%29%29$"
+    "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency%29$"
 );
 
 /// The gauges and the total number of requests, if only Envoy can tell what began in between.
@@ -16,7 +16,7 @@ pub(crate) const ALL: &str = concat!(
     "/stats?filter=",
     "%5E%28http%5C..*%5C.downstream_%28rq_active%7Crq_total%7Ccx_tx_bytes_buffered%29",
     "%7Chttp2%5C.pending_send_bytes",
-    "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.%28concurrency%7Ctotal_connections%29%29$"
+    "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency%29$"
 );
 
 /// Connection managers of the proxy itself, in Istio, Envoy Gateway and laststream; the filter is
@@ -81,8 +81,6 @@ pub(crate) struct Stats {
     pub(crate) draining: Option<u64>,
     /// Workers.
     pub(crate) workers: Option<u64>,
-    /// Connections of clients, including those to the gate.
-    pub(crate) connections: Option<u64>,
 }
 
 impl Stats {
@@ -117,7 +115,6 @@ impl Stats {
         match name {
             "server.concurrency" => self.workers = Some(value),
             "http2.pending_send_bytes" => self.pending = Some(value),
-            "server.total_connections" => self.connections = Some(value),
             _ if name.starts_with("listener_manager.total_") && name.ends_with("_draining") => {
                 add_to(&mut self.draining, value)
             }
@@ -168,7 +165,6 @@ http.outbound_0.0.0.0_80.downstream_rq_active: 7
 http.inbound_0.0.0.0_80.downstream_rq_active: 5
 http.a.downstream_rq_total: 9
 server.concurrency: 4
-server.total_connections: 6
 listener_manager.total_listeners_draining: 1
 listener_manager.total_filter_chains_draining: 2
 nonsense
@@ -179,10 +175,7 @@ http.a.downstream_rq_time: P0(1,2)
         let ignore: Vec<String> = ignore.iter().map(|prefix| (*prefix).into()).collect();
         let managers = ConnectionManagers { scopes, ignore: &ignore, tunnels: &[] };
         let stats = Stats::parse(TEXT, managers);
-        assert_eq!(
-            (stats.draining, stats.workers, stats.connections, stats.buffered),
-            (Some(3), Some(4), Some(6), None)
-        );
+        assert_eq!((stats.draining, stats.workers, stats.buffered), (Some(3), Some(4), None));
         (stats.active, stats.ignored, stats.splits_directions)
     }
 

@@ -30,7 +30,8 @@ pub(super) const RULES: &[Rule] = &[
             `grep -v envoy` alone never gets to zero and burns the whole grace period, and each \
             new listener of the sidecar breaks the list again. Distroless images have no netstat: \
             the hook fails at once.",
-        fix: "Wait for the gate: `[pilot-agent, wait, --url=http://127.0.0.1:15091/prestop, \
+        fix: "Wait for the gate: `[pilot-agent, wait, \
+            --url=http://127.0.0.1:15091/prestop?wait=10s, --requestTimeoutMillis=11000, \
             --timeoutSeconds=25]`. To outlive the app, too, set `gate.app`.",
         check: netstat,
     },
@@ -62,7 +63,8 @@ pub(super) const RULES: &[Rule] = &[
         why: "An httpGet hook is a GET from the node to the pod's address. Envoy's admin port and \
             the gate listen on the loopback interface, and the agent takes /drain and \
             /quitquitquit as POST from localhost only. kubelet ignores the answer and goes on.",
-        fix: "Use an exec hook: `pilot-agent wait --url=http://127.0.0.1:15091/prestop`.",
+        fix: "Use an exec hook, as `laststream render lifecycle` writes it: `pilot-agent wait \
+            --url=http://127.0.0.1:15091/prestop?wait=10s --requestTimeoutMillis=11000`.",
         check: unreachable,
     },
     Rule {

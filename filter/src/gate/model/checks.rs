@@ -3,6 +3,7 @@
 use super::setup::{DEADLINE, OPEN_FOR, Setup};
 use super::shared::Event;
 use super::world::{Signal, Violation, World, is_open_anyway};
+use crate::gate::machine::STAYS_DRAINED;
 use crate::gate::phase::Phase;
 
 impl World {
@@ -86,9 +87,11 @@ impl World {
         if setup.is_fine {
             return;
         }
-        let (now, phase, notes) = (self.shared.clock, self.record(gate).phase, self.notes[gate]);
-        if matches!(phase, Phase::Draining | Phase::Drained) && now >= notes.drains_since + DEADLINE
-        {
+        let (now, record, notes) = (self.shared.clock, self.record(gate), self.notes[gate]);
+        let (phase, deadline) = (record.phase, notes.drains_since + DEADLINE);
+        let is_overdue = phase == Phase::Draining && now >= deadline
+            || phase == Phase::Drained && now >= deadline.max(record.ended + STAYS_DRAINED);
+        if is_overdue {
             self.report(Violation::Overdue);
         }
         if is_open_anyway(phase) && now >= notes.open_since + OPEN_FOR {

@@ -29,7 +29,7 @@ const NEVER: [(&str, Condition); 10] = [
         world.violation != Some(Violation::PassedWithUncounted)
     }),
     (BEHIND_THE_LATCH, |_, world| world.violation != Some(Violation::AcceptedBehindLatch)),
-    ("no drain lasts longer than its deadline", |_, world| {
+    ("no drain lasts much longer than its deadline", |_, world| {
         world.violation != Some(Violation::Overdue)
     }),
     ("no drain expires before its deadline", |_, world| {
