@@ -109,7 +109,8 @@ impl EnvoySamples {
         }
     }
 
-    /// The total number of requests in the last answer, if it was needed, and when Envoy was queried.
+    /// The total number of requests in the last answer, if it was needed, and when Envoy was
+    /// queried.
     pub(crate) fn needed_total(&self) -> Option<(u64, u64)> {
         let last = self.last.as_ref().filter(|last| last.before.with_totals)?;
         Some((last.before.at, last.stats.total?))

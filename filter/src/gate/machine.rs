@@ -117,8 +117,8 @@ impl Record {
     }
 
     /// Serves again when a drain is over but Envoy still runs. A drain that reached zero ends with
-    /// its deadline, because a later hook gets a deadline of its own; without a later hook, it stays
-    /// `drained` for at least so long.
+    /// its deadline, because a later hook gets a deadline of its own; without a later hook, it
+    /// stays `drained` for at least so long.
     fn reset_when_over(&mut self, policy: &Policy, now: u64, stays_drained: u64) {
         if self.phase.is_draining() {
             // A new configuration can make the deadline earlier, but not later.

@@ -10,7 +10,8 @@
 //! | what is known at one moment, pure | `stats`, `envoy_samples`, `app`, `waiting`, `snapshot` |
 //! | what follows from it, pure | [`replies`], `config_drain_status`, `streams`, `schedule` |
 //! | what becomes of a signal, pure | `signals` |
-//! | what is read and shared | `record`, `config_drain`, `query_pacing`, `total`, `metrics`, `healing` |
+//! | what is read and shared | `record`, `total`, `config_drain`, `query_pacing`, `metrics` |
+//! | leaked counts | `healing` |
 //! | where the counts come from | `sources` |
 //! | the gate of one worker | `gate` (its state), `evaluation`, `commands`, `callbacks` |
 //! | what the app is told | `notification` |
