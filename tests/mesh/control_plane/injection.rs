@@ -234,8 +234,9 @@ fn ours(proxy: &Value, home: &str) -> Outcome {
     let command = json!([
         "pilot-agent",
         "wait",
-        "--url=http://127.0.0.1:15091/prestop",
+        "--url=http://127.0.0.1:15091/prestop?wait=10s",
         "--timeoutSeconds=64",
+        "--requestTimeoutMillis=11000",
         "--periodMillis=250"
     ]);
     ensure_eq!(proxy["lifecycle"]["preStop"]["exec"]["command"], command, "preStop, {home}");
