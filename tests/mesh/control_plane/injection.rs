@@ -133,7 +133,7 @@ async fn gateway(stage: &Stage) -> Outcome {
         "containers": [container],
     });
     let proxy = injected(stage, &template).await?;
-    let port = format!("--url=http://127.0.0.1:{}/prestop", stage.gate);
+    let port = format!("--url=http://127.0.0.1:{}/prestop?wait=10s", stage.gate);
     ensure_eq!(proxy["lifecycle"]["preStop"]["exec"]["command"][2], port, "the gateway's hook");
     row(
         "M6",

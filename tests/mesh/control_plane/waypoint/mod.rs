@@ -5,6 +5,7 @@
 pub(super) mod traffic;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -245,9 +246,12 @@ async fn agent(stage: &Stage, template: &Value, more: &[Value]) -> Outcome<Agent
     stage.proxy(&proxy).await
 }
 
+/// Beside other cases istiod takes a while to find the services of a new waypoint.
+const KNOWN: Duration = Duration::from_secs(90);
+
 /// What istiod has for the waypoint, while its agent is connected.
 async fn listeners(stage: &Stage) -> Outcome<Vec<Value>> {
-    wait_for(SOON, "istiod's listeners for the waypoint", async || {
+    wait_for(KNOWN, "istiod's listeners for the waypoint", async || {
         let dump = debug(&format!("config_dump?proxyID={0}.{0}", stage.name)).await?;
         let dump: Value = serde_json::from_str(&dump)?;
         let configs = dump["configs"].as_array().context("configs")?;
