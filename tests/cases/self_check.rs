@@ -12,6 +12,7 @@ cases! {
     basics::starts_stops_and_reads_stats,
     basics::says_why_envoy_does_not_start,
     basics::fails_a_trial_that_hangs,
+    basics::leaves_fetching_out_of_deadlines,
     basics::ends_processes_with_their_parent,
     dynamic::replaces_listeners,
     dynamic::replaces_filters,

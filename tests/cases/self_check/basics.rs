@@ -8,6 +8,7 @@ use crate::cases::stage::{ACTIVE, SOON, Stage};
 use crate::lab::Lab;
 use kit::prelude::*;
 use kit::process::{Process, guarded};
+use kit::programs::fetching;
 use kit::trial::block_on;
 
 pub(super) async fn starts_stops_and_reads_stats(lab: &Lab) -> Outcome {
@@ -58,6 +59,16 @@ pub(super) async fn fails_a_trial_that_hangs(lab: &Lab) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Not all programs that cases need are there when the first of them begins.
+pub(super) async fn leaves_fetching_out_of_deadlines(_: &Lab) -> Outcome {
+    let trial = async || {
+        fetching(|| std::thread::sleep(Duration::from_secs(2)));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        Ok(())
+    };
+    tokio::task::spawn_blocking(move || block_on(Duration::from_secs(1), trial())).await?
 }
 
 /// As the test process' own children do when it is killed.

@@ -62,14 +62,18 @@ pub fn program(name: &str) -> Outcome<PathBuf> {
     let mut all = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     let found = Arc::clone(all.entry(name.to_owned()).or_default());
     drop(all);
-    let fetching = || FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
-    let path = found.get_or_init(|| {
-        fetching().begin();
-        let path = find(name).unwrap_or_else(|error| Err(format!("`{name}`: {error:#}")));
-        fetching().end();
-        path
-    });
+    let find = || find(name).unwrap_or_else(|error| Err(format!("`{name}`: {error:#}")));
+    let path = found.get_or_init(|| fetching(find));
     path.clone().map_err(|reason| MissingProgram(reason).into())
+}
+
+/// Does what deadlines of trials leave out.
+pub fn fetching<T>(fetch: impl FnOnce() -> T) -> T {
+    let times = || FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
+    times().begin();
+    let fetched = fetch();
+    times().end();
+    fetched
 }
 
 /// The script's progress and its errors go on to standard error; the last lines are also the reason
