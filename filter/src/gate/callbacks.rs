@@ -43,7 +43,6 @@ impl Gate {
     /// command waits for the root context.
     #[inline(never)] // keeps this code out of the path of every stream
     pub(crate) fn on_request_headers(&mut self, host: &impl Control, stream: u32, map: &[u8]) {
-        self.sources.requests_in_flight += 1;
         let headers = Headers::new(map);
         if headers.is_grpc() {
             return self.reset_grpc(host, stream);
@@ -97,8 +96,6 @@ impl Gate {
     /// The request was answered, or its client has gone.
     #[inline(never)] // as above
     pub(crate) fn on_stream_end(&mut self, host: &impl Control, stream: u32) {
-        let requests = &mut self.sources.requests_in_flight;
-        *requests = requests.saturating_sub(1);
         self.commands.retain(|(other, _)| *other != stream);
         self.waiting.forget(stream);
         self.ends.forget(stream);

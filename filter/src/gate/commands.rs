@@ -17,8 +17,8 @@ use crate::host::{Control, Level};
 
 /// The message that the gate sends to its own queue. No reply of a counter has this text.
 const COMMAND: &[u8] = b"command";
-/// How long a status waits for the counters. If Envoy has to be asked, it waits as long as a
-/// request for readiness; milliseconds.
+/// How long a status waits for the counters. If Envoy has to be asked, it waits for
+/// [`READY_WAIT`]; milliseconds.
 const STATUS_WAIT: u64 = 50;
 /// No request is held for longer than the deadline and this: the last call may be under way, or the
 /// drain may have been cancelled; milliseconds.

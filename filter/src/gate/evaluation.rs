@@ -16,7 +16,6 @@ use super::snapshot::Snapshot;
 use super::sources::needs_totals;
 use super::stats::{self, Stats};
 use super::step::CallOutcome;
-use super::total;
 use super::waiting::{MOST_ANSWERS, Waiter, WaitsFor};
 use crate::census::{CountState, Survey, latch};
 use crate::host::{Control, Level};
@@ -190,7 +189,7 @@ impl Gate {
         self.sources.samples.end_query(host.monotonic_time(), round, stats);
         let total = self.sources.samples.needed_total();
         if let Some((at, total)) = total {
-            total::publish(host, at, total);
+            self.sources.total.publish(host, at, total);
         }
         if total.is_some()
             || stats.is_some_and(|stats| stats.active.is_some_and(|active| active > 0))

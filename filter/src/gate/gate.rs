@@ -22,6 +22,7 @@ use super::signals::{ASKING, BUSY, LatchedSignal, QUIT, SignalKind, UNSEEN, may_
 use super::snapshot::Snapshot;
 use super::sources::{Sources, envoy_busy};
 use super::step::CallOutcome;
+use super::total::SharedTotal;
 use super::waiting::Waiting;
 use crate::census::RequestOptions;
 use crate::census::latch::{self, Latch};
@@ -64,9 +65,9 @@ impl Gate {
         let record = SharedRecord::of_this_filter(host, &policy.scopes);
         let mut gate = Self {
             ends: Ends::new(&record.key),
+            sources: Sources::new(metrics, SharedTotal::of(&record.key)),
             record,
             policy,
-            sources: Sources::new(metrics),
             waiting: Waiting::default(),
             latch,
             latched_signal: None,

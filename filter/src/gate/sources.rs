@@ -12,7 +12,7 @@ use super::policy::Policy;
 use super::query_pacing::QueryPacing;
 use super::replies::{Details, ScopeStatus};
 use super::stats::Stats;
-use super::total;
+use super::total::SharedTotal;
 use super::waiting::Needs;
 use crate::census::{Census, CountState, Sides, Survey, SurveyOptions, is_rejected, latch};
 use crate::config::wire::Scope;
@@ -29,19 +29,18 @@ pub(super) struct Sources {
     /// What the app's last answer says, and when the app was asked.
     pub(super) app_reply: Option<(u64, App)>,
     pub(super) app_asked_at: u64,
-    /// Requests to the gate that are in flight on this worker.
-    pub(super) requests_in_flight: u64,
+    pub(super) total: SharedTotal,
 }
 
 impl Sources {
-    pub(super) fn new(metrics: Metrics) -> Self {
+    pub(super) fn new(metrics: Metrics, total: SharedTotal) -> Self {
         Self {
             metrics,
             census: Census::default(),
             samples: EnvoySamples::default(),
             app_reply: None,
             app_asked_at: 0,
-            requests_in_flight: 0,
+            total,
         }
     }
 
@@ -126,7 +125,7 @@ impl Sources {
             known_until: survey.alive_until.min(self.samples.known_until()).min(app_known_until),
             holding,
             in_flight: survey.in_flight,
-            begun: begun.saturating_add(total::newest(host)),
+            begun: begun.saturating_add(self.total.newest(host)),
             envoy,
             buffered: stats.and_then(|stats| stats.buffered),
             lingers: !self.samples.has_buffered_bytes(),
@@ -188,12 +187,12 @@ impl Sources {
     }
 
     /// Subtracts leaked streams from the count, and writes off the counters that leaked them. Every
-    /// live counter must have said zero after Envoy did, and none may have counted a stream since
-    /// the gauges were read: else a gauge may show one that is in flight.
+    /// live counter must have said zero after Envoy did, and none of the gate's scopes may have
+    /// counted a stream since the gauges were read: else a gauge may show one that is in flight.
     pub(super) fn heal(&mut self, host: &impl Control, policy: &Policy, survey: &Survey) {
         let leaked = self.samples.leaked(host.monotonic_time()).filter(|leaked| {
             survey.completed_round >= self.samples.round()
-                && self.total_streams_begun(host, policy) == leaked.begun
+                && self.total_streams_begun(host, policy)[0] == leaked.begun[0]
         });
         if leaked.is_some_and(|leaked| {
             healing::subtract(host, &self.metrics, &leaked.gauges, leaked.heals)
