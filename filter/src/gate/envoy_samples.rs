@@ -182,8 +182,8 @@ impl EnvoySamples {
     }
 
     /// What the gate knew at a moment when Envoy had no request in flight, and had none for a
-    /// while: the gauges showed leaked streams only, but for streams of connection managers that
-    /// the operator ignores.
+    /// while: the gauges showed leaked streams only, but for short streams of connection managers
+    /// that the operator ignores.
     pub(crate) fn leaked(&self, now: u64) -> Option<&BeforeQuery> {
         let sample = self.valid(now)?;
         let stats = &sample.stats;

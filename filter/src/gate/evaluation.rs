@@ -187,7 +187,7 @@ impl Gate {
         self.record_config_drain(host, self.sources.samples.queried_at(), stats);
         let round = self.sources.census.round() + 1;
         self.sources.samples.end_query(host.monotonic_time(), round, stats);
-        let total = self.sources.samples.needed_total();
+        let total = stats.and(self.sources.samples.needed_total());
         if let Some((at, total)) = total {
             self.sources.total.publish(host, at, total);
         }
