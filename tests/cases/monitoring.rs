@@ -141,11 +141,12 @@ fn watched(benches: &[&Bench]) -> Outcome<(User, Prometheus)> {
     Ok((user, prometheus))
 }
 
-/// What `laststream size` makes of the durations that Envoy has.
-fn sizes(fleet: &Fleet) -> Outcome {
+/// What `laststream size` makes of the durations that Envoy has had since the fleet began.
+async fn sizes(fleet: &Fleet, began: u64) -> Outcome {
     let (url, user) = (fleet.prometheus.url(), &fleet.user);
+    let window = format!("{}s", now()? - began);
     let ask = |more: &[&str]| {
-        let arguments = ["size", "--prometheus", &url, "--window", "90s", "-o", "json"];
+        let arguments = ["size", "--prometheus", &url, "--window", &window, "-o", "json"];
         user.run(&[&arguments, more].concat(), "")
     };
     let said = ask(&["--selector", "job=\"envoy\"", "--pods", "8"])?.expect(0)?.json()?;
@@ -154,8 +155,12 @@ fn sizes(fleet: &Fleet) -> Outcome {
     // Streams were held for several seconds, and none for longer than the drain.
     ensure!(longest >= Some(1_000) && longest <= Some(60_000), "{said}");
     ensure!(said["streams"]["in_flight_per_pod"].as_f64() > Some(0.0), "{said}");
-    let said = ask(&["--selector", "instance!=\"\""])?.expect(0)?.json()?;
-    ensure_eq!(said["rollout"]["pods"], 2, "both jobs: {said}");
+    wait_for(PATIENCE, "both proxies, each once for both jobs", async || {
+        let said = ask(&["--selector", "instance!=\"\""])?.expect(0)?.json()?;
+        ensure_eq!(said["rollout"]["pods"], 2, "{said}");
+        Ok(())
+    })
+    .await?;
     ask(&["--selector", "job=\"none\""])?.expect(2)?.stderr_contains("--selector")?;
     ask(&["--selector", "job="])?.expect(2)?.stderr_contains("parse error")?;
     Ok(())
@@ -185,7 +190,7 @@ async fn every_alert_fires_and_resolves(lab: &Lab) -> Outcome {
     if let Some(file) = std::env::var_os(SERIES) {
         std::fs::write(file, every_range(&fleet, (began, now()?)).await?.to_string())?;
     }
-    sizes(&fleet)?;
+    sizes(&fleet, began).await?;
     what_has_gone_is_left_out(&mut fleet).await
 }
 
@@ -195,8 +200,7 @@ async fn drains(fleet: &Fleet) -> Outcome {
     fleet.one.post("/drain").await?.expect(202)?;
     fleet.fires("LaststreamDrainNearDeadline").await?;
     fleet.panel_is("Drains now", "1").await?;
-    every_panel_has_data(fleet).await?;
-    fleet.fires("LaststreamDrainExpired").await?;
+    tokio::try_join!(every_panel_has_data(fleet), fleet.fires("LaststreamDrainExpired"))?;
     fleet.resolves("LaststreamDrainNearDeadline").await?;
     fleet.one.upstream.release("long");
     drop(held);
@@ -254,9 +258,12 @@ fn asked(expression: &str) -> String {
 
 async fn every_panel_has_data(fleet: &Fleet) -> Outcome {
     for panel in PANELS {
-        let series = fleet.prometheus.series(&asked(&panel.expression())).await?;
-        let has_numbers = series.iter().any(|series| series["value"][1] != "NaN");
-        ensure!(has_numbers, "{} has no data: {series:?}", panel.title);
+        wait_for(PATIENCE, &format!("{} to have data", panel.title), async || {
+            let series = fleet.prometheus.series(&asked(&panel.expression())).await?;
+            ensure!(series.iter().any(|series| series["value"][1] != "NaN"), "{series:?}");
+            Ok(())
+        })
+        .await?;
     }
     Ok(())
 }
@@ -283,11 +290,11 @@ async fn what_has_gone_is_left_out(fleet: &mut Fleet) -> Outcome {
         wait_for(PATIENCE, &format!("{name} of what has gone to end"), async || {
             let series = fleet.prometheus.series(&expression).await?;
             ensure!(series.is_empty(), "{series:?}");
+            let others = fleet.prometheus.series(name).await?;
+            ensure!(!others.is_empty(), "{name} of the other Envoy is there");
             Ok(())
         })
         .await?;
-        let others = fleet.prometheus.series(name).await?;
-        ensure!(!others.is_empty(), "{name} of the other Envoy is there");
     }
     Ok(())
 }

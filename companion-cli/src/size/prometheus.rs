@@ -141,12 +141,32 @@ impl<'q> Api<'q> {
     /// Pods with such series, and the sum of these on average.
     fn gauges(&self, series: &str, window: TimeSpan) -> Result<(Option<u32>, Option<f64>), String> {
         let pods = self.ask(&format!("count(count by (instance) ({series}))"))?;
-        let in_flight = self.ask(&format!("avg_over_time(sum({series})[{window}:1m])"))?;
+        let step = step(window);
+        let in_flight = self.ask(&format!("avg_over_time(sum({series})[{window}:{step}])"))?;
         let pods = pods.first().and_then(number).map(|count| count as u32);
         Ok((pods, in_flight.first().and_then(number)))
     }
 }
 
+/// Of an average: at least sixty samples where the window is that long. Prometheus counts steps
+/// from the beginning of time, so a short window may lie between two long steps.
+fn step(window: TimeSpan) -> TimeSpan {
+    TimeSpan::seconds((window.whole_seconds() / 60).clamp(1, 60))
+}
+
 fn number(series: &Value) -> Option<f64> {
     series["value"][1].as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::step;
+    use crate::time_span::TimeSpan;
+
+    #[test]
+    fn short_windows_have_enough_samples() {
+        for (window, expected) in [(1, 1), (90, 1), (600, 10), (3_600, 60), (86_400, 60)] {
+            assert_eq!(step(TimeSpan::seconds(window)), TimeSpan::seconds(expected), "{window}");
+        }
+    }
 }
