@@ -23,7 +23,7 @@ pub use error::HttpError;
 pub use secret::Secret;
 pub(crate) use tls::Trust;
 pub use tls::{CertificateError, Tls};
-use url::{Url, in_full};
+use url::Url;
 
 /// How long things may take.
 #[derive(Debug, Clone)]
@@ -122,7 +122,7 @@ impl Client {
     ) -> Result<Response, HttpError> {
         let began = Instant::now();
         let client = if request.url.is_https() { self.encrypted() } else { self.plain() };
-        let mut builder = client?.request(request.method.clone(), in_full(request.url));
+        let mut builder = client?.request(request.method.clone(), request.url.in_full());
         for (name, value) in request.headers {
             builder = builder.header(*name, value);
         }

@@ -4,7 +4,7 @@
 
 use ::http::Method;
 
-use super::url::{Origin, Url};
+use super::url::Url;
 use super::{Client, HttpError, Request, Response};
 
 const MOST: usize = 5;
@@ -31,18 +31,18 @@ pub(crate) enum RedirectRefusal {
     TooMany,
 }
 
-/// Asks, and follows. Others than `home` may answer if it `may_leave`.
+/// Asks, and follows. Others than the origin of `home` may answer if it `may_leave`.
 pub(crate) fn follow(
     client: &Client,
     request: &Request<'_>,
-    home: &Origin,
+    home: &Url,
     may_leave: bool,
 ) -> Result<Response, FollowError> {
     let mut url = request.url.clone();
     let mut authorization = request.authorization;
     check_redirect(home, &url, home, may_leave)?;
     for _ in 0..=MOST {
-        authorization = authorization.filter(|_| url.origin == *home);
+        authorization = authorization.filter(|_| url.origin() == home.origin());
         let sent = client.send(&Request { url: &url, authorization, ..request.clone() });
         let response = sent.map_err(|error| FollowError::Http { url: url.clone(), error })?;
         let keeps_method = matches!(response.status, 307 | 308);
@@ -55,7 +55,7 @@ pub(crate) fn follow(
         if !keeps_method && !matches!(request.method, Method::GET | Method::HEAD) {
             return Err(nonsense("redirects with a status that turns it into a GET"));
         }
-        check_redirect(&url.origin, &to, home, may_leave)?;
+        check_redirect(&url, &to, home, may_leave)?;
         url = to;
     }
     Err(FollowError::Refused {
@@ -66,15 +66,10 @@ pub(crate) fn follow(
 }
 
 /// Whether one may go there from here.
-fn check_redirect(
-    from: &Origin,
-    to: &Url,
-    home: &Origin,
-    may_leave: bool,
-) -> Result<(), FollowError> {
+fn check_redirect(from: &Url, to: &Url, home: &Url, may_leave: bool) -> Result<(), FollowError> {
     let why = if to.is_downgrade_of(from) {
         RedirectRefusal::Downgrade
-    } else if !may_leave && to.origin != *home {
+    } else if !may_leave && to.origin() != home.origin() {
         RedirectRefusal::OtherHost
     } else {
         return Ok(());

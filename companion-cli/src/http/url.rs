@@ -1,164 +1,94 @@
-//! Addresses of requests: where a registry is, and where a `Location` leads.
+//! Addresses of requests: where a registry is, and where a `Location` leads. They are read as
+//! reqwest reads them, so the origin that is compared here is the one that is asked.
 
 use std::fmt;
 
+use ::url::Origin;
+use percent_encoding::percent_decode_str;
+
 use super::Secret;
 
-/// Scheme, host and port: secrets are sent to one origin only.
+/// An address of a request, over HTTP or HTTPS. It has no user in it: secrets have other ways.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Origin {
-    https: bool,
-    /// Host and port as they stand in addresses, in lower case.
-    authority: String,
-}
-
-impl Origin {
-    pub(crate) fn new(https: bool, authority: &str) -> Self {
-        let authority = authority.to_ascii_lowercase();
-        let usual = if https { ":443" } else { ":80" };
-        Self {
-            https,
-            authority: authority.strip_suffix(usual).map_or(authority.clone(), str::to_owned),
-        }
-    }
-
-    pub(crate) fn url(&self, path: &str) -> Url {
-        Url { origin: self.clone(), path: path.to_owned() }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http{}://{}", if self.https { "s" } else { "" }, self.authority)
-    }
-}
-
-/// An address of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Url {
-    pub(crate) origin: Origin,
-    /// With the query.
-    path: String,
-}
+pub(crate) struct Url(::url::Url);
 
 impl Url {
-    /// An absolute address. One with a user in it is none here: secrets have other ways.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let (scheme, rest) = text.split_once("://")?;
-        let https = match scheme.to_ascii_lowercase().as_str() {
-            "https" => true,
-            "http" => false,
-            _ => return None,
-        };
-        let rest = rest.split('#').next()?;
-        let (authority, path) =
-            rest.find(['/', '?']).map_or((rest, ""), |place| rest.split_at(place));
-        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        let plain = |character: char| character.is_ascii_graphic() && character != '\\';
-        if authority.is_empty()
-            || authority.contains('@')
-            || !authority.chars().chain(path.chars()).all(plain)
-        {
-            return None;
-        }
-        Some(Self { origin: Origin::new(https, authority), path })
+        Self::checked(::url::Url::parse(text).ok()?)
     }
 
-    /// An absolute address that may have a user and a password in it, which are shown as a header.
+    /// One that may have a user and a password in it, which are shown as a header.
     pub(crate) fn parse_with_login(text: &str) -> Option<(Self, Option<Secret>)> {
-        let (scheme, rest) = text.split_once("://")?;
-        let authority = rest.split(['/', '?', '#']).next()?;
-        let Some((login, _)) = authority.rsplit_once('@') else {
-            return Some((Self::parse(text)?, None));
-        };
-        let url = Self::parse(&format!("{scheme}://{}", rest.get(login.len() + 1..)?))?;
-        let (user, password) = login.split_once(':').unwrap_or((login, ""));
-        Some((url, Some(Secret::basic(&unescaped(user), &Secret::new(unescaped(password))))))
+        let mut url = ::url::Url::parse(text).ok()?;
+        let login = has_login(&url).then(|| {
+            let password = Secret::new(unescaped(url.password().unwrap_or_default()));
+            Secret::basic(&unescaped(url.username()), &password)
+        });
+        url.set_username("").ok()?;
+        url.set_password(None).ok()?;
+        Some((Self::checked(url)?, login))
     }
 
     /// Where a `Location` in the answer from here leads.
     pub(crate) fn join(&self, location: &str) -> Option<Self> {
         let location = location.trim();
-        if location.contains("://") && !location.starts_with(['/', '?']) {
-            return Self::parse(location);
-        }
-        let scheme = if self.origin.https { "https" } else { "http" };
-        if location.starts_with("//") {
-            return Self::parse(&format!("{scheme}:{location}"));
-        }
-        let here = self.path.split('?').next().unwrap_or_default();
-        let folder = here.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let path = match location.chars().next()? {
-            '/' => location.to_owned(),
-            '?' => format!("{here}{location}"),
-            _ => format!("{folder}/{location}"),
-        };
-        Self::parse(&format!("{}{path}", self.origin))
+        (!location.is_empty()).then(|| Self::checked(self.0.join(location).ok()?))?
     }
 
-    /// With one more parameter in the query. Name and value must not need escaping, but for the
-    /// characters of digests and scopes.
+    fn checked(mut url: ::url::Url) -> Option<Self> {
+        let is_http = matches!(url.scheme(), "http" | "https");
+        url.set_fragment(None);
+        (is_http && !has_login(&url)).then_some(Self(url))
+    }
+
+    /// Another path of the same origin.
+    pub(crate) fn at(&self, path: &str) -> Self {
+        let mut url = self.0.clone();
+        url.set_path(path);
+        url.set_query(None);
+        Self(url)
+    }
+
+    /// With one more parameter in the query.
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
-        let separator = if self.path.contains('?') { '&' } else { '?' };
-        self.path = format!("{}{separator}{name}={}", self.path, escaped(value));
+        self.0.query_pairs_mut().append_pair(name, value);
         self
     }
 
+    /// Scheme, host and port: secrets are sent to one origin only.
+    pub(crate) fn origin(&self) -> Origin {
+        self.0.origin()
+    }
+
     pub(crate) fn is_https(&self) -> bool {
-        self.origin.https
+        self.0.scheme() == "https"
     }
 
     /// Whether this address is without TLS and the one before was not.
-    pub(crate) fn is_downgrade_of(&self, other: &Origin) -> bool {
-        other.https && !self.origin.https
+    pub(crate) fn is_downgrade_of(&self, other: &Self) -> bool {
+        other.is_https() && !self.is_https()
     }
-}
 
-/// In full, with a query that may be secret: only for the request itself.
-pub(crate) fn in_full(url: &Url) -> String {
-    format!("{}{}", url.origin, url.path)
+    /// With a query that may be secret: only for the request itself.
+    pub(crate) fn in_full(&self) -> &str {
+        self.0.as_str()
+    }
 }
 
 /// For people: queries carry signatures and session states.
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.origin, self.path.split('?').next().unwrap_or_default())
+        f.write_str(self.0.as_str().split('?').next().unwrap_or_default())
     }
 }
 
-/// For a query or a form.
-pub(crate) fn escaped(value: &str) -> String {
-    let plain = |byte: u8| {
-        byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':' | b'/')
-    };
-    value
-        .bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
+fn has_login(url: &::url::Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
 }
 
-/// What was escaped in an address.
 fn unescaped(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits
-            .filter(|_| *first == b'%')
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok())
-        {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -167,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_location_leads_where_browsers_would_go() {
-        let here = Origin::new(true, "r.test:443").url("/v2/a/blobs/uploads/?x=1");
+        let here = Url::parse("https://r.test:443/v2/a/blobs/uploads/?x=1").unwrap();
         for (location, leads) in [
             ("https://r.test/v2/a?_state=s%3D", "https://r.test/v2/a?_state=s%3D"),
             ("HTTP://Other.Test:5000/v2/A", "http://other.test:5000/v2/A"),
@@ -177,20 +107,18 @@ mod tests {
             ("?state=1", "https://r.test/v2/a/blobs/uploads/?state=1"),
             ("https://r.test?a=b", "https://r.test/?a=b"),
             ("https://r.test/x#fragment", "https://r.test/x"),
+            ("\\\\other.test/c", "https://other.test/c"),
+            ("/a\r\nx: y", "https://r.test/ax:%20y"),
         ] {
-            assert_eq!(
-                here.join(location).map(|url| in_full(&url)).as_deref(),
-                Some(leads),
-                "{location}"
-            );
+            assert_eq!(here.join(location).as_ref().map(Url::in_full), Some(leads), "{location}");
         }
         for wrong in [
             "",
             "ftp://r.test/",
             "https://",
             "https://user:pass@r.test/",
-            "https://r.test/a b",
-            "/a\r\nx: y",
+            "https://:secret@r.test/",
+            "https://r.test:port/",
         ] {
             assert_eq!(here.join(wrong), None, "{wrong}");
         }
@@ -198,7 +126,7 @@ mod tests {
 
     #[test]
     fn origins_are_compared_as_a_whole() {
-        let origin = |text: &str| Url::parse(text).unwrap().origin;
+        let origin = |text: &str| Url::parse(text).unwrap().origin();
         assert_eq!(origin("https://r.test/a"), origin("https://R.test:443/b"));
         assert_ne!(origin("https://r.test/"), origin("http://r.test/"));
         assert_ne!(origin("https://r.test/"), origin("https://r.test:444/"));
@@ -213,12 +141,8 @@ mod tests {
             .with("scope", "a b&c=d");
         assert_eq!(url.to_string(), "https://r.test/v2/a");
         assert_eq!(
-            in_full(&url),
-            "https://r.test/v2/a?_state=secret&digest=sha256:ab&scope=a%20b%26c%3Dd"
-        );
-        assert_eq!(
-            escaped("the app & its ☕ are gone"),
-            "the%20app%20%26%20its%20%E2%98%95%20are%20gone"
+            url.in_full(),
+            "https://r.test/v2/a?_state=secret&digest=sha256%3Aab&scope=a+b%26c%3Dd"
         );
     }
 
@@ -227,7 +151,7 @@ mod tests {
         let (url, login) =
             Url::parse_with_login("https://me:s%40c%2fret@r.test:8080/a@b?c").unwrap();
         assert_eq!(
-            (in_full(&url).as_str(), login.unwrap().reveal()),
+            (url.in_full(), login.unwrap().reveal()),
             ("https://r.test:8080/a@b?c", "Basic bWU6c0BjL3JldA==")
         );
         assert!(Url::parse_with_login("https://r.test/a@b").unwrap().1.is_none());

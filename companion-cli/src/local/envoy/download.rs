@@ -103,7 +103,7 @@ impl<'a> Client<'a> {
     fn get(&self, url: &Url, login: Option<&Secret>) -> Result<Response, DownloadError> {
         let request =
             Request { method: Method::GET, url, headers: &[], authorization: login, body: None };
-        let response = follow(&self.http, &request, &url.origin, true)?;
+        let response = follow(&self.http, &request, url, true)?;
         match response.status {
             200..300 => Ok(response),
             status => Err(DownloadError::Status(status)),

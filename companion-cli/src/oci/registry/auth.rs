@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use http::Method;
 use serde::Deserialize;
+use url::form_urlencoded;
 
 use super::Registry;
 use super::challenge::Challenge;
@@ -13,7 +14,7 @@ use super::error::RegistryError;
 use super::error_text::ErrorText;
 use super::response::RegistryResponse;
 use crate::http::Request;
-use crate::http::url::{Url, escaped};
+use crate::http::url::Url;
 
 /// Larger answers hold more than a token.
 const LARGEST_TOKEN: u64 = 1 << 20;
@@ -164,7 +165,7 @@ impl Registry<'_> {
             login: login.map(|found| found.source.clone()),
         };
         let url = Url::parse(realm).ok_or_else(|| refused("is no address".to_owned()))?;
-        if url.is_downgrade_of(&self.origin) {
+        if url.is_downgrade_of(&self.home) {
             return Err(refused(
                 "is without TLS, and the registry is not: nothing is sent there".to_owned(),
             ));
@@ -241,12 +242,13 @@ impl Registry<'_> {
         token: &Secret,
     ) -> Result<RegistryResponse, RegistryError> {
         let service = service.unwrap_or(&self.name);
-        let form = format!(
-            "grant_type=refresh_token&client_id=laststream&service={}&scope={}&refresh_token={}",
-            escaped(service),
-            escaped(&scopes.join(" ")),
-            escaped(token.reveal())
-        );
+        let form = form_urlencoded::Serializer::new(String::new())
+            .append_pair("grant_type", "refresh_token")
+            .append_pair("client_id", "laststream")
+            .append_pair("service", service)
+            .append_pair("scope", &scopes.join(" "))
+            .append_pair("refresh_token", token.reveal())
+            .finish();
         let headers = [("content-type", "application/x-www-form-urlencoded".to_owned())];
         let body = Some(form.as_bytes());
         self.ask_token_server(&Request {

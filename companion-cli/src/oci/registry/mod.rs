@@ -35,7 +35,7 @@ pub use push::Arrival;
 use crate::http::mask::Mask;
 use crate::http::redirect::{FollowError, RedirectRefusal, follow};
 use crate::http::retry;
-use crate::http::url::{Origin, Url};
+use crate::http::url::Url;
 use crate::http::{self as client, Client, Request, Settings};
 use crate::oci::image::{DOCKER_HUB, is_docker_hub};
 use crate::progress::Progress;
@@ -92,7 +92,8 @@ impl Options {
 /// One registry.
 pub struct Registry<'a> {
     name: String,
-    origin: Origin,
+    /// Its origin.
+    home: Url,
     http: Client,
     options: &'a Options,
     sources: &'a Sources,
@@ -143,7 +144,7 @@ impl<'a> Registry<'a> {
     /// Does not connect yet.
     ///
     /// # Errors
-    /// A file with a certificate or key cannot be used.
+    /// A file with a certificate or key cannot be used, or the name is no host.
     pub fn new(
         name: &str,
         options: &'a Options,
@@ -151,6 +152,13 @@ impl<'a> Registry<'a> {
         progress: &'a dyn Progress,
     ) -> Result<Self, RegistryError> {
         let host = if is_docker_hub(name) { DOCKER_HUB_HOST } else { name };
+        let scheme = if options.is_plain_http(name) { "http" } else { "https" };
+        let home =
+            Url::parse(&format!("{scheme}://{host}/")).ok_or_else(|| RegistryError::Http {
+                what: "finding the registry",
+                url: name.to_owned(),
+                error: HttpError::NoHost,
+            })?;
         let settings = Settings {
             trust: options.tls.read()?,
             route: client::Route::with_proxy(options.proxy_from_env && !is_loopback(name)),
@@ -159,7 +167,7 @@ impl<'a> Registry<'a> {
         };
         Ok(Self {
             name: if is_docker_hub(name) { DOCKER_HUB } else { name }.to_owned(),
-            origin: Origin::new(!options.is_plain_http(name), host),
+            home,
             http: Client::new(settings),
             options,
             sources,
@@ -208,14 +216,14 @@ impl<'a> Registry<'a> {
 impl Repository<'_> {
     /// An address below `/v2/NAME/`.
     fn url(&self, rest: &str) -> Url {
-        self.registry.origin.url(&format!("/v2/{}/{rest}", self.name))
+        self.registry.home.at(&format!("/v2/{}/{rest}", self.name))
     }
 
     /// Sends a request with authorization. An expired token is renewed once.
     fn call(&self, call: &Call<'_>) -> Result<RegistryResponse, RegistryError> {
         let shown = self.registry.authorizations.get(&self.scope);
         let answer = self.follow(call, shown.as_ref())?;
-        let is_settled = answer.status != 401 || answer.url.origin != self.registry.origin;
+        let is_settled = answer.status != 401 || answer.url.origin() != self.registry.home.origin();
         if is_settled || shown.is_some_and(|authorization| authorization.is_fixed) {
             return Ok(answer);
         }
@@ -241,7 +249,7 @@ impl Repository<'_> {
         let Call { what, method, url, headers, body, limit, allow_other_host: elsewhere, .. } =
             call;
         let request = Request { method: method.clone(), url, headers, authorization, body: *body };
-        let response = follow(&self.registry.http, &request, &self.registry.origin, *elsewhere)
+        let response = follow(&self.registry.http, &request, &self.registry.home, *elsewhere)
             .map_err(|lost| request_error(what, lost))?;
         let url = response.url.clone();
         RegistryResponse::read(response, *limit).map_err(|error| RegistryError::Http {
@@ -264,7 +272,7 @@ impl Repository<'_> {
             self.registry.name.clone(),
             self.registry.refusal(&answer, error_text::ErrorText::OfRegistry),
         );
-        let is_here = answer.url.origin == self.registry.origin;
+        let is_here = answer.url.origin() == self.registry.home.origin();
         let login = self.registry.login_shown(self.name).filter(|_| is_here);
         match answer.status {
             401 if is_here => Err(RegistryError::Unauthorized { what, registry, login, refusal }),
@@ -325,23 +333,23 @@ mod tests {
 
     #[test]
     fn tls_is_the_rule_and_this_machine_the_exception() {
-        let origin = |name: &str, plain_http: bool, insecure: bool| {
+        let home = |name: &str, plain_http: bool, insecure: bool| {
             let options = Options {
                 plain_http,
                 tls: Tls { insecure, ..Tls::default() },
                 ..Options::default()
             };
             let sources = Sources::none();
-            Registry::new(name, &options, &sources, &Silent).unwrap().origin.to_string()
+            Registry::new(name, &options, &sources, &Silent).unwrap().home.to_string()
         };
-        assert_eq!(origin("r.test", false, false), "https://r.test");
-        assert_eq!(origin("r.test:5000", true, false), "http://r.test:5000");
-        assert_eq!(origin("localhost:5000", false, false), "http://localhost:5000");
-        assert_eq!(origin("localhost.test", false, false), "https://localhost.test");
-        assert_eq!(origin("127.1.2.3:5000", false, false), "http://127.1.2.3:5000");
-        assert_eq!(origin("[::1]:5000", false, false), "http://[::1]:5000");
-        assert_eq!(origin("[::2]:5000", false, false), "https://[::2]:5000");
-        assert_eq!(origin("localhost:5000", false, true), "https://localhost:5000");
-        assert_eq!(origin("docker.io", false, false), "https://registry-1.docker.io");
+        assert_eq!(home("r.test", false, false), "https://r.test/");
+        assert_eq!(home("r.test:5000", true, false), "http://r.test:5000/");
+        assert_eq!(home("localhost:5000", false, false), "http://localhost:5000/");
+        assert_eq!(home("localhost.test", false, false), "https://localhost.test/");
+        assert_eq!(home("127.1.2.3:5000", false, false), "http://127.1.2.3:5000/");
+        assert_eq!(home("[::1]:5000", false, false), "http://[::1]:5000/");
+        assert_eq!(home("[::2]:5000", false, false), "https://[::2]:5000/");
+        assert_eq!(home("localhost:5000", false, true), "https://localhost:5000/");
+        assert_eq!(home("docker.io", false, false), "https://registry-1.docker.io/");
     }
 }
