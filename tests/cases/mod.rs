@@ -21,8 +21,11 @@ mod stage;
 
 use crate::lab::{Case, EnvoylessCase};
 
+/// In the order in which they begin. The one that takes longest is first, so that nothing waits for
+/// it in the end.
 pub(crate) fn all() -> Vec<Case> {
     [
+        monitoring::cases(),
         border::cases(),
         configuration::cases(),
         counting::cases(),
@@ -33,7 +36,6 @@ pub(crate) fn all() -> Vec<Case> {
         hostile::cases(),
         load::cases(),
         manifests::cases(),
-        monitoring::cases(),
         reloading::cases(),
         self_check::cases(),
     ]
