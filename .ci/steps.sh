@@ -51,9 +51,9 @@ docs() {
     RUSTDOCFLAGS='--deny warnings --allow rustdoc::private_intra_doc_links' cargo doc --workspace --no-deps --all-features --document-private-items --locked
 }
 
+# With the `schema` feature they are among the tests of `fresh`.
 pure_tests() {
     counted cargo test --package laststream-filter --lib --locked
-    counted cargo test --package laststream-filter --lib --locked --features schema
     counted cargo test --package laststream-filter --lib --locked --target wasm32-unknown-unknown
 }
 
