@@ -4,9 +4,13 @@
 use std::fmt;
 
 use ::url::Origin;
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::Secret;
+
+/// What is escaped in a query. Not every registry wants `:` and `/` escaped in digests and scopes.
+const IN_QUERY: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':').remove(b'/');
 
 /// An address of a request, over HTTP or HTTPS. It has no user in it: secrets have other ways.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +56,9 @@ impl Url {
     /// With one more parameter in the query.
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
-        self.0.query_pairs_mut().append_pair(name, value);
+        let before = self.0.query().map(|query| format!("{query}&")).unwrap_or_default();
+        let value = utf8_percent_encode(value, IN_QUERY);
+        self.0.set_query(Some(&format!("{before}{name}={value}")));
         self
     }
 
@@ -142,7 +148,7 @@ mod tests {
         assert_eq!(url.to_string(), "https://r.test/v2/a");
         assert_eq!(
             url.in_full(),
-            "https://r.test/v2/a?_state=secret&digest=sha256%3Aab&scope=a+b%26c%3Dd"
+            "https://r.test/v2/a?_state=secret&digest=sha256:ab&scope=a%20b%26c%3Dd"
         );
     }
 

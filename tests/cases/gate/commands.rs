@@ -12,7 +12,7 @@ use super::bench::Bench;
 use crate::lab::Case;
 use kit::command::CommandOutput;
 use kit::prelude::*;
-use kit::user::User;
+use kit::user::{User, laststream};
 
 pub(crate) fn cases() -> Vec<Case> {
     [asking::cases(), jobs::cases(), waiting::cases()].concat()
@@ -27,6 +27,7 @@ impl Operator {
     }
 
     fn at(gate: &str) -> Outcome<Self> {
+        laststream()?; // what waits for a command does not wait until it is built
         let mut user = User::new()?;
         user.set("LASTSTREAM_GATE", gate);
         Ok(Self(Arc::new(user)))

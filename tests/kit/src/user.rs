@@ -31,7 +31,8 @@ fn build() -> Outcome<PathBuf> {
         .context("this program is not where cargo puts tests")?;
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace());
-    command.args(["build", "--quiet", "--package", "laststream", "--bin", "laststream"]);
+    // Without `--package`, dependencies have the features that the tests have compiled them with.
+    command.args(["build", "--quiet", "--bin", "laststream"]);
     command
         .args(["--message-format", "json-render-diagnostics", "--target-dir"])
         .arg(profile.parent().context("no target folder")?);
