@@ -120,9 +120,10 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Result<Exit, Exit> {
         }
         return Ok(Exit::Fine);
     }
-    if lint.change.as_ref().is_some_and(|files| files.iter().all(|file| file == Path::new("-"))) {
+    let named = lint.files.iter().chain(lint.change.iter().flatten()).chain(&lint.crds);
+    if named.filter(|file| *file == Path::new("-")).count() > 1 {
         return Err(
-            printer.misused(&"OLD and NEW are both standard input: name a file for one of them")
+            printer.misused(&"more than one is standard input: name files for all but one of them")
         );
     }
     let (mut findings, files) = findings(lint).map_err(|message| printer.failed(&message))?;

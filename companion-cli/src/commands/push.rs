@@ -157,12 +157,11 @@ pub(super) fn run(mut push: Push, printer: &Printer) -> Result<Exit, Exit> {
             false => printer.failed(&error),
         },
     )?;
+    // First, because a closed pipe of the result ends this process.
+    let written = push.write_digest(&image.digest, printer);
+    let signed = if push.sign { push.sign_all(&image.digest, &options, printer) } else { Ok(()) };
     let exit = push.print_result(&image, &module, printer)?;
-    push.write_digest(&image.digest, printer)?;
-    if push.sign {
-        push.sign_all(&image.digest, &options, printer)?;
-    }
-    Ok(exit)
+    written.and(signed).and(Ok(exit))
 }
 
 impl Push {

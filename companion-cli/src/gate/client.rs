@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use http::Method;
 use serde::de::DeserializeOwned;
-use url::form_urlencoded;
 
 use super::address::Address;
 use super::bodies::{EndOutcome, Outcome, Status, Streams};
 use super::error::GateError;
 use super::http::{Http, Response};
 use crate::http::Secret;
+use crate::http::url::escaped;
 
 const SECRET_HEADER: &str = "x-laststream-secret";
 /// A status waits 50 ms for the counters, and 400 ms for Envoy.
@@ -133,8 +133,10 @@ impl Gate {
     /// # Errors
     /// The gate could not be asked, or requires a secret.
     pub fn force(&self, reason: &str) -> Result<GateAnswer<Outcome>, GateError> {
-        let reason: String = form_urlencoded::byte_serialize(reason.as_bytes()).collect();
-        read(self.request(Method::POST, &format!("/force?reason={reason}"), PATIENCE)?, &[200])
+        read(
+            self.request(Method::POST, &format!("/force?reason={}", escaped(reason)), PATIENCE)?,
+            &[200],
+        )
     }
 
     /// Ends Envoy, if the gate lets it.

@@ -57,8 +57,7 @@ impl Url {
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         let before = self.0.query().map(|query| format!("{query}&")).unwrap_or_default();
-        let value = utf8_percent_encode(value, IN_QUERY);
-        self.0.set_query(Some(&format!("{before}{name}={value}")));
+        self.0.set_query(Some(&format!("{before}{name}={}", escaped(value))));
         self
     }
 
@@ -91,6 +90,11 @@ impl fmt::Display for Url {
 
 fn has_login(url: &::url::Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
+}
+
+/// For a query.
+pub(crate) fn escaped(value: &str) -> impl fmt::Display {
+    utf8_percent_encode(value, IN_QUERY)
 }
 
 fn unescaped(text: &str) -> String {

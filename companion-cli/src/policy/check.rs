@@ -12,7 +12,7 @@ mod values;
 use serde_json::Value;
 
 use super::file::{
-    Begin, Delivery, Drain, Engine, FailurePolicy, File, Finish, Job, LongLived, Monitoring,
+    Begin, Delivery, Engine, FailurePolicy, File, Finish, GateSecret, Job, LongLived, Monitoring,
     Placement, Retries, Scaling,
 };
 use super::sizing::Usual;
@@ -47,15 +47,24 @@ impl Checker {
         }
         let delivery = self.delivery(file.delivery, file.module.as_deref());
         let gate_port = self.gate(&file, delivery, &placement);
+        if is_envoy_gateway(&placement) && file.failure_policy == Some(FailurePolicy::Reload) {
+            self.problem(
+                "failure_policy",
+                "`reload` is unknown to Envoy Gateway: write `open` or `closed`",
+            );
+        }
+        if let Placement::Envoy(envoy) = &placement {
+            self.plain_envoy(&file, envoy, gate_port);
+        }
         let usual = usual_times(&placement, gate_port.is_some());
-        let sizing = self.drain(&file.drain, gate_port.is_some(), is_istio(&placement), usual);
+        let sizing = self.drain(&file, gate_port.is_some(), &placement, usual);
         let change = file.gate.config_change.as_ref();
         let config_drain_time = change.map(|change| self.drain_time(change, &placement, &sizing));
         let forwarded_proto = self.forwarded_proto(file.forwarded_proto.take(), &placement);
         self.clients(&file, forwarded_proto.as_ref(), &placement, gate_port.is_some());
         let longest = sizing.longest_request;
         let retries = file.retries.take().map(|retries| self.retries(retries, longest));
-        self.beside_the_proxy(&file);
+        self.beside_the_proxy(&file, delivery);
         let (count, long_lived) =
             self.end(file.end.as_ref(), &file.drain, file.count.take(), gate_port.is_some());
         let checked = Checked {
@@ -83,6 +92,14 @@ impl Checker {
         let gate_port = self.gate_port(&file.gate, why_no_gate, placement);
         self.gate_access(&file.gate, why_no_gate.is_none());
         self.program_image(file.program_image.as_deref(), placement);
+        let by_overlay = matches!(placement, Placement::GatewayApi(_) | Placement::Waypoint(_));
+        if by_overlay && matches!(file.gate.secret, Some(GateSecret::Sds(_))) {
+            self.problem(
+                "gate.secret.sds",
+                "needs a file in the pod and a hook that reads it, which istiod's Deployments \
+                    have not: write `environment`",
+            );
+        }
         if is_envoy_gateway(placement) {
             let secret = file.gate.secret.as_ref().filter(|_| gate_port.is_some());
             self.hook_of_envoy_gateway(file.program_image.is_some(), secret, gate_port.is_some());
@@ -109,9 +126,15 @@ impl Checker {
     }
 
     /// A Job, what watches the proxies, and what scales them.
-    fn beside_the_proxy(&mut self, file: &File) {
+    fn beside_the_proxy(&mut self, file: &File, delivery: Delivery) {
         if let Some(job) = &file.job {
             self.job(job);
+            if delivery == Delivery::ImageVolume {
+                self.problem(
+                    "delivery",
+                    "`image_volume` is not written for the pods of a Job: write `ecds`",
+                );
+            }
         }
         self.0.extend(file.monitoring.iter().flat_map(Monitoring::problems));
         self.0.extend(file.scaling.iter().flat_map(Scaling::problems));
@@ -121,14 +144,29 @@ impl Checker {
     }
 
     /// A field without effect is an error.
-    fn drain(&mut self, drain: &Drain, has_gate: bool, in_istio: bool, usual: Usual) -> Sizing {
+    fn drain(
+        &mut self,
+        file: &File,
+        has_gate: bool,
+        placement: &Placement,
+        usual: Usual,
+    ) -> Sizing {
         const OF_ISTIO: &str = "is Istio's, which is not there: take it out";
+        let (drain, in_istio) = (&file.drain, is_istio(placement));
+        // Without a gate they are for Istio's own drain, and for Envoy's.
+        let has_times = has_gate || !is_envoy_gateway(placement);
+        let has_longest = has_times || file.retries.is_some();
         for (field, is_written, works, why) in [
             ("drain.begin", drain.begin.is_some(), has_gate, OF_THE_GATE),
             ("drain.finish", drain.finish.is_some(), has_gate, OF_THE_GATE),
             ("drain.long_lived", drain.long_lived.is_some(), has_gate, OF_THE_GATE),
             ("drain.long_lived_after", drain.long_lived_after.is_some(), has_gate, OF_THE_GATE),
             ("drain.wait_for_app", drain.wait_for_app.is_some(), has_gate, OF_THE_GATE),
+            ("drain.quiet", drain.quiet.is_some(), has_gate, OF_THE_GATE),
+            ("drain.delay", drain.delay.is_some(), has_gate, OF_THE_GATE),
+            ("drain.deadline", drain.deadline.is_some(), has_times, OF_THE_GATE),
+            ("drain.grace_period", drain.grace_period.is_some(), has_times, OF_THE_GATE),
+            ("drain.longest_request", drain.longest_request.is_some(), has_longest, OF_THE_GATE),
             ("drain.agent", drain.agent.is_some(), in_istio, OF_ISTIO),
             ("drain.exit_on_zero", drain.exit_on_zero, in_istio, OF_ISTIO),
         ] {

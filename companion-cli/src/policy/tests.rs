@@ -139,6 +139,9 @@ fn a_gateway_of_the_gateway_api_is_named_or_is_of_a_class() {
         ("gateway: Edge", "gateway_api.gateway"),
         ("class: istio-waypoint", "{waypoint: {class: istio-waypoint}}"),
         ("gateway: edge, disruption_budget: 1", "disruption_budget: is not a map"),
+        ("gateway: edge, autoscaler: {minReplicas: 5}", "autoscaler: needs `maxReplicas`"),
+        ("gateway: edge, autoscaler: {minReplicas: 5, maxReplicas: 2}", "autoscaler: needs"),
+        ("gateway: edge, disruption_budget: {}", "disruption_budget: needs either"),
     ] {
         let refused = read(&format!("namespace: a\nplacement: {{gateway_api: {{{api}}}}}"));
         let message = refused.map(|_| ()).expect_err(api);
@@ -156,6 +159,51 @@ fn nothing_is_a_policy_without_wishes() {
     for text in ["", "# nothing\n", "---\n", "{}"] {
         assert_eq!(read(text).expect(text).sizing.grace_period.to_string(), "30s");
     }
+}
+
+#[test]
+fn what_would_do_nothing_is_refused() {
+    const GATEWAY: &str = "namespace: a\nplacement: {envoy_gateway: {gateway: g}}\n";
+    const API: &str = "namespace: a\nplacement: {gateway_api: {gateway: g}}\n";
+    const ENVOY: &str = "placement: {envoy: {listen: '127.0.0.1:15091'}}\n";
+    for (place, more, words) in [
+        (GATEWAY, "drain: {longest_request: 300s}", "drain.longest_request: is the gate's"),
+        (GATEWAY, "drain: {grace_period: 300s}", "drain.grace_period: is the gate's"),
+        ("", "gate: {enabled: false}\ndrain: {quiet: 1s}", "drain.quiet: is the gate's"),
+        (GATEWAY, "failure_policy: reload", "failure_policy: `reload` is unknown"),
+        (
+            GATEWAY,
+            "forwarded_proto: {sources: [{header: a}], trust: {identities: [{exact: b}]}}",
+            "forwarded_proto.trust.identities: do not work",
+        ),
+        (API, "gate: {secret: {sds: /a.yaml}}", "gate.secret.sds: needs a file"),
+        (ENVOY, "", "gate.port: 15091 is one of the policy's own"),
+        (ENVOY, "gate: {notify: {cluster: b, path: /}}", "the app's cluster is `app`"),
+        (
+            "",
+            "module: oci://h/r:t\ndelivery: image_volume\n\
+                job: {container: a, command: [b], program_image: c}",
+            "delivery: `image_volume` is not written",
+        ),
+    ] {
+        let message = read(&format!("{place}{more}")).map(|_| ()).expect_err(more);
+        assert!(message.contains(words), "{more}: {message}");
+    }
+    read(&format!("{GATEWAY}retries: {{host: a}}\ndrain: {{longest_request: 9s}}"))
+        .expect("time of a try");
+}
+
+#[test]
+fn a_sidecar_is_warned_of_connections_of_the_mesh() {
+    let sidecar = |fallback: &str| {
+        let policy = read(&format!(
+            "namespace: a\nplacement: {{sidecar: {{}}}}\nforwarded_proto: {{presets: [gcp], \
+                trust: {{peers: [10.0.0.0/16]}}{fallback}}}"
+        ));
+        policy.expect("a policy").warnings.join("\n")
+    };
+    assert!(sidecar("").contains("forwarded_proto.fallback"));
+    assert!(!sidecar(", fallback: http").contains("forwarded_proto.fallback"));
 }
 
 #[test]

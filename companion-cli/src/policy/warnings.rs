@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use serde_json::Value;
+
 use super::Policy;
 use super::file::Placement;
 
@@ -20,6 +22,14 @@ pub(super) fn of(policy: &Policy, has_namespace: bool) -> Vec<String> {
     {
         warnings.push(CLASS.into());
     }
+    if let Some(class) = policy.placement.class() {
+        warnings.push(format!("placement: {}", OLDEST.replace("CLASS", class)));
+    }
+    if matches!(&policy.placement, Placement::Sidecar(_))
+        && policy.forwarded_proto.as_ref().is_some_and(|proto| usual_fallback(&proto.json))
+    {
+        warnings.push(FALLBACK.into());
+    }
     let wide =
         policy.forwarded_proto.iter().flat_map(|proto| &proto.peers).filter(|range| is_wide(range));
     warnings.extend(wide.map(|range| format!("forwarded_proto.trust.peers: `{range}` {WIDE}")));
@@ -32,6 +42,19 @@ pub(crate) const ROOT_NAMESPACE: &str = "istio-system";
 const CLASS: &str = "namespace: is not `istio-system`, where istiod looks for what is meant for a \
     class: anywhere else the rendered files have no effect. Leave it out, unless your istiod is in \
     this namespace";
+
+/// Whether the connection decides where no header is believed.
+fn usual_fallback(proto: &Value) -> bool {
+    proto.get("fallback").is_none_or(|fallback| fallback == "connection")
+}
+
+const FALLBACK: &str = "forwarded_proto.fallback: is `connection`, and connections in a mesh have \
+    TLS: the requests of peers that are not trusted come out as https. Write `http`, unless the \
+    app means the connection to its own proxy";
+
+const OLDEST: &str = "istiod takes only the oldest ConfigMap of a class. If `kubectl get configmap -n \
+    istio-system -l gateway.istio.io/defaults-for-class=CLASS` shows another one, such as that of \
+    the value `gatewayClasses` of istiod's chart, put what is rendered into that one";
 
 const ROOT: &str = "namespace: is not written, so it is `istio-system`. That is Istio's root \
     namespace, where a selector reaches the gateways of all namespaces: write the gateway's own \

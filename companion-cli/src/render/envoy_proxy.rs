@@ -7,6 +7,7 @@ use super::volume::{Program, Volume};
 use super::{File, block, gate, gateway_patch};
 use crate::policy::file::EnvoyGateway;
 use crate::policy::{ModuleLocation, Policy};
+use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map, Node};
 
 /// The port that `laststream wait` asks unless it is told otherwise.
@@ -30,10 +31,16 @@ pub(super) fn spec(policy: &Policy, source: &ModuleLocation) -> Option<Map> {
                 (after 1.40) closes connections with running streams.",
             policy.sizing.deadline
         ))
-        .with("drainTimeout", policy.sizing.drain_time().to_string());
+        .with("drainTimeout", gateway_time(policy.sizing.drain_time()));
     let spec =
         Map::of("provider", provider).with("bootstrap", bootstrap).with("shutdown", shutdown);
     Some(spec)
+}
+
+/// Times of the Gateway API have five digits at most.
+fn gateway_time(time: TimeSpan) -> String {
+    let seconds = time.whole_seconds();
+    if seconds > 99_999 { format!("{}m", seconds.div_ceil(60)) } else { time.to_string() }
 }
 
 /// The gate's listener, which asks Envoy through the cluster of Envoy Gateway's own metrics.

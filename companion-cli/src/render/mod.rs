@@ -187,15 +187,11 @@ fn kinds_of(policy: &Policy) -> Vec<Kind> {
     let mut kinds = match &policy.placement {
         Placement::Gateway(_) | Placement::Sidecar(_) => vec![Kind::EnvoyFilter],
         Placement::GatewayApi(api) => {
-            let is_mounted = policy.delivery == Delivery::ImageVolume;
-            let overlay =
-                policy.gate_port.is_some() || policy.exit_on_zero || !api.is_plain() || is_mounted;
-            [Kind::EnvoyFilter].into_iter().chain(overlay.then_some(Kind::Overlay)).collect()
+            let overlay = overlay::is_needed(policy, api).then_some(Kind::Overlay);
+            [Kind::EnvoyFilter].into_iter().chain(overlay).collect()
         }
         Placement::Waypoint(_) => {
-            let overlay = policy.gate_port.is_some()
-                || policy.exit_on_zero
-                || policy.delivery == Delivery::ImageVolume;
+            let overlay = overlay::is_needed(policy, &GatewayApi::default());
             [Kind::WasmPlugin].into_iter().chain(overlay.then_some(Kind::Overlay)).collect()
         }
         Placement::EnvoyGateway(_) => vec![Kind::EnvoyGateway],
@@ -205,11 +201,12 @@ fn kinds_of(policy: &Policy) -> Vec<Kind> {
         kinds.push(Kind::ImageVolume);
     }
     // A Job has no Deployment to patch, and no stop hook: its own command asks the gate.
-    if policy.gate_port.is_some() && policy.job.is_none() && home_of(policy).is_some() {
-        kinds.extend(has_hook(policy).then_some(Kind::Lifecycle));
-        kinds.extend(
-            (!matches!(policy.placement, Placement::Envoy(_))).then_some(Kind::ProxyConfig),
-        );
+    if policy.job.is_none() && home_of(policy).is_some() {
+        let has_hook = policy.gate_port.is_some() && has_hook(policy);
+        kinds.extend(has_hook.then_some(Kind::Lifecycle));
+        let in_istio = !matches!(policy.placement, Placement::Envoy(_));
+        let has_annotations = in_istio && proxy_config::annotations(policy).is_ok();
+        kinds.extend(has_annotations.then_some(Kind::ProxyConfig));
     }
     if policy.retries.is_some() {
         kinds.push(Kind::VirtualService);

@@ -6,7 +6,7 @@ use super::hook::{pod_with_grace, pre_stop};
 use super::image_volume::{WHY_SECRET, pull_secrets};
 use super::volume::Volume;
 use super::{File, block, bootstrap, gateway_patch, has_hook, metadata, objects, proxy_config};
-use crate::policy::file::{Delivery, GatewayApi, Placement, Waypoint};
+use crate::policy::file::{Delivery, GateSecret, GatewayApi, Placement, Waypoint};
 use crate::policy::{Policy, PolicyProblem, Resolve};
 use crate::yaml::{List, Map, Node};
 
@@ -99,13 +99,31 @@ fn labelled(policy: &Policy, api: &GatewayApi, name: &str) -> Map {
     }
 }
 
+/// The gate's secret, from a Secret that the operator makes.
+fn secret(policy: &Policy, variable: &str) -> Map {
+    let reference = Map::of("name", format!("{}-gate", policy.name)).with("key", "secret");
+    Map::new()
+        .note("Of a Secret in the Gateway's own namespace, which has to be there first.")
+        .with("name", variable)
+        .with("valueFrom", Map::of("secretKeyRef", reference))
+}
+
+/// Whether the pods need anything of it.
+pub(super) fn is_needed(policy: &Policy, api: &GatewayApi) -> bool {
+    policy.gate_port.is_some()
+        || policy.exit_on_zero
+        || !api.is_plain()
+        || policy.delivery == Delivery::ImageVolume
+        || proxy_config::gateway_annotations(policy).is_some()
+}
+
 fn deployment(
     policy: &Policy,
     api: &GatewayApi,
     resolve: Resolve<'_>,
 ) -> Result<Map, PolicyProblem> {
     let is_mounted = policy.delivery == Delivery::ImageVolume;
-    if policy.gate_port.is_none() && !policy.exit_on_zero && api.is_plain() && !is_mounted {
+    if !is_needed(policy, api) {
         return Err(PolicyProblem::new(
             "gate",
             "there is none, and nothing else is to be merged over the Deployment",
@@ -114,6 +132,10 @@ fn deployment(
     let mut parts = Parts::default();
     if policy.exit_on_zero {
         parts.env = exit_on_zero(policy);
+    }
+    if let (Some(_), Some(GateSecret::Environment(name))) = (policy.gate_port, &policy.gate_secret)
+    {
+        parts.env.push(secret(policy, name));
     }
     let mut annotations = proxy_config::gateway_annotations(policy);
     if let (Placement::Waypoint(_), Some(port)) = (&policy.placement, policy.gate_port) {

@@ -291,10 +291,12 @@ pub(super) struct Early<'a> {
 }
 
 /// Headers that Envoy overwrites or removes with `use_remote_address` only.
-pub(super) const EDGE_HEADERS: [&str; 4] = [
+pub(super) const EDGE_HEADERS: [&str; 6] = [
     "x-envoy-external-address",
     "x-envoy-decorator-operation",
     "x-envoy-downstream-service-cluster",
+    "x-envoy-downstream-service-node",
+    "x-envoy-original-host",
     "x-envoy-original-path",
 ];
 

@@ -13,7 +13,7 @@ const METRIC: &str = "laststream_streams_in_flight";
 const WHY_SERVING: &str = "Pods that drain are left out: new pods do not take their streams over.";
 
 fn scaling<'p>(policy: &'p Policy, kind: &str) -> Result<&'p Scaling, PolicyProblem> {
-    policy.scaling.as_ref().ok_or_else(|| {
+    let scaling = policy.scaling.as_ref().ok_or_else(|| {
         PolicyProblem::new(
             "scaling",
             format!(
@@ -21,7 +21,26 @@ fn scaling<'p>(policy: &'p Policy, kind: &str) -> Result<&'p Scaling, PolicyProb
                     streams_per_pod: 100}}`"
             ),
         )
-    })
+    })?;
+    match why_not(policy) {
+        Some(why) => Err(PolicyProblem::new("scaling", why)),
+        None => Ok(scaling),
+    }
+}
+
+/// Why what is rendered would never scale.
+fn why_not(policy: &Policy) -> Option<&'static str> {
+    if policy.gate_port.is_none() {
+        Some("counts proxies whose gate serves, and there is no gate: take it out")
+    } else if matches!(policy.placement, Placement::EnvoyGateway(_)) {
+        Some(
+            "has no effect on Envoy Gateway, which sets its replicas: use `envoyHpa` of EnvoyProxy",
+        )
+    } else if policy.placement.class().is_some() {
+        Some("scales one Deployment, and a class has many: write a policy for one Gateway")
+    } else {
+        None
+    }
 }
 
 /// A pod that goes has its streams until its deadline.
@@ -51,10 +70,7 @@ fn own(policy: &Policy, scaling: &Scaling) -> String {
     if !Settings::of(policy).monitoring.targets.is_empty() {
         return String::new();
     }
-    let namespace = match &policy.placement {
-        Placement::EnvoyGateway(_) => None, // its proxies are elsewhere
-        _ => policy.namespace.as_ref(),
-    };
+    let namespace = policy.namespace.as_ref();
     let namespace = namespace.map(|name| format!(", namespace=\"{name}\"")).unwrap_or_default();
     format!("{namespace}, workload=\"{}\"", scaling.deployment)
 }
@@ -96,6 +112,12 @@ fn keda(policy: &Policy) -> Result<Rendered, PolicyProblem> {
 
 fn hpa(policy: &Policy) -> Result<Rendered, PolicyProblem> {
     let scaling = scaling(policy, "hpa")?;
+    if !Settings::of(policy).monitoring.targets.is_empty() {
+        return Err(PolicyProblem::new(
+            "monitoring.targets",
+            "have no pods that a HorizontalPodAutoscaler could ask: use `render keda`",
+        ));
+    }
     let target =
         Map::of("type", "AverageValue").with("averageValue", scaling.streams_per_pod.to_string());
     let pods = Map::of("metric", Map::of("name", METRIC)).with("target", target);
@@ -144,6 +166,8 @@ fn adapter(policy: &Policy) -> super::File {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Add as _;
+
     use super::*;
     use crate::render::tests;
 
@@ -165,6 +189,20 @@ mod tests {
             assert!(keda.contains(words), "`{words}` in {keda}");
         }
         assert!(adapter.contains("<<.LabelMatchers>>, "), "{adapter}");
+    }
+
+    #[test]
+    fn what_would_never_scale_is_refused() {
+        for more in [
+            "gate: {enabled: false}\n",
+            "namespace: a\nplacement: {envoy_gateway: {gateway: g}}\n",
+            "placement: {gateway_api: {class: istio}}\n",
+        ] {
+            let policy = tests::policy(&EDGE.replace("/a.wasm", "oci://h/r:t").add(more));
+            assert!([keda(&policy), hpa(&policy)].iter().all(Result::is_err), "{more}");
+        }
+        let listed = tests::policy(&format!("{EDGE}monitoring: {{targets: [\"a:1\"]}}\n"));
+        assert!(keda(&listed).is_ok() && hpa(&listed).is_err());
     }
 
     #[test]

@@ -4,7 +4,9 @@
 use super::ending::{EndFilter, EndManner, EndReply, EndRequest};
 use super::frames::{CLOSE, FRAMES};
 use super::kinds::{Ending, KeptKind, StreamKind};
-use super::listing::{Clock, ForEachStream, ListedStream, insert_lowest, number, oldest_of};
+use super::listing::{
+    Clock, ForEachStream, ListedStream, insert_lowest, oldest_of, response_status,
+};
 use crate::host::Control;
 
 /// Ends in one callback. Envoy nests them after the callback, and a few hundred overflow the stack
@@ -167,7 +169,7 @@ fn look(host: &impl Control, context: u32, kept: &mut KeptKind, looks: &mut Look
     looks.left -= 1;
     kept.looked_at = looks.now;
     if host.set_effective_context(context) {
-        kept.kind = kept.kind.at_status(number(host, STATUS));
+        kept.kind = kept.kind.at_status(response_status(host));
     }
 }
 
@@ -177,9 +179,6 @@ fn is_old<S: ListedStream>(stream: &mut S, now: u64) -> bool {
 
 /// An upgrade that was refused is no WebSocket, so the frame filter lets it be.
 const SWITCHING_PROTOCOLS: u64 = 101;
-
-/// The status of the response; nothing until it has begun.
-const STATUS: &str = "response\0code";
 
 /// Ends one stream. Two actions on one stream in one callback crash Envoy, so this is called once
 /// for each.
@@ -194,7 +193,7 @@ fn end<S: ListedStream>(
     if !host.set_effective_context(context) {
         return None;
     }
-    let status = number(host, STATUS);
+    let status = response_status(host);
     kept.kind = kept.kind.at_status(status);
     let KeptKind { kind, .. } = *kept;
     if !request.which.kinds.contains(kind) {

@@ -94,6 +94,19 @@ fn the_oldest_that_match_are_ended_once() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
+fn an_interim_response_is_no_response() {
+    let mut counter = Counter::new(KINDS);
+    let [asked, answered] = [GET, GET].map(|headers| counter.begin(headers));
+    counter.respond(asked, 100);
+    counter.respond(answered, 200);
+    counter.host.clock.set(12_000);
+    counter.send(counter.order(&[StreamKind::Waiting, StreamKind::Other], 9));
+    assert_eq!(counter.answered(), [asked], "with 503; the other is reset");
+    assert_eq!(counter.host.metric_of("evictions_waiting"), 1);
+    assert_eq!(counter.host.metric_of("evictions_other"), 1);
+}
+
+#[wasm_bindgen_test(unsupported = test)]
 fn young_late_and_long_lived_streams_are_left_alone() {
     let mut counter = Counter::new(
         r#"{"count": {"kinds": true, "long_lived":

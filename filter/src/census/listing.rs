@@ -69,10 +69,7 @@ pub(crate) fn mark_long_lived<S: ListedStream>(
     moment: u64,
 ) {
     for_each(&mut |context, stream| {
-        if stream.is_plain()
-            && host.set_effective_context(context)
-            && began(host, clock).is_some_and(|began| began < moment)
-        {
+        if stream.is_plain() && is_older(host, clock, context, stream, moment) {
             stream.become_long_lived(host);
         }
     });
@@ -92,8 +89,7 @@ pub(crate) fn first_not_older<S: ListedStream>(
         next = next.max(context_number + 1);
         if context_number < first
             && stream.is_in_flight()
-            && !(host.set_effective_context(context)
-                && began(host, clock).is_some_and(|began| began < moment))
+            && !is_older(host, clock, context, stream, moment)
         {
             first = context_number;
         }
@@ -142,8 +138,7 @@ pub(super) fn oldest_of<S: ListedStream>(
         let long_lived = u8::from(long_lived);
         host.set_effective_context(context as u32);
         let began = began(host, clock).unwrap_or_default();
-        let (status, bytes) =
-            (number(host, "response\0code"), number(host, "response\0total_size"));
+        let (status, bytes) = (response_status(host), number(host, "response\0total_size"));
         lines.push_str(&format!("{began}\t{long_lived}\t{status}\t{bytes}\t"));
         for property in TEXTS {
             let text = host.property(property).unwrap_or_default();
@@ -201,6 +196,33 @@ impl<'t> ListingLine<'t> {
         let kind = fields.next().and_then(|kind| kind.parse().ok());
         let ending = kind.is_some() && fields.next() == Some("1");
         Some(Self { began, long_lived: long_lived == 1, status, bytes, texts, kind, ending })
+    }
+}
+
+/// Whether a stream began before that moment. What a counter has kept knows no steps of the wall
+/// clock.
+fn is_older<S: ListedStream>(
+    host: &impl Control,
+    clock: Clock,
+    context: u32,
+    stream: &mut S,
+    moment: u64,
+) -> bool {
+    match stream.kept_kind() {
+        Some(kept) => kept.began < moment,
+        None => {
+            host.set_effective_context(context)
+                && began(host, clock).is_some_and(|began| began < moment)
+        }
+    }
+}
+
+/// The status of the response; 0 until it has begun. Envoy also has that of an interim response
+/// here: its own `100 Continue` comes before the request has reached the upstream.
+pub(super) fn response_status(host: &impl Control) -> u64 {
+    match number(host, "response\0code") {
+        100 | 102..=199 => 0,
+        status => status,
     }
 }
 

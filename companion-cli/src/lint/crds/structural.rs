@@ -101,11 +101,19 @@ fn closed(schema: &Value) -> Value {
     result.into()
 }
 
+/// Whether the API server leaves this field out if it is null.
+fn drops_null(schema: &Value, name: &str) -> bool {
+    let each = || schema.get("additionalProperties").filter(|each| each.is_object());
+    let field = schema["properties"].get(name).or_else(each);
+    field.is_some_and(|field| field["nullable"] != true && field.get("default").is_none())
+}
+
 /// Fills in defaults as the API server does: for fields that are absent, and for nulls where null
-/// is not allowed.
+/// is not allowed. Such a null without a default counts as absent.
 pub(super) fn fill_defaults(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(members) => {
+            members.retain(|name, value| !value.is_null() || !drops_null(schema, name));
             for (name, field) in schema["properties"].as_object().into_iter().flatten() {
                 let is_missing = members
                     .get(name)

@@ -55,8 +55,18 @@ fn scalar(node: Node<'_>) -> Value {
         Some(Meaning::Number) => {
             let digits = text.replace('_', "");
             let whole = digits.parse::<i64>().ok().map(Number::from);
-            let number = whole.or_else(|| digits.parse::<f64>().ok().and_then(Number::from_f64));
-            number.map_or(Value::Null, Value::Number)
+            let number = whole
+                .or_else(|| with_base(&digits).map(Number::from))
+                .or_else(|| digits.parse::<f64>().ok().and_then(Number::from_f64));
+            number.map_or(Value::from(0), Value::Number)
         }
     }
+}
+
+/// Such as `0x1F90`.
+fn with_base(digits: &str) -> Option<i64> {
+    let bases = [("0x", 16), ("0o", 8), ("0b", 2)];
+    bases.iter().find_map(|(prefix, base)| {
+        i64::from_str_radix(digits.to_ascii_lowercase().strip_prefix(prefix)?, *base).ok()
+    })
 }

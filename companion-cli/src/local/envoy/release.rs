@@ -6,6 +6,7 @@
 
 use super::download::Client;
 use super::{EnvoySourceError, FetchedBinary, Wanted};
+use crate::http::url::Url;
 use crate::progress::Progress;
 use std::path::Path;
 
@@ -32,12 +33,13 @@ pub(crate) fn fetch(
     Ok(FetchedBinary { binary, sha256: found, file })
 }
 
-/// An address without the user and password that a mirror may have in it.
+/// An address without the user and password that a mirror may have in it. What is no address may
+/// have them anywhere.
 fn shown(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let host = host.rsplit('@').next().unwrap_or_default();
-    format!("{scheme}://{host}/{path}")
+    Url::parse_with_login(url).map_or_else(
+        || "the address in LASTSTREAM_ENVOY_MIRROR".to_owned(),
+        |(url, _)| url.to_string(),
+    )
 }
 
 #[cfg(test)]
@@ -51,5 +53,13 @@ mod tests {
             "https://mirror.test:8080/a/b@c"
         );
         assert_eq!(shown("https://mirror.test/a"), "https://mirror.test/a");
+        for unclear in [
+            "https://me:secr/et@mirror.test/a",
+            "me:secret@mirror.test/a",
+            "https:/me:secret@mirror.test/a",
+        ] {
+            let shown = shown(unclear);
+            assert!(!shown.contains("secr") && !shown.contains("et@"), "{unclear}: {shown}");
+        }
     }
 }

@@ -43,6 +43,11 @@ impl Checker {
                     and Envoy would look for trusted peers among the clients that it names",
             ),
             (
+                *from == ForwardedFor::Xff && has_preset(proto, "azure_app_gateway"),
+                "`xff` does not work with `azure_app_gateway`: it writes ports into \
+                    x-forwarded-for, which Envoy does not read there",
+            ),
+            (
                 !proto.forgets,
                 "is not safe with `keep` in `forwarded_proto`: Envoy then keeps the \
                     x-forwarded-proto of every peer. Write `connection` or `http`",
@@ -63,6 +68,10 @@ impl Checker {
             self.problem(PATH, "`x-forwarded-for` is a list: write `forwarded_for: xff`");
         }
     }
+}
+
+fn has_preset(proto: &ForwardedProto, name: &str) -> bool {
+    proto.json["presets"].as_array().is_some_and(|presets| presets.iter().any(|one| one == name))
 }
 
 /// Why Envoy cannot take it there.

@@ -1,8 +1,12 @@
 //! Checks the gate's port, its secret and its host names.
 
+use std::net::SocketAddr;
+
 use super::{Checker, OF_THE_GATE, is_istio};
 use crate::policy::Sizing;
-use crate::policy::file::{ConfigChange, Delivery, Gate, GateSecret, Notify, Placement};
+use crate::policy::file::{
+    ConfigChange, Delivery, File, Gate, GateSecret, Notify, Placement, PlainEnvoy,
+};
 use crate::policy::sizing::{ENVOY_DRAIN, ISTIO_DRAIN};
 use crate::time_span::TimeSpan;
 
@@ -59,6 +63,24 @@ impl Checker {
             self.taken_port(port, "Envoy Gateway");
         }
         gate.enabled.unwrap_or(true).then_some(port)
+    }
+
+    /// The rendered bootstrap has the gate's listener beside the policy's own, and one cluster.
+    pub(super) fn plain_envoy(&mut self, file: &File, envoy: &PlainEnvoy, port: Option<u16>) {
+        let app = file.drain.wait_for_app.as_ref().map(|app| &app.cluster);
+        let notified = file.gate.notify.as_ref().map(|notify| &notify.cluster);
+        for (path, cluster) in
+            [("drain.wait_for_app.cluster", app), ("gate.notify.cluster", notified)]
+        {
+            if cluster.is_some_and(|name| !name.is_empty() && name != "app") {
+                self.problem(path, "is not in the rendered bootstrap: the app's cluster is `app`");
+            }
+        }
+        let addresses = [&envoy.listen, &envoy.admin].into_iter().flatten();
+        let ports = addresses.filter_map(|text| text.parse::<SocketAddr>().ok());
+        if let Some(port) = port.filter(|port| ports.map(|at| at.port()).any(|own| own == *port)) {
+            self.taken_port(port, "the policy");
+        }
     }
 
     fn taken_port(&mut self, port: u16, owner: &str) {

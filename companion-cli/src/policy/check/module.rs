@@ -10,6 +10,11 @@ use crate::policy::{
     DestinationPorts, ForwardedProto, PeerInfo, Policy, PolicyProblem, module_json,
 };
 
+/// Listeners with TLS have their filter chains elsewhere.
+const IDENTITIES_AT_ENVOY_GATEWAY: &str = "do not work in Envoy Gateway: a certificate needs TLS, \
+    the rendered patches are for listeners without, and without them any client may write the \
+    header in which the original one is saved. Name address ranges in `peers`";
+
 impl Checker {
     pub(super) fn forwarded_proto(
         &mut self,
@@ -49,6 +54,9 @@ impl Checker {
         });
         let destination_ports = addresses
             .then_some(DestinationPorts { https: wire.ports.https, http: wire.ports.http });
+        if matches!(placement, Placement::EnvoyGateway(_)) && !wire.trust.identities.is_empty() {
+            self.problem("forwarded_proto.trust.identities", IDENTITIES_AT_ENVOY_GATEWAY);
+        }
         let peers = wire.trust.peers;
         Some(ForwardedProto { json, saved_in, forgets, peer_info, peers, destination_ports })
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::Checker;
 use crate::policy::file::{Direction, EnvoyGateway, GatewayApi, Gateways, Placement, Waypoint};
 
@@ -77,6 +79,21 @@ impl Checker {
                 let message = "is not a map, such as `{minAvailable: 1}`";
                 self.problem(&format!("{PATH}.{field}"), message);
             }
+        }
+        // istiod only logs what the API server says of these two.
+        if let Some(Value::Object(autoscaler)) = &api.autoscaler {
+            let least = autoscaler.get("minReplicas").map_or(Some(1), Value::as_u64);
+            let most = autoscaler.get("maxReplicas").and_then(Value::as_u64);
+            if !least.zip(most).is_some_and(|(least, most)| (1..=most).contains(&least)) {
+                let message = "needs `maxReplicas`, and `minReplicas` from 1 to it";
+                self.problem(&format!("{PATH}.autoscaler"), message);
+            }
+        }
+        if let Some(Value::Object(budget)) = &api.disruption_budget
+            && budget.contains_key("minAvailable") == budget.contains_key("maxUnavailable")
+        {
+            let message = "needs either `minAvailable` or `maxUnavailable`";
+            self.problem(&format!("{PATH}.disruption_budget"), message);
         }
     }
 

@@ -68,8 +68,13 @@ pub(super) fn labels(policy: &Policy) -> Vec<(String, String)> {
         | Placement::Waypoint(Waypoint { class: Some(class), .. }) => {
             one("gateway.networking.k8s.io/gateway-class-name", class)
         }
+        // The proxies of all Gateways are in one namespace.
         Placement::EnvoyGateway(EnvoyGateway { gateway, .. }) => {
-            one("gateway.envoyproxy.io/owning-gateway-name", gateway)
+            let mut labels = one("gateway.envoyproxy.io/owning-gateway-name", gateway);
+            if let Some(namespace) = &policy.namespace {
+                labels.extend(one("gateway.envoyproxy.io/owning-gateway-namespace", namespace));
+            }
+            labels
         }
         Placement::GatewayApi(_) | Placement::Waypoint(_) | Placement::Envoy(_) => Vec::new(),
     }

@@ -49,10 +49,10 @@ fn sensible() -> impl Strategy<Value = String> {
                 "module": module,
                 "count": { "exclude": { "headers": headers } },
             });
-            policy["drain"] = json!({
-                "longest_request": format!("{seconds}s"),
-                "exit_on_zero": keep && in_istio,
-            });
+            policy["drain"] = json!({ "exit_on_zero": keep && in_istio });
+            if in_istio || has_gate {
+                policy["drain"]["longest_request"] = format!("{seconds}s").into();
+            }
             if !gate && has_gate {
                 policy["gate"] = json!({ "enabled": false });
             }

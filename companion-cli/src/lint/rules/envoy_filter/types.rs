@@ -4,7 +4,7 @@ use crate::lint::finding::Findings;
 use crate::lint::inputs::Inputs;
 
 /// Words at which an old type is told.
-const OLD_TYPES: [&str; 4] = [".v2.", ".v2alpha.", "envoy.config.filter.", ".v3alpha."];
+const OLD_TYPES: [&str; 3] = [".v2.", ".v2alpha.", "envoy.config.filter."];
 
 /// Packages in which Envoy and its friends have types.
 const PACKAGES: [&str; 7] = [
@@ -39,10 +39,13 @@ pub(super) fn wrong_type<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for node in inputs.keyed("@type") {
         let Some(text) = node.text() else { continue };
         let Some((_, name)) = text.rsplit_once('/') else {
-            findings.at(
-                node,
-                format!("`{text}` lacks its beginning: write `type.googleapis.com/{text}`"),
-            );
+            // `@type` is a word of JSON-LD, too.
+            if PACKAGES.iter().any(|package| text.starts_with(package)) {
+                findings.at(
+                    node,
+                    format!("`{text}` lacks its beginning: write `type.googleapis.com/{text}`"),
+                );
+            }
             continue;
         };
         if OLD_TYPES.iter().any(|old| name.contains(old)) && !name.contains(".v3.") {
