@@ -2,17 +2,11 @@
 //! inside its namespaces a level runs.
 
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use libtest_mimic::{Arguments, Conclusion, Trial};
 
-use crate::parts::{self, Parts};
-use crate::{isolation, seen};
+use crate::{isolation, parts, seen};
 use kit::{Outcome, completion};
-
-/// So many levels run at a time. Most of what a level does is waiting.
-const AT_ONCE: usize = 2;
 
 /// Cases that share a world, which is started by the first of them.
 pub(crate) struct Level {
@@ -67,28 +61,17 @@ impl Level {
         self.trials(false).iter().any(wanted)
     }
 
-    /// What it needs; nothing if it cannot run here.
-    fn get_parts(&self) -> Outcome<Option<Parts>> {
+    fn run(&self, arguments: &Arguments) -> Outcome<ExitCode> {
         if self.needs_root && !rustix::process::geteuid().is_root() {
             seen::say(&format!(
                 "{}: not run, because containers need root; as root `cargo mesh {}` runs it",
                 self.name, self.name
             ));
-            return Ok(None);
+            return Ok(libtest_mimic::run(arguments, self.trials(true)).exit_code());
         }
         seen::say(&format!("{}: getting its parts", self.name));
-        parts::see_to(self.parts).map(Some)
-    }
-
-    fn run(&self, arguments: &Arguments, parts: Outcome<Option<Parts>>) -> ExitCode {
-        let ended = parts.and_then(|parts| match parts {
-            Some(parts) => isolation::run(self, &parts),
-            None => Ok(libtest_mimic::run(arguments, self.trials(true)).exit_code()),
-        });
-        ended.unwrap_or_else(|failure| {
-            seen::say(&format!("{}: {failure:#}", self.name));
-            ExitCode::FAILURE
-        })
+        let parts = parts::see_to(self.parts)?;
+        isolation::run(self, &parts)
     }
 }
 
@@ -98,7 +81,7 @@ fn arguments() -> Arguments {
     Arguments::from_iter(std::env::args_os().filter(|argument| argument != "--"))
 }
 
-/// From outside: lists the cases, or runs the levels that are asked for. The first failure is what
+/// From outside: lists the cases, or runs each level that is asked for. The first failure is what
 /// the process ends with.
 pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
     let arguments = arguments();
@@ -110,30 +93,21 @@ pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
         seen::say("no case has such a name; `cargo mesh --list` lists them");
         return ExitCode::FAILURE;
     }
+    let mut code = ExitCode::SUCCESS;
     if let Err(failure) = seen::begin_table() {
         seen::say(&format!("the table: {failure:#}"));
         return ExitCode::FAILURE;
     }
-    // All parts first: compiling them would disturb what runs.
-    let wanted = levels.iter().filter(|level| level.is_wanted(&arguments));
-    let ready: Vec<_> = wanted.map(|level| (level, level.get_parts())).collect();
-    let (queue, code) = (Mutex::new(ready.into_iter()), Mutex::new(ExitCode::SUCCESS));
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let run_next = || {
-        while let Some((level, parts)) = next() {
-            let ended = level.run(&arguments, parts);
-            let mut code = code.lock().unwrap_or_else(PoisonError::into_inner);
-            if *code == ExitCode::SUCCESS {
-                *code = ended;
-            }
+    for level in levels.iter().filter(|level| level.is_wanted(&arguments)) {
+        let ended = level.run(&arguments).unwrap_or_else(|failure| {
+            seen::say(&format!("{}: {failure:#}", level.name));
+            ExitCode::FAILURE
+        });
+        if code == ExitCode::SUCCESS {
+            code = ended;
         }
-    };
-    thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(run_next);
-        }
-    });
-    code.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+    code
 }
 
 /// In the namespaces of this level.

@@ -24,8 +24,8 @@ use std::process::ExitCode;
 use crate::isolation::Role;
 use crate::level::Level;
 
-/// In the order in which they begin: the longest first.
-const LEVELS: &[Level] = &[node::LEVEL, envoy_gateway::LEVEL, control_plane::LEVEL, fleet::LEVEL];
+/// In the order in which they run.
+const LEVELS: &[Level] = &[control_plane::LEVEL, envoy_gateway::LEVEL, fleet::LEVEL, node::LEVEL];
 
 fn main() -> ExitCode {
     if let Some(arguments) = node::inside::arguments() {
