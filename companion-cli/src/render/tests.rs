@@ -160,7 +160,8 @@ fn overlay(policy: &str, key: &str) -> Value {
 #[test]
 fn the_overlay_holds_what_other_gateways_get_from_the_chart() {
     const POLICY: &str = "module: oci://h/r:t\nnamespace: edge\nplacement: {gateway_api: {gateway: \
-        edge, autoscaler: {minReplicas: 2, maxReplicas: 4}}}\ndrain: {longest_request: 60s, exit_on_zero: true}";
+        edge, autoscaler: {minReplicas: 2, maxReplicas: 4}}}\n\
+        drain: {longest_request: 60s, exit_on_zero: true}";
     let deployment = overlay(POLICY, "deployment");
     let template = &deployment["spec"]["template"];
     let container = &template["spec"]["containers"][0];
