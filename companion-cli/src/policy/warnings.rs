@@ -52,9 +52,10 @@ const FALLBACK: &str = "forwarded_proto.fallback: is `connection`, and connectio
     TLS: the requests of peers that are not trusted come out as https. Write `http`, unless the \
     app means the connection to its own proxy";
 
-const OLDEST: &str = "istiod takes only the oldest ConfigMap of a class. If `kubectl get configmap -n \
-    istio-system -l gateway.istio.io/defaults-for-class=CLASS` shows another one, such as that of \
-    the value `gatewayClasses` of istiod's chart, put what is rendered into that one";
+const OLDEST: &str = "istiod takes only the oldest ConfigMap of a class. If `kubectl get \
+    configmap -n istio-system -l gateway.istio.io/defaults-for-class=CLASS` shows another one, \
+    such as that of the value `gatewayClasses` of istiod's chart, put what is rendered into that \
+    one";
 
 const ROOT: &str = "namespace: is not written, so it is `istio-system`. That is Istio's root \
     namespace, where a selector reaches the gateways of all namespaces: write the gateway's own \
