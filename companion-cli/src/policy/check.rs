@@ -47,15 +47,6 @@ impl Checker {
         }
         let delivery = self.delivery(file.delivery, file.module.as_deref());
         let gate_port = self.gate(&file, delivery, &placement);
-        if is_envoy_gateway(&placement) && file.failure_policy == Some(FailurePolicy::Reload) {
-            self.problem(
-                "failure_policy",
-                "`reload` is unknown to Envoy Gateway: write `open` or `closed`",
-            );
-        }
-        if let Placement::Envoy(envoy) = &placement {
-            self.plain_envoy(&file, envoy, gate_port);
-        }
         let usual = usual_times(&placement, gate_port.is_some());
         let sizing = self.drain(&file, gate_port.is_some(), &placement, usual);
         let change = file.gate.config_change.as_ref();
@@ -100,7 +91,16 @@ impl Checker {
                     have not: write `environment`",
             );
         }
+        if let Placement::Envoy(envoy) = placement {
+            self.plain_envoy(file, envoy, gate_port);
+        }
         if is_envoy_gateway(placement) {
+            if file.failure_policy == Some(FailurePolicy::Reload) {
+                self.problem(
+                    "failure_policy",
+                    "`reload` is unknown to Envoy Gateway: write `open` or `closed`",
+                );
+            }
             let secret = file.gate.secret.as_ref().filter(|_| gate_port.is_some());
             self.hook_of_envoy_gateway(file.program_image.is_some(), secret, gate_port.is_some());
             self.module_of_envoy_gateway(delivery, gate_port.is_some());

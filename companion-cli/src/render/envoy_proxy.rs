@@ -143,6 +143,16 @@ mod tests {
     }
 
     #[test]
+    fn a_long_drain_has_a_time_that_the_gateway_api_takes() {
+        let drain_time = |longest: &str| {
+            let files = rendered(&format!("drain: {{longest_request: {longest}}}"));
+            files[1]["spec"]["shutdown"]["drainTimeout"].as_str().expect("a time").to_owned()
+        };
+        assert!(drain_time("1h").ends_with('s'));
+        assert!(drain_time("19h").ends_with('m'), "more than 99,999 s");
+    }
+
+    #[test]
     fn the_gate_has_the_vm_id_and_the_image_of_the_counter() {
         let [counter, proxy, patch] = &rendered("")[..] else { panic!("three documents") };
         assert_eq!(counter["kind"], "EnvoyExtensionPolicy");

@@ -42,6 +42,8 @@ fn exit_codes_say_how_it_ended() -> Outcome {
         (&["--change", "changes/LS707", "nowhere.yaml"], 2),
         (&["--change", "changes/LS707"], 64),
         (&["--change", "-", "-"], 64),
+        (&["--crds", "-", "-"], 64),
+        (&["-", "-"], 64),
         (&["good", "--change", "good", "good"], 64),
     ] {
         let output = lint(arguments)?.expect(code)?;

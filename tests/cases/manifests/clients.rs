@@ -18,8 +18,15 @@ const CLIENT: &str = "x-seen-client";
 const PROTO: &str = "x-forwarded-proto";
 const XFF: &str = "x-forwarded-for";
 const CDN: &str = "cf-connecting-ip";
-/// A header for the address that only Envoy may write.
-const EDGE: &str = "x-envoy-external-address";
+/// Headers that only Envoy may write.
+const EDGE: [&str; 6] = [
+    "x-envoy-external-address",
+    "x-envoy-decorator-operation",
+    "x-envoy-downstream-service-cluster",
+    "x-envoy-downstream-service-node",
+    "x-envoy-original-host",
+    "x-envoy-original-path",
+];
 const FORGED: &str = "192.0.2.66";
 const TRUSTED: &str = "127.0.0.2";
 const STRANGER: &str = "127.0.0.9";
@@ -45,7 +52,7 @@ impl Row {
 }
 
 /// The trusted peers are 127.0.0.2 and 10.0.0.0/16.
-const OF_THE_LIST: [Row; 12] = [
+const OF_THE_LIST: [Row; 13] = [
     Row::new(
         TRUSTED,
         &[(XFF, "203.0.113.7"), (PROTO, "https")],
@@ -69,6 +76,16 @@ const OF_THE_LIST: [Row; 12] = [
         TRUSTED,
         &[(XFF, "not an address"), (PROTO, "https")],
         [TRUSTED, "https", "not an address,127.0.0.2"],
+    ),
+    // More than Envoy reads.
+    Row::new(
+        TRUSTED,
+        &[(XFF, "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 6.6.6.6")],
+        [
+            TRUSTED,
+            "http",
+            "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 6.6.6.6,127.0.0.2",
+        ],
     ),
     Row::new(
         STRANGER,
@@ -235,17 +252,21 @@ async fn started(lab: &Lab, config: &Value, upstream: &Upstream) -> Outcome<Envo
 }
 
 async fn holds(row: &Row, to: SocketAddr, upstream: &Upstream) -> Outcome {
+    let forged = EDGE.iter().map(|name| (*name, FORGED));
     let request = row
         .sent
         .iter()
-        .fold(Request::get("/"), |request, (name, value)| request.header(name, value))
-        .header(EDGE, FORGED);
+        .copied()
+        .chain(forged)
+        .fold(Request::get("/"), |request, (name, value)| request.header(name, value));
     let from: IpAddr = row.from.parse()?;
     Connect::to(to).from(from).open().await?.request(&request).await?.expect(200)?;
     let seen = upstream.last()?;
     ensure_eq!(seen.header(CLIENT), Some(row.client.into()), "the client's address");
     ensure_eq!(seen.header(PROTO), Some(row.proto.into()), "the scheme");
     ensure_eq!(seen.header(XFF).unwrap_or_default(), row.list, "x-forwarded-for");
-    ensure!(seen.header(EDGE).as_deref() != Some(FORGED), "{EDGE} is the client's own");
+    for name in EDGE {
+        ensure!(seen.header(name).as_deref() != Some(FORGED), "{name} is the client's own");
+    }
     Ok(())
 }

@@ -65,8 +65,8 @@ fn scalar(node: Node<'_>) -> Value {
 
 /// Such as `0x1F90`.
 fn with_base(digits: &str) -> Option<i64> {
-    let bases = [("0x", 16), ("0o", 8), ("0b", 2)];
-    bases.iter().find_map(|(prefix, base)| {
-        i64::from_str_radix(digits.to_ascii_lowercase().strip_prefix(prefix)?, *base).ok()
-    })
+    let digits = digits.to_ascii_lowercase();
+    [("0x", 16), ("0o", 8), ("0b", 2)]
+        .into_iter()
+        .find_map(|(prefix, base)| i64::from_str_radix(digits.strip_prefix(prefix)?, base).ok())
 }
