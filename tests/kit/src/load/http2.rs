@@ -43,14 +43,6 @@ pub(crate) async fn go_away_when_done(targets: &Targets, _: Turn) -> Outcome {
     client.go_away().await
 }
 
-pub(crate) async fn lost_fin(targets: &Targets, turn: Turn) -> Outcome {
-    lost(targets, turn, Ended::Fin).await
-}
-
-pub(crate) async fn lost_reset(targets: &Targets, turn: Turn) -> Outcome {
-    lost(targets, turn, Ended::Reset).await
-}
-
 /// Messages in both directions, then trailers.
 pub(crate) async fn grpc_stream(targets: &Targets, _: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
@@ -76,7 +68,7 @@ pub(crate) async fn reset_at_once(targets: &Targets, _: Turn) -> Outcome {
 }
 
 /// Three streams run, one of them with its body under way.
-async fn lost(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
+pub(crate) async fn lost(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     let mut endless = client.open(get("/up/stream/3/for-ever"), true).await?;
     let waiting = client.open(get("/up/hold/for-ever"), true).await?;
