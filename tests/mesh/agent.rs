@@ -216,14 +216,8 @@ fn command(
     command.args(["proxy", role, "--domain"]);
     command.arg(format!("{}.svc.cluster.local", proxy.namespace));
     command.arg("--templateFile").arg(template(folder, proxy)?);
-    command.args([
-        "--proxyLogLevel",
-        "warning",
-        "--proxyComponentLogLevel",
-        "wasm:info",
-        "--log_output_level",
-        "default:info,wasm:debug",
-    ]);
+    command.args(["--proxyLogLevel=warning", "--proxyComponentLogLevel=wasm:info"]);
+    command.arg("--log_output_level=default:info,wasm:debug");
     command.env_clear().env("PATH", "/usr/bin:/bin").env("PROXY_CONFIG", config.to_string());
     command.envs([
         ("POD_NAME", proxy.name),

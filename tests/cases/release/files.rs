@@ -159,15 +159,8 @@ fn the_bill_of_materials_is_about_no_machine() -> Outcome {
 /// Those from the registry that cargo compiles into the program, as package URLs.
 fn packages(platform: Platform) -> Outcome<Vec<String>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args([
-        "tree",
-        "--offline",
-        "--locked",
-        "--package",
-        "laststream",
-        "--target",
-        platform.target(),
-    ]);
+    cargo.args(["tree", "--offline", "--locked", "--package", "laststream"]);
+    cargo.args(["--target", platform.target()]);
     cargo
         .args(["--edges", "normal", "--prefix", "none", "--format", "{p}"])
         .current_dir(env!("CARGO_MANIFEST_DIR"));

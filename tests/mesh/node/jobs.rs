@@ -148,17 +148,10 @@ impl Job {
     }
 
     async fn log(&self, world: &World) -> String {
-        let arguments = [
-            "logs",
-            "--namespace",
-            NAMESPACE,
-            "--selector",
-            &format!("app={}", self.name),
-            "--all-containers",
-            "--prefix",
-            "--tail=20",
-        ];
-        world.kubectl(&arguments).await.unwrap_or_default()
+        let selector = format!("--selector=app={}", self.name);
+        let logs = ["logs", "--namespace", NAMESPACE, &selector];
+        let all = ["--all-containers", "--prefix", "--tail=20"];
+        world.kubectl(&[&logs[..], &all].concat()).await.unwrap_or_default()
     }
 }
 
