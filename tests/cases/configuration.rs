@@ -1,8 +1,6 @@
 //! A bad configuration is refused, with the reason in Envoy's log; a good one that cannot work
 //! here, too.
 
-use serde_json::json;
-
 use crate::cases::stage::{BEGUN, IN_FLIGHT, SOON, Stage, clusters, hcm, routes};
 use crate::lab::{Lab, cases};
 use kit::bootstrap::only_stats_with_prefixes;

@@ -1,9 +1,7 @@
 //! The frame filter: WebSockets of a real library end with close code 1001, on both sides, and no
 //! message is damaged.
 
-use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use kit::h2;
 use kit::process::{Process, guarded};
@@ -11,7 +9,6 @@ use kit::programs::program;
 use kit::websocket::{Frame, WebSocket};
 use kit::workspace;
 use laststream_filter::identity::SECTION;
-use serde_json::{Value, json};
 use wasmparser::{Parser, Payload};
 
 use crate::cases::gate::bench::{Bench, SOON, gate_listener, with_clusters};

@@ -7,8 +7,6 @@ mod rendered;
 
 use std::path::Path;
 
-use serde_json::{Value, json};
-
 use crate::cases::stage::SOON;
 use crate::lab::{Lab, cases};
 use kit::admin_cluster::admin_cluster;

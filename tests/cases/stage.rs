@@ -1,9 +1,6 @@
 //! The usual set-up of a case: an upstream, an Envoy with the module in front of it, and what its
 //! counters say.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
 use crate::lab::Lab;
 use kit::prelude::*;
 

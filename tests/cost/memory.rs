@@ -8,7 +8,6 @@
 use std::fs;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::bed::{self, quietly};
 use crate::flood::{Ask, flat_out};

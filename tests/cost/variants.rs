@@ -3,7 +3,6 @@
 
 use laststream::policy::{Overrides, Policy};
 use laststream::render::{Kind, render};
-use serde_json::{Value, json};
 
 use crate::site::Site;
 use kit::bootstrap::extension;

@@ -2,13 +2,9 @@
 //! ports of its own.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::Duration;
-
-use serde_json::json;
 
 use crate::isolation::folder;
 use crate::istio::Istio;

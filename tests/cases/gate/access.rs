@@ -4,8 +4,6 @@
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
-use serde_json::json;
-
 use super::bench::{Bench, bootstrap, gate_filter, gate_listener, same};
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};

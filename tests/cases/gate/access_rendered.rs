@@ -1,14 +1,11 @@
 //! What `laststream render` puts around a gate: its secret from outside of the configuration, and
 //! an end to what no VM answers any more.
 
-use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::time::Duration;
 
 use laststream::policy::{Overrides, Policy};
 use laststream::render::{Kind, render};
-use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::deaths::mortal;

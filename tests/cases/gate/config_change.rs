@@ -1,9 +1,6 @@
 //! Changes of Envoy's configuration while streams are in flight: what the gate sees of them, and
 //! what becomes of the streams.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, bootstrap, gate_listener, same};

@@ -1,7 +1,5 @@
 //! A drain from its beginning to its end.
 
-use std::time::Duration;
-
 use tokio::time::{sleep, timeout};
 
 use super::bench::{Bench, SOON, same};

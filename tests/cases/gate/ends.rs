@@ -2,7 +2,6 @@
 //! ends are spread over the window, and the truth of zero stays as it is.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 

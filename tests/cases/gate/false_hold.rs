@@ -2,9 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, SOON, bootstrap, gate_listener, main_listener, options, same, say};

@@ -1,9 +1,7 @@
 //! gRPC: Envoy answers a gRPC request with HTTP 200 and a status of gRPC's own, whatever a filter
 //! says. Right for the data path, wrong for clients of the gate.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;

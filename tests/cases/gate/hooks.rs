@@ -1,10 +1,8 @@
 //! Stop hooks of every kind: pollers and single calls that hold, the last call to the agent or to
 //! Envoy, and how many requests a gate takes.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};

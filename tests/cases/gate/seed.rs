@@ -2,9 +2,6 @@
 //! Kubernetes calls the stop hook and sends SIGTERM as soon as that returns, or at once where there
 //! is no hook. With the hook the client gets everything; without it, it does not.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
 use bytes::Bytes;
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, sleep, timeout};

@@ -1,7 +1,5 @@
 //! How a drain goes on and ends: twice begun, taken back, delayed, forced, expired, reconfigured.
 
-use std::time::Duration;
-
 use tokio::time::sleep;
 
 use super::bench::{

@@ -1,10 +1,6 @@
 //! Requests that the filter does not count and Envoy does: the gate stays closed until each client
 //! has its answer.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
 use super::bench::{Bench, SOON, bootstrap, gate_listener, options, same};
 use super::deaths::hold;
 use super::watch::{holds_until_answered, lets_nothing_out, opens};

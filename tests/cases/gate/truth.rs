@@ -1,9 +1,6 @@
 //! Zero is believed only when streams are known to be counted, and none to be older than the
 //! counters: filters that come, go, and never were; an Envoy that does not say what it counts.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::cases::stage::{clusters, hcm, routes};

@@ -4,7 +4,6 @@
 use std::net::{IpAddr, SocketAddr};
 
 use laststream::render::Kind;
-use serde_json::{Value, json};
 
 use super::mesh::{GATEWAY, Proxy};
 use super::rendered::{filter, yaml};

@@ -1,11 +1,8 @@
 //! What is rendered does on real Envoys what it says: EnvoyFilters as istiod would apply them, and
 //! bootstraps as they are.
 
-use std::net::SocketAddr;
-
 use laststream::policy::{Overrides, Policy};
 use laststream::render::{Kind, render};
-use serde_json::{Value, json};
 
 use super::mesh::{GATEWAY, Proxy, SIDECAR};
 use crate::cases::gate::ends::OLD;

@@ -2,8 +2,6 @@
 
 use std::fs;
 
-use serde_json::json;
-
 use super::{push, utf8};
 use crate::lab::{self, envoyless_cases};
 use kit::prelude::*;

@@ -10,7 +10,6 @@ use laststream_release::{
     CHECKSUMS, PLUGIN, Platform, VERSION, command_image, frames_image, module_image,
     program_archive, sbom_file, shell_archive,
 };
-use serde_json::Value;
 
 use super::{FILES, Release, run, unpacked};
 use crate::lab::envoyless_cases;

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use laststream_release::{Platform, VERSION, command_image, module_image, program_archive};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use serde_json::{Value, json};
 
 use super::{Release, run, unpacked};
 use crate::lab::envoyless_cases;

@@ -3,7 +3,6 @@
 use std::net::Ipv4Addr;
 
 use h2::Reason;
-use serde_json::json;
 
 use crate::cases::stage::{ACTIVE, SOON, Stage, routes};
 use crate::lab::Lab;

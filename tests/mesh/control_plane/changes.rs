@@ -1,12 +1,10 @@
 //! M3: changes of the policy and of the module under load, by applying again what was rendered
 //! again.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::stage::{BEGUN, IN_FLIGHT, SOON, Stage};

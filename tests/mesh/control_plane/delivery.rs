@@ -1,9 +1,5 @@
 //! M1: from a policy to a proxy that counts, by the commands that users type.
 
-use std::time::Duration;
-
-use serde_json::json;
-
 use super::stage::{SOON, Stage, metric};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;

@@ -2,7 +2,6 @@
 //! pass, as the rendered failure policy wants it, and no drain ends by mistake. What can be seen in
 //! the files, `lint` names beforehand.
 
-use serde_json::json;
 use tokio::net::TcpSocket;
 use tokio::task::block_in_place;
 use tokio::time::sleep;

@@ -1,8 +1,6 @@
 //! M6: what is rendered for pods, through Istio's real webhook and the template of its own charts.
 //! These pods do not run: the API server is asked what it would make of them.
 
-use serde_json::{Value, json};
-
 use super::stage::{SOON, Stage, named};
 use crate::istio;
 use crate::seen::row;

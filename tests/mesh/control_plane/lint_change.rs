@@ -1,7 +1,6 @@
 //! E2: what `laststream lint --change` says of a change, beside what Envoy does when istiod has
 //! sent it.
 
-use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::delivery::sidecar_objects;

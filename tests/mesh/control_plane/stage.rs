@@ -1,10 +1,6 @@
 //! What a case stands on: a namespace, an upstream as the app, and a gateway or a sidecar in front
 //! of it.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
-use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
 use super::world::World;

@@ -1,10 +1,8 @@
 //! F1: three gateways, one held by a stream: what the verbs over many pods say of them, with which
 //! rights, and whether a rollout's end is the load generator's.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::lane::ask as request;

@@ -1,9 +1,5 @@
 //! N4: Jobs beside a sidecar. Their command calls through it, then ends with a code.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
 use super::image::{APP, IMAGE, LASTSTREAM};
 use super::inside;
 use super::lane::{Task, exit_code, side_by_side};

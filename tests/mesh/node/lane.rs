@@ -1,11 +1,9 @@
 //! One pod with a request in flight, and its end: who is asked, what is deleted when, and what is
 //! seen.
 
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
 use super::image::LASTSTREAM;

@@ -1,10 +1,8 @@
 //! P2: a scale-down takes the pods with the fewest streams. P3: a rolling restart goes as
 //! `laststream size` predicts.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::image::LASTSTREAM;

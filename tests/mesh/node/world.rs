@@ -3,7 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use tokio::sync::RwLock;
 
 use super::image::IMAGE;

@@ -1,7 +1,5 @@
 //! `exec` beside a real proxy whose outbound streams are counted.
 
-use std::time::Duration;
-
 use tokio::time::sleep;
 
 use super::Operator;
