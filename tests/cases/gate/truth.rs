@@ -3,7 +3,7 @@
 
 use tokio::net::TcpListener;
 
-use crate::cases::stage::{clusters, hcm, routes};
+use crate::cases::stage::{allow_all, clusters, discovered, hcm, routes};
 use crate::lab::{Lab, cases};
 use kit::bootstrap::{extension, only_stats_with_prefixes};
 use kit::prelude::*;
@@ -56,14 +56,6 @@ fn with(lab: &Lab) -> Hcm {
 
 fn without() -> Hcm {
     routes(Hcm::new("main"))
-}
-
-fn discovered(xds: &Xds) -> Hcm {
-    routes(Hcm::new("main").filter(filters::discovered("laststream", xds)))
-}
-
-fn allow_all() -> Value {
-    json!({ "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC" })
 }
 
 /// Lets a request go, which lives to its end.
