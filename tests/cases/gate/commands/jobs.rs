@@ -1,7 +1,5 @@
 //! `exec` beside a real proxy whose outbound streams are counted.
 
-use tokio::time::sleep;
-
 use super::Operator;
 use crate::cases::gate::bench::{Bench, SOON};
 use crate::cases::stage::hcm;
@@ -10,7 +8,6 @@ use kit::prelude::*;
 
 cases! {
     runs_and_ends_the_proxy,
-    holds_for_outbound_streams,
     ends_a_proxy_whose_streams_do_not_end,
     ends_a_proxy_with_a_secret,
 }
@@ -58,20 +55,6 @@ async fn runs_and_ends_the_proxy(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn holds_for_outbound_streams(lab: &Lab) -> Outcome {
-    let mut job = Job::beside(lab, SCOPES).await?;
-    let mut client = job.bench.held("a").await?;
-    let exec = job.operator.starts(&job.arguments(&["--streams-timeout", "60s"], "exit 7"));
-    sleep(Duration::from_secs(2)).await;
-    ensure!(!exec.is_finished() && job.bench.envoy.is_alive(), "a stream is in flight");
-    job.bench.release("a", &mut client).await?;
-    exec.await??
-        .expect(7)?
-        .stderr_contains("before the proxy is ended: 1 outbound stream is in flight")?;
-    job.bench.envoy.exited(SOON).await?;
-    Ok(())
-}
-
 async fn ends_a_proxy_whose_streams_do_not_end(lab: &Lab) -> Outcome {
     let mut job = Job::beside(lab, SCOPES).await?;
     let held = job.bench.held("a").await?;
@@ -102,8 +85,8 @@ async fn ends_a_proxy_with_a_secret(lab: &Lab) -> Outcome {
     said.stderr_contains("was not ended")?
         .stderr_contains("x-laststream-secret is missing or wrong")?;
     ensure!(job.bench.envoy.is_alive(), "it may not be ended without the secret");
-    let file = job.operator.0.file("secret", SECRET)?;
-    let options = ["--secret-file", file.to_str().unwrap_or_default()];
+    let file = job.operator.0.argument("secret", SECRET)?;
+    let options = ["--secret-file", file.as_str()];
     job.operator.runs(&job.arguments(&options, "exit 3")).await?.expect(3)?.hides(SECRET)?;
     job.bench.envoy.exited(SOON).await?;
     Ok(())
