@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use wasmparser::{Parser, Payload};
+use laststream::module::analysis::analyse;
 
 use crate::cases::stage::{Stage, hcm};
 use crate::lab::{Lab, cases};
@@ -47,27 +47,12 @@ async fn exports_only_what_it_needs(lab: &Lab) -> Outcome {
         "the module has {} bytes, compressed",
         compressed.len()
     );
-    let mut exports = Vec::new();
-    for payload in Parser::new(0).parse_all(&code) {
-        match payload.context("the module")? {
-            Payload::ExportSection(section) => {
-                for export in section {
-                    exports.push(export.context("an export")?.name.to_owned());
-                }
-            }
-            Payload::ImportSection(section) => {
-                for import in section.into_imports() {
-                    let import = import.context("an import")?;
-                    let name = format!("{}.{}", import.module, import.name);
-                    ensure!(
-                        name.starts_with("env.proxy_") || name == CLOCK,
-                        "the module wants {name}"
-                    );
-                }
-            }
-            _ => {}
-        }
+    let module = analyse(&code).map_err(Error::msg)?;
+    for import in &module.imports {
+        let name = format!("{}.{}", import.module, import.name);
+        ensure!(name.starts_with("env.proxy_") || name == CLOCK, "the module wants {name}");
     }
+    let mut exports: Vec<_> = module.exports.into_iter().map(|export| export.name).collect();
     exports.sort();
     ensure_eq!(exports, EXPORTS.map(String::from), "exports");
     Ok(())

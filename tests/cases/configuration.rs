@@ -1,9 +1,7 @@
 //! A bad configuration is refused, with the reason in Envoy's log; a good one that cannot work
 //! here, too.
 
-use serde_json::json;
-
-use crate::cases::stage::{BEGUN, IN_FLIGHT, SOON, Stage, clusters, hcm, routes};
+use crate::cases::stage::{BEGUN, IN_FLIGHT, SOON, Stage, clusters, discovered, hcm};
 use crate::lab::{Lab, cases};
 use kit::bootstrap::only_stats_with_prefixes;
 use kit::prelude::*;
@@ -41,25 +39,25 @@ const BAD: [(&str, &str); 4] = [
 
 async fn a_bad_configuration_stops_the_start(lab: &Lab) -> Outcome {
     for (text, complaint) in BAD {
-        let config = Bootstrap::new()
-            .listener(Listener::new("main", Hcm::new("main").filter(lab.stream(text).filter())))
-            .build();
-        match Envoy::start(&lab.envoy, config, Options::default()).await {
-            Ok(_) => bail!("Envoy started with {text}"),
-            Err(failure) => {
-                ensure!(format!("{failure:#}").contains(complaint), "{text}: {failure:#}")
-            }
-        }
+        let main = Listener::new("main", Hcm::new("main").filter(lab.stream(text).filter()));
+        refuses_to_start(lab, Bootstrap::new().listener(main), &[complaint]).await?;
     }
+    Ok(())
+}
+
+/// Envoy does not start with it, and its log says why.
+async fn refuses_to_start(lab: &Lab, bootstrap: Bootstrap, words: &[&str]) -> Outcome {
+    let started = Envoy::start(&lab.envoy, bootstrap.build(), Options::default()).await;
+    let failure = started.err().with_context(|| format!("Envoy started, without {words:?}"))?;
+    let failure = format!("{failure:#}");
+    ensure!(words.iter().all(|words| failure.contains(words)), "{words:?} in {failure}");
     Ok(())
 }
 
 async fn a_bad_configuration_leaves_the_old_one(lab: &Lab) -> Outcome {
     let xds = Xds::new()?;
     xds.write_filter("laststream", &lab.stream("{}").typed_config())?;
-    let stage =
-        Stage::with(lab, routes(Hcm::new("main").filter(filters::discovered("laststream", &xds))))
-            .await?;
+    let stage = Stage::with(lab, discovered(&xds)).await?;
     let mut held = stage.upstream.hold(stage.main, "a").await?;
     for (text, complaint) in BAD {
         let verdict = xds
@@ -78,25 +76,15 @@ async fn a_bad_configuration_leaves_the_old_one(lab: &Lab) -> Outcome {
 
 /// Envoy hands out gauges that stay zero then: without the check nothing would ever be in flight.
 async fn metrics_that_the_stats_matcher_rejects_are_refused(lab: &Lab) -> Outcome {
-    let listener = || Listener::new("main", hcm(lab, "{}"));
     let rejecting = only_stats_with_prefixes(&["http.", "listener", "server", "cluster"]);
     let upstream = Upstream::start().await?;
-    let config =
-        clusters(Bootstrap::new(), &upstream).listener(listener()).stats_matcher(rejecting).build();
-    match Envoy::start(&lab.envoy, config, Options::default()).await {
-        Ok(_) => bail!("the module counts in gauges that do not count"),
-        Err(failure) => {
-            let failure = format!("{failure:#}");
-            ensure!(
-                failure.contains("rejects `wasmcustom.laststream_streams_in_flight_gateway`"),
-                "{failure:#}"
-            );
-            ensure!(
-                failure.contains("statsInclusionPrefixes: wasmcustom.laststream_"),
-                "{failure:#}"
-            );
-        }
-    }
+    let bootstrap =
+        || clusters(Bootstrap::new(), &upstream).listener(Listener::new("main", hcm(lab, "{}")));
+    let words = [
+        "rejects `wasmcustom.laststream_streams_in_flight_gateway`",
+        "statsInclusionPrefixes: wasmcustom.laststream_",
+    ];
+    refuses_to_start(lab, bootstrap().stats_matcher(rejecting), &words).await?;
     // What the message says helps.
     let mended = only_stats_with_prefixes(&[
         "http.",
@@ -105,8 +93,7 @@ async fn metrics_that_the_stats_matcher_rejects_are_refused(lab: &Lab) -> Outcom
         "cluster",
         "wasmcustom.laststream_",
     ]);
-    let config =
-        clusters(Bootstrap::new(), &upstream).listener(listener()).stats_matcher(mended).build();
+    let config = bootstrap().stats_matcher(mended).build();
     let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
     once(envoy.address("main").await?, &Request::get("/echo")).await?.expect(200)?;
     ensure_eq!(envoy.stat(BEGUN).await?, Some(1), "begun");
@@ -119,14 +106,7 @@ async fn a_struct_is_refused_with_the_way_out(lab: &Lab) -> Outcome {
     let value = json!({ "scope": "inbound", "forwarded_proto": { "ports": { "https": [443] } } });
     filter["typed_config"]["config"]["configuration"] =
         json!({ "@type": "type.googleapis.com/google.protobuf.Struct", "value": value });
-    let config =
-        Bootstrap::new().listener(Listener::new("main", Hcm::new("main").filter(filter))).build();
-    match Envoy::start(&lab.envoy, config, Options::default()).await {
-        Ok(_) => bail!("Envoy started with a Struct"),
-        Err(failure) => ensure!(
-            format!("{failure:#}").contains("write it as JSON in a `google.protobuf.StringValue`"),
-            "{failure:#}"
-        ),
-    }
-    Ok(())
+    let main = Listener::new("main", Hcm::new("main").filter(filter));
+    let way_out = "write it as JSON in a `google.protobuf.StringValue`";
+    refuses_to_start(lab, Bootstrap::new().listener(main), &[way_out]).await
 }

@@ -68,14 +68,8 @@ fn the_report_shows_every_lane_on_a_desktop_and_on_a_phone() -> Outcome {
 /// The title of the page, after it was drawn. Nothing may be said on its console.
 fn title_in(browser: &Path, page: &Path, home: &Path, scheme: &str) -> Outcome<String> {
     let mut command = guarded("timeout");
-    command.arg("60").arg(browser).args([
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--hide-scrollbars",
-        "--enable-logging=stderr",
-        "--dump-dom",
-    ]);
+    command.arg("60").arg(browser).args(["--headless", "--no-sandbox", "--disable-gpu"]);
+    command.args(["--hide-scrollbars", "--enable-logging=stderr", "--dump-dom"]);
     command
         .arg("--window-size=1400,900")
         .arg(format!("--blink-settings=preferredColorScheme={scheme}"));

@@ -1,18 +1,14 @@
 //! The frame filter: WebSockets of a real library end with close code 1001, on both sides, and no
 //! message is damaged.
 
-use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use kit::h2;
 use kit::process::{Process, guarded};
 use kit::programs::program;
 use kit::websocket::{Frame, WebSocket};
 use kit::workspace;
-use laststream_filter::identity::SECTION;
-use serde_json::{Value, json};
-use wasmparser::{Parser, Payload};
+use laststream::module::analysis::{Module, analyse};
 
 use crate::cases::gate::bench::{Bench, SOON, gate_listener, with_clusters};
 use crate::lab::{Lab, cases, frames_module};
@@ -238,20 +234,9 @@ const BUDGET: usize = 95_000;
 async fn exports_bodies_and_a_version(_lab: &Lab) -> Outcome {
     let code = std::fs::read(frames_module()?).context("the module")?;
     ensure!(code.len() < BUDGET, "the module has {} bytes", code.len());
-    let (mut exports, mut has_version) = (Vec::new(), false);
-    for payload in Parser::new(0).parse_all(&code) {
-        match payload.context("the module")? {
-            Payload::ExportSection(section) => {
-                for export in section {
-                    exports.push(export.context("an export")?.name.to_owned());
-                }
-            }
-            Payload::CustomSection(section) => has_version |= section.name() == SECTION,
-            _ => {}
-        }
-    }
-    ensure!(has_version, "its version is missing");
-    let has = |name: &str| exports.iter().any(|export| export == name);
+    let Module { version, exports, .. } = analyse(&code).map_err(Error::msg)?;
+    ensure!(version.is_some(), "its version is missing");
+    let has = |name: &str| exports.iter().any(|export| export.name == name);
     ensure!(
         has("proxy_on_request_body") && has("proxy_on_response_body"),
         "its exports: {exports:?}"

@@ -1,7 +1,6 @@
 //! The gate: what it says, when it opens, what it does to Envoy.
 
 mod access;
-mod access_agent;
 mod access_rendered;
 mod adversary;
 mod app;
@@ -39,7 +38,6 @@ use crate::lab::Case;
 pub(crate) fn cases() -> Vec<Case> {
     [
         access::cases(),
-        access_agent::cases(),
         access_rendered::cases(),
         adversary::cases(),
         app::cases(),

@@ -2,9 +2,6 @@
 //! `filter/src/envoy.rs` lists the calls; here each way is brought about that an Envoy, its
 //! neighbours or its clients have.
 
-use std::time::Duration;
-
-use serde_json::json;
 use tokio::time::sleep;
 
 use crate::cases::gate::bench::{Bench, gate_listener, main_listener, options};

@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
-
 use crate::lab::envoyless_cases;
 use kit::command::{CommandOutput, run_with_input};
 use kit::prelude::*;

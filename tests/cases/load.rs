@@ -2,9 +2,6 @@
 //! not there, and nothing was missed.
 
 use std::cell::Cell;
-use std::time::Duration;
-
-use serde_json::{Value, json};
 
 use crate::cases::stage::{BEGUN, IN_FLIGHT, LONG_LIVED};
 use crate::lab::{Lab, MODULE, cases, module_before_the_sdk};

@@ -3,11 +3,9 @@
 mod clients;
 mod failing;
 mod mesh;
-mod rendered;
+pub(in crate::cases) mod rendered;
 
 use std::path::Path;
-
-use serde_json::{Value, json};
 
 use crate::cases::stage::SOON;
 use crate::lab::{Lab, cases};
@@ -60,21 +58,34 @@ fn manifest(file: &str, lab: &Lab, upstream: &Upstream) -> Outcome<Value> {
     ensure!(text.contains(TRUSTED), "{file} trusts whom it trusts");
     let text = text.replace(MODULE, &module).replace(TRUSTED, "exact: \"127.0.0.1\"");
     let mut config: Value = serde_saphyr::from_str(&text).with_context(|| file.to_owned())?;
-    on_free_ports(&mut config);
-    ensure_eq!(config["static_resources"]["clusters"][0]["name"], "admin", "the first cluster");
-    set(&mut config, "/static_resources/clusters/0", admin_cluster("admin"));
-    let app = "/static_resources/clusters/1/load_assignment/endpoints/0/\
-               lb_endpoints/0/endpoint/address/socket_address/port_value";
-    set(&mut config, app, json!(upstream.h1().port()));
+    place(&mut config, upstream.h1())?;
     Ok(config)
+}
+
+/// A bootstrap with a gate, beside other Envoys and in front of this app.
+pub(in crate::cases) fn place(config: &mut Value, app: SocketAddr) -> Outcome {
+    on_free_ports(config);
+    ensure_eq!(config["static_resources"]["clusters"][0]["name"], "admin", "the first cluster");
+    set(config, "/static_resources/clusters/0", admin_cluster("admin"));
+    let port = "/static_resources/clusters/1/load_assignment/endpoints/0/\
+               lb_endpoints/0/endpoint/address/socket_address/port_value";
+    set(config, port, json!(app.port()));
+    Ok(())
+}
+
+/// The harness tells Envoy its own admin port through discovery, which wants a node.
+pub(in crate::cases) fn node() -> Vec<String> {
+    ["--service-node", "node", "--service-cluster", "cluster"].map(String::from).to_vec()
+}
+
+/// What a gate answers to this GET, with this status.
+async fn gate_says(gate: SocketAddr, path: &str, status: u16) -> Outcome<Value> {
+    once(gate, &Request::get(path).host("localhost")).await?.expect(status)?.json()
 }
 
 async fn plain_envoy_does_it_all(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
-    // The harness tells Envoy its own admin port through discovery, which wants a node.
-    let extra =
-        ["--service-node", "node", "--service-cluster", "cluster"].map(String::from).to_vec();
-    let options = Options { extra, ..Options::default() };
+    let options = Options { extra: node(), ..Options::default() };
     let envoy =
         Envoy::start(&lab.envoy, manifest("plain-envoy/envoy.yaml", lab, &upstream)?, options)
             .await?;
@@ -95,8 +106,8 @@ async fn plain_envoy_does_it_all(lab: &Lab) -> Outcome {
         envoy.wait_for_stat(&name, expected, SOON).await?;
     }
     let gate = envoy.address("gate").await?;
-    once(gate, &Request::get("/ready").host("localhost")).await?.expect(503)?;
-    let held = once(gate, &Request::get("/prestop?wait").host("localhost")).await?.expect(200)?;
-    ensure_eq!(held.json()?["state"], "drained", "{}", held.text());
+    gate_says(gate, "/ready", 503).await?;
+    let held = gate_says(gate, "/prestop?wait", 200).await?;
+    ensure_eq!(held["state"], "drained", "{held}");
     Ok(())
 }

@@ -7,7 +7,6 @@ mod prometheus;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use laststream::render::monitoring::dashboard::PANELS;
-use serde_json::{Value, json};
 
 use crate::cases::gate::bench::{Bench, bootstrap, gate_listener, options};
 use crate::cases::gate::deaths::{hold, kill, mortal};

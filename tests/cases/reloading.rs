@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, clusters, counts, hcm, routes};
+use crate::cases::stage::{
+    ACTIVE, BEGUN, IN_FLIGHT, SOON, clusters, counts, discovered, hcm, routes,
+};
 use crate::lab::{Lab, cases};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
@@ -71,8 +73,8 @@ async fn counts_through_replaced_configuration_and_code(lab: &Lab) -> Outcome {
     let xds = Xds::new()?;
     let first = lab.stream("{}");
     xds.write_filter("laststream", &first.typed_config())?;
-    let hcm = routes(Hcm::new("main").filter(filters::discovered("laststream", &xds)));
-    let config = clusters(Bootstrap::new(), &upstream).listener(Listener::new("main", hcm)).build();
+    let main = Listener::new("main", discovered(&xds));
+    let config = clusters(Bootstrap::new(), &upstream).listener(main).build();
     let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
     let mut held = Held::new(&upstream);
     held.more(&envoy, 10).await?;

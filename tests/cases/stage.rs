@@ -1,11 +1,9 @@
 //! The usual set-up of a case: an upstream, an Envoy with the module in front of it, and what its
 //! counters say.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
 use crate::lab::Lab;
 use kit::prelude::*;
+use kit::xds::Xds;
 
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 pub(crate) const IN_FLIGHT: &str = "wasmcustom.laststream_streams_in_flight_gateway";
@@ -80,6 +78,16 @@ pub(crate) async fn counts(envoy: &Envoy) -> Outcome<(u64, u64)> {
 /// rest over HTTP/1.
 pub(crate) fn hcm(lab: &Lab, configuration: &str) -> Hcm {
     routes(Hcm::new("main").filter(lab.stream(configuration).filter()))
+}
+
+/// The same, where the filter `laststream` comes from discovery.
+pub(crate) fn discovered(xds: &Xds) -> Hcm {
+    routes(Hcm::new("main").filter(filters::discovered("laststream", xds)))
+}
+
+/// What lets every request pass, for [`discovered`].
+pub(crate) fn allow_all() -> Value {
+    json!({ "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC" })
 }
 
 pub(crate) fn routes(hcm: Hcm) -> Hcm {

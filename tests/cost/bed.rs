@@ -1,7 +1,5 @@
 //! Envoys in which variants stand side by side, and what every measurement does with them first.
 
-use serde_json::{Value, json};
-
 use crate::site::Site;
 use crate::variants::{Around, Variant};
 use kit::admin_cluster::admin_cluster;

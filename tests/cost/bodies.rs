@@ -3,7 +3,6 @@
 //! pieces.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::bed;
 use crate::callgrind::Counted;

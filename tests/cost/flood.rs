@@ -4,7 +4,6 @@
 use kit::prelude::*;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -58,22 +57,18 @@ impl Line {
 /// How many answers there are in that time, when each connection asks as soon as it is answered.
 pub(crate) fn flat_out(ask: &Ask, connections: usize, time: Duration) -> Outcome<usize> {
     let end = Instant::now() + time;
-    let counts = on_each(ask, connections, |line, _| {
-        let mut count = 0;
-        while Instant::now() < end {
-            line.ask()?;
-            count += 1;
-        }
-        Ok(count)
-    })?;
-    Ok(counts.into_iter().sum())
+    flat_out_while(ask, connections, || Instant::now() < end)
 }
 
-/// The same until it is told to stop.
-pub(crate) fn flat_out_until(ask: &Ask, connections: usize, stop: &AtomicBool) -> Outcome<usize> {
+/// The same for as long as this is so.
+pub(crate) fn flat_out_while(
+    ask: &Ask,
+    connections: usize,
+    is_wanted: impl Fn() -> bool + Sync,
+) -> Outcome<usize> {
     let counts = on_each(ask, connections, |line, _| {
         let mut count = 0;
-        while !stop.load(Ordering::Relaxed) {
+        while is_wanted() {
             line.ask()?;
             count += 1;
         }

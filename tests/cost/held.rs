@@ -1,10 +1,5 @@
 //! Streams that stay in flight. Envoy's own fault filter holds them, so that no upstream has to.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
 use crate::variants::Variant;
 use kit::bootstrap::extension;
 use kit::h2::{self, Client, Stream};

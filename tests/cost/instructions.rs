@@ -1,10 +1,7 @@
 //! Instructions per request: sequential requests on one connection, variant after variant in one
 //! Envoy with one worker, round by round.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::bed;
 use crate::callgrind::Counted;

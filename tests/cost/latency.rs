@@ -3,14 +3,12 @@
 //! answers while another thread of the same Envoy has all it can do.
 
 use std::fs;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::bed::{self, quietly};
-use crate::flood::{Ask, flat_out, flat_out_until, now_and_then, paced, quantile};
+use crate::flood::{Ask, flat_out, flat_out_while, now_and_then, paced, quantile};
 use crate::numbers::{self, Spread};
 use crate::say;
 use crate::site::Site;
@@ -80,12 +78,7 @@ pub(crate) async fn measure(site: &Site, variants: &[Variant]) -> Outcome<Vec<Ro
             if round == 0 {
                 bed::prove(&envoy, variant).await?;
             }
-            let ask = Ask {
-                to: envoy.address(variant.name).await?,
-                request: variant.request("/").bytes(),
-                end: b"\r\n\r\nok",
-            };
-            let pid = envoy.pid();
+            let (ask, pid) = (variant.ask(&envoy).await?, envoy.pid());
             let seen = tokio::task::spawn_blocking(move || load(&ask, pid))
                 .await
                 .context("the load")??;
@@ -155,9 +148,7 @@ pub(crate) async fn measure_gate(site: &Site) -> Outcome<Gate> {
     bed::prove(&envoy, &variants[1]).await?;
     let status = Request::get("/status").host("localhost").bytes();
     let gate = Ask { to: envoy.address("gate").await?, request: status, end: b"}" };
-    let [plain, load] = variants.map(|variant| (variant.name, variant.request("/").bytes()));
-    let plain = Ask { to: envoy.address(plain.0).await?, request: plain.1, end: b"\r\n\r\nok" };
-    let load = Ask { to: envoy.address(load.0).await?, request: load.1, end: b"\r\n\r\nok" };
+    let (plain, load) = (variants[0].ask(&envoy).await?, variants[1].ask(&envoy).await?);
     let measured = move || {
         let mut rounds = [const { Vec::new() }; 4];
         for _ in 0..ROUNDS {
@@ -178,9 +169,10 @@ pub(crate) async fn measure_gate(site: &Site) -> Outcome<Gate> {
 
 /// Does something under full load.
 fn under<T>(load: &Ask, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let running = scope.spawn(|| flat_out_until(load, CONNECTIONS, &stop));
+        let running =
+            scope.spawn(|| flat_out_while(load, CONNECTIONS, || !stop.load(Ordering::Relaxed)));
         let done = work();
         stop.store(true, Ordering::Relaxed);
         running.join().map_err(|_| kit::Error::msg("the load died"))??;

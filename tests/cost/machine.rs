@@ -10,7 +10,7 @@ use crate::site::Site;
 use kit::programs::program;
 use kit::{Context as _, Outcome};
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) processor: String,
     pub(crate) cores: usize,

@@ -8,10 +8,9 @@
 use std::fs;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::bed::{self, quietly};
-use crate::flood::{Ask, flat_out};
+use crate::flood::flat_out;
 use crate::numbers::{self, Spread};
 use crate::say;
 use crate::site::Site;
@@ -103,12 +102,8 @@ async fn taken(site: &Site, variant: &Variant, workers: u32, plugins: usize) -> 
     let options = Options { component_log_level: "main:info".into(), ..quietly(workers) };
     let envoy = Envoy::start(&site.envoy, bootstrap.build(), options).await?;
     bed::prove(&envoy, variant).await?;
-    let ask = Ask {
-        to: envoy.address(variant.name).await?,
-        request: variant.request("/").bytes(),
-        end: b"\r\n\r\nok",
-    };
-    let time = std::time::Duration::from_millis(200);
+    let ask = variant.ask(&envoy).await?;
+    let time = Duration::from_millis(200);
     tokio::task::spawn_blocking(move || flat_out(&ask, 4 * workers as usize, time))
         .await
         .context("the load")??;

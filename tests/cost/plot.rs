@@ -42,10 +42,7 @@ pub(crate) fn instructions(results: &Results) -> String {
     );
     for tick in scale.ticks() {
         let x = scale.at(tick);
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{bottom}\" class=\"line\"/>"
-        );
+        svg += &line(x, TOP, bottom, "line");
         let _ = writeln!(
             svg,
             "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\" class=\"soft \
@@ -84,12 +81,7 @@ fn bar(svg: &mut String, row: &Row, targets: Option<(f64, f64)>, top: f64, scale
     let mut free = end;
     for (class, at) in targets.into_iter().flat_map(|(must, aim)| [("must", must), ("aim", aim)]) {
         let x = scale.at(at);
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{x:.1}\" y1=\"{}\" x2=\"{x:.1}\" y2=\"{}\" class=\"{class}\"/>",
-            top + 3.0,
-            top + ROW - 3.0
-        );
+        *svg += &line(x, top + 3.0, top + ROW - 3.0, class);
         free = free.max(x);
     }
     let number = row.over.middle / 1000.0;
@@ -98,6 +90,11 @@ fn bar(svg: &mut String, row: &Row, targets: Option<(f64, f64)>, top: f64, scale
         "<text x=\"{:.1}\" y=\"{middle}\" class=\"number\">{number:.1}k</text>",
         free + 8.0
     );
+}
+
+/// A vertical one.
+fn line(x: f64, top: f64, bottom: f64, class: &str) -> String {
+    format!("<line x1=\"{x:.1}\" y1=\"{top}\" x2=\"{x:.1}\" y2=\"{bottom}\" class=\"{class}\"/>\n")
 }
 
 /// What the mark means.

@@ -12,7 +12,7 @@ use crate::{bodies, growth, instructions, latency, memory, plot, sockets, ticks}
 use kit::{Context as _, Outcome};
 
 /// What was not measured is empty.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Results {
     pub(crate) machine: Machine,
     pub(crate) instructions: Vec<instructions::Row>,
@@ -43,18 +43,7 @@ const ABOUT_GROWTH: &str = "The same request, with more and more of something.";
 
 impl Results {
     pub(crate) fn of(machine: Machine) -> Self {
-        Self {
-            machine,
-            instructions: Vec::new(),
-            targets: Vec::new(),
-            latency: Vec::new(),
-            gate: None,
-            memory: Vec::new(),
-            bodies: Vec::new(),
-            sockets: Vec::new(),
-            ticks: Vec::new(),
-            growth: Vec::new(),
-        }
+        Self { machine, ..Self::default() }
     }
 
     /// Compares what was measured with what it should be.

@@ -3,8 +3,8 @@
 
 use laststream::policy::{Overrides, Policy};
 use laststream::render::{Kind, render};
-use serde_json::{Value, json};
 
+use crate::flood::Ask;
 use crate::site::Site;
 use kit::bootstrap::extension;
 use kit::prelude::*;
@@ -321,6 +321,12 @@ impl Variant {
         let mut listener = rendered(site, self.policy)?["static_resources"]["listeners"][1].take();
         listener["address"]["socket_address"]["port_value"] = json!(0);
         Ok(listener)
+    }
+
+    /// The same request again and again, and the end of its answer.
+    pub(crate) async fn ask(&self, envoy: &Envoy) -> Outcome<Ask> {
+        let (to, request) = (envoy.address(self.name).await?, self.request("/").bytes());
+        Ok(Ask { to, request, end: b"\r\n\r\nok" })
     }
 
     /// What a load balancer sends for a browser.

@@ -2,7 +2,6 @@
 
 use kit::prelude::*;
 use laststream_filter::config::{self, schema};
-use serde_json::{Value, json};
 
 /// Every number is tried at its bounds, beyond them, and as what is no whole number.
 pub(super) fn schema_and_module_take_the_same() -> Outcome {

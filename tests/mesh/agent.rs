@@ -2,13 +2,9 @@
 //! ports of its own.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::Duration;
-
-use serde_json::json;
 
 use crate::isolation::folder;
 use crate::istio::Istio;
@@ -216,14 +212,8 @@ fn command(
     command.args(["proxy", role, "--domain"]);
     command.arg(format!("{}.svc.cluster.local", proxy.namespace));
     command.arg("--templateFile").arg(template(folder, proxy)?);
-    command.args([
-        "--proxyLogLevel",
-        "warning",
-        "--proxyComponentLogLevel",
-        "wasm:info",
-        "--log_output_level",
-        "default:info,wasm:debug",
-    ]);
+    command.args(["--proxyLogLevel=warning", "--proxyComponentLogLevel=wasm:info"]);
+    command.arg("--log_output_level=default:info,wasm:debug");
     command.env_clear().env("PATH", "/usr/bin:/bin").env("PROXY_CONFIG", config.to_string());
     command.envs([
         ("POD_NAME", proxy.name),

@@ -154,20 +154,9 @@ pub(crate) fn holds(object: &Value, name: &str) -> bool {
 fn etcd(folder: &Path) -> Outcome<Command> {
     let mut command = guarded(part("etcd")?);
     command.args(["--name", "laststream", "--data-dir"]).arg(folder.join("etcd"));
-    command.args([
-        "--listen-client-urls",
-        ETCD,
-        "--advertise-client-urls",
-        ETCD,
-        "--listen-peer-urls",
-        ETCD_PEERS,
-    ]);
-    command.args([
-        "--initial-advertise-peer-urls",
-        ETCD_PEERS,
-        "--initial-cluster",
-        &format!("laststream={ETCD_PEERS}"),
-    ]);
+    command.args(["--listen-client-urls", ETCD, "--advertise-client-urls", ETCD]);
+    let peers = ["--listen-peer-urls", ETCD_PEERS, "--initial-advertise-peer-urls", ETCD_PEERS];
+    command.args(peers).arg(format!("--initial-cluster=laststream={ETCD_PEERS}"));
     command.args(["--unsafe-no-fsync", "--log-level", "warn"]);
     Ok(command)
 }
@@ -184,13 +173,8 @@ fn api_server(folder: &Path, settings: &Settings) -> Outcome<Command> {
         file("service-account-key-file", "service-accounts.crt"),
         file("service-account-signing-key-file", "service-accounts.key"),
     ]);
-    command.args([
-        "--etcd-servers",
-        ETCD,
-        "--secure-port=6443",
-        "--bind-address=127.0.0.1",
-        "--advertise-address=127.0.0.1",
-    ]);
+    command.args(["--etcd-servers", ETCD, "--secure-port=6443"]);
+    command.args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"]);
     command.args([
         "--endpoint-reconciler-type=none",
         "--service-cluster-ip-range=10.0.0.0/24",

@@ -53,16 +53,8 @@ pub(crate) fn role() -> Role {
 pub(crate) fn run(level: &Level, parts: &Parts) -> Outcome<ExitCode> {
     ensure_visible(parts)?;
     let mut command = Command::new("unshare");
-    command.args([
-        "--net",
-        "--mount",
-        "--pid",
-        "--ipc",
-        "--uts",
-        "--fork",
-        "--kill-child",
-        "--mount-proc",
-    ]);
+    command.args(["--net", "--mount", "--pid", "--ipc", "--uts"]);
+    command.args(["--fork", "--kill-child", "--mount-proc"]);
     if !geteuid().is_root() {
         run_tool("unshare", &["--user", "--map-root-user", "true"])
             .context("this level needs user namespaces, or root")?;

@@ -3,9 +3,6 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
-
-use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::isolation::folder;

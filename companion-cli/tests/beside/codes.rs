@@ -123,18 +123,8 @@ fn a_thousand_starts_leave_nothing_behind() -> Outcome {
             thread::spawn(move || {
                 for _ in 0..250 {
                     let mut command = Command::new(PROGRAM);
-                    command.args([
-                        "exec",
-                        "--ready-url",
-                        &address,
-                        "--end-proxy",
-                        "never",
-                        "--",
-                        "sh",
-                        "-c",
-                        "exit 9",
-                        &marker,
-                    ]);
+                    command.args(["exec", "--ready-url", &address]).args(QUICK);
+                    command.args(["--", "sh", "-c", "exit 9", &marker]);
                     assert_eq!(run(&mut command).unwrap().code, Some(9));
                 }
             })

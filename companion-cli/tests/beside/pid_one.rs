@@ -22,13 +22,13 @@ fn has_namespaces() -> Outcome<bool> {
     Ok(probe.code == Some(0))
 }
 
+/// What makes the next command the first process of a namespace, which ends with `unshare`.
+const OF_ITS_OWN: [&str; 4] = ["--pid", "--fork", "--kill-child", "--mount-proc"];
+
 fn as_init(proxy: &Proxy, options: &[&str], command: &[&str]) -> Command {
     let exec = proxy.exec(options, command);
     let mut unshare = Command::new("unshare");
-    unshare
-        .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
-        .arg(exec.get_program())
-        .args(exec.get_args());
+    unshare.args(OF_ITS_OWN).arg(exec.get_program()).args(exec.get_args());
     unshare
 }
 
@@ -55,16 +55,7 @@ fn the_test_above_would_see_zombies() -> Outcome {
     // A first process that reaps nothing: it stops itself.
     let script = "(sh -c 'sleep 0.1' &); sh -c 'sleep 0.5; cat /proc/[0-9]*/stat | grep -c \" Z \
         \"; kill -9 -1' & exec sleep 5";
-    let stdout = run(Command::new("unshare").args([
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "--mount-proc",
-        "sh",
-        "-c",
-        script,
-    ]))?
-    .stdout;
+    let stdout = run(Command::new("unshare").args(OF_ITS_OWN).args(["sh", "-c", script]))?.stdout;
     assert_eq!(stdout, "1\n");
     Ok(())
 }
@@ -98,7 +89,7 @@ fn a_pod_without_a_network_has_no_proxy() -> Outcome {
     }
     let exec = |options: &[&str]| {
         let mut unshare = Command::new("unshare");
-        unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc", "--net", PROGRAM, "exec"]);
+        unshare.args(OF_ITS_OWN).args(["--net", PROGRAM, "exec"]);
         run(unshare.args(options).args(["--", "sh", "-c", "exit 44"]))
     };
     exec(&["--no-proxy-ok=0s"])?.expect(44)?;

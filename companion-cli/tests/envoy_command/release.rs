@@ -1,7 +1,7 @@
 //! The official release from a local server: what is taken, what is refused, what is tried again.
 
 use crate::server::{Reply, Server, pinned, published, redirect, sha256, status};
-use crate::support::{Heard, Home, envoy, envoy_without_v8, fails, origin, problem};
+use crate::support::{Heard, Home, envoy, envoy_without_v8, fails, origin, problem, says};
 use kit::fake_server::Fault;
 use laststream::local::envoy::{
     DownloadError, DownloadSource, EnvoyError, EnvoySourceError, HttpError, Origin, Version,
@@ -243,8 +243,7 @@ fn what_was_fetched_is_tried_out_before_it_is_placed() {
         ("not a program".to_owned(), "cannot be started"),
         ("#!/bin/sh\necho hello\n".to_owned(), "does not answer as Envoy does, but `hello`"),
     ] {
-        let error = refused(&Home::new(), &Server::release(binary));
-        assert!(error.to_string().contains(part), "{part} in {error}");
+        says(refused(&Home::new(), &Server::release(binary)), &[part]);
     }
 }
 

@@ -128,6 +128,15 @@ impl Progress for Heard {
     }
 }
 
+/// All of these stand in it.
+#[track_caller]
+pub(crate) fn says(text: impl ToString, parts: &[&str]) {
+    let text = text.to_string();
+    for part in parts {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
 /// The problem of the last place whose name begins so.
 pub(crate) fn problem<'a>(error: &'a EnvoyError, place: &str) -> &'a EnvoySourceError {
     let EnvoyError::Nowhere { tried, .. } = error else { panic!("{error}") };

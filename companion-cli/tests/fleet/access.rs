@@ -8,18 +8,14 @@ use kit::fake_server::Answer;
 
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, LIST, PAGE, list, pod, statistics, status};
+use crate::support::{Cluster, LIST, PAGE, deleted, list, pod, statistics, status};
 
 const STATUS: [&str; 3] = ["status", "-n", "shop"];
 
 #[test]
 fn a_missing_right_is_named_and_what_is_known_is_shown() -> Outcome {
-    let cluster = Cluster::start(|asked, _| {
-        Ok(if asked.path() == LIST {
-            list(&[pod("a"), pod("b")], "")
-        } else {
-            status(403, "Forbidden", "pods \"a\" is forbidden")
-        })
+    let cluster = Cluster::with_pods(&[pod("a"), pod("b")], |_| {
+        status(403, "Forbidden", "pods \"a\" is forbidden")
     })?;
     let said = cluster.run(&STATUS)?.expect(2)?;
     assert_eq!(said.stdout.lines().count(), 3, "{}", said.stdout);
@@ -32,17 +28,13 @@ fn a_missing_right_is_named_and_what_is_known_is_shown() -> Outcome {
 /// No gate has been asked yet, so no pod has a word for its count.
 #[test]
 fn without_port_forwards_the_statistics_are_shown() -> Outcome {
-    let cluster = Cluster::start(|asked, _| {
-        let mut old = pod("b");
-        old["metadata"]["deletionTimestamp"] = json!("2200-01-01T00:00:00Z");
-        Ok(match asked.path() {
-            LIST => list(&[pod("a"), old], ""),
+    let cluster =
+        Cluster::with_pods(&[pod("a"), deleted("b", "2200")], |asked| match asked.path() {
             path if path == statistics("a") || path == statistics("b") => {
                 Answer::new(200).body(PAGE.replace("laststream_gate_count_exact{} 1\n", ""))
             }
             _ => status(403, "Forbidden", "pods is forbidden"),
-        })
-    })?;
+        })?;
     let said = cluster.run(&STATUS)?.expect(2)?;
     let rows: Vec<_> = said.stdout.lines().skip(1).collect();
     let why = "its gate cannot be asked: no right to `get` `pods/portforward`";

@@ -81,14 +81,9 @@ fn a_pod_that_fails_hides_no_other() -> Outcome {
 #[test]
 fn a_pod_does_not_speak_for_the_api_server() -> Outcome {
     for (code, reason) in [(404, "NotFound"), (403, "Forbidden"), (401, "Unauthorized")] {
-        let cluster = Cluster::start(move |asked, _| {
-            Ok(if asked.path() == LIST {
-                list(&[pod("a")], "")
-            } else if asked.path() == ACCESS_REVIEWS {
-                access_review(true)
-            } else {
-                status(code, reason, "log in at evil.test")
-            })
+        let cluster = Cluster::with_pods(&[pod("a")], move |asked| match asked.path() {
+            ACCESS_REVIEWS => access_review(true),
+            _ => status(code, reason, "log in at evil.test"),
         })?;
         let said = cluster.run(&["status", "-n", "shop"])?.expect(1)?;
         let said = said.stdout_contains("a    ready  unreachable")?;
@@ -105,13 +100,11 @@ fn a_refusal_is_the_api_server_s_if_it_says_so() -> Outcome {
         (Some(status(401, "Unauthorized", "expired")), 2),
         (None, 1), // the other pod has answered
     ] {
-        let cluster = Cluster::start(move |asked, _| {
-            Ok(match asked.path() {
-                LIST => list(&[pod("a"), pod("b")], ""),
-                ACCESS_REVIEWS => answers.clone().unwrap_or_else(|| Answer::new(404)),
-                path if path == statistics("a") => Answer::new(200).body(PAGE),
-                _ => status(403, "Forbidden", "no"),
-            })
+        let pods = [pod("a"), pod("b")];
+        let cluster = Cluster::with_pods(&pods, move |asked| match asked.path() {
+            ACCESS_REVIEWS => answers.clone().unwrap_or_else(|| Answer::new(404)),
+            path if path == statistics("a") => Answer::new(200).body(PAGE),
+            _ => status(403, "Forbidden", "no"),
         })?;
         cluster.run(&["status", "-n", "shop"])?.expect(code)?;
         assert_eq!(cluster.asked(ACCESS_REVIEWS), 1);
@@ -121,13 +114,8 @@ fn a_refusal_is_the_api_server_s_if_it_says_so() -> Outcome {
 
 #[test]
 fn nothing_that_a_pod_says_steers_the_terminal() -> Outcome {
-    let cluster = Cluster::start(|asked, _| {
-        Ok(if asked.path() == LIST {
-            list(&[pod("a")], "")
-        } else {
-            status(503, "x", "\u{1b}[2J\nb    ready  serving")
-        })
-    })?;
+    let cluster =
+        Cluster::with_pods(&[pod("a")], |_| status(503, "x", "\u{1b}[2J\nb    ready  serving"))?;
     let said = cluster.run(&["status", "-n", "shop"])?.expect(1)?;
     assert!(!said.stdout.contains('\u{1b}'), "{}", said.stdout);
     assert_eq!(said.stdout.lines().count(), 2, "{}", said.stdout);
@@ -136,14 +124,8 @@ fn nothing_that_a_pod_says_steers_the_terminal() -> Outcome {
 
 #[test]
 fn a_pod_writes_no_lines_about_others() -> Outcome {
-    let cluster = Cluster::start(|asked, _| {
-        Ok(if asked.path() == LIST {
-            list(&[pod("a")], "")
-        } else {
-            let forged = "x\nshop/db-0: nothing is in flight";
-            Answer::new(500).body(forged.to_owned() + &"y".repeat(10_000))
-        })
-    })?;
+    let forged = "x\nshop/db-0: nothing is in flight".to_owned() + &"y".repeat(10_000);
+    let cluster = Cluster::with_pods(&[pod("a")], move |_| Answer::new(500).body(forged.clone()))?;
     let said = cluster.run(&DRAIN)?.expect(1)?.stdout_contains("shop/a: unreachable: ")?;
     assert!(!said.stdout.lines().any(|line| line.starts_with("shop/db-0")), "{}", said.stdout);
     let longest = said.stdout.lines().map(|line| line.chars().count()).max();
@@ -153,14 +135,9 @@ fn a_pod_writes_no_lines_about_others() -> Outcome {
 
 /// One pod, whose statistics can be asked, and its gate cannot.
 fn without_port_forward() -> Outcome<Cluster> {
-    Cluster::start(|asked, _| {
-        Ok(if asked.path() == LIST {
-            list(&[pod("a")], "")
-        } else if asked.path() == statistics("a") {
-            Answer::new(200).body(PAGE)
-        } else {
-            status(500, "InternalError", "no port-forward")
-        })
+    Cluster::with_pods(&[pod("a")], |asked| match asked.path() {
+        path if path == statistics("a") => Answer::new(200).body(PAGE),
+        _ => status(500, "InternalError", "no port-forward"),
     })
 }
 
@@ -199,18 +176,15 @@ const BUDGETS: &str = "/apis/policy/v1/namespaces/shop/poddisruptionbudgets";
 
 /// Two pods of an app, one of them without a proxy, and what the list of budgets comes to.
 fn guarded(budgets: Answer) -> Outcome<Cluster> {
-    Cluster::start(move |asked, _| {
-        let [mut with, mut without] = ["a", "b"].map(pod);
-        for pod in [&mut with, &mut without] {
-            pod["metadata"]["labels"] = json!({ "app": "web" });
-        }
-        without["spec"]["containers"][0]["name"] = json!("app");
-        Ok(match asked.path() {
-            LIST => list(&[with, without], ""),
-            BUDGETS => budgets.clone(),
-            path if path == statistics("a") => Answer::new(200).body(PAGE),
-            _ => status(500, "InternalError", "no port-forward"),
-        })
+    let mut pods = ["a", "b"].map(pod);
+    for pod in &mut pods {
+        pod["metadata"]["labels"] = json!({ "app": "web" });
+    }
+    pods[1]["spec"]["containers"][0]["name"] = json!("app");
+    Cluster::with_pods(&pods, move |asked| match asked.path() {
+        BUDGETS => budgets.clone(),
+        path if path == statistics("a") => Answer::new(200).body(PAGE),
+        _ => status(500, "InternalError", "no port-forward"),
     })
 }
 
@@ -266,11 +240,8 @@ fn without_the_right_to_budgets_all_else_is_told() -> Outcome {
 
 #[test]
 fn a_page_of_html_is_not_a_proxy_without_laststream() -> Outcome {
-    let cluster = Cluster::start(|asked, _| {
-        Ok(match asked.path() {
-            LIST => list(&[pod("a")], ""),
-            _ => Answer::new(200).body("<html><body>hello</body></html>"),
-        })
+    let cluster = Cluster::with_pods(&[pod("a")], |_| {
+        Answer::new(200).body("<html><body>hello</body></html>")
     })?;
     let said = cluster.run(&["status", "-n", "shop"])?.expect(1)?;
     said.stdout_contains("HTML instead of statistics")?;
@@ -287,21 +258,19 @@ fn of_replica_set(name: &str, annotations: Value) -> Value {
 
 #[test]
 fn costs_of_others_stay_and_one_refusal_hides_no_write() -> Outcome {
-    let cluster = Cluster::start(|asked, _| {
-        let foreign = json!({ "controller.kubernetes.io/pod-deletion-cost": "-100" });
-        let pods = [
-            of_replica_set("a", json!({})),
-            of_replica_set("b", json!({})),
-            of_replica_set("c", foreign),
-        ];
-        let is_of = |name: &str| asked.path() == format!("{LIST}/{name}");
-        Ok(match asked.path() {
-            LIST => list(&pods, ""),
-            path if path.ends_with("/stats/prometheus") => Answer::new(200).body(PAGE),
-            _ if asked.method == "PATCH" && is_of("a") => status(403, "Forbidden", "no"),
-            _ if asked.method == "PATCH" => Answer::new(200).body(pod("x").to_string()),
-            _ => Answer::new(404),
-        })
+    let foreign = json!({ "controller.kubernetes.io/pod-deletion-cost": "-100" });
+    let pods = [
+        of_replica_set("a", json!({})),
+        of_replica_set("b", json!({})),
+        of_replica_set("c", foreign),
+    ];
+    let cluster = Cluster::with_pods(&pods, |asked| match asked.path() {
+        path if path.ends_with("/stats/prometheus") => Answer::new(200).body(PAGE),
+        path if asked.method == "PATCH" && path == format!("{LIST}/a") => {
+            status(403, "Forbidden", "no")
+        }
+        _ if asked.method == "PATCH" => Answer::new(200).body(pod("x").to_string()),
+        _ => Answer::new(404),
     })?;
     let said = cluster.run(&["deletion-cost", "-n", "shop", "--once"])?.expect(2)?;
     assert_eq!(said.stdout, "shop/b: none -> 2, 2 streams in flight\n");

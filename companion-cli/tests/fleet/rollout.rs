@@ -6,7 +6,7 @@ use kit::Outcome;
 use kit::fake_server::Answer;
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, LIST, list, pod, status};
+use crate::support::{Cluster, LIST, deleted, list, pod, status};
 
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
 
@@ -29,23 +29,18 @@ fn deployment(numbers: [i32; 4], reason: &str) -> Answer {
 
 fn with_hook(seconds: u64) -> Value {
     let mut pod = pod("web-1");
-    let command = ["pilot-agent", "wait", "--url=http://127.0.0.1:15091/prestop?wait"];
-    let mut command = json!(command);
-    if let Some(list) = command.as_array_mut() {
-        list.push(json!(format!("--timeoutSeconds={seconds}")));
-    }
+    let timeout = format!("--timeoutSeconds={seconds}");
+    let command =
+        json!(["pilot-agent", "wait", "--url=http://127.0.0.1:15091/prestop?wait", timeout]);
     pod["spec"]["terminationGracePeriodSeconds"] = json!(30);
     pod["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"] = command;
     pod
 }
 
 fn follow(numbers: [i32; 4], reason: &'static str, hook: u64) -> Outcome<Cluster> {
-    Cluster::start(move |asked, _| {
-        Ok(match asked.path() {
-            DEPLOYMENT => deployment(numbers, reason),
-            LIST => list(&[with_hook(hook)], ""),
-            _ => Answer::new(404),
-        })
+    Cluster::with_pods(&[with_hook(hook)], move |asked| match asked.path() {
+        DEPLOYMENT => deployment(numbers, reason),
+        _ => Answer::new(404),
     })
 }
 
@@ -127,9 +122,8 @@ fn a_silent_api_server_does_not_outlast_the_time_out() -> Outcome {
 #[test]
 fn an_old_pod_whose_proxy_has_another_name_is_waited_for() -> Outcome {
     let cluster = Cluster::start(|asked, before| {
-        let mut old = pod("web-0");
+        let mut old = deleted("web-0", "2200");
         old["spec"]["containers"][0]["name"] = json!("my-proxy");
-        old["metadata"]["deletionTimestamp"] = json!("2200-01-01T00:00:00Z");
         Ok(match (asked.path(), before) {
             (DEPLOYMENT, _) => deployment([1, 1, 1, 1], "NewReplicaSetAvailable"),
             (LIST, 0) => list(&[with_hook(24), old], ""),
@@ -145,14 +139,10 @@ fn an_old_pod_whose_proxy_has_another_name_is_waited_for() -> Outcome {
 
 #[test]
 fn a_missing_right_to_ask_the_gate_of_an_old_pod_is_named() -> Outcome {
-    let cluster = Cluster::start(|asked, _| {
-        let mut old = pod("web-0");
-        old["metadata"]["deletionTimestamp"] = json!("2200-01-01T00:00:00Z");
-        Ok(match asked.path() {
-            DEPLOYMENT => deployment([1, 1, 1, 1], "NewReplicaSetAvailable"),
-            LIST => list(&[with_hook(24), old], ""),
-            _ => status(403, "Forbidden", "no"),
-        })
+    let pods = [with_hook(24), deleted("web-0", "2200")];
+    let cluster = Cluster::with_pods(&pods, |asked| match asked.path() {
+        DEPLOYMENT => deployment([1, 1, 1, 1], "NewReplicaSetAvailable"),
+        _ => status(403, "Forbidden", "no"),
     })?;
     let said = cluster.run(&["rollout", "deployment/web"])?.expect(1)?;
     let said = said.stderr_contains("no right to `get` `pods/portforward` in namespace `shop`")?;
@@ -164,15 +154,11 @@ fn a_missing_right_to_ask_the_gate_of_an_old_pod_is_named() -> Outcome {
 #[test]
 fn an_old_pod_on_a_lost_node_is_told_and_not_waited_for() -> Outcome {
     for proxy in ["istio-proxy", "my-proxy"] {
-        let cluster = Cluster::start(move |asked, _| {
-            let mut old = pod("web-0");
-            old["spec"]["containers"][0]["name"] = json!(proxy);
-            old["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-            Ok(match asked.path() {
-                DEPLOYMENT => deployment([1, 1, 1, 1], "NewReplicaSetAvailable"),
-                LIST => list(&[with_hook(24), old], ""),
-                _ => status(500, "InternalError", "no route to host"),
-            })
+        let mut old = deleted("web-0", "2026");
+        old["spec"]["containers"][0]["name"] = json!(proxy);
+        let cluster = Cluster::with_pods(&[with_hook(24), old], |asked| match asked.path() {
+            DEPLOYMENT => deployment([1, 1, 1, 1], "NewReplicaSetAvailable"),
+            _ => status(500, "InternalError", "no route to host"),
         })?;
         let said = cluster.run(&["rollout", "deployment/web", "--timeout", "60s"])?.expect(0)?;
         let said = said.stdout_contains("pod/web-0: its streams are not known (")?;

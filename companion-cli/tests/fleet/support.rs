@@ -35,6 +35,17 @@ impl Cluster {
         Ok(Self { server, home })
     }
 
+    /// One with these pods, which answers everything else so.
+    pub(crate) fn with_pods(
+        pods: &[Value],
+        otherwise: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+    ) -> Outcome<Self> {
+        let all = list(pods, "");
+        Self::start(move |asked, _| {
+            Ok(if asked.path() == LIST { all.clone() } else { otherwise(asked) })
+        })
+    }
+
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(arguments).env_clear().env("HOME", self.home.path());
@@ -75,6 +86,13 @@ pub(crate) fn pod(name: &str) -> Value {
             }],
         },
     })
+}
+
+/// A pod that is deleted, with the grace period's end in this year.
+pub(crate) fn deleted(name: &str, year: &str) -> Value {
+    let mut pod = pod(name);
+    pod["metadata"]["deletionTimestamp"] = json!(format!("{year}-01-01T00:00:00Z"));
+    pod
 }
 
 pub(crate) fn list(pods: &[Value], next: &str) -> Answer {

@@ -8,19 +8,11 @@ use crate::support::{DIGEST, gateway, laststream, render_policy};
 #[test]
 fn a_module_is_enough() -> Outcome {
     let module = format!("oci://ghcr.io/example/laststream:0.1.0@{DIGEST}");
-    run(laststream().args([
-        "render",
-        "envoyfilter",
-        "--image",
-        &module,
-        "--namespace",
-        "edge",
-        "--name",
-        "last",
-    ]))?
-    .expect(0)?
-    .stdout_contains("name: last.edge.gate")?
-    .stdout_contains(&format!("uri: oci://ghcr.io/example/laststream@{DIGEST}"))?;
+    let render = format!("render envoyfilter --image {module} --namespace edge --name last");
+    run(laststream().args(render.split(' ')))?
+        .expect(0)?
+        .stdout_contains("name: last.edge.gate")?
+        .stdout_contains(&format!("uri: oci://ghcr.io/example/laststream@{DIGEST}"))?;
     Ok(())
 }
 

@@ -1,6 +1,5 @@
 //! Requests while policy and module are changed under them.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

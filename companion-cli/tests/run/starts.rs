@@ -14,15 +14,8 @@ use crate::support::{Run, fails, send, unwilling};
 #[test]
 fn the_built_in_app_shows_the_request() -> Outcome {
     for version in [OLDEST, NEWEST] {
-        let mut run = Run::start(&[
-            "--envoy-version",
-            &version.to_string(),
-            "--concurrency",
-            "1",
-            "--",
-            "--log-level",
-            "debug",
-        ])?;
+        let arguments = format!("--envoy-version {version} --concurrency 1 -- --log-level debug");
+        let mut run = Run::start(&arguments.split(' ').collect::<Vec<_>>())?;
         let request =
             Request::get("/a?b=c").header("x-mine", "1").header("x-forwarded-proto", "https");
         let shown = send(run.place("listener"), &request)?.expect(200)?.json()?;

@@ -1,6 +1,5 @@
 //! A run: started, asked, ended, and never left behind.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,7 +8,6 @@ use kit::prelude::*;
 use kit::process::Process;
 use kit::wait::{PATIENCE, blocking, until, wait_for_blocking};
 use rustix::process::{Pid, Signal, test_kill_process};
-use serde_json::Value;
 use tempfile::TempDir;
 
 /// A `laststream run` in a process group of its own, as a shell starts it.

@@ -4,13 +4,11 @@
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
-use serde_json::json;
-
 use super::bench::{Bench, bootstrap, gate_filter, gate_listener, same};
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
 use kit::admin_cluster::admin_cluster;
-use kit::h1::{Connect, proxy_v1, proxy_v2};
+use kit::h1::Connect;
 use kit::prelude::*;
 
 const SECRET: &str = "open-sesame/0123456789";
@@ -255,22 +253,19 @@ async fn exposed(lab: &Lab, has_proxy_protocol: bool) -> Outcome<(Envoy, SocketA
     Ok((envoy, (outer_address()?, port).into(), (Ipv4Addr::LOCALHOST, port).into()))
 }
 
-async fn ask_behind(to: SocketAddr, preface: Vec<u8>, request: &Request) -> Outcome<Response> {
-    let mut client: Client = Connect::to(to).preface(preface).open().await?;
-    client.request(request).await
+async fn ask_behind(to: SocketAddr, header: &str, request: &Request) -> Outcome<Response> {
+    Connect::to(to).proxied(header)?.open().await?.request(request).await
 }
 
 async fn proxy_protocol_forges_no_loopback_address(lab: &Lab) -> Outcome {
     let (_envoy, outside, inside) = exposed(lab, true).await?;
-    let forged = ((Ipv4Addr::LOCALHOST, 40_000), (Ipv4Addr::LOCALHOST, 15_091));
     let request = marked("POST", "/drain", &[]);
-    for preface in [proxy_v1(forged.0, forged.1), proxy_v2(forged.0, forged.1)] {
-        let answer = ask_behind(outside, preface, &request).await?.expect(403)?;
+    for forged in ["v1 127.0.0.1:15091 from 127.0.0.1", "v2 127.0.0.1:15091 from 127.0.0.1"] {
+        let answer = ask_behind(outside, forged, &request).await?.expect(403)?;
         ensure!(answer.text().contains("loopback"), "{}", answer.text());
     }
     // And a client on the loopback interface is one, whatever the header says.
-    let elsewhere = proxy_v1(([192, 0, 2, 7].into(), 1), ([192, 0, 2, 8].into(), 2));
-    ask_behind(inside, elsewhere, &request).await?.expect(202).map(drop)
+    ask_behind(inside, "v1 192.0.2.8:2 from 192.0.2.7", &request).await?.expect(202).map(drop)
 }
 
 async fn refuses_changes_from_the_network_without_a_secret(lab: &Lab) -> Outcome {

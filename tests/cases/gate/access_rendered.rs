@@ -1,20 +1,15 @@
 //! What `laststream render` puts around a gate: its secret from outside of the configuration, and
 //! an end to what no VM answers any more.
 
-use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::time::Duration;
 
-use laststream::policy::{Overrides, Policy};
-use laststream::render::{Kind, render};
-use serde_json::{Value, json};
+use laststream::render::Kind;
 use tempfile::TempDir;
 
 use super::deaths::mortal;
+use crate::cases::manifests::rendered::yaml;
+use crate::cases::manifests::{node, place};
 use crate::lab::{Lab, cases};
-use kit::admin_cluster::admin_cluster;
-use kit::bootstrap::set;
 use kit::prelude::*;
 
 const SECRET: &str = "open-sesame-0123456789";
@@ -39,19 +34,13 @@ struct Rendered {
 impl Rendered {
     async fn start(lab: &Lab, policy: &str, environment: &[&str]) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
-        let bootstrap = bootstrap(&lab.module, policy, upstream.h1())?;
+        let bootstrap = bootstrap(lab, policy, upstream.h1())?;
         let under =
             if environment.is_empty() { Vec::new() } else { [&["env"], environment].concat() };
         let under = under.into_iter().map(String::from).collect();
-        // SDS and discovery want a node.
-        let extra =
-            ["--service-node", "node", "--service-cluster", "cluster"].map(String::from).to_vec();
-        let envoy = Envoy::start(
-            &lab.envoy,
-            bootstrap,
-            Options { under, extra, concurrency: 1, ..Options::default() },
-        )
-        .await?;
+        // SDS wants a node, too.
+        let options = Options { under, extra: node(), concurrency: 1, ..Options::default() };
+        let envoy = Envoy::start(&lab.envoy, bootstrap, options).await?;
         let (gate, main) = (envoy.address("gate").await?, envoy.address("main").await?);
         Ok(Self { envoy, gate, main, upstream })
     }
@@ -129,23 +118,12 @@ impl Rendered {
     }
 }
 
-fn bootstrap(module: &Path, policy: &str, app: SocketAddr) -> Outcome<Value> {
-    let overrides =
-        Overrides { module: Some(module.display().to_string()), ..Overrides::default() };
-    let policy =
-        Policy::read(format!("placement: {{envoy: {{}}}}\n{policy}").as_bytes(), &overrides)?;
-    let rendered =
-        render(Kind::Envoy, &policy, &|_| Err("no registry".into())).map_err(Error::msg)?;
-    let text = &rendered.files.first().context("nothing was rendered")?.text;
-    ensure!(!text.contains(SECRET), "the secret stands in {text}");
-    let mut config: Value = serde_saphyr::from_str(text).with_context(|| text.clone())?;
-    let free = |address: &mut Value| set(address, "/address/socket_address/port_value", json!(0));
-    free(&mut config["admin"]);
-    config["static_resources"]["listeners"].as_array_mut().into_iter().flatten().for_each(free);
-    set(&mut config, "/static_resources/clusters/0", admin_cluster("admin"));
-    let port = "/static_resources/clusters/1/load_assignment/endpoints/0/\
-               lb_endpoints/0/endpoint/address/socket_address/port_value";
-    set(&mut config, port, json!(app.port()));
+fn bootstrap(lab: &Lab, policy: &str, app: SocketAddr) -> Outcome<Value> {
+    let module = lab.module.display();
+    let policy = format!("module: {module}\nplacement: {{envoy: {{}}}}\n{policy}");
+    let mut config = yaml(Kind::Envoy, &policy)?;
+    ensure!(!config.to_string().contains(SECRET), "the secret stands in {config}");
+    place(&mut config, app)?;
     Ok(config)
 }
 

@@ -2,9 +2,7 @@
 //! is not known.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use serde_json::{Value, json};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 

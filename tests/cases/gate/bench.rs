@@ -1,11 +1,8 @@
 //! An Envoy with the module and a gate, and a client of the gate.
 
 use std::io::Write as _;
-use std::net::SocketAddr;
-use std::time::Duration;
 
 use laststream_filter::gate::access::ADDRESS_KEY;
-use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use crate::cases::stage::{clusters, hcm};

@@ -1,8 +1,6 @@
 //! Steps of the wall clock, as of NTP, a resumed virtual machine or a live migration: no time of
 //! the gate moves with them.
 
-use std::time::Duration;
-
 use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, SOON, bootstrap, gate_listener, main_listener, options, same};

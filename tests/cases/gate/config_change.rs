@@ -1,10 +1,6 @@
 //! Changes of Envoy's configuration while streams are in flight: what the gate sees of them, and
 //! what becomes of the streams.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
-use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, bootstrap, gate_listener, same};
@@ -83,20 +79,16 @@ fn gate(drain_ms: u64) -> String {
     format!(r#"{{"quiet_ms": 300, "config_change": {{"drain_ms": {drain_ms}}}}}"#)
 }
 
-async fn held(main: SocketAddr, bench: &Bench, key: &str) -> Outcome<Client> {
-    bench.held_at(main, key).await
-}
-
 async fn streams_older_than_a_change_are_counted(lab: &Lab) -> Outcome {
     let mut set = Changing::set(lab, &gate(8_000), 8).await?;
     let mut old = Vec::new();
     for key in ["a", "b", "c"] {
-        old.push(held(set.bench.main, &set.bench, key).await?);
+        old.push(set.bench.held(key).await?);
     }
     set.watched().await?;
     ensure!(set.bench.status().await?["config_drain"].is_null(), "nothing drains");
     set.change(lab).await?;
-    let mut new = held(set.bench.main, &set.bench, "new").await?;
+    let mut new = set.bench.held("new").await?;
     let status = set.older(3).await?;
     let left = status["config_drain"]["left_ms"].as_u64().context("the time left")?;
     ensure!((1..=8_000).contains(&left), "{status}");
@@ -135,18 +127,18 @@ async fn streams_older_than_a_change_are_counted(lab: &Lab) -> Outcome {
 /// The second change comes while the first drains, and while the gate drains.
 async fn two_changes_and_a_drain_between_them(lab: &Lab) -> Outcome {
     let mut set = Changing::set(lab, &gate(12_000), 12).await?;
-    let _one = held(set.bench.main, &set.bench, "one").await?;
+    let _one = set.bench.held("one").await?;
     set.watched().await?;
     set.change(lab).await?;
     set.older(1).await?;
-    let mut two = held(set.bench.main, &set.bench, "two").await?;
+    let mut two = set.bench.held("two").await?;
     set.bench.post("/drain").await?.expect(202)?;
     sleep(Duration::from_millis(2_500)).await;
     let status = set.older(1).await?;
     same(&status, "state", "draining")?;
     set.watched().await?;
     set.change(lab).await?;
-    let mut three = held(set.bench.main, &set.bench, "three").await?;
+    let mut three = set.bench.held("three").await?;
     // The first change cuts `one`; then the second counts, for which `two` is older.
     set.bench.envoy.wait_for_stat("listener_manager.total_filter_chains_draining", 2, SOON).await?;
     // The counters may not have replied since `one` was cut.

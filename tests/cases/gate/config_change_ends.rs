@@ -1,10 +1,8 @@
 //! E1: the same streams through one change of a listener, without and with an end policy. Without
 //! it, Envoy closes all of them at once when its drain time is over.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

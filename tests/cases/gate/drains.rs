@@ -1,7 +1,5 @@
 //! A drain from its beginning to its end.
 
-use std::time::Duration;
-
 use tokio::time::{sleep, timeout};
 
 use super::bench::{Bench, SOON, same};
@@ -15,7 +13,6 @@ cases! {
     says_what_it_sees,
     holds_until_the_last_stream_is_out,
     idle_connections_do_not_hold,
-    excluded_streams_do_not_hold,
     tells_http2_clients_to_leave,
     begins_again_when_envoy_fails,
     writes_why_it_waits,
@@ -71,20 +68,6 @@ async fn idle_connections_do_not_hold(lab: &Lab) -> Outcome {
         Some(2),
         "both connections are still there"
     );
-    Ok(())
-}
-
-async fn excluded_streams_do_not_hold(lab: &Lab) -> Outcome {
-    let rules = r#"{"count": {"exclude": {"paths": [{"prefix": "/hold/probe"}]}}}"#;
-    let bench = Bench::with(lab, r#"{"quiet_ms": 300}"#, hcm(lab, rules)).await?;
-    let mut probe = bench.held("probe").await?;
-    let mut real = bench.held("real").await?;
-    bench.post("/drain").await?.expect(202)?;
-    bench.until("holding", 1).await?;
-    bench.get("/ready").await?.expect(503)?;
-    bench.release("real", &mut real).await?;
-    bench.until("state", "drained").await?;
-    bench.release("probe", &mut probe).await?;
     Ok(())
 }
 

@@ -1,7 +1,5 @@
 //! `POST /end`: a share of the streams ends without a drain.
 
-use serde_json::Value;
-use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, SOON, same, say};

@@ -2,7 +2,6 @@
 //! ends are spread over the window, and the truth of zero stays as it is.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -67,10 +66,7 @@ async fn each_client_sees_its_end(lab: &Lab) -> Outcome {
     socket.echo("hello").await?;
     let events = events(&bench, "events").await?;
     let mut connection = h2::Client::connect(bench.main).await?;
-    let mut request = h2::request("POST", "http", "/hold/grpc");
-    let grpc = "application/grpc".parse().context("a content type")?;
-    request.headers_mut().insert("content-type", grpc);
-    let call = connection.open(request, true).await?;
+    let call = connection.open(h2::grpc("/hold/grpc"), true).await?;
     bench.upstream.wait_held("grpc", 1, SOON).await?;
     sleep(OLD).await;
     let began = Instant::now();

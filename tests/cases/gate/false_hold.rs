@@ -2,9 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, SOON, bootstrap, gate_listener, main_listener, options, same, say};
@@ -135,7 +133,8 @@ async fn asks_seldom(bench: &Bench, asked: &Asked, took: Duration, count: usize)
     Ok(())
 }
 
-/// Istio's own listener for probes has the stat prefix `agent`; here nothing but Envoy counts.
+/// Istio's own listener for probes has the stat prefix `agent`; here nothing but Envoy counts. The
+/// probes come more often than the quiet period is long.
 async fn probes_of_the_agent_hold_nothing(lab: &Lab) -> Outcome {
     let probes = Listener::new("agent", Hcm::new("agent").route(Route::prefix("/").cluster("app")));
     let gate = r#"{"quiet_ms": 1000, "deadline_ms": 20000}"#;
@@ -153,6 +152,7 @@ async fn probes_of_the_agent_hold_nothing(lab: &Lab) -> Outcome {
         Outcome::Ok(())
     });
     opens(&bench).await?;
+    same(&bench.status().await?, "count", "unknown")?;
     over.store(true, Ordering::Relaxed);
     prober.await?
 }
@@ -183,6 +183,7 @@ async fn streams_do_not_hold_pollers(lab: &Lab, rules: &str, long_lived: &str) -
     bench.until("count", "exact").await?;
     let mut idle = hold(&bench, "idle", 6).await?;
     let client = bench.held("a").await?;
+    bench.until("holding", 1).await?;
     holds_until_answered(&bench, "a", client).await?;
     wait_for(SOON, "a signal to pass", async || {
         bench.post("/drain_listeners?inboundonly").await?.expect(200)

@@ -1,9 +1,7 @@
 //! gRPC: Envoy answers a gRPC request with HTTP 200 and a status of gRPC's own, whatever a filter
 //! says. Right for the data path, wrong for clients of the gate.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -122,10 +120,8 @@ async fn a_closing_gate_is_unavailable_to_grpc(lab: &Lab) -> Outcome {
     });
     timeout(SOON, quits.notified()).await.context("the signal at the admin interface")?;
     once(bench.main, &Request::get("/echo")).await?.expect(503)?;
-    let mut request = h2::request("POST", "http", "/grpc");
-    request.headers_mut().insert("content-type", "application/grpc".parse()?);
-    let answer =
-        h2::Client::connect(bench.main).await?.request(request, Bytes::new()).await?.expect(200)?;
+    let mut client = h2::Client::connect(bench.main).await?;
+    let answer = client.request(h2::grpc("/grpc"), Bytes::new()).await?.expect(200)?;
     ensure_eq!(
         answer.headers.get("grpc-status"),
         Some("14".into()),

@@ -1,10 +1,8 @@
 //! Stop hooks of every kind: pollers and single calls that hold, the last call to the agent or to
 //! Envoy, and how many requests a gate takes.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
@@ -169,26 +167,13 @@ async fn quits_at_zero(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// What is asked and what it gets; `…` is longer than makes sense.
-const QUESTIONS: [(&str, &str, u16); 22] = [
-    ("POST", "/status", 405),
-    ("PUT", "/prestop", 405),
-    ("GET", "/force", 405),
-    ("DELETE", "/quitquitquit", 405),
-    ("OPTIONS", "/ready", 405),
-    ("PATCH", "/drain", 405),
-    ("GET", "/", 404),
+/// What is asked and what it gets; `…` is longer than makes sense. `interface::is_as_written` asks
+/// with all methods and on other paths.
+const QUESTIONS: [(&str, &str, u16); 8] = [
     ("GET", "//status", 404),
-    ("GET", "/status/", 404),
-    ("POST", "/config_dump", 404),
-    ("GET", "/STATUS", 404),
-    ("GET", "/prestop?wait=soon", 400),
     ("GET", "/prestop?wait=99999999999999999999", 400),
-    ("GET", "/prestop?wait=-1", 400),
     ("GET", "/streams?limit=101", 400),
     ("GET", "/streams?limit=-1", 400),
-    ("PUT", "/streams", 405),
-    ("POST", "/force?reason=", 400),
     ("POST", "/force?reason=%20", 400),
     ("GET", "/status?a=%ff%00&&==&wait", 200),
     ("GET", "/ready?%", 503),
@@ -204,10 +189,6 @@ async fn answers_whatever_is_asked(lab: &Lab) -> Outcome {
         let told = path.chars().take(40).collect::<String>();
         ensure_eq!(answer.status, expected, "{method} {told}: {}", answer.text());
         ensure!(answer.json()?["state"] == "serving", "{method} {told}: {}", answer.text());
-        ensure!(
-            expected != 405 || answer.header("allow").is_some(),
-            "{method} {told} says what is allowed"
-        );
     }
     let head = once(bench.gate, &Request::new("HEAD", "/status")).await?.expect(200)?;
     ensure!(head.body.is_empty(), "HEAD has no body");

@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use laststream_filter::gate::CountState;
 use laststream_filter::gate::{OPENAPI, StreamKind};

@@ -4,7 +4,6 @@
 use std::time::{Duration, Instant};
 
 use ::h2::Reason;
-use serde_json::Value;
 use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, same, say};

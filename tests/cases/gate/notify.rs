@@ -1,7 +1,6 @@
 //! The call that tells the app of the drain: an app that ends its own streams, and apps that cannot
 //! be told.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,6 @@
 //! An open gate does not stay open: each answer of 200 is about the moment in which it is given.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 

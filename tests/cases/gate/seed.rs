@@ -2,9 +2,6 @@
 //! Kubernetes calls the stop hook and sends SIGTERM as soon as that returns, or at once where there
 //! is no hook. With the hook the client gets everything; without it, it does not.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
 use bytes::Bytes;
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, sleep, timeout};
@@ -113,10 +110,7 @@ fn beats() -> u128 {
 /// Messages there and back, headers at once, trailers at the end.
 async fn grpc(main: SocketAddr) -> Outcome {
     let mut client = h2::Client::connect(main).await?;
-    let mut request = h2::request("POST", "http", "/grpc");
-    request.headers_mut().insert("content-type", "application/grpc".parse()?);
-    request.headers_mut().insert("te", "trailers".parse()?);
-    let mut stream = client.open(request, false).await?;
+    let mut stream = client.open(h2::grpc("/grpc"), false).await?;
     ensure_eq!(stream.head().await?.status, 200, "status");
     for number in 0..beats() {
         let message = Bytes::from(format!("\0\0\0\0\x04{number:04}"));

@@ -1,12 +1,9 @@
 //! Signals to quit and to drain at once: refused while streams are in flight, and passed when no
 //! stream can be hurt.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
-use serde_json::json;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};

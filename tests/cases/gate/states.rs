@@ -1,17 +1,12 @@
-//! How a drain goes on and ends: twice begun, taken back, delayed, forced, expired, reconfigured;
-//! and what is exempt from it.
-
-use std::time::Duration;
+//! How a drain goes on and ends: twice begun, taken back, delayed, forced, expired, reconfigured.
 
 use tokio::time::sleep;
 
 use super::bench::{
     Bench, SOON, WAITING, bootstrap, gate_filter, gate_listener_with, main_listener, same,
 };
-use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
 use kit::prelude::*;
-use kit::websocket::WebSocket;
 use kit::xds::Xds;
 
 cases! {
@@ -20,7 +15,6 @@ cases! {
     opens_by_force_and_says_why,
     opens_at_the_deadline,
     keeps_a_drain_over_a_new_configuration,
-    lets_long_lived_streams_be_exempt,
 }
 
 async fn takes_a_drain_back_and_begins_again(lab: &Lab) -> Outcome {
@@ -173,32 +167,5 @@ async fn keeps_a_drain_over_a_new_configuration(lab: &Lab) -> Outcome {
     let status = bench.until("state", "expired").await?;
     ensure!(status["draining_ms"].as_u64() < Some(30_000), "shortened: {status}");
     bench.release("a", &mut client).await?;
-    Ok(())
-}
-
-async fn lets_long_lived_streams_be_exempt(lab: &Lab) -> Outcome {
-    let rules = r#"{"count": {"long_lived": {"upgrades": true}}}"#;
-    for (policy, ends) in [("exempt", true), ("wait", false)] {
-        let main = hcm(lab, rules);
-        let gate = format!(r#"{{"quiet_ms": 300, "long_lived": "{policy}"}}"#);
-        let bench = Bench::with(lab, &gate, main).await?;
-        let mut socket = WebSocket::open(bench.main, "/ws").await?;
-        socket.echo("before").await?;
-        let waiter = bench.hook();
-        if ends {
-            same(&waiter.await??.expect(200)?.json()?, "state", "drained")?;
-            let status = bench.status().await?;
-            same(&status["scopes"][0], "long_lived", 1)?;
-            same(&status, "holding", 0)?;
-            socket.echo("still").await?;
-            continue;
-        }
-        bench.until("holding", 1).await?;
-        sleep(Duration::from_secs(1)).await;
-        same(&bench.status().await?, "state", "draining")?;
-        ensure!(!waiter.is_finished(), "the hook is held");
-        socket.close(1000).await?;
-        same(&waiter.await??.expect(200)?.json()?, "state", "drained")?;
-    }
     Ok(())
 }

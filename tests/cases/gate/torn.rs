@@ -1,10 +1,8 @@
 //! Streams in flight and long-lived ones are two values: a long-lived stream that begins or ends
 //! between the two reads makes no zero.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;

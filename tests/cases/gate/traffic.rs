@@ -1,10 +1,8 @@
 //! Drains under traffic: clients that leave when they are told to, clients that never do, light
 //! traffic, and a slow reader.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};

@@ -1,14 +1,10 @@
 //! Requests that the filter does not count and Envoy does: the gate stays closed until each client
 //! has its answer.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
 use super::bench::{Bench, SOON, bootstrap, gate_listener, options, same};
 use super::deaths::hold;
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
-use crate::cases::stage::{ACTIVE, routes};
+use crate::cases::stage::{ACTIVE, allow_all, discovered, routes};
 use crate::lab::{Lab, cases};
 use kit::bootstrap::{extension, only_stats_with_prefixes};
 use kit::prelude::*;
@@ -39,7 +35,6 @@ const COUNTERS: u64 = 3;
 
 const FAULT: &str = "envoy.extensions.filters.http.fault.v3.HTTPFault";
 const EXT_AUTHZ: &str = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz";
-const RBAC: &str = "envoy.extensions.filters.http.rbac.v3.RBAC";
 
 /// Delays a request for as long as its header says.
 fn delays_on_request() -> Value {
@@ -56,10 +51,6 @@ fn asks_the_upstream(upstream: &Upstream) -> Value {
     extension("envoy.filters.http.ext_authz", EXT_AUTHZ, json!({ "http_service": service }))
 }
 
-fn allows_all() -> Value {
-    json!({ "@type": format!("type.googleapis.com/{RBAC}") })
-}
-
 fn counted(lab: &Lab) -> Hcm {
     Hcm::new("main").filter(lab.stream("{}").filter())
 }
@@ -70,16 +61,10 @@ async fn calm(bench: Bench) -> Outcome<Bench> {
     Ok(bench)
 }
 
-/// The filter of `main` comes from discovery.
-async fn discovered(lab: &Lab, xds: &Xds, gate: &str) -> Outcome<Bench> {
-    let main = routes(Hcm::new("main").filter(filters::discovered("laststream", xds)));
-    Bench::with(lab, gate, main).await
-}
-
 async fn a_stream_that_is_older_than_its_counter_holds(lab: &Lab) -> Outcome {
     let xds = Xds::new()?;
-    xds.write_filter("laststream", &allows_all())?;
-    let bench = discovered(lab, &xds, ANY_AGE).await?;
+    xds.write_filter("laststream", &allow_all())?;
+    let bench = Bench::with(lab, ANY_AGE, discovered(&xds)).await?;
     let mut socket = WebSocket::open(bench.main, "/ws").await?;
     socket.echo("before").await?;
     xds.replace_filter(&bench.envoy, "laststream", &lab.stream("{}").typed_config())
@@ -154,16 +139,16 @@ async fn a_request_on_a_route_without_the_filter_holds(lab: &Lab) -> Outcome {
 async fn a_request_while_the_filter_is_replaced_holds(lab: &Lab) -> Outcome {
     let xds = Xds::new()?;
     xds.write_filter("laststream", &lab.stream("{}").typed_config())?;
-    let bench = discovered(lab, &xds, GATE).await?;
+    let bench = Bench::with(lab, GATE, discovered(&xds)).await?;
     for _ in 0..5 {
         same(&bench.until("count", "exact").await?, "holding", 0)?;
-        xds.write_filter("laststream", &allows_all())?;
+        xds.write_filter("laststream", &allow_all())?;
         quits_beside_each(&bench, 8).await?;
         xds.replace_filter(&bench.envoy, "laststream", &lab.stream("{}").typed_config())
             .await?
             .accepted()?;
     }
-    xds.replace_filter(&bench.envoy, "laststream", &allows_all()).await?.accepted()?;
+    xds.replace_filter(&bench.envoy, "laststream", &allow_all()).await?.accepted()?;
     let client = bench.held("a").await?;
     holds_until_answered(&bench, "a", client).await
 }
@@ -188,9 +173,9 @@ async fn a_request_beside_a_replaced_filter_that_still_answers_holds(lab: &Lab) 
     let xds = Xds::new()?;
     let excluding = r#"{"count": {"exclude": {"paths": [{"prefix": "/hold/probe"}]}}}"#;
     xds.write_filter("laststream", &lab.stream(excluding).typed_config())?;
-    let bench = calm(discovered(lab, &xds, GATE).await?).await?;
+    let bench = calm(Bench::with(lab, GATE, discovered(&xds)).await?).await?;
     let mut probes = hold(&bench, "probe", 6).await?;
-    xds.replace_filter(&bench.envoy, "laststream", &allows_all()).await?.accepted()?;
+    xds.replace_filter(&bench.envoy, "laststream", &allow_all()).await?.accepted()?;
     let client = bench.held("a").await?;
     holds_until_answered(&bench, "a", client).await?;
     bench.upstream.release("probe");

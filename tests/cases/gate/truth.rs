@@ -1,12 +1,9 @@
 //! Zero is believed only when streams are known to be counted, and none to be older than the
 //! counters: filters that come, go, and never were; an Envoy that does not say what it counts.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::cases::stage::{clusters, hcm, routes};
+use crate::cases::stage::{allow_all, clusters, discovered, hcm, routes};
 use crate::lab::{Lab, cases};
 use kit::bootstrap::{extension, only_stats_with_prefixes};
 use kit::prelude::*;
@@ -59,14 +56,6 @@ fn with(lab: &Lab) -> Hcm {
 
 fn without() -> Hcm {
     routes(Hcm::new("main"))
-}
-
-fn discovered(xds: &Xds) -> Hcm {
-    routes(Hcm::new("main").filter(filters::discovered("laststream", xds)))
-}
-
-fn allow_all() -> Value {
-    json!({ "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC" })
 }
 
 /// Lets a request go, which lives to its end.

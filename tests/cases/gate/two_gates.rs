@@ -1,8 +1,6 @@
 //! Two gates on one Envoy: each opens by what it is responsible for, and by nothing that the other
 //! does.
 
-use std::net::SocketAddr;
-
 use super::bench::{Bench, bootstrap, gate_listener_with, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::routes;

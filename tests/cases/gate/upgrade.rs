@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::bench::{Bench, bootstrap, gate_filter, gate_listener_with, options, same};
-use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, routes};
+use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, discovered};
 use crate::lab::{Lab, MODULE, cases, module_before_the_sdk};
 use kit::prelude::*;
 use kit::xds::{Verdict, Xds};
@@ -80,9 +80,8 @@ fn write(xds: &Xds, lab: &Lab) -> Outcome {
 /// Both filters are discovered.
 async fn bench(lab: &Lab, xds: &Xds) -> Outcome<Bench> {
     let upstream = Upstream::start().await?;
-    let main = routes(Hcm::new("main").filter(filters::discovered("laststream", xds)));
     let bootstrap = bootstrap(&upstream)
-        .listener(Listener::new("main", main).direction("INBOUND"))
+        .listener(Listener::new("main", discovered(xds)).direction("INBOUND"))
         .listener(gate_listener_with("gate", filters::discovered("gate", xds)));
     Bench::start(lab, upstream, bootstrap, options()).await
 }

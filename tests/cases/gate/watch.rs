@@ -1,7 +1,5 @@
 //! What a gate must do while requests are in flight, compared with Envoy's own count.
 
-use std::time::Duration;
-
 use tokio::time::sleep;
 
 use crate::cases::stage::ACTIVE;

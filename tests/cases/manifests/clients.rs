@@ -4,13 +4,12 @@
 use std::net::{IpAddr, SocketAddr};
 
 use laststream::render::Kind;
-use serde_json::{Value, json};
 
 use super::mesh::{GATEWAY, Proxy};
 use super::rendered::{filter, yaml};
 use crate::lab::Lab;
 use kit::bootstrap::set;
-use kit::h1::{Connect, proxy_v1, proxy_v2};
+use kit::h1::Connect;
 use kit::prelude::*;
 
 /// Envoy's own idea of the client's address, at the upstream.
@@ -180,11 +179,10 @@ pub(super) async fn a_proxy_header_would_forge_a_trusted_peer(lab: &Lab) -> Outc
     let upstream = Upstream::start().await?;
     let envoy = started(lab, &config, &upstream).await?;
     let to = envoy.address("main").await?;
-    for header in [proxy_v1, proxy_v2] {
-        let preface = header(([127, 0, 0, 2].into(), 5), ([192, 0, 2, 1].into(), 443));
+    for header in ["v1 192.0.2.1:443 from 127.0.0.2", "v2 192.0.2.1:443 from 127.0.0.2"] {
         let request = Request::get("/").header(XFF, "203.0.113.7").header(PROTO, "https");
         let stranger: IpAddr = STRANGER.parse()?;
-        let connect = Connect::to(to).from(stranger).preface(preface);
+        let connect = Connect::to(to).from(stranger).proxied(header)?;
         connect.open().await?.request(&request).await?.expect(200)?;
         let seen = upstream.last()?;
         ensure_eq!(seen.header(CLIENT), Some("203.0.113.7".into()), "the client's address");
@@ -205,16 +203,17 @@ pub(super) async fn a_rendered_gateway_restores_by_destination_ports(lab: &Lab) 
         (STRANGER, None, "http"),
     ] {
         let from: IpAddr = from.parse()?;
-        let connect = port.into_iter().fold(Connect::to(main).from(from), |connect, port| {
-            connect.preface(proxy_v2(([203, 0, 113, 9].into(), 5), ([192, 0, 2, 1].into(), port)))
-        });
+        let mut connect = Connect::to(main).from(from);
+        if let Some(port) = port {
+            connect = connect.proxied(&format!("v2 192.0.2.1:{port} from 203.0.113.9"))?;
+        }
         let request = Request::get("/").header(PROTO, "https").header("x-forwarded-port", "443");
         connect.open().await?.request(&request).await?.expect(200)?;
         ensure_eq!(proxy.upstream.last()?.header(PROTO), Some(proto.into()), "{from} {port:?}");
     }
     let gate = proxy.envoy.address("laststream.istio-ingress.gate").await?;
-    let preface = proxy_v1(([127, 0, 0, 1].into(), 5), ([127, 0, 0, 1].into(), 443));
-    let forged = Connect::to(gate).preface(preface).open().await?.request(&Request::get("/")).await;
+    let forged = Connect::to(gate).proxied("v1 127.0.0.1:443 from 127.0.0.1")?;
+    let forged = forged.open().await?.request(&Request::get("/")).await;
     ensure!(forged.is_err() || forged.is_ok_and(|answer| answer.status == 400), "a PROXY header");
     Ok(())
 }

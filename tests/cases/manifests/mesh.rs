@@ -4,8 +4,6 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
-
 use crate::lab::{Lab, frames_module};
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::set;

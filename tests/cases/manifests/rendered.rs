@@ -1,12 +1,10 @@
 //! What is rendered does on real Envoys what it says: EnvoyFilters as istiod would apply them, and
 //! bootstraps as they are.
 
-use std::net::SocketAddr;
-
 use laststream::policy::{Overrides, Policy};
 use laststream::render::{Kind, render};
-use serde_json::{Value, json};
 
+use super::gate_says;
 use super::mesh::{GATEWAY, Proxy, SIDECAR};
 use crate::cases::gate::ends::OLD;
 use crate::cases::stage::{BEGUN, SOON};
@@ -23,7 +21,7 @@ pub(super) fn filter(folder: &str) -> Outcome<Value> {
     yaml(Kind::EnvoyFilter, &policy)
 }
 
-pub(super) fn yaml(kind: Kind, policy: &str) -> Outcome<Value> {
+pub(in crate::cases) fn yaml(kind: Kind, policy: &str) -> Outcome<Value> {
     all(kind, policy)?.into_iter().next().context("no document")
 }
 
@@ -42,8 +40,7 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
     restores(main, &proxy.upstream).await?;
     let mut client = proxy.upstream.hold(main, "a").await?;
     let gate = proxy.envoy.address("laststream.istio-ingress.gate").await?;
-    let refused =
-        once(gate, &Request::get("/prestop").host("localhost")).await?.expect(503)?.json()?;
+    let refused = gate_says(gate, "/prestop", 503).await?;
     ensure_eq!(refused["state"], "draining", "{refused}");
     count_is_exact(gate).await?;
     ensure!(
@@ -52,8 +49,7 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
     );
     proxy.upstream.release("a");
     client.response("GET").await?.expect(200)?;
-    let let_go =
-        once(gate, &Request::get("/prestop?wait").host("localhost")).await?.expect(200)?.json()?;
+    let let_go = gate_says(gate, "/prestop?wait", 200).await?;
     ensure_eq!(let_go["state"], "drained", "{let_go}");
     let told = || {
         proxy
@@ -63,7 +59,7 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
             .find(|request| request.path == "/drain")
             .context("no request to the agent")
     };
-    let told = kit::wait::wait_for(SOON, "the agent to be told", async || told()).await?;
+    let told = wait_for(SOON, "the agent to be told", async || told()).await?;
     ensure_eq!(told.method, "POST", "the agent takes no other method");
     Ok(())
 }
@@ -193,11 +189,10 @@ pub(super) async fn a_rendered_sidecar_tells_directions_apart(lab: &Lab) -> Outc
         proxy.envoy.wait_for_stat(&(stat("begun") + "_total"), 1 + in_flight, SOON).await?;
     }
     let gate = proxy.envoy.address("laststream.shop.gate").await?;
-    once(gate, &Request::get("/prestop").host("localhost")).await?.expect(503)?;
+    gate_says(gate, "/prestop", 503).await?;
     proxy.upstream.release("a");
     client.response("GET").await?.expect(200)?;
-    let let_go =
-        once(gate, &Request::get("/prestop?wait").host("localhost")).await?.expect(200)?.json()?;
+    let let_go = gate_says(gate, "/prestop?wait", 200).await?;
     ensure_eq!(let_go["state"], "drained", "{let_go}");
     Ok(())
 }
@@ -207,19 +202,13 @@ pub(super) async fn every_other_rendered_filter_runs(lab: &Lab) -> Outcome {
     once(counting.envoy.address("main").await?, &Request::get("/")).await?.expect(200)?;
     counting.envoy.wait_for_stat(BEGUN, 1, SOON).await?;
     let native = Proxy::with(lab, SIDECAR, &filter("native-sidecar")?).await?;
-    once(
-        native.envoy.address("laststream.shop.gate").await?,
-        &Request::get("/ready").host("localhost"),
-    )
-    .await?
-    .expect(503)?;
-    Ok(())
+    let gate = native.envoy.address("laststream.shop.gate").await?;
+    gate_says(gate, "/ready", 503).await.map(drop)
 }
 
 async fn count_is_exact(gate: SocketAddr) -> Outcome {
-    kit::wait::wait_for(SOON, "the count to be exact", async || {
-        let status =
-            once(gate, &Request::get("/status").host("localhost")).await?.expect(200)?.json()?;
+    wait_for(SOON, "the count to be exact", async || {
+        let status = gate_says(gate, "/status", 200).await?;
         ensure_eq!(status["count"], "exact", "{status}");
         Ok(())
     })
@@ -237,8 +226,8 @@ pub(super) async fn a_rendered_image_volume_counts_and_gates(lab: &Lab) -> Outco
     once(proxy.envoy.address("main").await?, &Request::get("/")).await?.expect(200)?;
     let gate = proxy.envoy.address("laststream.edge.gate").await?;
     count_is_exact(gate).await?;
-    let held = once(gate, &Request::get("/prestop?wait").host("localhost")).await?.expect(200)?;
-    ensure_eq!(held.json()?["state"], "drained", "{}", held.text());
+    let held = gate_says(gate, "/prestop?wait", 200).await?;
+    ensure_eq!(held["state"], "drained", "{held}");
     Ok(())
 }
 
@@ -261,7 +250,7 @@ pub(super) async fn a_rendered_gateway_closes_websockets(lab: &Lab) -> Outcome {
         on.send(&Frame::text("hello")).await?;
         on.receive().await?.close_code().context("no close frame")
     };
-    ensure_eq!(kit::wait::wait_for(SOON, "a close frame", code).await?, 1001, "the code");
+    ensure_eq!(wait_for(SOON, "a close frame", code).await?, 1001, "the code");
     ensure!(off.receive().await.is_err(), "a close frame on a route without the frame filter");
     Ok(())
 }

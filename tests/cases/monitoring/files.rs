@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
-
 use crate::lab::{EnvoylessCase, envoyless};
 use kit::command::{CommandOutput, run};
 use kit::prelude::*;

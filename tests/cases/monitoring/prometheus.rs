@@ -1,10 +1,7 @@
 //! A real Prometheus with rendered rules, and what it says.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-
-use serde_json::Value;
 
 use kit::prelude::*;
 use kit::process::Process;

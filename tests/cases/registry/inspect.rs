@@ -1,7 +1,5 @@
 //! What `inspect` and `version` tell of what `push` put into the real registry.
 
-use serde_json::json;
-
 use super::{PASSWORD, registry_with_password, user_with_password};
 use crate::lab::envoyless_cases;
 use kit::prelude::*;

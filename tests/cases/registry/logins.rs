@@ -3,7 +3,6 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::{Value, json};
 
 use super::{
     PASSWORD, USERNAME, push, registry_with_password, unauthorized, user_with_password, utf8,

@@ -4,7 +4,6 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use super::{PASSWORD, USERNAME, push, utf8};
 use crate::lab::envoyless_cases;

@@ -2,8 +2,6 @@
 
 use std::fs;
 
-use serde_json::json;
-
 use super::{push, utf8};
 use crate::lab::{self, envoyless_cases};
 use kit::prelude::*;
@@ -139,18 +137,8 @@ fn a_dry_run_sends_no_request() -> Outcome {
 
 fn annotations_are_in_the_manifest() -> Outcome {
     let user = User::new()?;
-    let said = push(
-        &user,
-        &[
-            "--dry-run",
-            "-a",
-            "a.b=c=d",
-            "-a",
-            "org.opencontainers.image.title=mine",
-            "localhost/x:1",
-        ],
-    )?
-    .expect(0)?;
+    let (ours, title) = ("a.b=c=d", "org.opencontainers.image.title=mine");
+    let said = push(&user, &["--dry-run", "-a", ours, "-a", title, "localhost/x:1"])?.expect(0)?;
     let manifest: serde_json::Value =
         serde_json::from_str(said.stdout.lines().next().unwrap_or_default())?;
     let annotations = &manifest["annotations"];

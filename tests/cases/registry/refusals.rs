@@ -3,8 +3,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use serde_json::json;
-
 use super::{PASSWORD, USERNAME, push, user_with_password, utf8, wants_password};
 use crate::lab::envoyless_cases;
 use kit::certificates::Authority;

@@ -13,8 +13,7 @@ envoyless_cases! {
 fn a_tag_is_rendered_as_its_digest() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
     let image = format!("{}/team/laststream:1.0.0", registry.name());
-    let policy = user.file("policy.yaml", format!("module: oci://{image}\n"))?;
-    let policy = policy.to_str().context("a path")?.to_owned();
+    let policy = user.argument("policy.yaml", format!("module: oci://{image}\n"))?;
     let render = ["render", "all", "--policy", &policy];
     user.run(&[&render[..], &["--output", "manifests"]].concat(), "")?
         .expect(2)?

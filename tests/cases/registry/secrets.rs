@@ -2,7 +2,6 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::json;
 
 use super::logins::auth;
 use super::{PASSWORD, USERNAME, push, unauthorized, user_with_password, wants_password};

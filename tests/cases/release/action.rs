@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use laststream_release::{Platform, VERSION, program_archive};
-use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{BAD, BROKEN_RULE, GOOD, POLICY, Release, run};

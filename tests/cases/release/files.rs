@@ -10,7 +10,6 @@ use laststream_release::{
     CHECKSUMS, PLUGIN, Platform, VERSION, command_image, frames_image, module_image,
     program_archive, sbom_file, shell_archive,
 };
-use serde_json::Value;
 
 use super::{FILES, Release, run, unpacked};
 use crate::lab::envoyless_cases;
@@ -159,15 +158,8 @@ fn the_bill_of_materials_is_about_no_machine() -> Outcome {
 /// Those from the registry that cargo compiles into the program, as package URLs.
 fn packages(platform: Platform) -> Outcome<Vec<String>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args([
-        "tree",
-        "--offline",
-        "--locked",
-        "--package",
-        "laststream",
-        "--target",
-        platform.target(),
-    ]);
+    cargo.args(["tree", "--offline", "--locked", "--package", "laststream"]);
+    cargo.args(["--target", platform.target()]);
     cargo
         .args(["--edges", "normal", "--prefix", "none", "--format", "{p}"])
         .current_dir(env!("CARGO_MANIFEST_DIR"));

@@ -45,14 +45,8 @@ fn stale_files_are_found() -> Outcome {
     let user =
         User::new("laststream-render-check", &["--policy", "policy.yaml", "--check", "deploy"])?;
     user.file("policy.yaml", POLICY)?;
-    run(user.command(user::laststream()?).args([
-        "render",
-        "all",
-        "--policy",
-        "policy.yaml",
-        "--output",
-        "deploy",
-    ]))?;
+    let render = "render all --policy policy.yaml --output deploy";
+    run(user.command(user::laststream()?).args(render.split(' ')))?;
     user.git(&["add", "."])?;
     user.expect_pass()?;
     user.file("deploy/envoyfilter.yaml", GOOD)?;

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use laststream_release::{Platform, VERSION, command_image, module_image, program_archive};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use serde_json::{Value, json};
 
 use super::{Release, run, unpacked};
 use crate::lab::envoyless_cases;
@@ -100,15 +99,8 @@ fn the_module_has_the_digest_of_push() -> Outcome {
 fn publish(layout: &Path, image: &str) -> Outcome {
     let layout = unpacked(layout)?;
     let source = format!("oci:{}:{VERSION}", layout.path().display());
-    run(guarded(program("skopeo")?).args([
-        "copy",
-        "--insecure-policy",
-        "--all",
-        "--dest-tls-verify=false",
-        &source,
-        image,
-    ]))
-    .map(drop)
+    let copy = ["copy", "--insecure-policy", "--all", "--dest-tls-verify=false"];
+    run(guarded(program("skopeo")?).args(copy).args([&source, image])).map(drop)
 }
 
 /// The file of a blob in what skopeo's `dir:` wrote.

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 
 use laststream_release::{PLUGIN, Platform, VERSION, program_archive};
-use serde_json::{Value, json};
 
 use super::{Release, run, unpacked};
 use crate::lab::envoyless_cases;

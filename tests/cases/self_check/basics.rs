@@ -1,9 +1,5 @@
 //! Starting, failing to start, hanging, and what is left afterwards: nothing.
 
-use std::time::Duration;
-
-use serde_json::json;
-
 use crate::cases::stage::{ACTIVE, SOON, Stage};
 use crate::lab::Lab;
 use kit::prelude::*;

@@ -1,7 +1,5 @@
 //! Configuration replaced at run time, and the admin interface as a cluster.
 
-use serde_json::json;
-
 use crate::cases::stage::SOON;
 use crate::lab::Lab;
 use kit::admin_cluster::admin_cluster;

@@ -1,7 +1,5 @@
 //! The mixed load against a plain Envoy: nothing stays open, every operation ends as it should.
 
-use std::time::Duration;
-
 use crate::lab::{Lab, number};
 use kit::certificates::Authority;
 use kit::load::{self, bed};

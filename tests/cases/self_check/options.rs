@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use serde_json::json;
-
 use crate::cases::stage::SOON;
 use crate::lab::Lab;
 use kit::bootstrap::filters::{self, Wasm};

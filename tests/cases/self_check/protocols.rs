@@ -3,12 +3,11 @@
 use std::net::Ipv4Addr;
 
 use h2::Reason;
-use serde_json::json;
 
 use crate::cases::stage::{ACTIVE, SOON, Stage, routes};
 use crate::lab::Lab;
 use kit::certificates::Authority;
-use kit::h1::{Connect, Ended, proxy_v1, proxy_v2};
+use kit::h1::{Connect, Ended};
 use kit::h2 as http2;
 use kit::prelude::*;
 use kit::websocket::WebSocket;
@@ -49,15 +48,14 @@ pub(super) async fn knows_the_direct_peer(lab: &Lab) -> Outcome {
     let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
     let (plain, behind) = (envoy.address("plain").await?, envoy.address("behind").await?);
     let peer = Ipv4Addr::new(127, 0, 0, 7);
-    let claimed = ((Ipv4Addr::new(8, 8, 4, 4), 1111), (Ipv4Addr::new(1, 2, 3, 4), 443));
     ensure_eq!(
         peer_seen(&upstream, Connect::to(plain).from(peer.into())).await?,
         Some("127.0.0.7".into()),
         "plain"
     );
-    for preface in [proxy_v1(claimed.0, claimed.1), proxy_v2(claimed.0, claimed.1)] {
-        let seen =
-            peer_seen(&upstream, Connect::to(behind).from(peer.into()).preface(preface)).await?;
+    for claimed in ["v1 1.2.3.4:443 from 8.8.4.4", "v2 1.2.3.4:443 from 8.8.4.4"] {
+        let connect = Connect::to(behind).from(peer.into()).proxied(claimed)?;
+        let seen = peer_seen(&upstream, connect).await?;
         ensure_eq!(seen, Some("127.0.0.7".into()), "behind PROXY protocol");
     }
     Ok(())

@@ -264,32 +264,22 @@ impl Drop for Envoy {
 
 impl Options {
     fn arguments(&self, folder: &Path) -> Vec<String> {
-        let concurrency = self.concurrency.to_string();
-        let admin = folder.join("admin").display().to_string();
-        let drain_time = self.drain_time_s.map(|seconds| seconds.to_string());
-        let mut arguments = vec![
-            "--concurrency",
-            &concurrency,
-            "--admin-address-path",
-            &admin,
-            "--log-level",
-            &self.log_level,
-        ];
-        arguments.extend([
-            "--component-log-level",
-            &self.component_log_level,
-            "--file-flush-interval-msec",
-            "100",
-        ]);
-        if let Some(seconds) = &drain_time {
-            arguments.extend(["--drain-time-s", seconds]);
+        let Self { concurrency, log_level, component_log_level, .. } = self;
+        let mut words = format!(
+            "--concurrency {concurrency} --log-level {log_level} --component-log-level \
+             {component_log_level} --file-flush-interval-msec 100"
+        );
+        if let Some(seconds) = self.drain_time_s {
+            words += &format!(" --drain-time-s {seconds}");
         }
         // No shared memory between generations: a killed Envoy would leave its segment in /dev/shm
         // for ever.
         if !self.extra.iter().any(|argument| argument.contains("base-id")) {
-            arguments.push("--disable-hot-restart");
+            words += " --disable-hot-restart";
         }
-        arguments.into_iter().map(String::from).chain(self.extra.iter().cloned()).collect()
+        let admin = ["--admin-address-path".into(), folder.join("admin").display().to_string()];
+        let words = words.split(' ').map(String::from);
+        words.chain(admin).chain(self.extra.iter().cloned()).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! A raw HTTP/1 client: it sends what it is told, byte for byte, and leaves as rudely as it is
 //! told.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,14 +12,15 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 
+use crate::forwarded_proto::proxy_header::ProxyHeader;
 use crate::wait::within;
 use crate::wire::{Framing, Headers, Io, Wire};
 use crate::{Context as _, Error, Outcome, bail, ensure};
 
-/// Longest wait for an answer unless [`Client::patience`] says otherwise.
 /// Long enough for a segment of its own.
 const BETWEEN_PIECES: Duration = Duration::from_millis(3);
 
+/// Longest wait for an answer unless [`Client::patience`] says otherwise.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A request as bytes; `host: test.local` unless another or none is asked for.
@@ -166,15 +167,16 @@ impl Connect {
         self
     }
 
-    /// Bytes before everything else, such as [`proxy_v1`].
-    pub fn preface(self, bytes: Vec<u8>) -> Self {
-        self.preface_in_pieces(vec![bytes])
-    }
-
-    /// The same in pieces, each in a segment of its own.
-    pub fn preface_in_pieces(mut self, pieces: Vec<Vec<u8>>) -> Self {
+    /// Bytes before everything else, each piece in a segment of its own.
+    pub(crate) fn preface(mut self, pieces: Vec<Vec<u8>>) -> Self {
         self.preface = pieces;
         self
+    }
+
+    /// A PROXY protocol header, as [`ProxyHeader`] is written: `v2 192.0.2.1:443 from 127.0.0.2`.
+    pub fn proxied(self, header: &str) -> Outcome<Self> {
+        let pieces = ProxyHeader::read(header)?.pieces(self.to)?;
+        Ok(self.preface(pieces))
     }
 
     pub fn tls(mut self, config: Arc<ClientConfig>, name: &str) -> Self {
@@ -210,22 +212,6 @@ impl Connect {
         let io = within(PATIENCE, "opening a connection", self.io()).await?;
         Ok(Client { wire: Wire::new(io), patience: PATIENCE })
     }
-}
-
-/// `PROXY TCP4 …`, which claims that the connection came from `source`.
-pub fn proxy_v1(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16)) -> Vec<u8> {
-    format!("PROXY TCP4 {} {} {} {}\r\n", source.0, destination.0, source.1, destination.1)
-        .into_bytes()
-}
-
-/// The same as version 2, in binary.
-pub fn proxy_v2(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16)) -> Vec<u8> {
-    let mut bytes = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".to_vec();
-    bytes.extend_from_slice(&source.0.octets());
-    bytes.extend_from_slice(&destination.0.octets());
-    bytes.extend_from_slice(&source.1.to_be_bytes());
-    bytes.extend_from_slice(&destination.1.to_be_bytes());
-    bytes
 }
 
 /// One connection. Dropping it closes with FIN.

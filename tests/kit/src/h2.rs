@@ -10,7 +10,7 @@ use bytes::Bytes;
 use h2::client::{Builder, ResponseFuture, SendRequest};
 use h2::ext::Protocol;
 use h2::{Reason, RecvStream, SendStream};
-use http::{HeaderMap, Request};
+use http::{HeaderMap, HeaderValue, Request};
 use rustix::net::sockopt::set_socket_linger;
 use tokio::task::JoinHandle;
 
@@ -32,6 +32,16 @@ pub fn request(method: &str, scheme: &str, path: &str) -> Request<()> {
 
 pub fn get(path: &str) -> Request<()> {
     request("GET", "http", path)
+}
+
+/// A gRPC call.
+pub fn grpc(path: &str) -> Request<()> {
+    let mut request = request("POST", "http", path);
+    let headers = [("content-type", "application/grpc"), ("te", "trailers")];
+    for (name, value) in headers {
+        request.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    request
 }
 
 /// Extended CONNECT (RFC 8441), such as `websocket`; Envoy must have offered it.

@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::h1::Ended;
 use crate::{Error, Outcome, ensure};
 
 /// No operation takes longer, or it has failed.
@@ -70,17 +71,19 @@ struct Kind {
 }
 
 macro_rules! kinds {
-    ($($weight:literal x $requests:literal $file:ident::$name:ident,)*) => {
+    ($($weight:literal x $requests:literal $file:ident::$name:ident $(($($with:expr),*))?,)*) => {
         &[$(Kind {
-            name: concat!(stringify!($file), "::", stringify!($name)),
+            name: concat!(
+                stringify!($file), "::", stringify!($name), $(stringify!(($($with),*)))?
+            ),
             weight: $weight,
             requests: $requests,
-            run: |targets, turn| Box::pin($file::$name(targets, turn)),
+            run: |targets, turn| Box::pin($file::$name(targets, turn $(, $($with),*)?)),
         }),*]
     };
 }
 
-/// Weight × requests of each kind.
+/// Weight × requests of each kind, and what its function is called with besides.
 const KINDS: &[Kind] = kinds![
     14 x 3 http1::keep_alive,
     6 x 3 http1::pipelined,
@@ -97,23 +100,24 @@ const KINDS: &[Kind] = kinds![
     2 x 0 http1::missing_host,
     2 x 1 http1::answered_before_the_body,
     2 x 1 aborts::after_continue,
-    2 x 0 aborts::in_head_fin,
-    2 x 0 aborts::in_head_reset,
+    2 x 0 aborts::in_head(Ended::Fin),
+    2 x 0 aborts::in_head(Ended::Reset),
     2 x 1 aborts::in_request_body,
-    3 x 0 aborts::waiting_fin,
-    3 x 0 aborts::waiting_reset,
-    3 x 1 aborts::in_body_fin,
-    3 x 1 aborts::in_body_reset,
+    3 x 0 aborts::waiting(Ended::Fin),
+    3 x 0 aborts::waiting(Ended::Reset),
+    3 x 1 aborts::in_body(Ended::Fin),
+    3 x 1 aborts::in_body(Ended::Reset),
     1 x 1 aborts::in_download,
-    2 x 1 faults::upstream_reset,
-    2 x 1 faults::upstream_close,
-    2 x 1 faults::upstream_garbage,
+    2 x 1 faults::answered("/up/reset", &[503]),
+    2 x 1 faults::answered("/up/close", &[503]),
+    2 x 1 faults::answered("/up/garbage", &[502, 503]),
     2 x 1 faults::upstream_midbody_reset,
-    2 x 1 faults::upstream_refuses,
+    2 x 1 faults::answered("/refused/x", &[503]),
     3 x 1 faults::retried,
-    2 x 1 faults::timed_out,
-    1 x 1 faults::http2_upstream_reset,
-    1 x 1 faults::http2_upstream_lost,
+    2 x 1 faults::answered("/slow/20000", &[504]),
+    1 x 1 faults::answered("/up2/reset", &[503]),
+    // On a cluster of its own: every stream that shares the connection fails with it.
+    1 x 1 faults::answered("/lost2/close", &[503]),
     3 x 1 tunnels::websocket_closed,
     3 x 1 tunnels::websocket_aborted,
     1 x 1 tunnels::websocket_over_http2,
@@ -122,8 +126,8 @@ const KINDS: &[Kind] = kinds![
     6 x 5 http2::multiplexed_with_resets,
     2 x 1 http2::go_away_while_running,
     2 x 2 http2::go_away_when_done,
-    2 x 3 http2::lost_fin,
-    2 x 3 http2::lost_reset,
+    2 x 3 http2::lost(Ended::Fin),
+    2 x 3 http2::lost(Ended::Reset),
     3 x 1 http2::grpc_stream,
     2 x 0 http2::reset_at_once,
     3 x 3 http3::streams,

@@ -1,4 +1,10 @@
-//! What most cases begin with: `use kit::prelude::*;`.
+//! What most cases begin with: `use kit::prelude::*;`. It has the kit's own names, and those that
+//! nearly every case needs beside them: addresses, times, JSON.
+
+pub use std::net::SocketAddr;
+pub use std::time::Duration;
+
+pub use serde_json::{Value, json};
 
 pub use crate::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster, filters};
 pub use crate::envoy::{Envoy, Options};

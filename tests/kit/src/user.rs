@@ -82,6 +82,11 @@ impl User {
         Ok(path)
     }
 
+    /// The same, as an argument of a command.
+    pub fn argument(&self, name: &str, content: impl AsRef<[u8]>) -> Outcome<String> {
+        self.file(name, content)?.into_os_string().into_string().ok().context("a path in UTF-8")
+    }
+
     /// A script on the user's PATH.
     pub fn program(&self, name: &str, script: &str) -> Outcome {
         write_script(&self.path("bin").join(name), script)

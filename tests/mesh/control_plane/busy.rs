@@ -1,6 +1,5 @@
 //! M4b: the EnvoyFilter put on a busy gateway, and deleted again.
 
-use serde_json::json;
 use tokio::time::sleep;
 
 use super::stage::{IN_FLIGHT, LONGER_THAN_QUIET, SOON, Stage, WITNESS};

@@ -1,12 +1,10 @@
 //! M3: changes of the policy and of the module under load, by applying again what was rendered
 //! again.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::stage::{BEGUN, IN_FLIGHT, SOON, Stage};
@@ -86,10 +84,9 @@ fn policy(change: u32) -> String {
 fn other_module(stage: &Stage) -> Outcome<String> {
     let mut code = laststream::module::builtin().map_err(Error::msg)?.to_vec();
     code.extend([0, 6, 5, b'o', b't', b'h', b'e', b'r']);
-    let file = stage.user.file("other.wasm", code)?;
+    let file = stage.user.argument("other.wasm", code)?;
     let image = format!("{}/mesh/laststream:other", stage.world.registry.name());
-    let file = file.to_str().context("a path")?;
-    stage.laststream(&["push", "--module", file, &image], "")?.expect(0)?;
+    stage.laststream(&["push", "--module", &file, &image], "")?.expect(0)?;
     Ok(format!("oci://{image}"))
 }
 

@@ -1,9 +1,5 @@
 //! M1: from a policy to a proxy that counts, by the commands that users type.
 
-use std::time::Duration;
-
-use serde_json::json;
-
 use super::stage::{SOON, Stage, metric};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
@@ -110,8 +106,7 @@ async fn accepted(stage: &Stage, rendered: &str) -> Outcome<String> {
         .kubectl_with(&["apply", "--dry-run=server", "--validate=strict", "-f", "-"], rendered)
         .await?
         .expect(0)?;
-    let file = stage.user.file("rendered.yaml", rendered)?;
-    let file = file.to_str().context("a path")?;
+    let file = &stage.user.argument("rendered.yaml", rendered)?;
     let validated = world.istio.istioctl(&["validate", "-f", file], "").await?.expect(0)?;
     let analyzed =
         world.istio.istioctl(&["analyze", "--namespace", stage.name, file], "").await?.expect(0)?;

@@ -2,7 +2,6 @@
 //! pass, as the rendered failure policy wants it, and no drain ends by mistake. What can be seen in
 //! the files, `lint` names beforehand.
 
-use serde_json::json;
 use tokio::net::TcpSocket;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
@@ -29,10 +28,8 @@ pub(super) async fn no_registry_at_start() -> Outcome {
     stage.put(&policy).await?;
     drop(registry);
     // Who renders while it is away is told so.
-    let file = stage.user.file("late.yaml", &policy)?;
-    stage
-        .laststream(&["render", "envoyfilter", "--policy", file.to_str().context("a path")?], "")?
-        .expect(2)?;
+    let file = stage.user.argument("late.yaml", &policy)?;
+    stage.laststream(&["render", "envoyfilter", "--policy", &file], "")?.expect(2)?;
     let agent = fetching_from(&stage, &name).await?;
     agent.wait_for_log("cannot fetch Wasm module", SOON).await?;
     shut(&stage).await?;
@@ -251,6 +248,6 @@ async fn shut(stage: &Stage) -> Outcome {
 
 /// What `lint` finds in a file, which must be something.
 fn lint(stage: &Stage, text: &str) -> Outcome<String> {
-    let file = stage.user.file("wrong.yaml", text)?;
-    Ok(stage.laststream(&["lint", file.to_str().context("a path")?], "")?.expect(1)?.stdout)
+    let file = stage.user.argument("wrong.yaml", text)?;
+    Ok(stage.laststream(&["lint", &file], "")?.expect(1)?.stdout)
 }

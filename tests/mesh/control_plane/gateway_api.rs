@@ -4,8 +4,6 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
-
 use super::crds;
 use super::stage::{SOON, Stage};
 use crate::agent::Proxy;

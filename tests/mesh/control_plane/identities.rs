@@ -1,7 +1,5 @@
 //! M5: a sidecar believes a gateway by its certificate, which istiod has signed, and no other one.
 
-use serde_json::{Value, json};
-
 use super::stage::{SOON, Stage};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;

@@ -1,8 +1,6 @@
 //! M6: what is rendered for pods, through Istio's real webhook and the template of its own charts.
 //! These pods do not run: the API server is asked what it would make of them.
 
-use serde_json::{Value, json};
-
 use super::stage::{SOON, Stage, named};
 use crate::istio;
 use crate::seen::row;
@@ -207,14 +205,10 @@ async fn patched(stage: &Stage, template: &Value, patch: &str) -> Outcome<Value>
         "metadata": { "name": "m6", "namespace": "m6" },
         "spec": { "selector": { "matchLabels": { "app": "m6" } }, "template": template },
     });
-    let (deployment, patch) = (
-        stage.user.file("deployment.json", deployment.to_string())?,
-        stage.user.file("patch.yaml", patch)?,
-    );
-    let (deployment, patch) =
-        (deployment.to_str().context("a path")?, patch.to_str().context("a path")?);
-    let arguments =
-        ["patch", "--local", "--output", "json", "--filename", deployment, "--patch-file", patch];
+    let deployment = stage.user.argument("deployment.json", deployment.to_string())?;
+    let patch = stage.user.argument("patch.yaml", patch)?;
+    let files = ["--filename", &deployment, "--patch-file", &patch];
+    let arguments = [&["patch", "--local", "--output=json"], &files[..]].concat();
     let said = stage.world.cluster.run(&arguments).await?;
     Ok(serde_json::from_str::<Value>(&said)?["spec"]["template"].clone())
 }

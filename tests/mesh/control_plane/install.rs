@@ -1,8 +1,6 @@
 //! M1: the commands of README.md's installation and of docs/install.md, word for word and in their
 //! order. Only the name of the registry differs, and names of namespaces.
 
-use serde_json::{Value, json};
-
 use super::stage::{SOON, Stage, WITNESS, named};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;

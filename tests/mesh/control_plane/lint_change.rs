@@ -1,7 +1,6 @@
 //! E2: what `laststream lint --change` says of a change, beside what Envoy does when istiod has
 //! sent it.
 
-use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::delivery::sidecar_objects;
@@ -93,11 +92,8 @@ async fn replaced(agent: &Agent) -> Outcome<u64> {
 }
 
 fn lint(stage: &Stage, change: &Change) -> Outcome<String> {
-    let file = |name: &str, object: &Value| {
-        let path = stage.user.file(name, object.to_string())?;
-        Outcome::Ok(path.to_str().context("a path")?.to_owned())
-    };
-    let (old, new) = (file("old.yaml", &change.old)?, file("new.yaml", &change.new)?);
+    let old = stage.user.argument("old.yaml", change.old.to_string())?;
+    let new = stage.user.argument("new.yaml", change.new.to_string())?;
     Ok(stage.laststream(&["lint", "--change", &old, &new], "")?.stdout)
 }
 

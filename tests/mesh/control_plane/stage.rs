@@ -1,10 +1,6 @@
 //! What a case stands on: a namespace, an upstream as the app, and a gateway or a sidecar in front
 //! of it.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
-use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
 use super::world::World;
@@ -151,12 +147,9 @@ impl Stage {
 
     /// What `laststream render` writes of this policy; the arguments begin with the kind.
     pub(crate) fn render(&self, arguments: &[&str], policy: &str) -> Outcome<String> {
-        let file = self.user.file("policy.yaml", policy)?;
-        let file = file.to_str().context("a path")?;
-        Ok(self
-            .laststream(&[&["render"], arguments, &["--policy", file]].concat(), "")?
-            .expect(0)?
-            .stdout)
+        let file = self.user.argument("policy.yaml", policy)?;
+        let arguments = [&["render"], arguments, &["--policy", &file]].concat();
+        Ok(self.laststream(&arguments, "")?.expect(0)?.stdout)
     }
 
     pub(crate) fn laststream(&self, arguments: &[&str], input: &str) -> Outcome<CommandOutput> {

@@ -1,8 +1,6 @@
 //! V2: a module from an image volume that is not there. The API server of this level has the
 //! feature gate at its default, off; and no proxy has the file.
 
-use serde_json::{Value, json};
-
 use super::stage::{SOON, Stage};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;

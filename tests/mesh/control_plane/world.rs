@@ -1,6 +1,5 @@
 //! What all cases of this level share: the cluster, istiod, a registry with the module in it.
 
-use serde_json::json;
 use tokio::task::block_in_place;
 
 use crate::cluster::{Cluster, Settings};

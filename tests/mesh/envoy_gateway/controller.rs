@@ -7,7 +7,6 @@ use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde_json::{Value, json};
 
 use super::root::Root;
 use crate::cluster::Cluster;

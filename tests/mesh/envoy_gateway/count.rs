@@ -3,8 +3,6 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
-
 use super::pod::{GATE, PORT, Pod};
 use super::world::{EDGE, SOON, World};
 use crate::seen::row;

@@ -1,7 +1,6 @@
 //! The network of a pod: a namespace of its own, with one address that this machine reaches.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 

@@ -3,11 +3,9 @@
 //! of the tests.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tokio::time::{sleep, timeout_at};
 
 use super::controller::{HOST, NAMESPACE, write_secret};

@@ -2,12 +2,10 @@
 //! Gateway's own manager alone. Each pod has a network of its own; what stands in for kube-proxy is
 //! the list of addresses that the clients choose from.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 

@@ -1,9 +1,5 @@
 //! What the cases share: the cluster, the controller, a registry with the module, an upstream.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
-use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::block_in_place;

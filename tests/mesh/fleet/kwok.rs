@@ -4,9 +4,6 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use std::time::Duration;
-
-use serde_json::{Value, json};
 
 use super::gate::Gate;
 use crate::cluster::Cluster;

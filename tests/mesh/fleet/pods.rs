@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use laststream::fleet::{self, STATS_PORT};
-use serde_json::{Value, json};
 
 use super::kwok;
 use super::stand_in::SILENT;

@@ -6,8 +6,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use super::cost::{self, Requests};
 use super::pods::{Kind, NAMESPACE, count};
 use super::world::{HELD, World};

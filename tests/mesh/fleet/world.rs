@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use http::Request;
 use laststream::fleet::{self, Access};
-use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::cost::{Requests, peak_kb};

@@ -1,11 +1,6 @@
 //! N1: the experiment of the write-ups. A request of 10 s, its pod deleted after 1 s; without
 //! anything, with Istio's own means, with the rendered hook.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
-use serde_json::json;
-
 use super::lane::{Lane, Seen, side_by_side, task};
 use super::workload::{GATEWAY, Proxy, Workload, routes, sidecars};
 use super::world::World;

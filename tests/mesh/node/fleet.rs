@@ -1,22 +1,17 @@
 //! F1: three gateways, one held by a stream: what the verbs over many pods say of them, with which
 //! rights, and whether a rollout's end is the load generator's.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::lane::ask as request;
 use super::machine::NAME;
 use super::workload::{GATEWAY, Proxy, Workload, routes};
 use super::world::World;
-use crate::program::ask;
 use crate::seen::row;
 use kit::command::CommandOutput;
 use kit::prelude::*;
-use kit::process::guarded;
-use kit::user;
 
 const NAMESPACE: &str = "fleet";
 const HOST: &str = "kept.test";
@@ -64,12 +59,9 @@ pub(crate) async fn case() -> Outcome {
     one_right_less(world).await
 }
 
-/// `laststream` with a kubeconfig, as the operator.
+/// `laststream` as the operator.
 async fn laststream(world: &World, arguments: &[&str]) -> Outcome<CommandOutput> {
-    let mut command = guarded(user::laststream()?);
-    command.args(arguments).args(["--namespace", NAMESPACE, "--as", OPERATOR]);
-    command.env("KUBECONFIG", world.cluster.kubeconfig()).env("HOME", std::env::temp_dir());
-    ask(command, "").await
+    world.laststream(&[arguments, &["--namespace", NAMESPACE, "--as", OPERATOR]].concat()).await
 }
 
 async fn pods_said(world: &World, more: &[&str]) -> Outcome<Vec<Value>> {
@@ -94,17 +86,7 @@ async fn grant(world: &World, verbs: &[&str], without: Option<&str>) -> Outcome 
         rules.retain(|rule| rule["resources"] != json!([without]));
         ensure!(rules.len() + 1 == before, "{without} is no rule of {role}");
     }
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-        "metadata": { "name": "laststream", "namespace": NAMESPACE },
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "laststream",
-        },
-        "subjects": [{
-            "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": OPERATOR,
-        }],
-    });
-    world.cluster.apply_all(&[role, binding]).await
+    world.grant(NAMESPACE, role, OPERATOR).await
 }
 
 /// Three gates that serve; the counts by statistics, and by the gates themselves.

@@ -1,10 +1,6 @@
 //! N5 and N6: a Gateway of the Gateway API. Istio makes the Deployment, with the rendered overlay
 //! merged over it; kubelet runs its pods. Besides N1 and N2, whose gateways the user writes.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
 use super::lane::{Lane, side_by_side};
 use super::load::HOST;
 use super::rolling::{app, know_the_way, under_load};

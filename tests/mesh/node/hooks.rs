@@ -1,9 +1,5 @@
 //! N3: the hooks that ask the gate, and what kubelet makes of them.
 
-use std::time::Duration;
-
-use serde_json::json;
-
 use super::image::LASTSTREAM;
 use super::lane::{Lane, Meanwhile, Seen, side_by_side, task};
 use super::plain;

@@ -5,8 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::{Value, json};
-
 use super::inside;
 use crate::isolation::run_tool;
 use crate::parts::part;

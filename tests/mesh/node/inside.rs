@@ -1,9 +1,7 @@
 //! What this program is inside a pod: the app, a Job's command, or the process that keeps a pod's
 //! namespaces. No test code runs there.
 
-use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};

@@ -1,9 +1,5 @@
 //! N4: Jobs beside a sidecar. Their command calls through it, then ends with a code.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
 use super::image::{APP, IMAGE, LASTSTREAM};
 use super::inside;
 use super::lane::{Task, exit_code, side_by_side};
@@ -148,17 +144,10 @@ impl Job {
     }
 
     async fn log(&self, world: &World) -> String {
-        let arguments = [
-            "logs",
-            "--namespace",
-            NAMESPACE,
-            "--selector",
-            &format!("app={}", self.name),
-            "--all-containers",
-            "--prefix",
-            "--tail=20",
-        ];
-        world.kubectl(&arguments).await.unwrap_or_default()
+        let selector = format!("--selector=app={}", self.name);
+        let logs = ["logs", "--namespace", NAMESPACE, &selector];
+        let all = ["--all-containers", "--prefix", "--tail=20"];
+        world.kubectl(&[&logs[..], &all].concat()).await.unwrap_or_default()
     }
 }
 

@@ -1,11 +1,9 @@
 //! One pod with a request in flight, and its end: who is asked, what is deleted when, and what is
 //! seen.
 
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
 use super::image::LASTSTREAM;
@@ -148,18 +146,10 @@ impl Lane {
 
     /// The pod is not replaced: that would only keep the machine busy.
     async fn orphan(&self, world: &World) -> Outcome {
-        let selector = format!("app={}", self.workload.name);
+        let selector = format!("--selector=app={}", self.workload.name);
         for kind in ["deployments", "replicasets"] {
-            let arguments = [
-                "delete",
-                kind,
-                "--namespace",
-                self.workload.namespace,
-                "--selector",
-                &selector,
-                "--cascade=orphan",
-            ];
-            world.kubectl(&arguments).await?;
+            let delete = ["delete", kind, "--namespace", self.workload.namespace, &selector];
+            world.kubectl(&[&delete[..], &["--cascade=orphan"]].concat()).await?;
         }
         Ok(())
     }
@@ -244,17 +234,10 @@ pub(super) fn ask(
 fn follow(world: &'static World, namespace: &'static str, pod: &str) -> JoinHandle<String> {
     let pod = pod.to_owned();
     tokio::spawn(async move {
-        let arguments = [
-            "logs",
-            "--follow",
-            "--namespace",
-            namespace,
-            &pod,
-            "--all-containers",
-            "--prefix",
-            "--tail=10",
-        ];
-        world.cluster.kubectl(&arguments).await.map(|said| said.stdout).unwrap_or_default()
+        let logs = ["logs", "--follow", "--namespace", namespace, &pod];
+        let all = ["--all-containers", "--prefix", "--tail=10"];
+        let said = world.cluster.kubectl(&[&logs[..], &all].concat()).await;
+        said.map(|said| said.stdout).unwrap_or_default()
     })
 }
 

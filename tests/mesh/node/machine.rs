@@ -4,9 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
-use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::image;

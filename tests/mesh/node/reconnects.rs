@@ -2,10 +2,8 @@
 //! pages in browsers do: with ends that are spread, with all ends at once, and without ends.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::lane::{Task, side_by_side};

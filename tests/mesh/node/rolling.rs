@@ -1,10 +1,7 @@
 //! N2: rolling restarts under constant load, with laststream and without it.
 
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-use serde_json::{Value, json};
 
 use super::load::{HOST, Load, MIXED};
 use super::workload::{GATEWAY, Proxy, Workload, routes, sidecars};

@@ -1,21 +1,15 @@
 //! P2: a scale-down takes the pods with the fewest streams. P3: a rolling restart goes as
 //! `laststream size` predicts.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::image::LASTSTREAM;
 use super::workload::{GATEWAY, Pod, Proxy, Workload, routes};
 use super::world::World;
-use crate::program::ask;
 use crate::seen::row;
-use kit::command::CommandOutput;
 use kit::prelude::*;
-use kit::process::guarded;
-use kit::user;
 
 const HOST: &str = "kept.test";
 const SOON: Duration = Duration::from_secs(60);
@@ -59,13 +53,6 @@ fn takes(millis: u64) -> Request {
     Request::get(&format!("/takes/{millis}")).host(HOST)
 }
 
-async fn laststream(world: &World, arguments: &[&str]) -> Outcome<CommandOutput> {
-    let mut command = guarded(user::laststream()?);
-    command.args(arguments).env("KUBECONFIG", world.cluster.kubeconfig());
-    command.env("HOME", std::env::temp_dir());
-    ask(command, "").await
-}
-
 pub(crate) async fn deletion_cost() -> Outcome {
     let world = World::get().await?;
     let _turn = world.turns.read().await;
@@ -81,13 +68,13 @@ pub(crate) async fn deletion_cost() -> Outcome {
     grant(world).await?;
     let verb = ["deletion-cost", "-n", "scaled", "-l", "app=edge", "--as", OPERATOR, "--once"];
     let written = async || {
-        laststream(world, &verb).await?.expect(0)?;
+        world.laststream(&verb).await?.expect(0)?;
         let expected = [None, Some("2"), Some("6"), Some("8")].map(|cost| cost.map(String::from));
         ensure_eq!(costs(world, &pods).await?, expected, "the costs");
         Ok(())
     };
     wait_for(SOON, "the costs of 0, 3, 50 and 200 streams", written).await?;
-    laststream(world, &verb).await?.expect(0)?.stderr_contains("nothing to write")?;
+    world.laststream(&verb).await?.expect(0)?.stderr_contains("nothing to write")?;
     world.kubectl(&["scale", "-n", "scaled", "deployment/edge", "--replicas=2"]).await?;
     let mut busy: Vec<&str> = pods[2..].iter().map(|pod| pod.name.as_str()).collect();
     busy.sort_unstable();
@@ -119,17 +106,7 @@ async fn costs(world: &World, pods: &[Pod]) -> Outcome<Vec<Option<String>>> {
 async fn grant(world: &World) -> Outcome {
     let rbac = ["render", "rbac", "--namespace", "scaled", "--verb", "deletion-cost"];
     let text = world.user.run(&rbac, "")?.expect(0)?.stdout;
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-        "metadata": { "name": "laststream", "namespace": "scaled" },
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "laststream",
-        },
-        "subjects": [{
-            "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": OPERATOR,
-        }],
-    });
-    world.cluster.apply_all(&[serde_saphyr::from_str(&text)?, binding]).await
+    world.grant("scaled", serde_saphyr::from_str(&text)?, OPERATOR).await
 }
 
 /// Requests of these lengths, one after the other, to any pod that is ready.
@@ -159,9 +136,8 @@ pub(crate) async fn size() -> Outcome {
     drop(gateway);
     // How long a pod takes to start is an input, so it is taken from this very rollout.
     let startup = format!("{}ms", ready.as_millis() / 3);
-    let file = world.user.file("sized.json", listings)?;
-    let file = file.to_str().context("a path in UTF-8")?;
-    let size = ["size", file, "--surge", "1", "--unavailable", "0", "--startup", &startup];
+    let file = world.user.argument("sized.json", listings)?;
+    let size = ["size", &file, "--surge", "1", "--unavailable", "0", "--startup", &startup];
     let said = world.user.run(&[&size[..], &["-o", "json"]].concat(), "")?.expect(0)?.json()?;
     let predicted = predicted(&said)?;
     let seen = gone.as_secs_f64() - ready.as_secs_f64();

@@ -3,12 +3,9 @@
 //! another architecture, as the module's own image does on such a node.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
 use super::image::LASTSTREAM;

@@ -8,8 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use crate::cluster::Cluster;
 use crate::parts::part;
 use kit::prelude::*;
@@ -32,15 +30,8 @@ impl Watch {
     /// Of `pods`, for example, in all namespaces.
     pub(crate) fn start(cluster: &Cluster, kind: &str) -> Outcome<Self> {
         let mut command = guarded(part("mesh-kubectl")?);
-        command.args([
-            "get",
-            kind,
-            "--all-namespaces",
-            "--watch",
-            "--output-watch-events",
-            "--output",
-            "json",
-        ]);
+        command.args(["get", kind, "--all-namespaces"]);
+        command.args(["--watch", "--output-watch-events", "--output=json"]);
         command.env("KUBECONFIG", cluster.kubeconfig()).env("HOME", std::env::temp_dir());
         let (reader, writer) = std::io::pipe()?;
         command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null());

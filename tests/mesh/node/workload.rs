@@ -3,8 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-
 use super::image::{APP, IMAGE};
 use super::inside;
 use super::machine::NAME;

@@ -3,7 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use tokio::sync::RwLock;
 
 use super::image::IMAGE;
@@ -12,11 +11,14 @@ use super::watch::Watch;
 use super::workload::Workload;
 use crate::cluster::{Cluster, Settings, holds};
 use crate::istio::{Istio, ROOT};
+use crate::program::ask;
 use crate::seen::say;
 use crate::started::Started;
+use kit::command::CommandOutput;
 use kit::prelude::*;
+use kit::process::guarded;
 use kit::registry::real::{self, Registry};
-use kit::user::User;
+use kit::user::{self, User};
 
 const START: Duration = Duration::from_secs(60);
 /// The release of the Gateway API whose CRDs the cluster has.
@@ -112,15 +114,30 @@ impl World {
     ) -> Outcome<String> {
         let mut policy = policy.clone();
         policy["module"] = json!(module);
-        let file =
-            // JSON is YAML
-            self.user.file(&format!("policy-{}.yaml", fastrand::u64(..)), policy.to_string())?;
-        let file = file.to_str().context("a path in UTF-8")?;
-        Ok(self
-            .user
-            .run(&[&["render"], arguments, &["--plain-http", "--policy", file]].concat(), "")?
-            .expect(0)?
-            .stdout)
+        let name = format!("policy-{}.yaml", fastrand::u64(..));
+        let file = self.user.argument(&name, policy.to_string())?; // JSON is YAML
+        let arguments = [&["render"], arguments, &["--plain-http", "--policy", &file]].concat();
+        Ok(self.user.run(&arguments, "")?.expect(0)?.stdout)
+    }
+
+    /// `laststream` with a kubeconfig.
+    pub(crate) async fn laststream(&self, arguments: &[&str]) -> Outcome<CommandOutput> {
+        let mut command = guarded(user::laststream()?);
+        command.args(arguments).env("KUBECONFIG", self.cluster.kubeconfig());
+        command.env("HOME", std::env::temp_dir());
+        ask(command, "").await
+    }
+
+    /// Gives a user this Role, which has laststream's usual name.
+    pub(crate) async fn grant(&self, namespace: &str, role: Value, user: &str) -> Outcome {
+        const GROUP: &str = "rbac.authorization.k8s.io";
+        let binding = json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": "RoleBinding",
+            "metadata": { "name": "laststream", "namespace": namespace },
+            "roleRef": { "apiGroup": GROUP, "kind": "Role", "name": "laststream" },
+            "subjects": [{ "apiGroup": GROUP, "kind": "User", "name": user }],
+        });
+        self.cluster.apply_all(&[role, binding]).await
     }
 
     /// Standard output of a `kubectl` that must succeed.

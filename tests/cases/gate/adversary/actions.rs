@@ -1,8 +1,5 @@
 //! What the adversary can do, and how often it does each.
 
-use std::time::Duration;
-
-use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::invariants::{lets_all_go, opened, passed, plausible};

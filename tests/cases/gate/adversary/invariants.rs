@@ -1,8 +1,5 @@
 //! What must hold after each action, by what the clients and the upstream know.
 
-use std::time::Duration;
-
-use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::view::{Id, State};

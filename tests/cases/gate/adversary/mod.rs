@@ -10,8 +10,6 @@ mod streams;
 mod view;
 mod world;
 
-use std::time::Duration;
-
 use fastrand::Rng;
 use tokio::time::{Instant, sleep, timeout};
 

@@ -1,8 +1,6 @@
 //! The clients: streams of every kind, each a task that tells the view what its client sees.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;

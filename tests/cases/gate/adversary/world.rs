@@ -1,13 +1,10 @@
 //! What a round is played on: an Envoy with two gates, listeners with and without the module, and
 //! everything that the round may change.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use fastrand::Rng;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::streams::{Kind, Stream};

@@ -172,9 +172,8 @@ async fn sends_the_secret_and_never_shows_it(lab: &Lab) -> Outcome {
     same(&bench.status().await?, "state", "serving")?;
     without.runs(&["status"]).await?.expect(0)?;
     right.runs(&["streams"]).await?.expect(0)?.hides(SECRET)?;
-    let file = wrong.0.file("secret", format!("{SECRET}\n"))?;
-    let file = file.to_str().unwrap_or_default();
-    wrong.runs(&["drain", "--secret-file", file]).await?.expect(0)?.hides(SECRET)?;
+    let file = wrong.0.argument("secret", format!("{SECRET}\n"))?;
+    wrong.runs(&["drain", "--secret-file", &file]).await?.expect(0)?.hides(SECRET)?;
     right.runs(&["wait", "--timeout", "20s"]).await?.expect(0)?.hides(SECRET)?;
     ensure!(!bench.envoy.log().contains(WRONG), "the secret is in Envoy's log");
     Ok(())

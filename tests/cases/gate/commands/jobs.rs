@@ -1,9 +1,5 @@
 //! `exec` beside a real proxy whose outbound streams are counted.
 
-use std::time::Duration;
-
-use tokio::time::sleep;
-
 use super::Operator;
 use crate::cases::gate::bench::{Bench, SOON};
 use crate::cases::stage::hcm;
@@ -12,9 +8,7 @@ use kit::prelude::*;
 
 cases! {
     runs_and_ends_the_proxy,
-    holds_for_outbound_streams,
     ends_a_proxy_whose_streams_do_not_end,
-    a_proxy_that_dies_meanwhile_is_no_harm,
     ends_a_proxy_with_a_secret,
 }
 
@@ -61,20 +55,6 @@ async fn runs_and_ends_the_proxy(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn holds_for_outbound_streams(lab: &Lab) -> Outcome {
-    let mut job = Job::beside(lab, SCOPES).await?;
-    let mut client = job.bench.held("a").await?;
-    let exec = job.operator.starts(&job.arguments(&["--streams-timeout", "60s"], "exit 7"));
-    sleep(Duration::from_secs(2)).await;
-    ensure!(!exec.is_finished() && job.bench.envoy.is_alive(), "a stream is in flight");
-    job.bench.release("a", &mut client).await?;
-    exec.await??
-        .expect(7)?
-        .stderr_contains("before the proxy is ended: 1 outbound stream is in flight")?;
-    job.bench.envoy.exited(SOON).await?;
-    Ok(())
-}
-
 async fn ends_a_proxy_whose_streams_do_not_end(lab: &Lab) -> Outcome {
     let mut job = Job::beside(lab, SCOPES).await?;
     let held = job.bench.held("a").await?;
@@ -93,22 +73,6 @@ async fn ends_a_proxy_whose_streams_do_not_end(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn a_proxy_that_dies_meanwhile_is_no_harm(lab: &Lab) -> Outcome {
-    let mut job = Job::beside(lab, SCOPES).await?;
-    let go = job.operator.0.path("go");
-    let script =
-        format!("echo > started; while ! [ -e {} ]; do sleep 0.05; done; exit 9", go.display());
-    let exec = job.operator.starts(&job.arguments(&[], &script));
-    kit::wait::wait_for(SOON, "the command", async || {
-        Ok(std::fs::metadata(job.operator.0.path("started"))?)
-    })
-    .await?;
-    job.bench.envoy.kill()?;
-    std::fs::write(go, "")?;
-    exec.await??.expect(9)?.stderr_contains("there is nothing to end")?;
-    Ok(())
-}
-
 async fn ends_a_proxy_with_a_secret(lab: &Lab) -> Outcome {
     const SECRET: &str = "open-sesame-0123456789";
     let gate = format!(r#"{{"scopes": ["outbound"], "secret": "{SECRET}"}}"#);
@@ -121,8 +85,8 @@ async fn ends_a_proxy_with_a_secret(lab: &Lab) -> Outcome {
     said.stderr_contains("was not ended")?
         .stderr_contains("x-laststream-secret is missing or wrong")?;
     ensure!(job.bench.envoy.is_alive(), "it may not be ended without the secret");
-    let file = job.operator.0.file("secret", SECRET)?;
-    let options = ["--secret-file", file.to_str().unwrap_or_default()];
+    let file = job.operator.0.argument("secret", SECRET)?;
+    let options = ["--secret-file", file.as_str()];
     job.operator.runs(&job.arguments(&options, "exit 3")).await?.expect(3)?.hides(SECRET)?;
     job.bench.envoy.exited(SOON).await?;
     Ok(())

@@ -1,9 +1,7 @@
 //! `wait`: holds whatever comes, until exactly 200.
 
 use std::net::TcpListener;
-use std::time::Duration;
 
-use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{Operator, shows};

@@ -1,5 +1,6 @@
 //! One connection of a row, and the requests on it.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +10,14 @@ use http::{HeaderName, HeaderValue, Request};
 use super::cells::Line;
 use super::proxy_header::ProxyHeader;
 use super::table::Protocol;
-use crate::h1::{Connect, Response};
-use crate::wait::within;
-use crate::wire::{Framing, Wire};
-use crate::{Context as _, Error, Outcome, bail, ensure};
+use crate::h1::{self, Connect, Response};
+use crate::{Context as _, Outcome, bail, ensure};
 use crate::{h2, h3};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub enum Connection {
-    H1(Box<Wire>),
+    H1(Box<h1::Client>),
     H2(Box<h2::Client>),
     H3(Box<h3::Client>),
 }
@@ -41,16 +40,14 @@ impl Connection {
         }
         let mut connect = Connect::to(way.to).from(way.from);
         if let Some(header) = way.proxied {
-            connect = connect.preface_in_pieces(header.pieces(way.to)?);
+            connect = connect.preface(header.pieces(way.to)?);
         }
         if let Some(tls) = way.tls {
             connect = connect.tls(tls, "localhost");
         }
         match way.protocol {
             Protocol::H2 => Ok(Self::H2(Box::new(h2::Client::over(connect).await?))),
-            _ => Ok(Self::H1(Box::new(Wire::new(
-                within(PATIENCE, "opening a connection", connect.io()).await?,
-            )))),
+            _ => Ok(Self::H1(Box::new(connect.open().await?.patience(PATIENCE)))),
         }
     }
 
@@ -58,7 +55,7 @@ impl Connection {
     /// recognised by.
     pub async fn get(&mut self, host: &str, path: &str, lines: &[Line]) -> Outcome<Response> {
         match self {
-            Self::H1(wire) => within(PATIENCE, "an answer", http1(wire, host, path, lines)).await,
+            Self::H1(client) => client.request(&http1(host, path, lines)).await,
             Self::H2(client) => client.request(request("http", host, path, lines)?, "").await,
             Self::H3(client) => client.request(request("https", host, path, lines)?, "").await,
         }
@@ -66,38 +63,30 @@ impl Connection {
 }
 
 /// Byte for byte. A `:scheme` makes the target absolute, which is how HTTP/1 tells one.
-async fn http1(wire: &mut Wire, host: &str, path: &str, lines: &[Line]) -> Outcome<Response> {
-    let scheme = lines
-        .iter()
-        .find(|line| line.name == ":scheme")
-        .map(|line| String::from_utf8_lossy(&line.value));
-    let target = scheme.map_or(path.to_owned(), |scheme| format!("{scheme}://{host}{path}"));
-    let mut bytes = format!("GET {target} HTTP/1.1\r\nhost: {host}\r\n").into_bytes();
-    for line in lines.iter().filter(|line| line.name != ":scheme") {
-        bytes.extend_from_slice(&[line.name.as_bytes(), b": ", &line.value, b"\r\n"].concat());
-    }
-    bytes.extend_from_slice(b"\r\n");
-    wire.send(&bytes).await?;
-    let Some(head) = wire.head().await? else { bail!("the connection ended without an answer") };
-    let status = head
-        .word(1)
-        .parse()
-        .map_err(|_| Error::msg(format!("no status line: {:?}", head.start)))?;
-    wire.body(Framing::of_response(&head, "GET", status)).await?;
-    Ok(Response { status, headers: head.headers, ..Response::default() })
+fn http1(host: &str, path: &str, lines: &[Line]) -> h1::Request {
+    let target = scheme(lines).map_or(path.to_owned(), |scheme| format!("{scheme}://{host}{path}"));
+    headers(lines).fold(h1::Request::get(&target).host(host), |request, line| {
+        request.header(&line.name, &line.value)
+    })
+}
+
+/// What `:scheme` says.
+fn scheme(lines: &[Line]) -> Option<Cow<'_, str>> {
+    let line = lines.iter().find(|line| line.name == ":scheme")?;
+    Some(String::from_utf8_lossy(&line.value))
+}
+
+fn headers(lines: &[Line]) -> impl Iterator<Item = &Line> {
+    lines.iter().filter(|line| line.name != ":scheme")
 }
 
 /// For HTTP/2 and HTTP/3.
 pub fn request(scheme: &str, host: &str, path: &str, lines: &[Line]) -> Outcome<Request<()>> {
     ensure!(lines.iter().all(|line| line.name != "connection"), "`connection` belongs to HTTP/1");
-    let given = lines
-        .iter()
-        .find(|line| line.name == ":scheme")
-        .map(|line| String::from_utf8_lossy(&line.value).into_owned());
+    let scheme = self::scheme(lines).unwrap_or(scheme.into());
     let mut request = Request::new(());
-    *request.uri_mut() =
-        format!("{}://{host}{path}", given.as_deref().unwrap_or(scheme)).parse()?;
-    for line in lines.iter().filter(|line| line.name != ":scheme") {
+    *request.uri_mut() = format!("{scheme}://{host}{path}").parse()?;
+    for line in headers(lines) {
         let name =
             HeaderName::from_bytes(line.name.as_bytes()).with_context(|| line.name.clone())?;
         request

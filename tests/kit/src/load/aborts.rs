@@ -18,14 +18,6 @@ pub(crate) async fn after_continue(targets: &Targets, mut turn: Turn) -> Outcome
     client.reset()
 }
 
-pub(crate) async fn in_head_fin(targets: &Targets, turn: Turn) -> Outcome {
-    in_head(targets, turn, Ended::Fin).await
-}
-
-pub(crate) async fn in_head_reset(targets: &Targets, turn: Turn) -> Outcome {
-    in_head(targets, turn, Ended::Reset).await
-}
-
 pub(crate) async fn in_request_body(targets: &Targets, mut turn: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     client
@@ -37,22 +29,6 @@ pub(crate) async fn in_request_body(targets: &Targets, mut turn: Turn) -> Outcom
     leave(client, how).await
 }
 
-pub(crate) async fn waiting_fin(targets: &Targets, turn: Turn) -> Outcome {
-    waiting(targets, turn, Ended::Fin).await
-}
-
-pub(crate) async fn waiting_reset(targets: &Targets, turn: Turn) -> Outcome {
-    waiting(targets, turn, Ended::Reset).await
-}
-
-pub(crate) async fn in_body_fin(targets: &Targets, turn: Turn) -> Outcome {
-    in_body(targets, turn, Ended::Fin).await
-}
-
-pub(crate) async fn in_body_reset(targets: &Targets, turn: Turn) -> Outcome {
-    in_body(targets, turn, Ended::Reset).await
-}
-
 /// Much of the body is still on its way.
 pub(crate) async fn in_download(targets: &Targets, mut turn: Turn) -> Outcome {
     let client = reading(targets, "/up/bytes/1500000").await?;
@@ -60,7 +36,7 @@ pub(crate) async fn in_download(targets: &Targets, mut turn: Turn) -> Outcome {
     client.reset()
 }
 
-async fn in_head(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
+pub(crate) async fn in_head(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     let head = Request::get("/up/echo").bytes();
     client.send(&head[..turn.rng.usize(1..head.len() - 1)]).await?;
@@ -69,7 +45,7 @@ async fn in_head(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
 }
 
 /// The upstream would never answer.
-async fn waiting(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
+pub(crate) async fn waiting(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     client.send(&Request::get("/up/hold/for-ever").bytes()).await?;
     turn.pause().await;
@@ -77,7 +53,7 @@ async fn waiting(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
 }
 
 /// The upstream would never stop.
-async fn in_body(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
+pub(crate) async fn in_body(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
     let client = reading(targets, "/up/stream/3/for-ever").await?;
     turn.pause().await;
     leave(client, how).await

@@ -4,33 +4,16 @@ use super::{Targets, Turn};
 use crate::h1::{Client, Request, once};
 use crate::{Outcome, bail, ensure};
 
-pub(crate) async fn upstream_reset(targets: &Targets, _: Turn) -> Outcome {
-    fails_with(targets, "/up/reset", &[503]).await
-}
-
-pub(crate) async fn upstream_close(targets: &Targets, _: Turn) -> Outcome {
-    fails_with(targets, "/up/close", &[503]).await
-}
-
-pub(crate) async fn upstream_garbage(targets: &Targets, _: Turn) -> Outcome {
-    fails_with(targets, "/up/garbage", &[502, 503]).await
-}
-
-pub(crate) async fn upstream_refuses(targets: &Targets, _: Turn) -> Outcome {
-    fails_with(targets, "/refused/x", &[503]).await
-}
-
-pub(crate) async fn http2_upstream_reset(targets: &Targets, _: Turn) -> Outcome {
-    fails_with(targets, "/up2/reset", &[503]).await
-}
-
-/// On a cluster of its own: every stream that shares the connection fails with it.
-pub(crate) async fn http2_upstream_lost(targets: &Targets, _: Turn) -> Outcome {
-    fails_with(targets, "/lost2/close", &[503]).await
-}
-
-pub(crate) async fn timed_out(targets: &Targets, _: Turn) -> Outcome {
-    fails_with(targets, "/slow/20000", &[504]).await
+/// With one of these statuses.
+pub(crate) async fn answered(targets: &Targets, _: Turn, path: &str, statuses: &[u16]) -> Outcome {
+    let answer = once(targets.tcp, &Request::get(path)).await?;
+    ensure!(
+        statuses.contains(&answer.status),
+        "expected one of {statuses:?}, got {}: {}",
+        answer.status,
+        answer.text()
+    );
+    Ok(())
 }
 
 /// The head says 200, then the connection breaks.
@@ -54,15 +37,4 @@ pub(crate) async fn upstream_midbody_reset(targets: &Targets, _: Turn) -> Outcom
 /// 503 at first, 200 for Envoy's second attempt.
 pub(crate) async fn retried(targets: &Targets, turn: Turn) -> Outcome {
     once(targets.tcp, &Request::get(&format!("/retried/{}", turn.id))).await?.expect(200).map(drop)
-}
-
-async fn fails_with(targets: &Targets, path: &str, statuses: &[u16]) -> Outcome {
-    let answer = once(targets.tcp, &Request::get(path)).await?;
-    ensure!(
-        statuses.contains(&answer.status),
-        "expected one of {statuses:?}, got {}: {}",
-        answer.status,
-        answer.text()
-    );
-    Ok(())
 }

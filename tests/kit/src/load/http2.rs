@@ -4,7 +4,7 @@ use h2::Reason;
 
 use super::{Targets, Turn};
 use crate::h1::Ended;
-use crate::h2::{Client, get, request};
+use crate::h2::{Client, get, grpc, request};
 use crate::h2_raw::RawH2;
 use crate::{Outcome, ensure_eq};
 
@@ -43,21 +43,10 @@ pub(crate) async fn go_away_when_done(targets: &Targets, _: Turn) -> Outcome {
     client.go_away().await
 }
 
-pub(crate) async fn lost_fin(targets: &Targets, turn: Turn) -> Outcome {
-    lost(targets, turn, Ended::Fin).await
-}
-
-pub(crate) async fn lost_reset(targets: &Targets, turn: Turn) -> Outcome {
-    lost(targets, turn, Ended::Reset).await
-}
-
 /// Messages in both directions, then trailers.
 pub(crate) async fn grpc_stream(targets: &Targets, _: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
-    let mut call = request("POST", "http", "/up2/grpc");
-    call.headers_mut().insert("content-type", "application/grpc".parse()?);
-    call.headers_mut().insert("te", "trailers".parse()?);
-    let mut stream = client.open(call, false).await?;
+    let mut stream = client.open(grpc("/up2/grpc"), false).await?;
     stream.send("ping", false).await?;
     stream.head().await?.expect(200)?;
     ensure_eq!(stream.piece().await?.as_deref(), Some(&b"ping"[..]), "the first message");
@@ -76,7 +65,7 @@ pub(crate) async fn reset_at_once(targets: &Targets, _: Turn) -> Outcome {
 }
 
 /// Three streams run, one of them with its body under way.
-async fn lost(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
+pub(crate) async fn lost(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     let mut endless = client.open(get("/up/stream/3/for-ever"), true).await?;
     let waiting = client.open(get("/up/hold/for-ever"), true).await?;

@@ -6,7 +6,6 @@ mod rows;
 
 use laststream_filter::config;
 use laststream_filter::config::wire::Fallback;
-use serde_json::{Value, json};
 
 use super::stage::{SOON, Stage};
 use crate::agent::{Agent, Proxy};

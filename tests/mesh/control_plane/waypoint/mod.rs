@@ -5,9 +5,6 @@
 pub(super) mod traffic;
 
 use std::path::PathBuf;
-use std::time::Duration;
-
-use serde_json::{Value, json};
 
 use super::crds;
 use super::gateway_api::{hook, template};

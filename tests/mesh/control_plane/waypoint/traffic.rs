@@ -2,9 +2,6 @@
 //! only Istio's proxy has: peer metadata, and the mutual TLS of port 15008. Plugin and clusters
 //! come from istiod.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{ANNOTATION, VIP, agent, deploy, find, listeners, stage, text};
