@@ -205,8 +205,8 @@ async fn stays_closed_for_pollers(bench: &Bench) -> Outcome {
     Ok(())
 }
 
-/// Six counters of one VM have the contexts 1 to 6. In the VM after it, most of these numbers belong
-/// to streams, and Envoy announces there what the gate sends to the dead counters.
+/// Six counters of one VM have the contexts 1 to 6. In the VM after it, most of these numbers
+/// belong to streams, and Envoy announces there what the gate sends to the dead counters.
 async fn messages_for_the_dead_reach_no_stream(lab: &Lab) -> Outcome {
     let lab = mortal(lab)?;
     let upstream = Upstream::start().await?;

@@ -59,8 +59,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS305",
         severity: Severity::Warning,
         title: "two filters count the same requests",
-        why: "Each stream is counted twice. A stream that is excluded or exempt is subtracted twice \
-            from Envoy's own count, so the gate may overlook a stream that no filter counts.",
+        why: "Each stream is counted twice. A stream that is excluded or exempt is subtracted \
+            twice from Envoy's own count, so the gate may overlook a stream that no filter counts.",
         fix: "Remove one of the two filters. If both are needed, give each a listener of its own.",
         check: counted_twice,
     },
