@@ -5,6 +5,7 @@
 //! `companion-cli/src/module/compile.rs` lists: a new callback must be added there, too.
 //! `proxy_on_done` is not in that list, so a context ends with its `Drop`, in `proxy_on_delete`.
 
+use core::cell::RefCell;
 use std::panic::PanicHookInfo;
 
 use proxy_wasm::hostcalls;
@@ -27,8 +28,18 @@ static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_alloca
 proxy_wasm::main! {{
     proxy_wasm::set_log_level(LogLevel::Info);
     std::panic::set_hook(Box::new(log_panic));
-    proxy_wasm::set_root_context(|id| Box::new(PluginRoot(Root::new(id))));
+    proxy_wasm::set_root_context(|id| Box::new(PluginRoot::new(id)));
 }}
+
+thread_local! {
+    /// The numbers of the root contexts that exist.
+    static ROOTS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Whether a context is a root context.
+pub(crate) fn is_root(context: u32) -> bool {
+    ROOTS.with_borrow(|roots| roots.contains(&context))
+}
 
 /// Writes message and place in one line. The SDK's own hook writes two, and the second has no
 /// prefix in Envoy's log.
@@ -37,7 +48,17 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     let _ = hostcalls::log(LogLevel::Critical, &line); // Envoy always returns `Ok`
 }
 
-struct PluginRoot(Root);
+struct PluginRoot {
+    id: u32,
+    root: Root,
+}
+
+impl PluginRoot {
+    fn new(id: u32) -> Self {
+        ROOTS.with_borrow_mut(|roots| roots.push(id));
+        Self { id, root: Root::new(id) }
+    }
+}
 
 impl Context for PluginRoot {
     #[cfg(not(feature = "frames"))]
@@ -48,21 +69,21 @@ impl Context for PluginRoot {
         body_size: usize,
         _num_trailers: usize,
     ) {
-        self.0.on_http_call_response(&Envoy, call, num_headers, body_size);
+        self.root.on_http_call_response(&Envoy, call, num_headers, body_size);
     }
 }
 
 impl RootContext for PluginRoot {
     fn on_configure(&mut self, size: usize) -> bool {
-        self.0.on_configure(&Envoy, &Envoy.configuration(size))
+        self.root.on_configure(&Envoy, &Envoy.configuration(size))
     }
 
     fn on_tick(&mut self) {
-        self.0.on_tick(&Envoy);
+        self.root.on_tick(&Envoy);
     }
 
     fn on_queue_ready(&mut self, queue: u32) {
-        self.0.on_queue_ready(&Envoy, queue);
+        self.root.on_queue_ready(&Envoy, queue);
     }
 
     fn get_type(&self) -> Option<ContextType> {
@@ -70,13 +91,14 @@ impl RootContext for PluginRoot {
     }
 
     fn create_http_context(&self, id: u32) -> Option<Box<dyn HttpContext>> {
-        Some(Box::new(PluginStream(self.0.create_stream(id))))
+        Some(Box::new(PluginStream(self.root.create_stream(id))))
     }
 }
 
 impl Drop for PluginRoot {
     fn drop(&mut self) {
-        self.0.on_delete(&Envoy);
+        self.root.on_delete(&Envoy);
+        ROOTS.with_borrow_mut(|roots| roots.retain(|id| *id != self.id));
     }
 }
 

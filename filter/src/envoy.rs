@@ -31,9 +31,8 @@
 //! - Any call: InvalidMemoryAccess for pointers outside of the memory. Pointers are Rust's.
 //!
 //! The dispatcher panics on the number of an unknown context. Envoy sends one in `proxy_on_log`,
-//! which comes after the end of an HTTP/3 stream and is not exported. By its sources it can also
-//! call `proxy_on_queue_ready` for the queue of a VM that has died, with a number that belongs to a
-//! stream in the VM after it. That was not seen yet, and is not guarded against.
+//! which comes after the end of an HTTP/3 stream and is not exported, and in `proxy_on_queue_ready`
+//! for the queue of a VM that has died. [`crate::raw`] lets only root contexts pass there.
 
 use core::time::Duration;
 use std::time::UNIX_EPOCH;

@@ -56,6 +56,8 @@ pub(crate) struct Fake {
     names: RefCell<Vec<String>>,
     values: RefCell<BTreeMap<String, i64>>,
     pub(crate) shown: RefCell<Vec<String>>,
+    /// The highest values that metrics were incremented to.
+    pub(crate) peaks: RefCell<BTreeMap<String, i64>>,
     /// Metrics whose names contain this stay zero, as if the stats matcher rejected them.
     pub(crate) rejects: RefCell<Option<&'static str>>,
     pub(crate) properties: RefCell<BTreeMap<&'static str, &'static str>>,
@@ -113,6 +115,13 @@ impl Fake {
             .sum()
     }
 
+    /// The highest value that a metric was incremented to.
+    pub(crate) fn peak_of(&self, part: &str) -> i64 {
+        let peaks = self.peaks.borrow();
+        let peaks = peaks.iter().filter(|(name, _)| name.contains(part));
+        peaks.map(|(_, peak)| *peak).max().unwrap_or_default()
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let headers = self.headers.borrow();
         let values: Vec<_> = headers
@@ -147,7 +156,12 @@ impl Host for Fake {
     fn increment_metric(&self, metric: Metric, amount: i64) {
         let name = self.name(metric);
         if self.counts(&name) {
-            *self.values.borrow_mut().entry(name).or_default() += amount;
+            let mut values = self.values.borrow_mut();
+            let value = values.entry(name.clone()).or_default();
+            *value += amount;
+            let mut peaks = self.peaks.borrow_mut();
+            let peak = peaks.entry(name).or_default();
+            *peak = (*peak).max(*value);
         }
     }
 

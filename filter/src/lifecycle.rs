@@ -347,6 +347,20 @@ mod tests {
         assert_eq!(host.metric_of("in_flight"), 1);
     }
 
+    /// A gate that read it then would take the stream in flight for exempt.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn the_gauge_of_long_lived_streams_is_not_probed_while_one_is_in_flight() {
+        let host = Fake::default();
+        let mut contexts = Contexts::configured(ROOT, &host, "");
+        assert_eq!(host.peak_of("long_lived"), 1);
+        host.peaks.borrow_mut().clear();
+        contexts.create(2, ROOT);
+        contexts.on_request_headers(2, &host);
+        contexts.create(3, 0);
+        assert!(contexts.configure(3, &host, b"{}"));
+        assert_eq!((host.peak_of("in_flight"), host.peak_of("long_lived")), (1, 0));
+    }
+
     #[wasm_bindgen_test(unsupported = test)]
     fn a_gauge_that_does_not_count_is_refused() {
         for gauge in ["in_flight", "long_lived"] {

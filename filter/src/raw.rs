@@ -1,5 +1,5 @@
 //! The only `unsafe` of the workspace: four host calls that the SDK does not offer in this form,
-//! and the custom section.
+//! a callback in front of one of the SDK's, and the custom section.
 //!
 //! - Header map: the SDK copies it into `String`s, which takes 15,000 more instructions per
 //!   request, and panics if a name is not UTF-8.
@@ -8,10 +8,12 @@
 //! - Setting a property: the SDK panics on any status but Ok.
 //! - Clock: the SDK has only the wall clock, which steps. Envoy implements WASI's `clock_time_get`
 //!   for every module.
+//! - Callback for queues: the SDK panics if the context is no root context.
 #![allow(unsafe_code, reason = "foreign functions and link sections have no safe form")]
 
 use core::ptr;
 
+use crate::contexts::is_root;
 use crate::identity::TEXT;
 
 /// The status of a call that succeeded; a number, because the SDK's enum is undefined behaviour for
@@ -42,6 +44,21 @@ unsafe extern "C" {
 #[link(wasm_import_module = "wasi_snapshot_preview1")]
 unsafe extern "C" {
     safe fn clock_time_get(clock: u32, precision: u64, nanoseconds: &mut u64) -> u32;
+}
+
+unsafe extern "C" {
+    /// The SDK's callback. It is not exported.
+    safe fn proxy_on_queue_ready(context: u32, queue: u32);
+}
+
+/// The module's `proxy_on_queue_ready`: `companion-cli/src/module/compile.rs` exports it under that
+/// name. The queue of a VM that has died lives on, and Envoy announces its messages to the VM after
+/// it, with the number of the old root context. There a stream may have that number.
+#[unsafe(no_mangle)]
+extern "C" fn guard_on_queue_ready(context: u32, queue: u32) {
+    if is_root(context) {
+        proxy_on_queue_ready(context, queue);
+    }
 }
 
 /// All request headers in one buffer, which [`crate::headers`] parses; empty if there are none.

@@ -25,10 +25,17 @@ const EXPORTS: [&str; 10] = [
     "proxy_on_context_create",
     "proxy_on_delete",
     "proxy_on_http_call_response",
-    "proxy_on_queue_ready",
     "proxy_on_request_headers",
     "proxy_on_tick",
+    GUARD,
 ];
+
+/// The function of `filter/src/raw.rs` that stands in front of the SDK's callback, and the name
+/// under which Envoy looks for it. Both functions are symbols, so they cannot have the same name,
+/// and neither rustc nor the linker can export a function under another one.
+const GUARD: &str = "guard_on_queue_ready";
+const GUARDED: &str = "proxy_on_queue_ready";
+const _: () = assert!(GUARD.len() == GUARDED.len());
 
 /// In addition in the module of the frame filter. Where it is not enabled on a route, Envoy makes
 /// no context of it, so only these routes pay for the entries.
@@ -96,6 +103,7 @@ impl Compile {
         let wasm = folder.join(name);
         let exports = EXPORTS.iter().chain(BODY_EXPORTS.iter().filter(|_| is_for_frames));
         finish(link(&linker, &library, &wasm, exports), "the module cannot be linked")?;
+        rename_guard(&wasm)?;
         Ok(Compiled { sources: sources(&library.with_extension("d")), wasm })
     }
 
@@ -240,6 +248,19 @@ fn link<'a>(
         .arg("-o")
         .arg(module);
     link
+}
+
+/// Replaces the name of an export by one of the same length, so that nothing else has to change.
+fn rename_guard(module: &Path) -> Result<(), String> {
+    let cannot = |why: String| format!("cannot rename `{GUARD}` in `{}`: {why}", module.display());
+    let mut code = std::fs::read(module).map_err(|error| cannot(error.to_string()))?;
+    let is_name = |place: &usize| code[*place..].starts_with(GUARD.as_bytes());
+    let places: Vec<usize> = (0..code.len()).filter(is_name).collect();
+    let [place] = places[..] else {
+        return Err(cannot(format!("the name stands there {} times", places.len())));
+    };
+    code[place..place + GUARDED.len()].copy_from_slice(GUARDED.as_bytes());
+    std::fs::write(module, code).map_err(|error| cannot(error.to_string()))
 }
 
 /// Runs a command to its end.

@@ -180,3 +180,16 @@ fn overlays_of_one_gateway_are_judged_together() {
     assert_eq!(count(class, 90), 1, "only the Deployment's");
     assert!(count(class, 20) > 1);
 }
+
+#[test]
+fn two_counters_in_one_chain_are_found_unless_their_listeners_differ() {
+    let port = "          portNumber: 8443\n";
+    finds("LS121.good.yaml", &[], &[]);
+    finds("LS121.good.yaml", &[(port, "")], &["LS305"]);
+    finds("LS121.good.yaml", &[(port, &port.replace("8443", "8080"))], &["LS305"]);
+    let other = "name: third\n  namespace: istio-ingress\nspec:\n  workloadSelector:\n    labels: ";
+    let elsewhere = format!("{other}{{istio: other}}");
+    let here = format!("{other}{{istio: ingressgateway}}");
+    finds("LS121.good.yaml", &[(port, ""), (&here, &elsewhere)], &[]);
+    finds("LS121.good.yaml", &[(port, ""), ("laststream-b", "laststream-count")], &["LS121"]);
+}

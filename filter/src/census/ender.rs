@@ -22,6 +22,9 @@ const OVERDUE_TICK: u32 = 10;
 pub(crate) const YOUNG: u64 = 2_000;
 /// A request that is older was made for another state of the drain; milliseconds.
 const VALID_FOR: u64 = 1_000;
+/// For so long the frame filter waits for the end of a message, but at most for half of the grace
+/// period; milliseconds.
+const WAITS_FOR_MESSAGE: u64 = 1_000;
 /// Requests at whose responses one pass looks, which takes about 2.5 µs each.
 const MOST_LOOKS: u32 = 1_024;
 
@@ -200,13 +203,14 @@ fn end<S: ListedStream>(
         return None;
     }
     let EndManner { retry_after, grace } = request.how;
+    let fragments_from = now.saturating_add(WAITS_FOR_MESSAGE.min(grace / 2));
     kept.ending = if status == 0 {
         let seconds = format!("{}", drawn(retry_after, context, now));
         host.send_http_response(context, 503, &[("retry-after", &seconds)], BODY);
         Ending::Ended
     } else if (kind, status) == (StreamKind::Websocket, SWITCHING_PROTOCOLS)
         && host.property(FRAMES).is_some()
-        && host.set_property(CLOSE, b"1")
+        && host.set_property(CLOSE, format!("{fragments_from}").as_bytes())
     {
         Ending::Closing { until: now.saturating_add(grace) }
     } else {

@@ -11,7 +11,8 @@ use crate::parse;
 /// The frame filter sets this property on each WebSocket that it follows.
 pub(crate) const FRAMES: &str = "laststream.frames";
 /// The counter sets this property on a WebSocket that the frame filter is to close. The value is
-/// of no meaning.
+/// the monotonic time in milliseconds from which the end of a fragment is enough; before, the frame
+/// filter waits for the end of a message.
 pub(crate) const CLOSE: &str = "laststream.close";
 /// The shared data key of the index.
 const INDEX: &str = "laststream.frame_filters";

@@ -8,12 +8,10 @@ use super::root::Shared;
 use crate::census::frames::{CLOSE, FRAMES};
 use crate::headers::Headers;
 use crate::host::{Body, BodyHost, Control};
+use crate::parse::digits;
 
 /// How much of a chunk is read at once. A frame that is longer is skipped without its bytes.
 const WINDOW: usize = 4096;
-/// For so long the filter waits for the end of a message; then the end of a fragment is enough.
-/// Milliseconds.
-const WAITS_FOR_MESSAGE: u64 = 1_000;
 
 /// Status 1001, going away. The client's frame is masked with zeros, which change nothing.
 const CLOSE_OF_SERVER: &[u8] = &[0x88, 2, 0x03, 0xe9];
@@ -27,8 +25,8 @@ pub(super) struct Socket {
     response: Side,
     /// The upstream has agreed to the upgrade, so both bodies are made of frames.
     is_open: bool,
-    /// When the filter found that the stream is to end.
-    ending_since: Option<u64>,
+    /// The value of [`CLOSE`]. None as long as the stream is not to end.
+    fragments_from: Option<u64>,
 }
 
 /// One direction.
@@ -55,7 +53,7 @@ impl Socket {
             request: side(Writer::Client),
             response: side(Writer::Server),
             is_open: false,
-            ending_since: None,
+            fragments_from: None,
         })
     }
 
@@ -77,16 +75,14 @@ impl Socket {
         if body == Body::Response && !self.has_opened(host) {
             return false;
         }
-        let ending_since = self.ending_since(host);
-        let takes_fragments =
-            ending_since.is_some_and(|(since, now)| now - since >= WAITS_FOR_MESSAGE);
-        let place = self.side(body).follow(host, body, size, takes_fragments);
+        let takes_fragments = self.takes_fragments(host);
+        let place = self.side(body).follow(host, body, size, takes_fragments == Some(true));
         if self.side(body).follower.position() == Position::Garbage {
             self.shared.warn_of_garbage(host, body);
             // Nothing may follow a close frame of ours, so the other direction stays cut.
             return self.request.is_written || self.response.is_written;
         }
-        if let (Some(place), Some(_)) = (place, ending_since)
+        if let (Some(place), Some(_)) = (place, takes_fragments)
             && !self.is_closing()
             && self.has_opened(host)
         {
@@ -101,15 +97,15 @@ impl Socket {
         self.is_open
     }
 
-    /// Since when the stream is to end, and the time now.
-    fn ending_since(&mut self, host: &impl Control) -> Option<(u64, u64)> {
-        if let Some(since) = self.ending_since {
-            return Some((since, host.monotonic_time().max(since)));
+    /// None if the stream is not to end; else whether it may end between two fragments now.
+    fn takes_fragments(&mut self, host: &impl Control) -> Option<bool> {
+        if let Some(from) = self.fragments_from {
+            return Some(host.monotonic_time() >= from);
         }
         let now = self.shared.time_if_ends_go_on(host)?;
-        host.property(CLOSE)?;
-        self.ending_since = Some(now);
-        Some((now, now))
+        let from = digits(&host.property(CLOSE)?)?;
+        self.fragments_from = Some(from);
+        Some(now >= from)
     }
 
     /// Client or server have begun to close by themselves, and each answers the other: a second

@@ -48,7 +48,8 @@ impl Scene {
         let until = self.host.clock.get() + 5_000;
         notify_frame_filters(&self.host, FrameNotice { until });
         self.root.on_queue_ready(&self.host, QUEUE);
-        self.host.set_property(CLOSE, b"1");
+        let fragments_from = self.host.clock.get() + 1_000;
+        self.host.set_property(CLOSE, format!("{fragments_from}").as_bytes());
     }
 
     /// What goes on in place of a chunk.

@@ -38,9 +38,10 @@ impl Metrics {
         for (metric, verdict) in verdicts.iter_mut().zip(&Verdict::ALL).filter(|_| with_verdicts) {
             *metric = visible_counter(host, metrics::forwarded_proto(*verdict, scope))?;
         }
+        let in_flight = probed_gauge(host, metrics::in_flight(scope), None)?;
         Ok(Self {
-            in_flight: probed_gauge(host, metrics::in_flight(scope))?,
-            long_lived: probed_gauge(host, metrics::long_lived(scope))?,
+            in_flight,
+            long_lived: probed_gauge(host, metrics::long_lived(scope), Some(in_flight))?,
             begun: ProbedCounter::new(visible_counter(host, metrics::begun(scope))?),
             excluded: ProbedCounter::new(visible_counter(host, metrics::excluded(scope))?),
             closing: define(host, Kind::Gauge, CLOSING.into())?,
@@ -65,9 +66,18 @@ fn visible_counter(host: &impl Host, name: String) -> Result<Metric, Fault> {
     Ok(metric)
 }
 
-fn probed_gauge(host: &impl Host, name: String) -> Result<Metric, Fault> {
+/// `in_flight` is the gauge of all streams in flight, if it is another one.
+fn probed_gauge(
+    host: &impl Host,
+    name: String,
+    in_flight: Option<Metric>,
+) -> Result<Metric, Fault> {
     let metric = define(host, Kind::Gauge, name.clone())?;
-    if accepts_values(host, metric) { Ok(metric) } else { Err(fault("", &rejected(&name))) }
+    if accepts_values(host, metric, in_flight.unwrap_or(metric)) {
+        Ok(metric)
+    } else {
+        Err(fault("", &rejected(&name)))
+    }
 }
 
 /// A counter metric that the gate relies on. A probe like that of a gauge would change its value
@@ -92,14 +102,15 @@ impl ProbedCounter {
 
 /// Whether Envoy keeps the values of a gauge; makes it visible, too. If the stats matcher rejects
 /// its name, Envoy returns a gauge that stays zero: "none in flight", for ever. The probe is
-/// skipped while the gauge is above zero, because a reader would see one stream too many.
-fn accepts_values(host: &impl Host, gauge: Metric) -> bool {
-    let is_above_zero = || host.get_metric(gauge).is_some_and(|value| value > 0);
-    if is_above_zero() {
+/// skipped while streams are in flight: a reader would see one too many, or one that is exempt.
+/// A stream that begins during the probe is no zero either, because `begun` changes.
+fn accepts_values(host: &impl Host, gauge: Metric, in_flight: Metric) -> bool {
+    let is_above_zero = |gauge| host.get_metric(gauge).is_some_and(|value| value > 0);
+    if is_above_zero(gauge) || is_above_zero(in_flight) {
         return true;
     }
     host.increment_metric(gauge, 1);
-    let accepts = is_above_zero();
+    let accepts = is_above_zero(gauge);
     host.increment_metric(gauge, -1);
     accepts
 }

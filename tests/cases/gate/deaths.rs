@@ -9,7 +9,7 @@ use crate::lab::{Lab, cases, mortal_module};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 
-use super::bench::{Bench, SOON, same};
+use super::bench::{Bench, SOON, bootstrap, gate_listener, options, same};
 use super::watch::{opens_only_at_zero, stays_closed};
 
 /// The default of `quiet_ms` is longer than the tests need; the deadline is never what ends them.
@@ -20,6 +20,7 @@ cases! {
     a_dead_vm_that_stays_dead_is_healed_by_two_zeros,
     a_bypassed_filter_is_no_zero,
     a_gate_that_dies_says_nothing_false,
+    messages_for_the_dead_reach_no_stream,
 }
 
 /// The module that can be made to die.
@@ -202,4 +203,31 @@ async fn stays_closed_for_pollers(bench: &Bench) -> Outcome {
         bench.get("/prestop?wait=100ms").await?.expect(503)?;
     }
     Ok(())
+}
+
+/// Six counters of one VM have the contexts 1 to 6. In the VM after it, most of these numbers
+/// belong to streams, and Envoy announces there what the gate sends to the dead counters.
+async fn messages_for_the_dead_reach_no_stream(lab: &Lab) -> Outcome {
+    let lab = mortal(lab)?;
+    let upstream = Upstream::start().await?;
+    let mut bootstrap = bootstrap(&upstream).listener(gate_listener(&lab, GATE));
+    for name in ["main", "b", "c", "d", "e", "f"] {
+        let wasm = Wasm { name, failure_policy: "FAIL_RELOAD", ..lab.stream("{}") };
+        let hcm = routes(Hcm::new(name).filter(wasm.filter()));
+        bootstrap = bootstrap.listener(Listener::new(name, hcm).direction("INBOUND"));
+    }
+    let options = Options { concurrency: 1, ..options() };
+    let bench = Bench::start(&lab, upstream, bootstrap, options).await?;
+    bench.until("count", "exact").await?;
+    kill(&bench, "panic").await?;
+    wait_for(SOON, "a new VM", async || {
+        once(bench.main, &Request::get("/echo")).await?.expect(200)
+    })
+    .await?;
+    let held = hold(&bench, "a", 5).await?;
+    bench.until("lost_counters", 6).await?;
+    ensure!(!bench.envoy.log_contains("proxy_on_queue_ready failed"), "{}", bench.envoy.tail());
+    bench.upstream.release("a");
+    drop(held);
+    bench.envoy.wait_for_stat(IN_FLIGHT, 1, SOON).await
 }

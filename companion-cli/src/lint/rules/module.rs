@@ -4,15 +4,16 @@ use laststream_filter::config::wire::Scope;
 use laststream_filter::config::{self, Problem};
 use serde_json::Value;
 
-use crate::lint::envoy_filter::patch_of;
+use crate::lint::envoy_filter::{Patch, patch_of};
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Findings, Severity};
 use crate::lint::inputs::Inputs;
-use crate::lint::listeners::uses;
-use crate::lint::modules::{counters, ours};
+use crate::lint::listeners::{connection_manager, uses};
+use crate::lint::modules::{Module, counters, ours};
 use crate::lint::node::{Node, is_string_value};
 use crate::lint::objects::of_kind;
 use crate::lint::plain::Meaning;
+use crate::lint::reach::{Mesh, is_same_resource};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -53,6 +54,15 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Give each direction a filter of its own: context GATEWAY with scope gateway, \
             SIDECAR_INBOUND with inbound, SIDECAR_OUTBOUND with outbound.",
         check: scope_and_context,
+    },
+    Rule {
+        code: "LS305",
+        severity: Severity::Warning,
+        title: "two filters count the same requests",
+        why: "Each stream is counted twice. A stream that is excluded or exempt is subtracted \
+            twice from Envoy's own count, so the gate may overlook a stream that no filter counts.",
+        fix: "Remove one of the two filters. If both are needed, give each a listener of its own.",
+        check: counted_twice,
     },
 ];
 
@@ -213,4 +223,58 @@ fn scope_and_context<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             }
         }
     }
+}
+
+/// The number of counters that are compared pair by pair, and of the places of each. More would not
+/// add information.
+const MOST_COUNTERS: usize = 64;
+const MOST_PLACES: usize = 8;
+
+fn counted_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mut earlier: Vec<(Module<'g>, Vec<Node<'g>>)> = Vec::new();
+    for (module, _) in counters(inputs).take(MOST_COUNTERS) {
+        let mut places = uses(inputs, module);
+        places.truncate(MOST_PLACES);
+        let shares = |(other, there): &&(Module<'g>, Vec<Node<'g>>)| {
+            // LS121 finds two extension configurations of one name.
+            (module.extension().is_none() || module.name() != other.name())
+                && places.iter().any(|one| there.iter().any(|two| share_chain(*one, *two)))
+        };
+        if let Some((other, _)) = earlier.iter().find(shares) {
+            findings.at(
+                module.plugin,
+                format!("`{}` and `{}` count the same requests", other.name(), module.name()),
+            );
+        }
+        earlier.push((module, places));
+    }
+}
+
+/// Whether two filters are for the same chain.
+fn share_chain(one: Node<'_>, two: Node<'_>) -> bool {
+    match (patch_of(one), patch_of(two)) {
+        (Some(one), Some(two)) => {
+            let inserts = |patch: Patch<'_>| {
+                patch.apply_to() == "HTTP_FILTER" && patch.operation().starts_with("INSERT")
+            };
+            inserts(one)
+                && inserts(two)
+                && one.context() == two.context()
+                && !is_same_resource(one.filter, two.filter)
+                && !["portNumber", "name"].into_iter().any(|field| differ(one, two, field))
+                && Mesh::of(one).may_meet(&Mesh::of(two))
+        }
+        (None, None) => {
+            connection_manager(one).is_some_and(|manager| connection_manager(two) == Some(manager))
+        }
+        _ => false,
+    }
+}
+
+/// Whether two patches name different listeners.
+fn differ(one: Patch<'_>, two: Patch<'_>, field: &str) -> bool {
+    let text = |patch: Patch<'_>| -> Option<String> {
+        Some(patch.matching()?.get("listener")?.get(field)?.text()?.to_owned())
+    };
+    text(one).zip(text(two)).is_some_and(|(one, two)| one != two)
 }
