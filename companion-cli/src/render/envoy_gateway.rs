@@ -194,7 +194,7 @@ fn patches_of_listener(
             add(LISTENER, format!("{MANAGER}/http_filters/0"), filter.clone().into()),
         ));
     }
-    if let Some(early) = scheme.early() {
+    if let Some(early) = scheme.early(&policy.placement) {
         let path = format!("{MANAGER}/early_header_mutation_extensions");
         patches.push((WHY_EARLY, add(LISTENER, path, parts::early_mutation(early, policy).into())));
     }

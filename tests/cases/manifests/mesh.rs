@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::lab::{Lab, frames_module};
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::set;
+use kit::forwarded_proto::listeners::Certificates;
 use kit::prelude::*;
 use kit::xds::Xds;
 
@@ -56,7 +57,17 @@ impl Proxy {
         filter: &Value,
         delivery: Delivery<'_>,
     ) -> Outcome<Self> {
-        Self::start(lab, places, filter, None, delivery).await
+        Self::start(lab, places, filter, None, delivery, None).await
+    }
+
+    /// The same, where listeners for inbound connections demand certificates.
+    pub(super) async fn strict(
+        lab: &Lab,
+        filter: &Value,
+        delivery: Delivery<'_>,
+        certificates: &Certificates,
+    ) -> Outcome<Self> {
+        Self::start(lab, SIDECAR, filter, None, delivery, Some(certificates)).await
     }
 
     /// The same, where a filter is there already, such as a WasmPlugin's.
@@ -66,7 +77,7 @@ impl Proxy {
         filter: &Value,
         there: Option<Value>,
     ) -> Outcome<Self> {
-        Self::start(lab, places, filter, there, Delivery::Module(&lab.module)).await
+        Self::start(lab, places, filter, there, Delivery::Module(&lab.module), None).await
     }
 
     async fn start(
@@ -75,6 +86,7 @@ impl Proxy {
         filter: &Value,
         there: Option<Value>,
         delivery: Delivery<'_>,
+        certificates: Option<&Certificates>,
     ) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
         let xds = Xds::new()?;
@@ -84,7 +96,12 @@ impl Proxy {
             .cluster(cluster::h1("inbound|8080||", upstream.refused()))
             .cluster(admin_cluster("prometheus_stats"));
         for (name, context) in places {
-            bootstrap = bootstrap.listener(listener(name, context, there.clone()));
+            let listener = listener(name, context, there.clone());
+            let strict = certificates.filter(|_| *context == "SIDECAR_INBOUND");
+            bootstrap =
+                bootstrap.listener(strict.into_iter().fold(listener, |listener, strict| {
+                    listener.mutual_tls(&strict.server, &strict.authority)
+                }));
         }
         let mut bootstrap = bootstrap.build();
         let listeners =
