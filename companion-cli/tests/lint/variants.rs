@@ -180,3 +180,20 @@ fn overlays_of_one_gateway_are_judged_together() {
     assert_eq!(count(class, 90), 1, "only the Deployment's");
     assert!(count(class, 20) > 1);
 }
+
+#[test]
+fn a_sidecar_must_overwrite_the_header_with_http() {
+    const OVERWRITES: &str = "append:
+                        header: {key: x-forwarded-proto, value: http}
+                        append_action: OVERWRITE_IF_EXISTS_OR_ADD";
+    let removes = (OVERWRITES, "remove: x-forwarded-proto");
+    for name in ["LS356.good.yaml", "LS351.good.yaml"] {
+        finds(name, &[removes], &["LS356"]);
+    }
+    finds("LS356.good.yaml", &[removes, ("FAIL_OPEN", "FAIL_CLOSED")], &[]);
+    for other in
+        [("value: http}", "value: https}"), ("OVERWRITE_IF_EXISTS_OR_ADD", "ADD_IF_ABSENT")]
+    {
+        finds("LS356.good.yaml", &[other], &["LS356"]);
+    }
+}
