@@ -188,7 +188,8 @@ fn patches_of_listener(
         let operation = Map::of("op", "add").with("path", path).with("value", value);
         Map::of("type", kind).with("name", name).with("operation", operation)
     };
-    for filter in scheme.peer_info().map(parts::peer_info_filter).iter().chain(scheme.filters()) {
+    let peer_info = scheme.peer_info().map(parts::distant_peer_info_filter);
+    for filter in peer_info.iter().chain(scheme.filters()) {
         patches.push((
             "In front of the module.",
             add(LISTENER, format!("{MANAGER}/http_filters/0"), filter.clone().into()),

@@ -331,7 +331,7 @@ pub(super) fn around_the_module(
                 "HTTP_FILTER",
                 Some(in_managers(context)),
                 "INSERT_FIRST",
-                parts::peer_info_filter(peer_info),
+                parts::distant_peer_info_filter(peer_info),
             ),
         )
     });

@@ -238,6 +238,12 @@ pub(super) fn peer_info_filter(peer_info: &PeerInfo) -> Map {
     typed("envoy.filters.http.set_filter_state", config)
 }
 
+/// The same where other filters may stand in front of the module. They may write headers, so the
+/// module looks at the headers themselves.
+pub(super) fn distant_peer_info_filter(peer_info: &PeerInfo) -> Map {
+    peer_info_filter(&PeerInfo { headers: None, ..peer_info.clone() })
+}
+
 const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
 const LOCAL: &str = "%DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_DIRECT_LOCAL_ADDRESS%";
 const WHY_PEER: &str = "The direct peer of the connection, from Envoy itself. source.address would \

@@ -47,7 +47,7 @@ pub(super) const SIDECAR: &[Place] = &[("in", "SIDECAR_INBOUND"), ("out", "SIDEC
 impl Proxy {
     /// A proxy that got this EnvoyFilter.
     pub(super) async fn with(lab: &Lab, places: &[Place], filter: &Value) -> Outcome<Self> {
-        Self::holding(lab, places, filter, None).await
+        Self::holding(lab, places, filter, Vec::new()).await
     }
 
     /// The same, where the agent delivers something else.
@@ -57,7 +57,7 @@ impl Proxy {
         filter: &Value,
         delivery: Delivery<'_>,
     ) -> Outcome<Self> {
-        Self::start(lab, places, filter, None, delivery, None).await
+        Self::start(lab, places, filter, Vec::new(), delivery, None).await
     }
 
     /// The same, where listeners for inbound connections demand certificates.
@@ -67,15 +67,15 @@ impl Proxy {
         delivery: Delivery<'_>,
         certificates: &Certificates,
     ) -> Outcome<Self> {
-        Self::start(lab, SIDECAR, filter, None, delivery, Some(certificates)).await
+        Self::start(lab, SIDECAR, filter, Vec::new(), delivery, Some(certificates)).await
     }
 
-    /// The same, where a filter is there already, such as a WasmPlugin's.
+    /// The same, where filters are there already, such as a WasmPlugin's.
     pub(super) async fn holding(
         lab: &Lab,
         places: &[Place],
         filter: &Value,
-        there: Option<Value>,
+        there: Vec<Value>,
     ) -> Outcome<Self> {
         Self::start(lab, places, filter, there, Delivery::Module(&lab.module), None).await
     }
@@ -84,7 +84,7 @@ impl Proxy {
         lab: &Lab,
         places: &[Place],
         filter: &Value,
-        there: Option<Value>,
+        there: Vec<Value>,
         delivery: Delivery<'_>,
         certificates: Option<&Certificates>,
     ) -> Outcome<Self> {
@@ -117,7 +117,7 @@ impl Proxy {
     }
 }
 
-fn listener(name: &str, context: &str, there: Option<Value>) -> Listener {
+fn listener(name: &str, context: &str, there: Vec<Value>) -> Listener {
     let hcm = Hcm::new(name)
         .upgrades()
         .route(Route::prefix("/chat").name("chat").cluster("app").timeout("0s"))
