@@ -30,6 +30,7 @@ cases! {
     clients::a_rendered_gateway_restores_by_destination_ports,
     clients::a_proxy_header_would_forge_a_trusted_peer,
     failing::without_its_module_a_proxy_trusts_no_header,
+    failing::without_its_module_a_sidecar_makes_no_http_https,
     failing::trusted_hops_added_later_open_nothing,
 }
 

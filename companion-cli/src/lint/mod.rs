@@ -27,6 +27,7 @@ pub mod output;
 mod overlaid;
 mod parts;
 mod plain;
+mod plugin_configs;
 mod pods;
 mod proxy_protocol;
 mod reach;

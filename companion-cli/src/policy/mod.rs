@@ -111,9 +111,9 @@ pub struct ForwardedProto {
     /// The header that an early mutation saves `x-forwarded-proto` in; nothing where no source
     /// reads it.
     pub saved_in: Option<String>,
-    /// Whether the early mutation removes `x-forwarded-proto`. Then Envoy writes the connection's
-    /// scheme, also where it would keep what the peer sent, and that is what is left when the
-    /// module fails. `keep` forbids it.
+    /// Whether the early mutation removes `x-forwarded-proto`, or overwrites it with http at a
+    /// sidecar. Envoy writes the connection's scheme in place of a removed one. That is what is
+    /// left when the module fails. `keep` forbids it.
     pub forgets: bool,
     /// What the module reads from filter state; nothing where no address is trusted.
     pub peer_info: Option<PeerInfo>,

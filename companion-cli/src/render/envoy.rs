@@ -156,7 +156,7 @@ fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, module
         .note(WHY_EARLY)
         .with_some(
             "early_header_mutation_extensions",
-            scheme.early().map(|early| parts::early_mutation(early, policy)),
+            scheme.early(&policy.placement).map(|early| parts::early_mutation(early, policy)),
         )
         .note(
             "WebSockets are let through; they hold a drain until they end, unless the policy has \

@@ -188,13 +188,14 @@ fn patches_of_listener(
         let operation = Map::of("op", "add").with("path", path).with("value", value);
         Map::of("type", kind).with("name", name).with("operation", operation)
     };
-    for filter in scheme.peer_info().map(parts::peer_info_filter).iter().chain(scheme.filters()) {
+    let peer_info = scheme.peer_info().map(parts::distant_peer_info_filter);
+    for filter in peer_info.iter().chain(scheme.filters()) {
         patches.push((
             "In front of the module.",
             add(LISTENER, format!("{MANAGER}/http_filters/0"), filter.clone().into()),
         ));
     }
-    if let Some(early) = scheme.early() {
+    if let Some(early) = scheme.early(&policy.placement) {
         let path = format!("{MANAGER}/early_header_mutation_extensions");
         patches.push((WHY_EARLY, add(LISTENER, path, parts::early_mutation(early, policy).into())));
     }

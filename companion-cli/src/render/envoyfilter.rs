@@ -291,7 +291,7 @@ fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
             patch("LISTENER_FILTER", Some(matching), "INSERT_FIRST", filter),
         )
     });
-    let manager = scheme.early().map(|early| {
+    let manager = scheme.early(&policy.placement).map(|early| {
         let manager = Map::of("@type", HCM_TYPE)
             .with("early_header_mutation_extensions", parts::early_mutation(early, policy));
         let manager = parts::typed(HCM, manager);
@@ -331,7 +331,7 @@ pub(super) fn around_the_module(
                 "HTTP_FILTER",
                 Some(in_managers(context)),
                 "INSERT_FIRST",
-                parts::peer_info_filter(peer_info),
+                parts::distant_peer_info_filter(peer_info),
             ),
         )
     });

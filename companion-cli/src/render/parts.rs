@@ -134,6 +134,12 @@ fn fails_open(role: &Role<'_>, policy: &Policy) -> &'static str {
                 gate then says so. Closed, or reloaded, a failed fetch is 403 for everything until \
                 the next change, even where the module ran before."
         }
+        Some(proto) if proto.forgets && matches!(policy.placement, Placement::Sidecar(_)) => {
+            "A module that cannot be fetched, or has failed, lets requests pass, uncounted and \
+                with http in x-forwarded-proto, which the early header mutation writes over what \
+                the peer sent; the gate then says so. Closed, or reloaded, a failed fetch is 403 \
+                for everything until the next change, even where the module ran before."
+        }
         Some(proto) if proto.forgets => {
             "A module that cannot be fetched, or has failed, lets requests pass, uncounted and \
                 with the connection's scheme, because the early header mutation removes what the \
@@ -232,6 +238,12 @@ pub(super) fn peer_info_filter(peer_info: &PeerInfo) -> Map {
     typed("envoy.filters.http.set_filter_state", config)
 }
 
+/// The same where other filters may stand in front of the module. They may write headers, so the
+/// module looks at the headers themselves.
+pub(super) fn distant_peer_info_filter(peer_info: &PeerInfo) -> Map {
+    peer_info_filter(&PeerInfo { headers: None, ..peer_info.clone() })
+}
+
 const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
 const LOCAL: &str = "%DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_DIRECT_LOCAL_ADDRESS%";
 const WHY_PEER: &str = "The direct peer of the connection, from Envoy itself. source.address would \
@@ -240,8 +252,7 @@ const WHY_ADDRESSES: &str = "From Envoy itself: the direct peer of the connectio
     that the PROXY protocol header names as its destination, and the socket's own. Where the last \
     two are equal, there was no such header.";
 
-/// `early_header_mutation_extensions`: saves what the peer sent, and lets it go if Envoy is to
-/// write its own everywhere.
+/// `early_header_mutation_extensions`: saves what the peer sent, and removes or overwrites it.
 pub(super) fn early_mutation(early: Early<'_>, policy: &Policy) -> List {
     let mut mutations = List::new();
     if let Some(header) = early.saved_in {
@@ -257,15 +268,17 @@ pub(super) fn early_mutation(early: Early<'_>, policy: &Policy) -> List {
             .item(Map::of("remove", header))
             .item(Map::of("append", append));
     }
-    if early.forgets {
-        mutations = mutations
-            .note(
-                "Where Envoy would keep the peer's own (sidecars, trusted hops), it writes the \
-                connection's scheme now. That is what is left when the filter that restores the \
-                header fails.",
-            )
-            .item(Map::of("remove", FORWARDED_PROTO));
-    }
+    mutations = match early.leaves {
+        Leaves::Own => mutations,
+        Leaves::Connection => {
+            mutations.note(WHY_CONNECTION).item(Map::of("remove", FORWARDED_PROTO))
+        }
+        Leaves::Http => {
+            let http = Map::of("header", Map::of("key", FORWARDED_PROTO).with("value", "http"))
+                .with("append_action", "OVERWRITE_IF_EXISTS_OR_ADD");
+            mutations.note(WHY_HTTP).item(Map::of("append", http))
+        }
+    };
     if policy.forwarded_for.is_some() {
         mutations = mutations.note(WHY_EDGE);
         for header in EDGE_HEADERS {
@@ -286,9 +299,30 @@ pub(super) fn early_mutations(mutations: List) -> List {
 pub(super) struct Early<'a> {
     /// The header that the peer's is saved in.
     pub(super) saved_in: Option<&'a str>,
-    /// Whether the peer's own is removed.
-    pub(super) forgets: bool,
+    /// What is left for the filters.
+    pub(super) leaves: Leaves,
 }
+
+/// What the early mutation leaves as `x-forwarded-proto` where Envoy does not overwrite it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaves {
+    /// What the peer sent.
+    Own,
+    /// The connection's scheme, which Envoy writes where none is.
+    Connection,
+    /// http.
+    Http,
+}
+
+/// Why the peer's own is removed.
+const WHY_CONNECTION: &str = "Where Envoy would keep the peer's own (sidecars, trusted hops), it \
+    writes the connection's scheme now. That is what is left when the filter that restores the \
+    header fails.";
+
+/// Why the peer's own is overwritten at a sidecar.
+const WHY_HTTP: &str = "A sidecar's Envoy keeps what it finds here, so http is what is left when \
+    the module fails. If the header was removed, Envoy would write the connection's scheme, which \
+    is https for every client of a mesh with mTLS.";
 
 /// Headers that Envoy overwrites or removes with `use_remote_address` only.
 pub(super) const EDGE_HEADERS: [&str; 6] = [

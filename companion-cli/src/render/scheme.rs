@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::native::{self, Destination, Listeners, Native};
-use super::parts::Early;
+use super::parts::{Early, Leaves};
 use crate::policy::file::{Engine, Placement, PlainEnvoy};
 use crate::policy::{ForwardedProto, PeerInfo, Policy, PolicyProblem};
 use crate::yaml::Map;
@@ -70,14 +70,18 @@ impl<'p> Scheme<'p> {
     }
 
     /// What happens before Envoy writes its own.
-    pub(super) fn early(&self) -> Option<Early<'_>> {
-        let forgets = match self {
-            Self::Untouched => false,
-            Self::Module(proto, _) => proto.forgets,
-            Self::Envoy(native) => native.forgets,
+    pub(super) fn early(&self, placement: &Placement) -> Option<Early<'_>> {
+        let leaves = match self {
+            Self::Module(proto, _) if proto.forgets => match placement {
+                Placement::Sidecar(_) => Leaves::Http,
+                _ => Leaves::Connection,
+            },
+            // Untrusted peers get the connection's scheme from Envoy itself.
+            Self::Envoy(native) if native.forgets => Leaves::Connection,
+            Self::Untouched | Self::Module(..) | Self::Envoy(_) => Leaves::Own,
         };
         let saved_in = self.saved_in();
-        (saved_in.is_some() || forgets).then_some(Early { saved_in, forgets })
+        (saved_in.is_some() || leaves != Leaves::Own).then_some(Early { saved_in, leaves })
     }
 
     /// The peer information that a filter in front of the module writes.
@@ -176,6 +180,7 @@ fn refused(why: &str) -> PolicyProblem {
 #[cfg(test)]
 mod tests {
     use super::Scheme;
+    use crate::render::parts::Leaves;
     use crate::render::tests::policy;
 
     /// Whether the module does it, and the comment at the head of the file.
@@ -216,6 +221,30 @@ mod tests {
             Scheme::of(&policy("engine: native"), str::to_owned),
             Ok(Scheme::Untouched)
         ));
+    }
+
+    /// Envoy overwrites the header at gateways, and matchers need what Envoy writes.
+    #[test]
+    fn only_a_sidecar_of_the_module_starts_as_http() {
+        for (placement, engine, fallback, expected) in [
+            ("sidecar: {}", "wasm", "http", Leaves::Http),
+            ("sidecar: {}", "wasm", "connection", Leaves::Http),
+            ("sidecar: {}", "wasm", "keep", Leaves::Own),
+            ("sidecar: {}", "native", "connection", Leaves::Connection),
+            ("gateway: {}", "wasm", "http", Leaves::Connection),
+            ("gateway_api: {gateway: g}", "wasm", "http", Leaves::Connection),
+            ("envoy_gateway: {gateway: g}", "wasm", "http", Leaves::Connection),
+            ("envoy: {}", "wasm", "http", Leaves::Connection),
+        ] {
+            let text = format!(
+                "namespace: n\nplacement: {{{placement}}}\nengine: {engine}\n{PROTO}presets: \
+                    [gcp], fallback: {fallback}}}"
+            );
+            let policy = policy(&text);
+            let scheme = Scheme::of(&policy, str::to_owned).expect(&text);
+            let early = scheme.early(&policy.placement).expect(&text);
+            assert_eq!(early.leaves, expected, "{text}");
+        }
     }
 
     /// The version of Envoy is not known, and neither other placement has filter chains of its own.

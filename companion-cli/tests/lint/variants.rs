@@ -193,3 +193,20 @@ fn two_counters_in_one_chain_are_found_unless_their_listeners_differ() {
     finds("LS121.good.yaml", &[(port, ""), (&here, &elsewhere)], &[]);
     finds("LS121.good.yaml", &[(port, ""), ("laststream-b", "laststream-count")], &["LS121"]);
 }
+
+#[test]
+fn a_sidecar_must_overwrite_the_header_with_http() {
+    const OVERWRITES: &str = "append:
+                        header: {key: x-forwarded-proto, value: http}
+                        append_action: OVERWRITE_IF_EXISTS_OR_ADD";
+    let removes = (OVERWRITES, "remove: x-forwarded-proto");
+    for name in ["LS356.good.yaml", "LS351.good.yaml"] {
+        finds(name, &[removes], &["LS356"]);
+    }
+    finds("LS356.good.yaml", &[removes, ("FAIL_OPEN", "FAIL_CLOSED")], &[]);
+    for other in
+        [("value: http}", "value: https}"), ("OVERWRITE_IF_EXISTS_OR_ADD", "ADD_IF_ABSENT")]
+    {
+        finds("LS356.good.yaml", &[other], &["LS356"]);
+    }
+}

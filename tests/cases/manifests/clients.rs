@@ -51,7 +51,7 @@ impl Row {
 }
 
 /// The trusted peers are 127.0.0.2 and 10.0.0.0/16.
-const OF_THE_LIST: [Row; 13] = [
+const OF_THE_LIST: [Row; 16] = [
     Row::new(
         TRUSTED,
         &[(XFF, "203.0.113.7"), (PROTO, "https")],
@@ -75,6 +75,22 @@ const OF_THE_LIST: [Row; 13] = [
         TRUSTED,
         &[(XFF, "not an address"), (PROTO, "https")],
         [TRUSTED, "https", "not an address,127.0.0.2"],
+    ),
+    // What is more than an address is none.
+    Row::new(
+        TRUSTED,
+        &[(XFF, "203.0.113.7:4711"), (PROTO, "https")],
+        [TRUSTED, "https", "203.0.113.7:4711,127.0.0.2"],
+    ),
+    Row::new(
+        TRUSTED,
+        &[(XFF, "[2001:db8::7]:4711"), (PROTO, "http")],
+        [TRUSTED, "http", "[2001:db8::7]:4711,127.0.0.2"],
+    ),
+    Row::new(
+        STRANGER,
+        &[(XFF, "::ffff:127.0.0.2%lo, ::ffff:127.0.0.2"), (PROTO, "https")],
+        [STRANGER, "http", "::ffff:127.0.0.2%lo, ::ffff:127.0.0.2,127.0.0.9"],
     ),
     // More than Envoy reads.
     Row::new(

@@ -3,8 +3,10 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use laststream::render::Kind;
+use rustls::ClientConfig;
 use serde_json::{Value, json};
 
 use super::mesh::{Delivery, GATEWAY, Proxy, SIDECAR};
@@ -12,6 +14,8 @@ use super::rendered::{filter, yaml};
 use crate::cases::stage::SOON;
 use crate::lab::{Lab, mortal_module};
 use kit::bootstrap::set;
+use kit::certificates::Authority;
+use kit::forwarded_proto::listeners::Certificates;
 use kit::h1::Connect;
 use kit::prelude::*;
 
@@ -28,7 +32,7 @@ pub(super) async fn without_its_module_a_proxy_trusts_no_header(lab: &Lab) -> Ou
             let proxy = Proxy::given(lab, places, filter, delivery).await?;
             let to = proxy.envoy.address(listener).await?;
             if matches!(delivery, Delivery::Module(file) if file == mortal) {
-                kill(to, &proxy.envoy).await?;
+                kill(|| Connect::to(to), &proxy.envoy).await?;
             }
             claims_nothing(to, &proxy.upstream)
                 .await
@@ -38,11 +42,41 @@ pub(super) async fn without_its_module_a_proxy_trusts_no_header(lab: &Lab) -> Ou
     Ok(())
 }
 
+/// Over mTLS the connection says nothing of the client, so what is left is http.
+pub(super) async fn without_its_module_a_sidecar_makes_no_http_https(lab: &Lab) -> Outcome {
+    let authority = Authority::new()?;
+    let certificates = Certificates { server: authority.server()?, authority };
+    let mortal = mortal_module()?;
+    let usual = sidecar("http")?;
+    for delivery in [Delivery::AllowAll, Delivery::Module(&mortal)] {
+        let proxy = Proxy::strict(lab, &usual, delivery, &certificates).await?;
+        let peers = Peers::of(&proxy, &certificates).await?;
+        if matches!(delivery, Delivery::Module(_)) {
+            kill(|| peers.gateway(), &proxy.envoy).await?;
+        }
+        peers.get("http", ["http"; 2]).await.with_context(|| format!("{delivery:?}"))?;
+    }
+    for (fallback, stranger) in [("http", "http"), ("connection", "https")] {
+        let delivery = Delivery::Module(&lab.module);
+        let proxy = Proxy::strict(lab, &sidecar(fallback)?, delivery, &certificates).await?;
+        let peers = Peers::of(&proxy, &certificates).await?;
+        peers.get(stranger, ["http", "https"]).await.context(fallback)?;
+    }
+    Ok(())
+}
+
+fn sidecar(fallback: &str) -> Outcome<Value> {
+    const FALLBACK: &str = "fallback: http";
+    let policy = super::read("sidecar/policy.yaml")?;
+    ensure!(policy.contains(FALLBACK), "the fallback in {policy}");
+    yaml(Kind::EnvoyFilter, &policy.replace(FALLBACK, &format!("fallback: {fallback}")))
+}
+
 /// On both workers.
-async fn kill(to: SocketAddr, envoy: &Envoy) -> Outcome {
+async fn kill(connect: impl Fn() -> Connect, envoy: &Envoy) -> Outcome {
     let die = Request::get("/echo").header("x-laststream-die", "panic");
     wait_for(SOON, "the VMs to die", async || {
-        Client::connect(to).await?.send(&die.bytes()).await?; // there may be no answer
+        connect().open().await?.send(&die.bytes()).await?; // there may be no answer
         let deaths = envoy.log().matches("panicked at").count();
         ensure!(deaths >= 2, "{deaths} VMs are dead");
         Ok(())
@@ -67,6 +101,55 @@ async fn claims_nothing(to: SocketAddr, upstream: &Upstream) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Peers of a sidecar over mTLS.
+struct Peers<'a> {
+    to: SocketAddr,
+    upstream: &'a Upstream,
+    gateway: Arc<ClientConfig>,
+    stranger: Arc<ClientConfig>,
+}
+
+impl<'a> Peers<'a> {
+    async fn of(proxy: &'a Proxy, certificates: &Certificates) -> Outcome<Self> {
+        let client = |account: &str| {
+            let uri = format!("spiffe://cluster.local/ns/istio-system/sa/{account}");
+            let identity = certificates.authority.client(&uri)?;
+            certificates.authority.client_config(&["http/1.1"], Some(&identity))
+        };
+        Ok(Self {
+            to: proxy.envoy.address("in").await?,
+            upstream: &proxy.upstream,
+            gateway: client("istio-ingressgateway")?,
+            stranger: client("another")?,
+        })
+    }
+
+    fn gateway(&self) -> Connect {
+        Connect::to(self.to).tls(self.gateway.clone(), "localhost")
+    }
+
+    /// What becomes of a stranger's word, and of the gateway's for http and https.
+    async fn get(&self, stranger: &str, gateway: [&str; 2]) -> Outcome {
+        let [http, https] = gateway;
+        let strangers = || Connect::to(self.to).tls(self.stranger.clone(), "localhost");
+        for (connect, said, expected) in [
+            (self.gateway(), "http", http),
+            (self.gateway(), "https", https),
+            (self.gateway(), "", "http"),
+            (strangers(), "http", stranger),
+            (strangers(), "https", stranger),
+        ] {
+            let request =
+                Request::get("/").header(PROTO, said).header("x-laststream-forwarded-proto", said);
+            connect.open().await?.request(&request).await?.expect(200)?;
+            let seen = self.upstream.last()?;
+            ensure_eq!(seen.header(PROTO), Some(expected.into()), "{said:?}");
+            ensure_eq!(seen.header("x-laststream-forwarded-proto"), None, "the saved header");
+        }
+        Ok(())
+    }
 }
 
 /// As `numTrustedProxies` in the mesh's configuration makes them.

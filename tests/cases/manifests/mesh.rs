@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::lab::{Lab, frames_module};
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::set;
+use kit::forwarded_proto::listeners::Certificates;
 use kit::prelude::*;
 use kit::xds::Xds;
 
@@ -44,7 +45,7 @@ pub(super) const SIDECAR: &[Place] = &[("in", "SIDECAR_INBOUND"), ("out", "SIDEC
 impl Proxy {
     /// A proxy that got this EnvoyFilter.
     pub(super) async fn with(lab: &Lab, places: &[Place], filter: &Value) -> Outcome<Self> {
-        Self::holding(lab, places, filter, None).await
+        Self::holding(lab, places, filter, Vec::new()).await
     }
 
     /// The same, where the agent delivers something else.
@@ -54,25 +55,36 @@ impl Proxy {
         filter: &Value,
         delivery: Delivery<'_>,
     ) -> Outcome<Self> {
-        Self::start(lab, places, filter, None, delivery).await
+        Self::start(lab, places, filter, Vec::new(), delivery, None).await
     }
 
-    /// The same, where a filter is there already, such as a WasmPlugin's.
+    /// The same, where listeners for inbound connections demand certificates.
+    pub(super) async fn strict(
+        lab: &Lab,
+        filter: &Value,
+        delivery: Delivery<'_>,
+        certificates: &Certificates,
+    ) -> Outcome<Self> {
+        Self::start(lab, SIDECAR, filter, Vec::new(), delivery, Some(certificates)).await
+    }
+
+    /// The same, where filters are there already, such as a WasmPlugin's.
     pub(super) async fn holding(
         lab: &Lab,
         places: &[Place],
         filter: &Value,
-        there: Option<Value>,
+        there: Vec<Value>,
     ) -> Outcome<Self> {
-        Self::start(lab, places, filter, there, Delivery::Module(&lab.module)).await
+        Self::start(lab, places, filter, there, Delivery::Module(&lab.module), None).await
     }
 
     async fn start(
         lab: &Lab,
         places: &[Place],
         filter: &Value,
-        there: Option<Value>,
+        there: Vec<Value>,
         delivery: Delivery<'_>,
+        certificates: Option<&Certificates>,
     ) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
         let xds = Xds::new()?;
@@ -82,7 +94,12 @@ impl Proxy {
             .cluster(cluster::h1("inbound|8080||", upstream.refused()))
             .cluster(admin_cluster("prometheus_stats"));
         for (name, context) in places {
-            bootstrap = bootstrap.listener(listener(name, context, there.clone()));
+            let listener = listener(name, context, there.clone());
+            let strict = certificates.filter(|_| *context == "SIDECAR_INBOUND");
+            bootstrap =
+                bootstrap.listener(strict.into_iter().fold(listener, |listener, strict| {
+                    listener.mutual_tls(&strict.server, &strict.authority)
+                }));
         }
         let mut bootstrap = bootstrap.build();
         let listeners =
@@ -98,7 +115,7 @@ impl Proxy {
     }
 }
 
-fn listener(name: &str, context: &str, there: Option<Value>) -> Listener {
+fn listener(name: &str, context: &str, there: Vec<Value>) -> Listener {
     let hcm = Hcm::new(name)
         .upgrades()
         .route(Route::prefix("/chat").name("chat").cluster("app").timeout("0s"))

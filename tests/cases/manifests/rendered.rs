@@ -9,7 +9,7 @@ use super::mesh::{GATEWAY, Proxy, SIDECAR};
 use crate::cases::gate::ends::OLD;
 use crate::cases::stage::{BEGUN, SOON};
 use crate::lab::Lab;
-use kit::bootstrap::set;
+use kit::bootstrap::{filters, set};
 use kit::h1::Connect;
 use kit::prelude::*;
 use kit::websocket::{Frame, WebSocket};
@@ -86,8 +86,19 @@ pub(super) async fn a_rendered_wasmplugin_restores(lab: &Lab) -> Outcome {
         super::read("gateway-behind-alb/policy.yaml")?.replace("10.0.0.0/16", "127.0.0.0/30");
     let documents = all(Kind::WasmPlugin, &policy)?;
     let plugin = lab.stream(&documents[0]["spec"]["pluginConfig"].to_string()).filter();
-    let proxy = Proxy::holding(lab, GATEWAY, &documents[1], Some(plugin)).await?;
-    restores(proxy.envoy.address("main").await?, &proxy.upstream).await
+    for before in [None, Some(claims_https())] {
+        let there = before.into_iter().chain([plugin.clone()]).collect();
+        let proxy = Proxy::holding(lab, GATEWAY, &documents[1], there).await?;
+        restores(proxy.envoy.address("main").await?, &proxy.upstream).await?;
+    }
+    Ok(())
+}
+
+/// A filter of somebody else's in front of the module.
+fn claims_https() -> Value {
+    let https = json!({ "key": "x-forwarded-proto", "value": "https" });
+    let append = json!({ "header": https, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD" });
+    filters::header_mutation(json!([{ "append": append }]))
 }
 
 /// Envoy Gateway's patches find their places in a listener as it makes them.
@@ -95,18 +106,22 @@ pub(super) async fn rendered_envoy_gateway_patches_restore(lab: &Lab) -> Outcome
     for engine in ["native", "wasm"] {
         let policy =
             super::read("envoy-gateway/policy.yaml")?.replace("35.191.0.0/16", "127.0.0.0/30");
-        patched(lab, &all(Kind::EnvoyGateway, &format!("{policy}engine: {engine}\n"))?)
-            .await
-            .context(engine)?;
+        let documents = all(Kind::EnvoyGateway, &format!("{policy}engine: {engine}\n"))?;
+        patched(lab, &documents, None).await.context(engine)?;
+        if engine == "wasm" {
+            patched(lab, &documents, Some(claims_https())).await.context("behind a filter")?;
+        }
     }
     Ok(())
 }
 
-async fn patched(lab: &Lab, documents: &[Value]) -> Outcome {
+async fn patched(lab: &Lab, documents: &[Value], before: Option<Value>) -> Outcome {
     let upstream = Upstream::start().await?;
     let module = lab.stream(&documents[0]["spec"]["wasm"][0]["config"].to_string()).filter();
-    let hcm = Hcm::new("main")
-        .filter(module)
+    let hcm = before
+        .into_iter()
+        .chain([module])
+        .fold(Hcm::new("main"), Hcm::filter)
         .route(Route::prefix("/").cluster("app"))
         .use_remote_address(true, 0);
     let mut bootstrap = Bootstrap::new()

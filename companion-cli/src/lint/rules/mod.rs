@@ -16,6 +16,7 @@ mod module;
 mod names;
 mod overlay;
 mod proxied;
+mod saved;
 mod schema;
 mod scheme;
 mod traffic;
@@ -35,6 +36,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         names::RULES,
         delivery::RULES,
         module::RULES,
+        saved::RULES,
         scheme::RULES,
         trust::RULES,
         clients::RULES,

@@ -2,7 +2,6 @@
 
 use laststream_filter::config::wire::Scope;
 use laststream_filter::config::{self, Problem};
-use serde_json::Value;
 
 use crate::lint::envoy_filter::{Patch, patch_of};
 use crate::lint::finding::Rule;
@@ -14,6 +13,7 @@ use crate::lint::node::{Node, is_string_value};
 use crate::lint::objects::of_kind;
 use crate::lint::plain::Meaning;
 use crate::lint::reach::{Mesh, is_same_resource};
+use crate::lint::plugin_configs::plugin_configs;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -73,11 +73,8 @@ fn refused<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             report(text.embedded(), text, problem, findings);
         }
     }
-    for root in plugin_configs(inputs) {
-        let Some(json) = json_of(root, DEEPEST_CONFIG, &mut LARGEST_CONFIG.clone()) else {
-            continue;
-        };
-        if let Err(refused) = config::parse(json.to_string().as_bytes()) {
+    for (root, text) in plugin_configs(inputs) {
+        if let Err(refused) = config::parse(text.as_bytes()) {
             for problem in &refused.0 {
                 report(Some(root), root, problem, findings);
             }
@@ -98,54 +95,6 @@ fn report<'g>(
         }
         None => report_at_text(text, problem, findings),
     }
-}
-
-/// Configurations of laststream that are written as YAML: WasmPlugins, and Envoy Gateway's
-/// policies. The module gets them as JSON.
-fn plugin_configs(inputs: &Inputs) -> Vec<Node<'_>> {
-    let is_ours =
-        |node: Node<'_>, path| node.text_of(path).is_some_and(|text| text.contains("laststream"));
-    let plugins = of_kind(inputs, "WasmPlugin")
-        .filter_map(|plugin| plugin.spec())
-        .filter(|spec| is_ours(*spec, "url"));
-    let wasm = of_kind(inputs, "EnvoyExtensionPolicy")
-        .flat_map(|policy| policy.node.list("spec.wasm"))
-        .filter(|wasm| is_ours(*wasm, "name") || is_ours(*wasm, "code.image.url"));
-    plugins
-        .filter_map(|spec| spec.get("pluginConfig"))
-        .chain(wasm.filter_map(|wasm| wasm.get("config")))
-        .collect()
-}
-
-/// How many values a configuration may have, with aliases written out.
-const LARGEST_CONFIG: usize = 10_000;
-
-/// As deep as the module reads.
-const DEEPEST_CONFIG: u8 = 32;
-
-/// A node as JSON, the way Kubernetes reads it.
-fn json_of(node: Node<'_>, depth: u8, left: &mut usize) -> Option<Value> {
-    *left = left.checked_sub(1)?;
-    let depth = depth.checked_sub(1)?;
-    if node.is_map() {
-        let members =
-            node.entries().map(|(key, value)| Some((key.to_owned(), json_of(value, depth, left)?)));
-        return members.collect::<Option<serde_json::Map<_, _>>>().map(Value::Object);
-    }
-    if node.is_list() {
-        return node
-            .items()
-            .map(|item| json_of(item, depth, left))
-            .collect::<Option<_>>()
-            .map(Value::Array);
-    }
-    let text = node.text()?;
-    Some(match node.meaning()? {
-        Meaning::Null => Value::Null,
-        Meaning::Bool(value) => Value::Bool(value),
-        Meaning::Number => node.number().map_or_else(|| Value::from(text), Value::from),
-        Meaning::Text => Value::from(text),
-    })
 }
 
 /// The node that a path such as `gate.scopes[1]` names, or the nearest above it.

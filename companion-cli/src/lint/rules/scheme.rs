@@ -1,6 +1,6 @@
-//! LS35x: what restoring x-forwarded-proto needs around the module.
+//! LS353 to LS355: what restoring x-forwarded-proto needs around the module.
 
-use laststream_filter::config::wire::{ForwardedProto, ORIGINAL_HEADER, Preset};
+use laststream_filter::config::wire::ForwardedProto;
 
 use crate::lint::envoy_filter::patch_of;
 use crate::lint::finding::Rule;
@@ -12,30 +12,6 @@ use crate::lint::node::Node;
 use crate::lint::reach::Reach;
 
 pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS351",
-        severity: Severity::Error,
-        title: "the x-forwarded-proto that the load balancer sent is not saved",
-        why: "An Istio gateway overwrites x-forwarded-proto before any filter runs. The module \
-            reads what was sent from a header that an early header mutation fills; without it the \
-            load balancer says nothing and the fallback decides, or whatever a client writes into \
-            that header is believed.",
-        fix: "Add a NETWORK_FILTER MERGE with `early_header_mutation_extensions` that removes the \
-            header and then appends `%REQ(x-forwarded-proto)%`. Where Envoy keeps the header, \
-            write `\"original_header\": \"x-forwarded-proto\"`.",
-        check: not_saved,
-    },
-    Rule {
-        code: "LS352",
-        severity: Severity::Error,
-        title: "a forged copy of the saved header survives",
-        why: "A client may send the saved header itself. Only when it is removed before it is \
-            appended, and empty values are not kept, is what the module reads the peer's own \
-            x-forwarded-proto.",
-        fix: "In `mutations`: first `remove` the header, then `append` it, without \
-            `keep_empty_value`.",
-        check: forgeable,
-    },
     Rule {
         code: "LS353",
         severity: Severity::Error,
@@ -79,25 +55,6 @@ pub(super) fn writers(inputs: &Inputs) -> impl Iterator<Item = SupportingFilter<
     inputs.keyed_field("ip_tag_header", "ipTagHeader").filter(writes).map(SupportingFilter::new)
 }
 
-/// Envoy's own filters that read the saved header, where it can be seen what is around them.
-fn readers(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
-    let reads = |name: &Node<'_>| {
-        name.text().is_some_and(|name| name.eq_ignore_ascii_case(ORIGINAL_HEADER))
-    };
-    let of_writer = |writer: &SupportingFilter<'_>, name: Node<'_>| {
-        matcher_around(writer.node).is_some_and(|matcher| name.upwards().any(|up| up == matcher))
-    };
-    let names: Vec<Node<'_>> =
-        inputs.keyed_field("header_name", "headerName").filter(reads).collect();
-    let is_placed = |writer: &SupportingFilter<'_>| {
-        matches!(writer.reach, Reach::Mesh(_)) || writer.manager.is_some()
-    };
-    writers(inputs)
-        .filter(is_placed)
-        .filter(|writer| names.iter().any(|name| of_writer(writer, *name)))
-        .collect()
-}
-
 /// The filter that leaves another one out where its matcher says so.
 pub(super) fn matcher_around(filter: Node<'_>) -> Option<Node<'_>> {
     filter.upwards().find(|node| node.field("xds_matcher").is_some())
@@ -113,14 +70,6 @@ pub(super) fn restorers(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, &F
 /// Where the configuration speaks of it.
 pub(super) fn section(module: Module<'_>) -> Node<'_> {
     module.part_or_all(&["forwarded_proto"])
-}
-
-fn wants_saved(proto: &ForwardedProto) -> bool {
-    let reads_it = |preset: &Preset| !matches!(preset, Preset::Cloudfront | Preset::Nlb);
-    let by_preset = proto.presets.iter().any(reads_it);
-    let by_source =
-        proto.sources.iter().any(|source| source.header.eq_ignore_ascii_case(FORWARDED_PROTO));
-    (by_preset || by_source) && !proto.original_header.eq_ignore_ascii_case(FORWARDED_PROTO)
 }
 
 /// A filter or mutation that the module needs around it, and the proxies that it reaches.
@@ -155,13 +104,13 @@ impl<'g> SupportingFilter<'g> {
     }
 }
 
-/// Early header mutations.
+/// Early header mutations, also those of JSON patches.
 pub(super) fn mutations(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
+    const EARLY: [&str; 2] = ["early_header_mutation_extensions", "earlyHeaderMutationExtensions"];
     let early = |node: Node<'_>| {
-        matches!(
-            node.key_text(),
-            Some("early_header_mutation_extensions" | "earlyHeaderMutationExtensions")
-        )
+        let is_named = |name: &str| EARLY.contains(&name);
+        node.key_text().is_some_and(is_named)
+            || node.text_of("path").is_some_and(|path| path.split('/').any(is_named))
     };
     inputs
         .keyed("mutations")
@@ -173,74 +122,6 @@ pub(super) fn mutations(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
 /// Where filter state is written.
 pub(super) fn peer_info_filters(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
     inputs.keyed_field("object_key", "objectKey").map(SupportingFilter::new).collect()
-}
-
-/// The mutation that writes a header.
-fn append_of<'g>(list: Node<'g>, header: &str) -> Option<Node<'g>> {
-    list.items().find(|item| appended(*item).is_some_and(|name| name.eq_ignore_ascii_case(header)))
-}
-
-fn appended(mutation: Node<'_>) -> Option<&str> {
-    mutation.text_of("append.header.key")
-}
-
-fn not_saved<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let mutations = mutations(inputs);
-    for (module, proto) in restorers(inputs).filter(|(_, proto)| wants_saved(proto)) {
-        let saves = |helper: &SupportingFilter<'g>| {
-            helper.applies_to(module) && append_of(helper.node, &proto.original_header).is_some()
-        };
-        if !mutations.iter().any(saves) {
-            findings.at(
-                section(module),
-                format!(
-                    "no early header mutation of these files writes `{}`",
-                    proto.original_header
-                ),
-            );
-        }
-    }
-    for reader in readers(inputs) {
-        if !mutations.iter().any(|helper| {
-            helper.may_meet(&reader) && append_of(helper.node, ORIGINAL_HEADER).is_some()
-        }) {
-            findings.at(
-                reader.node,
-                format!("no early header mutation of these files writes `{ORIGINAL_HEADER}`"),
-            );
-        }
-    }
-}
-
-fn forgeable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let restorers: Vec<_> = restorers(inputs).filter(|(_, proto)| wants_saved(proto)).collect();
-    let readers = readers(inputs);
-    for helper in mutations(inputs) {
-        let modules = restorers
-            .iter()
-            .filter(|(module, _)| helper.applies_to(*module))
-            .map(|(_, proto)| proto.original_header.as_str());
-        let filters =
-            readers.iter().filter(|reader| helper.may_meet(reader)).map(|_| ORIGINAL_HEADER);
-        let read = modules
-            .chain(filters)
-            .find_map(|header| Some((append_of(helper.node, header)?, header)));
-        let Some((append, header)) = read else { continue };
-        let removes = |item: Node<'g>| {
-            item.text_of("remove").is_some_and(|name| name.eq_ignore_ascii_case(header))
-        };
-        if !helper.node.items().take_while(|item| *item != append).any(removes) {
-            findings.at(append, format!("`{header}` is not removed before"));
-        } else if let Some(keeps) =
-            append.fields("append.keep_empty_value").filter(|node| node.is_true())
-        {
-            findings.at(
-                keeps,
-                "an empty x-forwarded-proto leaves an empty header here, which says \
-                nothing to the module",
-            );
-        }
-    }
 }
 
 fn restored_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

@@ -21,12 +21,15 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS356",
         severity: Severity::Error,
-        title: "a module that fails leaves the peer's own x-forwarded-proto",
+        title: "a module that fails leaves an x-forwarded-proto that may be wrong",
         why: "With FAIL_OPEN, requests pass when the module cannot be fetched or has died. On a \
             sidecar, with `use_remote_address: false` and with trusted hops Envoy keeps the \
-            x-forwarded-proto that any peer sent, so every peer can then claim https.",
+            x-forwarded-proto that any peer sent, so every peer can then claim https. If a sidecar \
+            removes the header, Envoy writes the connection's scheme, which is https for every \
+            client of a mesh with mTLS.",
         fix: "Remove `x-forwarded-proto` in the early header mutation, after it was saved: Envoy \
-            then writes the connection's scheme. `laststream render` does it. Or take FAIL_CLOSED.",
+            then writes the connection's scheme. On a sidecar overwrite it with `http` instead. \
+            `laststream render` does it. Or take FAIL_CLOSED.",
         check: fails_open,
     },
     Rule {
@@ -56,20 +59,35 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Whether the header is removed before Envoy looks at it.
+/// Whether the peer's own header is removed, or overwritten with http, before Envoy looks at it.
 pub(super) fn is_removed(
     mutations: &[SupportingFilter<'_>],
     meets: impl Fn(&SupportingFilter<'_>) -> bool,
 ) -> bool {
-    mutations.iter().any(|helper| {
-        meets(helper) && helper.node.items().filter_map(|item| item.get("remove")).any(is_header)
+    mutations.iter().filter(|helper| meets(helper)).any(|helper| {
+        helper.node.items().filter_map(|item| item.get("remove")).any(is_header)
+            || overwrites(helper)
     })
+}
+
+/// Whether an early mutation leaves http, whatever the header was.
+fn overwrites(helper: &SupportingFilter<'_>) -> bool {
+    helper.node.items().filter_map(|item| item.get("append")).any(writes_http)
 }
 
 /// The same for resources of which these files do not tell which listeners they reach.
 pub(super) fn is_removed_somewhere(inputs: &Inputs) -> bool {
     let early = inputs.keyed("earlyRequestHeaders").filter_map(|headers| headers.get("remove"));
-    inputs.keyed("remove").any(is_header) || early.flat_map(Node::items).any(is_header)
+    inputs.keyed("remove").any(is_header)
+        || inputs.keyed("append").any(writes_http)
+        || early.flat_map(Node::items).any(is_header)
+}
+
+/// Whether the header is http from there on.
+fn writes_http(append: Node<'_>) -> bool {
+    append.fields("header.key").is_some_and(is_header)
+        && append.text_of("header.value") == Some("http")
+        && append.text_of("append_action") == Some("OVERWRITE_IF_EXISTS_OR_ADD")
 }
 
 fn is_header(name: Node<'_>) -> bool {
@@ -112,22 +130,31 @@ fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             && !is_removed(&mutations, |helper| helper.applies_to(module))
         {
             findings.at(policy, NOT_REMOVED);
+        } else if stands_inbound(inputs, module)
+            && !mutations.iter().any(|helper| helper.applies_to(module) && overwrites(helper))
+        {
+            findings.at(policy, ONLY_REMOVED);
         }
     }
-    if is_removed_somewhere(inputs) {
-        return;
-    }
+    let removed = is_removed_somewhere(inputs);
+    let overwritten = inputs.keyed("append").any(writes_http);
     for (policy, config) in open_plugins(inputs) {
         let reads_kept = config
             .text_of("original_header")
             .is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO));
-        if reads_kept || trusted_hops(inputs) {
+        let scope = config.parent().and_then(|config| config.text_of("scope"));
+        if !removed && (reads_kept || trusted_hops(inputs)) {
             findings.at(policy, NOT_REMOVED);
+        } else if removed && !overwritten && scope == Some("inbound") {
+            findings.at(policy, ONLY_REMOVED);
         }
     }
 }
 
 const NOT_REMOVED: &str = "no early header mutation of these files removes `x-forwarded-proto`";
+
+const ONLY_REMOVED: &str = "no early header mutation of these files overwrites \
+    `x-forwarded-proto`, and Envoy writes https in place of a removed one over mTLS";
 
 /// WasmPlugins, and Envoy Gateway's policies, that let requests pass without the module: where they
 /// say so, and `forwarded_proto`.
@@ -152,11 +179,16 @@ fn open_plugins(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
 /// A policy that reads the header itself implies that Envoy keeps it.
 fn may_be_kept(inputs: &Inputs, module: Module<'_>, proto: &ForwardedProto) -> bool {
     let says_so = proto.original_header.eq_ignore_ascii_case(FORWARDED_PROTO);
-    let is_inbound = module.wire().is_some_and(|wire| wire.scope == Scope::Inbound);
     let in_manager = connection_manager(module.typed).is_some_and(keeps);
     let in_mesh = matches!(module.reach(), Reach::Mesh(_))
         && uses(inputs, module).into_iter().any(|filter| stands_where_kept(inputs, filter));
-    says_so || is_inbound || in_manager || in_mesh
+    says_so || stands_inbound(inputs, module) || in_manager || in_mesh
+}
+
+/// Whether the module stands in front of a sidecar's app.
+fn stands_inbound(inputs: &Inputs, module: Module<'_>) -> bool {
+    let is_inbound = module.wire().is_some_and(|wire| wire.scope == Scope::Inbound);
+    is_inbound || uses(inputs, module).into_iter().any(stands_at_sidecar)
 }
 
 fn matchers_on_kept_header<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

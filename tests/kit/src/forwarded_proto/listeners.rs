@@ -64,6 +64,7 @@ enum Saves {
     Nothing,
     Copy,
     CopyAndRemove,
+    CopyAndOverwrite,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +156,7 @@ fn setup(grid: &Grid<'_>, row: &[&str]) -> Outcome<Setup> {
         address: cell("address").into(),
         saves: match cell("saves") {
             "and removes" => Saves::CopyAndRemove,
+            "and overwrites" => Saves::CopyAndOverwrite,
             _ if yes("saves")? => Saves::Copy,
             _ => Saves::Nothing,
         },
@@ -257,6 +259,13 @@ fn saving(saves: Saves) -> Option<Value> {
         Saves::Nothing => None,
         Saves::Copy => Some(json!([remove, append])),
         Saves::CopyAndRemove => Some(json!([remove, append, { "remove": "x-forwarded-proto" }])),
+        Saves::CopyAndOverwrite => {
+            let http = json!({
+                "header": { "key": "x-forwarded-proto", "value": "http" },
+                "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+            });
+            Some(json!([remove, append, { "append": http }]))
+        }
     }
 }
 

@@ -1,0 +1,183 @@
+//! LS351 and LS352: whether an early header mutation saves the x-forwarded-proto of the peer.
+
+use laststream_filter::config;
+use laststream_filter::config::wire::{ForwardedProto, ORIGINAL_HEADER, Preset};
+
+use super::scheme::{
+    FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, restorers, section, writers,
+};
+use crate::lint::finding::{Findings, Rule, Severity};
+use crate::lint::inputs::Inputs;
+use crate::lint::modules::Module;
+use crate::lint::node::Node;
+use crate::lint::objects::{Object, object_of};
+use crate::lint::plugin_configs::plugin_configs;
+use crate::lint::reach::{Mesh, Reach};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS351",
+        severity: Severity::Error,
+        title: "the x-forwarded-proto that the load balancer sent is not saved",
+        why: "An Istio gateway overwrites x-forwarded-proto before any filter runs. The module \
+            reads what was sent from a header that an early header mutation fills; without it the \
+            load balancer says nothing and the fallback decides, or whatever a client writes into \
+            that header is believed.",
+        fix: "Add a NETWORK_FILTER MERGE with `early_header_mutation_extensions` that removes the \
+            header and then appends `%REQ(x-forwarded-proto)%`. A WasmPlugin needs an EnvoyFilter \
+            with it, an EnvoyExtensionPolicy an EnvoyPatchPolicy: `laststream render` writes \
+            both. Where Envoy keeps the header, write `\"original_header\": \
+            \"x-forwarded-proto\"`.",
+        check: not_saved,
+    },
+    Rule {
+        code: "LS352",
+        severity: Severity::Error,
+        title: "a forged copy of the saved header survives",
+        why: "A client may send the saved header itself. Only when it is removed before it is \
+            appended, and empty values are not kept, is what the module reads the peer's own \
+            x-forwarded-proto.",
+        fix: "In `mutations`: first `remove` the header, then `append` it, without \
+            `keep_empty_value`.",
+        check: forgeable,
+    },
+];
+
+/// What reads the saved header.
+struct Reader<'g> {
+    header: String,
+    /// Where this is written.
+    place: Node<'g>,
+    kind: Kind<'g>,
+}
+
+enum Kind<'g> {
+    /// laststream's filter.
+    Module(Module<'g>),
+    /// One of Envoy's own filters.
+    Native(SupportingFilter<'g>),
+    /// The filter of a WasmPlugin.
+    Plugin(Reach),
+    /// The filter of an EnvoyExtensionPolicy.
+    Policy(Object<'g>),
+}
+
+impl<'g> Reader<'g> {
+    /// Whether the mutation may be in front of it.
+    fn may_meet(&self, helper: &SupportingFilter<'g>) -> bool {
+        match &self.kind {
+            Kind::Module(module) => helper.applies_to(*module),
+            Kind::Native(filter) => helper.may_meet(filter),
+            Kind::Plugin(reach) => helper.reach.may_meet(reach),
+            Kind::Policy(policy) => object_of(helper.node)
+                .is_some_and(|own| own.kind == "EnvoyPatchPolicy" && own.may_share_target(*policy)),
+        }
+    }
+}
+
+fn readers(inputs: &Inputs) -> Vec<Reader<'_>> {
+    let modules = restorers(inputs).filter_map(|(module, proto)| {
+        let header = saved_header(proto)?;
+        Some(Reader { header, place: section(module), kind: Kind::Module(module) })
+    });
+    let native = native_readers(inputs).into_iter().map(|filter| Reader {
+        header: ORIGINAL_HEADER.into(),
+        place: filter.node,
+        kind: Kind::Native(filter),
+    });
+    modules.chain(native).chain(plugin_readers(inputs)).collect()
+}
+
+/// WasmPlugins and EnvoyExtensionPolicies, which cannot hold an early mutation themselves.
+fn plugin_readers(inputs: &Inputs) -> impl Iterator<Item = Reader<'_>> {
+    plugin_configs(inputs).filter_map(|(config, text)| {
+        let wire = config::read_wire(text.as_bytes()).ok()?;
+        let header = saved_header(wire.forwarded_proto.as_ref()?)?;
+        let object = object_of(config)?;
+        let kind = match object.kind {
+            "WasmPlugin" => Kind::Plugin(Reach::Mesh(Mesh::of_plugin(object))),
+            _ => Kind::Policy(object),
+        };
+        Some(Reader { header, place: config.get("forwarded_proto")?, kind })
+    })
+}
+
+/// The header in which the peer's own must be saved, if it is read.
+fn saved_header(proto: &ForwardedProto) -> Option<String> {
+    let reads_it = |preset: &Preset| !matches!(preset, Preset::Cloudfront | Preset::Nlb);
+    let by_preset = proto.presets.iter().any(reads_it);
+    let by_source =
+        proto.sources.iter().any(|source| source.header.eq_ignore_ascii_case(FORWARDED_PROTO));
+    let header = &proto.original_header;
+    let is_saved = (by_preset || by_source) && !header.eq_ignore_ascii_case(FORWARDED_PROTO);
+    is_saved.then(|| header.clone())
+}
+
+/// Envoy's own filters that read the saved header, where it can be seen what is around them.
+fn native_readers(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
+    let reads = |name: &Node<'_>| {
+        name.text().is_some_and(|name| name.eq_ignore_ascii_case(ORIGINAL_HEADER))
+    };
+    let of_writer = |writer: &SupportingFilter<'_>, name: Node<'_>| {
+        matcher_around(writer.node).is_some_and(|matcher| name.upwards().any(|up| up == matcher))
+    };
+    let names: Vec<Node<'_>> =
+        inputs.keyed_field("header_name", "headerName").filter(reads).collect();
+    let is_placed = |writer: &SupportingFilter<'_>| {
+        matches!(writer.reach, Reach::Mesh(_)) || writer.manager.is_some()
+    };
+    writers(inputs)
+        .filter(is_placed)
+        .filter(|writer| names.iter().any(|name| of_writer(writer, *name)))
+        .collect()
+}
+
+/// The mutation that writes a header.
+fn append_of<'g>(list: Node<'g>, header: &str) -> Option<Node<'g>> {
+    list.items().find(|item| appended(*item).is_some_and(|name| name.eq_ignore_ascii_case(header)))
+}
+
+fn appended(mutation: Node<'_>) -> Option<&str> {
+    mutation.text_of("append.header.key")
+}
+
+fn not_saved<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mutations = mutations(inputs);
+    for reader in readers(inputs) {
+        let saves = |helper: &SupportingFilter<'g>| {
+            reader.may_meet(helper) && append_of(helper.node, &reader.header).is_some()
+        };
+        if !mutations.iter().any(saves) {
+            findings.at(
+                reader.place,
+                format!("no early header mutation of these files writes `{}`", reader.header),
+            );
+        }
+    }
+}
+
+fn forgeable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let readers = readers(inputs);
+    for helper in mutations(inputs) {
+        let read = readers
+            .iter()
+            .filter(|reader| reader.may_meet(&helper))
+            .map(|reader| reader.header.as_str())
+            .find_map(|header| Some((append_of(helper.node, header)?, header)));
+        let Some((append, header)) = read else { continue };
+        let removes = |item: Node<'g>| {
+            item.text_of("remove").is_some_and(|name| name.eq_ignore_ascii_case(header))
+        };
+        if !helper.node.items().take_while(|item| *item != append).any(removes) {
+            findings.at(append, format!("`{header}` is not removed before"));
+        } else if let Some(keeps) =
+            append.fields("append.keep_empty_value").filter(|node| node.is_true())
+        {
+            findings.at(
+                keeps,
+                "an empty x-forwarded-proto leaves an empty header here, which says \
+                nothing to the module",
+            );
+        }
+    }
+}
