@@ -3,6 +3,7 @@
 use std::io;
 use std::process::Stdio;
 
+use crate::children;
 use crate::env_vars::{self, Lookup};
 
 const PROGRAM: &str = "cosign";
@@ -57,9 +58,8 @@ pub fn sign(
     let program = env_vars::files_of(PROGRAM.as_ref(), &folders).find(|path| path.is_file());
     let Some(program) = program else { return Err(SignError::Missing(command)) };
     // cosign's standard output is text for humans, so it goes to standard error.
-    let status =
-        env_vars::command(program).args(&arguments).stdout(Stdio::from(io::stderr())).status();
-    match status {
+    let mut cosign = env_vars::command(program);
+    match children::status(cosign.args(&arguments).stdout(Stdio::from(io::stderr()))) {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(SignError::Failed { command, status }),
         Err(error) => Err(SignError::Start { command, error }),
