@@ -123,6 +123,25 @@ impl From<Vec<File>> for Rendered {
 /// Begins every rendered file, and tells it from others in the folder.
 pub const MARK: &str = "Rendered by laststream. Change the policy and render again.";
 
+/// The files that [`Kind::All`] can write, whatever the policy. Those of the other kinds are not
+/// its business.
+const FILES_OF_ALL: [&str; 14] = [
+    "envoy-gateway.yaml",
+    "envoy.yaml",
+    "envoyfilter.yaml",
+    "gateway.patch.yaml",
+    "image-volume.yaml",
+    "job.yaml",
+    "kustomization.yaml",
+    "lifecycle.gateway-chart.yaml",
+    "lifecycle.native-sidecar.yaml",
+    "lifecycle.pod.yaml",
+    "overlay.yaml",
+    "proxy-config.yaml",
+    "virtualservice.yaml",
+    "wasmplugin.yaml",
+];
+
 /// Renders.
 ///
 /// # Errors
