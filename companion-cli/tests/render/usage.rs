@@ -24,6 +24,27 @@ fn a_module_is_enough() -> Outcome {
     Ok(())
 }
 
+/// kubectl and the API server then refuse another namespace.
+#[test]
+fn a_patch_names_the_namespace_of_the_policy() -> Outcome {
+    let sidecar = format!(
+        "namespace: shop\nplacement: {{sidecar: {{workload: web}}}}\ndelivery: image_volume\n\
+         module: oci://h/r@{DIGEST}\n"
+    );
+    for kind in ["lifecycle", "image-volume", "proxy-config"] {
+        let text = render_policy(&sidecar, &[kind])?.expect(0)?.stdout.replace("\n# ", " ");
+        for words in ["  namespace: shop\n", "kubectl --namespace shop patch deployment web"] {
+            assert!(text.contains(words), "`{words}` in {text}");
+        }
+    }
+    // Istio's root namespace is also for gateways of others.
+    let root = format!("module: oci://h/r@{DIGEST}\n");
+    let pod = ["lifecycle", "--for", "pod"];
+    let text = render_policy(&root, &pod)?.expect(0)?.stdout_contains("kubectl patch")?.stdout;
+    assert!(!text.contains("namespace"), "{text}");
+    Ok(())
+}
+
 #[test]
 fn what_cannot_be_had_is_said() -> Outcome {
     let sidecar = "namespace: a\nplacement: {sidecar: {}}\n";
