@@ -67,6 +67,21 @@ fn what_cannot_be_had_is_said() -> Outcome {
         ("proxy-config", envoy.into(), 2, "placement"),
         ("proxy-config", "gate: {enabled: false}".into(), 2, "does not do by itself"),
         ("virtualservice", String::new(), 2, "retries: {host"),
+        (
+            "envoy-gateway",
+            "namespace: a\nplacement: {envoy_gateway: {gateway: g, listeners: [http, b, http]}}"
+                .into(),
+            2,
+            "placement.envoy_gateway.listeners[2]: `http` is named twice",
+        ),
+        (
+            "envoyfilter",
+            format!("{}drain: {{wait_for_app: {{cluster: a}}}}", gateway()),
+            2,
+            "drain.wait_for_app: a gateway has no app",
+        ),
+        ("schema", String::new(), 64, "`--policy` has no effect on `render schema`"),
+        ("rbac", String::new(), 64, "`--policy` has no effect on `render rbac`"),
         ("job", String::new(), 2, "job: {container"),
         (
             "job",
