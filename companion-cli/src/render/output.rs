@@ -41,8 +41,8 @@ impl FolderError {
     }
 }
 
-/// Compares. `everything`: files of [`super::Kind::All`] that were rendered once and are not part of
-/// this are stale.
+/// Compares. `everything`: files of [`super::Kind::All`] that were rendered once and are not part
+/// of this are stale.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -88,6 +88,9 @@ fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, FolderError> {
     let mut names = BTreeSet::new();
     for name in FILES_OF_ALL {
         let path = folder.join(name);
+        if !path.is_file() {
+            continue; // a folder or a pipe of this name was never rendered
+        }
         let text = match foreign::read_named(&path, LARGEST) {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             text => text.map_err(FolderError::of("read", &path))?,

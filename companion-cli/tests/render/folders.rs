@@ -73,6 +73,7 @@ fn files_of_other_kinds_are_not_stale() -> Outcome {
         with_policy(&[kind, "--output", "out"])?.expect(0)?.hides("stale")?;
     }
     with_policy(&["lifecycle", "--for", "helm-values", "--output", "out"])?.expect(0)?;
+    fs::create_dir(path.join("out/wasmplugin.yaml"))?;
     fs::File::create(path.join("out/data.yaml"))?.set_len(17 << 20)?;
     let same = with_policy(&["all", "--check", "out"])?.expect(0)?;
     assert_eq!((same.stdout.as_str(), same.stderr.as_str()), ("", ""));
