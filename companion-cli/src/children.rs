@@ -224,8 +224,7 @@ pub(crate) fn run(
     limit: Duration,
     tick: &mut dyn FnMut(),
 ) -> Result<Output, ProgramError> {
-    let mut stdout = tempfile::tempfile().map_err(ProgramError::Start)?;
-    let mut stderr = tempfile::tempfile().map_err(ProgramError::Start)?;
+    let (mut stdout, mut stderr) = (unnamed_file()?, unnamed_file()?);
     command.stdin(Stdio::null());
     command.stdout(stdout.try_clone().map_err(ProgramError::Start)?);
     command.stderr(stderr.try_clone().map_err(ProgramError::Start)?);
@@ -271,6 +270,16 @@ fn wait(
     }
 }
 
+/// Its error is not one of the program, so it has another kind than that of a missing program.
+fn unnamed_file() -> Result<fs::File, ProgramError> {
+    tempfile::tempfile().map_err(|error| {
+        let folder = std::env::temp_dir();
+        let folder = folder.display();
+        let what = format!("cannot make a temporary file in `{folder}` (`TMPDIR`): {error}");
+        ProgramError::Start(io::Error::other(what))
+    })
+}
+
 fn written(file: &mut fs::File) -> Vec<u8> {
     let mut bytes = Vec::new();
     // What cannot be read was not heard; the exit status stands for itself.
@@ -307,5 +316,19 @@ mod tests {
         let ended = output(&mut shell("sleep 30 & echo done")).unwrap();
         assert_eq!(ended.stdout, b"done\n");
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_deaf_program_at_the_terminal_is_killed_and_its_folder_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let ready = folder.path().join("ready");
+        let script = format!("trap '' TERM; : >'{}'; exec sleep 60", ready.display());
+        let child = shell(&script).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        assert!((0..10).any(|_| until(|| ready.exists())));
+        let folders = vec![folder.path().to_owned()];
+        Running { children: vec![(pid, Group::Shared)], folders }.end();
+        assert!(rustix::process::test_kill_process(pid).is_err());
+        assert!(!folder.path().exists());
     }
 }

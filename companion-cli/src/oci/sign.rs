@@ -65,3 +65,28 @@ pub fn sign(
         Err(error) => Err(SignError::Start { command, error }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn cosign_is_run_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let lookup = |name: &str| (name == env_vars::PATH).then(|| folder.path().into());
+        let sign = || sign("h/r@sha256:0", true, false, &lookup);
+        assert!(matches!(sign(), Err(SignError::Missing(_))));
+        let (program, said) = (folder.path().join(PROGRAM), folder.path().join("said"));
+        for (code, is_signed) in [(0, true), (7, false)] {
+            let text = format!("#!/bin/sh\necho \"$@\" >'{}'; exit {code}\n", said.display());
+            fs::write(&program, text).unwrap();
+            fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+            assert_eq!(sign().is_ok(), is_signed);
+            let words = "sign --yes --allow-http-registry h/r@sha256:0\n";
+            assert_eq!(fs::read_to_string(&said).unwrap(), words);
+        }
+    }
+}

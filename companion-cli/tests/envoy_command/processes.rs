@@ -3,6 +3,7 @@
 
 use crate::server::{Server, pinned, published};
 use crate::support::{Heard, Home, envoy, origin};
+use kit::command::run;
 use kit::fake_server::Fault;
 use kit::process::Process;
 use kit::wait::until;
@@ -133,4 +134,16 @@ fn until_ended(process: &mut Process) -> Outcome<std::process::ExitStatus> {
         status.is_some()
     })?;
     status.context("its status")
+}
+
+#[test]
+fn a_missing_folder_for_temporary_files_is_named() -> Outcome {
+    let home = Home::new();
+    let binary = home.program("envoy", &envoy("1.40.0"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laststream"));
+    command.args(["envoy", "get", "1.40.0"]).env("LASTSTREAM_ENVOY", binary);
+    run(command.env("TMPDIR", "/nowhere"))?
+        .expect(2)?
+        .stderr_contains("cannot make a temporary file in `/nowhere` (`TMPDIR`)")?;
+    Ok(())
 }
