@@ -55,6 +55,7 @@ fn compile(workspace: &Path, folder: &str, features: &[&str]) -> Result<compile:
         features: features.iter().map(ToString::to_string).collect(),
         offline,
         may_install: !offline,
+        run_program: std::process::Command::output,
     }
     .run()
 }

@@ -7,6 +7,7 @@
 //! demo.
 
 mod causes;
+pub mod children;
 pub mod digest;
 pub mod env_vars;
 mod files;

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
+use laststream::children;
 use laststream::local::demo::times::Times;
 use laststream::local::demo::view::{View, WIDTH, plain_line, table};
 use laststream::local::demo::{self, DemoError, Event, Lane, Outcome, Settings, Watcher, report};
@@ -122,6 +123,7 @@ fn stop_at_signals() -> std::io::Result<Arc<AtomicBool>> {
         )?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
+    children::leave_signals();
     Ok(stop)
 }
 

@@ -126,8 +126,7 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Result<Exit, Exit> {
             printer.misused(&"more than one is standard input: name files for all but one of them")
         );
     }
-    let (mut findings, files) = findings(lint).map_err(|message| printer.failed(&message))?;
-    findings.retain(|finding| !lint.ignore.contains(&finding.rule));
+    let (findings, files) = findings(lint).map_err(|message| printer.failed(&message))?;
     match lint.output {
         Format::Text if findings.is_empty() => {}
         Format::Text => printer.coloured(&output::text(&findings)),
@@ -147,7 +146,12 @@ fn findings(lint: &Lint) -> Result<(Vec<Finding>, usize), String> {
         lint::gather(paths, &mut io::stdin().lock()).map_err(|error| error.to_string())
     };
     let crds = read_crds(&lint.crds)?;
-    let assume = Assume { istio: lint.istio, kubernetes: lint.kubernetes, crds };
+    let assume = Assume {
+        istio: lint.istio,
+        kubernetes: lint.kubernetes,
+        crds,
+        ignored: lint.ignore.clone(),
+    };
     if let Some([old, new]) = lint.change.as_deref() {
         let [old, new] = [gather(std::slice::from_ref(old))?, gather(std::slice::from_ref(new))?];
         let files = old.len() + new.len();

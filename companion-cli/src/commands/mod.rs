@@ -38,11 +38,38 @@ pub(crate) mod wait;
 pub(crate) use exit::Exit;
 
 use clap::CommandFactory as _;
+use laststream::children;
 
 use crate::commands::cli::{Arguments, Command};
 use crate::commands::printer::Printer;
 
+/// Runs the command; no program that it started remains.
 pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
+    if starts_programs(&arguments.command)
+        && let Err(error) = children::end_at_signals()
+    {
+        return printer.failed(&format!("signals cannot be heard: {error}"));
+    }
+    let exit = run_command(arguments, printer);
+    children::end();
+    exit
+}
+
+/// Those that hear signals themselves say so when they begin.
+fn starts_programs(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Build(_)
+            | Command::Demo(_)
+            | Command::Envoy(_)
+            | Command::Inspect(_)
+            | Command::Push(_)
+            | Command::Render(_)
+            | Command::Run(_)
+    )
+}
+
+fn run_command(arguments: Arguments, printer: &Printer) -> Exit {
     let ended = match arguments.command {
         Command::Build(command) => build::run(&command, printer),
         Command::Completions(command) => {

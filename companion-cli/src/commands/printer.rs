@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::exit;
 
+use laststream::children;
 use laststream::progress::Progress;
 use laststream::visible;
 
@@ -52,12 +53,13 @@ impl Printer {
         let mut out = anstream::stdout().lock();
         let written =
             if text.ends_with('\n') { write!(out, "{text}") } else { writeln!(out, "{text}") };
-        match written.and_then(|()| out.flush()) {
-            // the reader has enough
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => exit(0),
-            Err(_) => exit(2),
-            Ok(()) => {}
+        let Err(error) = written.and_then(|()| out.flush()) else { return };
+        children::end();
+        // The reader has enough.
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            exit(Exit::Fine.code().into());
         }
+        exit(self.failed(&format!("cannot write to standard output: {error}")).code().into())
     }
 
     /// A status line, on standard error.

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use laststream::digest::Digest;
+use laststream::fleet::names;
 use laststream::oci::image::Reference;
 use laststream::oci::registry::Registry;
 use laststream::policy::file::Engine;
@@ -127,17 +128,23 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
     if command.kind != RenderArg::Rbac && !command.verbs.is_empty() {
         return Err(printer.misused(&"`--verb` is for `render rbac`"));
     }
+    if command.home.is_some() && command.kind != RenderArg::Rendered(Kind::Lifecycle) {
+        return Err(printer.misused(&"`--for` is for `render lifecycle`"));
+    }
+    if let Some(problem) = without_effect(command) {
+        return Err(printer.misused(&problem));
+    }
     let kind = match command.kind {
         RenderArg::Rendered(kind) => kind,
-        RenderArg::Rbac => return deliver(command, &rights(command), printer),
+        RenderArg::Rbac => {
+            let rights = rights(command).map_err(|problem| printer.misused(&problem))?;
+            return deliver(command, &rights, printer);
+        }
         RenderArg::Schema => {
             printer.json(&format!("{:#}", Policy::schema()));
             return Ok(Exit::Fine);
         }
     };
-    if command.home.is_some() && kind != Kind::Lifecycle {
-        return Err(printer.misused(&"`--for` is for `render lifecycle`"));
-    }
     let policy = policy_of(command, printer)?;
     let rendered = match command.home {
         Some(home) => render::lifecycle(&policy, home),
@@ -150,15 +157,44 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
     deliver(command, &rendered, printer)
 }
 
+/// The first option that means nothing for what is not rendered from a policy.
+fn without_effect(command: &Render) -> Option<String> {
+    let of_policies = [
+        ("--policy", command.policy.is_some()),
+        ("--module", command.module.is_some()),
+        ("--digest", command.digest.is_some()),
+        ("--engine", command.engine.is_some()),
+    ];
+    let of_files = [
+        ("--namespace", command.namespace.is_some()),
+        ("--name", command.name.is_some()),
+        ("--output", command.output != Path::new("-")),
+        ("--check", command.check.is_some()),
+        ("--diff", command.diff.is_some()),
+    ];
+    let (kind, of_files) = match command.kind {
+        RenderArg::Rendered(_) => return None,
+        RenderArg::Rbac => ("rbac", &[][..]),
+        RenderArg::Schema => ("schema", &of_files[..]),
+    };
+    let (option, _) = of_policies.iter().chain(of_files).find(|(_, is_given)| *is_given)?;
+    Some(format!("`{option}` has no effect on `render {kind}`: take it out"))
+}
+
 /// `delivery` of the file says how an image is delivered.
 const GATE_DROPPED: &str = "--module: it is not an image, so `delivery: image_volume` has no \
     effect, and without that this proxy has no gate: write `--module oci://HOST/REPOSITORY:TAG`";
-fn rights(command: &Render) -> Rendered {
+
+fn rights(command: &Render) -> Result<Rendered, String> {
     let name = command.name.as_deref().unwrap_or("laststream");
+    names::role(name).map_err(|why| format!("--name: `{name}` {why}"))?;
+    if let Some(namespace) = &command.namespace {
+        names::label(namespace).map_err(|why| format!("--namespace: `{namespace}` {why}"))?;
+    }
     let place = Place { namespace: command.namespace.as_deref(), name };
     let every = [Verb::Status, Verb::Streams, Verb::Rollout, Verb::Drain];
     let verbs = if command.verbs.is_empty() { every.as_slice() } else { &command.verbs };
-    rbac::render(verbs, place)
+    Ok(rbac::render(verbs, place))
 }
 
 fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Exit> {

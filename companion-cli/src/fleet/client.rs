@@ -8,10 +8,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kube::Client;
+use kube::client::ClientBuilder;
+use tower::util::MapResponseLayer;
 
 use super::error::{FleetError, is_temporary};
 use super::kubeconfig;
-use super::names;
+use super::{names, pause};
 use crate::causes::with_sources;
 use crate::env_vars::{self, Lookup};
 
@@ -27,10 +29,6 @@ const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 const TRIES: u32 = 3;
 /// The pause before the second try; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// How much longer the pauses are for a server that has too much to do: 1 s and 2 s.
-const BUSY: u32 = 4;
-/// A server that asks for a longer pause than this is not waited for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Which cluster, and as which user; the options of kubectl with the same names.
 #[derive(Debug, Clone, Default)]
@@ -192,13 +190,16 @@ impl Cluster {
     {
         let mut pause = FIRST_PAUSE;
         for _ in 1..TRIES {
-            match tokio::time::timeout(self.timeout, request()).await {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(error)) if !may_succeed_later(&error) => {
+            let answer = pause::with_header(request());
+            let Ok((answer, header)) = tokio::time::timeout(self.timeout, answer).await else {
+                return Err(self.silence());
+            };
+            match answer {
+                Ok(answer) => return Ok(answer),
+                Err(error) if !may_succeed_later(&error) => {
                     return Err(FleetError::of(&error, call, &self.server));
                 }
-                Ok(Err(error)) => tokio::time::sleep(pause_after(&error, pause)).await,
-                Err(_) => return Err(self.silence()),
+                Err(error) => tokio::time::sleep(pause::after(&error, header, pause)).await,
             }
             pause *= 2;
         }
@@ -247,21 +248,13 @@ fn may_succeed_later(error: &kube::Error) -> bool {
     }
 }
 
-/// The time that the API server names in its answer, else this pause. With 429 it usually names one
-/// in a header, which kube does not give; a second is what it names at least.
-fn pause_after(error: &kube::Error, pause: Duration) -> Duration {
-    let kube::Error::Api(status) = error else { return pause };
-    match status.details.as_ref().map_or(0, |details| details.retry_after_seconds) {
-        0 if status.code == 429 => pause * BUSY,
-        0 => pause,
-        seconds => Duration::from_secs(seconds.into()).min(LONGEST_PAUSE),
-    }
-}
-
 /// Runs the program that gives credentials, if the kubeconfig names one. It may never end, and kube
 /// waits for it.
 async fn client(config: kube::Config, limit: Duration) -> Result<Client, FleetError> {
-    let made = tokio::task::spawn_blocking(move || Client::try_from(config));
+    let made = tokio::task::spawn_blocking(move || {
+        let builder = ClientBuilder::try_from(config)?;
+        Ok(builder.with_layer(&MapResponseLayer::new(pause::keep_header)).build())
+    });
     match tokio::time::timeout(limit, made).await {
         Ok(Ok(client)) => client.map_err(|error| client_error(&error)),
         Ok(Err(error)) => Err(FleetError::Other(error.to_string())),
@@ -336,20 +329,6 @@ mod tests {
         let request_timeout = Some(Duration::ZERO);
         let cluster = connect(&Access { request_timeout, ..access(&path) }).unwrap();
         assert_eq!(cluster.timeout, NO_LIMIT);
-    }
-
-    #[test]
-    fn a_server_that_has_too_much_to_do_gets_the_pause_that_it_names_or_a_second() {
-        let of = |code, named: Option<u32>| {
-            let mut status = kube::core::Status::failure("later", "").with_code(code);
-            let details = serde_json::json!({ "retryAfterSeconds": named });
-            status.details = named.map(|_| serde_json::from_value(details).unwrap());
-            pause_after(&kube::Error::Api(status.boxed()), FIRST_PAUSE)
-        };
-        assert_eq!(of(503, None), FIRST_PAUSE);
-        assert_eq!(of(429, None), Duration::from_secs(1));
-        assert_eq!(of(429, Some(3)), Duration::from_secs(3));
-        assert_eq!(of(503, Some(60)), LONGEST_PAUSE);
     }
 
     #[test]

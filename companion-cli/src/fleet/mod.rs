@@ -15,6 +15,7 @@ pub mod listing;
 pub mod names;
 pub mod old_pods;
 mod pages;
+mod pause;
 mod pods;
 pub mod rollout;
 mod sight;

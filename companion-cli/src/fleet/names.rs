@@ -4,6 +4,8 @@ const LABEL: &str = "is not a name in Kubernetes: small letters, digits and `-` 
     63 at most";
 const SUBDOMAIN: &str = "is not a name in Kubernetes: small letters, digits, and `-` or `.` \
     between them, 253 at most";
+const ROLE: &str = "is not a name in Kubernetes: small letters, digits, and `-`, `.` or `:` \
+    between them, 253 at most";
 
 /// The name of a namespace.
 ///
@@ -19,6 +21,18 @@ pub fn label(text: &str) -> Result<(), &'static str> {
 /// It is none.
 pub fn subdomain(text: &str) -> Result<(), &'static str> {
     if text.len() <= 253 && text.split('.').all(is_label) { Ok(()) } else { Err(SUBDOMAIN) }
+}
+
+/// The name of a role, whose parts are separated by colons: `team:reader`.
+///
+/// # Errors
+/// It is none.
+pub fn role(text: &str) -> Result<(), &'static str> {
+    if text.len() <= 253 && text.split(':').all(|part| subdomain(part).is_ok()) {
+        Ok(())
+    } else {
+        Err(ROLE)
+    }
 }
 
 fn is_label(text: &str) -> bool {
@@ -37,6 +51,7 @@ mod tests {
         }
         assert!(label("shop-2").is_ok() && label("a.b").is_err());
         assert!(subdomain("ip-10-0-0-1.ec2.internal").is_ok());
+        assert!(role("team:mesh.reader").is_ok() && role("a:").is_err() && role("a b").is_err());
         assert!(label(&"a".repeat(64)).is_err() && subdomain(&"a".repeat(254)).is_err());
     }
 }

@@ -6,6 +6,7 @@ use std::ops::Deref;
 
 use super::change::{self, Part};
 use super::crds::{Definitions, Fault, Validators};
+use super::finding::Rule;
 use super::node::{Node, is_string_value};
 use super::objects::objects;
 use super::reach::Reach;
@@ -32,7 +33,7 @@ const CONFIG_KEYS: [&str; 4] = ["mesh", "meshNetworks", "values", "config"];
 pub(super) const OVERLAY_KEYS: [&str; 5] =
     ["deployment", "service", "serviceAccount", "horizontalPodAutoscaler", "podDisruptionBudget"];
 
-/// What the caller knows about the mesh.
+/// What the caller knows about the mesh, and which rules it ignores.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Assume {
     /// Istio's version, as minor and patch do not matter: major and minor.
@@ -41,6 +42,8 @@ pub struct Assume {
     pub kubernetes: Option<(u32, u32)>,
     /// CRDs that replace the built-in ones.
     pub crds: Definitions,
+    /// Rules that are not evaluated, so that they also hide no verdict of the API server.
+    pub ignored: Vec<&'static Rule>,
 }
 
 /// Filters by the name of the configuration that they wait for.

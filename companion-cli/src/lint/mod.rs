@@ -60,13 +60,13 @@ pub fn change(old: Vec<SourceFile>, new: Vec<SourceFile>, assume: Assume) -> Vec
 
 fn findings_of(inputs: &Inputs, rules: impl Iterator<Item = &'static Rule>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for rule in rules {
+    for rule in rules.filter(|rule| !inputs.assume.ignored.contains(rule)) {
         let mut found = finding::Findings::new(rule, inputs);
         (rule.check)(inputs, &mut found);
         findings.append(&mut found.list);
     }
-    leave_out_explained(&mut findings);
     ignore::apply(inputs, &mut findings);
+    leave_out_explained(&mut findings);
     findings.sort_by(|one, two| {
         let place = |finding: &Finding| (finding.source, finding.line, finding.column);
         place(one)
@@ -81,11 +81,14 @@ fn findings_of(inputs: &Inputs, rules: impl Iterator<Item = &'static Rule>) -> V
     findings
 }
 
-/// Where a rule of our own explains what is wrong, the schema's verdict adds nothing.
+/// Where an error of our own explains what is wrong, the schema's verdict adds nothing. A warning
+/// does not say that the object is refused.
 fn leave_out_explained(findings: &mut Vec<Finding>) {
     let place = |finding: &Finding| (finding.source, finding.line, finding.column);
-    let explained: HashSet<_> =
-        findings.iter().filter(|finding| !rules::is_of_schema(finding.rule)).map(place).collect();
+    let explains = |finding: &&Finding| {
+        finding.rule.severity == Severity::Error && !rules::is_of_schema(finding.rule)
+    };
+    let explained: HashSet<_> = findings.iter().filter(explains).map(place).collect();
     findings.retain(|finding| {
         !rules::is_of_schema(finding.rule) || !explained.contains(&place(finding))
     });

@@ -1,17 +1,17 @@
-//! Child processes that never outlive this one. [`run`] waits for the end of a short one;
-//! [`Process`] is a long-running one.
+//! Long-running child processes that never outlive this one. [`crate::children`] has the short
+//! ones.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
-use std::time::{Duration, Instant};
 
 use crate::env_vars;
+use crate::files::when_not_busy;
 
 type Reply = Sender<io::Result<Child>>;
 
@@ -83,7 +83,7 @@ fn start_spawner() -> Sender<(Command, Reply)> {
     let (sender, commands) = channel::<(Command, Reply)>();
     std::thread::spawn(move || {
         for (mut command, reply) in commands {
-            let _ = reply.send(start(&mut command)); // the caller may have given up
+            let _ = reply.send(when_not_busy(|| command.spawn())); // the caller may have given up
         }
     });
     sender
@@ -92,122 +92,4 @@ fn start_spawner() -> Sender<(Command, Reply)> {
 fn end(child: &mut Child) -> Option<ExitStatus> {
     let _ = child.kill(); // fails only for a program that has ended
     child.wait().ok()
-}
-
-/// The limit on a program's output.
-const LARGEST_OUTPUT: u64 = 256 << 10;
-
-/// A program that ended.
-pub(crate) struct ProgramOutput {
-    pub(crate) success: bool,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-/// Why a program has no exit status.
-pub(crate) enum ProgramError {
-    /// It did not start.
-    Start(io::Error),
-    /// It was still running after this time, and was killed.
-    Time(Duration),
-}
-
-/// Runs a program. While it runs, `tick` is called several times a second.
-///
-/// Its output goes to unnamed files: with pipes, a grandchild that outlives the program would hold
-/// them, and with them the reader.
-pub(crate) fn run(
-    command: &mut Command,
-    limit: Duration,
-    tick: &mut dyn FnMut(),
-) -> Result<ProgramOutput, ProgramError> {
-    let mut stdout = tempfile::tempfile().map_err(ProgramError::Start)?;
-    let mut stderr = tempfile::tempfile().map_err(ProgramError::Start)?;
-    command.stdin(Stdio::null());
-    command.stdout(stdout.try_clone().map_err(ProgramError::Start)?);
-    command.stderr(stderr.try_clone().map_err(ProgramError::Start)?);
-    let mut child = start(command).map_err(ProgramError::Start)?;
-    let began = Instant::now();
-    let mut pause = Duration::from_millis(1);
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if began.elapsed() < limit => {}
-            Ok(None) => {
-                end(&mut child);
-                return Err(ProgramError::Time(limit));
-            }
-            Err(error) => {
-                end(&mut child);
-                return Err(ProgramError::Start(error));
-            }
-        }
-        tick();
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(100));
-    };
-    Ok(ProgramOutput {
-        success: status.success(),
-        stdout: read_output(&mut stdout),
-        stderr: read_output(&mut stderr),
-    })
-}
-
-/// A file that was just written can be busy: a child that another thread starts at that moment
-/// holds it open until its own exec.
-fn start(command: &mut Command) -> io::Result<Child> {
-    for _ in 0..100 {
-        match command.spawn() {
-            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
-                std::thread::sleep(Duration::from_millis(20))
-            }
-            result => return result,
-        }
-    }
-    command.spawn()
-}
-
-fn read_output(file: &mut File) -> String {
-    let mut bytes = Vec::new();
-    // What cannot be read was not heard; the exit status stands for itself.
-    let _ = file.rewind().and_then(|()| file.take(LARGEST_OUTPUT).read_to_end(&mut bytes));
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", script]);
-        command
-    }
-
-    #[test]
-    fn keeps_both_outputs_and_the_status() {
-        let Ok(ended) =
-            run(&mut shell("echo out; echo err >&2; exit 3"), Duration::from_secs(10), &mut || {})
-        else {
-            panic!()
-        };
-        assert_eq!(
-            (ended.success, ended.stdout.as_str(), ended.stderr.as_str()),
-            (false, "out\n", "err\n")
-        );
-    }
-
-    #[test]
-    fn a_silent_program_is_killed_and_a_grandchild_does_not_hold_us() {
-        let began = Instant::now();
-        assert!(matches!(
-            run(&mut shell("sleep 30"), Duration::from_millis(200), &mut || {}),
-            Err(ProgramError::Time(_))
-        ));
-        assert!(
-            run(&mut shell("sleep 30 & echo done"), Duration::from_secs(10), &mut || {})
-                .is_ok_and(|ended| ended.stdout == "done\n")
-        );
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    }
 }

@@ -5,8 +5,9 @@
 //! workspace and `laststream build` cannot make two different modules.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// The target that the module is built for: no WASI, so the module can ask the proxy for nothing
 /// but the proxy-wasm calls.
@@ -72,6 +73,8 @@ pub struct Compile {
     pub offline: bool,
     /// The toolchain may get the wasm32 target if it is missing.
     pub may_install: bool,
+    /// Runs a program to its end.
+    pub run_program: fn(&mut Command) -> io::Result<Output>,
 }
 
 /// A compiled module.
@@ -92,7 +95,7 @@ impl Compile {
     pub fn run(&self) -> Result<Compiled, String> {
         self.ensure_target()?;
         let linker = self.linker()?;
-        finish(self.cargo(), "the module does not compile")?;
+        self.finish(self.cargo(), "the module does not compile")?;
         let folder = self.target_dir.join(TARGET).join("wasm");
         let library = folder.join("liblaststream_filter.a");
         if !library.is_file() {
@@ -102,7 +105,7 @@ impl Compile {
         let name = if is_for_frames { "laststream_frames.wasm" } else { "laststream_filter.wasm" };
         let wasm = folder.join(name);
         let exports = EXPORTS.iter().chain(BODY_EXPORTS.iter().filter(|_| is_for_frames));
-        finish(link(&linker, &library, &wasm, exports), "the module cannot be linked")?;
+        self.finish(link(&linker, &library, &wasm, exports), "the module cannot be linked")?;
         rename_guard(&wasm)?;
         Ok(Compiled { sources: sources(&library.with_extension("d")), wasm })
     }
@@ -203,11 +206,9 @@ impl Compile {
                     {way_out}"
             ));
         }
-        let added = Command::new("rustup")
-            .current_dir(&self.workspace)
-            .args(["target", "add", TARGET])
-            .output();
-        match added {
+        let mut rustup = Command::new("rustup");
+        rustup.current_dir(&self.workspace).args(["target", "add", TARGET]);
+        match (self.run_program)(&mut rustup) {
             Ok(output) if output.status.success() && self.has_target() => Ok(()),
             Ok(output) => Err(format!(
                 "the Rust target `{TARGET}` is missing and rustup could not add it: {}\n{way_out}",
@@ -229,8 +230,21 @@ impl Compile {
     /// What the compiler says of itself.
     fn rustc(&self, question: &[&str]) -> Option<String> {
         let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-        let output = rustc.current_dir(&self.workspace).args(question).output().ok()?;
+        rustc.current_dir(&self.workspace).args(question);
+        let output = (self.run_program)(&mut rustc).ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Runs a command to its end.
+    fn finish(&self, mut command: Command, failed: &str) -> Result<(), String> {
+        let output = (self.run_program)(&mut command).map_err(|error| {
+            format!("cannot start `{}`: {error}", command.get_program().display())
+        })?;
+        if !output.status.success() {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{failed} ({}):\n{}", output.status, stderr.trim_end()));
+        }
+        Ok(())
     }
 }
 
@@ -261,18 +275,6 @@ fn rename_guard(module: &Path) -> Result<(), String> {
     };
     code[place..place + GUARDED.len()].copy_from_slice(GUARDED.as_bytes());
     std::fs::write(module, code).map_err(|error| cannot(error.to_string()))
-}
-
-/// Runs a command to its end.
-fn finish(mut command: Command, failed: &str) -> Result<(), String> {
-    let output = command
-        .output()
-        .map_err(|error| format!("cannot start `{}`: {error}", command.get_program().display()))?;
-    if !output.status.success() {
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{failed} ({}):\n{}", output.status, stderr.trim_end()));
-    }
-    Ok(())
 }
 
 /// Of cargo's own variables, only those are for the module that say where things are and how they

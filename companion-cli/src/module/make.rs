@@ -13,6 +13,7 @@ use super::analysis::Module;
 use super::compile::{Compile, FRAMES, TARGET};
 use super::optimise;
 use super::verdict::loadable;
+use crate::children::{self, Scratch};
 use crate::files::write_atomically;
 use crate::progress::Progress;
 
@@ -86,7 +87,7 @@ impl Make {
             .transpose()
             .map_err(BuildError::Optimise)?;
         // A folder of its own: nothing stale goes in, and the sources stay as they are.
-        let scratch = tempfile::tempdir()
+        let scratch = Scratch::new(tempfile::tempdir)
             .map_err(|source| BuildError::File { path: std::env::temp_dir(), source })?;
         let mut wasm = self.compile(scratch.path(), progress)?;
         if self.optimise {
@@ -117,6 +118,7 @@ impl Make {
             features: self.frames.then(|| FRAMES.to_owned()).into_iter().collect(),
             offline: self.offline,
             may_install: self.may_install,
+            run_program: children::output,
         };
         if self.may_install && !compile.has_target() {
             progress.started(&format!("adding the Rust target {TARGET}"));
@@ -139,8 +141,7 @@ fn check(bytes: &[u8]) -> Result<Module, BuildError> {
 
 fn compiler(source: &Path) -> String {
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    let output = rustc.current_dir(source).arg("--version").output();
-    output
+    children::output(rustc.current_dir(source).arg("--version"))
         .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
         .unwrap_or_default()
 }

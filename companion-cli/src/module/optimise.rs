@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
+use crate::children;
+
 /// The program.
 pub const PROGRAM: &str = "wasm-opt";
 
@@ -38,7 +40,7 @@ pub fn optimise(program: &OsStr, module: &Path, into: &Path) -> Result<(), Strin
 }
 
 fn output(program: &OsStr, command: &mut Command) -> Result<String, String> {
-    let output = command.output().map_err(|error| {
+    let output = children::output(command).map_err(|error| {
         format!(
             "cannot start `{}`: {error}; it comes with Binaryen (Debian: `apt install \
             binaryen`), or go without it",

@@ -3,6 +3,7 @@
 use std::io;
 use std::process::Stdio;
 
+use crate::children;
 use crate::env_vars::{self, Lookup};
 
 const PROGRAM: &str = "cosign";
@@ -57,11 +58,35 @@ pub fn sign(
     let program = env_vars::files_of(PROGRAM.as_ref(), &folders).find(|path| path.is_file());
     let Some(program) = program else { return Err(SignError::Missing(command)) };
     // cosign's standard output is text for humans, so it goes to standard error.
-    let status =
-        env_vars::command(program).args(&arguments).stdout(Stdio::from(io::stderr())).status();
-    match status {
+    let mut cosign = env_vars::command(program);
+    match children::status(cosign.args(&arguments).stdout(Stdio::from(io::stderr()))) {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(SignError::Failed { command, status }),
         Err(error) => Err(SignError::Start { command, error }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn cosign_is_run_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let lookup = |name: &str| (name == env_vars::PATH).then(|| folder.path().into());
+        let sign = || sign("h/r@sha256:0", true, false, &lookup);
+        assert!(matches!(sign(), Err(SignError::Missing(_))));
+        let (program, said) = (folder.path().join(PROGRAM), folder.path().join("said"));
+        for (code, is_signed) in [(0, true), (7, false)] {
+            let text = format!("#!/bin/sh\necho \"$@\" >'{}'; exit {code}\n", said.display());
+            fs::write(&program, text).unwrap();
+            fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+            assert_eq!(sign().is_ok(), is_signed);
+            let words = "sign --yes --allow-http-registry h/r@sha256:0\n";
+            assert_eq!(fs::read_to_string(&said).unwrap(), words);
+        }
     }
 }

@@ -152,6 +152,8 @@ impl Checker {
         usual: Usual,
     ) -> Sizing {
         const OF_ISTIO: &str = "is Istio's, which is not there: take it out";
+        const NO_APP: &str = "a gateway has no app that ends with it, so a drain would wait until \
+            its deadline: take it out";
         let (drain, in_istio) = (&file.drain, is_istio(placement));
         // Without a gate they are for Istio's own drain, and for Envoy's.
         let has_times = has_gate || !is_envoy_gateway(placement);
@@ -173,6 +175,9 @@ impl Checker {
             if is_written && !works {
                 self.problem(field, why);
             }
+        }
+        if drain.wait_for_app.is_some() && has_gate && !has_app(placement) {
+            self.problem("drain.wait_for_app", NO_APP);
         }
         if drain.finish == Some(Finish::DrainAgent) && has_gate && !in_istio {
             self.problem(
@@ -310,6 +315,10 @@ fn usual_finish(placement: &Placement) -> Finish {
 
 fn is_envoy_gateway(placement: &Placement) -> bool {
     matches!(placement, Placement::EnvoyGateway(_))
+}
+
+fn has_app(placement: &Placement) -> bool {
+    matches!(placement, Placement::Sidecar(_) | Placement::Envoy(_))
 }
 
 fn is_istio(placement: &Placement) -> bool {

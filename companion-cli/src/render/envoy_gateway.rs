@@ -5,7 +5,7 @@ use laststream_filter::forwarded::FORWARDED_PROTO;
 use super::entry;
 use super::parts::{self, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
-use super::{File, envoy_proxy, metadata, objects};
+use super::{File, envoy_proxy, metadata, objects, patch_gateway};
 use crate::policy::file::{EnvoyGateway, FailurePolicy, Placement};
 use crate::policy::module_json;
 use crate::policy::{ModuleLocation, Policy, PolicyProblem};
@@ -23,7 +23,7 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<Vec<Fil
         ));
     };
     let proxy = envoy_proxy::spec(policy, source);
-    let mut about = vec![about_gate(gateway, proxy.is_some())];
+    let mut about = vec![about_gate(policy, gateway, proxy.is_some())];
     let scheme = Scheme::of(policy, |part| format!("{}.{part}", policy.name))?;
     about.extend(scheme.about());
     let mut documents = vec![extension(policy, source, gateway, &scheme)?];
@@ -56,13 +56,12 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<Vec<Fil
     Ok(files)
 }
 
-fn about_gate(gateway: &EnvoyGateway, has_gate: bool) -> String {
+fn about_gate(policy: &Policy, gateway: &EnvoyGateway, has_gate: bool) -> String {
     if has_gate {
         format!(
             "The gate is in the bootstrap, which the EnvoyProxy holds. It is there once the \
-                Gateway names the EnvoyProxy: kubectl patch gateway {} --type merge --patch-file \
-                gateway.patch.yaml. The pods are then replaced.",
-            gateway.gateway
+                Gateway names the EnvoyProxy: {}. The pods are then replaced.",
+            patch_gateway(policy, &gateway.gateway)
         )
     } else {
         "There is no gate here: Envoy Gateway's shutdown manager holds drains, by connections. \

@@ -114,7 +114,7 @@ pub(super) fn reference(gateway: &EnvoyGateway, policy: &Policy) -> File {
     let parameters = Map::of("group", "gateway.envoyproxy.io")
         .with("kind", "EnvoyProxy")
         .with("name", policy.name.as_str());
-    gateway_patch(&gateway.gateway, Some(ONE), parameters)
+    gateway_patch(policy, &gateway.gateway, Some(ONE), parameters)
 }
 
 #[cfg(test)]

@@ -85,12 +85,11 @@ fn sidecar(policy: &Policy, volumes: &[Volume]) -> File {
     let secrets = pull_secrets(policy)
         .map(|secrets| Map::new().note(WHY_SECRET).with("imagePullSecrets", secrets));
     let template = Map::of("metadata", metadata).with_some("spec", secrets);
-    let name = lifecycle::workload(policy);
+    let how = lifecycle::how_to_patch(policy, "image-volume.yaml");
     let about = [
         format!(
-            "A patch for the Deployment `{name}`: kubectl patch deployment {name} --patch-file \
-                image-volume.yaml. Every pod that the EnvoyFilter chooses needs it: without the \
-                file a proxy refuses its listeners."
+            "{how}. Every pod that the EnvoyFilter chooses needs it: without the file a proxy \
+                refuses its listeners."
         ),
         UPDATE.to_owned(),
         WHERE.to_owned(),
@@ -108,15 +107,8 @@ fn plain(policy: &Policy, volumes: &[Volume]) -> File {
         .with_some("imagePullSecrets", pull_secrets(policy))
         .with("volumes", volumes.iter().map(Volume::item).collect::<List>())
         .with("containers", List::of(container));
-    let name = lifecycle::workload(policy);
-    let about = [
-        format!(
-            "A patch for the Deployment `{name}`: kubectl patch deployment {name} --patch-file \
-                image-volume.yaml."
-        ),
-        UPDATE.to_owned(),
-        WHERE.to_owned(),
-    ];
+    let how = lifecycle::how_to_patch(policy, "image-volume.yaml");
+    let about = [format!("{how}."), UPDATE.to_owned(), WHERE.to_owned()];
     other("image-volume.yaml", &about, lifecycle::patch(policy, Map::of("spec", pod)))
 }
 

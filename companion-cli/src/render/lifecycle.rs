@@ -2,9 +2,10 @@
 
 use super::hook::{self, lifecycle, pod_with_grace, why_grace};
 use super::volume::Program;
-use super::{File, Home, object, other};
+use super::{File, Home, in_namespace, object, other};
 use crate::env_vars::LASTSTREAM_SECRET;
 use crate::policy::file::{GateSecret, Placement};
+use crate::policy::warnings::ROOT_NAMESPACE;
 use crate::policy::{Policy, PolicyProblem};
 use crate::yaml::{List, Map};
 
@@ -71,9 +72,8 @@ fn deployment(policy: &Policy, port: u16, is_native: bool, file: &str) -> File {
     };
     let pod = pod.with("containers", List::of(container));
     let about = std::iter::once(format!(
-        "A patch for the Deployment `{0}`: kubectl patch deployment {0} --patch-file {file}, or \
-            under `patches` of a kustomization, where a `target` may name others.",
-        workload(policy)
+        "{}, or under `patches` of a kustomization, where a `target` may name others.",
+        how_to_patch(policy, file)
     ));
     let about: Vec<String> = about.chain(replaces(policy, is_native).map(String::from)).collect();
     other(file, &about, patch(policy, Map::of("spec", pod)))
@@ -102,10 +102,9 @@ fn plain(policy: &Policy, port: u16) -> Result<File, PolicyProblem> {
         .with_some("initContainers", init.map(List::of))
         .with("containers", List::of(container));
     let about = [format!(
-        "A patch for the Deployment `{0}`: kubectl patch deployment {0} --patch-file \
-            lifecycle.pod.yaml. Envoy's own image has no program that could ask the gate, so \
-            laststream's comes with it.",
-        workload(policy)
+        "{}. Envoy's own image has no program that could ask the gate, so laststream's comes with \
+            it.",
+        how_to_patch(policy, "lifecycle.pod.yaml")
     )];
     Ok(other("lifecycle.pod.yaml", &about, patch(policy, Map::of("spec", pod))))
 }
@@ -144,8 +143,26 @@ fn replaces(policy: &Policy, is_native: bool) -> impl Iterator<Item = &'static s
 
 /// A patch of a Deployment's pods.
 pub(super) fn patch(policy: &Policy, template: Map) -> Map {
-    let (metadata, spec) = (Map::of("name", workload(policy)), Map::of("template", template));
-    object("apps/v1", "Deployment", metadata, spec)
+    let metadata =
+        Map::of("name", workload(policy)).with_some("namespace", workload_namespace(policy));
+    object("apps/v1", "Deployment", metadata, Map::of("template", template))
+}
+
+/// What a patch of a Deployment is for, and the command.
+pub(super) fn how_to_patch(policy: &Policy, file: &str) -> String {
+    let name = workload(policy);
+    let place = in_namespace(workload_namespace(policy));
+    format!(
+        "A patch for the Deployment `{name}`: kubectl{place} patch deployment {name} --patch-file \
+            {file}"
+    )
+}
+
+/// The root namespace is also for gateways of other namespaces.
+fn workload_namespace(policy: &Policy) -> Option<&str> {
+    let is_root =
+        |name: &&str| matches!(policy.placement, Placement::Gateway(_)) && *name == ROOT_NAMESPACE;
+    policy.namespace.as_deref().filter(|name| !is_root(name))
 }
 
 pub(super) fn workload(policy: &Policy) -> &str {

@@ -123,6 +123,25 @@ impl From<Vec<File>> for Rendered {
 /// Begins every rendered file, and tells it from others in the folder.
 pub const MARK: &str = "Rendered by laststream. Change the policy and render again.";
 
+/// The files that [`Kind::All`] can write, whatever the policy. Those of the other kinds are not
+/// its business.
+const FILES_OF_ALL: [&str; 14] = [
+    "envoy-gateway.yaml",
+    "envoy.yaml",
+    "envoyfilter.yaml",
+    "gateway.patch.yaml",
+    "image-volume.yaml",
+    "job.yaml",
+    "kustomization.yaml",
+    "lifecycle.gateway-chart.yaml",
+    "lifecycle.native-sidecar.yaml",
+    "lifecycle.pod.yaml",
+    "overlay.yaml",
+    "proxy-config.yaml",
+    "virtualservice.yaml",
+    "wasmplugin.yaml",
+];
+
 /// Renders.
 ///
 /// # Errors
@@ -317,14 +336,25 @@ fn object(api_version: &str, kind: &str, metadata: Map, spec: Map) -> Map {
 }
 
 /// The patch that makes a Gateway name the object with its parameters.
-fn gateway_patch(gateway: &str, warning: Option<&str>, parameters: Map) -> File {
+fn gateway_patch(policy: &Policy, gateway: &str, warning: Option<&str>, parameters: Map) -> File {
     let how = format!(
-        "A patch for the Gateway: kubectl patch gateway {gateway} --type merge --patch-file \
-            gateway.patch.yaml. Or write these lines into its manifest."
+        "A patch for the Gateway: {}. Or write these lines into its manifest.",
+        patch_gateway(policy, gateway)
     );
     let about: Vec<String> = [how].into_iter().chain(warning.map(str::to_owned)).collect();
     let spec = Map::of("infrastructure", Map::of("parametersRef", parameters));
     other("gateway.patch.yaml", &about, Map::of("spec", spec))
+}
+
+/// The command for the file of [`gateway_patch`].
+fn patch_gateway(policy: &Policy, gateway: &str) -> String {
+    let place = in_namespace(policy.namespace.as_deref());
+    format!("kubectl{place} patch gateway {gateway} --type merge --patch-file gateway.patch.yaml")
+}
+
+/// An option of kubectl.
+fn in_namespace(namespace: Option<&str>) -> String {
+    namespace.map(|name| format!(" --namespace {name}")).unwrap_or_default()
 }
 
 /// YAML as a text in YAML.

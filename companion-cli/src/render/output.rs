@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use similar::TextDiff;
 
-use super::{MARK, Rendered};
+use super::{FILES_OF_ALL, MARK, Rendered};
 use crate::files::write_atomically;
 use crate::foreign;
 
@@ -41,7 +41,8 @@ impl FolderError {
     }
 }
 
-/// Compares. `everything`: files that were rendered once and are not part of this are stale.
+/// Compares. `everything`: files of [`super::Kind::All`] that were rendered once and are not part
+/// of this are stale.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -82,24 +83,20 @@ fn diff(name: &str, there: &str, rendered: &str) -> String {
         .to_string()
 }
 
-/// The files that begin with the mark, in order of their names.
+/// The files that `render all` has once written, in order of their names. Others are not opened.
 fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, FolderError> {
     let mut names = BTreeSet::new();
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(names),
-        Err(error) => return Err(FolderError::of("read", folder)(error)),
-    };
-    for entry in entries {
-        let path = entry.map_err(FolderError::of("read", folder))?.path();
-        let name =
-            path.file_name().and_then(|name| name.to_str()).filter(|name| name.ends_with(".yaml"));
-        if let Some(name) = name.filter(|_| path.is_file()) {
-            let text =
-                foreign::read_named(&path, LARGEST).map_err(FolderError::of("read", &path))?;
-            if text.strip_prefix(b"# ").is_some_and(|text| text.starts_with(MARK.as_bytes())) {
-                names.insert(name.to_owned());
-            }
+    for name in FILES_OF_ALL {
+        let path = folder.join(name);
+        if !path.is_file() {
+            continue; // a folder or a pipe of this name was never rendered
+        }
+        let text = match foreign::read_named(&path, LARGEST) {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            text => text.map_err(FolderError::of("read", &path))?,
+        };
+        if text.strip_prefix(b"# ").is_some_and(|text| text.starts_with(MARK.as_bytes())) {
+            names.insert(name.to_owned());
         }
     }
     Ok(names)

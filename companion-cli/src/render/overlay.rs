@@ -5,7 +5,9 @@
 use super::hook::{pod_with_grace, pre_stop};
 use super::image_volume::{WHY_SECRET, pull_secrets};
 use super::volume::Volume;
-use super::{File, block, bootstrap, gateway_patch, has_hook, metadata, objects, proxy_config};
+use super::{
+    File, block, bootstrap, gateway_patch, has_hook, metadata, objects, patch_gateway, proxy_config,
+};
 use crate::policy::file::{Delivery, GateSecret, GatewayApi, Placement, Waypoint};
 use crate::policy::{Policy, PolicyProblem, Resolve};
 use crate::yaml::{List, Map, Node};
@@ -62,19 +64,19 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>,
         .with("kind", "ConfigMap")
         .with("metadata", labelled(policy, api, &name))
         .with("data", data);
-    let mut files = vec![objects("overlay.yaml", &about(api, &name), &[object])];
+    let mut files = vec![objects("overlay.yaml", &about(policy, api, &name), &[object])];
     if let Some(gateway) = &api.gateway {
-        files.push(reference(gateway, &name));
+        files.push(reference(policy, gateway, &name));
     }
     Ok(files)
 }
 
-fn about(api: &GatewayApi, name: &str) -> Vec<String> {
+fn about(policy: &Policy, api: &GatewayApi, name: &str) -> Vec<String> {
     let how = match (&api.gateway, &api.class) {
         (Some(gateway), _) => format!(
             "istiod merges it over the Deployment of the Gateway `{gateway}` once the Gateway \
-                names it: kubectl patch gateway {gateway} --type merge --patch-file \
-                gateway.patch.yaml. The pods are then replaced."
+                names it: {}. The pods are then replaced.",
+            patch_gateway(policy, gateway)
         ),
         (None, class) => format!(
             "The default of all Gateways of the class `{}`, by its label. istiod merges it over \
@@ -213,11 +215,11 @@ fn exit_on_zero(policy: &Policy) -> Vec<Map> {
 }
 
 /// The patch that makes a Gateway name the ConfigMap.
-fn reference(gateway: &str, name: &str) -> File {
+fn reference(policy: &Policy, gateway: &str, name: &str) -> File {
     let parameters = Map::new()
         .note("The core group: ConfigMaps are the only kind that Istio takes.")
         .with("group", "")
         .with("kind", "ConfigMap")
         .with("name", name);
-    gateway_patch(gateway, None, parameters)
+    gateway_patch(policy, gateway, None, parameters)
 }

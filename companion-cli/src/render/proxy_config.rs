@@ -27,7 +27,7 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
         }
         Placement::Sidecar(_) => {
             let about = [about[0].clone()
-                + &format!(" A patch for the Deployment `{}`.", lifecycle::workload(policy))];
+                + &format!(" {}.", lifecycle::how_to_patch(policy, "proxy-config.yaml"))];
             let template = Map::of("metadata", Map::of("annotations", annotations));
             Ok(other("proxy-config.yaml", &about, lifecycle::patch(policy, template)))
         }

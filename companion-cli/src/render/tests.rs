@@ -1,10 +1,11 @@
 //! Properties of every rendered EnvoyFilter.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{File, Kind, render};
+use super::{FILES_OF_ALL, File, Kind, render};
 use crate::policy::{Overrides, Policy};
 
 mod sensible;
@@ -65,6 +66,26 @@ fn policies() -> Vec<String> {
         }
     }
     all
+}
+
+/// A file that `render all` writes and that is not in the list would never be called stale.
+#[test]
+fn what_all_writes_is_in_its_list() {
+    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../envoyfilter-manifests");
+    let mut policies = vec![include_str!("../policy/tests/everything.yaml").to_owned()];
+    for entry in std::fs::read_dir(manifests).unwrap() {
+        policies.extend(std::fs::read_to_string(entry.unwrap().path().join("policy.yaml")));
+    }
+    policies.extend(["job: {container: a, command: [b], program_image: c}", ""].map(|more| {
+        format!("module: oci://h/r:t\nnamespace: a\nplacement: {{sidecar: {{}}}}\n{more}\n")
+    }));
+    let mut known = BTreeSet::new();
+    for file in policies.iter().flat_map(|policy| rendered(Kind::All, policy)) {
+        assert!(FILES_OF_ALL.contains(&&*file.name), "{}", file.name);
+        known.insert(file.name);
+    }
+    let unseen: Vec<_> = FILES_OF_ALL.iter().filter(|name| !known.contains(**name)).collect();
+    assert_eq!(unseen, [&"image-volume.yaml"; 0], "of no policy");
 }
 
 #[test]

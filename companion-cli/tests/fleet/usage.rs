@@ -27,6 +27,12 @@ fn contradictions_are_refused() -> Outcome {
         (&["status", "-n", ""], "is not a name in Kubernetes"),
         (&["status", "-n", "a/../.."], "is not a name in Kubernetes"),
         (&["status", "--node", "a,metadata.name=b"], "is not a name in Kubernetes"),
+        (&["render", "rbac", "--name", "a/b"], "--name: `a/b` is not a name in Kubernetes"),
+        (&["render", "rbac", "--name", "a;b"], "--name: `a;b` is not a name in Kubernetes"),
+        (&["render", "rbac", "--namespace", "A"], "`A` is not a name in Kubernetes"),
+        (&["render", "rbac", "--for", "pod"], "render lifecycle"),
+        (&["render", "schema", "--check", "."], "`--check` has no effect"),
+        (&["render", "schema", "--output", "a"], "`--output` has no effect"),
         (&["render", "envoyfilter", "--verb", "status"], "render rbac"),
         (&["status", "-A", "--at-a-time", "0"], "--at-a-time"),
     ] {

@@ -68,6 +68,20 @@ fn data_and_words_are_apart_and_nothing_is_coloured_in_a_pipe() -> Outcome {
     Ok(())
 }
 
+/// A rule of our own stands in for the API server's verdict at the same place, unless it is
+/// ignored: by the option, or by a comment.
+#[test]
+fn an_ignored_rule_hides_no_verdict_of_the_api_server() -> Outcome {
+    let file = "rules/LS111.bad.yaml";
+    lint(&[file])?.expect(1)?.stdout_contains("LS111")?.hides("LS007")?;
+    lint(&[file, "--ignore", "LS111"])?.expect(1)?.stdout_contains("LS007")?.hides("[LS111]")?;
+    lint(&[file, "--ignore", "LS111,LS007"])?.expect(0)?;
+    let text = std::fs::read_to_string(folder(file))?;
+    let commented = format!("# laststream-lint: ignore-file=LS111\n{text}");
+    run_with_input(&mut laststream(&["-"]), &commented)?.expect(1)?.stdout_contains("LS007")?;
+    Ok(())
+}
+
 #[test]
 fn standard_input_is_a_file_too() -> Outcome {
     let text = std::fs::read_to_string(folder("rules").join("LS206.bad.yaml"))?;

@@ -61,6 +61,25 @@ fn check_tells_missing_changed_and_stale_and_writes_nothing() -> Outcome {
     Ok(())
 }
 
+/// `render all` judges the files that it can write itself, and opens no others.
+#[test]
+fn files_of_other_kinds_are_not_stale() -> Outcome {
+    let policy = gateway() + "scaling: {deployment: d, streams_per_pod: 1, prometheus: http://p}\n";
+    let folder = folder(&policy);
+    let path = folder.path();
+    let with_policy =
+        |arguments: &[&str]| render(path, &[arguments, &["-p", "policy.yaml"]].concat());
+    for kind in ["monitoring", "keda", "hpa", "all"] {
+        with_policy(&[kind, "--output", "out"])?.expect(0)?.hides("stale")?;
+    }
+    with_policy(&["lifecycle", "--for", "helm-values", "--output", "out"])?.expect(0)?;
+    fs::create_dir(path.join("out/wasmplugin.yaml"))?;
+    fs::File::create(path.join("out/data.yaml"))?.set_len(17 << 20)?;
+    let same = with_policy(&["all", "--check", "out"])?.expect(0)?;
+    assert_eq!((same.stdout.as_str(), same.stderr.as_str()), ("", ""));
+    Ok(())
+}
+
 #[test]
 fn what_cannot_be_written_is_an_error() -> Outcome {
     let folder = folder(&gateway());

@@ -16,6 +16,27 @@ fn a_module_is_enough() -> Outcome {
     Ok(())
 }
 
+/// kubectl and the API server then refuse another namespace.
+#[test]
+fn a_patch_names_the_namespace_of_the_policy() -> Outcome {
+    let sidecar = format!(
+        "namespace: shop\nplacement: {{sidecar: {{workload: web}}}}\ndelivery: image_volume\n\
+         module: oci://h/r@{DIGEST}\n"
+    );
+    for kind in ["lifecycle", "image-volume", "proxy-config"] {
+        let text = render_policy(&sidecar, &[kind])?.expect(0)?.stdout.replace("\n# ", " ");
+        for words in ["  namespace: shop\n", "kubectl --namespace shop patch deployment web"] {
+            assert!(text.contains(words), "`{words}` in {text}");
+        }
+    }
+    // Istio's root namespace is also for gateways of others.
+    let root = format!("module: oci://h/r@{DIGEST}\n");
+    let pod = ["lifecycle", "--for", "pod"];
+    let text = render_policy(&root, &pod)?.expect(0)?.stdout_contains("kubectl patch")?.stdout;
+    assert!(!text.contains("namespace"), "{text}");
+    Ok(())
+}
+
 #[test]
 fn what_cannot_be_had_is_said() -> Outcome {
     let sidecar = "namespace: a\nplacement: {sidecar: {}}\n";
@@ -38,6 +59,21 @@ fn what_cannot_be_had_is_said() -> Outcome {
         ("proxy-config", envoy.into(), 2, "placement"),
         ("proxy-config", "gate: {enabled: false}".into(), 2, "does not do by itself"),
         ("virtualservice", String::new(), 2, "retries: {host"),
+        (
+            "envoy-gateway",
+            "namespace: a\nplacement: {envoy_gateway: {gateway: g, listeners: [http, b, http]}}"
+                .into(),
+            2,
+            "placement.envoy_gateway.listeners[2]: `http` is named twice",
+        ),
+        (
+            "envoyfilter",
+            format!("{}drain: {{wait_for_app: {{cluster: a}}}}", gateway()),
+            2,
+            "drain.wait_for_app: a gateway has no app",
+        ),
+        ("schema", String::new(), 64, "`--policy` has no effect on `render schema`"),
+        ("rbac", String::new(), 64, "`--policy` has no effect on `render rbac`"),
         ("job", String::new(), 2, "job: {container"),
         (
             "job",

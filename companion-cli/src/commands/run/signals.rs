@@ -3,6 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use laststream::children;
 use laststream::local::run::StopRequests;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -14,6 +15,7 @@ const ECHO: Duration = Duration::from_millis(300);
 /// From now on signals are requests to stop, instead of ending the process.
 pub(super) fn stop_at_signals(stop: StopRequests) -> io::Result<()> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    children::leave_signals();
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         let mut last: Option<Instant> = None;
         for _ in signals.forever() {

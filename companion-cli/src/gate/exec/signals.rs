@@ -7,7 +7,7 @@
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::{io, thread};
 
 use rustix::process::Signal;
 use signal_hook::consts::{
@@ -18,6 +18,7 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use super::reaper::Reaper;
+use crate::children::ignored_signals;
 
 const FORWARDED: [i32; 8] = [SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
 /// Those that end a process which does nothing about them, and are meant to.
@@ -36,7 +37,7 @@ pub(super) struct Signals(Receiver<Event>);
 
 impl Signals {
     pub(super) fn watch() -> io::Result<Self> {
-        let ignored = ignored();
+        let ignored = ignored_signals();
         let watched = FORWARDED
             .into_iter()
             .filter(|signal| ignored & (1 << (signal - 1)) == 0)
@@ -89,11 +90,4 @@ fn event(origin: &Origin) -> Option<Event> {
     let is_terminals = matches!(origin.cause, Cause::Kernel)
         && matches!(origin.signal, SIGINT | SIGQUIT | SIGWINCH);
     Some(if is_terminals { Event::FromTerminal(signal) } else { Event::Signal(signal) })
-}
-
-/// A bit for each signal that is ignored. Where there is no /proc, none is known to be.
-fn ignored() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }

@@ -14,12 +14,12 @@
 
 use super::files::{self, Fingerprint};
 use super::{EnvoySourceError, Origin, Places, Version};
+use crate::children::Scratch;
 use crate::progress::Progress;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// The place of one version.
 pub(crate) struct Slot {
@@ -154,10 +154,8 @@ impl Slot {
     }
 
     /// A folder for unfinished work; it goes when the value does.
-    pub(crate) fn workplace(&self, _lock: &Lock) -> Result<TempDir, EnvoySourceError> {
-        tempfile::Builder::new()
-            .prefix(files::PART)
-            .tempdir_in(&self.folder)
+    pub(crate) fn workplace(&self, _lock: &Lock) -> Result<Scratch, EnvoySourceError> {
+        Scratch::new(|| tempfile::Builder::new().prefix(files::PART).tempdir_in(&self.folder))
             .map_err(EnvoySourceError::files("write in", &self.folder))
     }
 
@@ -230,6 +228,7 @@ mod tests {
     use super::*;
     use crate::digest::Digest;
     use crate::progress::Silent;
+    use tempfile::TempDir;
 
     struct Fixture {
         _home: TempDir,

@@ -5,8 +5,8 @@
 //! no port and no file.
 
 use super::{EnvoySourceError, Version};
+use crate::children::{ProgramError, run};
 use crate::env_vars;
-use crate::local::process::{ProgramError, ProgramOutput, run};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -27,6 +27,13 @@ impl Identity {
     pub(crate) fn is_release(&self) -> bool {
         self.version.to_string() == self.version_text
     }
+}
+
+/// What a program wrote.
+struct ProgramOutput {
+    success: bool,
+    stdout: String,
+    stderr: String,
 }
 
 /// Asks for the version.
@@ -76,8 +83,8 @@ fn output_of(
     question: &'static str,
     limit: Duration,
 ) -> Result<ProgramOutput, EnvoySourceError> {
-    run(env_vars::command(binary).args(arguments), limit, &mut || {}).map_err(|failed| match failed
-    {
+    let ended = run(env_vars::command(binary).args(arguments), limit, &mut || {});
+    let ended = ended.map_err(|failed| match failed {
         ProgramError::Time(after) => EnvoySourceError::NoAnswer { question, after },
         ProgramError::Start(error) => EnvoySourceError::Start(match error.kind() {
             // The file is there, so what is missing is what it names first.
@@ -87,6 +94,12 @@ fn output_of(
             }
             _ => error.to_string(),
         }),
+    })?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(ProgramOutput {
+        success: ended.status.success(),
+        stdout: text(&ended.stdout),
+        stderr: text(&ended.stderr),
     })
 }
 

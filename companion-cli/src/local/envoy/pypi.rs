@@ -7,8 +7,8 @@
 use super::files::HashingFile;
 use super::probe::brief;
 use super::{EnvoySourceError, FetchedBinary, Places, Wanted, pins};
+use crate::children::{ProgramError, run};
 use crate::env_vars;
-use crate::local::process::{ProgramError, ProgramOutput, run};
 use crate::progress::Progress;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -64,9 +64,13 @@ fn download(
             before = now;
         };
         match run(&mut pip, wanted.places.limits.download, &mut tick) {
-            Ok(ProgramOutput { success: true, .. }) => return Ok(()),
-            Ok(ended) if ended.stderr.contains("No module named pip") => {}
-            Ok(ended) => return Err(failed(errors(&ended))),
+            Ok(ended) if ended.status.success() => return Ok(()),
+            Ok(ended) => {
+                let stderr = String::from_utf8_lossy(&ended.stderr);
+                if !stderr.contains("No module named pip") {
+                    return Err(failed(errors(&stderr)));
+                }
+            }
             Err(ProgramError::Time(limit)) => {
                 return Err(failed(format!("not done after {} s", limit.as_secs())));
             }
@@ -122,10 +126,10 @@ fn joined(words: &[OsString]) -> String {
 }
 
 /// What pip says at the level of errors; a failing pip without such lines has said it otherwise.
-fn errors(ended: &ProgramOutput) -> String {
+fn errors(stderr: &str) -> String {
     let errors: Vec<&str> =
-        ended.stderr.lines().filter_map(|line| line.strip_prefix("ERROR: ")).collect();
-    if errors.is_empty() { brief(&ended.stderr) } else { brief(&errors.join("; ")) }
+        stderr.lines().filter_map(|line| line.strip_prefix("ERROR: ")).collect();
+    if errors.is_empty() { brief(stderr) } else { brief(&errors.join("; ")) }
 }
 
 /// Bytes below a folder, as far as they can be seen while another process works there.

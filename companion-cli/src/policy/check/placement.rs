@@ -128,7 +128,11 @@ impl Checker {
             gateway.listeners = vec!["http".into()];
         }
         for (index, listener) in gateway.listeners.iter().enumerate() {
-            self.dns_label(&format!("placement.envoy_gateway.listeners[{index}]"), listener);
+            let path = format!("placement.envoy_gateway.listeners[{index}]");
+            self.dns_label(&path, listener);
+            if gateway.listeners.iter().take(index).any(|other| other == listener) {
+                self.problem(&path, format!("`{listener}` is named twice: keep one"));
+            }
         }
     }
 

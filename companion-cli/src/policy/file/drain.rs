@@ -33,7 +33,8 @@ pub struct Drain {
     pub long_lived: Option<LongLived>,
     /// Streams that are older than this when the drain begins are long-lived, too.
     pub long_lived_after: Option<TimeSpan>,
-    /// Also wait until the app has gone, so that the proxy outlives it.
+    /// Also wait until the app has gone, so that the proxy outlives it. Not for gateways, which
+    /// have no app.
     pub wait_for_app: Option<App>,
     /// Keeps Istio's own EXIT_ON_ZERO_ACTIVE_CONNECTIONS beside the gate; for `render
     /// proxy-config`.

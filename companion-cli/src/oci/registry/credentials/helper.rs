@@ -3,13 +3,14 @@
 
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
 use super::{Login, Sources, login};
+use crate::children::{Child, Group};
 use crate::env_vars;
 
 /// The limit on the helper's output.
@@ -74,8 +75,9 @@ fn run(program: PathBuf, registry: &str, limit: Duration) -> Result<(ExitStatus,
     let began = Instant::now();
     let mut command = env_vars::command(program);
     command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
-    if let Some(mut stdin) = child.stdin.take() {
+    let mut child = Child::start(&mut command, Group::Shared)
+        .map_err(|error| format!("cannot be started: {error}"))?;
+    if let Some(mut stdin) = child.take_stdin() {
         // A helper that does not read its input reports its own error.
         let _ = writeln!(stdin, "{registry}");
     }
@@ -83,17 +85,12 @@ fn run(program: PathBuf, registry: &str, limit: Duration) -> Result<(ExitStatus,
     let ended = output.recv_timeout(limit).ok().and_then(|output| {
         Some((wait(&mut child, limit.saturating_sub(began.elapsed()))?, output))
     });
-    if ended.is_none() {
-        // Both fail only for one that has ended.
-        let _ = child.kill();
-        let _ = child.wait();
-    }
     ended.ok_or_else(|| format!("did not answer within {} s, and was ended", limit.as_secs_f32()))
 }
 
 fn listen(child: &mut Child) -> Receiver<String> {
     let (sender, receiver) = channel();
-    let stdout = child.stdout.take();
+    let stdout = child.take_stdout();
     std::thread::spawn(move || {
         let mut output = Vec::new();
         // What cannot be read was not said; the exit status stands for itself.
@@ -107,7 +104,7 @@ fn listen(child: &mut Child) -> Receiver<String> {
 fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let deadline = Instant::now() + limit;
     loop {
-        match child.try_wait() {
+        match child.ended() {
             Ok(Some(status)) => return Some(status),
             Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
             _ => return None,

@@ -1,0 +1,334 @@
+//! Programs that run for a moment (pip, cargo, cosign, credential helpers), and the folders in
+//! which they work: both end with this process, also if a signal ends it. `local::process` has the
+//! programs that go on.
+
+use std::fs;
+use std::io::{self, Read as _, Seek as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{self, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+use tempfile::TempDir;
+
+use crate::files;
+
+/// What ends when this process does.
+struct Running {
+    children: Vec<(Pid, Group)>,
+    folders: Vec<PathBuf>,
+}
+
+/// Held while a child starts or is reaped, so that no other process can have its pid.
+static RUNNING: Mutex<Running> = Mutex::new(Running { children: vec![], folders: vec![] });
+/// Whether a signal ends this process.
+static ENDS_AT_SIGNALS: AtomicBool = AtomicBool::new(false);
+/// How long an ended program may take.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The limit on a program's output.
+const LARGEST_OUTPUT: u64 = 256 << 10;
+
+/// The process group of a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// Its own: what it starts ends with it, such as cargo's compilers. It cannot read from the
+    /// terminal.
+    Own,
+    /// This program's: it may ask for a password at the terminal.
+    Shared,
+}
+
+fn running() -> MutexGuard<'static, Running> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on a signal that ends this process ends its children first, and removes their folders.
+/// A signal that is ignored, as `nohup` does, stays ignored.
+///
+/// # Errors
+/// The operating system takes no handler.
+pub fn end_at_signals() -> io::Result<()> {
+    let ignored = ignored_signals();
+    let watched = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+    let watched = watched.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
+    let mut signals = Signals::new(watched)?;
+    ENDS_AT_SIGNALS.store(true, Ordering::Relaxed);
+    thread::Builder::new().name("children".into()).spawn(move || {
+        for signal in signals.forever() {
+            if ENDS_AT_SIGNALS.load(Ordering::Relaxed) {
+                // Held to the end: no other child is started, and no error printed.
+                let mut running = running();
+                running.end();
+                let _ = emulate_default_handler(signal);
+                process::exit(128 + signal);
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// From now on signals mean something else.
+pub fn leave_signals() {
+    ENDS_AT_SIGNALS.store(false, Ordering::Relaxed);
+}
+
+/// Ends the children, and removes their folders: for the end of this process.
+pub fn end() {
+    running().end();
+}
+
+/// A bit for each signal that is ignored. Where there is no /proc, none is known to be.
+pub(crate) fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
+}
+
+impl Running {
+    fn end(&mut self) {
+        for (pid, group) in self.children.drain(..) {
+            // These fail only for a program that has ended.
+            let _ = match group {
+                Group::Own => kill_process_group(pid, Signal::KILL),
+                // It may have to restore the terminal.
+                Group::Shared => kill_process(pid, Signal::TERM),
+            };
+            if !has_ended(pid) {
+                let _ = kill_process(pid, Signal::KILL);
+                has_ended(pid);
+            }
+        }
+        for folder in self.folders.drain(..) {
+            // A grandchild may end later than its parent, and write until then.
+            until(|| fs::remove_dir_all(&folder).is_ok() || !folder.exists());
+        }
+    }
+}
+
+fn has_ended(pid: Pid) -> bool {
+    until(|| !matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(None)))
+}
+
+fn until(mut is_done: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let done = is_done();
+        if done || Instant::now() > deadline {
+            return done;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A temporary folder that also goes if a signal ends this process.
+#[derive(Debug)]
+pub(crate) struct Scratch(TempDir);
+
+impl Scratch {
+    pub(crate) fn new(make: impl FnOnce() -> io::Result<TempDir>) -> io::Result<Self> {
+        let mut running = running();
+        let folder = make()?;
+        running.folders.push(folder.path().to_owned());
+        Ok(Self(folder))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let mut running = running();
+        // A folder that stays is removed again by its own drop, or takes place and does no harm.
+        let _ = fs::remove_dir_all(self.path());
+        running.folders.retain(|folder| folder != self.path());
+    }
+}
+
+/// A child that ends with this value.
+#[derive(Debug)]
+pub(crate) struct Child {
+    child: process::Child,
+    pid: Option<Pid>,
+    group: Group,
+}
+
+impl Child {
+    pub(crate) fn start(command: &mut Command, group: Group) -> io::Result<Self> {
+        if group == Group::Own {
+            command.process_group(0);
+        }
+        let mut running = running();
+        let child = files::when_not_busy(|| command.spawn())?;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        running.children.extend(pid.map(|pid| (pid, group)));
+        Ok(Self { child, pid, group })
+    }
+
+    pub(crate) fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
+    pub(crate) fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        let mut running = running();
+        let ended = self.child.try_wait()?;
+        if ended.is_some() {
+            running.children.retain(|(pid, _)| Some(*pid) != self.pid);
+        }
+        Ok(ended)
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if let Ok(None) = self.ended() {
+            // These fail only for a program that has ended.
+            let _ = match (self.group, self.pid) {
+                (Group::Own, Some(pid)) => {
+                    kill_process_group(pid, Signal::KILL).map_err(Into::into)
+                }
+                _ => self.child.kill(),
+            };
+            until(|| !matches!(self.ended(), Ok(None)));
+        }
+    }
+}
+
+/// Why a program has no exit status.
+pub(crate) enum ProgramError {
+    /// It did not start.
+    Start(io::Error),
+    /// It was still running after this time, and was killed.
+    Time(Duration),
+}
+
+/// Runs a program in a group of its own. While it runs, `tick` is called several times a second.
+///
+/// Its output goes to unnamed files: with pipes, a grandchild that outlives the program would hold
+/// them, and with them the reader.
+pub(crate) fn run(
+    command: &mut Command,
+    limit: Duration,
+    tick: &mut dyn FnMut(),
+) -> Result<Output, ProgramError> {
+    let (mut stdout, mut stderr) = (unnamed_file()?, unnamed_file()?);
+    command.stdin(Stdio::null());
+    command.stdout(stdout.try_clone().map_err(ProgramError::Start)?);
+    command.stderr(stderr.try_clone().map_err(ProgramError::Start)?);
+    let status =
+        wait(Child::start(command, Group::Own).map_err(ProgramError::Start)?, limit, tick)?;
+    Ok(Output { status, stdout: written(&mut stdout), stderr: written(&mut stderr) })
+}
+
+/// Runs a program to its end, without input.
+pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
+    run(command, Duration::MAX, &mut || {}).map_err(io_error)
+}
+
+/// Runs a program to its end, beside this one at the terminal.
+pub(crate) fn status(command: &mut Command) -> io::Result<ExitStatus> {
+    wait(Child::start(command, Group::Shared)?, Duration::MAX, &mut || {}).map_err(io_error)
+}
+
+fn io_error(error: ProgramError) -> io::Error {
+    match error {
+        ProgramError::Start(error) => error,
+        ProgramError::Time(_) => io::ErrorKind::TimedOut.into(),
+    }
+}
+
+fn wait(
+    mut child: Child,
+    limit: Duration,
+    tick: &mut dyn FnMut(),
+) -> Result<ExitStatus, ProgramError> {
+    let began = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(status) = child.ended().map_err(ProgramError::Start)? {
+            return Ok(status);
+        }
+        if began.elapsed() >= limit {
+            return Err(ProgramError::Time(limit));
+        }
+        tick();
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(100));
+    }
+}
+
+/// Its error is not one of the program, so it has another kind than that of a missing program.
+fn unnamed_file() -> Result<fs::File, ProgramError> {
+    tempfile::tempfile().map_err(|error| {
+        let folder = std::env::temp_dir();
+        let folder = folder.display();
+        let what = format!("cannot make a temporary file in `{folder}` (`TMPDIR`): {error}");
+        ProgramError::Start(io::Error::other(what))
+    })
+}
+
+fn written(file: &mut fs::File) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What cannot be read was not heard; the exit status stands for itself.
+    let _ = file.rewind().and_then(|()| file.take(LARGEST_OUTPUT).read_to_end(&mut bytes));
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn keeps_both_outputs_and_the_status() {
+        let ended = output(&mut shell("echo out; echo err >&2; exit 3")).unwrap();
+        assert_eq!(
+            (ended.status.code(), ended.stdout.as_slice(), ended.stderr.as_slice()),
+            (Some(3), b"out\n".as_slice(), b"err\n".as_slice())
+        );
+    }
+
+    #[test]
+    fn a_silent_program_is_killed_and_a_grandchild_does_not_hold_us() {
+        let began = Instant::now();
+        assert!(matches!(
+            run(&mut shell("sleep 30"), Duration::from_millis(200), &mut || {}),
+            Err(ProgramError::Time(_))
+        ));
+        let ended = output(&mut shell("sleep 30 & echo done")).unwrap();
+        assert_eq!(ended.stdout, b"done\n");
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_deaf_program_at_the_terminal_is_killed_and_its_folder_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let ready = folder.path().join("ready");
+        let script = format!("trap '' TERM; : >'{}'; exec sleep 60", ready.display());
+        let child = shell(&script).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        assert!((0..10).any(|_| until(|| ready.exists())));
+        let folders = vec![folder.path().to_owned()];
+        Running { children: vec![(pid, Group::Shared)], folders }.end();
+        assert!(rustix::process::test_kill_process(pid).is_err());
+        assert!(!folder.path().exists());
+    }
+}
