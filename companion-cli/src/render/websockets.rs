@@ -41,17 +41,12 @@ pub(super) fn on(name: &str) -> Map {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::policy::{Overrides, Policy};
     use crate::render::tests::{self, DIGEST};
     use crate::render::{Kind, render};
 
-    fn policy(more: &str) -> Result<Policy, String> {
-        let text = format!("module: oci://h/r:t\nnamespace: a\n{more}");
-        Policy::read(text.as_bytes(), &Overrides::default()).map_err(|error| error.to_string())
-    }
-
     fn rendered(kind: Kind, more: &str) -> Result<String, String> {
-        let rendered = render(kind, &policy(more)?, &|_| Ok(DIGEST.into()));
+        let policy = tests::policy(&format!("module: oci://h/r:t\nnamespace: a\n{more}"));
+        let rendered = render(kind, &policy, &|_| Ok(DIGEST.into()));
         let rendered = rendered.map_err(|problem| problem.to_string())?;
         Ok(rendered.files[0].text.clone())
     }
@@ -110,32 +105,6 @@ mod tests {
 
     #[test]
     fn what_cannot_be_names_the_way_out() {
-        let sockets = |inside: &str| format!("websockets: {{module: 'oci://h/frames:t'{inside}}}");
-        for (more, words) in [
-            (format!("{CHAT}placement: {{waypoint: {{gateway: b}}}}"), "takes WasmPlugins only"),
-            (format!("{CHAT}placement: {{envoy_gateway: {{gateway: b}}}}"), "a VM id of its own"),
-            (
-                format!("{}\ngate: {{enabled: false}}", sockets(", routes: [{name: a}]")),
-                "there is none",
-            ),
-            (sockets(", routes: [{name: a}]"), "add one, such as `end"),
-            (sockets(""), "names no route"),
-            (sockets(", routes: [{prefix: /ws}]"), "needs a `name`"),
-            (sockets(", routes: [{name: a}, {name: a}]"), "twice"),
-            (
-                format!("{}\nplacement: {{envoy: {{}}}}", sockets(", routes: [{name: a}]")),
-                "needs a `prefix`",
-            ),
-            (
-                format!("{}\nplacement: {{envoy: {{}}}}", sockets(", routes: [{prefix: ws}]")),
-                "write it as `/ws`",
-            ),
-            ("websockets: {routes: [{name: a}]}".into(), "builtin-frames"),
-            ("websockets: {module: 'oci://h/r:t', routes: [{name: a}]}".into(), "another file"),
-        ] {
-            let refused = policy(&more).map(drop).expect_err(&more);
-            assert!(refused.contains(words), "{more}: {refused}");
-        }
         let refused = rendered(Kind::WasmPlugin, CHAT).expect_err("a WasmPlugin");
         assert!(refused.contains("render envoyfilter"), "{refused}");
         let plain = "websockets: {module: 'oci://h/f:t', routes: [{prefix: /ws}]}\n\
