@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use laststream::gate::Address;
 use laststream::gate::exec::{self, End, Plan};
 use laststream::time_span::TimeSpan;
@@ -49,7 +49,7 @@ pub(crate) struct Exec {
     streams_timeout: TimeSpan,
     /// When to end the proxy. Use `never` for native sidecars, because Kubernetes ends them itself.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
-    end_proxy: EndProxy,
+    end_proxy: End,
     /// A URL whose POST ends the proxy. It is used if there is no gate, or after
     /// `--streams-timeout`. The default is Istio's agent.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:15020/quitquitquit")]
@@ -65,17 +65,6 @@ pub(crate) struct Exec {
         value_name = "COMMAND"
     )]
     command: Vec<OsString>,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum EndProxy {
-    /// For every exit code of the command.
-    #[default]
-    Always,
-    /// If the command's exit code is 0. For pods that restart failed containers.
-    OnSuccess,
-    /// Never.
-    Never,
 }
 
 /// Istio's agent: its status port, and its health port.
@@ -107,11 +96,7 @@ pub(super) fn run(command: &Exec, printer: &Printer) -> Result<Exit, Exit> {
         gate,
         gate_timeout: time(command.gate_timeout),
         streams_timeout: time(command.streams_timeout),
-        end: match command.end_proxy {
-            EndProxy::Always => End::Always,
-            EndProxy::OnSuccess => End::OnSuccess,
-            EndProxy::Never => End::Never,
-        },
+        end: command.end_proxy,
         quit: command.quit_url.clone(),
         quit_timeout: time(command.quit_timeout),
     };

@@ -345,20 +345,4 @@ mod tests {
         let error = connect(&access(&path)).unwrap_err().to_string();
         assert!(error.starts_with("the kubeconfig cannot be used: "), "{error}");
     }
-
-    #[test]
-    fn an_api_server_that_is_away_is_named_with_its_address() {
-        let (_folder, path) = written();
-        let call = Call::new("status", "list", "pods").within("shop");
-        let error = runtime()
-            .unwrap()
-            .block_on(async {
-                let cluster = Cluster::connect(&access(&path), &|_| None).await?;
-                let get = || http::Request::get("/version").body(Vec::new()).unwrap();
-                let client = cluster.client();
-                cluster.repeat(&call, || client.request_text(get())).await
-            })
-            .unwrap_err();
-        assert!(error.to_string().contains("http://127.0.0.1:1"), "{error}");
-    }
 }

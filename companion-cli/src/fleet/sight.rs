@@ -24,7 +24,7 @@ pub enum Answer {
 }
 
 /// The pods are told apart by these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// A gate and its counters.
@@ -36,23 +36,29 @@ pub enum Class {
     /// The proxy runs, and did not answer.
     Unreachable,
     /// The proxy does not run (yet, or any more).
+    #[default]
     NotRunning,
 }
 
 /// Whether the pod takes traffic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "lowercase")]
 pub enum Life {
     /// It is ready.
     Ready,
     /// It is not.
+    #[default]
+    #[strum(to_string = "not ready")]
     NotReady,
     /// It was deleted.
     Terminating,
 }
 
 /// A pod with a proxy.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct PodSight {
     /// Its namespace.
     pub namespace: String,
@@ -111,17 +117,7 @@ impl PodSight {
             node: pod.node.clone(),
             owner: pod.owner.clone(),
             life,
-            class: Class::NotRunning,
-            state: None,
-            count: None,
-            why: None,
-            gate_unreachable: false,
-            in_flight: BTreeMap::new(),
-            long_lived: 0,
-            holding: None,
-            drain_seconds: 0,
-            deadline_in_seconds: None,
-            version: None,
+            ..Self::default()
         };
         match answer {
             Answer::Unasked => {}

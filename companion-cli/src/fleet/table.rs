@@ -1,7 +1,7 @@
 //! What is known of pods as text. Pure; every name stays on its line.
 
 use super::pods::PodFacts;
-use super::sight::{Answer, Class, Life, PodSight};
+use super::sight::{Answer, Class, PodSight};
 use crate::gate::text::columns;
 use crate::gate::{Stream, text};
 
@@ -18,7 +18,7 @@ type Column = (&'static str, fn(&PodSight) -> String);
 
 const USUAL: [Column; 8] = [
     ("POD", |sight| sight.pod.clone()),
-    ("LIFE", |sight| life(sight.life).to_owned()),
+    ("LIFE", |sight| sight.life.to_string()),
     ("GATE", |sight| sight.gate().to_owned()),
     ("COUNT", |sight| sight.count.clone().unwrap_or_default()),
     ("IN FLIGHT", PodSight::flight),
@@ -49,14 +49,6 @@ pub fn pods(sights: &[PodSight], width: Width) -> String {
     }
     let cells = |value: fn(&PodSight) -> String| sights.iter().map(value).collect();
     columns(shown.into_iter().map(|(title, value)| (title, cells(value))).collect())
-}
-
-fn life(life: Life) -> &'static str {
-    match life {
-        Life::Ready => "ready",
-        Life::NotReady => "not ready",
-        Life::Terminating => "terminating",
-    }
 }
 
 fn if_any(number: u64, text: &str) -> String {

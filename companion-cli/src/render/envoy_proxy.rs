@@ -122,7 +122,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::render::Kind;
-    use crate::render::tests::{self, DIGEST};
+    use crate::render::tests;
 
     /// The rendered objects by their kinds, then the patch of the Gateway.
     fn rendered(more: &str) -> Vec<Value> {
@@ -136,12 +136,6 @@ mod tests {
         files.iter().flat_map(|file| documents(&file.text)).collect()
     }
 
-    fn pod(proxy: &Value) -> &Value {
-        proxy
-            .pointer("/spec/provider/kubernetes/envoyDeployment/patch/value/spec/template/spec")
-            .expect("a pod")
-    }
-
     #[test]
     fn a_long_drain_has_a_time_that_the_gateway_api_takes() {
         let drain_time = |longest: &str| {
@@ -152,48 +146,21 @@ mod tests {
         assert!(drain_time("19h").ends_with('m'), "more than 99,999 s");
     }
 
+    /// The policy's names and ports stand in more than one place.
     #[test]
-    fn the_gate_has_the_vm_id_and_the_image_of_the_counter() {
-        let [counter, proxy, patch] = &rendered("")[..] else { panic!("three documents") };
-        assert_eq!(counter["kind"], "EnvoyExtensionPolicy");
-        let bootstrap = proxy["spec"]["bootstrap"]["value"].as_str().expect("a text");
-        let bootstrap: Value = serde_saphyr::from_str(bootstrap).expect("YAML in YAML");
-        let listener = &bootstrap["static_resources"]["listeners"][0];
-        assert!(listener["stat_prefix"].as_str().is_some_and(|prefix| prefix.contains("admin")));
-        let filters = listener
-            .pointer("/filter_chains/0/filters/0/typed_config/http_filters")
-            .and_then(Value::as_array)
-            .expect("filters");
-        let gate = &filters[filters.len() - 2]["typed_config"]["config"];
-        assert_eq!(gate["vm_config"]["vm_id"], "envoyextensionpolicy/edge/counter/wasm/0");
-        assert_eq!(gate["vm_config"]["code"]["local"]["filename"], "/opt/laststream/plugin.wasm");
-        let volume = &pod(proxy)["volumes"][0]["image"]["reference"];
-        assert_eq!(volume, &counter["spec"]["wasm"][0]["code"]["image"]["url"]);
-        assert_eq!(volume, &json!(format!("h/r@{DIGEST}")));
-        let parameters = &patch["spec"]["infrastructure"]["parametersRef"];
-        assert_eq!((&parameters["kind"], &parameters["name"]), (&proxy["kind"], &json!("counter")));
-    }
-
-    #[test]
-    fn the_hook_replaces_envoy_gateways_own_and_ends_after_the_gate() {
-        let proxy = &rendered("gate: {port: 15099}\ndrain: {longest_request: 60s}")[1];
-        let [envoy, manager] = &pod(proxy)["containers"].as_array().expect("containers")[..] else {
-            panic!("{proxy:#}")
+    fn the_gate_has_the_vm_id_of_the_counter_and_the_hook_its_port() {
+        let [counter, proxy, patch] = &rendered("gate: {port: 15099}")[..] else {
+            panic!("three documents")
         };
-        let hook = &envoy["lifecycle"]["preStop"];
-        assert_eq!(hook["$patch"], "replace");
-        assert_eq!(
-            hook["exec"]["command"],
-            json!([
-                "/opt/laststream-program/laststream",
-                "wait",
-                "--gate=http://127.0.0.1:15099",
-                "--timeout=74s"
-            ])
+        assert_eq!(counter["metadata"]["name"], "counter");
+        let bootstrap = proxy["spec"]["bootstrap"]["value"].as_str().expect("a text");
+        assert!(bootstrap.contains("vm_id: envoyextensionpolicy/edge/counter/wasm/0"), "{proxy:#}");
+        assert_eq!(patch["spec"]["infrastructure"]["parametersRef"]["name"], "counter");
+        let hook = proxy.pointer(
+            "/spec/provider/kubernetes/envoyDeployment/patch/value/spec/template/spec/containers/0\
+             /lifecycle/preStop/exec/command/2",
         );
-        assert_eq!(manager, &json!({ "name": "shutdown-manager", "$patch": "delete" }));
-        assert_eq!(pod(proxy)["terminationGracePeriodSeconds"], 75);
-        assert_eq!(proxy["spec"]["shutdown"]["drainTimeout"], "110s");
+        assert_eq!(hook, Some(&json!("--gate=http://127.0.0.1:15099")));
     }
 
     /// A registry or a controller that is away must not take the Gateway down.

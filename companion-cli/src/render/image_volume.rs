@@ -165,16 +165,6 @@ mod tests {
     }
 
     #[test]
-    fn an_envoyfilter_has_the_file_in_its_listeners_and_needs_no_secret() {
-        let rendered = rendered(Kind::EnvoyFilter, "").expect("an EnvoyFilter");
-        assert_eq!(rendered.warnings, Vec::<String>::new());
-        let text = &rendered.files[0].text;
-        assert!(!text.contains("EXTENSION_CONFIG") && !text.contains("config_discovery"), "{text}");
-        assert_eq!(text.matches("filename: /opt/laststream/plugin.wasm").count(), 2, "{text}");
-        assert!(text.contains(&format!("laststream.dev/image: {REFERENCE}")), "{text}");
-    }
-
-    #[test]
     fn what_a_controller_makes_has_its_own_place() {
         for (more, words) in [
             ("placement: {gateway_api: {gateway: edge}}", "render overlay"),
@@ -186,13 +176,6 @@ mod tests {
             let refused = rendered(Kind::ImageVolume, more).expect_err(more);
             assert!(refused.contains(words), "{refused}");
         }
-        let api = "gate: {enabled: false}\nplacement: {gateway_api: {gateway: edge}}";
-        let overlay = file(Kind::Overlay, api);
-        let text = overlay["data"]["deployment"].as_str().expect("a text");
-        let deployment: Value = serde_saphyr::from_str(text).expect("YAML");
-        let pod = &deployment["spec"]["template"]["spec"];
-        assert_eq!(pod["volumes"][0]["image"]["reference"], REFERENCE);
-        assert_eq!(pod["containers"][0]["volumeMounts"][0]["mountPath"], "/opt/laststream");
     }
 
     /// Its image has no program that could be the hook.

@@ -29,6 +29,10 @@ pub(super) fn yaml(file: &File) -> Value {
     serde_saphyr::from_str(&file.text).expect("YAML")
 }
 
+fn names(files: &[File]) -> Vec<&str> {
+    files.iter().map(|file| file.name.as_str()).collect()
+}
+
 /// The patches of a policy's EnvoyFilter, by what they are applied to.
 fn patches(policy: &str) -> BTreeMap<String, Vec<Value>> {
     let object = yaml(&rendered(Kind::EnvoyFilter, policy)[0]);
@@ -171,51 +175,54 @@ fn the_frame_filter_of_a_sidecar_is_inbound() {
     }
 }
 
-/// The text of a key in the overlay's ConfigMap, as Istio reads it.
-fn overlay(policy: &str, key: &str) -> Value {
+/// The overlay's Deployment, as Istio reads it.
+fn overlay(policy: &str) -> Value {
     let map = yaml(&rendered(Kind::Overlay, policy)[0]);
-    let text = map["data"][key].as_str().unwrap_or_else(|| panic!("no {key} in {map:#}"));
-    serde_saphyr::from_str(text).expect("YAML in YAML")
+    serde_saphyr::from_str(map["data"]["deployment"].as_str().expect("a text")).expect("YAML")
 }
 
 #[test]
-fn the_overlay_holds_what_other_gateways_get_from_the_chart() {
+fn an_overlay_keeps_exit_on_zero() {
     const POLICY: &str = "module: oci://h/r:t\nnamespace: edge\nplacement: {gateway_api: {gateway: \
-        edge, autoscaler: {minReplicas: 2, maxReplicas: 4}}}\n\
-        drain: {longest_request: 60s, exit_on_zero: true}";
-    let deployment = overlay(POLICY, "deployment");
-    let template = &deployment["spec"]["template"];
-    let container = &template["spec"]["containers"][0];
-    assert_eq!(container["name"], "istio-proxy", "the merge key");
-    let hook = &container["lifecycle"]["preStop"];
-    assert!(
-        ["httpGet", "sleep", "tcpSocket"].iter().all(|kind| hook.get(kind) == Some(&Value::Null))
-    );
-    assert_eq!(hook["exec"]["command"][2], "--url=http://127.0.0.1:15091/prestop?wait=10s");
-    assert_eq!(template["spec"]["terminationGracePeriodSeconds"], 70);
+        edge}}\ndrain: {longest_request: 60s, exit_on_zero: true}";
+    let container = &overlay(POLICY)["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["env"][0]["name"], "EXIT_ON_ZERO_ACTIVE_CONNECTIONS");
-    let annotations = &template["metadata"]["annotations"];
-    let config = annotations["proxy.istio.io/config"].as_str().expect("a text");
-    assert!(config.contains("drainDuration") && !config.contains("proxyMetadata"), "{config}");
-    assert!(annotations["sidecar.istio.io/statsInclusionSuffixes"].is_string());
-    assert_eq!(overlay(POLICY, "horizontalPodAutoscaler")["spec"]["minReplicas"], 2);
 }
 
 #[test]
-fn an_overlay_for_a_class_is_found_by_its_label() {
-    let policy = "module: oci://h/r:t\nlabels: {team: edge}\nplacement: {gateway_api: {class: \
-        istio, disruption_budget: {minAvailable: 1}}}\ngate: {enabled: false}";
-    let files = rendered(Kind::All, policy);
-    let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
-    assert_eq!(names, ["envoyfilter.yaml", "overlay.yaml", "kustomization.yaml"]);
-    let map = yaml(&files[1]);
-    let labels = &map["metadata"]["labels"];
-    assert_eq!(labels["gateway.istio.io/defaults-for-class"], "istio");
-    assert_eq!(
-        (&labels["team"], &map["metadata"]["namespace"]),
-        (&json!("edge"), &json!("istio-system"))
-    );
-    assert!(!files[1].text.contains("preStop"), "there is no gate");
+fn the_resources_of_a_class_choose_it_and_its_overlay_is_found_by_its_label() {
+    for (policy, file, chooses, class) in [
+        (
+            "placement: {gateway_api: {class: istio, disruption_budget: {minAvailable: 1}}}\n\
+                gate: {enabled: false}",
+            "envoyfilter.yaml",
+            "gateway.networking.k8s.io/gateway-class-name: istio\n",
+            "istio",
+        ),
+        (
+            "placement: {waypoint: {class: istio-waypoint}}\ndelivery: image_volume",
+            "wasmplugin.yaml",
+            "kind: GatewayClass\n    name: istio-waypoint\n",
+            "istio-waypoint",
+        ),
+    ] {
+        let policy = format!("module: oci://h/r:t\nlabels: {{team: edge}}\n{policy}");
+        let files = rendered(Kind::All, &policy);
+        assert_eq!(names(&files), [file, "overlay.yaml", "kustomization.yaml"]);
+        assert!(files[0].text.contains(chooses), "{}", files[0].text);
+        let metadata = &yaml(&files[1])["metadata"];
+        let labels = json!({ "team": "edge", "gateway.istio.io/defaults-for-class": class });
+        assert_eq!(metadata["labels"], labels);
+        assert_eq!(metadata["namespace"], "istio-system");
+        let has_gate = !policy.contains("enabled: false");
+        assert_eq!(files[1].text.contains("preStop"), has_gate, "{policy}");
+    }
+}
+
+#[test]
+fn a_waypoint_without_a_file_has_no_gate() {
+    let policy = "namespace: shop\nmodule: oci://h/r:t\nplacement: {waypoint: {gateway: w}}";
+    assert_eq!(names(&rendered(Kind::All, policy)), ["wasmplugin.yaml", "kustomization.yaml"]);
 }
 
 #[test]

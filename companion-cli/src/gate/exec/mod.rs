@@ -48,11 +48,12 @@ pub struct Plan {
 }
 
 /// When the proxy is ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum End {
-    /// Whatever the command's exit code is.
+    /// For every exit code of the command.
+    #[default]
     Always,
-    /// When it is 0.
+    /// If the command's exit code is 0. For pods that restart failed containers.
     OnSuccess,
     /// Never.
     Never,

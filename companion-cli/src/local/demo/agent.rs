@@ -15,19 +15,10 @@ use http::Method;
 use super::clock::Clock;
 use super::container::Container;
 use super::error::DemoError;
-use super::lane::Exit;
+use super::lane::{EndedBy, Exit};
 use super::proxy::Proxy;
 use super::times::Times;
 use crate::local::server::{self, Server};
-
-/// Why Envoy was ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
-    DrainTime,
-    ZeroConnections,
-    Drained,
-    Sigkill,
-}
 
 pub(super) struct Agent {
     shared: Arc<Shared>,
@@ -39,7 +30,7 @@ struct Shared {
     times: Times,
     proxy: Mutex<Option<Arc<Proxy>>>,
     drained: AtomicBool,
-    reason: Mutex<Option<Reason>>,
+    ended_by: Mutex<Option<EndedBy>>,
     connections: Mutex<Option<u64>>,
     clock: Mutex<Option<Clock>>,
 }
@@ -52,7 +43,7 @@ impl Agent {
             times: *times,
             proxy: Mutex::default(),
             drained: AtomicBool::new(false),
-            reason: Mutex::default(),
+            ended_by: Mutex::default(),
             connections: Mutex::default(),
             clock: Mutex::default(),
         });
@@ -77,9 +68,9 @@ impl Agent {
         !self.status.has_ended()
     }
 
-    /// Why it ended Envoy, if it did.
-    pub(super) fn reason(&self) -> Option<Reason> {
-        get(&self.shared.reason)
+    /// What ended Envoy, if the agent or kubelet did.
+    pub(super) fn ended_by(&self) -> Option<EndedBy> {
+        get(&self.shared.ended_by)
     }
 
     /// What it saw when it last asked for connections.
@@ -97,7 +88,7 @@ impl Container for Agent {
 
     fn kill(&self) {
         self.status.kill();
-        self.shared.kill(Reason::Sigkill);
+        self.shared.kill(EndedBy::Sigkill);
     }
 
     fn has_ended(&self) -> bool {
@@ -147,18 +138,18 @@ impl Shared {
     fn end(&self) {
         let Some(clock) = get(&self.clock) else { return };
         if self.drained.load(Ordering::SeqCst) {
-            return self.kill(Reason::Drained);
+            return self.kill(EndedBy::Gate);
         }
         self.drain("/drain_listeners?graceful");
         clock.pause(self.times.agent);
         if self.exit == Exit::AfterDrainTime {
-            return self.kill(Reason::DrainTime);
+            return self.kill(EndedBy::DrainTime);
         }
         while !clock.is_over() && get(&self.proxy).is_some_and(|proxy| !proxy.has_ended()) {
             let connections = self.ask_connections();
             put_or_clear(&self.connections, connections);
             if connections == Some(0) {
-                return self.kill(Reason::ZeroConnections);
+                return self.kill(EndedBy::ZeroConnections);
             }
             clock.pause(self.times.poll);
         }
@@ -179,10 +170,10 @@ impl Shared {
         Some(sums.filter_map(|(_, value)| value.trim().parse::<u64>().ok()).sum())
     }
 
-    fn kill(&self, reason: Reason) {
+    fn kill(&self, ended_by: EndedBy) {
         if let Some(proxy) = get(&self.proxy).filter(|proxy| !proxy.has_ended()) {
-            if let Ok(mut known) = self.reason.lock() {
-                known.get_or_insert(reason);
+            if let Ok(mut known) = self.ended_by.lock() {
+                known.get_or_insert(ended_by);
             }
             proxy.kill();
         }

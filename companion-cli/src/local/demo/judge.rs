@@ -3,7 +3,6 @@
 
 use serde::Serialize;
 
-use super::agent::Reason;
 use super::lane::{EndedBy, Lane};
 use super::record::{Actor, Event, Span};
 use super::times::Times;
@@ -43,58 +42,11 @@ pub struct LaneResult {
     pub spans: Vec<Span>,
 }
 
-/// What was observed.
-pub(super) struct Observed {
-    pub(super) lane: Lane,
-    pub(super) answer: Result<(u16, bool), String>,
-    pub(super) answered: f64,
-    pub(super) executions: usize,
-    pub(super) deleted: f64,
-    pub(super) proxy_ended: f64,
-    pub(super) reason: Option<Reason>,
-    pub(super) has_ended: bool,
-    pub(super) pod_gone: f64,
-    pub(super) connections: Option<u64>,
-    pub(super) events: Vec<Event>,
-    pub(super) spans: Vec<Span>,
-}
-
-pub(super) fn judge(observed: Observed, times: &Times) -> LaneResult {
-    let (status, whole) = match &observed.answer {
-        Ok((status, whole)) => (Some(*status), *whole),
-        Err(_) => (None, false),
-    };
-    let mut result = LaneResult {
-        lane: observed.lane,
-        about: observed.lane.about(),
-        status,
-        broken: observed.answer.err(),
-        answered: observed.answered,
-        lost: status != Some(200) || !whole,
-        executions: observed.executions,
-        deleted: observed.deleted,
-        proxy_ended: observed.proxy_ended,
-        ended_by: ended_by(observed.reason, observed.has_ended),
-        pod_gone: observed.pod_gone,
-        why: String::new(),
-        surprises: Vec::new(),
-        events: observed.events,
-        spans: observed.spans,
-    };
-    result.why = why(&result, observed.connections, times);
+/// Says why it came out like this, and what is not as expected.
+pub(super) fn judge(mut result: LaneResult, connections: Option<u64>, times: &Times) -> LaneResult {
+    result.why = why(&result, connections, times);
     result.surprises = surprises(&result, times);
     result
-}
-
-fn ended_by(reason: Option<Reason>, has_ended: bool) -> EndedBy {
-    match reason {
-        _ if !has_ended => EndedBy::StillRunning,
-        Some(Reason::DrainTime) => EndedBy::DrainTime,
-        Some(Reason::ZeroConnections) => EndedBy::ZeroConnections,
-        Some(Reason::Drained) => EndedBy::Gate,
-        Some(Reason::Sigkill) => EndedBy::Sigkill,
-        None => EndedBy::Itself,
-    }
 }
 
 /// In words, from the facts alone.
@@ -199,74 +151,58 @@ pub(super) fn times_in_words(count: usize) -> String {
 mod tests {
     use super::*;
 
-    fn observed(lane: Lane, answer: Result<(u16, bool), String>, reason: Reason) -> Observed {
-        let executions = lane.expected().executions;
-        let (events, spans) = (Vec::new(), Vec::new());
-        let connections = None;
-        Observed {
+    /// What was observed of a request whose client got its whole answer.
+    fn observed(lane: Lane, ended_by: EndedBy) -> LaneResult {
+        LaneResult {
             lane,
-            answer,
+            about: lane.about(),
+            status: Some(200),
+            broken: None,
             answered: 10.0,
-            executions,
+            lost: false,
+            executions: lane.expected().executions,
             deleted: 1.0,
             proxy_ended: 11.5,
-            reason: Some(reason),
-            has_ended: true,
+            ended_by,
             pod_gone: 11.5,
-            connections,
-            events,
-            spans,
+            why: String::new(),
+            surprises: Vec::new(),
+            events: Vec::new(),
+            spans: Vec::new(),
         }
+    }
+
+    fn judged(result: LaneResult) -> LaneResult {
+        judge(result, None, &Times::usual())
     }
 
     #[test]
     fn what_is_expected_is_no_surprise() {
-        let times = Times::usual();
-        let good = judge(observed(Lane::Laststream, Ok((200, true)), Reason::Drained), &times);
-        assert_eq!((good.lost, good.surprises.len()), (false, 0), "{:?}", good.surprises);
+        let good = judged(observed(Lane::Laststream, EndedBy::Gate));
+        assert_eq!(good.surprises, [""; 0]);
         assert_eq!(good.why, "the gate opened, and Envoy ended 1.5 s after the answer");
-        let lost = judge(observed(Lane::Nothing, Ok((503, true)), Reason::DrainTime), &times);
-        assert_eq!((lost.lost, lost.surprises.len()), (true, 0), "{:?}", lost.surprises);
+        let nothing = observed(Lane::Nothing, EndedBy::DrainTime);
+        let lost = judged(LaneResult { lost: true, status: Some(503), ..nothing });
+        assert_eq!(lost.surprises, [""; 0]);
         assert_eq!(lost.why, "the agent killed Envoy 5.0 s after SIGTERM, and the request with it");
     }
 
     #[test]
     fn everything_else_is() {
-        let times = Times::usual();
-        let surprised = |observed| judge(observed, &times).surprises.len();
-        assert_eq!(surprised(observed(Lane::Laststream, Ok((200, false)), Reason::Drained)), 1);
-        assert_eq!(
-            surprised(observed(Lane::Laststream, Err("reset".into()), Reason::DrainTime)),
-            2
-        );
-        assert_eq!(surprised(observed(Lane::Nothing, Ok((200, true)), Reason::DrainTime)), 1);
-        assert_eq!(
-            surprised(Observed {
-                executions: 2,
-                ..observed(Lane::Laststream, Ok((200, true)), Reason::Drained)
-            }),
-            1
-        );
-        assert_eq!(
-            surprised(Observed {
-                pod_gone: 21.0,
-                ..observed(Lane::Laststream, Ok((200, true)), Reason::Drained)
-            }),
-            1
-        );
-        assert_eq!(
-            surprised(Observed {
-                proxy_ended: 9.0,
-                ..observed(Lane::Laststream, Ok((200, true)), Reason::Drained)
-            }),
-            1
-        );
-        assert_eq!(
-            surprised(Observed {
-                has_ended: false,
-                ..observed(Lane::Nothing, Ok((503, true)), Reason::DrainTime)
-            }),
-            1
-        );
+        let gate = || observed(Lane::Laststream, EndedBy::Gate);
+        let broken = Some("reset".to_owned());
+        let cut = LaneResult { lost: true, status: None, broken, ..gate() };
+        for (result, surprises) in [
+            (LaneResult { lost: true, ..gate() }, 1),
+            (LaneResult { ended_by: EndedBy::DrainTime, ..cut }, 2),
+            (observed(Lane::Nothing, EndedBy::DrainTime), 1),
+            (LaneResult { executions: 2, ..gate() }, 1),
+            (LaneResult { pod_gone: 21.0, ..gate() }, 1),
+            (LaneResult { proxy_ended: 9.0, ..gate() }, 1),
+            (LaneResult { lost: true, ..observed(Lane::Nothing, EndedBy::StillRunning) }, 1),
+        ] {
+            let found = judged(result).surprises;
+            assert_eq!(found.len(), surprises, "{found:?}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use super::bootstrap;
 use super::clock::Clock;
 use super::error::DemoError;
 use super::hook::{Hook, Kind};
-use super::lane::Lane;
+use super::lane::{EndedBy, Lane};
 use super::proxy::{Proxy, Starter};
 use super::times::Times;
 use crate::gate::Http;
@@ -68,6 +68,14 @@ impl Pod {
         let gate =
             if self.lane == Lane::Laststream { Some(self.proxy.port("gate")?) } else { None };
         Ok(Ports { inbound: self.proxy.port("main")?, gate })
+    }
+
+    /// What ended its Envoy.
+    pub(super) fn ended_by(&self) -> EndedBy {
+        if !self.proxy.has_ended() {
+            return EndedBy::StillRunning;
+        }
+        self.agent.ended_by().unwrap_or(EndedBy::Itself)
     }
 
     /// The stop hook of the proxy's container.

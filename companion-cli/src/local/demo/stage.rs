@@ -10,9 +10,9 @@ use http::Method;
 use super::clock::{Clock, GRAIN};
 use super::container::Container;
 use super::error::DemoError;
-use super::judge::{LaneResult, Observed, judge};
+use super::judge::{LaneResult, judge};
 use super::kubelet::{Stopped, stop};
-use super::lane::Lane;
+use super::lane::{EndedBy, Lane};
 use super::pod::{Pod, Ports, idle_connection};
 use super::proxy::{Proxy, Starter};
 use super::record::{Actor, LaneMark, Record, Watcher, seconds};
@@ -123,21 +123,24 @@ impl RunningLane {
         });
         let pod = self.pods.get(deletion.pod).map(|(pod, _)| pod);
         let (events, spans) = record.finish();
-        let observed = Observed {
+        let result = LaneResult {
             lane: self.lane,
-            answer: answer.map(|reply| (reply.status, is_whole(&reply))),
+            about: self.lane.about(),
+            lost: !answer.as_ref().is_ok_and(is_whole),
+            status: answer.as_ref().ok().map(|reply| reply.status),
+            broken: answer.err(),
             answered: seconds(answered),
             executions: self.pods.iter().map(|(pod, _)| pod.app.executions()).sum(),
             deleted: seconds(deletion.at),
             proxy_ended: seconds(deletion.proxy_ended),
-            reason: pod.and_then(|pod| pod.agent.reason()),
-            has_ended: pod.is_some_and(|pod| pod.proxy.has_ended()),
+            ended_by: pod.map_or(EndedBy::StillRunning, Pod::ended_by),
             pod_gone: seconds(deletion.pod_gone),
-            connections: pod.and_then(|pod| pod.agent.connections()),
+            why: String::new(),
+            surprises: Vec::new(),
             events,
             spans,
         };
-        judge(observed, times)
+        judge(result, pod.and_then(|pod| pod.agent.connections()), times)
     }
 
     /// The client: one request through the gateway.

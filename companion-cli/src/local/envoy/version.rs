@@ -39,24 +39,6 @@ impl Version {
         Self { major, minor, patch }
     }
 
-    /// The first number.
-    #[must_use]
-    pub const fn major(self) -> u32 {
-        self.major
-    }
-
-    /// The second number: Envoy makes a new one each quarter.
-    #[must_use]
-    pub const fn minor(self) -> u32 {
-        self.minor
-    }
-
-    /// The third number.
-    #[must_use]
-    pub const fn patch(self) -> u32 {
-        self.patch
-    }
-
     /// The supported version that is most like this one: the same minor version if there is one,
     /// then the nearest patch.
     #[must_use]
@@ -117,21 +99,12 @@ mod tests {
         }
 
         #[test]
-        fn what_is_read_is_shown_again_as_it_was(text in "v?[0-9.+a-z-]{0,12}") {
+        fn what_is_read_is_shown_again_as_it_was(
+            text in prop_oneof!["v?[0-9.+a-z-]{0,12}", any::<String>()],
+        ) {
             if let Ok(version) = text.parse::<Version>() {
                 prop_assert_eq!(version.to_string(), text.trim_start_matches('v'));
             }
-        }
-
-        #[test]
-        fn no_text_panics(text: String) {
-            let _ = text.parse::<Version>();
-        }
-
-        #[test]
-        fn order_is_the_order_of_the_numbers(a: (u32, u32, u32), b: (u32, u32, u32)) {
-            let [one, two] = [a, b].map(|(major, minor, patch)| Version::new(major, minor, patch));
-            prop_assert_eq!(one.cmp(&two), a.cmp(&b));
         }
     }
 
@@ -156,7 +129,7 @@ mod tests {
 
     #[test]
     fn supported_versions_are_in_order() {
-        assert!(SUPPORTED.is_sorted());
+        assert!(SUPPORTED.is_sorted() && NEWEST < Version::new(2, 0, 0));
         assert_eq!((OLDEST.to_string(), NEWEST.to_string()), ("1.36.4".into(), "1.40.0".into()));
     }
 

@@ -34,12 +34,9 @@ impl Wanted {
     #[must_use]
     pub fn from_vars(version: Version, lookup: Lookup<'_>) -> Self {
         Self {
-            version,
             path: lookup(LASTSTREAM_ENVOY).map(PathBuf::from),
-            sha256: None,
             offline: env_vars::is_on(LASTSTREAM_OFFLINE, lookup),
-            source: DownloadSource::Auto,
-            places: Places::from_vars(lookup),
+            ..Self::in_places(version, Places::from_vars(lookup))
         }
     }
 

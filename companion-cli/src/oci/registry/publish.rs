@@ -6,7 +6,6 @@ use std::fmt;
 
 use super::credentials::Sources;
 use super::error::RegistryError;
-use super::push::Arrival;
 use super::{Options, Registry};
 use crate::oci::image::{Image, NotAReference, Reference};
 use crate::progress::Progress;
@@ -135,22 +134,9 @@ fn send_blobs(
         let arrivals =
             registries[&reference.registry].push_blobs(&reference.repository, image, &from)?;
         for ((blob, _), arrival) in image.blobs().iter().zip(arrivals) {
-            progress.finished(&format!(
-                "{} ({} bytes): {}",
-                blob.digest,
-                blob.size,
-                arrival_text(arrival)
-            ));
+            progress.finished(&format!("{} ({} bytes): {arrival}", blob.digest, blob.size));
         }
         done.push(reference);
     }
     Ok(())
-}
-
-fn arrival_text(arrival: Arrival) -> &'static str {
-    match arrival {
-        Arrival::Sent => "sent",
-        Arrival::Present => "is there already",
-        Arrival::Mounted => "taken over from another repository",
-    }
 }

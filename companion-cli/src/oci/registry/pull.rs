@@ -4,8 +4,9 @@ use http::Method;
 
 use super::auth::Scope;
 use super::error::RegistryError;
+use super::push::check_digest;
 use super::response::RegistryResponse;
-use super::{Call, Registry, Repository, error_text};
+use super::{Call, Registry, Repository};
 use crate::digest::Digest;
 use crate::oci::image::{DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, MANIFEST, Reference};
 
@@ -76,17 +77,7 @@ impl Registry<'_> {
             let answer = repository.accepted(FETCHING, repository.call(&call)?)?;
             let digest = Digest::of(&answer.body);
             check(reference, &digest)?;
-            if let Some(stated) = answer
-                .header("docker-content-digest")
-                .filter(|stated| stated.trim() != digest.as_str())
-            {
-                let what = format!("the manifest of `{reference}`");
-                return Err(RegistryError::Digest {
-                    what,
-                    expected: digest,
-                    found: error_text::printable(stated),
-                });
-            }
+            check_digest(&format!("the manifest of `{reference}`"), &answer, &digest)?;
             Ok(FetchedManifest { media_type: media_type(&answer), bytes: answer.body, digest })
         })
     }

@@ -14,13 +14,16 @@ const LARGEST_ANSWER: u64 = 1 << 20;
 const BEGINNING: &str = "beginning an upload";
 
 /// How a blob got to where it was to go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Arrival {
     /// Its bytes were sent.
+    #[strum(to_string = "sent")]
     Sent,
     /// It was there.
+    #[strum(to_string = "is there already")]
     Present,
     /// The registry had it in another repository.
+    #[strum(to_string = "taken over from another repository")]
     Mounted,
 }
 
@@ -180,7 +183,8 @@ impl Repository<'_> {
     }
 }
 
-fn check_digest(
+/// What the registry says of a digest, if anything, must be that.
+pub(super) fn check_digest(
     what: &str,
     answer: &RegistryResponse,
     expected: &Digest,

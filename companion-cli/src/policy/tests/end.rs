@@ -41,33 +41,3 @@ fn exempt_kinds_do_not_hold_the_drain() {
                 count: {long_lived: {grpc: true}}\nend: {event_stream: exempt}\n";
     assert_eq!(read(text).expect(text).long_lived, LongLived::Exempt);
 }
-
-#[test]
-fn contradictions_name_the_way_out() {
-    for (section, message) in [
-        ("end: {waiting: exempt}", "end.waiting: `exempt` is for websocket, grpc"),
-        ("end: {websocket: close}", "unknown variant `close`"),
-        (
-            "drain: {long_lived: wait}\nend: {grpc: exempt}",
-            "`wait` contradicts `end`, which exempts grpc",
-        ),
-        (
-            "count: {long_lived: {upgrades: true}}\nend: {event_stream: exempt}",
-            "write `drain.long_lived: exempt` if that is meant",
-        ),
-        (
-            "count: {long_lived: {upgrades: true}}\ndrain: {long_lived: exempt}\n\
-             end: {websocket: end}",
-            "end.websocket: `end` contradicts `count.long_lived.upgrades`",
-        ),
-        ("end: {waiting: end, before_deadline: 1h}", "end.before_deadline: 3600000 begins before"),
-        ("end: {waiting: end, over: 1s}", "end.over: 1000 leaves no time"),
-        ("end: {at_age: 1h, before_deadline: 5s}", "keep one"),
-        ("end: {retry_after: {from: 9s, to: 1s}}", "end.retry_after: begins at 9 and ends at 1"),
-        ("gate: {enabled: false}\nend: {waiting: end}", "end: is the gate's, and there is none"),
-    ] {
-        let text = format!("module: /m.wasm\nnamespace: n\n{section}\n");
-        let refused = read(&text).expect_err(&text);
-        assert!(refused.contains(message), "{section}: {refused}");
-    }
-}

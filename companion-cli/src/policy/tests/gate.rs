@@ -47,23 +47,3 @@ fn the_gate_knows_the_least_drain_time_that_a_pod_may_have() {
         assert_eq!(gate(&text("drain_time: 90s"))["config_change"]["drain_ms"], 90_000);
     }
 }
-
-#[test]
-fn what_cannot_work_is_refused() {
-    for (text, words) in [
-        ("gate: {notify: {path: /a}}", &["line 1", "missing field `cluster`"][..]),
-        ("gate: {notify: {cluster: '', path: /a}}", &["gate.notify.cluster", "`inbound|8080||`"]),
-        ("gate: {notify: {cluster: a, path: a}}", &["line 1, column", "gate.notify.path", "`/`"]),
-        ("gate: {notify: {cluster: a, path: /, timeout: 2m}}", &["gate.notify.timeout", "60s"]),
-        ("gate: {config_change: {drain_time: 1ms}}", &["gate.config_change.drain_time", "1s"]),
-        (
-            "gate: {enabled: false, notify: {cluster: a, path: /}, config_change: {}}",
-            &["gate.notify: is the gate's", "gate.config_change: is the gate's"],
-        ),
-    ] {
-        let refused = read(&format!("{text}\nnamespace: a")).map(|_| ()).expect_err(text);
-        for word in words {
-            assert!(refused.contains(word), "{refused} lacks {word}");
-        }
-    }
-}

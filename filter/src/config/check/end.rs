@@ -69,55 +69,6 @@ mod tests {
     use crate::config::parse;
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn refuses_what_contradicts() {
-        for (inside, path, message) in [
-            (r#""end": {"websockets": "end"}"#, "end.websockets", "did you mean `websocket`?"),
-            (r#""end": {"websocket": "exempt"}"#, "end.websocket", "known: wait, end"),
-            (r#""end": {"over_ms": 999}"#, "end.over_ms", "from 1000 to"),
-            (r#""end": {"websocket_grace_ms": 60001}"#, "end.websocket_grace_ms", "to 60000"),
-            (
-                r#""end": {"retry_after_s": {"from": 5, "to": 4}}"#,
-                "end.retry_after_s",
-                "begins at 5 and ends at 4",
-            ),
-            (r#""end": {"retry_after_s": {"to": 86401}}"#, "end.retry_after_s.to", "to 86400"),
-            (
-                r#""end": {"before_deadline_ms": 5000, "at_age_ms": 5000}"#,
-                "end.at_age_ms",
-                "keep one",
-            ),
-            (r#""end": {"at_age_ms": 0}"#, "end.at_age_ms", "as soon as the drain begins"),
-            (
-                r#""end": {"waiting": "end", "before_deadline_ms": 23001}"#,
-                "end.before_deadline_ms",
-                "take at most 23000",
-            ),
-            (
-                r#""end": {"websocket": "end", "before_deadline_ms": 4499}"#,
-                "end.before_deadline_ms",
-                "3500 of it are for the quiet period and for WebSockets that close, so take 4500",
-            ),
-            (r#""end": {"waiting": "end", "over_ms": 2499}"#, "end.over_ms", "take 2500 at least"),
-            (
-                r#""deadline_ms": 2400, "end": {"waiting": "end"}"#,
-                "deadline_ms",
-                "2400 leaves no time to spread the ends",
-            ),
-            (
-                r#""deadline_ms": 2400, "end": {"waiting": "end", "at_age_ms": 1}"#,
-                "deadline_ms",
-                "2400 leaves no time",
-            ),
-        ] {
-            let text = format!(r#"{{"role": "gate", "gate": {{{inside}}}}}"#);
-            let refused = parse(text.as_bytes()).map(|_| ()).expect_err(&text);
-            assert_eq!(refused.0.len(), 1, "{refused}");
-            assert_eq!(refused.0[0].path, format!("gate.{path}"), "{refused}");
-            assert!(refused.0[0].message.contains(message), "{refused}");
-        }
-    }
-
-    #[wasm_bindgen_test(unsupported = test)]
     fn accepts_what_can_be_done() {
         for inside in [
             r#""end": {}"#,
