@@ -31,6 +31,8 @@ pub const DOCKER_CONFIG: &str = "DOCKER_CONFIG";
 pub const REGISTRY_AUTH_FILE: &str = "REGISTRY_AUTH_FILE";
 /// The folder in which podman keeps it otherwise.
 pub const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
+/// The folder of settings, where podman looks next, instead of `.config` in the user's home.
+pub const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 /// Where the gate is, instead of `http://127.0.0.1:15091`.
 pub const LASTSTREAM_GATE: &str = "LASTSTREAM_GATE";
 /// What the gate wants to see in `x-laststream-secret`.

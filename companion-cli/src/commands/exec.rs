@@ -15,7 +15,7 @@ use crate::commands::printer::Printer;
 /// waits until the command's outbound streams have ended, and ends the proxy.
 ///
 /// The command runs as a child process, without a shell, with the same standard input and outputs.
-/// It receives every signal that this program receives, and its exit code becomes the exit code of
+/// It receives the signals that this program receives, and its exit code becomes the exit code of
 /// this program. It does not inherit LASTSTREAM_SECRET or the registry's credentials. Every wait
 /// has a time-out.
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ use laststream::module::analysis::Module;
 use laststream::oci::image::{NotAReference, Reference};
 use laststream::oci::inspect::{self, Consumer, Image, Inspection, Remote, Usability, Verdict};
 use laststream::oci::registry::Registry;
+use laststream::oci::registry::credentials::Sources;
 use laststream::visible;
 
 use crate::commands::exit::Exit;
@@ -45,8 +46,7 @@ pub(crate) struct Inspect {
 }
 
 pub(super) fn run(command: &Inspect, printer: &Printer) -> Result<Exit, Exit> {
-    let mut inspection = look(command, printer)
-        .map_err(|error| printer.failed(&format!("`{}`: {error}", command.subject.display())))?;
+    let mut inspection = look(command, printer)?;
     if !command.consumers.is_empty() {
         inspection.verdicts.retain(|verdict| command.consumers.contains(&verdict.consumer));
     }
@@ -58,7 +58,20 @@ pub(super) fn run(command: &Inspect, printer: &Printer) -> Result<Exit, Exit> {
 
 /// What is on this machine comes first; `oci://` or a tag tells a reference from a file that is
 /// missing.
-fn look(command: &Inspect, printer: &Printer) -> Result<Inspection, String> {
+fn look(command: &Inspect, printer: &Printer) -> Result<Inspection, Exit> {
+    let failed =
+        |error: String| printer.failed(&format!("`{}`: {error}", command.subject.display()));
+    match remote(&command.subject) {
+        Some(reference) => {
+            let reference = reference.map_err(failed)?;
+            let sources = command.registry.sources().map_err(|error| printer.misused(&error))?;
+            look_far(command, &reference, &sources, printer).map_err(failed)
+        }
+        None => look_near(command).map_err(failed),
+    }
+}
+
+fn look_near(command: &Inspect) -> Result<Inspection, String> {
     let subject = command.subject.as_path();
     let tag = command.tag.as_deref();
     if subject.is_dir() {
@@ -67,28 +80,24 @@ fn look(command: &Inspect, printer: &Printer) -> Result<Inspection, String> {
     if subject.exists() && is_archive(subject) {
         return inspect::image(&*inspect::archive(subject, tag)?);
     }
-    match reference(subject) {
-        Some(reference) => look_far(command, &reference?, printer),
-        None => Ok(inspect::module(
-            &input::read(subject, input::LARGEST_MODULE).map_err(|error| error.to_string())?,
-        )),
-    }
+    let module = input::read(subject, input::LARGEST_MODULE);
+    Ok(inspect::module(&module.map_err(|error| error.to_string())?))
 }
 
 fn look_far(
     command: &Inspect,
     reference: &Reference,
+    sources: &Sources,
     printer: &Printer,
 ) -> Result<Inspection, String> {
     let options = command.registry.options();
-    let sources = command.registry.sources().map_err(|error| error.to_string())?;
-    let registry = Registry::new(&reference.registry, &options, &sources, printer)
+    let registry = Registry::new(&reference.registry, &options, sources, printer)
         .map_err(|error| error.to_string())?;
     inspect::image(&Remote { registry: &registry, reference })
 }
 
 /// The subject as a reference, where it cannot be a file.
-fn reference(subject: &Path) -> Option<Result<Reference, String>> {
+fn remote(subject: &Path) -> Option<Result<Reference, String>> {
     let text = subject.to_str().filter(|text| *text != "-" && !subject.exists())?;
     let is_path = text.starts_with(['.', '/', '~'])
         || is_archive(subject)

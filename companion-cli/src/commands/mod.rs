@@ -32,6 +32,7 @@ pub(crate) mod run;
 pub(crate) mod size;
 pub(crate) mod status;
 pub(crate) mod streams;
+mod tags;
 pub(crate) mod version;
 pub(crate) mod wait;
 

@@ -37,8 +37,8 @@ With `-o json` each reference is one line with an object: url, repository, tag, 
 Credentials come from the first of these that has some: --username with --password-stdin (or \
 LASTSTREAM_REGISTRY_USERNAME and LASTSTREAM_REGISTRY_PASSWORD), docker's config.json \
 (DOCKER_CONFIG, or ~/.docker) with its credential helpers, podman's auth.json \
-(REGISTRY_AUTH_FILE, or below XDG_RUNTIME_DIR). After `docker login` or `podman login` no option \
-is needed.";
+(REGISTRY_AUTH_FILE, or where `podman login` writes it). After `docker login` or `podman login` no \
+option is needed.";
 
 /// Pushes the module to a container registry, as an image that Istio and Envoy Gateway can fetch.
 ///

@@ -1,15 +1,11 @@
 //! `laststream render …`
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
-use laststream::digest::Digest;
 use laststream::fleet::names;
-use laststream::oci::image::Reference;
-use laststream::oci::registry::Registry;
 use laststream::policy::file::Engine;
 use laststream::policy::{Overrides, Policy};
 use laststream::render::output::{self, Difference};
@@ -20,6 +16,7 @@ use crate::commands::exit::Exit;
 use crate::commands::input::{policy, policy_text};
 use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
+use crate::commands::tags::with_digests;
 
 /// Renders manifests for Istio, Envoy, Envoy Gateway and Helm from one policy file.
 #[derive(Debug, Args)]
@@ -124,6 +121,9 @@ impl ValueEnum for RenderArg {
     }
 }
 
+const TWO_STANDARD_INPUTS: &str =
+    "policy and password cannot both come from standard input: name a file with `--policy FILE`";
+
 pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
     if command.kind != RenderArg::Rbac && !command.verbs.is_empty() {
         return Err(printer.misused(&"`--verb` is for `render rbac`"));
@@ -145,13 +145,15 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
             return Ok(Exit::Fine);
         }
     };
+    let is_stdin = command.policy.as_deref() == Some(Path::new("-"));
+    if is_stdin && command.registry.password_stdin {
+        return Err(printer.misused(&TWO_STANDARD_INPUTS));
+    }
     let policy = policy_of(command, printer)?;
-    let rendered = match command.home {
+    let rendered = with_digests(&command.registry, printer, |resolve| match command.home {
         Some(home) => render::lifecycle(&policy, home),
-        None => {
-            render::render(kind, &policy, &|image| ask_registry(&command.registry, image, printer))
-        }
-    };
+        None => render::render(kind, &policy, resolve),
+    })?;
     let rendered = rendered.map_err(|problem| printer.failed(&problem))?;
     rendered.warnings.iter().for_each(|warning| printer.warning(warning));
     deliver(command, &rendered, printer)
@@ -212,19 +214,6 @@ fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Exit> {
         printer.warning(&GATE_DROPPED);
     }
     Ok(policy)
-}
-
-/// Which manifest a tag stands for at this moment.
-fn ask_registry(args: &RegistryArgs, image: &str, printer: &Printer) -> Result<String, String> {
-    let digest = || -> Result<Digest, Box<dyn Error>> {
-        let reference: Reference = image.parse()?;
-        let (options, sources) = (args.options(), args.sources()?);
-        let registry = Registry::new(&reference.registry, &options, &sources, printer)?;
-        Ok(registry.resolve(&reference)?.digest)
-    };
-    digest()
-        .map(|digest| digest.to_string())
-        .map_err(|error| format!("{error}; `--digest sha256:…` renders without asking"))
 }
 
 fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Result<Exit, Exit> {

@@ -13,7 +13,7 @@ use laststream::local::Server;
 use laststream::local::envoy::{self, NEWEST, Version, Wanted};
 use laststream::local::run::module::ModuleSource;
 use laststream::local::run::upstream::{self, Upstream};
-use laststream::local::run::watch::{ModuleWatch, PolicyWatch};
+use laststream::local::run::watch::{ModuleWatch, PolicyWatch, SourcesSeen};
 use laststream::local::run::{self, Drained, Runner, Setup, Step, StopRequests, echo};
 use laststream::policy::Policy;
 use laststream::progress::Progress;
@@ -140,6 +140,7 @@ impl Parts {
         let policy = run::policy::read(&text, secret.is_some());
         let policy = self::policy(file, "the default policy", policy, printer)?;
         let (app, echo) = app(command, printer)?;
+        let sources = SourcesSeen::of(&source); // what changes while this compiles is compiled next
         let module = source.bytes(printer).map_err(|error| printer.failed(&error))?;
         let envoy = envoy::find_or_get(&Wanted::version(command.envoy_version), printer)
             .map_err(|error| printer.failed(&error))?;
@@ -147,7 +148,7 @@ impl Parts {
         if command.watch {
             watches.policy =
                 command.policy.clone().map(|file| (file.clone(), PolicyWatch::new(file, text)));
-            watches.module = ModuleWatch::new(source, module.clone(), || {
+            watches.module = ModuleWatch::new(source, sources, module.clone(), || {
                 Box::new(Printer) as Box<dyn Progress + Send>
             });
         }

@@ -14,6 +14,8 @@ const HOLD: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(1);
 /// The shortest that is worth trying.
 const SHORTEST: Duration = Duration::from_millis(100);
+/// How long before the end the last question is asked.
+const LAST: Duration = Duration::from_millis(200);
 
 /// How long, and how.
 #[derive(Debug, Clone, Copy)]
@@ -52,13 +54,14 @@ pub fn wait(gate: &Gate, wait: &Wait, news: &mut dyn FnMut(&WaitAnswer)) -> Wait
             Ok(answer) if answer.status == 200 => return WaitEnd::Open(answer),
             answer => {
                 news(&answer);
-                let next = began + wait.interval.max(SHORTEST);
-                if next >= until {
+                if left <= LAST {
                     // Cut short by the end of the wait, which says nothing of the gate.
                     let is_cut_short = answer.is_err() && limit < GRACE;
                     return WaitEnd::Late(last.filter(|_| is_cut_short).map_or(answer, Ok));
                 }
                 last = answer.ok();
+                // The last question is shortly before the end, whatever the interval.
+                let next = (began + wait.interval.max(SHORTEST)).min(until - LAST);
                 thread::sleep(next.saturating_duration_since(Instant::now()));
             }
         }

@@ -71,6 +71,23 @@ fn no_proxy_is_fine_only_where_that_is_said() -> Outcome {
 }
 
 #[test]
+fn a_proxy_that_restarts_is_not_missing() -> Outcome {
+    let proxy = Proxy::start()?;
+    proxy.answer("GET /ready", 503, "");
+    let limit = Duration::from_millis(1500);
+    let options = ["--no-proxy-ok=1500ms", "--end-proxy", "never"];
+    let mut running = Process::capture(&proxy.exec(&options, RAN))?;
+    let began = Instant::now();
+    until("the limit is over", || began.elapsed() > limit)?;
+    let (asked, gone) = (proxy.received("GET /ready"), Instant::now());
+    assert!(asked > 0 && running.exited()?.is_none());
+    proxy.ends_at("GET /ready");
+    running.finish()?.expect(4)?.stderr_contains("there is no proxy")?;
+    assert!(gone.elapsed() >= limit, "ran {:?} after the proxy was gone", gone.elapsed());
+    Ok(())
+}
+
+#[test]
 fn holds_until_outbound_streams_have_ended() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.ends_at("POST /quitquitquit");

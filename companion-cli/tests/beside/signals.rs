@@ -9,8 +9,8 @@ use kit::{Context as _, Outcome};
 
 use crate::support::{Proxy, child_of, signal};
 
-const TELLS: &str = "for name in HUP INT QUIT TERM USR1 USR2 WINCH ALRM; do \
-    trap \"echo $name\" $name; done; \
+const TELLS: &str = "for name in HUP INT QUIT TERM USR1 USR2 WINCH ALRM URG \
+    IO PROF VTALRM XCPU XFSZ; do trap \"echo $name\" $name; done; \
     trap 'exit 5' TTIN; echo ready; while :; do sleep 0.02; done";
 
 #[test]
@@ -19,7 +19,10 @@ fn every_signal_reaches_the_command() -> Outcome {
     let mut running =
         Process::capture(&proxy.exec(&["--end-proxy", "never"], ["bash", "-c", TELLS]))?;
     assert_eq!(running.next_line()?, "ready");
-    for name in ["USR1", "USR2", "WINCH", "ALRM", "HUP", "INT", "QUIT", "TERM", "USR1"] {
+    for name in [
+        "USR1", "USR2", "WINCH", "ALRM", "URG", "IO", "PROF", "VTALRM", "XCPU", "XFSZ", "HUP",
+        "INT", "QUIT", "TERM", "USR1",
+    ] {
         signal(running.pid(), name)?;
         assert_eq!(running.next_line()?, name);
     }

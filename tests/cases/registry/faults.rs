@@ -16,6 +16,7 @@ envoyless_cases! {
     a_fault_while_beginning_an_upload_passes => || passes(Phase::BeginUpload),
     a_fault_while_uploading_passes => || passes(Phase::Upload),
     a_fault_while_publishing_passes => || passes(Phase::PutManifest),
+    a_refused_mount_is_an_upload,
     a_fault_that_stays_is_the_end,
     what_cannot_pass_is_tried_once,
     a_registry_that_wants_a_pause_gets_it,
@@ -55,6 +56,20 @@ fn passes(phase: Phase) -> Outcome {
             lost || faulty.count(Phase::BeginUpload) >= faulty.count(Phase::Upload),
             "{what}: a session was used twice"
         );
+    }
+    Ok(())
+}
+
+/// Harbor says 401 where the other project is not there or may not be read.
+fn a_refused_mount_is_an_upload() -> Outcome {
+    for status in [400, 401, 403, 404, 405] {
+        let faulty = Faulty::start(move |asked, _, _| {
+            asked.target.contains("mount=").then(|| Fault::Answer(error(status, "NO")))
+        })?;
+        push(&User::new()?, &["--mount-from", "other/repository", &faulty.image()])?
+            .expect(0)
+            .with_context(|| format!("a mount is answered with {status}"))?;
+        ensure_eq!(faulty.count(Phase::Upload), 2, "uploads after {status}");
     }
     Ok(())
 }

@@ -1,13 +1,16 @@
 //! `render` pins what the real registry has under a tag.
 
-use super::push;
+use super::{PASSWORD, USERNAME, push, registry_with_password, user_with_password};
 use crate::lab::envoyless_cases;
 use kit::prelude::*;
+use kit::registry::faulty::Faulty;
 use kit::registry::real::{Registry, Settings};
 use kit::user::User;
 
 envoyless_cases! {
     a_tag_is_rendered_as_its_digest,
+    all_images_are_asked_for_with_one_login,
+    one_login_is_for_one_registry,
 }
 
 fn a_tag_is_rendered_as_its_digest() -> Outcome {
@@ -38,5 +41,56 @@ fn a_tag_is_rendered_as_its_digest() -> Outcome {
     ensure!(differs.stdout.contains(&digest), "what was there: {}", differs.stdout);
     user.run(&[&render[..], &["--digest", &digest, "--check", "manifests"]].concat(), "")?
         .expect(0)?;
+    Ok(())
+}
+
+/// A policy with two images, by tag.
+fn two_images(user: &User, module: &str, frames: &str) -> Outcome<String> {
+    let routes = "  routes: [{name: chat}]\nend: {websocket: end}";
+    let policy =
+        format!("module: oci://{module}\nwebsockets:\n  module: oci://{frames}\n{routes}\n");
+    Ok(user.file("policy.yaml", policy)?.to_str().context("a path")?.to_owned())
+}
+
+/// Standard input has the password once.
+fn all_images_are_asked_for_with_one_login() -> Outcome {
+    let user = user_with_password(PASSWORD)?;
+    let registry = registry_with_password(&user)?;
+    let image = |name: &str| format!("{}/{name}:1", registry.name());
+    push(&user, &[&image("module"), &image("frames")])?.expect(0)?;
+    let before = registry.requests().len();
+
+    let asking = User::new()?;
+    let policy = two_images(&asking, &image("module"), &image("frames"))?;
+    let login = ["--username", USERNAME, "--password-stdin"];
+    let render = ["render", "all", "--policy", &policy, "--output", "manifests"];
+    asking.run(&[&render[..], &login].concat(), &format!("{PASSWORD}\n"))?.expect(0)?;
+    let asked = registry.requests().split_off(before);
+    let manifests = asked.iter().filter(|request| request.contains("/manifests/"));
+    ensure!(manifests.count() <= 4, "an image is asked for again: {asked:#?}");
+
+    asking
+        .run(&[&["render", "all", "--policy", "-"][..], &login].concat(), "")?
+        .expect(64)?
+        .stderr_contains("cannot both come from standard input")?;
+    asking
+        .run(&[&render[..], &login[..2]].concat(), "")?
+        .expect(64)?
+        .stderr_contains("give both or neither")?;
+    asking
+        .run(&["inspect", &image("module"), "--username", USERNAME], "")?
+        .expect(64)?
+        .stderr_contains("give both or neither")?;
+    Ok(())
+}
+
+fn one_login_is_for_one_registry() -> Outcome {
+    let (one, other) = (Faulty::start(|_, _, _| None)?, Faulty::start(|_, _, _| None)?);
+    let user = user_with_password(PASSWORD)?;
+    let policy = two_images(&user, &one.image(), &other.image())?;
+    user.run(&["render", "envoyfilter", "--policy", &policy], "")?
+        .expect(64)?
+        .stderr_contains("are for one registry")?;
+    ensure!(one.asked().is_empty() && other.asked().is_empty(), "a registry was asked");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The command as a child process: started without a shell; every signal is forwarded to it.
+//! The command as a child process: started without a shell; signals are forwarded to it.
 
 use std::ffi::OsString;
 use std::io;

@@ -23,6 +23,7 @@ pub(super) enum Ready {
 
 pub(super) fn wait(stage: &mut ExecContext<'_>) -> Ready {
     let began = Instant::now();
+    let mut absent_since = None;
     let mut is_told = false;
     loop {
         let answers = probe_ready_urls(stage);
@@ -31,7 +32,10 @@ pub(super) fn wait(stage: &mut ExecContext<'_>) -> Ready {
         }
         let is_absent =
             answers.iter().all(|answer| matches!(answer, Err(error) if error.is_absence()));
-        if is_absent && stage.plan.absent_after.is_some_and(|limit| began.elapsed() >= limit) {
+        absent_since = is_absent.then(|| absent_since.unwrap_or_else(Instant::now));
+        if let Some((since, limit)) = absent_since.zip(stage.plan.absent_after)
+            && since.elapsed() >= limit
+        {
             return Ready::Absent;
         }
         let words = describe(stage, &answers);

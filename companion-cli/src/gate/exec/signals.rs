@@ -11,7 +11,8 @@ use std::{io, thread};
 
 use rustix::process::Signal;
 use signal_hook::consts::{
-    SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
+    SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGURG, SIGUSR1, SIGUSR2,
+    SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
 };
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
@@ -20,7 +21,11 @@ use signal_hook::low_level::siginfo::{Cause, Origin};
 use super::reaper::Reaper;
 use crate::children::ignored_signals;
 
-const FORWARDED: [i32; 8] = [SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
+/// Not those of job control, nor those by which the kernel tells a process of its own faults.
+const FORWARDED: [i32; 14] = [
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGURG, SIGUSR1, SIGUSR2, SIGVTALRM,
+    SIGWINCH, SIGXCPU, SIGXFSZ,
+];
 /// Those that end a process which does nothing about them, and are meant to.
 const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 

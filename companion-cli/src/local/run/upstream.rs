@@ -1,6 +1,6 @@
 //! The app that requests go to.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -21,7 +21,7 @@ pub struct Upstream {
 /// It is no address, or the name is not known.
 pub fn find(text: &str) -> Result<Upstream, String> {
     let all: Vec<SocketAddr> = match text.parse::<u16>() {
-        Ok(port) => vec![(Ipv4Addr::LOCALHOST, port).into()],
+        Ok(port) => vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()],
         Err(_) => text
             .to_socket_addrs()
             .map_err(|error| {

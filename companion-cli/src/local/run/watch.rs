@@ -45,10 +45,9 @@ impl ChangeDetector {
         }
     }
 
-    /// Reports only later changes.
-    fn only_later_changes(self) -> Self {
-        let now = file_states(&self.paths);
-        Self { reported: now.clone(), seen: now, ..self }
+    /// Reports what is not as it was then.
+    fn since(self, then: FileStates) -> Self {
+        Self { reported: then.clone(), seen: then, ..self }
     }
 
     /// Whether it has changed since this last said so, and keeps still.
@@ -113,23 +112,39 @@ pub struct ModuleWatch {
     progress: fn() -> Box<dyn Progress + Send>,
 }
 
+/// What the sources in a checkout looked like. Compiling again for nothing takes a while, and so
+/// does the first time: somebody may save a file meanwhile.
+pub struct SourcesSeen(FileStates);
+
+impl SourcesSeen {
+    /// At this moment; nothing for what is not compiled.
+    #[must_use]
+    pub fn of(source: &ModuleSource) -> Self {
+        match source {
+            ModuleSource::Checkout(folder) => Self(file_states(&sources(folder))),
+            ModuleSource::Builtin | ModuleSource::File(_) => Self(FileStates::new()),
+        }
+    }
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    SOURCES.map(|path| folder.join(path)).into()
+}
+
 impl ModuleWatch {
-    /// From now on; these bytes are known. `None` if this source never changes. Compiling reports
-    /// to a progress of its own.
+    /// These bytes are known, and what they were compiled from. `None` if this source never
+    /// changes. Compiling reports to a progress of its own.
     #[must_use]
     pub fn new(
         source: ModuleSource,
+        seen: SourcesSeen,
         bytes: Vec<u8>,
         progress: fn() -> Box<dyn Progress + Send>,
     ) -> Option<Self> {
         let eye = match &source {
             ModuleSource::Builtin => return None,
             ModuleSource::File(file) => ChangeDetector::new(vec![file.clone()]),
-            // Compiling again for nothing takes a while.
-            ModuleSource::Checkout(folder) => {
-                ChangeDetector::new(SOURCES.map(|path| folder.join(path)).into())
-                    .only_later_changes()
-            }
+            ModuleSource::Checkout(folder) => ChangeDetector::new(sources(folder)).since(seen.0),
         };
         Some(Self { eye, source, bytes, making: None, is_due: false, progress })
     }
@@ -193,4 +208,27 @@ fn collect_file_states(path: &Path, found: &mut FileStates) {
         path.to_owned(),
         Some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), about.len(), about.ino())),
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_saved_during_the_first_compile_is_a_change() {
+        let checkout = tempfile::tempdir().unwrap();
+        let file = checkout.path().join("Cargo.lock");
+        std::fs::write(&file, "1").unwrap();
+        let seen = SourcesSeen::of(&ModuleSource::Checkout(checkout.path().to_owned()));
+        let has_changed = |seen: &SourcesSeen| {
+            let mut eye = ChangeDetector::new(sources(checkout.path())).since(seen.0.clone());
+            (0..8).any(|_| {
+                std::thread::sleep(PAUSE);
+                eye.has_changed()
+            })
+        };
+        assert!(!has_changed(&seen));
+        std::fs::write(&file, "22").unwrap();
+        assert!(has_changed(&seen));
+    }
 }

@@ -164,7 +164,8 @@ impl Repository<'_> {
     ) -> Result<Option<RegistryResponse>, RegistryError> {
         let answer = self.begin(Some((digest, from)))?;
         match answer.status {
-            400 | 403..=405 => Ok(None),
+            // 401: the credentials may be for this repository alone. The upload tells.
+            400 | 401 | 403..=405 => Ok(None),
             _ => self.accepted("mounting a blob", answer).map(Some),
         }
     }

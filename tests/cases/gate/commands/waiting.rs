@@ -51,8 +51,13 @@ async fn begins_nothing_when_told_so(lab: &Lab) -> Outcome {
     let waits = operator.starts(&["wait", "--no-begin", "--timeout", "60s", "--interval", "100ms"]);
     sleep(Duration::from_millis(500)).await;
     ensure!(!waits.is_finished(), "it holds");
+    // Whatever the interval, the last question is at the end.
+    let seldom = ["wait", "--no-begin", "--timeout", "6s", "--interval", "60s"];
+    let asks_at_the_end = operator.starts(&seldom);
+    sleep(Duration::from_millis(500)).await;
     operator.runs(&["drain"]).await?.expect(0)?;
     waits.await??.expect(0)?;
+    asks_at_the_end.await??.expect(0)?;
     Ok(())
 }
 

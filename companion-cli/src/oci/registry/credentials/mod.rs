@@ -4,7 +4,9 @@
 //!    `LASTSTREAM_REGISTRY_PASSWORD`;
 //! 2. docker's `config.json` in `DOCKER_CONFIG` or `~/.docker`: `credHelpers` for the registry,
 //!    `auths`, `credsStore`;
-//! 3. podman's file: `REGISTRY_AUTH_FILE`, or `containers/auth.json` in `XDG_RUNTIME_DIR`;
+//! 3. podman's file: `REGISTRY_AUTH_FILE`, or `containers/auth.json` in `XDG_RUNTIME_DIR` (where
+//!    that is not set, `/run/containers/UID/auth.json`); then the same in `XDG_CONFIG_HOME` or
+//!    `~/.config`;
 //! 4. none: anonymous.
 
 mod file;
@@ -17,7 +19,7 @@ pub use crate::http::Secret;
 
 use crate::env_vars::{
     self, DOCKER_CONFIG, HOME, LASTSTREAM_REGISTRY_PASSWORD, LASTSTREAM_REGISTRY_USERNAME, Lookup,
-    REGISTRY_AUTH_FILE, XDG_RUNTIME_DIR,
+    REGISTRY_AUTH_FILE, XDG_CONFIG_HOME, XDG_RUNTIME_DIR,
 };
 use crate::oci::image::is_docker_hub;
 
@@ -94,8 +96,8 @@ pub struct Sources {
     pub given: Option<FoundLogin>,
     /// Docker's file.
     pub docker: Option<PathBuf>,
-    /// Podman's file.
-    pub podman: Option<PathBuf>,
+    /// Podman's files.
+    pub podman: Vec<PathBuf>,
     /// Where helpers are searched.
     pub search_path: Vec<PathBuf>,
     /// How long a helper may take.
@@ -109,7 +111,7 @@ impl Sources {
         Self {
             given: None,
             docker: None,
-            podman: None,
+            podman: Vec::new(),
             search_path: Vec::new(),
             helper_time: HELPER_TIME,
         }
@@ -125,10 +127,7 @@ impl Sources {
         lookup: Lookup<'_>,
     ) -> Result<Self, CredentialsError> {
         let text = |name: &str| lookup(name).and_then(|value| value.into_string().ok());
-        let runtime = || {
-            lookup(XDG_RUNTIME_DIR).map(|folder| PathBuf::from(folder).join("containers/auth.json"))
-        };
-        let home = || lookup(HOME).map(|home| PathBuf::from(home).join(".docker"));
+        let home = |folder: &str| lookup(HOME).map(|home| PathBuf::from(home).join(folder));
         Ok(Self {
             given: given(
                 username.or_else(|| text(LASTSTREAM_REGISTRY_USERNAME)),
@@ -137,9 +136,9 @@ impl Sources {
             )?,
             docker: lookup(DOCKER_CONFIG)
                 .map(PathBuf::from)
-                .or_else(home)
+                .or_else(|| home(".docker"))
                 .map(|folder| folder.join("config.json")),
-            podman: lookup(REGISTRY_AUTH_FILE).map(PathBuf::from).or_else(runtime),
+            podman: podman(lookup, home(".config")),
             search_path: env_vars::search_path(lookup),
             helper_time: HELPER_TIME,
         })
@@ -168,6 +167,23 @@ impl Sources {
         }
         Ok(None)
     }
+}
+
+/// The file to which `podman login` writes, and the one that it reads next.
+fn podman(lookup: Lookup<'_>, usual_config: Option<PathBuf>) -> Vec<PathBuf> {
+    let below = |folder: PathBuf| folder.join("containers/auth.json");
+    let written = || {
+        let user = rustix::process::getuid().as_raw();
+        lookup(XDG_RUNTIME_DIR).map_or_else(
+            || PathBuf::from(format!("/run/containers/{user}/auth.json")),
+            |folder| below(folder.into()),
+        )
+    };
+    let config = lookup(XDG_CONFIG_HOME).map(PathBuf::from).or(usual_config);
+    [lookup(REGISTRY_AUTH_FILE).map_or_else(written, PathBuf::from)]
+        .into_iter()
+        .chain(config.map(below))
+        .collect()
 }
 
 /// A helper writes this instead of a name when the secret is an identity token.

@@ -37,7 +37,7 @@ impl Home {
         let search_path = vec![self.0.path().to_owned(), "/usr/bin".into(), "/bin".into()];
         Sources {
             docker: path("config.json"),
-            podman: path("auth.json"),
+            podman: path("auth.json").into_iter().collect(),
             search_path,
             ..Sources::none()
         }
@@ -240,7 +240,15 @@ fn variables_say_where_the_files_are() {
     };
     let home = sources(&[(HOME, "/home/u"), (XDG_RUNTIME_DIR, "/run/user/1")]);
     assert_eq!(home.docker.as_deref(), Some(Path::new("/home/u/.docker/config.json")));
-    assert_eq!(home.podman.as_deref(), Some(Path::new("/run/user/1/containers/auth.json")));
+    let after = |first: &str| {
+        vec![PathBuf::from(first), PathBuf::from("/home/u/.config/containers/auth.json")]
+    };
+    assert_eq!(home.podman, after("/run/user/1/containers/auth.json"));
+    let user = rustix::process::getuid().as_raw();
+    let without_session = sources(&[(HOME, "/home/u")]);
+    assert_eq!(without_session.podman, after(&format!("/run/containers/{user}/auth.json")));
+    let config = sources(&[(HOME, "/home/u"), (XDG_CONFIG_HOME, "/c")]);
+    assert_eq!(config.podman.last().unwrap(), Path::new("/c/containers/auth.json"));
     let named = sources(&[
         (HOME, "/home/u"),
         (DOCKER_CONFIG, "/d"),
@@ -248,7 +256,7 @@ fn variables_say_where_the_files_are() {
         (XDG_RUNTIME_DIR, "/run/user/1"),
     ]);
     assert_eq!(named.docker.as_deref(), Some(Path::new("/d/config.json")));
-    assert_eq!(named.podman.as_deref(), Some(Path::new("/p.json")));
+    assert_eq!(named.podman, after("/p.json"));
     let given =
         sources(&[(LASTSTREAM_REGISTRY_USERNAME, "u"), (LASTSTREAM_REGISTRY_PASSWORD, "p")])
             .given
