@@ -10,10 +10,8 @@ use crate::lint::inputs::Inputs;
 use crate::lint::listeners::{connection_manager, uses};
 use crate::lint::modules::{Module, counters, ours};
 use crate::lint::node::{Node, is_string_value};
-use crate::lint::objects::of_kind;
-use crate::lint::plain::Meaning;
-use crate::lint::reach::{Mesh, is_same_resource};
 use crate::lint::plugin_configs::plugin_configs;
+use crate::lint::reach::{Mesh, is_same_resource};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
