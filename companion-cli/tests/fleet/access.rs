@@ -81,7 +81,7 @@ fn the_header_of_an_overloaded_server_says_how_long_to_wait() -> Outcome {
         let cluster = Cluster::start(move |asked, before| {
             Ok(match (asked.path(), before) {
                 (LIST, 0) => {
-                    Answer::new(code).with("retry-after", &seconds.to_string()).body("later")
+                    Answer::new(code).with("retry-after", seconds.to_string()).body("later")
                 }
                 (LIST, _) => list(&[], ""),
                 _ => Answer::new(200).body(PAGE),
