@@ -179,7 +179,8 @@ impl Holdings {
             .map(|(pod, answer)| (pod.uid.as_str(), answer))
             .collect();
         for (uid, known) in &mut self.last {
-            if !running.get(uid.as_str()).is_some_and(|answer| of_drain(answer).is_some()) {
+            let answer = running.get(uid.as_str()).and_then(|answer| of_drain(answer));
+            if answer.is_none() {
                 known.missed(began);
             }
         }
