@@ -210,8 +210,8 @@ fn from_prometheus(command: &Size, url: &str) -> Result<(Load, u32, String), Str
     };
     let measured = measure(&query)?;
     let pods = command.pods.or(measured.pods.filter(|pods| *pods > 0)).ok_or(NO_PODS)?;
-    let window = command.window.duration().as_secs_f64();
-    let rate = measured.durations.total / window / f64::from(pods);
+    let covered = measured.covered.duration().as_secs_f64();
+    let rate = measured.durations.total / covered / f64::from(pods);
     // Streams in flight are those that begin in a second, times how long they last.
     let from_rate = rate * measured.durations.mean();
     let gauge = measured.in_flight.map(|streams| streams / f64::from(pods));
@@ -220,7 +220,11 @@ fn from_prometheus(command: &Size, url: &str) -> Result<(Load, u32, String), Str
         per_second: Some(rate),
         lifetimes: Lifetimes::of_durations(&measured.durations),
     };
-    Ok((load, pods, format!("`{}` of the last {}", measured.metric, command.window)))
+    let lacks = match measured.covered {
+        covered if covered == command.window => String::new(),
+        covered => format!(", of which Prometheus has {covered}"),
+    };
+    Ok((load, pods, format!("`{}` of the last {}{lacks}", measured.metric, command.window)))
 }
 
 const NO_PODS: &str = "nothing says how many pods there are: write `--pods COUNT`";

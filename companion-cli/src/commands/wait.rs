@@ -44,9 +44,10 @@ pub(crate) struct Wait {
 
 /// Checks once whether the gate of an Envoy is open.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  laststream ready\n  laststream ready && echo 'nothing is in \
-        flight'\n\n\
-    Exit codes: 0 the gate is open, 1 not yet, 2 the gate cannot be asked, 64 wrong arguments.")]
+#[command(after_help = "Examples:\n  laststream ready\n  laststream drain && sleep 5 && \
+        laststream ready && echo 'nothing is in flight'\n\n\
+    Exit codes: 0 the gate is open, 1 not yet or no drain was asked for, 2 the gate cannot be \
+        asked, 64 wrong arguments.")]
 pub(crate) struct Ready {
     #[command(flatten)]
     gate: GateArgs,

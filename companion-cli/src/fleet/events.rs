@@ -44,8 +44,13 @@ impl Reason {
     pub fn of(answer: &Answer) -> Option<Self> {
         let Answer::Detail(detail) = answer else { return None };
         let status = &detail.status;
+        let has_streams = match status.held_streams() {
+            Some(streams) => streams > 0,
+            // Nothing ends such a drain before its deadline.
+            None => status.count != "asking",
+        };
         let is_held =
-            status.state == "draining" && status.holding > 0 && status.draining_ms >= HELD_AFTER_MS;
+            status.state == "draining" && has_streams && status.draining_ms >= HELD_AFTER_MS;
         match status.state.as_str() {
             "expired" => Some(Self::Expired),
             _ => is_held.then_some(Self::Held),
@@ -170,7 +175,7 @@ fn event(pod: &PodFacts, reason: Reason, held: &str, now: Timestamp) -> Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::old_pods::tests::answer;
+    use crate::fleet::old_pods::tests::{answer, partial};
 
     #[test]
     fn a_short_hold_deserves_no_event() {
@@ -183,6 +188,15 @@ mod tests {
             ("expired", 1, 60_000, Some(Reason::Expired)),
         ] {
             assert_eq!(Reason::of(&answer(state, holding, millis)), expected, "{state}");
+        }
+    }
+
+    #[test]
+    fn streams_that_only_envoy_counts_hold_a_drain() {
+        for (active, expected) in
+            [(Some(40), Some(Reason::Held)), (Some(0), None), (None, Some(Reason::Held))]
+        {
+            assert_eq!(Reason::of(&partial("draining", active)), expected, "{active:?}");
         }
     }
 

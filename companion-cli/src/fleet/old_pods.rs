@@ -8,6 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::pods::PodFacts;
 use super::sight::Answer;
+use crate::gate::Status;
 
 /// When the old pods' streams ended.
 #[derive(Debug, Clone, Default)]
@@ -51,16 +52,25 @@ fn ending(pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
         _ if !pod.proxy_runs => Ending::Over(Duration::ZERO),
         Answer::Detail(detail) => {
             let status = &detail.status;
-            match status.state.as_str() {
-                "expired" | "forced" => Ending::GaveUp(status.holding),
-                "drained" => Ending::Over(Duration::from_millis(status.quiet_ms)),
+            match (status.state.as_str(), status.held_streams()) {
+                ("expired" | "forced", Some(streams)) => Ending::GaveUp(streams),
+                ("expired" | "forced", None) => unknown(pod, now),
+                ("drained", _) => Ending::Over(Duration::from_millis(status.quiet_ms)),
                 _ => Ending::Holds,
             }
         }
         Answer::Unasked => Ending::Over(Duration::ZERO),
-        Answer::Stats(_) | Answer::Silent(_) if pod.is_overdue(now) => Ending::Lost,
-        Answer::Stats(_) | Answer::Silent(_) => Ending::Unknown,
+        Answer::Stats(_) | Answer::Silent(_) => unknown(pod, now),
     }
+}
+
+fn unknown(pod: &PodFacts, now: Timestamp) -> Ending {
+    if pod.is_overdue(now) { Ending::Lost } else { Ending::Unknown }
+}
+
+/// A drain runs out while the pod's other containers end: its gate then serves again.
+fn serves(answer: &Answer) -> bool {
+    matches!(answer, Answer::Detail(detail) if detail.status.state == "serving")
 }
 
 /// The old pods that nothing held any more when their gates last answered.
@@ -75,6 +85,9 @@ impl Endings {
     pub fn note(&mut self, pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
         let ending = ending(pod, answer, now);
         match ending {
+            Ending::Holds if serves(answer) && self.over.contains(&pod.uid) => {
+                return Ending::Over(Duration::ZERO);
+            }
             Ending::Over(_) | Ending::GaveUp(0) => drop(self.over.insert(pod.uid.clone())),
             Ending::Holds | Ending::GaveUp(_) => drop(self.over.remove(&pod.uid)),
             Ending::Unknown | Ending::Lost if self.over.contains(&pod.uid) => {
@@ -94,7 +107,8 @@ impl LastStream {
         if status.state == "serving" {
             return;
         }
-        let in_flight = status.holding > 0 || status.in_flight() > 0;
+        let is_held = status.held_streams().is_some_and(|streams| streams > 0);
+        let in_flight = is_held || status.in_flight() > 0;
         if in_flight || status.late > 0 {
             self.with_streams.insert(uid.to_owned());
         }
@@ -116,48 +130,84 @@ impl LastStream {
     }
 }
 
-/// A pod that ended while streams were in flight.
+/// A pod that ended while streams were in flight, or may have been.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
     /// The pod's name.
     pub pod: String,
-    /// Streams that held the drain at its gate's last answer.
-    pub streams: u64,
+    /// Streams that held the drain at its gate's last answer. Nothing if they were not known, or if
+    /// that answer was too old when the pod went.
+    pub streams: Option<u64>,
 }
+
+/// In this time a pod's last streams may end, and the pod with them: an older answer says nothing
+/// of the pod's end.
+const STALE: Duration = Duration::from_secs(2);
 
 /// How many streams held each old pod when its gate last answered.
 #[derive(Debug, Default)]
 pub struct Holdings {
-    last: BTreeMap<String, Cut>,
+    last: BTreeMap<String, Holding>,
+}
+
+#[derive(Debug)]
+struct Holding {
+    cut: Cut,
+    /// When the look with the gate's last answer began; nothing after a look without an answer.
+    answered: Option<Instant>,
+}
+
+impl Holding {
+    /// Without an answer in the look that begins now. The first such look decides: a gate that ends
+    /// is silent until its pod has gone.
+    fn missed(&mut self, now: Instant) {
+        if let Some(answered) = self.answered.take()
+            && now.saturating_duration_since(answered) > STALE
+        {
+            self.cut.streams = None;
+        }
+    }
 }
 
 impl Holdings {
-    /// Notes one look at all old pods. Gives those whose proxy has ended since the last look,
-    /// although streams were in flight.
-    pub fn note(&mut self, pods: &[(PodFacts, Answer)]) -> Vec<Cut> {
-        let before = std::mem::take(&mut self.last);
-        let mut cut = Vec::new();
-        for (uid, known) in before {
-            let now = pods.iter().find(|(pod, _)| pod.uid == uid);
-            match now {
-                Some((pod, _)) if pod.proxy_runs => drop(self.last.insert(uid, known)),
-                _ => cut.push(known),
+    /// Notes one look at all old pods, which began at this moment. Gives those whose proxy has
+    /// ended since the last look, although streams were in flight or not known.
+    pub fn note(&mut self, pods: &[(PodFacts, Answer)], began: Instant) -> Vec<Cut> {
+        let running: BTreeMap<&str, &Answer> = pods
+            .iter()
+            .filter(|(pod, _)| pod.proxy_runs)
+            .map(|(pod, answer)| (pod.uid.as_str(), answer))
+            .collect();
+        for (uid, known) in &mut self.last {
+            let answer = running.get(uid.as_str()).and_then(|answer| of_drain(answer));
+            if answer.is_none() {
+                known.missed(began);
             }
         }
+        let (stay, gone): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.last)
+            .into_iter()
+            .partition(|(uid, _)| running.contains_key(uid.as_str()));
+        self.last = stay;
         for (pod, answer) in pods.iter().filter(|(pod, _)| pod.proxy_runs) {
-            let Answer::Detail(detail) = answer else { continue };
-            // Pods are asked by name: a successor of the same name may have answered.
-            if detail.status.state == "serving" {
-                continue;
-            }
-            let streams = detail.status.holding;
-            if streams == 0 {
+            let Some(status) = of_drain(answer) else { continue };
+            let streams = status.held_streams();
+            if streams == Some(0) {
                 self.last.remove(&pod.uid);
             } else {
-                self.last.insert(pod.uid.clone(), Cut { pod: pod.name.clone(), streams });
+                let cut = Cut { pod: pod.name.clone(), streams };
+                self.last.insert(pod.uid.clone(), Holding { cut, answered: Some(began) });
             }
         }
-        cut
+        gone.into_values().map(|known| known.cut).collect()
+    }
+}
+
+/// The status of a gate that drains or has drained. Pods are asked by name: a gate that serves may
+/// be that of a successor of the same name.
+fn of_drain(answer: &Answer) -> Option<&Status> {
+    match answer {
+        Answer::Detail(detail) if detail.status.state != "serving" => Some(&detail.status),
+        _ => None,
     }
 }
 
@@ -178,6 +228,16 @@ pub(super) mod tests {
         );
         let status = serde_json::from_str(&status).unwrap();
         Answer::Detail(Box::new(Detail { status, streams: Err("none".into()) }))
+    }
+
+    /// Of a gate that knows streams by Envoy's count only, if at all.
+    pub(in crate::fleet) fn partial(state: &str, envoy_active: Option<u64>) -> Answer {
+        let mut answer = answer(state, 0, 60_000);
+        if let Answer::Detail(detail) = &mut answer {
+            detail.status.count = "partial".into();
+            detail.status.envoy_active = envoy_active;
+        }
+        answer
     }
 
     /// Of a gate in whose drain nothing has been in flight for so long.
@@ -220,30 +280,81 @@ pub(super) mod tests {
 
     #[test]
     fn a_pod_that_goes_with_streams_in_flight_is_told_once() {
-        let cut = vec![Cut { pod: "a".into(), streams: 2 }];
+        let now = Instant::now();
+        let cut = vec![Cut { pod: "a".into(), streams: Some(2) }];
         for after in [vec![], vec![(pod(false), Answer::Unasked)]] {
             let mut holdings = Holdings::default();
-            assert!(holdings.note(&[(pod(true), answer("draining", 2, 0))]).is_empty());
-            // A gate that does not answer once takes nothing back.
-            assert!(holdings.note(&[(pod(true), Answer::Silent("late".into()))]).is_empty());
-            assert_eq!(holdings.note(&after), cut);
-            assert!(holdings.note(&after).is_empty());
+            assert!(holdings.note(&[(pod(true), answer("draining", 2, 0))], now).is_empty());
+            // A gate that does not answer takes nothing back, however long it is silent.
+            let silent = [(pod(true), Answer::Silent("late".into()))];
+            assert!(holdings.note(&silent, now).is_empty());
+            assert_eq!(holdings.note(&after, now + 3 * STALE), cut);
+            assert!(holdings.note(&after, now).is_empty());
         }
         let mut holdings = Holdings::default();
-        holdings.note(&[(pod(true), answer("draining", 2, 0))]);
-        holdings.note(&[(pod(true), answer("drained", 0, 0))]);
-        assert!(holdings.note(&[]).is_empty());
+        holdings.note(&[(pod(true), answer("draining", 2, 0))], now);
+        holdings.note(&[(pod(true), answer("drained", 0, 0))], now);
+        assert!(holdings.note(&[], now).is_empty());
+    }
+
+    /// Another pod that is silent delays the look by its time-out.
+    #[test]
+    fn an_old_answer_says_nothing_of_a_pod_s_end() {
+        let began = Instant::now();
+        for (after, streams) in [(STALE, Some(1)), (STALE + Duration::from_millis(1), None)] {
+            let mut holdings = Holdings::default();
+            holdings.note(&[(pod(true), answer("draining", 1, 0))], began);
+            assert_eq!(holdings.note(&[], began + after), [Cut { pod: "a".into(), streams }]);
+        }
+    }
+
+    #[test]
+    fn streams_that_only_envoy_counts_are_streams() {
+        let (pod, now) = (pod(true), Instant::now());
+        for (state, active, gives_up, last) in [
+            ("expired", Some(40), Ending::GaveUp(40), Some(Some(40))),
+            ("forced", Some(0), Ending::GaveUp(0), None),
+            ("expired", None, Ending::Unknown, Some(None)),
+            ("draining", Some(40), Ending::Holds, Some(Some(40))),
+            ("draining", None, Ending::Holds, Some(None)),
+            ("drained", None, Ending::Over(Duration::ZERO), None),
+        ] {
+            let answer = partial(state, active);
+            assert_eq!(ending(&pod, &answer, Timestamp::MIN), gives_up, "{state} {active:?}");
+            let mut holdings = Holdings::default();
+            holdings.note(&[(pod.clone(), answer.clone())], now);
+            let cut: Vec<_> = holdings.note(&[], now).iter().map(|cut| cut.streams).collect();
+            assert_eq!(cut, Vec::from_iter(last), "{state} {active:?}");
+            let mut last = LastStream::default();
+            last.note("a", &answer, now);
+            assert_eq!(last.ended().is_some(), active == Some(40), "{state} {active:?}");
+        }
+    }
+
+    /// Its app takes longer than the deadline to end.
+    #[test]
+    fn a_drained_gate_that_serves_again_holds_nothing() {
+        let mut endings = Endings::default();
+        let mut note = |state, holding| {
+            endings.note(&pod(true), &answer(state, holding, 0), Timestamp::MIN).holds()
+        };
+        assert!(note("serving", 0), "its drain has not begun yet");
+        assert!(!note("drained", 0));
+        assert!(!note("serving", 0), "its drain has run out");
+        assert!(note("draining", 1), "a new drain");
+        assert!(note("serving", 0));
     }
 
     /// The successor of a StatefulSet's pod has the same name, and may answer in its place.
     #[test]
     fn streams_of_a_successor_are_not_the_old_pod_s() {
         let mut holdings = Holdings::default();
-        holdings.note(&[(pod(true), answer("serving", 7, 0))]);
-        assert!(holdings.note(&[]).is_empty());
-        holdings.note(&[(pod(true), answer("draining", 2, 0))]);
-        holdings.note(&[(pod(true), answer("serving", 7, 0))]);
-        assert_eq!(holdings.note(&[]), [Cut { pod: "a".into(), streams: 2 }]);
+        let now = Instant::now();
+        holdings.note(&[(pod(true), answer("serving", 7, 0))], now);
+        assert!(holdings.note(&[], now).is_empty());
+        holdings.note(&[(pod(true), answer("draining", 2, 0))], now);
+        holdings.note(&[(pod(true), answer("serving", 7, 0))], now);
+        assert_eq!(holdings.note(&[], now), [Cut { pod: "a".into(), streams: Some(2) }]);
     }
 
     /// Its Envoy has ended, and its app has not.

@@ -67,6 +67,14 @@ pub struct PodStream {
     pub stream: Stream,
 }
 
+impl PodStream {
+    fn of(pod: &PodFacts, mut stream: Stream) -> Self {
+        // What a gate sends must not replace the name of its pod.
+        stream.other.retain(|name, _| !matches!(name.as_str(), "namespace" | "pod"));
+        Self { namespace: pod.namespace.clone(), pod: pod.name.clone(), stream }
+    }
+}
+
 /// The streams of all pods, the oldest first.
 #[must_use]
 pub fn oldest(answers: &[(PodFacts, Answer)], limit: usize) -> Vec<PodStream> {
@@ -74,11 +82,7 @@ pub fn oldest(answers: &[(PodFacts, Answer)], limit: usize) -> Vec<PodStream> {
     for (pod, answer) in answers {
         let Answer::Detail(detail) = answer else { continue };
         let Ok(streams) = &detail.streams else { continue };
-        all.extend(streams.streams.iter().map(|stream| PodStream {
-            namespace: pod.namespace.clone(),
-            pod: pod.name.clone(),
-            stream: stream.clone(),
-        }));
+        all.extend(streams.streams.iter().map(|stream| PodStream::of(pod, stream.clone())));
     }
     all.sort_by_key(|stream| std::cmp::Reverse(stream.stream.age_ms));
     all.truncate(limit);
@@ -154,6 +158,8 @@ fn stream(stream: &Stream) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::fleet::ask::Detail;
     use crate::fleet::stats::Stats;
@@ -177,7 +183,7 @@ mod tests {
     }
 
     const STREAM: &str = r#"[{"scope": "inbound", "age_ms": 412000, "request": "GET /export",
-        "route": "r", "peer": "10.1.2.3"}]"#;
+        "route": "r", "peer": "10.1.2.3", "newer": 1, "pod": "another"}]"#;
 
     #[test]
     fn what_holds_is_one_line() {
@@ -216,6 +222,13 @@ mod tests {
         let all = oldest(&answers, 10);
         assert_eq!(all.iter().map(|s| s.pod.as_str()).collect::<Vec<_>>(), ["b", "a"]);
         assert_eq!(oldest(&answers, 1).len(), 1);
+        let written = json!(all[0]);
+        let fields = json!({
+            "namespace": "n", "pod": "b", "scope": "inbound", "age_ms": 412_000,
+            "long_lived": false, "request": "GET /export", "route": "r", "peer": "10.1.2.3",
+            "bytes": 0, "newer": 1,
+        });
+        assert_eq!(written, fields, "as the gate wrote it");
         let table = streams(&all, false);
         assert!(table.starts_with("POD  AGE      SCOPE"), "{table}");
     }

@@ -2,6 +2,7 @@
 //! be of another version.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// `GET /status`.
 #[derive(Debug, Clone, Deserialize)]
@@ -82,6 +83,17 @@ impl Status {
     pub fn counts_all(&self) -> bool {
         matches!(self.count.as_str(), "exact" | "assumed")
     }
+
+    /// Streams that hold the drain: by Envoy's own count, too, where the filter's does not have
+    /// all. Nothing if neither count is known.
+    #[must_use]
+    pub fn held_streams(&self) -> Option<u64> {
+        // A drained gate has just seen that both counts are zero.
+        if self.counts_all() || self.state == "drained" {
+            return Some(self.holding);
+        }
+        self.envoy_active.map(|active| active.max(self.holding))
+    }
 }
 
 /// A drain of Envoy's configuration.
@@ -158,7 +170,7 @@ pub struct Streams {
     pub streams: Vec<Stream>,
 }
 
-/// One stream.
+/// One stream. It is written again as it was read, with fields that are not known here.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 pub struct Stream {
     /// Whose count it is in.
@@ -169,27 +181,38 @@ pub struct Stream {
     #[serde(default)]
     pub long_lived: bool,
     /// What was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
     /// Such as `HTTP/2`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
     /// The name of Envoy's route.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
     /// Where it goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     /// The client.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
     /// The host that is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
     /// The answer's status.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u64>,
     /// Bytes of the answer's body so far.
     #[serde(default)]
     pub bytes: u64,
     /// Its kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Whether it is being ended.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ending: bool,
+    /// What a newer module says of it.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
 }
 
 /// What was done, or why not.

@@ -146,6 +146,12 @@ pub fn held(outcome: &Outcome) -> String {
     format!("{}: {}", plain(&outcome.state), hold(outcome.holding.unwrap_or_default()))
 }
 
+/// Why a gate does not know its streams by its own count.
+#[must_use]
+pub fn uncounted(status: &Status) -> String {
+    format!("the gate's count is `{}`", plain(&status.count))
+}
+
 /// The streams as a table. Columns with nothing in them are left out.
 #[must_use]
 pub fn streams(streams: &Streams) -> String {

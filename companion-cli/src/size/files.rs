@@ -150,6 +150,17 @@ pub fn unit(metric: &str) -> Result<f64, String> {
     })
 }
 
+/// The label with the connection manager of a histogram of Envoy.
+pub(super) const CONNECTION_MANAGER: &str = "envoy_http_conn_manager_prefix";
+/// Connection managers of the proxy itself, beside laststream's.
+pub(super) const OWN: [&str; 5] = ["admin", "stats", "agent", "eg-ready-http", "eg-stats-http"];
+
+/// Whether requests of this connection manager are to the proxy itself: gates ignore them. A held
+/// stop hook and a scrape are no streams.
+pub(super) fn is_own(prefix: &str) -> bool {
+    OWN.contains(&prefix) || prefix.starts_with("laststream")
+}
+
 /// A line such as `NAME_bucket{le="5"} 17`.
 fn bucket(line: &str, metric: Option<&str>) -> Option<(f64, f64)> {
     let (name, rest) = line.split_once("_bucket{")?;
@@ -163,8 +174,8 @@ fn bucket(line: &str, metric: Option<&str>) -> Option<(f64, f64)> {
     Some((bound * unit, count))
 }
 
-/// The label `le`, and what follows the labels. Other labels may end with `le`, and values may hold
-/// any character.
+/// The label `le`, and what follows the labels; nothing for the proxy itself. Other labels may end
+/// with `le`, and values may hold any character.
 fn bound_and_values(labels: &str) -> Option<(&str, &str)> {
     let (mut rest, mut bound) = (labels, None);
     loop {
@@ -179,8 +190,10 @@ fn bound_and_values(labels: &str) -> Option<(&str, &str)> {
             is_escaped = character == '\\' && !is_escaped;
             ends
         })?;
-        if name.trim() == "le" {
-            bound = Some(value);
+        match name.trim() {
+            "le" => bound = Some(value),
+            CONNECTION_MANAGER if is_own(value) => return None,
+            _ => {}
         }
         rest = after;
     }
@@ -223,7 +236,8 @@ mod tests {
             assert_eq!(line(labels, "8"), expected, "{labels}");
         }
         assert_eq!(line(r#"le="500""#, r#"8 1700000000 # {trace_id="x"} 0.43 17"#), expected);
-        for labels in [r#"scale="500""#, r#"le="500"#, "le=500", ""] {
+        let own = r#"envoy_http_conn_manager_prefix="laststream_gate",le="500""#;
+        for labels in [r#"scale="500""#, r#"le="500"#, "le=500", "", own] {
             assert_eq!(line(labels, "8"), None, "{labels}");
         }
     }

@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::Value;
 use url::form_urlencoded;
 
-use super::files::{METRICS, unit};
+use super::files::{CONNECTION_MANAGER, METRICS, OWN, unit};
 use super::lifetimes::Histogram;
 use crate::http::url::Url;
 use crate::http::{Client, Limits, Request, Route, Secret, Settings, Trust};
@@ -43,6 +43,9 @@ pub struct Measured {
     pub pods: Option<u32>,
     /// Streams in flight on all of them, on average.
     pub in_flight: Option<f64>,
+    /// For how much of the time back the histogram has data: less than was asked for if Prometheus
+    /// keeps less, or did not run.
+    pub covered: TimeSpan,
 }
 
 /// Asks.
@@ -56,7 +59,8 @@ pub fn measure(query: &Query<'_>) -> Result<Measured, String> {
     for metric in &metrics {
         if let Some(durations) = api.durations(metric, query)? {
             let (pods, in_flight) = api.fleet(query)?;
-            return Ok(Measured { metric: (*metric).to_owned(), durations, pods, in_flight });
+            let (metric, covered) = ((*metric).to_owned(), api.covered(metric, query)?);
+            return Ok(Measured { metric, durations, pods, in_flight, covered });
         }
     }
     Err(format!(
@@ -115,11 +119,8 @@ impl<'q> Api<'q> {
 
     fn durations(&self, metric: &str, query: &Query<'_>) -> Result<Option<Histogram>, String> {
         let unit = unit(metric)?;
-        let expression = format!(
-            "sum by (le) (increase({metric}_bucket{{{}}}[{}]))",
-            query.selector, query.window
-        );
-        let series = self.ask(&expression)?;
+        let buckets = buckets(metric, "", query.selector);
+        let series = self.ask(&format!("sum by (le) (increase({buckets}[{}]))", query.window))?;
         let bucket = |series: &Value| {
             let bound: f64 = series["metric"]["le"].as_str()?.parse().ok()?;
             Some((bound * unit, number(series)?))
@@ -127,13 +128,24 @@ impl<'q> Api<'q> {
         Ok(Histogram::new(series.iter().filter_map(bucket).collect()))
     }
 
+    /// For how much of the window the histogram has data.
+    fn covered(&self, metric: &str, query: &Query<'_>) -> Result<TimeSpan, String> {
+        let all = buckets(metric, "le=\"+Inf\"", query.selector);
+        let (window, step) = (query.window.whole_seconds(), step(query.window));
+        let steps = format!("count_over_time(count({all})[{}:{step}])", query.window);
+        let steps = self.ask(&steps)?.first().and_then(number);
+        // A window may have a step more than its length.
+        let seconds = steps.map_or(window, |steps| steps as u64 * step.whole_seconds());
+        let is_whole = seconds >= window - window / 20;
+        Ok(if is_whole { query.window } else { TimeSpan::seconds(seconds.max(1)) })
+    }
+
     /// Pods and streams in flight, where proxies export laststream's metrics. A proxy's metrics are
     /// there once for each job that scrapes it; what the rendered rules record is there once.
     fn fleet(&self, query: &Query<'_>) -> Result<(Option<u32>, Option<f64>), String> {
-        let and = if query.selector.is_empty() { "" } else { ", " };
-        let of = |series: &str| format!("{{{series}{and}{}}}", query.selector);
-        let recorded = of("__name__=\"laststream:streams_in_flight\", scope=~\"gateway|inbound\"");
-        let scraped = of("__name__=~\"laststream_streams_in_flight_(gateway|inbound)\"");
+        let of = |name: &str| format!("{{{}}}", and(&[name, query.selector]));
+        let recorded = of("__name__=\"laststream:streams_in_flight\"");
+        let scraped = of("__name__=~\"laststream_streams_in_flight_.+\"");
         let known = self.gauges(&recorded, query.window)?;
         if known == (None, None) { self.gauges(&scraped, query.window) } else { Ok(known) }
     }
@@ -146,6 +158,23 @@ impl<'q> Api<'q> {
         let pods = pods.first().and_then(number).map(|count| count as u32);
         Ok((pods, in_flight.first().and_then(number)))
     }
+}
+
+/// The series of a histogram, without those of [`super::files::is_own`].
+fn buckets(metric: &str, label: &str, selector: &str) -> String {
+    let own = match metric {
+        "envoy_http_downstream_rq_time" => {
+            format!("{CONNECTION_MANAGER}!~\"{}|laststream.*\"", OWN.join("|"))
+        }
+        _ => String::new(),
+    };
+    format!("{metric}_bucket{{{}}}", and(&[label, &own, selector]))
+}
+
+/// Matchers of labels as one list.
+fn and(matchers: &[&str]) -> String {
+    let matchers = matchers.iter().map(|matcher| matcher.trim()).filter(|text| !text.is_empty());
+    matchers.collect::<Vec<_>>().join(", ")
 }
 
 /// Of an average: at least sixty samples where the window is that long. Prometheus counts steps

@@ -20,7 +20,9 @@ fn prometheus(records: bool) -> Outcome<FakeServer> {
         let query = asked.parameter("query").unwrap_or_default();
         let bucket =
             |bound: &str, count: &str| json!({ "metric": { "le": bound }, "value": [0, count] });
-        Ok(if query.contains("_bucket") {
+        Ok(if query.contains("count_over_time") {
+            result(&json!([{ "metric": {}, "value": [0, "60"] }])) // minutes of 24 h
+        } else if query.contains("_bucket") {
             result(&json!([bucket("1000", "90"), bucket("+Inf", "100")]))
         } else if query.contains("laststream_streams_in_flight") {
             result(&json!([{ "metric": {}, "value": [0, "4"] }]))
@@ -43,6 +45,39 @@ fn a_proxy_that_two_jobs_scrape_is_one_proxy() -> Outcome {
         let asked = server.asked();
         let gauges = asked.iter().filter(|asked| asked.target.contains("in_flight"));
         assert!(gauges.into_iter().all(|asked| asked.target.contains("namespace%3D%22shop%22")));
+        assert!(!asked.iter().any(|asked| asked.target.contains("scope")), "every scope counts");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_rate_is_that_of_the_time_that_has_data() -> Outcome {
+    let server = prometheus(true)?;
+    let mut size = Command::new(PROGRAM);
+    size.env_clear().args(["size", "--prometheus", &server.url(""), "-o", "json"]);
+    let said = run(size.args(["--pods", "1"]))?.expect(0)?.json()?;
+    let rate = said["streams"]["per_second_per_pod"].as_f64().unwrap_or_default();
+    assert!((rate - 100.0 / 3_600.0).abs() < 1e-6, "{said}");
+    let source = said["source"].as_str().unwrap_or_default();
+    assert!(source.ends_with(", of which Prometheus has 3600s"), "{said}");
+    Ok(())
+}
+
+/// They are in Envoy's histogram, and no streams.
+#[test]
+fn requests_to_envoy_itself_are_left_out() -> Outcome {
+    let server = prometheus(true)?;
+    for (metric, leaves_out) in
+        [("envoy_http_downstream_rq_time", true), ("istio_request_duration_milliseconds", false)]
+    {
+        let mut size = Command::new(PROGRAM);
+        size.env_clear().args(["size", "--prometheus", &server.url(""), "--metric", metric]);
+        run(&mut size)?.expect(0)?;
+        let asked = server.asked();
+        let buckets = asked.iter().filter_map(|asked| asked.parameter("query"));
+        let mut buckets = buckets.filter(|query| query.contains(&format!("{metric}_bucket")));
+        let own = "_prefix%21%7E%22admin%7Cstats%7Cagent%7C";
+        assert!(buckets.all(|query| query.contains(own) == leaves_out), "{asked:?}");
     }
     Ok(())
 }

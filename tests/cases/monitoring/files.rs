@@ -99,7 +99,35 @@ fn tests_of_drains() -> Vec<Value> {
             vec![
                 alert("LaststreamDrainNearDeadline", "1m", false),
                 alert("LaststreamDrainNearDeadline", "2m", true),
-                alert("LaststreamDrainNearDeadline", "3m", false),
+                // Longer than Alertmanager groups alerts.
+                alert("LaststreamDrainNearDeadline", "3m", true),
+                alert("LaststreamDrainNearDeadline", "5m", false),
+            ],
+        ),
+        // A drain of the default deadline is scraped at least once in the last 10 s of it.
+        test(
+            vec![
+                up("1x3"),
+                series("laststream_gate_state", POD, "1x3"),
+                series("laststream_gate_drain_seconds", POD, "12 12 14 14"),
+                series("laststream_gate_deadline_seconds", POD, "23x3"),
+            ],
+            vec![
+                alert("LaststreamDrainNearDeadline", "1m", false),
+                alert("LaststreamDrainNearDeadline", "2m", true),
+            ],
+        ),
+        // Half of a short deadline: most drains end before.
+        test(
+            vec![
+                up("1x3"),
+                series("laststream_gate_state", POD, "1x3"),
+                series("laststream_gate_drain_seconds", POD, "5 5 7 7"),
+                series("laststream_gate_deadline_seconds", POD, "12x3"),
+            ],
+            vec![
+                alert("LaststreamDrainNearDeadline", "1m", false),
+                alert("LaststreamDrainNearDeadline", "2m", true),
             ],
         ),
         // The pod is gone a minute after its drain expired; the alert stays for the window.

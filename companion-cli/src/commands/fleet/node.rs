@@ -5,7 +5,7 @@ use laststream::fleet::budgets::{HeldEvictions, held_evictions};
 use laststream::fleet::{
     Answer, Cluster, Detail, FleetError, Gates, Manner, PodFacts, Selection, Stats, table,
 };
-use laststream::gate::text::many;
+use laststream::gate::text::{many, uncounted};
 use laststream::visible;
 
 use super::args::ReachArgs;
@@ -119,11 +119,17 @@ impl Row {
 
 /// Long-lived streams that are exempt are in flight and hold nothing.
 fn of_gate(detail: &Detail) -> (Option<u64>, u64, String) {
-    let streams = detail.status.holding;
-    let in_flight = detail.status.in_flight();
+    let status = &detail.status;
+    let Some(streams) = status.held_streams() else {
+        return (None, 0, format!("its streams are not known: {}", uncounted(status)));
+    };
+    let in_flight = status.in_flight();
     let what = match (streams, in_flight) {
         (0, 0) => "nothing is in flight".to_owned(),
         (0, _) => format!("{in_flight} in flight, which do not hold a drain"),
+        _ if status.holding < streams => {
+            format!("{streams} in flight by Envoy's own count; {}", uncounted(status))
+        }
         _ => table::held(&Answer::Detail(Box::new(detail.clone())), 3),
     };
     let oldest = detail.streams.iter().flat_map(|listed| &listed.streams);
@@ -266,6 +272,34 @@ mod tests {
         assert_eq!((without.streams, without.at_most_seconds), (None, 24));
         let text = sum(vec![silent, row(&detail(2, 2))], Some(Vec::new()));
         assert!(text.contains("2 streams in 1 of 2 pods with a proxy + 1 pod "), "{text}");
+    }
+
+    #[test]
+    fn streams_that_only_envoy_counts_are_streams() {
+        let of = |active: Option<u64>| {
+            let mut answer = detail(0, 0);
+            if let Answer::Detail(detail) = &mut answer {
+                detail.status.count = "partial".into();
+                detail.status.envoy_active = active;
+            }
+            row(&answer)
+        };
+        for (active, streams, seconds, what) in [
+            (
+                Some(40),
+                Some(40),
+                24,
+                "40 in flight by Envoy's own count; the gate's count is `partial`",
+            ),
+            (Some(0), Some(0), 0, "nothing is in flight"),
+            (None, None, 24, "its streams are not known: the gate's count is `partial`"),
+        ] {
+            let row = of(active);
+            assert_eq!(
+                (row.streams, row.at_most_seconds, row.what.as_str()),
+                (streams, seconds, what)
+            );
+        }
     }
 
     #[test]

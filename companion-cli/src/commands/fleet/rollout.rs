@@ -10,7 +10,7 @@ use laststream::fleet::events::Events;
 use laststream::fleet::old_pods::{Cut, Ending, Endings, Holdings, LastStream};
 use laststream::fleet::rollout::{Progress, RolloutFacts, Workload, progress};
 use laststream::fleet::{Answer, Cluster, FleetError, Gates, Manner, PodFacts, Selection, table};
-use laststream::gate::text::many;
+use laststream::gate::text::{many, uncounted};
 use laststream::time_span::TimeSpan;
 use laststream::visible;
 
@@ -120,6 +120,8 @@ struct Follower<'a> {
     cut: u64,
     /// Old pods that are not waited for, at the last look.
     lost: u64,
+    /// Old pods that have gone, and whose last streams were not known.
+    unknown: u64,
     events: Option<Events>,
     is_first: bool,
 }
@@ -137,6 +139,7 @@ impl<'a> Follower<'a> {
             holdings: Holdings::default(),
             cut: 0,
             lost: 0,
+            unknown: 0,
             events: command.events.then(Events::default),
             is_first: true,
         }
@@ -208,6 +211,7 @@ impl<'a> Follower<'a> {
         self.lost = 0;
         let mut holds = self.tell_unknown(&pods);
         let manner = Manner { gates: Gates::Only, ..self.command.reach.manner(VERB) };
+        let began = Instant::now();
         let survey = cluster.survey(pods, manner).await;
         if let Some(failure) = survey.failure {
             return Err(failure);
@@ -216,10 +220,8 @@ impl<'a> Follower<'a> {
             self.last_stream.note(&pod.uid, answer, Instant::now());
             holds |= self.tell_pod(pod, answer);
         }
-        for Cut { pod, streams } in self.holdings.note(&survey.pods) {
-            self.cut = self.cut.saturating_add(streams);
-            let went = format!("pod/{pod}: went with {} in flight", many(streams, "stream"));
-            self.printer.stdout(&went);
+        for cut in self.holdings.note(&survey.pods, began) {
+            self.tell_cut(&cut);
         }
         if let Some(events) = &mut self.events
             && let Err(error) = events.note_all(cluster, &survey.pods).await
@@ -252,6 +254,20 @@ impl<'a> Follower<'a> {
         }
     }
 
+    fn tell_cut(&mut self, Cut { pod, streams }: &Cut) {
+        let how = match streams {
+            Some(streams) => {
+                self.cut = self.cut.saturating_add(*streams);
+                format!("with {} in flight", many(*streams, "stream"))
+            }
+            None => {
+                self.unknown += 1;
+                "and its last streams are not known".to_owned()
+            }
+        };
+        self.printer.stdout(&format!("pod/{pod}: went {how}"));
+    }
+
     fn tell_pod(&mut self, pod: &PodFacts, answer: &Answer) -> bool {
         let name = format!("pod/{}", pod.name);
         let ending = self.endings.note(pod, answer, Timestamp::now());
@@ -267,10 +283,11 @@ impl<'a> Follower<'a> {
             }
             Ending::Unknown | Ending::Lost => {
                 let why = match answer {
-                    Answer::Silent(why) => why.as_str(),
-                    _ => "it has no gate",
+                    Answer::Silent(why) => why.clone(),
+                    Answer::Detail(detail) => uncounted(&detail.status),
+                    _ => "it has no gate".to_owned(),
                 };
-                self.tell_streams_unknown(pod, why, ending == Ending::Lost);
+                self.tell_streams_unknown(pod, &why, ending == Ending::Lost);
             }
         }
         ending.holds()
@@ -305,7 +322,7 @@ impl<'a> Follower<'a> {
             0 => String::new(),
             cut => format!("; their pods went with {} in flight", many(cut, "stream")),
         };
-        let lost = match self.lost {
+        let lost = match self.lost + self.unknown {
             0 => String::new(),
             lost => format!("; the streams of {} are not known", many(lost, "old pod")),
         };

@@ -62,6 +62,7 @@ pub struct Group {
 pub(super) const STATE: &str = "laststream:gate_state";
 pub(super) const IN_FLIGHT: &str = "laststream:streams_in_flight";
 pub(super) const PROGRESS: &str = "laststream:drain_progress";
+const NEAR_DEADLINE: &str = "laststream:drain_near_deadline";
 pub(super) const COUNT: &str = "laststream:gate_count";
 pub(super) const VERDICTS: &str = "laststream:scheme_verdicts:rate";
 pub(super) const SHARES: &str = "laststream:scheme_verdicts:share";
@@ -140,6 +141,15 @@ fn states(settings: &Settings) -> Vec<Recording> {
             "how much of its deadline each running drain has used: 1 is all of it",
         ),
         recording(
+            NEAR_DEADLINE,
+            format!(
+                "{PROGRESS}{{job=\"{job}\"}} > clamp(1 - {} / \
+                 laststream_gate_deadline_seconds{{job=\"{job}\"}}, 0.5, 0.8)",
+                settings.monitoring.scrape_interval().whole_seconds() * 2
+            ),
+            "the same, of drains near their deadline: 20 % or two scrapes are left, at most half",
+        ),
+        recording(
             COUNT,
             format!("{} == 1 {up}", by_suffix(settings, "laststream_gate_count_", "count")),
             "how far each gate can believe its count, the word as a label",
@@ -206,7 +216,7 @@ fn alerts_of_drains(settings: &Settings) -> Vec<Alert> {
     vec![
         Alert {
             name: "LaststreamDrainNearDeadline",
-            expr: format!("max_over_time({PROGRESS}{{job=\"{job}\"}}[{}]) > 0.8", recent(settings)),
+            expr: format!("max_over_time({NEAR_DEADLINE}{{job=\"{job}\"}}[{}])", recent(settings)),
             pending: None,
             severity: "warning",
             summary: "the drain of {{ $labels.namespace }}/{{ $labels.pod }} has used {{ $value | \
@@ -221,8 +231,9 @@ fn alerts_of_drains(settings: &Settings) -> Vec<Alert> {
             "laststream_gate_expired_total",
             "critical",
             "a drain of {{ $labels.namespace }}/{{ $labels.pod }} reached its deadline with \
-                streams in flight",
-            "these streams were cut: the deadline is too short for them, or they never end",
+                streams in flight, or with a count that is not exact",
+            "streams were cut, because the deadline is too short for them or they never end; or \
+                the gate did not know whether any was in flight",
         ),
         event(
             settings,
@@ -272,9 +283,11 @@ fn alerts_of_gates(settings: &Settings) -> Vec<Alert> {
     ]
 }
 
-/// A drain that is near its deadline is so for a few seconds only.
+/// A drain is near its deadline for a few seconds only. The alert outlasts them, because
+/// Alertmanager groups alerts for 30 s by default and drops those that have resolved meanwhile.
 fn recent(settings: &Settings) -> TimeSpan {
-    TimeSpan::seconds(settings.monitoring.scrape_interval().whole_seconds() * 4)
+    let scrapes = TimeSpan::seconds(settings.monitoring.scrape_interval().whole_seconds() * 4);
+    scrapes.max(TimeSpan::seconds(120).min(settings.monitoring.window()))
 }
 
 /// An event that a counter counts. Its pod may have gone meanwhile.
@@ -327,7 +340,7 @@ mod tests {
     fn expression(name: &str) -> String {
         let settings = Settings { job: "j".into(), monitoring: Monitoring::default() };
         let groups = groups(&settings);
-        assert_eq!(groups[0].interval, "5s", "a drain of 23 s is near its deadline for 4 s");
+        assert_eq!(groups[0].interval, "5s", "a drain of 23 s is near its deadline for 10 s");
         let mut alerts = groups[0].alerts.iter();
         alerts.find(|alert| alert.name == name).map(|alert| alert.expr.clone()).unwrap_or_default()
     }
@@ -336,7 +349,7 @@ mod tests {
     fn a_drain_that_was_near_its_deadline_a_moment_ago_fires() {
         assert_eq!(
             expression("LaststreamDrainNearDeadline"),
-            "max_over_time(laststream:drain_progress{job=\"j\"}[20s]) > 0.8"
+            "max_over_time(laststream:drain_near_deadline{job=\"j\"}[120s])"
         );
     }
 
