@@ -71,6 +71,11 @@ impl RegistryArgs {
         options
     }
 
+    /// Whether the arguments have a login, or half of one.
+    pub(super) fn names_login(&self) -> bool {
+        self.username.is_some() || self.password_stdin
+    }
+
     /// Reads the password, if it is to be read.
     pub(super) fn sources(&self) -> Result<Sources, PasswordError> {
         let password = if self.password_stdin { Some(password(io::stdin().lock())?) } else { None };

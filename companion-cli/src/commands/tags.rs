@@ -29,7 +29,7 @@ pub(super) fn with_digests<T, E>(
         Ok(SOME_DIGEST.to_owned())
     });
     let images = images.into_inner();
-    if rendered.is_err() || images.is_empty() {
+    if rendered.is_err() || images.is_empty() && !args.names_login() {
         return Ok(rendered);
     }
     let sources = args.sources().map_err(|error| printer.misused(&error))?;

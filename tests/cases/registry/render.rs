@@ -77,6 +77,11 @@ fn all_images_are_asked_for_with_one_login() -> Outcome {
         .run(&[&render[..], &login[..2]].concat(), "")?
         .expect(64)?
         .stderr_contains("give both or neither")?;
+    let pinned = ["render", "envoyfilter", "--module", "/a.wasm"];
+    asking
+        .run(&[&pinned[..], &["--password-stdin"]].concat(), PASSWORD)?
+        .expect(64)?
+        .stderr_contains("give both or neither")?;
     asking
         .run(&["inspect", &image("module"), "--username", USERNAME], "")?
         .expect(64)?

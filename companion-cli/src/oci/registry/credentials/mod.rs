@@ -4,9 +4,8 @@
 //!    `LASTSTREAM_REGISTRY_PASSWORD`;
 //! 2. docker's `config.json` in `DOCKER_CONFIG` or `~/.docker`: `credHelpers` for the registry,
 //!    `auths`, `credsStore`;
-//! 3. podman's file: `REGISTRY_AUTH_FILE`, or `containers/auth.json` in `XDG_RUNTIME_DIR` (where
-//!    that is not set, `/run/containers/UID/auth.json`); then the same in `XDG_CONFIG_HOME` or
-//!    `~/.config`;
+//! 3. podman's file: `REGISTRY_AUTH_FILE` alone, or `containers/auth.json` in `XDG_RUNTIME_DIR`
+//!    (where that is not set, its usual place), then in `XDG_CONFIG_HOME` or `~/.config`;
 //! 4. none: anonymous.
 
 mod file;
@@ -169,21 +168,23 @@ impl Sources {
     }
 }
 
-/// The file to which `podman login` writes, and the one that it reads next.
+/// The file that the user names; else the one to which `podman login` writes, and the one that
+/// podman reads next.
 fn podman(lookup: Lookup<'_>, usual_config: Option<PathBuf>) -> Vec<PathBuf> {
+    if let Some(named) = lookup(REGISTRY_AUTH_FILE) {
+        return vec![named.into()];
+    }
     let below = |folder: PathBuf| folder.join("containers/auth.json");
-    let written = || {
-        let user = rustix::process::getuid().as_raw();
-        lookup(XDG_RUNTIME_DIR).map_or_else(
-            || PathBuf::from(format!("/run/containers/{user}/auth.json")),
-            |folder| below(folder.into()),
-        )
-    };
-    let config = lookup(XDG_CONFIG_HOME).map(PathBuf::from).or(usual_config);
-    [lookup(REGISTRY_AUTH_FILE).map_or_else(written, PathBuf::from)]
-        .into_iter()
-        .chain(config.map(below))
-        .collect()
+    let session = lookup(XDG_RUNTIME_DIR).map(|folder| below(folder.into()));
+    let config = lookup(XDG_CONFIG_HOME).map(PathBuf::from).or(usual_config).map(below);
+    [Some(session.unwrap_or_else(without_session)), config].into_iter().flatten().collect()
+}
+
+fn without_session() -> PathBuf {
+    match rustix::process::getuid() {
+        user if user.is_root() => "/run/containers/0/auth.json".into(),
+        user => format!("/run/user/{user}/containers/auth.json").into(),
+    }
 }
 
 /// A helper writes this instead of a name when the secret is an identity token.
