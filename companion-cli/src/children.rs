@@ -3,7 +3,7 @@
 //! programs that go on.
 
 use std::fs;
-use std::io::{self, Read as _, Seek as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{self, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio};
@@ -32,7 +32,7 @@ static RUNNING: Mutex<Running> = Mutex::new(Running { children: vec![], folders:
 static ENDS_AT_SIGNALS: AtomicBool = AtomicBool::new(false);
 /// How long an ended program may take.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The limit on a program's output.
+/// The limit on a program's output, of which the end says what went wrong.
 const LARGEST_OUTPUT: u64 = 256 << 10;
 
 /// The process group of a child.
@@ -62,11 +62,15 @@ pub fn end_at_signals() -> io::Result<()> {
     ENDS_AT_SIGNALS.store(true, Ordering::Relaxed);
     thread::Builder::new().name("children".into()).spawn(move || {
         for signal in signals.forever() {
-            if ENDS_AT_SIGNALS.load(Ordering::Relaxed) {
+            // Nobody else hears SIGQUIT.
+            if ENDS_AT_SIGNALS.load(Ordering::Relaxed) || signal == SIGQUIT {
                 // Held to the end: no other child is started, and no error printed.
                 let mut running = running();
                 running.end();
-                let _ = emulate_default_handler(signal);
+                // The kernel spares the first process of a container.
+                if process::id() != 1 {
+                    let _ = emulate_default_handler(signal);
+                }
                 process::exit(128 + signal);
             }
         }
@@ -283,7 +287,9 @@ fn unnamed_file() -> Result<fs::File, ProgramError> {
 fn written(file: &mut fs::File) -> Vec<u8> {
     let mut bytes = Vec::new();
     // What cannot be read was not heard; the exit status stands for itself.
-    let _ = file.rewind().and_then(|()| file.take(LARGEST_OUTPUT).read_to_end(&mut bytes));
+    let length = file.metadata().map_or(0, |about| about.len());
+    let from = SeekFrom::Start(length.saturating_sub(LARGEST_OUTPUT));
+    let _ = file.seek(from).and_then(|_| file.take(LARGEST_OUTPUT).read_to_end(&mut bytes));
     bytes
 }
 
@@ -304,6 +310,12 @@ mod tests {
             (ended.status.code(), ended.stdout.as_slice(), ended.stderr.as_slice()),
             (Some(3), b"out\n".as_slice(), b"err\n".as_slice())
         );
+    }
+
+    #[test]
+    fn of_a_long_output_the_end_is_kept() {
+        let ended = output(&mut shell("yes line | head -c 300000; echo; echo last")).unwrap();
+        assert!(ended.stdout.ends_with(b"last\n"), "{} bytes", ended.stdout.len());
     }
 
     #[test]

@@ -46,6 +46,17 @@ fn a_request_in_flight_is_finished() -> Outcome {
 }
 
 #[test]
+fn a_quit_signal_ends_it_without_a_drain() -> Outcome {
+    let mut run = Run::start(&[])?;
+    let _request = in_flight(&run, "/delay/60")?;
+    let asked = Instant::now();
+    run.signal(Signal::QUIT)?;
+    assert_eq!(run.finish()?.code, None, "a signal ended it");
+    assert!(asked.elapsed() < Duration::from_secs(20), "the deadline was not waited for");
+    Ok(())
+}
+
+#[test]
 fn asking_again_ends_it_at_once() -> Outcome {
     let mut run = Run::start(&[])?;
     let request = in_flight(&run, "/delay/60")?;
