@@ -34,13 +34,14 @@ pub(super) fn keep_header<B>(answer: Response<B>) -> Response<B> {
     answer
 }
 
-/// The time that the API server names, else this pause.
+/// The time that the API server names, else this pause, which is also the shortest: a date in
+/// `Retry-After` may have passed on this machine's clock.
 pub(super) fn after(error: &kube::Error, header: Option<Duration>, pause: Duration) -> Duration {
     let kube::Error::Api(status) = error else { return pause };
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     let named = (seconds > 0).then(|| Duration::from_secs(seconds.into())).or(header);
     match named {
-        Some(named) => named.min(LONGEST),
+        Some(named) => named.clamp(pause, LONGEST),
         None if status.code == 429 => pause * BUSY,
         None => pause,
     }
@@ -63,7 +64,7 @@ mod tests {
         assert_eq!(of(429, None, None), Duration::from_secs(1));
         assert_eq!(of(429, Some(3), Some(1)), Duration::from_secs(3));
         assert_eq!(of(503, None, Some(2)), Duration::from_secs(2));
-        assert_eq!(of(429, None, Some(0)), Duration::ZERO, "a date in the past");
+        assert_eq!(of(429, None, Some(0)), FIRST, "a date in the past");
         assert_eq!(of(503, Some(60), None), LONGEST);
     }
 

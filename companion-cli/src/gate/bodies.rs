@@ -92,7 +92,9 @@ impl Status {
         if self.counts_all() || self.state == "drained" {
             return Some(self.holding);
         }
-        self.envoy_active.map(|active| active.max(self.holding))
+        // Envoy's count also has those that do not hold, such as exempt ones.
+        let others = self.in_flight().saturating_sub(self.holding);
+        self.envoy_active.map(|active| active.saturating_sub(others).max(self.holding))
     }
 }
 
@@ -231,4 +233,27 @@ pub struct Outcome {
 #[must_use]
 pub fn is_open(state: &str) -> bool {
     matches!(state, "drained" | "expired" | "forced")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_holds_is_taken_from_envoys_own_count() {
+        let of = |count: &str, envoy_active: Option<u64>| {
+            let scopes = serde_json::json!([{
+                "scope": "gateway", "in_flight": 3, "long_lived": 3, "begun": 9
+            }]);
+            let status = serde_json::json!({
+                "state": "draining", "reason": "", "count": count, "holding": 0,
+                "scopes": scopes, "envoy_active": envoy_active
+            });
+            serde_json::from_value::<Status>(status).unwrap().held_streams()
+        };
+        assert_eq!(of("exact", Some(3)), Some(0));
+        assert_eq!(of("partial", Some(4)), Some(1), "three are exempt");
+        assert_eq!(of("leaking", Some(2)), Some(0));
+        assert_eq!(of("partial", None), None);
+    }
 }
