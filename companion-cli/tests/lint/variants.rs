@@ -192,6 +192,12 @@ fn two_counters_in_one_chain_are_found_unless_their_listeners_differ() {
     let here = format!("{other}{{istio: ingressgateway}}");
     finds("LS121.good.yaml", &[(port, ""), (&here, &elsewhere)], &[]);
     finds("LS121.good.yaml", &[(port, ""), ("laststream-b", "laststream-count")], &["LS121"]);
+    let chains = |name: &str| format!("          filterChain:\n            sni: {name}\n");
+    let first = "          portNumber: 8080\n          filterChain:\n";
+    let third = "          portNumber: 8443\n          filterChain:\n";
+    finds("LS121.good.yaml", &[(third, &chains("b"))], &["LS305"]);
+    finds("LS121.good.yaml", &[(first, &chains("b")), (third, &chains("b"))], &["LS305"]);
+    finds("LS121.good.yaml", &[(first, &chains("a")), (third, &chains("b"))], &[]);
 }
 
 #[test]
@@ -204,6 +210,10 @@ fn a_sidecar_must_overwrite_the_header_with_http() {
         finds(name, &[removes], &["LS356"]);
     }
     finds("LS356.good.yaml", &[removes, ("FAIL_OPEN", "FAIL_CLOSED")], &[]);
+    let appends = "remove: x-forwarded-proto
+                    - append:
+                        header: {key: x-forwarded-proto, value: http}";
+    finds("LS356.good.yaml", &[(OVERWRITES, appends)], &[]);
     for other in
         [("value: http}", "value: https}"), ("OVERWRITE_IF_EXISTS_OR_ADD", "ADD_IF_ABSENT")]
     {

@@ -208,7 +208,7 @@ fn share_chain(one: Node<'_>, two: Node<'_>) -> bool {
                 && inserts(two)
                 && one.context() == two.context()
                 && !is_same_resource(one.filter, two.filter)
-                && !["portNumber", "name"].into_iter().any(|field| differ(one, two, field))
+                && !CHAIN_FIELDS.into_iter().any(|path| differ(one, two, path))
                 && Mesh::of(one).may_meet(&Mesh::of(two))
         }
         (None, None) => {
@@ -218,10 +218,21 @@ fn share_chain(one: Node<'_>, two: Node<'_>) -> bool {
     }
 }
 
-/// Whether two patches name different listeners.
-fn differ(one: Patch<'_>, two: Patch<'_>, field: &str) -> bool {
+/// What a patch selects a listener and its filter chains by.
+const CHAIN_FIELDS: [&str; 7] = [
+    "portNumber",
+    "name",
+    "filterChain.name",
+    "filterChain.sni",
+    "filterChain.destinationPort",
+    "filterChain.applicationProtocols",
+    "filterChain.transportProtocol",
+];
+
+/// Whether two patches select different values.
+fn differ(one: Patch<'_>, two: Patch<'_>, path: &str) -> bool {
     let text = |patch: Patch<'_>| -> Option<String> {
-        Some(patch.matching()?.get("listener")?.get(field)?.text()?.to_owned())
+        Some(patch.matching()?.get("listener")?.text_of(path)?.to_owned())
     };
     text(one).zip(text(two)).is_some_and(|(one, two)| one != two)
 }

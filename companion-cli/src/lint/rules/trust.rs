@@ -87,7 +87,15 @@ pub(super) fn is_removed_somewhere(inputs: &Inputs) -> bool {
 fn writes_http(append: Node<'_>) -> bool {
     append.fields("header.key").is_some_and(is_header)
         && append.text_of("header.value") == Some("http")
-        && append.text_of("append_action") == Some("OVERWRITE_IF_EXISTS_OR_ADD")
+        && (append.text_of("append_action") == Some("OVERWRITE_IF_EXISTS_OR_ADD")
+            || is_removed_before(append))
+}
+
+/// Whether a mutation in front of this one, in the same list, removes the header.
+fn is_removed_before(mutation: Node<'_>) -> bool {
+    let Some(item) = mutation.parent() else { return false };
+    let all = item.parent().into_iter().flat_map(Node::items);
+    all.take_while(|other| *other != item).filter_map(|item| item.get("remove")).any(is_header)
 }
 
 fn is_header(name: Node<'_>) -> bool {
@@ -143,9 +151,10 @@ fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             .text_of("original_header")
             .is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO));
         let scope = config.parent().and_then(|config| config.text_of("scope"));
-        if !removed && (reads_kept || trusted_hops(inputs)) {
+        let is_inbound = scope == Some("inbound");
+        if !removed && (reads_kept || is_inbound || trusted_hops(inputs)) {
             findings.at(policy, NOT_REMOVED);
-        } else if removed && !overwritten && scope == Some("inbound") {
+        } else if !overwritten && is_inbound {
             findings.at(policy, ONLY_REMOVED);
         }
     }
@@ -188,7 +197,8 @@ fn may_be_kept(inputs: &Inputs, module: Module<'_>, proto: &ForwardedProto) -> b
 /// Whether the module stands in front of a sidecar's app.
 fn stands_inbound(inputs: &Inputs, module: Module<'_>) -> bool {
     let is_inbound = module.wire().is_some_and(|wire| wire.scope == Scope::Inbound);
-    is_inbound || uses(inputs, module).into_iter().any(stands_at_sidecar)
+    let is_of_mesh = patch_of(module.plugin).is_some();
+    is_inbound && is_of_mesh || uses(inputs, module).into_iter().any(stands_at_sidecar)
 }
 
 fn matchers_on_kept_header<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
