@@ -218,7 +218,7 @@ async fn messages_for_the_dead_reach_no_stream(lab: &Lab) -> Outcome {
     }
     let options = Options { concurrency: 1, ..options() };
     let bench = Bench::start(&lab, upstream, bootstrap, options).await?;
-    bench.until("count", "exact").await?;
+    bench.until("counters", 12).await?; // the worker's and the main thread's
     kill(&bench, "panic").await?;
     wait_for(SOON, "a new VM", async || {
         once(bench.main, &Request::get("/echo")).await?.expect(200)
