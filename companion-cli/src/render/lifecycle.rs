@@ -158,11 +158,10 @@ pub(super) fn how_to_patch(policy: &Policy, file: &str) -> String {
     )
 }
 
-/// The root namespace is also for gateways of other namespaces.
+/// The root namespace is also for gateways and sidecars of other namespaces.
 fn workload_namespace(policy: &Policy) -> Option<&str> {
-    let is_root =
-        |name: &&str| matches!(policy.placement, Placement::Gateway(_)) && *name == ROOT_NAMESPACE;
-    policy.namespace.as_deref().filter(|name| !is_root(name))
+    let is_of_mesh = matches!(policy.placement, Placement::Gateway(_) | Placement::Sidecar(_));
+    policy.namespace.as_deref().filter(|name| !(is_of_mesh && *name == ROOT_NAMESPACE))
 }
 
 pub(super) fn workload(policy: &Policy) -> &str {

@@ -123,8 +123,7 @@ impl From<Vec<File>> for Rendered {
 /// Begins every rendered file, and tells it from others in the folder.
 pub const MARK: &str = "Rendered by laststream. Change the policy and render again.";
 
-/// The files that [`Kind::All`] can write, whatever the policy. Those of the other kinds are not
-/// its business.
+/// The files that [`Kind::All`] can write, whatever the policy. Its comparison ignores all others.
 const FILES_OF_ALL: [&str; 14] = [
     "envoy-gateway.yaml",
     "envoy.yaml",

@@ -22,8 +22,8 @@ const OVERDUE_TICK: u32 = 10;
 pub(crate) const YOUNG: u64 = 2_000;
 /// A request that is older was made for another state of the drain; milliseconds.
 const VALID_FOR: u64 = 1_000;
-/// For so long the frame filter waits for the end of a message, but at most for half of the grace
-/// period; milliseconds.
+/// The frame filter waits so long for the end of a message, at most half of the grace period;
+/// milliseconds.
 const WAITS_FOR_MESSAGE: u64 = 1_000;
 /// Requests at whose responses one pass looks, which takes about 2.5 µs each.
 const MOST_LOOKS: u32 = 1_024;
