@@ -198,7 +198,9 @@ impl Record {
         if !self.begin.has_ended() {
             return Reason::Beginning;
         }
-        let needed = policy.quiet.max(if observed.lingers { policy.linger } else { 0 });
+        // A drained gate has waited for clients already, whether or not Envoy's bytes are known now.
+        let lingers = observed.lingers && self.phase == Phase::Draining;
+        let needed = policy.quiet.max(if lingers { policy.linger } else { 0 });
         let end = self.quiet_since.saturating_add(needed);
         if is_app_unknown && (self.phase == Phase::Draining || now < end) {
             Reason::App(App::Asking)

@@ -332,3 +332,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_answer_without_bytes_reopens_no_drain() {
+    let mut policy = Policy::new(Gate::default());
+    (policy.quiet, policy.linger, policy.begin) = (200, 400, BeginCall::Nothing);
+    let mut record = Record::default();
+    record.drain(&policy, 1_000_000, 0);
+    let zero = |now| Observation {
+        count: CountState::Exact,
+        known_until: now,
+        holding: 0,
+        in_flight: 0,
+        begun: 0,
+        envoy: EnvoyCount::Holds(0),
+        lingers: false,
+        buffered: Some(0),
+        app: App::Gone,
+    };
+    for now in [1_000_000, 1_000_200] {
+        record.evaluate(&policy, now, &zero(now));
+    }
+    assert_eq!(record.phase, Phase::Drained);
+    let asking = Observation {
+        count: CountState::Asking,
+        envoy: EnvoyCount::Asking,
+        lingers: true,
+        buffered: None,
+        ..zero(1_000_200)
+    };
+    record.evaluate(&policy, 1_000_210, &asking);
+    assert_eq!(record.phase, Phase::Drained, "what is not known changes nothing");
+}
