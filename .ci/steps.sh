@@ -104,28 +104,3 @@ fuzz() {
 mesh() {
     counted cargo mesh
 }
-
-# The mesh mostly waits: for pods, deadlines and requests of many seconds. What only compiles takes the processors that it leaves, with the
-# lowest priority, and is told of when both have ended.
-mesh_beside_compilers() {
-    local log mesh=0 others=0
-    log=$(mktemp)
-    set -m # a process group, which `.ci/run` ends as a whole if it is ended itself
-    (
-        trap tell_failure EXIT
-        renice --priority 19 --pid "$BASHPID" >/dev/null
-        # The first has target directories of its own, so the mesh is compiled without waiting for cargo's lock.
-        run_steps build_script lint licences docs pure_tests oldest_supported_rust
-    ) >"$log" 2>&1 </dev/null &
-    compilers=$!
-    set +m
-    mesh || mesh=$?
-    wait "$compilers" || others=$?
-    compilers=
-    cat "$log"
-    rm "$log"
-    if [[ $mesh -ne 0 ]]; then
-        echo 'the mesh failed: its output is above that of the other steps' >&2
-    fi
-    return $((mesh | others))
-}
