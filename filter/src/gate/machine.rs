@@ -198,7 +198,7 @@ impl Record {
         if !self.begin.has_ended() {
             return Reason::Beginning;
         }
-        // A drained gate has waited for clients already, whether or not Envoy's bytes are known now.
+        // A drained gate has waited for clients already, even if the bytes are not known now.
         let lingers = observed.lingers && self.phase == Phase::Draining;
         let needed = policy.quiet.max(if lingers { policy.linger } else { 0 });
         let end = self.quiet_since.saturating_add(needed);
