@@ -62,7 +62,7 @@ pub fn end_at_signals() -> io::Result<()> {
     ENDS_AT_SIGNALS.store(true, Ordering::Relaxed);
     thread::Builder::new().name("children".into()).spawn(move || {
         for signal in signals.forever() {
-            // Nobody else hears SIGQUIT.
+            // SIGQUIT has no other handler.
             if ENDS_AT_SIGNALS.load(Ordering::Relaxed) || signal == SIGQUIT {
                 // Held to the end: no other child is started, and no error printed.
                 let mut running = running();
@@ -151,7 +151,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let mut running = running();
-        // A folder that stays is removed again by its own drop, or takes place and does no harm.
+        // A folder that stays is removed again by its own drop, or only uses disk space.
         let _ = fs::remove_dir_all(self.path());
         running.folders.retain(|folder| folder != self.path());
     }
@@ -286,7 +286,7 @@ fn unnamed_file() -> Result<fs::File, ProgramError> {
 
 fn written(file: &mut fs::File) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What cannot be read was not heard; the exit status stands for itself.
+    // Output that cannot be read is left out: the exit status is enough.
     let length = file.metadata().map_or(0, |about| about.len());
     let from = SeekFrom::Start(length.saturating_sub(LARGEST_OUTPUT));
     let _ = file.seek(from).and_then(|_| file.take(LARGEST_OUTPUT).read_to_end(&mut bytes));

@@ -49,14 +49,14 @@ pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
     if starts_programs(&arguments.command)
         && let Err(error) = children::end_at_signals()
     {
-        return printer.failed(&format!("signals cannot be heard: {error}"));
+        return printer.failed(&format!("signals cannot be handled: {error}"));
     }
     let exit = run_command(arguments, printer);
     children::end();
     exit
 }
 
-/// Those that hear signals themselves say so when they begin.
+/// Commands with handlers of their own call `leave_signals` when these are in place.
 fn starts_programs(command: &Command) -> bool {
     matches!(
         command,

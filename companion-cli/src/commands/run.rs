@@ -97,7 +97,7 @@ pub(super) fn run(command: &Run, printer: &Printer) -> Result<Exit, Exit> {
     // From here on Ctrl-C has a meaning of its own.
     let stop = parts.setup.stop.clone();
     signals::stop_at_signals(stop.clone())
-        .map_err(|error| printer.failed(&format!("signals cannot be heard: {error}")))?;
+        .map_err(|error| printer.failed(&format!("signals cannot be handled: {error}")))?;
     printer.status_line("starting Envoy");
     let mut runner = match Runner::start(&parts.setup) {
         Ok(runner) => runner,

@@ -94,7 +94,7 @@ pub(super) async fn a_rendered_wasmplugin_restores(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// A filter of somebody else's in front of the module.
+/// Another filter in front of the module, not of laststream.
 fn claims_https() -> Value {
     let https = json!({ "key": "x-forwarded-proto", "value": "https" });
     let append = json!({ "header": https, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD" });

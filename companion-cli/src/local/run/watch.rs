@@ -112,8 +112,8 @@ pub struct ModuleWatch {
     progress: fn() -> Box<dyn Progress + Send>,
 }
 
-/// What the sources in a checkout looked like. Compiling again for nothing takes a while, and so
-/// does the first time: somebody may save a file meanwhile.
+/// The state of a checkout's sources before they are compiled. Compiling takes a while, and a file
+/// may change meanwhile.
 pub struct SourcesSeen(FileStates);
 
 impl SourcesSeen {
