@@ -5,7 +5,6 @@
 //! `companion-cli/src/module/compile.rs` lists: a new callback must be added there, too.
 //! `proxy_on_done` is not in that list, so a context ends with its `Drop`, in `proxy_on_delete`.
 
-use core::cell::RefCell;
 use std::panic::PanicHookInfo;
 
 use proxy_wasm::hostcalls;
@@ -20,6 +19,7 @@ use crate::host::Body;
 use crate::lifecycle::Flow;
 #[cfg(not(feature = "frames"))]
 use crate::lifecycle::{HttpStream, Root};
+use crate::roots;
 
 /// With the allocator of the standard library, the first worker needs 2 MB more.
 #[global_allocator]
@@ -30,16 +30,6 @@ proxy_wasm::main! {{
     std::panic::set_hook(Box::new(log_panic));
     proxy_wasm::set_root_context(|id| Box::new(PluginRoot::new(id)));
 }}
-
-thread_local! {
-    /// The numbers of the root contexts that exist.
-    static ROOTS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Whether a context is a root context.
-pub(crate) fn is_root(context: u32) -> bool {
-    ROOTS.with_borrow(|roots| roots.contains(&context))
-}
 
 /// Writes message and place in one line. The SDK's own hook writes two, and the second has no
 /// prefix in Envoy's log.
@@ -55,7 +45,7 @@ struct PluginRoot {
 
 impl PluginRoot {
     fn new(id: u32) -> Self {
-        ROOTS.with_borrow_mut(|roots| roots.push(id));
+        roots::add(id);
         Self { id, root: Root::new(id) }
     }
 }
@@ -98,7 +88,7 @@ impl RootContext for PluginRoot {
 impl Drop for PluginRoot {
     fn drop(&mut self) {
         self.root.on_delete(&Envoy);
-        ROOTS.with_borrow_mut(|roots| roots.retain(|id| *id != self.id));
+        roots::remove(self.id);
     }
 }
 

@@ -11,7 +11,7 @@
 //! | [`lifecycle`] | root contexts and HTTP contexts, without the SDK |
 //! | [`host`], [`headers`], [`metrics`], [`text`], `parse` | what several of these use |
 //! | [`identity`] | the version, in the module's custom section |
-//! | `contexts`, `envoy`, `raw` | the border to Envoy: callbacks, host calls, unsafe code |
+//! | `contexts`, `roots`, `envoy`, `raw` | the border to Envoy: callbacks, host calls, unsafe code |
 
 mod census;
 pub mod config;
@@ -34,5 +34,7 @@ pub mod metrics;
 mod parse;
 #[cfg(all(target_arch = "wasm32", not(test)))]
 mod raw;
+#[cfg(all(target_arch = "wasm32", not(test)))]
+mod roots;
 mod stream;
 pub mod text;

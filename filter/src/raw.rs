@@ -13,8 +13,8 @@
 
 use core::ptr;
 
-use crate::contexts::is_root;
 use crate::identity::TEXT;
+use crate::roots::is_root;
 
 /// The status of a call that succeeded; a number, because the SDK's enum is undefined behaviour for
 /// a status that it does not know.

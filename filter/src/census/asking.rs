@@ -1,8 +1,8 @@
 //! The asking side of the census: a gate's rounds of requests, and what it knows of each counter.
 
-use super::end_asking::{self, KnownEnd};
 use super::ending::EndReply;
 use super::index::{IndexEntry, entries, register_queue, remove_from_index};
+use super::known_end::{self, KnownEnd};
 use super::messages::{CountReply, CountRequest, LatchCheck};
 use super::survey::{ByLiveness, Liveness, Survey, SurveyOptions};
 use crate::config::wire::Scope;
@@ -163,8 +163,9 @@ impl Census {
         self.end_round
     }
 
-    pub(super) fn ends_of(&self, queue: u32) -> Option<&[KnownEnd]> {
-        self.find(queue).map(|known| known.ends.as_slice())
+    /// What a counter has replied about a job, if it is still valid.
+    pub(super) fn known_end(&self, queue: u32, job: u64, now: u64) -> Option<&KnownEnd> {
+        known_end::of_job(&self.find(queue)?.ends, job, now)
     }
 
     /// Whether a counter may get another message; see [`MOST_UNREAD`].
@@ -202,7 +203,7 @@ impl Census {
             } else if let Some((reply, listing)) = EndReply::parse(&message) {
                 let known = self.find_or_insert(reply.queue);
                 known.unread = 0;
-                end_asking::record(&mut known.ends, reply, now, listing);
+                known_end::record(&mut known.ends, reply, now, listing);
                 has_reply = true;
             }
         }

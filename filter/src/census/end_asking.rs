@@ -1,24 +1,15 @@
 //! The asking side of an end: orders to the counters, and what they reply.
 
 use super::asking::Census;
-use super::ending::{EndFilter, EndManner, EndReply, EndRequest};
+use super::ending::{EndFilter, EndManner, EndRequest};
 use super::index::entries;
 use super::kinds::{Kinds, StreamKind};
+use super::known_end::KnownEnd;
 use crate::config::wire::Scope;
 use crate::host::Control;
 
-/// Older replies say nothing any more; milliseconds.
-const VALID_FOR: u64 = 1_000;
 /// The most that one counter is ordered to end at once. It takes several callbacks for them.
 pub(crate) const MOST_ORDERED: u64 = 512;
-
-/// The last reply of a counter about one job.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct KnownEnd {
-    reply: EndReply,
-    at: u64,
-    listing: Option<String>,
-}
 
 /// An order to all counters of some scopes.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +30,8 @@ pub(crate) struct EndSurvey {
     /// Streams that match and have not been ended.
     pub(crate) endable: u64,
     /// See [`EndReply::unseen`].
+    ///
+    /// [`EndReply::unseen`]: super::ending::EndReply::unseen
     pub(crate) unseen: u64,
     /// Counters that are to reply, those that have, and those of them that keep kinds.
     pub(crate) asked: u64,
@@ -95,11 +88,6 @@ impl Census {
         self.known_end(queue, job, now).map_or(0, |known| known.reply.endable)
     }
 
-    fn known_end(&self, queue: u32, job: u64, now: u64) -> Option<&KnownEnd> {
-        let ends = self.ends_of(queue)?;
-        ends.iter().find(|known| known.reply.job == job && now.saturating_sub(known.at) < VALID_FOR)
-    }
-
     /// What is known of a job, from replies to this round or a later one.
     pub(crate) fn end_survey(
         &self,
@@ -140,13 +128,6 @@ impl Census {
             })
             .collect()
     }
-}
-
-/// Replaces what a counter has replied about the same job. Jobs that are over are forgotten.
-pub(super) fn record(ends: &mut Vec<KnownEnd>, reply: EndReply, at: u64, listing: Option<&str>) {
-    let is_valid = |known: &KnownEnd| at.saturating_sub(known.at) < VALID_FOR;
-    ends.retain(|known| known.reply.job != reply.job && is_valid(known));
-    ends.push(KnownEnd { reply, at, listing: listing.map(Into::into) });
 }
 
 /// Splits a count in proportion to the streams of each counter, never more than it has.

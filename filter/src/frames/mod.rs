@@ -4,6 +4,7 @@
 
 pub mod follower;
 mod root;
+mod shared;
 mod stream;
 
 pub use root::{HttpStream, Root};

@@ -1,14 +1,12 @@
 //! The life of root contexts and HTTP contexts in the module of the frame filter, without the SDK.
 //! They have the names of [`crate::lifecycle`], which is the other module's.
 
-use core::cell::Cell;
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use super::shared::Shared;
 use super::stream::Socket;
-use crate::census::frames::{
-    FrameNotice, mark_as_read, register_frame_filter, remove_frame_filter,
-};
+use crate::census::frames::{FrameNotice, mark_as_read, remove_frame_filter};
 use crate::config::tree::{self, Value};
 use crate::config::{Fault, fault};
 use crate::host::{Body, BodyHost, Control, Level};
@@ -18,15 +16,6 @@ use crate::lifecycle::Flow;
 #[derive(Debug, Default)]
 pub struct Root {
     shared: Option<Rc<Shared>>,
-}
-
-/// What the streams of a root context share.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    queue: Cell<Option<u32>>,
-    /// Until when a counter may ask for the end of a stream.
-    ends_until: Cell<u64>,
-    has_warned: Cell<bool>,
 }
 
 /// An HTTP context. None if its frames are not followed.
@@ -116,43 +105,6 @@ fn is_role(members: &[(Cow<'_, str>, Value<'_>)]) -> bool {
 
 const SUMMARY: &str =
     concat!("laststream ", env!("CARGO_PKG_VERSION"), ": follows the frames of WebSockets");
-
-impl Shared {
-    fn enter(&self, host: &impl Control) {
-        if self.queue.get().is_none() {
-            self.queue.set(register_frame_filter(host));
-        }
-    }
-
-    /// The time, as long as ends go on. Else no chunk reads the clock.
-    pub(super) fn time_if_ends_go_on(&self, host: &impl Control) -> Option<u64> {
-        if self.ends_until.get() == 0 {
-            return None;
-        }
-        let now = host.monotonic_time();
-        if now < self.ends_until.get() {
-            return Some(now);
-        }
-        self.ends_until.set(0);
-        None
-    }
-
-    /// Logs once that a WebSocket cannot be followed; a line for each would not help.
-    #[cold]
-    pub(super) fn warn_of_garbage(&self, host: &impl Control, body: Body) {
-        if !self.has_warned.replace(true) {
-            let from = match body {
-                Body::Request => "the client",
-                Body::Response => "the upstream",
-            };
-            let line = format!(
-                "what {from} sends after the upgrade is not made of WebSocket frames: such streams \
-                 are left as they are, and are reset at their end"
-            );
-            host.log(Level::Warning, &line);
-        }
-    }
-}
 
 impl HttpStream {
     /// The request headers have arrived.

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use super::follower::{Follower, Position, Writer};
-use super::root::Shared;
+use super::shared::Shared;
 use crate::census::frames::{CLOSE, FRAMES};
 use crate::headers::Headers;
 use crate::host::{Body, BodyHost, Control};

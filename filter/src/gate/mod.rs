@@ -8,7 +8,8 @@
 //! | configuration, requests and calls | `calls`, `policy`, [`http`], [`access`] |
 //! | the drain as a state machine, pure | [`phase`], [`step`], [`observation`], [`machine`] |
 //! | what is known at one moment, pure | `stats`, `envoy_samples`, `app`, `waiting`, `snapshot` |
-//! | what follows from it, pure | [`replies`], `config_drain_status`, `streams`, `schedule` |
+//! | parts of a status, pure | `config_drain_status`, `end_status` |
+//! | what follows from it, pure | [`replies`], `streams`, `schedule` |
 //! | what becomes of a signal, pure | `signals` |
 //! | what is read and shared | `record`, `total`, `config_drain`, `query_pacing`, `metrics` |
 //! | leaked counts | `healing` |
@@ -31,6 +32,7 @@ mod config_drain_status;
 mod config_drain_watch;
 #[cfg(test)]
 mod decisions;
+mod end_status;
 mod ends;
 mod envoy_samples;
 mod evaluation;

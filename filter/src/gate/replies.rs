@@ -5,13 +5,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use super::config_drain_status::ConfigDrainStatus;
-use super::ends::{Job, JobKind};
+pub use super::end_status::EndStatus;
 use super::observation::{App, EnvoyCount, Reason};
 use super::phase::Phase;
 use super::policy::Policy;
 use super::snapshot::Snapshot;
 use super::step::Step;
-use crate::census::{CountState, EndSurvey, Kinds, StreamKind};
+use crate::census::{CountState, Kinds, StreamKind};
 use crate::config::wire::Scope;
 
 /// The state and the counts of the gate.
@@ -80,40 +80,6 @@ pub struct Status {
     pub evictions: u64,
     /// The module's version.
     pub version: &'static str,
-}
-
-/// Streams that the gate ends.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct EndStatus {
-    /// Whether an operator asked for it, and not the drain.
-    pub on_command: bool,
-    /// Whether a change of Envoy's configuration is the reason.
-    pub on_config_change: bool,
-    /// The kinds that are ended.
-    pub kinds: Vec<StreamKind>,
-    /// Streams of these kinds that are to be ended, as far as the counters have answered. Absent if
-    /// none has, as before the ends begin.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub left: Option<u64>,
-    /// When the ends begin; milliseconds. Absent once they have begun.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub begins_in_ms: Option<u64>,
-    /// How long they are spread from now on; milliseconds.
-    pub ends_in_ms: u64,
-}
-
-impl EndStatus {
-    pub(super) fn new(job: &Job, survey: EndSurvey, now: u64) -> Self {
-        Self {
-            on_command: job.kind == JobKind::Command,
-            on_config_change: job.kind == JobKind::ConfigChange,
-            kinds: job.which.kinds.iter().collect(),
-            left: (survey.replied > 0).then(|| survey.endable.min(job.left)),
-            begins_in_ms: job.window.from.checked_sub(now).filter(|wait| *wait > 0),
-            ends_in_ms: job.window.to.saturating_sub(now),
-        }
-    }
 }
 
 /// The answer to `POST /end`.

@@ -2,9 +2,9 @@
 //! functions of one snapshot.
 
 use super::config_drain::Draining;
+use super::end_status::EndStatus;
 use super::machine::Record;
 use super::observation::{EnvoyCount, Observation, Reason};
-use super::replies::EndStatus;
 use super::stats::Stats;
 use super::step::Step;
 use super::waiting::{Needs, Waiter, WaitsFor};

@@ -2,15 +2,17 @@
 //! counters, and asks them what is left.
 
 use super::command::PendingEnd;
-use super::job::{Job, JobKind, change_windows, jobs};
+use super::due::{change_windows, jobs};
+use super::job::{Job, JobKind};
 use super::state::{Claim, EndState};
 use crate::census::ender::YOUNG;
 use crate::census::frames::{FrameNotice, notify_frame_filters};
 use crate::census::{EndFilter, EndOrder, EndSurvey, StreamKind, insert_lowest};
 use crate::gate::config_drain::ConfigDrain;
+use crate::gate::end_status::EndStatus;
 use crate::gate::gate::Gate;
 use crate::gate::machine::Record;
-use crate::gate::replies::{EndStatus, kind_names};
+use crate::gate::replies::kind_names;
 use crate::host::{Control, Level};
 
 /// Between two rounds; milliseconds. Less than a tick, because a tick can come a little early.

@@ -3,6 +3,7 @@
 
 mod command;
 mod drive;
+mod due;
 mod job;
 mod pacing;
 mod policy;
