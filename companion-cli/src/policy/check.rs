@@ -8,6 +8,7 @@ mod gate;
 mod module;
 mod placement;
 mod values;
+mod websockets;
 
 use serde_json::Value;
 

@@ -8,15 +8,16 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use super::watching::{Monitoring, Scaling};
-use super::websockets::Websockets;
 use crate::time_span::TimeSpan;
 pub use drain::{App, Begin, Drain, Finish, LongLived};
 pub use end::{End, EndKind, RetryAfter};
 pub use gate::{ConfigChange, Notify};
+pub use websockets::{WebsocketRoute, Websockets};
 
 mod drain;
 mod end;
 mod gate;
+mod websockets;
 
 /// The policy: where the module goes, what it does there, and how long a drain may take. Only
 /// `module` is required.

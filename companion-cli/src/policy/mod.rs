@@ -12,7 +12,6 @@ mod sizing;
 mod source;
 pub(crate) mod warnings;
 mod watching;
-mod websockets;
 
 use std::collections::BTreeMap;
 
@@ -25,12 +24,11 @@ use crate::yaml::tree::{MOST_NODES, Tree};
 pub use error::{PolicyError, PolicyProblem};
 use file::{
     App, Begin, Delivery, Engine, FailurePolicy, File, Finish, ForwardedFor, GateSecret, LongLived,
-    Notify, Placement, Retries,
+    Notify, Placement, Retries, Websockets,
 };
 pub(crate) use sizing::{ENVOY_DRAIN, ISTIO_DRAIN, Usual};
 pub use sizing::{KUBELET, LATE, Sizing, drain_sizing};
 pub use source::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Resolve};
-pub use websockets::{WebsocketRoute, Websockets};
 
 /// A valid policy.
 #[derive(Debug, Clone)]

@@ -1,45 +1,7 @@
-//! The policy's part about WebSockets, as it is written, and its checks.
+//! Checks where WebSockets are ended with a close frame: the placement, the module, the routes.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
-use super::check::Checker;
-use super::file::Placement;
-
-/// Where WebSockets end with close code 1001, because the frame filter is on their routes. Other
-/// routes do not pass it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Websockets {
-    /// Required. The module of the frame filter, which `laststream push --module builtin-frames`
-    /// publishes: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that the proxy
-    /// can read.
-    pub module: String,
-    /// The same as `digest`, for this module.
-    pub digest: Option<String>,
-    /// The routes of the WebSockets; at least one. Of a sidecar these are inbound routes, or
-    /// outbound ones if `placement.sidecar.directions` has no `inbound`. WebSockets in the other
-    /// direction are reset.
-    pub routes: Vec<WebsocketRoute>,
-}
-
-/// A route of WebSockets. Write `name` in Istio, `prefix` for an Envoy without a mesh.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct WebsocketRoute {
-    /// The name of the route in Istio: `name` of an `http` entry of a VirtualService. Inbound
-    /// routes of a sidecar are all called `default`.
-    pub name: Option<String>,
-    /// How the path begins, such as `/ws`.
-    pub prefix: Option<String>,
-}
-
-impl WebsocketRoute {
-    /// The name, or the prefix.
-    pub(crate) fn value(&self) -> &str {
-        self.name.as_deref().or(self.prefix.as_deref()).unwrap_or_default()
-    }
-}
+use super::Checker;
+use crate::policy::file::{Placement, WebsocketRoute, Websockets};
 
 impl Checker {
     pub(super) fn websockets(
