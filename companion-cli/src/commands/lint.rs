@@ -150,7 +150,7 @@ fn findings(lint: &Lint) -> Result<(Vec<Finding>, usize), String> {
         istio: lint.istio,
         kubernetes: lint.kubernetes,
         crds,
-        ignored: lint.ignore.clone(),
+        ignored: lint.ignore.iter().map(|rule| rule.code).collect(),
     };
     if let Some([old, new]) = lint.change.as_deref() {
         let [old, new] = [gather(std::slice::from_ref(old))?, gather(std::slice::from_ref(new))?];

@@ -4,9 +4,8 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ops::Deref;
 
-use super::change::{self, Part};
+use super::change::part::Part;
 use super::crds::{Definitions, Fault, Validators};
-use super::finding::Rule;
 use super::node::{Node, is_string_value};
 use super::objects::objects;
 use super::reach::Reach;
@@ -42,8 +41,8 @@ pub struct Assume {
     pub kubernetes: Option<(u32, u32)>,
     /// CRDs that replace the built-in ones.
     pub crds: Definitions,
-    /// Rules that are not evaluated, so that they also hide no verdict of the API server.
-    pub ignored: Vec<&'static Rule>,
+    /// Codes of rules that are not evaluated, so that they also hide no verdict of the API server.
+    pub ignored: Vec<&'static str>,
 }
 
 /// Filters by the name of the configuration that they wait for.
@@ -63,8 +62,8 @@ pub(super) struct Inputs {
     /// How many of the files are the old ones of a change, which come first; none if there is no
     /// change.
     pub(super) old_files: Option<u32>,
-    /// The parts of the change.
-    changes: OnceCell<Vec<Part>>,
+    /// The parts of the change; none if there is no change.
+    changes: Vec<Part>,
 }
 
 /// The inputs have all methods of their texts.
@@ -93,24 +92,27 @@ impl Inputs {
             waiting: OnceCell::new(),
             violations: OnceCell::new(),
             old_files: None,
-            changes: OnceCell::new(),
+            changes: Vec::new(),
         }
     }
 
-    /// The files before a change and after it.
+    /// The files before a change and after it. `parts` finds the parts of the change in them.
     pub(super) fn of_change(
         mut old: Vec<SourceFile>,
         new: Vec<SourceFile>,
         assume: Assume,
+        parts: fn(&Self) -> Vec<Part>,
     ) -> Self {
         let old_files = number(old.len());
         old.extend(new);
-        Self { old_files: Some(old_files), ..Self::read(old, assume) }
+        let mut inputs = Self { old_files: Some(old_files), ..Self::read(old, assume) };
+        inputs.changes = parts(&inputs);
+        inputs
     }
 
     /// The parts of the change, if the files are of one.
     pub(super) fn changes(&self) -> &[Part] {
-        self.changes.get_or_init(|| change::parts(self))
+        &self.changes
     }
 
     pub(super) fn filter_facts(&self) -> &[FilterFacts] {

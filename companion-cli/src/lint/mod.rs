@@ -55,12 +55,13 @@ pub fn lint(sources: Vec<SourceFile>, assume: Assume) -> Vec<Finding> {
 /// What the change from the old files to the new ones replaces in Envoy, by file and line.
 #[must_use]
 pub fn change(old: Vec<SourceFile>, new: Vec<SourceFile>, assume: Assume) -> Vec<Finding> {
-    findings_of(&Inputs::of_change(old, new, assume), rules::of_changes())
+    let inputs = Inputs::of_change(old, new, assume, change::parts);
+    findings_of(&inputs, rules::of_changes())
 }
 
 fn findings_of(inputs: &Inputs, rules: impl Iterator<Item = &'static Rule>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for rule in rules.filter(|rule| !inputs.assume.ignored.contains(rule)) {
+    for rule in rules.filter(|rule| !inputs.assume.ignored.contains(&rule.code)) {
         let mut found = finding::Findings::new(rule, inputs);
         (rule.check)(inputs, &mut found);
         findings.append(&mut found.list);
