@@ -1,10 +1,7 @@
 //! The scheme by the destination port of the PROXY protocol header, as Envoy's own
 //! `forward_proto_config`, where it is equivalent to the module.
 
-use laststream_filter::forwarded;
-
-use super::{Listeners, Native, unwritten};
-use crate::policy::{DestinationPorts, ForwardedProto};
+use crate::policy::DestinationPorts;
 
 /// What the connection manager of the trusted peers is told.
 #[derive(Debug)]
@@ -16,18 +13,14 @@ pub(in crate::render) struct Destination {
 }
 
 /// It trusts any peer, so it needs a filter chain for the trusted ones; and it looks at the port
-/// whenever the local address was replaced, also by the listener's own address.
+/// whenever the local address was replaced, also by the listener's own address. `reasons`: what
+/// else is in the way.
 pub(super) fn compile(
-    policy: &forwarded::Policy,
-    proto: &ForwardedProto,
+    peers: &[String],
     ports: &DestinationPorts,
-    listeners: Listeners,
-) -> Result<Native, Vec<String>> {
-    let own_port = match listeners {
-        Listeners::Edge(port) => Some(port),
-        Listeners::Plaintext | Listeners::Any => None,
-    };
-    let mut reasons = unwritten(policy);
+    own_port: Option<u16>,
+    mut reasons: Vec<String>,
+) -> Result<Destination, Vec<String>> {
     if own_port.is_none() {
         reasons.push(
             "`nlb`: Envoy's forward_proto_config believes every peer, and only `placement.envoy` \
@@ -44,11 +37,5 @@ pub(super) fn compile(
     if !reasons.is_empty() {
         return Err(reasons);
     }
-    let destination = Destination { peers: proto.peers.clone(), ports: ports.clone() };
-    Ok(Native {
-        saved_in: None,
-        forgets: true,
-        filters: Vec::new(),
-        destination: Some(destination),
-    })
+    Ok(Destination { peers: peers.to_vec(), ports: ports.clone() })
 }

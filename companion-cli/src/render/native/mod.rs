@@ -36,6 +36,16 @@ pub(super) enum Listeners {
     Any,
 }
 
+impl Listeners {
+    /// The port of the only listener.
+    fn own_port(self) -> Option<u16> {
+        match self {
+            Self::Edge(port) => Some(port),
+            Self::Plaintext | Self::Any => None,
+        }
+    }
+}
+
 /// What does the module's part.
 #[derive(Debug)]
 pub(super) struct Native {
@@ -50,6 +60,13 @@ pub(super) struct Native {
     pub(super) destination: Option<Destination>,
 }
 
+impl From<Destination> for Native {
+    fn from(destination: Destination) -> Self {
+        let destination = Some(destination);
+        Self { saved_in: None, forgets: true, filters: Vec::new(), destination }
+    }
+}
+
 /// Restores the scheme there, or says what is in the way: the field, and why.
 pub(super) fn compile(
     proto: &ForwardedProto,
@@ -62,7 +79,8 @@ pub(super) fn compile(
         return Err(vec!["there is nothing to restore".into()]);
     };
     if let Some(ports) = &proto.destination_ports {
-        return destination::compile(policy, proto, ports, listeners);
+        let (own_port, reasons) = (listeners.own_port(), unwritten(policy));
+        return destination::compile(&proto.peers, ports, own_port, reasons).map(Native::from);
     }
     let sources = testable_sources(policy, proto, listeners)?;
     let is_edge = matches!(listeners, Listeners::Edge(_));
