@@ -10,6 +10,7 @@ use crate::isolation::folder;
 use crate::istio::Istio;
 use crate::parts::part;
 use crate::program::Program;
+use kit::admin::Admin;
 use kit::prelude::*;
 use kit::process::guarded;
 use kit::wire::local;
@@ -103,10 +104,12 @@ impl Agent {
         .await
     }
 
+    fn admin(&self) -> Admin {
+        Admin(local(self.ports.admin))
+    }
+
     pub(crate) async fn admin_get(&self, path: &str) -> Outcome<Response> {
-        once(local(self.ports.admin), &Request::get(path).header("connection", "close"))
-            .await
-            .with_context(|| format!("admin GET {path}"))
+        self.admin().get(path).await
     }
 
     /// Ends Envoy, and waits until it is gone: it would share its ports with the next one.
@@ -122,10 +125,7 @@ impl Agent {
 
     /// One of Envoy's counters or gauges.
     pub(crate) async fn stat(&self, name: &str) -> Outcome<Option<u64>> {
-        let text = self.admin_get("/stats").await?.expect(200)?.text();
-        let pair =
-            text.lines().filter_map(|line| line.rsplit_once(": ")).find(|(key, _)| *key == name);
-        Ok(pair.and_then(|(_, value)| value.parse().ok()))
+        self.admin().stat(name).await
     }
 
     /// The agent's own port, 15020 in a pod.

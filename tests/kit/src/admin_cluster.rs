@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::envoy::{Envoy, PATIENCE};
-use crate::wait::wait_for;
+use crate::admin::Admin;
+use crate::wait::{PATIENCE, wait_for};
 use crate::{Context as _, Outcome, ensure};
 
 const PLACEHOLDER: &str = "@admin-endpoints@";
@@ -49,16 +49,16 @@ impl AdminCluster {
     }
 
     /// Tells Envoy its own address and waits until the clusters have it.
-    pub async fn publish(self, envoy: &Envoy) -> Outcome {
+    pub async fn publish(self, admin: Admin) -> Outcome {
         if self.clusters.is_empty() {
             return Ok(());
         }
-        write(&self.file, Some(envoy.admin()))?;
+        write(&self.file, Some(admin.0))?;
         wait_for(PATIENCE, "the admin clusters' endpoints", async || {
-            let clusters = envoy.admin_get("/clusters").await?.text();
+            let clusters = admin.get("/clusters").await?.text();
             for name in &self.clusters {
                 ensure!(
-                    clusters.contains(&format!("{name}::{}::", envoy.admin())),
+                    clusters.contains(&format!("{name}::{}::", admin.0)),
                     "cluster {name} has no endpoint"
                 );
             }

@@ -14,15 +14,13 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::admin::Admin;
 use crate::admin_cluster::AdminCluster;
-use crate::h1::{Request, Response, once};
+use crate::h1::Response;
 use crate::process::{self, Process, guarded, read_log};
 use crate::trial::Notes;
-use crate::wait::wait_for;
+use crate::wait::{PATIENCE, wait_for};
 use crate::{Context as _, Outcome, bail, ensure};
-
-/// Longest waits, generous because the machines are shared; waits end as soon as they can.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How Envoy is started. `Options { concurrency: 1, ..Options::default() }`
 pub struct Options {
@@ -59,7 +57,7 @@ pub struct Validation {
 pub struct Envoy {
     process: Process,
     folder: TempDir,
-    admin: SocketAddr,
+    admin: Admin,
     notes: Arc<Notes>,
 }
 
@@ -72,11 +70,11 @@ impl Envoy {
         let admin_cluster = AdminCluster::prepare(&mut config, folder.path())?;
         let arguments = options.arguments(folder.path());
         let process = launch(&options.under, binary, &config, folder.path(), &arguments)?;
-        let mut envoy =
-            Self { process, folder, admin: ([127, 0, 0, 1], 0).into(), notes: Notes::current() };
-        envoy.admin = envoy.admin_address().await?;
+        let admin = Admin(([127, 0, 0, 1], 0).into()); // until Envoy says it
+        let mut envoy = Self { process, folder, admin, notes: Notes::current() };
+        envoy.admin = Admin(envoy.admin_address().await?);
         envoy.live().await?;
-        admin_cluster.publish(&envoy).await?;
+        admin_cluster.publish(envoy.admin).await?;
         Ok(envoy)
     }
 
@@ -92,7 +90,7 @@ impl Envoy {
     }
 
     pub fn admin(&self) -> SocketAddr {
-        self.admin
+        self.admin.0
     }
 
     pub fn pid(&self) -> u32 {
@@ -117,15 +115,11 @@ impl Envoy {
     }
 
     pub async fn admin_get(&self, path: &str) -> Outcome<Response> {
-        once(self.admin, &Request::get(path).header("connection", "close"))
-            .await
-            .with_context(|| format!("admin GET {path}"))
+        self.admin.get(path).await
     }
 
     pub async fn admin_post(&self, path: &str) -> Outcome<Response> {
-        once(self.admin, &Request::post(path, "").header("connection", "close"))
-            .await
-            .with_context(|| format!("admin POST {path}"))
+        self.admin.post(path).await
     }
 
     /// Where a listener listens, TCP or UDP, as soon as it does.
@@ -156,14 +150,12 @@ impl Envoy {
 
     /// Every counter and gauge.
     pub async fn stats(&self) -> Outcome<BTreeMap<String, u64>> {
-        Ok(parse_stats(&self.admin_get("/stats").await?.expect(200)?.text()))
+        self.admin.stats().await
     }
 
     /// One counter or gauge; nothing when Envoy does not know it.
     pub async fn stat(&self, name: &str) -> Outcome<Option<u64>> {
-        let answer =
-            self.admin_get(&format!("/stats?filter={}", exact(name))).await?.expect(200)?;
-        Ok(parse_stats(&answer.text()).remove(name))
+        self.admin.stat(name).await
     }
 
     pub async fn prometheus(&self) -> Outcome<String> {
@@ -312,18 +304,4 @@ fn tail(log: &str) -> String {
         !(line.contains("[info][main]") && (line.contains("]   ") || line.contains(" header map")))
     };
     process::tail(log.lines().filter(telling))
-}
-
-fn parse_stats(text: &str) -> BTreeMap<String, u64> {
-    let pairs = text.lines().filter_map(|line| line.rsplit_once(": "));
-    pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
-}
-
-/// A regular expression that matches exactly this name, fit for a query.
-fn exact(name: &str) -> String {
-    let plain = |character: char| character.is_ascii_alphanumeric() || character == '_';
-    let escaped = name.chars().map(|character| {
-        if plain(character) { character.to_string() } else { format!("[{character}]") }
-    });
-    format!("%5E{}$", escaped.collect::<String>().replace('[', "%5B").replace(']', "%5D"))
 }

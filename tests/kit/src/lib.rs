@@ -8,6 +8,7 @@
 //! Dropping ends everything: Envoy, the upstream, the connections. A failing trial prints the end
 //! of its Envoys' logs by itself.
 
+pub mod admin;
 pub mod admin_cluster;
 pub mod admin_proxy;
 pub mod bootstrap;

@@ -8,8 +8,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::{Context as _, Error, Outcome, ensure};
 
-/// Longest wait of the blocking tests, generous because the machines are shared; a wait ends as
-/// soon as it can.
+/// The longest wait, generous because the machines are shared; a wait ends as soon as it can.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
 const PAUSE: Duration = Duration::from_millis(20);

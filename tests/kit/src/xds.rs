@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::bootstrap::Listener;
-use crate::envoy::{Envoy, PATIENCE};
-use crate::wait::wait_for;
+use crate::envoy::Envoy;
+use crate::wait::{PATIENCE, wait_for};
 use crate::{Context as _, Outcome, bail};
 
 const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
