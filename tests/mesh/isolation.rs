@@ -12,15 +12,12 @@ use std::{env, fs, thread};
 
 use rustix::process::{WaitOptions, geteuid, wait};
 
-use crate::level::Level;
 use crate::parts::{PARTS, Parts};
+use crate::role::{LEVEL, ROLE};
 use crate::seen::say;
 use crate::sweeper::Sweeper;
 use kit::prelude::*;
 
-/// Tells a process of this program which part it plays.
-pub(crate) const ROLE: &str = "LASTSTREAM_MESH_ROLE";
-const LEVEL: &str = "LASTSTREAM_MESH_LEVEL";
 /// The name of the run's cgroup, for levels that make any.
 pub(crate) const CGROUP: &str = "LASTSTREAM_MESH_CGROUP";
 
@@ -29,28 +26,8 @@ const VAR_LIB: &str = "/var/lib";
 const MODULES: &str = "/var/lib/istio/data";
 const TEMPORARY: &str = "/var/lib/laststream";
 
-pub(crate) enum Role {
-    /// As cargo starts it.
-    Outside,
-    /// The first process in the namespaces.
-    Init,
-    /// The one there that runs the cases of this level.
-    Level(String),
-    /// Waits for the end of a run, to tidy up.
-    Sweeper,
-}
-
-pub(crate) fn role() -> Role {
-    match env::var(ROLE).as_deref() {
-        Ok("init") => Role::Init,
-        Ok("level") => Role::Level(env::var(LEVEL).unwrap_or_default()),
-        Ok("sweeper") => Role::Sweeper,
-        _ => Role::Outside,
-    }
-}
-
-/// Runs a level in namespaces of its own, with the arguments of this process.
-pub(crate) fn run(level: &Level, parts: &Parts) -> Outcome<ExitCode> {
+/// Runs the level of this name in namespaces of its own, with the arguments of this process.
+pub(crate) fn run(level: &str, makes_cgroups: bool, parts: &Parts) -> Outcome<ExitCode> {
     ensure_visible(parts)?;
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "--pid", "--ipc", "--uts"]);
@@ -61,8 +38,8 @@ pub(crate) fn run(level: &Level, parts: &Parts) -> Outcome<ExitCode> {
         command.args(["--user", "--map-root-user"]);
     }
     command.arg("--").arg(env::current_exe()?).args(env::args_os().skip(1));
-    command.env(ROLE, "init").env(LEVEL, level.name).env(PARTS, parts.json()).stdin(Stdio::piped());
-    let sweeper = level.makes_cgroups.then(Sweeper::start).transpose()?;
+    command.env(ROLE, "init").env(LEVEL, level).env(PARTS, parts.json()).stdin(Stdio::piped());
+    let sweeper = makes_cgroups.then(Sweeper::start).transpose()?;
     if let Some(sweeper) = &sweeper {
         command.env(CGROUP, sweeper.cgroup());
     }

@@ -71,7 +71,7 @@ impl Level {
         }
         seen::say(&format!("{}: getting its parts", self.name));
         let parts = parts::see_to(self.parts)?;
-        isolation::run(self, &parts)
+        isolation::run(self.name, self.makes_cgroups, &parts)
     }
 }
 

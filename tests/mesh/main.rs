@@ -15,14 +15,15 @@ mod level;
 mod node;
 mod parts;
 mod program;
+mod role;
 mod seen;
 mod started;
 mod sweeper;
 
 use std::process::ExitCode;
 
-use crate::isolation::Role;
 use crate::level::Level;
+use crate::role::Role;
 
 /// In the order in which they run.
 const LEVELS: &[Level] = &[control_plane::LEVEL, envoy_gateway::LEVEL, fleet::LEVEL, node::LEVEL];
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
     if let Some(arguments) = node::inside::arguments() {
         return node::inside::run(&arguments);
     }
-    match isolation::role() {
+    match role::role() {
         Role::Outside => level::run_all(LEVELS),
         Role::Init => isolation::init(),
         Role::Level(name) => level::run_inside(LEVELS, &name),

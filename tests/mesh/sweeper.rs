@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use crate::isolation::ROLE;
+use crate::role::ROLE;
 use kit::{Outcome, ensure};
 
 /// Containers take a moment to die with their namespace.
