@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 
 use crate::instructions::Row;
-use crate::results::Results;
 use crate::targets::Target;
 
 const WIDTH: f64 = 860.0;
@@ -25,20 +24,18 @@ const STYLE: &str = "\
     fill: #5aa7e6 } .lua { fill: #6d7d89 } \
     .line { stroke: #333c44 } .must { stroke: #ff7b6f } .aim { stroke: #4cc38a } }";
 
-/// Instructions per request over no filter.
-pub(crate) fn instructions(results: &Results) -> String {
-    let rows: Vec<&Row> =
-        results.instructions.iter().filter(|row| row.over.middle != 0.0).collect();
+/// Instructions per request over no filter, on an Envoy of this version.
+pub(crate) fn instructions(rows: &[Row], targets: &[Target], envoy: &str) -> String {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.over.middle != 0.0).collect();
     let scale = Scale::of(&rows);
     let bottom = TOP + ROW * rows.len() as f64;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" \
          aria-label=\"Instructions per request over no filter\">\n<style>{STYLE}</style>\n\
          <text x=\"12\" y=\"24\" class=\"title\">Instructions per request, over no filter</text>\n\
-         <text x=\"12\" y=\"44\" class=\"soft\">Envoy {}, one worker, callgrind; less is \
+         <text x=\"12\" y=\"44\" class=\"soft\">Envoy {envoy}, one worker, callgrind; less is \
          better</text>\n",
-        bottom + 34.0,
-        results.machine.envoy
+        bottom + 34.0
     );
     for tick in scale.ticks() {
         let x = scale.at(tick);
@@ -51,7 +48,7 @@ pub(crate) fn instructions(results: &Results) -> String {
             tick / 1000.0
         );
     }
-    let targets = Targets::of(results, &rows);
+    let targets = Targets::of(targets, &rows);
     for (index, row) in rows.iter().enumerate() {
         bar(&mut svg, row, targets.of_row(row), TOP + ROW * index as f64, scale);
     }
@@ -110,13 +107,13 @@ fn key(x: f64, word: &str) -> String {
 struct Targets<'a>(Vec<(&'a str, (f64, f64))>);
 
 impl<'a> Targets<'a> {
-    fn of(results: &'a Results, rows: &[&Row]) -> Self {
+    fn of(targets: &'a [Target], rows: &[&Row]) -> Self {
         let lua = |name: &str| {
             rows.iter()
                 .find(|row| row.name == name)
                 .and_then(|row| Some(row.over.middle / row.lua?))
         };
-        let multiples = results.targets.iter().filter(|target| target.unit.starts_with('×'));
+        let multiples = targets.iter().filter(|target| target.unit.starts_with('×'));
         let marks = |target: &'a Target| {
             let lua = lua(&target.variant)?;
             Some((target.variant.as_str(), (target.must * lua, target.aim * lua)))

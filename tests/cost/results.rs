@@ -48,7 +48,8 @@ impl Results {
 
     /// Compares what was measured with what it should be.
     pub(crate) fn judged(mut self) -> Self {
-        self.targets = targets::reached(&self);
+        let Self { machine, instructions, memory, gate, .. } = &self;
+        self.targets = targets::reached(instructions, memory, gate.as_ref(), machine.module_bytes);
         self
     }
 
@@ -113,7 +114,8 @@ impl Results {
         if self.instructions.is_empty() {
             Ok(())
         } else {
-            write("instructions.svg", plot::instructions(self))
+            let plot = plot::instructions(&self.instructions, &self.targets, &self.machine.envoy);
+            write("instructions.svg", plot)
         }
     }
 }

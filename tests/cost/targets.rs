@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::results::Results;
 use crate::variants::{
     ALB_CHANGED, ALB_CHANGED_WASM, COUNTING, GATE_COUNTING, LUA_PORT, PORT_CHANGED,
     PORT_CHANGED_WASM,
 };
+use crate::{instructions, latency, memory};
 
 /// A figure that must not be passed, and one that would be better.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,12 +40,16 @@ const GATE_MILLIS: f64 = 2.0;
 const TICK: f64 = 10.0;
 
 /// As far as it was measured.
-pub(crate) fn reached(results: &Results) -> Vec<Target> {
-    let over = |name: &str| {
-        results.instructions.iter().find(|row| row.name == name).map(|row| row.over.middle)
-    };
+pub(crate) fn reached(
+    rows: &[instructions::Row],
+    memory: &[memory::Row],
+    gate: Option<&latency::Gate>,
+    module_bytes: usize,
+) -> Vec<Target> {
+    let row = |name: &str| rows.iter().find(|row| row.name == name);
+    let over = |name: &str| row(name).map(|row| row.over.middle);
     let memory = |name: &str| {
-        results.memory.iter().find(|row| row.name == name).map(|row| row.worker.middle)
+        memory.iter().find(|row| row.name == name).map(|row| row.worker.middle)
     };
     let mut targets = Vec::new();
     let mut add = |what: &str, variant: &str, unit: &str, (must, aim), is: Option<f64>| {
@@ -53,20 +57,18 @@ pub(crate) fn reached(results: &Results) -> Vec<Target> {
         targets.extend(is.map(|is| Target { what, variant, unit, must, aim, is }));
     };
     for (variant, what, must, aim) in MULTIPLES {
-        let is =
-            results.instructions.iter().find(|row| row.name == variant).and_then(|row| row.lua);
+        let is = row(variant).and_then(|row| row.lua);
         add(what, variant, "× equal-work Lua", (must, aim), is);
     }
-    let gate = over(GATE_COUNTING).zip(over(COUNTING)).map(|(with, without)| with - without);
+    let idle = over(GATE_COUNTING).zip(over(COUNTING)).map(|(with, without)| with - without);
     let unit = "instructions over counting only";
-    add("gate installed, idle", GATE_COUNTING, unit, (NOTHING, NOTHING), gate);
-    let module =
-        (!results.instructions.is_empty()).then_some(results.machine.module_bytes as f64 / 1000.0);
+    add("gate installed, idle", GATE_COUNTING, unit, (NOTHING, NOTHING), idle);
+    let module = (!rows.is_empty()).then_some(module_bytes as f64 / 1000.0);
     add("module", "", "kB", MODULE_KILOBYTES, module);
     let worker = memory(PORT_CHANGED_WASM).zip(memory(LUA_PORT)).map(|(own, lua)| own - lua);
     let (unit, bounds) = ("kB over a Lua filter's", (MEMORY_OVER_LUA, MEMORY_OVER_LUA));
     add("memory of a worker, Wasm engine", PORT_CHANGED_WASM, unit, bounds, worker);
-    let gate = results.gate.as_ref().map(|gate| gate.over_plain.middle / 1000.0 - TICK);
+    let gate = gate.map(|gate| gate.over_plain.middle / 1000.0 - TICK);
     let unit = "ms over a listener without any filter and the tick";
     add("status of the gate under full load, p99", "", unit, (GATE_MILLIS, GATE_MILLIS), gate);
     targets
