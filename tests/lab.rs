@@ -1,7 +1,6 @@
 //! What a case is run with: an Envoy of some version, and the module.
 
 use std::collections::HashMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -221,21 +220,14 @@ pub(crate) fn mortal_module() -> Outcome<PathBuf> {
 /// Says on standard error what takes a while, such as a download.
 struct Spoken;
 
-impl Spoken {
-    fn say(what: &str) {
-        // A closed standard error is no failure.
-        let _ = writeln!(std::io::stderr(), "{what}");
-    }
-}
-
 impl Progress for Spoken {
     fn started(&self, what: &str) {
-        Self::say(what);
+        say(what);
     }
 
     fn advanced(&self, _done: u64, _total: Option<u64>) {}
 
     fn finished(&self, what: &str) {
-        Self::say(what);
+        say(what);
     }
 }

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::instructions::Row;
 use crate::variants::{COUNTING, LUA_PORT, PORT_CHANGED, PORT_CHANGED_WASM};
-use crate::{say, tell};
 use kit::prelude::*;
 
 const FILE: &str = "tests/cost/baseline.json";
@@ -34,13 +33,12 @@ struct Figures {
     lua: f64,
 }
 
-/// Whether nothing has become dearer.
-pub(crate) fn check(envoy: &str, rows: &[Row]) -> Outcome<bool> {
+/// The verdict on each variant, and whether nothing has become dearer.
+pub(crate) fn check(envoy: &str, rows: &[Row]) -> Outcome<(String, bool)> {
     let fresh = Baseline { envoy: envoy.into(), variants: figures(rows)? };
     if std::env::var_os(BLESS).is_some() {
         std::fs::write(path(), serde_json::to_string_pretty(&fresh)? + "\n").context(FILE)?;
-        tell(&format!("{FILE} is written anew"))?;
-        return Ok(true);
+        return Ok((format!("{FILE} is written anew"), true));
     }
     let known: Baseline =
         serde_json::from_slice(&std::fs::read(path()).context(FILE)?).context(FILE)?;
@@ -50,10 +48,10 @@ pub(crate) fn check(envoy: &str, rows: &[Row]) -> Outcome<bool> {
         fresh.variants.keys().collect::<Vec<_>>(),
         "the variants of {FILE}"
     );
-    let mut good = true;
+    let (mut lines, mut good) = (Vec::new(), true);
     for ((name, before), now) in known.variants.iter().zip(fresh.variants.values()) {
         let verdict = Verdict::of(before, now);
-        tell(&format!(
+        lines.push(format!(
             "{name}: {:.0} instructions over no filter, {:.2} × the equal-work Lua; the baseline \
                 is {:.0} and {:.2}: {}",
             now.instructions,
@@ -61,16 +59,16 @@ pub(crate) fn check(envoy: &str, rows: &[Row]) -> Outcome<bool> {
             before.instructions,
             before.lua,
             verdict.in_words()
-        ))?;
+        ));
         good &= verdict != Verdict::Dearer;
     }
     if !good {
-        say(&format!(
+        lines.push(format!(
             "dearer than {FILE} by more than 10 %; if that is meant, {BLESS}=1 cargo bench -- \
                 --check writes it anew"
         ));
     }
-    Ok(good)
+    Ok((lines.join("\n"), good))
 }
 
 #[derive(Debug, PartialEq)]

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::bed;
 use crate::callgrind::Counted;
 use crate::numbers::{self, Spread};
-use crate::say;
 use crate::site::Site;
 use crate::variants::{COUNTING, LUA_PORT, NO_FILTER, PORT_CHANGED_WASM, Variant};
 use kit::prelude::*;

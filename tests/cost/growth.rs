@@ -10,10 +10,9 @@ use crate::callgrind::Counted;
 use crate::held::{self, Held};
 use crate::instructions::{Probe, rounds};
 use crate::numbers::{self, Spread};
-use crate::say;
 use crate::site::Site;
 use crate::variants::{self, ALB_CHANGED, ALB_CHANGED_WASM, COUNTING, NO_FILTER, Variant};
-use kit::Outcome;
+use kit::{Outcome, say};
 
 const STREAMS: [usize; 5] = [10, 100, 1000, 10_000, 100_000];
 /// Up to so many Envoy's own matchers take them, beyond it is the module alone: how many, the

@@ -7,7 +7,6 @@ use crate::bed;
 use crate::callgrind::Counted;
 use crate::held::{self, Held};
 use crate::numbers::{self, Spread, thousands};
-use crate::say;
 use crate::site::Site;
 use crate::variants::{Around, Variant};
 use kit::prelude::*;

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use crate::bed::{self, quietly};
 use crate::flood::{Ask, flat_out, flat_out_while, now_and_then, paced, quantile};
 use crate::numbers::{self, Spread};
-use crate::say;
 use crate::site::Site;
 use crate::variants::{self, Around, GATE_COUNTING, GATE_NO_FILTER, Variant};
 use kit::prelude::*;

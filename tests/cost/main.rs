@@ -33,8 +33,8 @@ use crate::arguments::{Arguments, Part};
 use crate::machine::Machine;
 use crate::results::Results;
 use crate::site::Site;
-use kit::Outcome;
 use kit::trial::block_on;
+use kit::{Outcome, say};
 
 /// No part takes longer, on however busy a machine.
 const LIMIT: Duration = Duration::from_secs(1800);
@@ -56,7 +56,9 @@ fn run(arguments: &Arguments) -> Outcome<bool> {
     if arguments.check {
         let rows =
             block_on(LIMIT, instructions::measure(&site, &variants::chosen(&baseline::VARIANTS)?))?;
-        return baseline::check(&site.version.to_string(), &rows);
+        let (verdict, is_good) = baseline::check(&site.version.to_string(), &rows)?;
+        tell(&verdict)?;
+        return Ok(is_good);
     }
     let results = measure(&site, arguments)?;
     tell(&results.in_words())?;
@@ -93,11 +95,6 @@ fn measure(site: &Site, arguments: &Arguments) -> Outcome<Results> {
         results.growth = block_on(LIMIT, growth::measure(site))?;
     }
     Ok(results.judged())
-}
-
-/// Shows progress.
-fn say(what: &str) {
-    let _ = writeln!(std::io::stderr(), "{what}"); // a closed standard error is no failure
 }
 
 /// What was asked for.

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use crate::bed::{self, quietly};
 use crate::flood::flat_out;
 use crate::numbers::{self, Spread};
-use crate::say;
 use crate::site::Site;
 use crate::variants::{COUNTING, LUA_PORT, NO_FILTER, PORT_CHANGED_WASM, Variant};
 use kit::prelude::*;

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use crate::bed;
 use crate::callgrind::Counted;
 use crate::numbers::{self, Spread};
-use crate::say;
 use crate::site::Site;
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;

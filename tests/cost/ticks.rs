@@ -8,10 +8,9 @@ use crate::bed;
 use crate::callgrind::Counted;
 use crate::held::{self, Held};
 use crate::numbers::{self, Spread};
-use crate::say;
 use crate::site::Site;
 use crate::variants::{self, COUNTING, DRAIN_COUNTING, GATE_COUNTING, Variant};
-use kit::Outcome;
+use kit::{Outcome, say};
 
 const STREAMS: [usize; 3] = [0, 100, 10_000];
 const ROUNDS: usize = 3;

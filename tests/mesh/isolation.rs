@@ -14,7 +14,6 @@ use rustix::process::{WaitOptions, geteuid, wait};
 
 use crate::parts::{PARTS, Parts};
 use crate::role::{LEVEL, ROLE};
-use crate::seen::say;
 use crate::sweeper::Sweeper;
 use kit::prelude::*;
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Conclusion, Trial};
 
 use crate::{isolation, parts, seen};
-use kit::{Outcome, completion};
+use kit::{Outcome, completion, say};
 
 /// Cases that share a world, which is started by the first of them.
 pub(crate) struct Level {
@@ -63,13 +63,13 @@ impl Level {
 
     fn run(&self, arguments: &Arguments) -> Outcome<ExitCode> {
         if self.needs_root && !rustix::process::geteuid().is_root() {
-            seen::say(&format!(
+            say(&format!(
                 "{}: not run, because containers need root; as root `cargo mesh {}` runs it",
                 self.name, self.name
             ));
             return Ok(libtest_mimic::run(arguments, self.trials(true)).exit_code());
         }
-        seen::say(&format!("{}: getting its parts", self.name));
+        say(&format!("{}: getting its parts", self.name));
         let parts = parts::see_to(self.parts)?;
         isolation::run(self.name, self.makes_cgroups, &parts)
     }
@@ -90,17 +90,17 @@ pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
         return libtest_mimic::run(&arguments, trials).exit_code();
     }
     if !levels.iter().any(|level| level.is_wanted(&arguments)) {
-        seen::say("no case has such a name; `cargo mesh --list` lists them");
+        say("no case has such a name; `cargo mesh --list` lists them");
         return ExitCode::FAILURE;
     }
     let mut code = ExitCode::SUCCESS;
     if let Err(failure) = seen::begin_table() {
-        seen::say(&format!("the table: {failure:#}"));
+        say(&format!("the table: {failure:#}"));
         return ExitCode::FAILURE;
     }
     for level in levels.iter().filter(|level| level.is_wanted(&arguments)) {
         let ended = level.run(&arguments).unwrap_or_else(|failure| {
-            seen::say(&format!("{}: {failure:#}", level.name));
+            say(&format!("{}: {failure:#}", level.name));
             ExitCode::FAILURE
         });
         if code == ExitCode::SUCCESS {
@@ -120,7 +120,7 @@ pub(crate) fn run_inside(levels: &[Level], name: &str) -> ExitCode {
         Arguments { test_threads: arguments.test_threads.or(level.at_a_time), ..arguments };
     let conclusion: Conclusion = libtest_mimic::run(&arguments, level.trials(false));
     if let Err(failure) = seen::end_table() {
-        seen::say(&format!("the table: {failure:#}"));
+        say(&format!("the table: {failure:#}"));
         return ExitCode::FAILURE;
     }
     conclusion.exit_code()

@@ -9,7 +9,6 @@ use std::sync::LazyLock;
 use laststream::local::envoy::{self, Wanted};
 use laststream::progress::Progress;
 
-use crate::seen::say;
 use kit::prelude::*;
 use kit::user;
 

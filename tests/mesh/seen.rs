@@ -5,7 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
-use kit::Outcome;
+use kit::{Outcome, say};
 
 const TABLE: &str = "LASTSTREAM_MESH_TABLE";
 
@@ -16,11 +16,6 @@ struct Row {
 }
 
 static ROWS: Mutex<Vec<Row>> = Mutex::new(Vec::new());
-
-/// On standard error: what people must know.
-pub(crate) fn say(what: &str) {
-    let _ = writeln!(std::io::stderr(), "{what}"); // a closed standard error is no failure
-}
 
 /// A row of the table: the case's number, what was done, what was seen.
 pub(crate) fn row(case: &'static str, what: impl Into<String>, seen: impl Into<String>) {

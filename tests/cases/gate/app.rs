@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::bench::{Bench, same, say};
+use super::bench::{Bench, same};
 use super::states::kept;
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};

@@ -1,7 +1,5 @@
 //! An Envoy with the module and a gate, and a client of the gate.
 
-use std::io::Write as _;
-
 use laststream_filter::gate::access::ADDRESS_KEY;
 use tokio::task::JoinHandle;
 
@@ -195,11 +193,6 @@ pub(crate) fn gate_filter(lab: &Lab, gate: &str) -> Value {
     };
     let configuration = format!(r#"{{"role": "gate", "gate": {gate}}}"#);
     Wasm { name: "gate", vm_configuration: "gate", ..lab.stream(&configuration) }.filter()
-}
-
-/// Prints figures for the reader of the run's output.
-pub(crate) fn say(what: &str) {
-    let _ = writeln!(std::io::stderr(), "{what}"); // a closed standard error is no failure
 }
 
 pub(crate) fn same(status: &Value, field: &str, expected: impl Into<Value>) -> Outcome {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::bench::{Bench, SOON, bootstrap, gate_listener, say};
+use super::bench::{Bench, SOON, bootstrap, gate_listener};
 use crate::cases::stage::routes;
 use crate::lab::{Lab, cases, frames_module};
 use kit::h1::Ended;

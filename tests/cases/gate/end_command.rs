@@ -2,7 +2,7 @@
 
 use tokio::time::{Instant, sleep};
 
-use super::bench::{Bench, SOON, same, say};
+use super::bench::{Bench, SOON, same};
 use super::ends::{OLD, bench, evictions};
 use crate::lab::{Lab, cases};
 use kit::prelude::*;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::bench::{Bench, SOON, same, say};
+use super::bench::{Bench, SOON, same};
 use super::deaths::{hold, kill, mortal};
 use crate::cases::stage::{BEGUN, IN_FLIGHT, hcm};
 use crate::lab::{Lab, cases};

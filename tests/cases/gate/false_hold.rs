@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::time::{Instant, sleep};
 
-use super::bench::{Bench, SOON, bootstrap, gate_listener, main_listener, options, same, say};
+use super::bench::{Bench, SOON, bootstrap, gate_listener, main_listener, options, same};
 use super::deaths::{hold, mortal};
 use super::watch::{holds_until_answered, opens};
 use crate::cases::stage::{ACTIVE, hcm, routes};

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::bench::{Bench, SOON, WAITING, same, say};
+use super::bench::{Bench, SOON, WAITING, same};
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
 use kit::h2;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ::h2::Reason;
 use tokio::time::sleep;
 
-use super::bench::{Bench, SOON, same, say};
+use super::bench::{Bench, SOON, same};
 use super::deaths::{hold, kill, mortal};
 use crate::cases::stage::{ACTIVE, routes};
 use crate::lab::{Lab, cases};

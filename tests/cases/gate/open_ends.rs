@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::bench::{Bench, SOON, same, say};
+use super::bench::{Bench, SOON, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};

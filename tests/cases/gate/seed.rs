@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::bench::{Bench, SOON, same, say};
+use super::bench::{Bench, SOON, same};
 use super::traffic::{BODY, slow_reader};
 use crate::cases::stage::{ACTIVE, routes};
 use crate::lab::{Lab, cases};

@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::bench::{Bench, SOON, same, say};
+use super::bench::{Bench, SOON, same};
 use crate::cases::stage::{hcm, routes};
 use crate::lab::{Lab, cases, number};
 use kit::bootstrap::filters::Wasm;

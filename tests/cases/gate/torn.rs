@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::bench::{Bench, say};
+use super::bench::Bench;
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
 use kit::admin_proxy::Fate;

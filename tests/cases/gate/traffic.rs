@@ -9,7 +9,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::bench::{Bench, SOON, same, say};
+use super::bench::{Bench, SOON, same};
 use super::states::kept;
 use crate::cases::stage::{ACTIVE, hcm};
 use crate::lab::{Lab, cases};

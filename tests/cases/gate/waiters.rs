@@ -7,7 +7,7 @@ use ::h2::Reason;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::bench::{Bench, SOON, WAITING, say};
+use super::bench::{Bench, SOON, WAITING};
 use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;

@@ -39,6 +39,7 @@ pub mod websocket;
 pub mod wire;
 pub mod xds;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 pub use anyhow::{Context, Error};
@@ -48,6 +49,11 @@ pub use crate::outcome::{Outcome, completion};
 /// The root of the repository.
 pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new(".")).to_owned()
+}
+
+/// Writes a line for the reader of the run's output on standard error. A closed one is no failure.
+pub fn say(what: &str) {
+    let _ = writeln!(std::io::stderr(), "{what}");
 }
 
 pub fn hex(bytes: &[u8]) -> String {

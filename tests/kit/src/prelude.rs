@@ -11,4 +11,4 @@ pub use crate::envoy::{Envoy, Options};
 pub use crate::h1::{Client, Request, Response, once};
 pub use crate::upstream::Upstream;
 pub use crate::wait::wait_for;
-pub use crate::{Context, Error, Outcome, bail, ensure, ensure_eq};
+pub use crate::{Context, Error, Outcome, bail, ensure, ensure_eq, say};

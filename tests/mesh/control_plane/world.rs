@@ -4,7 +4,6 @@ use tokio::task::block_in_place;
 
 use crate::cluster::{Cluster, Settings};
 use crate::istio::Istio;
-use crate::seen::say;
 use crate::started::Started;
 use kit::prelude::*;
 use kit::registry::real::{self, Registry};

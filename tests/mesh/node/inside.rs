@@ -8,7 +8,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::seen::say;
 use kit::h1;
 use kit::prelude::*;
 use kit::websocket;

@@ -12,7 +12,7 @@ use super::pages::{CHAT, End, Kind, Page, Pages};
 use super::rolling::know_the_way;
 use super::workload::{Proxy, Workload, routes};
 use super::world::World;
-use crate::seen::{row, say};
+use crate::seen::row;
 use kit::prelude::*;
 
 const GATEWAY: &str = "gateway";

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::load::{HOST, Load, MIXED};
 use super::workload::{GATEWAY, Proxy, Workload, routes, sidecars};
 use super::world::World;
-use crate::seen::{row, say};
+use crate::seen::row;
 use kit::prelude::*;
 
 const ROUNDS: usize = 3;

@@ -12,7 +12,6 @@ use super::workload::Workload;
 use crate::cluster::{Cluster, Settings, holds};
 use crate::istio::{Istio, ROOT};
 use crate::program::ask;
-use crate::seen::say;
 use crate::started::Started;
 use kit::command::CommandOutput;
 use kit::prelude::*;

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 use self::actions::Action;
 use self::invariants::MARGIN;
 use self::world::World;
-use super::bench::{SOON, say};
+use super::bench::SOON;
 use crate::lab::{Lab, cases, number};
 use kit::prelude::*;
 
