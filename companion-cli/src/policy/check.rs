@@ -278,7 +278,7 @@ impl Checked {
             gate_hosts: file.gate.hosts,
             notify: file.gate.notify,
             config_drain_time: self.config_drain_time,
-            long_lived: self.long_lived.unwrap_or(LongLived::Wait),
+            long_lived: self.long_lived.unwrap_or_default(),
             long_lived_after: file.drain.long_lived_after,
             end: file.end,
             app: file.drain.wait_for_app,

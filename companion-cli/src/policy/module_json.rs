@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
+use laststream_filter::config::wire::Scope;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Policy;
 use super::check::end::kinds;
-use super::file::{
-    App, Begin, Direction, End, EndKind, Finish, LongLived, Notify, Placement, RetryAfter,
-};
+use super::file::{App, Begin, Direction, End, EndKind, Notify, Placement, RetryAfter};
 use crate::time_span::TimeSpan;
 
 /// The cluster of the admin interface in a bootstrap of ours.
@@ -24,33 +24,32 @@ const ENVOY_GATEWAYS_OWN: [&str; 4] = ["admin", "laststream", "eg-ready-http", "
 pub(crate) const SECRET_KEY: &str = "laststream.gate_secret";
 
 /// The scopes that are counted, and whether `x-forwarded-proto` is restored there.
-pub(crate) fn scopes(policy: &Policy) -> Vec<(&'static str, bool)> {
+pub(crate) fn scopes(policy: &Policy) -> Vec<(Scope, bool)> {
     match &policy.placement {
         Placement::Sidecar(sidecar) => sidecar
             .directions
             .iter()
             .map(|direction| (scope(*direction), *direction == Direction::Inbound))
             .collect(),
-        Placement::Waypoint(_) => vec![("inbound", true)],
+        Placement::Waypoint(_) => vec![(Scope::Inbound, true)],
         Placement::Gateway(_)
         | Placement::GatewayApi(_)
         | Placement::EnvoyGateway(_)
-        | Placement::Envoy(_) => vec![("gateway", true)],
+        | Placement::Envoy(_) => vec![(Scope::Gateway, true)],
     }
 }
 
-/// A direction under its name in the module.
-pub(crate) fn scope(direction: Direction) -> &'static str {
+fn scope(direction: Direction) -> Scope {
     match direction {
-        Direction::Inbound => "inbound",
-        Direction::Outbound => "outbound",
+        Direction::Inbound => Scope::Inbound,
+        Direction::Outbound => Scope::Outbound,
     }
 }
 
 /// The stream role.
-pub(crate) fn stream(policy: &Policy, scope: &str, with_proto: bool) -> Value {
+pub(crate) fn stream(policy: &Policy, scope: Scope, with_proto: bool) -> Value {
     let mut json = Map::new();
-    json.insert("scope".into(), scope.into());
+    json.insert("scope".into(), json!(scope));
     if let Some(count) = &policy.count {
         json.insert("count".into(), count.clone());
     }
@@ -63,7 +62,7 @@ pub(crate) fn stream(policy: &Policy, scope: &str, with_proto: bool) -> Value {
 /// The gate.
 pub(crate) fn gate(policy: &Policy) -> Value {
     let sizing = &policy.sizing;
-    let scopes: Vec<&str> = scopes(policy).into_iter().map(|(scope, _)| scope).collect();
+    let scopes: Vec<Scope> = scopes(policy).into_iter().map(|(scope, _)| scope).collect();
     let mut gate = json!({
         "scopes": scopes,
         "quiet_ms": sizing.quiet.millis(),
@@ -72,11 +71,11 @@ pub(crate) fn gate(policy: &Policy) -> Value {
     let interval = policy.monitoring.as_ref().map(|monitoring| monitoring.evaluate_every());
     for (name, value) in [
         ("evaluate_every_ms", interval.map(millis)),
-        ("long_lived", (policy.long_lived == LongLived::Exempt).then(|| "exempt".into())),
+        ("long_lived", unless_usual(policy.long_lived)),
         ("long_lived_after_ms", policy.long_lived_after.map(millis)),
         ("end", policy.end.as_ref().and_then(end)),
         ("begin", begin(policy)),
-        ("finish", finish(policy.finish)),
+        ("finish", unless_usual(policy.finish)),
         ("admin", admin(&policy.placement)),
         ("secret_key", policy.gate_secret.is_some().then(|| SECRET_KEY.into())),
         ("hosts", (!policy.gate_hosts.is_empty()).then(|| policy.gate_hosts.clone().into())),
@@ -98,12 +97,9 @@ fn millis(span: TimeSpan) -> Value {
     span.millis().into()
 }
 
-fn finish(finish: Finish) -> Option<Value> {
-    match finish {
-        Finish::Nothing => None,
-        Finish::DrainAgent => Some("drain_agent".into()),
-        Finish::Quit => Some("quit".into()),
-    }
+/// None for the module's own default.
+fn unless_usual<T: Default + PartialEq + Serialize>(value: T) -> Option<Value> {
+    (value != T::default()).then(|| json!(value))
 }
 
 fn admin(placement: &Placement) -> Option<Value> {
@@ -158,10 +154,8 @@ fn end(end: &End) -> Option<Value> {
 
 fn begin(policy: &Policy) -> Option<Value> {
     let mut begin = Map::new();
-    match policy.begin {
-        Begin::DrainListeners => {}
-        Begin::FailHealthChecks => _ = begin.insert("call".into(), "fail_health_checks".into()),
-        Begin::Nothing => _ = begin.insert("call".into(), "nothing".into()),
+    if let Some(call) = unless_usual(policy.begin) {
+        begin.insert("call".into(), call);
     }
     if drains_inbound_only(policy) {
         begin.insert("inbound_only".into(), true.into());

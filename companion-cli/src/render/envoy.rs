@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use laststream_filter::config::wire::Scope;
+
 use super::entry::{self, Chain};
 use super::gate;
 use super::parts::{self, HCM, Role, WHY_EARLY, WHY_REMOVED};
@@ -100,7 +102,7 @@ fn addresses(envoy: &PlainEnvoy) -> Result<[SocketAddr; 3], PolicyProblem> {
 pub(super) fn stream_role(policy: &Policy, scheme: &Scheme<'_>) -> Role<'static> {
     Role {
         name: "laststream",
-        configuration: module_json::stream(policy, "gateway", scheme.is_restored_by_module()),
+        configuration: module_json::stream(policy, Scope::Gateway, scheme.is_restored_by_module()),
         is_gate: false,
     }
 }

@@ -1,5 +1,6 @@
 //! Envoy Gateway's policies: its own for the module, patches for what it has no word for.
 
+use laststream_filter::config::wire::Scope;
 use laststream_filter::forwarded::FORWARDED_PROTO;
 
 use super::entry;
@@ -117,7 +118,7 @@ fn extension(
         .with("failOpen", is_open)
         .with(
             "config",
-            Node::from(&module_json::stream(policy, "gateway", scheme.is_restored_by_module())),
+            Node::from(&module_json::stream(policy, Scope::Gateway, scheme.is_restored_by_module())),
         );
     let spec = Map::of("targetRefs", List::of(target(gateway))).with("wasm", List::of(wasm));
     Ok(object("EnvoyExtensionPolicy", policy, spec))

@@ -1,5 +1,7 @@
 //! One EnvoyFilter with all parts: the counters, the gate, and what restores the scheme.
 
+use laststream_filter::config::wire::Scope;
+
 use super::entry;
 use super::gate;
 use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
@@ -146,11 +148,11 @@ pub(super) fn name_of(policy: &Policy, part: &str) -> String {
 }
 
 /// Istio's word for where a scope's listeners are.
-fn context_of(scope: &str) -> &'static str {
+fn context_of(scope: Scope) -> &'static str {
     match scope {
-        "inbound" => "SIDECAR_INBOUND",
-        "outbound" => "SIDECAR_OUTBOUND",
-        _ => "GATEWAY",
+        Scope::Inbound => "SIDECAR_INBOUND",
+        Scope::Outbound => "SIDECAR_OUTBOUND",
+        Scope::Gateway => "GATEWAY",
     }
 }
 
@@ -178,11 +180,11 @@ fn counter(
     policy: &Policy,
     source: &ModuleLocation,
     scheme: &Scheme<'_>,
-    scope: &str,
+    scope: Scope,
     with_proto: bool,
 ) -> Map {
     let restores = with_proto && scheme.is_restored_by_module();
-    let name = name_of(policy, scope);
+    let name = name_of(policy, scope.into());
     let configuration = module_json::stream(policy, scope, restores);
     parts::filter(&Role { name: &name, configuration, is_gate: false }, policy, source)
 }
@@ -213,7 +215,7 @@ fn filters(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec
         let filter = if is_inline(source) {
             counter(policy, source, scheme, scope, with_proto)
         } else {
-            parts::discovered(&name_of(policy, scope))
+            parts::discovered(&name_of(policy, scope.into()))
         };
         patches.push((COUNTER, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", filter)));
         if let Some(peer_info) = scheme.peer_info().filter(|_| with_proto) {
@@ -245,8 +247,8 @@ fn frames(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<Patch>, PolicyPro
         parts::discovered(&name)
     };
     let scopes = scopes(policy);
-    let inbound = scopes.iter().find(|(scope, _)| *scope == "inbound");
-    let context = inbound.or(scopes.first()).map_or("GATEWAY", |(scope, _)| context_of(scope));
+    let inbound = scopes.iter().find(|(scope, _)| *scope == Scope::Inbound);
+    let context = inbound.or(scopes.first()).map_or("GATEWAY", |(scope, _)| context_of(*scope));
     let filter = websockets::disabled(filter);
     let matching = Some(in_managers(context));
     patches.push((FILTER, patch("HTTP_FILTER", matching, "INSERT_FIRST", filter)));

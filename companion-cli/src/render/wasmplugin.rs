@@ -1,6 +1,8 @@
 //! WasmPlugins: for pull secrets, and for waypoints. They carry the counters; the comments say what
 //! else is needed.
 
+use laststream_filter::config::wire::Scope;
+
 use super::envoyfilter::around_the_module;
 use super::scheme::Scheme;
 use super::{File, metadata, object, objects, pods, target_refs};
@@ -85,7 +87,7 @@ fn about_the_gate(policy: &Policy) -> &'static str {
 fn plugin(
     policy: &Policy,
     source: &ModuleLocation,
-    scope: &str,
+    scope: Scope,
     with_proto: bool,
     several: bool,
 ) -> Map {
@@ -134,10 +136,10 @@ fn strategy(policy: FailurePolicy) -> (&'static str, &'static str) {
 }
 
 /// Istio's word for the direction, seen from the app.
-fn mode(policy: &Policy, scope: &str) -> Option<&'static str> {
+fn mode(policy: &Policy, scope: Scope) -> Option<&'static str> {
     match (&policy.placement, scope) {
-        (Placement::Sidecar(_), "inbound") => Some("SERVER"),
-        (Placement::Sidecar(_), "outbound") => Some("CLIENT"),
+        (Placement::Sidecar(_), Scope::Inbound) => Some("SERVER"),
+        (Placement::Sidecar(_), Scope::Outbound) => Some("CLIENT"),
         _ => None,
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use laststream_filter::config::wire::Scope;
+
 use super::{ExecContext, ready};
 use crate::gate::{GateError, Status};
 
@@ -11,7 +13,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const QUIET: Duration = Duration::from_millis(300);
 /// Longer waits are reported.
 const LONG: Duration = Duration::from_secs(1);
-const SCOPE: &str = "outbound";
+const SCOPE: Scope = Scope::Outbound;
 
 pub(super) enum Outbound {
     /// None is in flight.
@@ -90,7 +92,8 @@ fn query_gate(stage: &ExecContext<'_>) -> Result<OutboundState, GateError> {
 }
 
 fn outbound_state(status: &Status) -> OutboundState {
-    let Some(scope) = status.scopes.iter().find(|scope| scope.scope == SCOPE) else {
+    let name: &str = SCOPE.into();
+    let Some(scope) = status.scopes.iter().find(|scope| scope.scope == name) else {
         return OutboundState::NoScope;
     };
     match (scope.in_flight, status.count.as_str()) {

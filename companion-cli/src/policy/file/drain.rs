@@ -1,5 +1,8 @@
 //! The section `drain`: how a drain goes, and how long it may take.
 
+pub use laststream_filter::config::wire::{
+    BeginCall as Begin, Finish, LongLivedPolicy as LongLived,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -39,41 +42,6 @@ pub struct Drain {
     /// Keeps Istio's own EXIT_ON_ZERO_ACTIVE_CONNECTIONS beside the gate; for `render
     /// proxy-config`.
     pub exit_on_zero: bool,
-}
-
-/// How clients are told to leave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Begin {
-    /// `/drain_listeners?graceful&skip_exit`: responses tell clients to close. Envoy cannot undo
-    /// it.
-    DrainListeners,
-    /// `/healthcheck/fail`: the same for both directions. Envoy can undo it.
-    FailHealthChecks,
-    /// No call: something else tells clients to leave.
-    Nothing,
-}
-
-/// The last call, made at zero and never at the deadline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Finish {
-    /// No call.
-    Nothing,
-    /// `POST /drain` to Istio's agent, which then ends at once at SIGTERM.
-    DrainAgent,
-    /// `POST /quitquitquit` to Envoy.
-    Quit,
-}
-
-/// Whether long-lived streams hold the drain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LongLived {
-    /// They hold the drain like all others.
-    Wait,
-    /// They do not hold the drain, and are reported separately.
-    Exempt,
 }
 
 /// The app beside the proxy.

@@ -1,5 +1,6 @@
 //! Kinds of streams that are ended or exempt.
 
+use laststream_filter::config::wire::Scope;
 use serde_json::{Value, json};
 
 use super::read;
@@ -9,7 +10,7 @@ use crate::policy::module_json;
 fn rendered(section: &str) -> (Value, Value) {
     let text = format!("module: /m.wasm\nnamespace: n\n{section}\n");
     let policy = read(&text).expect(&text);
-    let stream = module_json::stream(&policy, "gateway", false);
+    let stream = module_json::stream(&policy, Scope::Gateway, false);
     (stream["count"].clone(), module_json::gate(&policy)["gate"].clone())
 }
 
