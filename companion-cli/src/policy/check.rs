@@ -7,20 +7,19 @@ mod forwarded_for;
 mod gate;
 mod module;
 mod placement;
+mod site;
 mod values;
 mod websockets;
 
-use serde_json::Value;
-
 use super::file::{
-    Begin, Delivery, Engine, FailurePolicy, File, Finish, GateSecret, Job, LongLived, Monitoring,
-    Placement, Retries, Scaling,
+    Delivery, Engine, FailurePolicy, File, Finish, GateSecret, Gateways, Job, LongLived,
+    Monitoring, Placement, Retries, Scaling,
 };
-use super::sizing::Usual;
 use super::{ForwardedProto, Policy, PolicyProblem, Sizing, sizing, warnings};
 use crate::time_span::TimeSpan;
+use site::Site;
 
-pub(super) fn check(file: File) -> Result<Policy, Vec<PolicyProblem>> {
+pub(super) fn check(file: &File) -> Result<Policy, Vec<PolicyProblem>> {
     let mut found = Checker(Vec::new());
     let policy = found.policy(file);
     if found.0.is_empty() { Ok(policy) } else { Err(found.0) }
@@ -36,44 +35,30 @@ impl Checker {
         self.0.push(PolicyProblem::new(path, message));
     }
 
-    fn policy(&mut self, mut file: File) -> Policy {
-        let name = file.name.take().unwrap_or_else(|| "laststream".into());
-        self.dns_label("name", &name);
-        self.labels("labels", &file.labels);
-        let placement = self.placement(file.placement.take(), &name);
-        let has_namespace = file.namespace.is_some();
-        let namespace = self.namespace(file.namespace.take(), &placement);
-        if let Some(secret) = &file.pull_secret {
+    fn policy(&mut self, file: &File) -> Policy {
+        let mut policy = with_defaults(file);
+        self.dns_label("name", &policy.name);
+        self.labels("labels", &policy.labels);
+        self.placement(&mut policy.placement, &policy.name);
+        policy.namespace = self.namespace(file.namespace.clone(), &policy.placement);
+        if let Some(secret) = &policy.pull_secret {
             self.dns_label("pull_secret", secret);
         }
-        let delivery = self.delivery(file.delivery, file.module.as_deref());
-        let gate_port = self.gate(&file, delivery, &placement);
-        let usual = usual_times(&placement, gate_port.is_some());
-        let sizing = self.drain(&file, gate_port.is_some(), &placement, usual);
-        let change = file.gate.config_change.as_ref();
-        let config_drain_time = change.map(|change| self.drain_time(change, &placement, &sizing));
-        let forwarded_proto = self.forwarded_proto(file.forwarded_proto.take(), &placement);
-        self.clients(&file, forwarded_proto.as_ref(), &placement, gate_port.is_some());
-        let longest = sizing.longest_request;
-        let retries = file.retries.take().map(|retries| self.retries(retries, longest));
-        self.beside_the_proxy(&file, delivery);
-        let (count, long_lived) =
-            self.end(file.end.as_ref(), &file.drain, file.count.take(), gate_port.is_some());
-        let checked = Checked {
-            name,
-            namespace,
-            placement,
-            delivery,
-            count,
-            forwarded_proto,
-            gate_port,
-            config_drain_time,
-            long_lived,
-            sizing,
-            retries,
-        };
-        let mut policy = checked.with_defaults(file);
-        policy.warnings = warnings::of(&policy, has_namespace);
+        self.delivery(policy.delivery, file.module.as_deref());
+        policy.gate_port = self.gate(file, policy.delivery, &policy.placement);
+        let site = Site { placement: &policy.placement, has_gate: policy.gate_port.is_some() };
+        policy.sizing = self.drain(file, site);
+        if let Some(change) = &file.gate.config_change {
+            let time = self.drain_time(change, site.placement, &policy.sizing);
+            policy.config_drain_time = Some(time);
+        }
+        policy.forwarded_proto = self.forwarded_proto(file.forwarded_proto.clone(), site.placement);
+        self.clients(file, policy.forwarded_proto.as_ref(), site);
+        let longest = policy.sizing.longest_request;
+        policy.retries = file.retries.clone().map(|retries| self.retries(retries, longest));
+        self.beside_the_proxy(file, policy.delivery);
+        (policy.count, policy.long_lived) = self.end(file, site.has_gate);
+        policy.warnings = warnings::of(&policy, file.namespace.is_some());
         self.module(&mut policy);
         policy
     }
@@ -95,34 +80,26 @@ impl Checker {
         if let Placement::Envoy(envoy) = placement {
             self.plain_envoy(file, envoy, gate_port);
         }
-        if is_envoy_gateway(placement) {
+        if placement.is_envoy_gateway() {
             if file.failure_policy == Some(FailurePolicy::Reload) {
                 self.problem(
                     "failure_policy",
                     "`reload` is unknown to Envoy Gateway: write `open` or `closed`",
                 );
             }
-            let secret = file.gate.secret.as_ref().filter(|_| gate_port.is_some());
-            self.hook_of_envoy_gateway(file.program_image.is_some(), secret, gate_port.is_some());
+            self.hook_of_envoy_gateway(file, gate_port.is_some());
             self.module_of_envoy_gateway(delivery, gate_port.is_some());
         }
         gate_port
     }
 
     /// What depends on the clients: where they are named, and their WebSockets.
-    fn clients(
-        &mut self,
-        file: &File,
-        proto: Option<&ForwardedProto>,
-        placement: &Placement,
-        has_gate: bool,
-    ) {
+    fn clients(&mut self, file: &File, proto: Option<&ForwardedProto>, site: Site<'_>) {
         if let Some(from) = &file.forwarded_for {
-            self.forwarded_for(from, proto, placement);
+            self.forwarded_for(from, proto, site.placement);
         }
         if let Some(websockets) = &file.websockets {
-            let ends = (has_gate, file.end.is_some());
-            self.websockets(websockets, placement, ends, file.module.as_deref());
+            self.websockets(websockets, file, site);
         }
     }
 
@@ -145,19 +122,14 @@ impl Checker {
     }
 
     /// A field without effect is an error.
-    fn drain(
-        &mut self,
-        file: &File,
-        has_gate: bool,
-        placement: &Placement,
-        usual: Usual,
-    ) -> Sizing {
+    fn drain(&mut self, file: &File, site: Site<'_>) -> Sizing {
         const OF_ISTIO: &str = "is Istio's, which is not there: take it out";
         const NO_APP: &str = "a gateway has no app that ends with it, so a drain would wait until \
             its deadline: take it out";
-        let (drain, in_istio) = (&file.drain, is_istio(placement));
+        let Site { placement, has_gate } = site;
+        let (drain, in_istio) = (&file.drain, placement.is_istio());
         // Without a gate they are for Istio's own drain, and for Envoy's.
-        let has_times = has_gate || !is_envoy_gateway(placement);
+        let has_times = has_gate || !placement.is_envoy_gateway();
         let has_longest = has_times || file.retries.is_some();
         for (field, is_written, works, why) in [
             ("drain.begin", drain.begin.is_some(), has_gate, OF_THE_GATE),
@@ -177,7 +149,7 @@ impl Checker {
                 self.problem(field, why);
             }
         }
-        if drain.wait_for_app.is_some() && has_gate && !has_app(placement) {
+        if drain.wait_for_app.is_some() && has_gate && !placement.has_app() {
             self.problem("drain.wait_for_app", NO_APP);
         }
         if drain.finish == Some(Finish::DrainAgent) && has_gate && !in_istio {
@@ -186,7 +158,7 @@ impl Checker {
                 "`drain_agent` tells Istio's agent, which is not there: write `nothing` or `quit`",
             );
         }
-        sizing::fit(drain, usual).unwrap_or_else(|problem| {
+        sizing::fit(drain, site.usual_times()).unwrap_or_else(|problem| {
             self.0.push(problem);
             harmless()
         })
@@ -241,97 +213,54 @@ impl Checker {
     }
 }
 
-/// The fields that checking changes; the others are as the file has them.
-struct Checked {
-    name: String,
-    namespace: Option<String>,
-    placement: Placement,
-    delivery: Delivery,
-    count: Option<Value>,
-    forwarded_proto: Option<ForwardedProto>,
-    gate_port: Option<u16>,
-    config_drain_time: Option<TimeSpan>,
-    long_lived: Option<LongLived>,
-    sizing: Sizing,
-    retries: Option<Retries>,
-}
-
-impl Checked {
-    fn with_defaults(self, file: File) -> Policy {
-        Policy {
-            failure_policy: self.failure_policy(&file),
-            begin: file.drain.begin.unwrap_or_else(|| usual_begin(&self.placement)),
-            finish: file.drain.finish.unwrap_or_else(|| usual_finish(&self.placement)),
-            name: self.name,
-            namespace: self.namespace,
-            labels: file.labels,
-            placement: self.placement,
-            delivery: self.delivery,
-            pull_secret: file.pull_secret,
-            program_image: file.program_image,
-            count: self.count,
-            forwarded_proto: self.forwarded_proto,
-            engine: file.engine.unwrap_or(Engine::Auto),
-            forwarded_for: file.forwarded_for,
-            gate_port: self.gate_port,
-            gate_secret: file.gate.secret,
-            gate_hosts: file.gate.hosts,
-            notify: file.gate.notify,
-            config_drain_time: self.config_drain_time,
-            long_lived: self.long_lived.unwrap_or_default(),
-            long_lived_after: file.drain.long_lived_after,
-            end: file.end,
-            app: file.drain.wait_for_app,
-            sizing: self.sizing,
-            exit_on_zero: file.drain.exit_on_zero,
-            websockets: file.websockets,
-            retries: self.retries,
-            job: file.job,
-            monitoring: file.monitoring,
-            scaling: file.scaling,
-            warnings: Vec::new(),
-            gate_dropped: false,
-            module: file.module,
-            digest: file.digest,
-        }
-    }
-
-    fn failure_policy(&self, file: &File) -> FailurePolicy {
-        file.failure_policy.unwrap_or_else(|| {
-            // Envoy Gateway's controller fetches the counter in any case.
-            let is_fetched = is_envoy_gateway(&self.placement);
-            let delivery = if is_fetched { Delivery::Proxy } else { self.delivery };
-            delivery::usual_failure_policy(delivery, file.module.as_deref())
-        })
+/// The policy as it is written. What follows from a check is not in it yet.
+fn with_defaults(file: &File) -> Policy {
+    let usual_placement = || Placement::Gateway(Gateways::default());
+    let placement = file.placement.clone().unwrap_or_else(usual_placement);
+    Policy {
+        failure_policy: failure_policy(file, &placement),
+        begin: file.drain.begin.unwrap_or_else(|| placement.usual_begin()),
+        finish: file.drain.finish.unwrap_or_else(|| placement.usual_finish()),
+        name: file.name.clone().unwrap_or_else(|| "laststream".into()),
+        namespace: None,
+        labels: file.labels.clone(),
+        placement,
+        delivery: file.delivery.unwrap_or_default(),
+        pull_secret: file.pull_secret.clone(),
+        program_image: file.program_image.clone(),
+        count: None,
+        forwarded_proto: None,
+        engine: file.engine.unwrap_or(Engine::Auto),
+        forwarded_for: file.forwarded_for.clone(),
+        gate_port: None,
+        gate_secret: file.gate.secret.clone(),
+        gate_hosts: file.gate.hosts.clone(),
+        notify: file.gate.notify.clone(),
+        config_drain_time: None,
+        long_lived: LongLived::default(),
+        long_lived_after: file.drain.long_lived_after,
+        end: file.end.clone(),
+        app: file.drain.wait_for_app.clone(),
+        sizing: harmless(),
+        exit_on_zero: file.drain.exit_on_zero,
+        websockets: file.websockets.clone(),
+        retries: None,
+        job: file.job.clone(),
+        monitoring: file.monitoring.clone(),
+        scaling: file.scaling.clone(),
+        warnings: Vec::new(),
+        gate_dropped: false,
+        module: file.module.clone(),
+        digest: file.digest.clone(),
     }
 }
 
-fn usual_begin(placement: &Placement) -> Begin {
-    if is_envoy_gateway(placement) { Begin::FailHealthChecks } else { Begin::DrainListeners }
-}
-
-fn usual_finish(placement: &Placement) -> Finish {
-    if is_istio(placement) { Finish::DrainAgent } else { Finish::Nothing }
-}
-
-fn is_envoy_gateway(placement: &Placement) -> bool {
-    matches!(placement, Placement::EnvoyGateway(_))
-}
-
-fn has_app(placement: &Placement) -> bool {
-    matches!(placement, Placement::Sidecar(_) | Placement::Envoy(_))
-}
-
-fn is_istio(placement: &Placement) -> bool {
-    !matches!(placement, Placement::EnvoyGateway(_) | Placement::Envoy(_))
-}
-
-fn usual_times(placement: &Placement, has_gate: bool) -> Usual {
-    match placement {
-        Placement::EnvoyGateway(_) if has_gate => Usual::ENVOY_GATEWAY,
-        Placement::EnvoyGateway(_) | Placement::Envoy(_) => Usual::ENVOY,
-        _ => Usual::ISTIO,
-    }
+fn failure_policy(file: &File, placement: &Placement) -> FailurePolicy {
+    file.failure_policy.unwrap_or_else(|| {
+        // Envoy Gateway's controller fetches the counter in any case.
+        let delivery = file.delivery.filter(|_| !placement.is_envoy_gateway()).unwrap_or_default();
+        delivery::usual_failure_policy(delivery, file.module.as_deref())
+    })
 }
 
 fn harmless() -> Sizing {

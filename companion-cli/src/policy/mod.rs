@@ -174,7 +174,7 @@ impl Policy {
         let wants_gate = file.gate.enabled != Some(false);
         let file = apply(file, overrides);
         let delivery_dropped = is_volume && file.delivery.is_none();
-        let checked = check::check(file).map(|policy| Self {
+        let checked = check::check(&file).map(|policy| Self {
             gate_dropped: delivery_dropped && wants_gate && policy.gate_port.is_none(),
             ..policy
         });

@@ -4,8 +4,7 @@ use super::Checker;
 use crate::policy::file::{Delivery, FailurePolicy, Placement};
 
 impl Checker {
-    pub(super) fn delivery(&mut self, given: Option<Delivery>, module: Option<&str>) -> Delivery {
-        let delivery = given.unwrap_or_default();
+    pub(super) fn delivery(&mut self, delivery: Delivery, module: Option<&str>) {
         let no_image = module.filter(|module| !module.starts_with("oci://"));
         if let (Delivery::ImageVolume, Some(module)) = (delivery, no_image) {
             self.problem(
@@ -16,7 +15,6 @@ impl Checker {
                 ),
             );
         }
-        delivery
     }
 
     pub(super) fn program_image(&mut self, image: Option<&str>, placement: &Placement) {

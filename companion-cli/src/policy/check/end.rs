@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{Checker, OF_THE_GATE};
-use crate::policy::file::{Drain, End, EndKind, LongLived};
+use crate::policy::file::{Drain, End, EndKind, File, LongLived};
 
 /// The kinds that `count.long_lived` has a switch for, and that switch.
 const SWITCHES: [(&str, &str); 3] =
@@ -12,14 +12,10 @@ const SWITCHES: [(&str, &str); 3] =
 
 impl Checker {
     /// The kinds of streams under `end`, as they are counted and as the drain waits for them.
-    pub(super) fn end(
-        &mut self,
-        end: Option<&End>,
-        drain: &Drain,
-        count: Option<Value>,
-        has_gate: bool,
-    ) -> (Option<Value>, Option<LongLived>) {
-        let Some(end) = end else { return (count, drain.long_lived) };
+    pub(super) fn end(&mut self, file: &File, has_gate: bool) -> (Option<Value>, LongLived) {
+        let (drain, count) = (&file.drain, file.count.clone());
+        let written = drain.long_lived.unwrap_or_default();
+        let Some(end) = &file.end else { return (count, written) };
         if !has_gate {
             self.problem("end", OF_THE_GATE);
         }
@@ -41,7 +37,7 @@ impl Checker {
                 members.remove("long_lived");
             }
         }
-        let long_lived = if exempt.is_empty() { drain.long_lived } else { Some(LongLived::Exempt) };
+        let long_lived = if exempt.is_empty() { written } else { LongLived::Exempt };
         (Some(count), long_lived)
     }
 

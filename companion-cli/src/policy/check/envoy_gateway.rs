@@ -3,16 +3,11 @@
 
 use super::Checker;
 use crate::env_vars::LASTSTREAM_SECRET;
-use crate::policy::file::{Delivery, GateSecret};
+use crate::policy::file::{Delivery, File, GateSecret};
 
 impl Checker {
-    pub(super) fn hook_of_envoy_gateway(
-        &mut self,
-        has_program: bool,
-        secret: Option<&GateSecret>,
-        has_gate: bool,
-    ) {
-        match (has_gate, has_program) {
+    pub(super) fn hook_of_envoy_gateway(&mut self, file: &File, has_gate: bool) {
+        match (has_gate, file.program_image.is_some()) {
             (true, false) => self.problem(
                 "program_image",
                 "is required for the gate's stop hook, because Envoy Gateway's proxies have no \
@@ -26,7 +21,7 @@ impl Checker {
             ),
             _ => {}
         }
-        match secret {
+        match file.gate.secret.as_ref().filter(|_| has_gate) {
             Some(GateSecret::Environment(name)) if name != LASTSTREAM_SECRET => self.problem(
                 "gate.secret.environment",
                 format!("`{name}` is not what the stop hook reads: write `{LASTSTREAM_SECRET}`"),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Checker, OF_THE_GATE, is_istio};
+use super::{Checker, OF_THE_GATE};
 use crate::policy::Sizing;
 use crate::policy::file::{
     ConfigChange, Delivery, File, Gate, GateSecret, Notify, Placement, PlainEnvoy,
@@ -54,12 +54,11 @@ impl Checker {
             return None;
         }
         let port = gate.port.unwrap_or(GATE_PORT);
-        let is_envoy_gateway = matches!(placement, Placement::EnvoyGateway(_));
         if port == 0 {
             self.problem("gate.port", "0 stands for any free port, but hooks must name the port");
-        } else if is_istio(placement) && ISTIO_PORTS.contains(&port) {
+        } else if placement.is_istio() && ISTIO_PORTS.contains(&port) {
             self.taken_port(port, "Istio");
-        } else if is_envoy_gateway && ENVOY_GATEWAY_PORTS.contains(&port) {
+        } else if placement.is_envoy_gateway() && ENVOY_GATEWAY_PORTS.contains(&port) {
             self.taken_port(port, "Envoy Gateway");
         }
         gate.enabled.unwrap_or(true).then_some(port)

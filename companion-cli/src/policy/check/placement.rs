@@ -11,9 +11,9 @@ use crate::policy::file::{Direction, EnvoyGateway, GatewayApi, Gateways, Placeme
 const WAYPOINTS: &str = "istio-waypoint";
 
 impl Checker {
-    pub(super) fn placement(&mut self, placement: Option<Placement>, name: &str) -> Placement {
-        let mut placement = placement.unwrap_or_else(|| Placement::Gateway(Gateways::default()));
-        match &mut placement {
+    /// Fills in defaults, too.
+    pub(super) fn placement(&mut self, placement: &mut Placement, name: &str) {
+        match placement {
             Placement::Gateway(gateway) => self.gateway(gateway),
             Placement::GatewayApi(api) => self.gateway_api(api),
             Placement::Sidecar(sidecar) => {
@@ -41,7 +41,6 @@ impl Checker {
                 );
             }
         }
-        placement
     }
 
     fn gateway(&mut self, gateway: &mut Gateways) {

@@ -1,24 +1,19 @@
 //! Checks where WebSockets are ended with a close frame: the placement, the module, the routes.
 
 use super::Checker;
-use crate::policy::file::{Placement, WebsocketRoute, Websockets};
+use super::site::Site;
+use crate::policy::file::{File, Placement, WebsocketRoute, Websockets};
 
 impl Checker {
-    pub(super) fn websockets(
-        &mut self,
-        websockets: &Websockets,
-        placement: &Placement,
-        (has_gate, ends): (bool, bool),
-        module: Option<&str>,
-    ) {
-        if let Some(why) = why_not(placement) {
+    pub(super) fn websockets(&mut self, websockets: &Websockets, file: &File, site: Site<'_>) {
+        if let Some(why) = why_not(site.placement) {
             self.problem("websockets", why);
             return;
         }
-        if !has_gate {
+        if !site.has_gate {
             self.problem("websockets", "are ended by the gate, and there is none: take it out");
         }
-        if has_gate && !ends {
+        if site.has_gate && file.end.is_none() {
             self.problem(
                 "websockets",
                 "get a close frame where the gate ends them, and without a section `end` it ends \
@@ -31,14 +26,14 @@ impl Checker {
                 "is required: push it with `laststream push --module builtin-frames \
                     HOST/REPOSITORY:TAG`",
             );
-        } else if module == Some(&*websockets.module) {
+        } else if file.module.as_ref() == Some(&websockets.module) {
             self.problem(
                 "websockets.module",
                 "is the module of the counters: the frame filter is another file, which \
                     `laststream push --module builtin-frames` publishes under a name of its own",
             );
         }
-        self.websocket_routes(&websockets.routes, matches!(placement, Placement::Envoy(_)));
+        self.websocket_routes(&websockets.routes, matches!(site.placement, Placement::Envoy(_)));
     }
 
     fn websocket_routes(&mut self, routes: &[WebsocketRoute], is_plain: bool) {
