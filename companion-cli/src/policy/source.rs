@@ -2,7 +2,7 @@
 
 use super::file::Placement;
 use crate::digest::is_hex;
-use crate::oci::image::FILE;
+use crate::oci::image::{FILE, NotAReference, Reference};
 
 /// Where an image volume with the module is mounted in the proxy's container.
 pub const MODULE_FOLDER: &str = "/opt/laststream";
@@ -129,26 +129,11 @@ fn read_image(
     given: Option<String>,
     resolve: Resolve<'_>,
 ) -> Result<ModuleLocation, (&'static str, String)> {
-    let wrong = |message: String| Err(("module", message));
     let (name, pinned) = match image.split_once('@') {
         Some((name, digest)) => (name, Some(hex(digest).map_err(|message| ("module", message))?)),
         None => (image, None),
     };
-    let last = name.rfind('/').unwrap_or(0);
-    let (repository, tag) = match name.get(last..).and_then(|end| end.split_once(':')) {
-        Some((end, tag)) => (name.get(..last + end.len()).unwrap_or(name), Some(tag.to_owned())),
-        None => (name, None),
-    };
-    if !is_repository(repository) {
-        return wrong(format!(
-            "`oci://{repository}` is not `oci://HOST/REPOSITORY:TAG` in small letters"
-        ));
-    }
-    if let Some(tag) = tag.as_ref().filter(|tag| !is_tag(tag)) {
-        return wrong(format!(
-            "`{tag}` is not a tag: letters, digits, `.`, `_` and `-`, 128 at most"
-        ));
-    }
+    let (repository, tag) = split_tag(name).map_err(|message| ("module", message))?;
     let digest = match (pinned, given) {
         (Some(pinned), Some(given)) if pinned != given => {
             return Err((
@@ -162,7 +147,18 @@ fn read_image(
         (Some(digest), _) | (None, Some(digest)) => digest,
         (None, None) => resolved(name, resolve)?,
     };
-    Ok(ModuleLocation::Image { repository: repository.to_owned(), tag, digest })
+    Ok(ModuleLocation::Image { repository, tag, digest })
+}
+
+/// Host and repository as they are written, and the tag.
+fn split_tag(name: &str) -> Result<(String, Option<String>), String> {
+    if !name.contains('/') || name.contains("://") {
+        return Err(format!("`oci://{name}` is not `oci://HOST/REPOSITORY:TAG`"));
+    }
+    let reference: Reference = name.parse().map_err(|error: NotAReference| error.to_string())?;
+    let end = reference.tag.as_ref().map_or(0, |tag| tag.len() + 1);
+    let repository = name.get(..name.len() - end).unwrap_or(name).to_owned();
+    Ok((repository, reference.tag))
 }
 
 /// A floating tag is never rendered, so that the reviewed module is the one that runs.
@@ -245,26 +241,6 @@ fn hex(digest: &str) -> Result<String, String> {
     }
 }
 
-fn is_repository(name: &str) -> bool {
-    let Some((host, path)) = name.split_once('/') else { return false };
-    let host_is_fine = !host.is_empty()
-        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
-    let part_is_fine = |part: &str| {
-        let ends = part.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && part.ends_with(|c: char| c.is_ascii_alphanumeric());
-        ends && part.bytes().all(|byte| {
-            byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte)
-        })
-    };
-    host_is_fine && path.split('/').all(part_is_fine) && name.len() <= 255
-}
-
-fn is_tag(tag: &str) -> bool {
-    let rest_is_fine =
-        tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
-    rest_is_fine && (1..=128).contains(&tag.len()) && !tag.starts_with(['.', '-'])
-}
-
 #[cfg(test)]
 mod tests {
     use super::{ModuleLocation, read};
@@ -320,9 +296,12 @@ mod tests {
                 "digest",
                 "keep one",
             ),
-            ("oci://ghcr.io/A/b:1", Some(HEX), "module", "small letters"),
+            ("oci://ghcr.io/A/b:1", Some(HEX), "module", "write `a/b`"),
             ("oci://b", Some(HEX), "module", "HOST/REPOSITORY"),
-            ("oci://h/b:a b", Some(HEX), "module", "not a tag"),
+            ("oci://oci://ghcr.io/a", Some(HEX), "module", "HOST/REPOSITORY"),
+            ("oci://h/b:a b", Some(HEX), "module", "has the tag `a b`"),
+            ("oci://ghcr.io/a..b:1", Some(HEX), "module", "has the repository `a..b`"),
+            ("oci://ghcr.io:0/a:1", Some(HEX), "module", "has the registry `ghcr.io:0`"),
             ("https://u:p@h/x.wasm", Some(HEX), "module", "credentials"),
             ("https://h/x.wasm", None, "digest", "sha256sum"),
             ("https:///x.wasm", Some(HEX), "module", "no host"),
