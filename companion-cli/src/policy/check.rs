@@ -110,7 +110,7 @@ impl Checker {
             if delivery == Delivery::ImageVolume {
                 self.problem(
                     "delivery",
-                    "`image_volume` is not written for the pods of a Job: write `ecds`",
+                    "`image_volume` is not written for the pods of a Job: write `proxy`",
                 );
             }
         }
