@@ -9,7 +9,7 @@
 //! | `census` | the protocol between the counters and the gate |
 //! | [`gate`] | the drain, and the gate's HTTP interface |
 //! | [`lifecycle`] | root contexts and HTTP contexts, without the SDK |
-//! | [`host`], [`headers`], [`metrics`], [`text`], `parse` | what several of these use |
+//! | [`host`], [`headers`], [`metrics`], [`text`], `parse`, `shared_text` | what several of these use |
 //! | [`identity`] | the version, in the module's custom section |
 //! | `contexts`, `roots`, `envoy`, `raw` | the border to Envoy: callbacks, host calls, unsafe code |
 
@@ -36,5 +36,6 @@ mod parse;
 mod raw;
 #[cfg(all(target_arch = "wasm32", not(test)))]
 mod roots;
+mod shared_text;
 mod stream;
 pub mod text;

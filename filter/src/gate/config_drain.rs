@@ -4,8 +4,9 @@
 //!
 //! The gates of all workers share one text. One of them queries Envoy at a time.
 
-use crate::host::{Control, compare_and_set_shared};
+use crate::host::Control;
 use crate::parse;
+use crate::shared_text::{self, SharedText, after_version, numbers_to_text};
 
 /// What is queried.
 pub(super) const DRAINING: &str = concat!(
@@ -73,28 +74,25 @@ pub(super) enum Transition {
     NotExported,
 }
 
-impl ConfigDrain {
-    fn parse(text: &[u8]) -> Option<Self> {
-        let mut words = core::str::from_utf8(text).ok()?.split(' ');
-        if words.next() != Some(VERSION) {
-            return None;
-        }
+impl SharedText for ConfigDrain {
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = after_version(text, VERSION)?.split(' ');
         let [asked_at, known_at, is_exported, draining] = parse::numbers(&mut words)?;
         let draining = (is_exported == 1).then_some(draining);
         let changes = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
         Some(Self { asked_at, known_at, draining, changes })
     }
 
-    fn to_text(&self) -> Vec<u8> {
+    fn to_text(&self) -> String {
         let Self { asked_at, known_at, draining, changes } = self;
         let (is_exported, draining) = draining.map_or((0, 0), |draining| (1, draining));
-        let mut text = format!("{VERSION} {asked_at} {known_at} {is_exported} {draining}");
-        for moment in changes {
-            text.push_str(&format!(" {moment}"));
-        }
-        text.into_bytes()
+        let mut numbers = vec![*asked_at, *known_at, is_exported, draining];
+        numbers.extend_from_slice(changes);
+        numbers_to_text(VERSION, &numbers)
     }
+}
 
+impl ConfigDrain {
     fn claim(&mut self, now: u64) -> bool {
         let is_due = now >= self.asked_at.saturating_add(INTERVAL);
         if is_due {
@@ -168,16 +166,13 @@ impl ConfigDrain {
     }
 
     pub(super) fn read(host: &impl Control) -> Self {
-        let text = host.get_shared_data(KEY);
-        text.and_then(|(text, _)| Self::parse(&text)).unwrap_or_default()
+        shared_text::read(host, KEY)
     }
 
     /// Whether this worker is to query Envoy now.
     pub(super) fn claim_query(host: &impl Control) -> bool {
         let now = host.monotonic_time();
-        let mut is_claimed = false;
-        let is_changed = Self::update(host, &mut |known| is_claimed = known.claim(now));
-        is_claimed && is_changed
+        shared_text::claim(host, KEY, &mut |known: &mut Self| known.claim(now))
     }
 
     /// Records what a query that began at that time has shown.
@@ -188,19 +183,10 @@ impl ConfigDrain {
         drain_time: u64,
     ) -> Transition {
         let mut transition = Transition::None;
-        let is_changed = Self::update(host, &mut |known| {
+        let is_changed = shared_text::update(host, KEY, &mut |known: &mut Self| {
             transition = known.observe(at, draining, drain_time);
         });
         if is_changed { transition } else { Transition::None }
-    }
-
-    fn update(host: &impl Control, work: &mut dyn FnMut(&mut Self)) -> bool {
-        compare_and_set_shared(host, KEY, &mut |text| {
-            let before = text.and_then(Self::parse).unwrap_or_default();
-            let mut after = before.clone();
-            work(&mut after);
-            (after != before).then(|| after.to_text())
-        })
     }
 }
 

@@ -2,6 +2,7 @@ use wasm_bindgen_test::wasm_bindgen_test;
 
 use super::{ConfigDrain, Draining, Transition};
 use crate::fake::Fake;
+use crate::shared_text::SharedText as _;
 
 const DRAIN: u64 = 45_000;
 
@@ -19,7 +20,7 @@ fn after(answers: &[(u64, u64, Transition)]) -> ConfigDrain {
 fn the_text_is_that_of_earlier_versions() {
     use Transition::{Changed, None};
     let known = after(&[(1_000, 0, None), (2_000, 1, Changed), (3_000, 3, Changed)]);
-    assert_eq!(known.to_text(), b"1 3000 3000 1 3 1000 2000");
+    assert_eq!(known.to_text(), "1 3000 3000 1 3 1000 2000");
 }
 
 #[wasm_bindgen_test(unsupported = test)]
@@ -75,7 +76,7 @@ fn answers_in_another_order_and_missing_statistics_make_no_change() {
     assert_eq!(known.at(5_000, DRAIN), Draining::NotExported);
     assert_eq!(known.observe(6_000, Some(1), DRAIN), Transition::FoundDraining);
     for text in ["", "1", "1 2 3 1 x", "2 1 1 1 1", "1 1 1 1 1 y", "\u{e9}"] {
-        assert_eq!(ConfigDrain::parse(text.as_bytes()), None, "{text}");
+        assert_eq!(ConfigDrain::parse(text), None, "{text}");
     }
 }
 

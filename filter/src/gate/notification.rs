@@ -11,6 +11,7 @@ use super::policy::Policy;
 use super::step::{CallOutcome, Step};
 use crate::host::{Control, Level, compare_and_set_shared};
 use crate::parse;
+use crate::shared_text::{after_version, numbers_to_text};
 
 const VERSION: &str = "1";
 
@@ -31,15 +32,12 @@ impl Notification {
 
     fn to_text(self) -> String {
         let [kind, since, tries] = self.step.to_numbers();
-        format!("{VERSION} {} {kind} {since} {tries}", self.began)
+        numbers_to_text(VERSION, &[self.began, kind, since, tries])
     }
 
     fn parse(text: &[u8]) -> Option<Self> {
-        let mut words = core::str::from_utf8(text).ok()?.split(' ');
-        if words.next() != Some(VERSION) {
-            return None;
-        }
-        let [began, step @ ..]: [_; 4] = parse::numbers(&mut words)?;
+        let text = after_version(core::str::from_utf8(text).ok()?, VERSION)?;
+        let [began, step @ ..]: [_; 4] = parse::numbers(&mut text.split(' '))?;
         Some(Self { began, step: Step::from_numbers(step)? })
     }
 }

@@ -2,8 +2,9 @@
 //! clusters for seconds. So the gates of all workers query one after the other, and the pause
 //! between queries is a multiple of what the last answer took.
 
-use crate::host::{Control, compare_and_set_shared};
+use crate::host::Control;
 use crate::parse;
+use crate::shared_text::{self, SharedText};
 
 /// The shared data key.
 const KEY: &str = "laststream.questions";
@@ -28,24 +29,21 @@ pub(crate) struct QueryPacing {
     busy: u64,
 }
 
+impl SharedText for QueryPacing {
+    fn parse(text: &str) -> Option<Self> {
+        let [began, ended, took, busy] = parse::numbers(&mut text.split(' '))?;
+        Some(Self { began, ended, took, busy })
+    }
+
+    fn to_text(&self) -> String {
+        let Self { began, ended, took, busy } = self;
+        format!("{began} {ended} {took} {busy}")
+    }
+}
+
 impl QueryPacing {
     pub(crate) fn read(host: &impl Control) -> Self {
-        host.get_shared_data(KEY).map(|(text, _)| Self::parse(Some(&text))).unwrap_or_default()
-    }
-
-    fn parse(text: Option<&[u8]>) -> Self {
-        let numbers = || parse::numbers(&mut core::str::from_utf8(text?).ok()?.split(' '));
-        numbers().map_or_else(Self::default, |[began, ended, took, busy]| Self {
-            began,
-            ended,
-            took,
-            busy,
-        })
-    }
-
-    fn to_text(self) -> Vec<u8> {
-        let Self { began, ended, took, busy } = self;
-        format!("{began} {ended} {took} {busy}").into_bytes()
+        shared_text::read(host, KEY)
     }
 
     /// Whether a query is running.
@@ -74,25 +72,24 @@ impl QueryPacing {
     /// Claims the next query. False: it is too early.
     pub(crate) fn begin(host: &impl Control) -> bool {
         let now = host.monotonic_time();
-        let mut is_claimed = false;
-        let is_changed = compare_and_set_shared(host, KEY, &mut |text| {
-            let last = Self::parse(text);
-            is_claimed = last.is_allowed(now);
-            is_claimed.then(|| Self { began: now, ended: 0, ..last }.to_text())
-        });
-        is_claimed && is_changed
+        shared_text::claim(host, KEY, &mut |queries: &mut Self| {
+            let is_allowed = queries.is_allowed(now);
+            if is_allowed {
+                (queries.began, queries.ended) = (now, 0);
+            }
+            is_allowed
+        })
     }
 
     /// The query was answered, or failed.
     pub(crate) fn end(host: &impl Control) {
         let now = host.monotonic_time();
-        compare_and_set_shared(host, KEY, &mut |text| {
-            let last = Self::parse(text);
-            let took = now.saturating_sub(last.began);
-            (last.ended == 0).then(|| {
-                Self { ended: now.max(1), took, busy: last.busy.saturating_add(took), ..last }
-                    .to_text()
-            })
+        shared_text::update(host, KEY, &mut |queries: &mut Self| {
+            if queries.ended == 0 {
+                let took = now.saturating_sub(queries.began);
+                (queries.ended, queries.took) = (now.max(1), took);
+                queries.busy = queries.busy.saturating_add(took);
+            }
         });
     }
 }

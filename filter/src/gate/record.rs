@@ -12,6 +12,7 @@ use super::step::Step;
 use crate::config::wire::Scope;
 use crate::host::{Control, compare_and_set_shared};
 use crate::parse;
+use crate::shared_text::{after_version, numbers_to_text};
 
 /// Every earlier version reads and writes this one. What is new gets a key of its
 /// own: a drain goes on through an upgrade, and through a downgrade.
@@ -36,19 +37,12 @@ pub(crate) fn to_text(record: &Record) -> String {
         finish[2],
         record.logged_at,
     ];
-    let mut text = String::from(VERSION);
-    for number in numbers {
-        text.push_str(&format!(" {number}"));
-    }
-    text + " " + &record.force_reason
+    numbers_to_text(VERSION, &numbers) + " " + &record.force_reason
 }
 
 pub(crate) fn parse(text: &[u8]) -> Option<Record> {
     let text = core::str::from_utf8(text).ok()?;
-    let mut words = text.splitn(16, ' ');
-    if words.next() != Some(VERSION) {
-        return None;
-    }
+    let mut words = after_version(text, VERSION)?.splitn(15, ' ');
     let numbers: [u64; 14] = parse::numbers(&mut words)?;
     let [
         phase,

@@ -14,6 +14,7 @@ use crate::gate::gate::Gate;
 use crate::gate::machine::Record;
 use crate::gate::replies::kind_names;
 use crate::host::{Control, Level};
+use crate::shared_text;
 
 /// Between two rounds; milliseconds. Less than a tick, because a tick can come a little early.
 const INTERVAL: u64 = 50;
@@ -58,11 +59,11 @@ impl Ends {
     }
 
     pub(crate) fn read(&self, host: &impl Control) -> EndState {
-        EndState::read(host, &self.key)
+        shared_text::read(host, &self.key)
     }
 
     pub(super) fn update(&self, host: &impl Control, work: &mut dyn FnMut(&mut EndState)) {
-        EndState::update(host, &self.key, work);
+        shared_text::update(host, &self.key, work);
     }
 
     pub(crate) fn is_going_on(&self) -> bool {

@@ -6,8 +6,8 @@
 use super::job::{CommandJob, Job, JobKind};
 use super::pacing::{Progress, Window};
 use crate::census::{EndFilter, EndSurvey, Kinds, MOST_ORDERED};
-use crate::host::{Control, compare_and_set_shared};
 use crate::parse;
+use crate::shared_text::{SharedText, after_version, numbers_to_text};
 
 /// The same in all later versions.
 const VERSION: &str = "4";
@@ -43,7 +43,7 @@ pub(crate) struct Claim {
     pub(crate) is_first: bool,
 }
 
-impl EndState {
+impl SharedText for EndState {
     fn to_text(&self) -> String {
         let CommandJob { which, window, total, progress } = self.command.unwrap_or_default();
         let EndFilter { kinds, changing, began_before, .. } = which;
@@ -66,18 +66,11 @@ impl EndState {
             progress.ordered,
             self.drain_stopped,
         ];
-        let mut text = String::from(VERSION);
-        for number in numbers {
-            text.push_str(&format!(" {number}"));
-        }
-        text + &self.later
+        numbers_to_text(VERSION, &numbers) + &self.later
     }
 
-    fn parse(text: &[u8]) -> Option<Self> {
-        let mut words = core::str::from_utf8(text).ok()?.split(' ');
-        if words.next() != Some(VERSION) {
-            return None;
-        }
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = after_version(text, VERSION)?.split(' ');
         let [drain_began, last, ordered, config_moment, config_last, config_ordered, job @ ..]: [_;
             17] = parse::numbers(&mut words)?;
         let [config_stopped, stopped_at, kinds, changing, began_before, job @ ..] = job;
@@ -101,7 +94,9 @@ impl EndState {
             later: words.map(|word| format!(" {word}")).collect(),
         })
     }
+}
 
+impl EndState {
     /// Takes what is due now of jobs of one kind, whose surveys say what is left. Of several
     /// changes the one sets the pace whose streams have to end fastest: they are in those of later
     /// changes, too. Another worker may have ordered some, stopped the job or begun another one
@@ -155,21 +150,6 @@ impl EndState {
         };
         progress.ordered = progress.ordered.saturating_sub(unsent);
     }
-
-    pub(crate) fn read(host: &impl Control, key: &str) -> Self {
-        host.get_shared_data(key).and_then(|(text, _)| Self::parse(&text)).unwrap_or_default()
-    }
-
-    /// Changes the state. If another worker has changed it meanwhile, `work` runs again on the new
-    /// one.
-    pub(crate) fn update(host: &impl Control, key: &str, work: &mut dyn FnMut(&mut Self)) {
-        compare_and_set_shared(host, key, &mut |text| {
-            let before = text.and_then(Self::parse).unwrap_or_default();
-            let mut after = before.clone();
-            work(&mut after);
-            (after != before).then(|| after.to_text().into_bytes())
-        });
-    }
 }
 
 #[cfg(test)]
@@ -182,6 +162,7 @@ mod tests {
     use crate::gate::ends::job::{CommandJob, Job, JobKind};
     use crate::gate::ends::pacing::{Progress, Window};
     use crate::host::Control as _;
+    use crate::shared_text::{self, SharedText as _};
 
     #[wasm_bindgen_test(unsupported = test)]
     fn a_state_survives_its_text() {
@@ -206,10 +187,10 @@ mod tests {
                 drain_stopped: 15,
                 later: String::new(),
             };
-            assert_eq!(EndState::parse(state.to_text().as_bytes()), Some(state));
+            assert_eq!(EndState::parse(&state.to_text()), Some(state));
         }
-        for text in ["", "1", "4 0 0 0 0 0 0 0 0 0 0 0", "1 x", "\u{fe}"] {
-            assert_eq!(EndState::parse(text.as_bytes()), None, "{text}");
+        for text in ["", "1", "4 0 0 0 0 0 0 0 0 0 0 0", "1 x", "\u{fe}", "40 0"] {
+            assert_eq!(EndState::parse(text), None, "{text}");
         }
     }
 
@@ -218,8 +199,8 @@ mod tests {
         let text = "4 1 2 3 4 5 6 7 8 9 0 11 12 13 14 15 16 17 18 a,b";
         let host = Fake::default();
         assert!(host.set_shared_data("key", text.as_bytes(), None));
-        EndState::update(&host, "key", &mut |state| state.stopped_at = 99);
-        assert_eq!(EndState::read(&host, "key").drain_stopped, 17);
+        shared_text::update(&host, "key", &mut |state: &mut EndState| state.stopped_at = 99);
+        assert_eq!(shared_text::read::<EndState>(&host, "key").drain_stopped, 17);
         let (text, _) = host.get_shared_data("key").expect("a text");
         let expected = "4 1 2 3 4 5 6 7 99 9 0 11 12 13 14 15 16 17 18 a,b";
         assert_eq!(String::from_utf8_lossy(&text), expected);
