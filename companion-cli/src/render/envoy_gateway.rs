@@ -107,6 +107,7 @@ fn extension(
     scheme: &Scheme<'_>,
 ) -> Result<Map, PolicyProblem> {
     let is_open = policy.failure_policy == FailurePolicy::Open;
+    let counter = module_json::stream(policy, Scope::Gateway, scheme.is_restored_by_module());
     let wasm = Map::of("name", policy.name.as_str())
         .note("The controller fetches it, and hands it to the proxies.")
         .with("code", code(policy, source)?)
@@ -116,10 +117,7 @@ fn extension(
             "As the policy wants it: without the module requests are refused."
         })
         .with("failOpen", is_open)
-        .with(
-            "config",
-            Node::from(&module_json::stream(policy, Scope::Gateway, scheme.is_restored_by_module())),
-        );
+        .with("config", Node::from(&counter));
     let spec = Map::of("targetRefs", List::of(target(gateway))).with("wasm", List::of(wasm));
     Ok(object("EnvoyExtensionPolicy", policy, spec))
 }

@@ -2,7 +2,8 @@
 //! it.
 
 use super::pairs::{Pair, same};
-use super::{Effect, waypoints};
+use super::part::Effect;
+use super::waypoints;
 use crate::lint::envoy_filter::patch_of;
 use crate::lint::node::Node;
 

@@ -1,8 +1,8 @@
 //! Routes that gateways and sidecars get by discovery, and that stand in the filter chains of
 //! waypoints.
 
-use super::Effect;
 use super::pairs::{Pair, same};
+use super::part::Effect;
 use crate::lint::node::Node;
 
 /// Waypoints have the VirtualServices of the mesh, not those of gateways.
