@@ -146,8 +146,10 @@ impl Root {
 
     /// Envoy destroys the root context. Its streams keep the configuration that they began with.
     pub fn on_delete(&mut self, host: &impl Control) {
-        if let Some(Role::Stream(root)) = self.role.take() {
-            root.plugin.counter.leave_index(host);
+        match self.role.take() {
+            Some(Role::Stream(root)) => root.plugin.counter.leave_index(host),
+            Some(Role::Gate(gate)) => gate.borrow_mut().on_delete(host),
+            None => {}
         }
     }
 }

@@ -4,7 +4,7 @@
 //! drops it if that context has gone. Only the root context outlives the calls of a command.
 
 use super::calls::Call;
-use super::gate::Gate;
+use super::gate::{Gate, stays_sealed};
 use super::http::Command;
 use super::phase::Phase;
 use super::policy::Policy;
@@ -31,6 +31,7 @@ const READY_WAIT: u64 = 400;
 const MOST_READY_WAIT: u64 = 4_000;
 const ALREADY_OPEN: &str =
     "no drain begins: the one before opened the gate; DELETE /drain closes it";
+const UNDONE: &str = "; Envoy's health checks answer as before";
 const NOT_UNDONE: &str =
     "; Envoy's admin interface did not answer, so health checks may go on failing";
 const STAYS_DRAINED: &str = "; Envoy cannot undrain its listeners: it goes on telling clients to \
@@ -102,12 +103,13 @@ impl Gate {
     /// Cancels the drain: always the gate's, Envoy's if that is possible.
     fn cancel_drain(&mut self, host: &impl Control, stream: u32) {
         let record = self.record.read(host);
-        if record.phase == Phase::Serving {
-            return self.respond_plainly(host, stream, 200, "there is no drain");
+        let has_begun = self.policy.begins() && record.begin != Step::Due;
+        if record.phase == Phase::Serving && !has_begun {
+            let why = format!("there is no drain{}", stays_sealed(host));
+            return self.respond_plainly(host, stream, 200, &why);
         }
         // Envoy's answer can take a while, and until then the record says that the drain goes on.
         self.ends.stop_drain(host, &record);
-        let has_begun = self.policy.begins() && record.began > 0 && record.begin != Step::Due;
         match self.policy.undo_path().filter(|_| has_begun) {
             Some(path) => {
                 let target = self.policy.admin_call("POST", path);
@@ -129,8 +131,11 @@ impl Gate {
         stream: u32,
         outcome: CallOutcome,
     ) {
-        let but = if outcome == CallOutcome::Success { "" } else { NOT_UNDONE };
-        self.serve_again(host, stream, but);
+        let is_undone = outcome == CallOutcome::Success;
+        if is_undone {
+            self.record.update(host, &mut |record| record.begin = Step::Due);
+        }
+        self.serve_again(host, stream, if is_undone { UNDONE } else { NOT_UNDONE });
     }
 
     fn hold_hook(&mut self, host: &impl Control, stream: u32, wait: u64) {

@@ -146,6 +146,19 @@ fn a_signal_passes_at_zero_only() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
+fn a_signal_waits_for_the_bytes_that_clients_have_not_read() {
+    let mut unwritten = zero(Phase::Serving, Reason::NotDraining);
+    unwritten.observed.buffered = Some(1);
+    let at = |until| step_of_waiter(&unwritten, &waiter(WaitsFor::Signal, FIRST, until), false);
+    assert_eq!(at(NOW + 1), SignalStep::AwaitNext);
+    assert!(matches!(at(NOW), SignalStep::Refuse(_)), "its time is over");
+    let until = NOW + 1;
+    let kind = SignalKind::Operator { stream: 4, path: String::new(), until };
+    let latched = LatchedSignal { kind, needs: FIRST, until: 0 };
+    assert_eq!(latched.step(&unwritten, true), SignalStep::AwaitNext);
+}
+
+#[wasm_bindgen_test(unsupported = test)]
 fn behind_the_latch_the_counts_are_confirmed() {
     let operator = SignalKind::Operator { stream: 4, path: String::new(), until: NOW + 1 };
     let latched = |kind: &SignalKind| LatchedSignal { kind: kind.clone(), needs: FIRST, until: 0 };

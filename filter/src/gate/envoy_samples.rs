@@ -139,8 +139,7 @@ impl EnvoySamples {
     fn valid(&self, now: u64) -> Option<&Sample> {
         let is_valid = |last: &&Sample| {
             let age = now.checked_sub(last.before.at);
-            let limit = last.took.saturating_mul(VALID_FACTOR).saturating_add(VALID);
-            age.is_some_and(|age| age <= limit)
+            age.is_some_and(|age| age <= valid_for(last.took))
         };
         self.last.as_ref().filter(is_valid)
     }
@@ -193,6 +192,11 @@ impl EnvoySamples {
             && stats.total == self.idle_total;
         is_idle.then_some(&sample.before)
     }
+}
+
+/// How long a sample is valid, after a query that took so long; milliseconds.
+pub(super) fn valid_for(took: u64) -> u64 {
+    took.saturating_mul(VALID_FACTOR).saturating_add(VALID)
 }
 
 impl Sample {

@@ -167,7 +167,14 @@ impl Gate {
             StatsQuery::DueIfNothingHolds => self.sources.holding(host, &self.policy) == 0,
             StatsQuery::NotDue => false,
         };
-        if self.calls.contains(&Call::Stats) || !is_due() || !QueryPacing::begin(host) {
+        if self.calls.contains(&Call::Stats) || !is_due() {
+            return;
+        }
+        // The worker that can make the last call needs the next query for itself.
+        let leaves_query = self.latched_signal.is_none()
+            && self.schedule(record).awaits_finish_call()
+            && QueryPacing::read(host).is_reserved(now);
+        if leaves_query || !QueryPacing::begin(host) {
             return;
         }
         let before = self.sources.before_query(host, &self.policy, now, with_totals);

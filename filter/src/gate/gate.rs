@@ -229,9 +229,10 @@ impl Gate {
             return Err(BUSY);
         }
         let Some(gate) = self.sources.census.queue() else { return Err(ASKING) };
-        // New streams are refused from here on until Envoy has answered, so the query must be
-        // allowed at once.
-        if !QueryPacing::read(host).is_allowed(host.monotonic_time()) {
+        // New streams are refused from here on until Envoy has answered, so the query must begin
+        // at once.
+        let is_allowed = QueryPacing::read(host).is_allowed(host.monotonic_time());
+        if !is_allowed || self.calls.contains(&Call::Stats) {
             return Err(BUSY);
         }
         let patience = self.policy.patience.saturating_mul(LATCHED_FOR);
@@ -242,7 +243,26 @@ impl Gate {
         let needs = self.sources.next_answers();
         self.latched_signal = Some(LatchedSignal { kind, needs, until });
         self.ask_counters(host);
+        // Another worker may have claimed the query since, and then must be waited for.
+        let (record, survey) = (self.record.read(host), self.sources.survey(host, &self.policy));
+        self.query_envoy_stats(host, host.monotonic_time(), &record, &survey);
+        if !self.sources.samples.has_begun(needs.query) {
+            self.latched_signal = None;
+            self.open_latch(host);
+            return Err(BUSY);
+        }
         Ok(())
+    }
+
+    /// Envoy replaces the configuration or removes it, and drops the answers of all calls. A signal
+    /// that was sent may have arrived.
+    pub(crate) fn on_delete(&mut self, host: &impl Control) {
+        let ends = |call: &Call| match call {
+            Call::Finish => true,
+            Call::Signal { ends_envoy, .. } => *ends_envoy,
+            _ => false,
+        };
+        if self.calls.any(ends) { self.seal(host) } else { self.open_latch(host) }
     }
 
     pub(super) fn open_latch(&mut self, host: &impl Control) {
@@ -264,12 +284,20 @@ impl Gate {
 
     /// Ends the drain, whatever became of Envoy's: `but` says what remains of it.
     pub(super) fn serve_again(&mut self, host: &impl Control, stream: u32, but: &str) {
-        self.record.update(host, &mut |record| *record = Record::default());
+        let mut phase = Phase::Serving;
+        self.record.update(host, &mut |record| {
+            phase = record.phase;
+            record.serve_again(&self.policy);
+        });
+        let ended = match phase {
+            Phase::Serving => "the drain was over already",
+            _ => "the drain was cancelled",
+        };
         host.record_metric(self.sources.metrics.state, Phase::Serving as u64);
-        host.log(Level::Warning, &format!("the drain was cancelled{but}"));
+        host.log(Level::Warning, &format!("{ended}{but}"));
         self.ask_counters(host);
-        let sealed = if latch::is_sealed(host) { STAYS_SEALED } else { "" };
-        self.respond_plainly(host, stream, 200, &format!("the drain was cancelled{but}{sealed}"));
+        let why = format!("{ended}{but}{}", stays_sealed(host));
+        self.respond_plainly(host, stream, 200, &why);
     }
 
     pub(super) fn refuse_signal(
@@ -302,5 +330,10 @@ pub(super) fn respond_json(host: &impl Control, stream: u32, status: u16, body: 
     }
 }
 
-const STAYS_SEALED: &str = "; the signal to end was sent and cannot be taken back: new streams are \
+/// What no cancelling undoes, if the signal to end was sent.
+pub(super) fn stays_sealed(host: &impl Control) -> &'static str {
+    if latch::is_sealed(host) { STAYS_SEALED } else { "" }
+}
+
+const STAYS_SEALED: &str = "; the signal to end was sent and cannot be undone: new streams are \
     refused until the process ends";

@@ -35,7 +35,7 @@ pub struct Record {
     pub begun_last: u64,
     /// Since when nothing is in flight and nothing began; 0 when that is not so.
     pub quiet_since: u64,
-    /// The call that tells clients to leave.
+    /// The call that tells clients to leave. It stays known after the drain, until it is undone.
     pub begin: Step,
     /// The call after the last stream.
     pub finish: Step,
@@ -118,7 +118,8 @@ impl Record {
 
     /// Serves again when a drain is over but Envoy still runs. A drain that reached zero ends with
     /// its deadline, because a later hook gets a deadline of its own; without a later hook, it
-    /// stays `drained` for at least so long.
+    /// stays `drained` for at least so long. A drain that no worker has evaluated since its
+    /// deadline must not open for a later hook either.
     fn reset_when_over(&mut self, policy: &Policy, now: u64, stays_drained: u64) {
         if self.phase.is_draining() {
             // A new configuration can make the deadline earlier, but not later.
@@ -127,11 +128,18 @@ impl Record {
         let is_over = match self.phase {
             Phase::Drained => now >= self.deadline.max(self.ended.saturating_add(stays_drained)),
             Phase::Expired | Phase::Forced => now >= self.ended.saturating_add(policy.open_for),
-            Phase::Serving | Phase::Draining => false,
+            Phase::Draining => now >= self.deadline.saturating_add(policy.open_for),
+            Phase::Serving => false,
         };
         if is_over {
-            *self = Self::default();
+            self.serve_again(policy);
         }
+    }
+
+    /// Ends the drain. The begin call stays known, because that does not undo it.
+    pub(super) fn serve_again(&mut self, policy: &Policy) {
+        let begin = if policy.begins() { self.begin } else { Step::Due };
+        *self = Self { begin, ..Self::default() };
     }
 
     /// Applies one observation. Returns why the gate is closed, and what is to be done.
@@ -157,7 +165,7 @@ impl Record {
         let reason = self.reason_at(policy, now, observed);
         self.update_phase(&reason, now);
         if now >= self.deadline && self.phase == Phase::Draining {
-            *self = Self::default();
+            self.serve_again(policy);
             return (Reason::NotDraining, heal);
         }
         if reason != Reason::Open(Phase::Drained) {
@@ -183,7 +191,7 @@ impl Record {
     /// which all sources have answered, because a worker may have died since. So both counts must
     /// have been asked for after the quiet period.
     fn reason_at(&mut self, policy: &Policy, now: u64, observed: &Observation) -> Reason {
-        let bytes = observed.buffered.filter(|&bytes| bytes > 0).map(Reason::Bytes);
+        let bytes = observed.unwritten_bytes().map(Reason::Bytes);
         let is_app_unknown = policy.waits_for_app() && observed.app == App::Asking;
         let app = (policy.waits_for_app() && !matches!(observed.app, App::Gone | App::Asking))
             .then_some(Reason::App(observed.app));
@@ -228,7 +236,7 @@ impl Record {
         if self.began == 0 { 0 } else { until.saturating_sub(self.began) }
     }
 
-    /// Streams that began after the drain.
+    /// Streams that began after the drain had begun.
     pub fn late_streams(&self, begun: u64) -> u64 {
         if self.phase == Phase::Serving { 0 } else { begun.saturating_sub(self.begun_before) }
     }

@@ -163,7 +163,9 @@ impl Watch {
             && (policy.app.is_none() || observed.app != App::There);
         let known = known && (policy.app.is_none() || observed.app != App::Asking);
         if before == Phase::Draining && now >= self.deadline {
-            assert!(after.phase == Phase::Expired, "closed at its deadline");
+            let is_stale = now >= self.deadline + policy.open_for;
+            let expected = if is_stale { Phase::Serving } else { Phase::Expired };
+            assert_eq!(after.phase, expected, "at its deadline");
         }
         if before == Phase::Draining && after.phase == Phase::Drained {
             assert!(known && !busy && clear, "drained at {observed:?}");
@@ -271,13 +273,14 @@ fn drain(record: &mut Record, watch: &mut Watch, policy: &Policy, now: u64, begu
     let before = record.clone();
     // The configuration may have made it earlier since the last evaluation.
     let deadline = watch.deadline.min(before.deadline).min(before.began + policy.deadline);
-    let over =
-        now >= before.ended + policy.open_for || before.phase == Phase::Drained && now >= deadline;
+    let over = match before.phase {
+        Phase::Serving => true,
+        Phase::Draining => now >= deadline + policy.open_for,
+        Phase::Drained => now >= deadline,
+        Phase::Expired | Phase::Forced => now >= before.ended + policy.open_for,
+    };
     if record.drain(policy, now, begun) {
-        assert!(
-            before.phase == Phase::Serving || before.phase.is_open() && over,
-            "{before:?} at {now}"
-        );
+        assert!(over, "{before:?} at {now}");
         watch.began(now, policy);
     } else {
         let deadline = before.deadline.min(record.deadline);
@@ -333,13 +336,8 @@ proptest! {
     }
 }
 
-#[test]
-fn an_answer_without_bytes_reopens_no_drain() {
-    let mut policy = Policy::new(Gate::default());
-    (policy.quiet, policy.linger, policy.begin) = (200, 400, BeginCall::Nothing);
-    let mut record = Record::default();
-    record.drain(&policy, 1_000_000, 0);
-    let zero = |now| Observation {
+fn zero(now: u64) -> Observation {
+    Observation {
         count: CountState::Exact,
         known_until: now,
         holding: 0,
@@ -349,7 +347,39 @@ fn an_answer_without_bytes_reopens_no_drain() {
         lingers: false,
         buffered: Some(0),
         app: App::Gone,
-    };
+    }
+}
+
+#[test]
+fn a_drain_without_evaluations_opens_for_no_later_hook() {
+    let policy = Policy::new(Gate::default());
+    let mut record = Record::default();
+    assert!(record.drain(&policy, 1_000, 0));
+    record.begin = Step::Done;
+    let later = 1_000 + policy.deadline + policy.open_for;
+    let busy = Observation { holding: 1, ..zero(later) };
+    assert_eq!(record.clone().evaluate(&policy, later - 1, &busy).0, Reason::Open(Phase::Expired));
+    assert_eq!(record.clone().evaluate(&policy, later, &busy).0, Reason::NotDraining);
+    assert!(record.drain(&policy, later, 0), "the hook gets a deadline of its own");
+    assert_eq!(record.evaluate(&policy, later, &busy).0, Reason::Streams(1));
+}
+
+#[test]
+fn what_envoy_was_told_stays_known_after_the_drain() {
+    let policy = Policy::new(Gate::default());
+    let mut record = Record { phase: Phase::Drained, begin: Step::Done, ..Record::default() };
+    record.evaluate(&policy, STAYS_DRAINED, &zero(STAYS_DRAINED));
+    assert_eq!((record.phase, record.begin), (Phase::Serving, Step::Done));
+    record.drain(&policy, STAYS_DRAINED, 0);
+    assert_eq!(record.begin, Step::Due, "the next drain tells it again");
+}
+
+#[test]
+fn an_answer_without_bytes_reopens_no_drain() {
+    let mut policy = Policy::new(Gate::default());
+    (policy.quiet, policy.linger, policy.begin) = (200, 400, BeginCall::Nothing);
+    let mut record = Record::default();
+    record.drain(&policy, 1_000_000, 0);
     for now in [1_000_000, 1_000_200] {
         record.evaluate(&policy, now, &zero(now));
     }

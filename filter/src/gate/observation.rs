@@ -41,7 +41,7 @@ pub struct Observation {
     pub in_flight: u64,
     /// Streams ever begun.
     pub begun: u64,
-    /// The second samples.
+    /// Envoy's own count.
     pub envoy: EnvoyCount,
     /// Bytes that wait to be written to clients, if that is known and fresh.
     pub buffered: Option<u64>,
@@ -121,6 +121,11 @@ impl Observation {
             (count, EnvoyCount::Absent) if !is_believed => Some(Reason::Unsure(count)),
             _ => None,
         }
+    }
+
+    /// The bytes that wait to be written to clients, if there are any and they are known.
+    pub(super) fn unwritten_bytes(&self) -> Option<u64> {
+        self.buffered.filter(|&bytes| bytes > 0)
     }
 
     /// Whether both counts are known, so that none from [`Self::in_flight_reason`] means zero.

@@ -2,6 +2,7 @@
 //! clusters for seconds. So the gates of all workers query one after the other, and the pause
 //! between queries is a multiple of what the last answer took.
 
+use super::envoy_samples::valid_for;
 use crate::host::Control;
 use crate::parse;
 use crate::shared_text::{self, SharedText};
@@ -64,6 +65,11 @@ impl QueryPacing {
             && now >= self.began.saturating_add(INTERVAL_FACTOR.saturating_mul(self.took))
     }
 
+    /// Whether the next query is left to the worker that has the last answer, which is still valid.
+    pub(crate) fn is_reserved(self, now: u64) -> bool {
+        now < self.began.saturating_add(valid_for(self.took))
+    }
+
     /// How long the next query may have to wait, and its answer take.
     pub(crate) fn longest_wait(self) -> u64 {
         self.took.saturating_mul(INTERVAL_FACTOR + 1)
@@ -118,6 +124,13 @@ mod tests {
         host.clock.set(2_600);
         assert!(QueryPacing::begin(&host), "the VM of the gate that made it has died");
         QueryPacing::end(&host);
-        assert_eq!(QueryPacing::read(&host).busy(9_000), 40);
+        host.clock.set(9_000);
+        assert!(QueryPacing::begin(&host));
+        host.clock.set(9_040);
+        QueryPacing::end(&host);
+        let pacing = QueryPacing::read(&host);
+        assert!(pacing.is_allowed(9_200) && pacing.is_reserved(9_200), "for who has the answer");
+        assert!(!pacing.is_reserved(9_340), "the answer is too old");
+        assert_eq!(pacing.busy(9_040), 80);
     }
 }

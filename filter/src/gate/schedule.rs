@@ -150,7 +150,7 @@ impl Schedule<'_> {
     }
 
     /// Whether the last call of the drain is yet to be made.
-    fn awaits_finish_call(&self) -> bool {
+    pub(super) fn awaits_finish_call(&self) -> bool {
         self.record.phase == Phase::Drained
             && self.policy.finishes()
             && !self.record.finish.has_ended()

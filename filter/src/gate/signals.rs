@@ -56,7 +56,7 @@ pub(super) fn step_of_waiter(snapshot: &Snapshot, waiter: &Waiter, is_busy: bool
         None if !snapshot.has_answers(waiter.needs) => SignalStep::Refuse(ASKING),
         None if is_busy && !is_late => SignalStep::Hold,
         None => SignalStep::CloseLatch,
-        Some(OLDER | ASKING | DIED) if !is_late => SignalStep::AwaitNext,
+        Some(OLDER | ASKING | DIED | BYTES) if !is_late => SignalStep::AwaitNext,
         Some(why) => SignalStep::Refuse(why),
     }
 }
@@ -79,7 +79,9 @@ impl LatchedSignal {
             (SignalKind::Finish, _) if snapshot.record.phase != Phase::Drained => SignalStep::Hold,
             (_, None) => SignalStep::Send,
             (SignalKind::Finish, Some(_)) => SignalStep::Hold,
-            (SignalKind::Operator { until, .. }, Some(OLDER | ASKING)) if snapshot.now < *until => {
+            (SignalKind::Operator { until, .. }, Some(OLDER | ASKING | BYTES))
+                if snapshot.now < *until =>
+            {
                 SignalStep::AwaitNext
             }
             (_, Some(why)) => SignalStep::Refuse(why),
@@ -100,6 +102,7 @@ pub(super) const IN_FLIGHT: &str = "streams are in flight";
 pub(super) const ASKING: &str = "the counters, or Envoy, have not all answered yet";
 pub(super) const BUSY: &str = "another signal is being passed";
 const OLDER: &str = "Envoy counts requests that no counter knows";
+const BYTES: &str = "Envoy has bytes of responses that are not yet written to clients";
 pub(super) const UNSEEN: &str =
     "Envoy's stats matcher rejects the gauge that keeps streams from beginning meanwhile";
 const DIED: &str = "a worker's counter does not answer; the signal passes once another counts in \
@@ -123,6 +126,7 @@ pub(super) fn signal_refusal(snapshot: &Snapshot) -> Option<&'static str> {
         }
         (Some(Reason::Unsure(_)), _) => Some(REJECTED),
         (Some(_), _) => Some(OLDER),
+        (None, _) if observed.unwritten_bytes().is_some() => Some(BYTES),
         (None, _) if !observed.is_complete() => Some(ASKING),
         (None, CountState::Unknown) if !lasts => Some(NO_COUNTER),
         (None, CountState::Rejected) if !lasts => Some(REJECTED),

@@ -142,7 +142,9 @@ impl Sources {
         survey: &Survey,
     ) -> Ignorable {
         let is_complete = survey.completed_round >= self.samples.round();
-        let is_known = !Scope::VARIANTS.iter().any(|scope| is_rejected(host, *scope));
+        // Where a scope has no counter, its streams cannot be told from those of other scopes.
+        let is_known = survey.count_state != CountState::Unknown
+            && !Scope::VARIANTS.iter().any(|scope| is_rejected(host, *scope));
         Ignorable {
             in_flight: if is_known { survey.ignorable_in_flight } else { [0; 2] },
             begun: self.total_streams_begun(host, policy),

@@ -11,6 +11,7 @@ use kit::xds::Xds;
 
 cases! {
     takes_a_drain_back_and_begins_again,
+    undoes_what_envoy_was_told_by_a_drain_that_has_run_out,
     says_what_cannot_be_taken_back,
     opens_by_force_and_says_why,
     opens_at_the_deadline,
@@ -31,18 +32,10 @@ async fn takes_a_drain_back_and_begins_again(lab: &Lab) -> Outcome {
         second["draining_ms"].as_u64() >= first["draining_ms"].as_u64(),
         "the second drain is the first: {second}"
     );
-    ensure_eq!(
-        once(bench.main, &Request::get("/echo")).await?.expect(200)?.header("connection"),
-        Some("close".into()),
-        "while draining"
-    );
+    ensure_eq!(connection_header(&bench).await?, Some("close".into()), "while draining");
     bench.delete("/drain").await?.expect(200)?;
     same(&bench.status().await?, "state", "serving")?;
-    ensure_eq!(
-        once(bench.main, &Request::get("/echo")).await?.expect(200)?.header("connection"),
-        None,
-        "after it was taken back"
-    );
+    ensure_eq!(connection_header(&bench).await?, None, "after it was cancelled");
     bench.delete("/drain").await?.expect(200)?;
     sleep(Duration::from_millis(500)).await;
     ensure!(!waiter.is_finished(), "the hook still waits");
@@ -54,6 +47,30 @@ async fn takes_a_drain_back_and_begins_again(lab: &Lab) -> Outcome {
     same(&bench.status().await?, "state", "serving")?;
     bench.get("/ready").await?.expect(503)?;
     Ok(())
+}
+
+async fn undoes_what_envoy_was_told_by_a_drain_that_has_run_out(lab: &Lab) -> Outcome {
+    let gate =
+        r#"{"quiet_ms": 300, "deadline_ms": 1000, "begin": {"call": "fail_health_checks"}}"#;
+    let bench = Bench::set(lab, gate).await?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("begin", "done").await?;
+    bench.until("state", "serving").await?;
+    let close = Some("close".into());
+    ensure_eq!(connection_header(&bench).await?, close, "Envoy still knows what it was told");
+    let undone = bench.delete("/drain").await?.expect(200)?.json()?;
+    same(
+        &undone,
+        "reason",
+        "the drain was over already; Envoy's health checks answer as before",
+    )?;
+    ensure_eq!(connection_header(&bench).await?, None, "after it was undone");
+    same(&bench.delete("/drain").await?.expect(200)?.json()?, "reason", "there is no drain")
+}
+
+/// With `close` Envoy tells a client to leave.
+async fn connection_header(bench: &Bench) -> Outcome<Option<String>> {
+    Ok(once(bench.main, &Request::get("/echo")).await?.expect(200)?.header("connection"))
 }
 
 async fn says_what_cannot_be_taken_back(lab: &Lab) -> Outcome {

@@ -130,6 +130,7 @@ async fn waits_for_a_slow_reader(lab: &Lab) -> Outcome {
     let mut got = Vec::with_capacity(BODY as usize);
     read_up_to(&mut reader, &mut got, 1_000).await?;
     bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
+    quit_is_refused(&bench).await?;
     let hook = bench.hook();
     let status = bench.until("state", "draining").await?;
     same(&status, "holding", 0)?;
@@ -141,6 +142,7 @@ async fn waits_for_a_slow_reader(lab: &Lab) -> Outcome {
         "{status}"
     );
     ensure!(status["buffered_bytes"].as_u64() >= Some(100_000), "{status}");
+    quit_is_refused(&bench).await?;
     for _ in 0..2_000 {
         if hook.is_finished() {
             break;
@@ -155,6 +157,12 @@ async fn waits_for_a_slow_reader(lab: &Lab) -> Outcome {
     let head = got.windows(4).position(|window| window == b"\r\n\r\n").context("a head")?;
     ensure_eq!(got.len() - head - 4, BODY as usize, "bytes of the body");
     Ok(())
+}
+
+/// It would cut the response.
+async fn quit_is_refused(bench: &Bench) -> Outcome {
+    let refused = bench.post("/quitquitquit").await?.expect(503)?.json()?;
+    same(&refused, "reason", "Envoy has bytes of responses that are not yet written to clients")
 }
 
 /// A small window of its own keeps the bytes on the other side. Not `connection: close`: such a

@@ -26,6 +26,7 @@ cases! {
     a_listener_replaced_by_one_without_the_filter_is_not_empty,
     a_filter_that_comes_and_goes_by_discovery_leaves_nothing_out,
     without_the_filter_envoy_is_believed,
+    counters_of_another_scope_hide_nothing,
     without_any_source_the_deadline_decides,
     rejected_metrics_are_no_zero,
     a_rejected_counter_is_no_quiet,
@@ -137,6 +138,18 @@ async fn without_the_filter_envoy_is_believed(lab: &Lab) -> Outcome {
     release(&bench, "a", held).await?;
     opens_only_at_zero(&bench).await?;
     same(&bench.status().await?, "count", "unknown")
+}
+
+/// The gate waits for `gateway`, and the filter counts `inbound`.
+async fn counters_of_another_scope_hide_nothing(lab: &Lab) -> Outcome {
+    let bench = Bench::with(lab, GATE, hcm(lab, r#"{"scope": "inbound"}"#)).await?;
+    let held = bench.held("a").await?;
+    bench.until("count", "unknown").await?;
+    bench.post("/quitquitquit").await?.expect(503)?;
+    bench.post("/drain").await?.expect(202)?;
+    stays_closed(&bench, 10).await?;
+    release(&bench, "a", held).await?;
+    opens_only_at_zero(&bench).await
 }
 
 /// No admin cluster, and one whose statistics are not kept.

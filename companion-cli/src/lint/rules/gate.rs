@@ -78,8 +78,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS407",
         severity: Severity::Warning,
         title: "the gate waits for a scope without a counter",
-        why: "For such a scope no counter answers: the gate says `unknown` and holds until its \
-            deadline, at every stop.",
+        why: "For such a scope no counter answers: the gate says `unknown` and holds until Envoy \
+            itself has no request, and if it does not export that, until its deadline.",
         fix: "Add a counter of that scope, or take the scope out of `gate.scopes`.",
         check: uncounted_scope,
     },
