@@ -220,3 +220,72 @@ fn a_sidecar_must_overwrite_the_header_with_http() {
         finds("LS356.good.yaml", &[other], &["LS356"]);
     }
 }
+
+#[test]
+fn a_mutation_saves_the_header_only_while_it_is_there() {
+    const FIRST: &str = "- remove: x-laststream-forwarded-proto\n";
+    const VALUE: &str = "\"%REQ(x-forwarded-proto)%\"";
+    for earlier in [
+        "- remove: X-Forwarded-Proto\n",
+        "- append: {header: {key: x-forwarded-proto, value: http}}\n",
+    ] {
+        let mutations = format!("{FIRST}                    {earlier}");
+        finds("LS303.good.yaml", &[(FIRST, &mutations)], &["LS351"]);
+    }
+    for (value, expected) in [
+        ("\"%REQ(x-forwarded-protocol)%\"", &["LS351"][..]),
+        ("https", &["LS351"]),
+        ("\"%REQ(X-Forwarded-Proto)%\"", &[]),
+        ("\"%REQUEST_HEADER(x-forwarded-proto)%\"", &[]),
+    ] {
+        finds("LS303.good.yaml", &[(VALUE, value)], expected);
+    }
+}
+
+#[test]
+fn a_source_may_have_the_name_of_the_saved_header() {
+    let source = (
+        r#""presets": ["aws_alb"]"#,
+        r#""sources": [{"header": "X-Laststream-Forwarded-Proto"}]"#,
+    );
+    let other = ("header: {key: x-laststream-forwarded-proto,", "header: {key: x-other,");
+    finds("LS303.good.yaml", &[source], &[]);
+    finds("LS303.good.yaml", &[source, other], &["LS351"]);
+}
+
+#[test]
+fn the_filter_state_beside_a_plugin_has_its_key() {
+    let written = ("- object_key: laststream.direct_peer", "- object_key: other");
+    finds("LS353.good.yaml", &[written], &["LS353", "LS353", "LS353"]);
+    let peers = "      trust:\n        peers:";
+    let wanted = (peers, "      trust:\n        peer_key: other\n        peers:");
+    finds("LS353.good.yaml", &[wanted], &["LS353"]);
+}
+
+/// The last document of the bad example is a WasmPlugin.
+#[test]
+fn a_plugin_restores_twice_on_all_ports_of_one_scope() {
+    let filters = ["LS355", "LS305", "LS355"];
+    let and = |code| [filters.as_slice(), &[code]].concat();
+    finds("LS355.bad.yaml", &[], &and("LS355"));
+    let ports = "match: [{ports: [{number: 8443}]}]\n  pluginConfig:";
+    finds("LS355.bad.yaml", &[("pluginConfig:", ports)], &filters);
+    finds("LS355.bad.yaml", &[("scope: gateway", "scope: inbound")], &and("LS356"));
+    let elsewhere = ("{matchLabels: {istio: egressgateway}}", "{matchLabels: {istio: other}}");
+    finds("LS355.bad.yaml", &[elsewhere], &and("LS353"));
+}
+
+#[test]
+fn matchers_of_two_policies_are_found_where_they_share_a_chain() {
+    let Example { name, text } = Example::read(&folder("rules").join("LS355.good.yaml"));
+    let second = |namespace: &str| {
+        let other = text
+            .replace("name: laststream\n", "name: other\n")
+            .replace("namespace: istio-ingress", &format!("namespace: {namespace}"))
+            .replace("laststream-count", "other-count")
+            .replace("laststream-scheme", "other-scheme");
+        codes(&Example { name: name.clone(), text: format!("{text}---\n{other}") })
+    };
+    assert_eq!(second("istio-system"), ["LS305", "LS355"]);
+    assert!(second("istio-egress").is_empty());
+}

@@ -244,11 +244,12 @@ fn in_words(lines: &[Line]) -> String {
 
 fn value(rng: &mut Rng) -> Vec<u8> {
     #[rustfmt::skip]
-    const WORDS: [&[u8]; 36] = [
+    const WORDS: [&[u8]; 39] = [
         b"https", b"https", b"HTTPS", b"wss", b"http", b"http", b"Http", b"ws", b"httpss",
         b"xhttps", b"", b"443", b"443", b"0443", b"80", b"80", b"8443", b"8080", b"0", b"1",
         b"10443", b"65535", b"65536", b"99999", b"+443", b"443.0", b"00000000000000443", b"on",
         b"ON", b"yes", b"off", b"No", b"2", b"\xff", b"https\xff", b"ht tps",
+        b"http\xc5\xbf", b"W\xc5\xbfs", b"ye\xc5\xbf", // the long s, which is an s to Unicode
     ];
     const BETWEEN: [&[u8]; 5] = [b",", b", ", b"\t,", b",,", b" , , "];
     let mut value = Vec::new();

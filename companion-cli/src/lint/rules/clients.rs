@@ -1,17 +1,19 @@
 //! LS359 to LS364: what is believed of clients' connections: PROXY protocol headers, and headers
 //! with the client's address.
 
-use laststream_filter::config::wire::{PEER_KEY, Preset, Scope};
+use laststream_filter::config::wire::Scope;
 
-use super::scheme::{SupportingFilter, mutations, peer_info_filters, restorers, section, writers};
+use super::restorers::{Holder, Restorer, is_patched_beside, restorers};
+use super::scheme::{
+    SupportingFilter, mutations, own_peer_info_filters, peer_info_filters, writers,
+};
 use super::trust::{is_removed, is_removed_somewhere, keeps, stands_at_sidecar};
 use crate::lint::envoy_filter::patch_of;
 use crate::lint::finding::{Findings, Rule, Severity};
 use crate::lint::inputs::Inputs;
 use crate::lint::listeners::{listener, uses};
-use crate::lint::modules::Module;
 use crate::lint::node::Node;
-use crate::lint::objects::{Object, object_of, of_kind};
+use crate::lint::objects::{Object, of_kind};
 use crate::lint::proxy_protocol::{
     header_filters, is_type, listener_filters, policy_setting, policy_settings, topology_settings,
 };
@@ -97,69 +99,40 @@ pub(super) const RULES: &[Rule] = &[
 const ADDRESSES: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% \
     %DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_DIRECT_LOCAL_ADDRESS%";
 
-/// The modules that take the scheme from a destination port.
-fn port_readers(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, &str)> {
-    restorers(inputs)
-        .filter(|(_, proto)| proto.presets.contains(&Preset::Nlb))
-        .map(|(module, proto)| (module, proto.trust.peer_key.as_str()))
+/// What takes the scheme from a destination port.
+fn port_readers(inputs: &Inputs) -> impl Iterator<Item = Restorer<'_>> {
+    restorers(inputs).filter(Restorer::reads_destination)
 }
 
 fn no_destination<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let tellers = peer_info_filters(inputs);
-    for (module, key) in port_readers(inputs) {
-        for teller in tellers.iter().filter(|teller| {
-            teller.node.text() == Some(key)
-                && teller.applies_to(module)
-                && !has_addresses(teller.node)
-        }) {
-            findings.at(teller.node, NO_ADDRESSES);
+    for restorer in port_readers(inputs) {
+        let own = own_peer_info_filters(&tellers, &restorer);
+        for teller in own.filter(|teller| !has_addresses(*teller)) {
+            findings.at(teller, "the local addresses of the connection are not told");
         }
-        let takes_headers = match listener(module.typed) {
-            Some(listener) => takes_headers(listener),
-            None => takes_headers_somewhere(inputs),
-        };
-        if !takes_headers {
-            findings.at(section(module), NO_HEADERS);
-        }
-    }
-    for (policy, place) in port_reading_policies(inputs) {
-        let has_setting = policy_settings(inputs).any(|(own, _)| own.may_share_target(policy));
-        let patched = |node: Node<'g>| {
-            object_of(node)
-                .is_some_and(|own| own.kind == "EnvoyPatchPolicy" && own.may_share_target(policy))
-        };
-        if !has_setting && !header_filters(inputs).any(patched) {
-            findings.at(place, NO_HEADERS);
-        }
-        let key = place.text_of("trust.peer_key").unwrap_or(PEER_KEY);
-        let mut states = inputs
-            .keyed_field("object_key", "objectKey")
-            .filter(|state| state.text() == Some(key) && patched(*state))
-            .peekable();
-        if states.peek().is_none() {
-            findings.at(place, format!("no `set_filter_state` of these files writes `{key}`"));
-        }
-        for state in states.filter(|state| !has_addresses(*state)) {
-            findings.at(state, NO_ADDRESSES);
+        if !gets_headers(inputs, &restorer) {
+            findings.at(
+                restorer.place,
+                "no listener filter of these files takes PROXY protocol headers",
+            );
         }
     }
 }
 
-const NO_HEADERS: &str = "no listener filter of these files takes PROXY protocol headers";
-const NO_ADDRESSES: &str = "the local addresses of the connection are not told";
-
-/// Envoy Gateway's policies whose module takes the scheme from a destination port, and what they
-/// say of it.
-fn port_reading_policies(inputs: &Inputs) -> impl Iterator<Item = (Object<'_>, Node<'_>)> {
-    of_kind(inputs, "EnvoyExtensionPolicy").flat_map(|policy| {
-        let protos = policy
-            .node
-            .list("spec.wasm")
-            .filter_map(|wasm| wasm.get("config")?.get("forwarded_proto"));
-        protos
-            .filter(|proto| proto.list("presets").any(|preset| preset.text() == Some("nlb")))
-            .map(move |proto| (policy, proto))
-    })
+/// Whether the listeners take PROXY protocol headers.
+fn gets_headers(inputs: &Inputs, restorer: &Restorer<'_>) -> bool {
+    match &restorer.holder {
+        Holder::Filter(module) => match listener(module.typed) {
+            Some(listener) => takes_headers(listener),
+            None => takes_headers_somewhere(inputs),
+        },
+        Holder::Plugin(..) => takes_headers_somewhere(inputs),
+        Holder::Policy(policy) => {
+            policy_settings(inputs).any(|(own, _)| own.may_share_target(*policy))
+                || header_filters(inputs).any(|filter| is_patched_beside(filter, *policy))
+        }
+    }
 }
 
 /// In a mesh the filter comes by a patch, or by a setting of the control plane.
@@ -179,15 +152,27 @@ fn has_addresses(key: Node<'_>) -> bool {
 }
 
 fn redirected<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (module, _) in port_readers(inputs) {
-        let is_inbound = module.wire().is_some_and(|wire| wire.scope != Scope::Gateway);
-        let at_sidecar = uses(inputs, module).into_iter().any(stands_at_sidecar);
-        if is_inbound || at_sidecar {
-            findings.at(section(module), "the listeners of a sidecar get redirected connections");
-        } else if listener(module.typed).is_some_and(undoes_redirection) {
-            findings.at(section(module), "the listener restores original destinations");
+    for restorer in port_readers(inputs) {
+        let is_inbound = restorer.scope != Scope::Gateway;
+        let (at_sidecar, is_undone) = match &restorer.holder {
+            Holder::Filter(module) => (
+                is_inbound || uses(inputs, *module).into_iter().any(stands_at_sidecar),
+                listener(module.typed).is_some_and(undoes_redirection),
+            ),
+            Holder::Plugin(plugin, _) => (is_inbound || is_for_servers(*plugin), false),
+            Holder::Policy(_) => (false, false),
+        };
+        if at_sidecar {
+            findings.at(restorer.place, "the listeners of a sidecar get redirected connections");
+        } else if is_undone {
+            findings.at(restorer.place, "the listener restores original destinations");
         }
     }
+}
+
+/// Whether a WasmPlugin is for listeners in front of an app, which gateways have none of.
+fn is_for_servers(plugin: Object<'_>) -> bool {
+    plugin.node.list("spec.match").any(|selector| selector.text_of("mode") == Some("SERVER"))
 }
 
 fn undoes_redirection(listener: Node<'_>) -> bool {
@@ -292,10 +277,11 @@ fn mixed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn kept_beside_detection<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     const KEPT: &str = "no early header mutation of these files removes `x-forwarded-proto`";
     let mutations = mutations(inputs);
+    let restorers: Vec<_> = restorers(inputs).collect();
     let mut seen = None;
     for (list, _) in extensions(inputs) {
         let place = SupportingFilter::new(list);
-        let restores = restorers(inputs).any(|(module, _)| place.applies_to(module))
+        let restores = restorers.iter().any(|restorer| restorer.may_meet(&place))
             || writers(inputs).any(|writer| writer.may_meet(&place));
         let removed = is_removed(&mutations, |helper| helper.may_meet(&place));
         if restores && !removed && seen != Some(list) {

@@ -16,6 +16,7 @@ mod module;
 mod names;
 mod overlay;
 mod proxied;
+mod restorers;
 mod saved;
 mod schema;
 mod scheme;

@@ -1,7 +1,7 @@
 //! LS3xx: the configuration of laststream's module, checked by the module's own parser.
 
 use laststream_filter::config::wire::Scope;
-use laststream_filter::config::{self, Problem};
+use laststream_filter::config::{self, Config, Problem};
 
 use crate::lint::envoy_filter::{Patch, patch_of};
 use crate::lint::finding::Rule;
@@ -133,14 +133,28 @@ const SAID_ELSEWHERE: &str = "gate.begin.inbound_only";
 fn warned<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for module in ours(inputs) {
         let (Some(text), Some(Ok(config))) = (module.text(), module.verdict()) else { continue };
-        for warning in config.warnings() {
-            let (path, message) = warning.split_once(": ").unwrap_or(("", &warning));
-            if path == SAID_ELSEWHERE {
-                continue;
-            }
-            let node = text.embedded().and_then(|root| at_path(root, path)).unwrap_or(text);
-            findings.at(node, message);
+        report_warnings(text.embedded(), text, &config, findings);
+    }
+    for (root, text) in plugin_configs(inputs) {
+        if let Ok(config) = config::parse(text.as_bytes()) {
+            report_warnings(Some(root), root, &config, findings);
         }
+    }
+}
+
+fn report_warnings<'g>(
+    root: Option<Node<'g>>,
+    text: Node<'g>,
+    config: &Config,
+    findings: &mut Findings<'g>,
+) {
+    for warning in config.warnings() {
+        let (path, message) = warning.split_once(": ").unwrap_or(("", &warning));
+        if path == SAID_ELSEWHERE {
+            continue;
+        }
+        let node = root.and_then(|root| at_path(root, path)).unwrap_or(text);
+        findings.at(node, message);
     }
 }
 
@@ -151,12 +165,7 @@ fn scope_and_context<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             .filter_map(patch_of)
             .filter(|patch| patch.apply_to() == "HTTP_FILTER")
         {
-            let fits = match (scope, patch.context()) {
-                (Scope::Gateway, context) => matches!(context, "GATEWAY" | "WAYPOINT" | "ANY"),
-                (Scope::Inbound, context) => matches!(context, "SIDECAR_INBOUND" | "WAYPOINT"),
-                (Scope::Outbound, context) => context == "SIDECAR_OUTBOUND",
-            };
-            if !fits {
+            if !fits(scope, patch.context()) {
                 let place = patch.context_node().unwrap_or(patch.node);
                 findings.at(
                     place,
@@ -172,14 +181,38 @@ fn scope_and_context<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// The number of counters that are compared pair by pair, and of the places of each. More would not
+/// Whether a filter of this scope belongs into the listeners of a context.
+pub(super) fn fits(scope: Scope, context: &str) -> bool {
+    match scope {
+        Scope::Gateway => matches!(context, "GATEWAY" | "WAYPOINT" | "ANY"),
+        Scope::Inbound => matches!(context, "SIDECAR_INBOUND" | "WAYPOINT"),
+        Scope::Outbound => context == "SIDECAR_OUTBOUND",
+    }
+}
+
+/// The number of filters that are compared pair by pair, and of the places of each. More would not
 /// add information.
-const MOST_COUNTERS: usize = 64;
+const MOST_FILTERS: usize = 64;
 const MOST_PLACES: usize = 8;
 
 fn counted_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let modules = counters(inputs).map(|(module, _)| module);
+    for (other, module) in in_one_chain(inputs, modules) {
+        findings.at(
+            module.plugin,
+            format!("`{}` and `{}` count the same requests", other.name(), module.name()),
+        );
+    }
+}
+
+/// The filters that stand in one chain with an earlier one: that one, and the filter.
+pub(super) fn in_one_chain<'g>(
+    inputs: &'g Inputs,
+    modules: impl Iterator<Item = Module<'g>>,
+) -> Vec<(Module<'g>, Module<'g>)> {
+    let mut pairs = Vec::new();
     let mut earlier: Vec<(Module<'g>, Vec<Node<'g>>)> = Vec::new();
-    for (module, _) in counters(inputs).take(MOST_COUNTERS) {
+    for module in modules.take(MOST_FILTERS) {
         let mut places = uses(inputs, module);
         places.truncate(MOST_PLACES);
         let shares = |(other, there): &&(Module<'g>, Vec<Node<'g>>)| {
@@ -187,18 +220,14 @@ fn counted_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             (module.extension().is_none() || module.name() != other.name())
                 && places.iter().any(|one| there.iter().any(|two| share_chain(*one, *two)))
         };
-        if let Some((other, _)) = earlier.iter().find(shares) {
-            findings.at(
-                module.plugin,
-                format!("`{}` and `{}` count the same requests", other.name(), module.name()),
-            );
-        }
+        pairs.extend(earlier.iter().find(shares).map(|(other, _)| (*other, module)));
         earlier.push((module, places));
     }
+    pairs
 }
 
 /// Whether two filters are for the same chain.
-fn share_chain(one: Node<'_>, two: Node<'_>) -> bool {
+pub(super) fn share_chain(one: Node<'_>, two: Node<'_>) -> bool {
     match (patch_of(one), patch_of(two)) {
         (Some(one), Some(two)) => {
             let inserts = |patch: Patch<'_>| {

@@ -2,14 +2,14 @@
 
 use laststream_filter::config::wire::Preset;
 
-use super::scheme::restorers;
+use super::restorers::{is_patched_beside, restoring_modules};
 use crate::lint::envoy_filter::{Patch, patch_of};
 use crate::lint::finding::{Findings, Rule, Severity};
 use crate::lint::inputs::Inputs;
 use crate::lint::listeners::uses;
 use crate::lint::modules::Module;
 use crate::lint::node::Node;
-use crate::lint::objects::{Object, object_of};
+use crate::lint::objects::object_of;
 use crate::lint::overlaid::Overlaid;
 use crate::lint::pods::pod_around;
 use crate::lint::proxy_protocol::{header_filters, is_type, policy_settings, topology_settings};
@@ -38,7 +38,8 @@ fn two_header_filters<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(second, TAKEN_TWICE);
         }
     }
-    for (module, _) in restorers(inputs).filter(|(_, proto)| proto.presets.contains(&Preset::Nlb)) {
+    let modules = restoring_modules(inputs);
+    for (module, _) in modules.filter(|(_, proto)| proto.presets.contains(&Preset::Nlb)) {
         if let Reach::Mesh(mesh) = module.reach() {
             twice_in_mesh(inputs, module, mesh, findings);
         }
@@ -95,10 +96,4 @@ fn concerns(inputs: &Inputs, setting: Node<'_>, mesh: &Mesh) -> bool {
     }
     let holder = object_of(setting.outermost()).filter(|object| object.kind == "Gateway");
     holder.is_none_or(|gateway| mesh.may_select_gateway(&Overlaid::of_gateway(gateway)))
-}
-
-/// Whether a filter stands in an EnvoyPatchPolicy for the same Gateway as another policy.
-fn is_patched_beside(filter: Node<'_>, policy: Object<'_>) -> bool {
-    object_of(filter)
-        .is_some_and(|holder| holder.kind == "EnvoyPatchPolicy" && holder.may_share_target(policy))
 }

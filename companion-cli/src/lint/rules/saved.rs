@@ -1,18 +1,15 @@
 //! LS351 and LS352: whether an early header mutation saves the x-forwarded-proto of the peer.
 
-use laststream_filter::config;
 use laststream_filter::config::wire::{ForwardedProto, ORIGINAL_HEADER, Preset};
 
+use super::restorers::{Restorer, restorers};
 use super::scheme::{
-    FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, restorers, section, writers,
+    FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, writers,
 };
 use crate::lint::finding::{Findings, Rule, Severity};
 use crate::lint::inputs::Inputs;
-use crate::lint::modules::Module;
 use crate::lint::node::Node;
-use crate::lint::objects::{Object, object_of};
-use crate::lint::plugin_configs::plugin_configs;
-use crate::lint::reach::{Mesh, Reach};
+use crate::lint::reach::Reach;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -24,10 +21,10 @@ pub(super) const RULES: &[Rule] = &[
             load balancer says nothing and the fallback decides, or whatever a client writes into \
             that header is believed.",
         fix: "Add a NETWORK_FILTER MERGE with `early_header_mutation_extensions` that removes the \
-            header and then appends `%REQ(x-forwarded-proto)%`. A WasmPlugin needs an EnvoyFilter \
-            with it, an EnvoyExtensionPolicy an EnvoyPatchPolicy: `laststream render` writes \
-            both. Where Envoy keeps the header, write `\"original_header\": \
-            \"x-forwarded-proto\"`.",
+            header, then appends `%REQ(x-forwarded-proto)%`, and changes `x-forwarded-proto` only \
+            after that. A WasmPlugin needs an EnvoyFilter with it, an EnvoyExtensionPolicy an \
+            EnvoyPatchPolicy: `laststream render` writes both. Where Envoy keeps the header, \
+            write `\"original_header\": \"x-forwarded-proto\"`.",
         check: not_saved,
     },
     Rule {
@@ -53,62 +50,44 @@ struct Reader<'g> {
 
 enum Kind<'g> {
     /// laststream's filter.
-    Module(Module<'g>),
+    Restorer(Restorer<'g>),
     /// One of Envoy's own filters.
     Native(SupportingFilter<'g>),
-    /// The filter of a WasmPlugin.
-    Plugin(Reach),
-    /// The filter of an EnvoyExtensionPolicy.
-    Policy(Object<'g>),
 }
 
 impl<'g> Reader<'g> {
     /// Whether the mutation may be in front of it.
     fn may_meet(&self, helper: &SupportingFilter<'g>) -> bool {
         match &self.kind {
-            Kind::Module(module) => helper.applies_to(*module),
+            Kind::Restorer(restorer) => restorer.may_meet(helper),
             Kind::Native(filter) => helper.may_meet(filter),
-            Kind::Plugin(reach) => helper.reach.may_meet(reach),
-            Kind::Policy(policy) => object_of(helper.node)
-                .is_some_and(|own| own.kind == "EnvoyPatchPolicy" && own.may_share_target(*policy)),
         }
     }
 }
 
 fn readers(inputs: &Inputs) -> Vec<Reader<'_>> {
-    let modules = restorers(inputs).filter_map(|(module, proto)| {
-        let header = saved_header(proto)?;
-        Some(Reader { header, place: section(module), kind: Kind::Module(module) })
+    let restorers = restorers(inputs).filter_map(|restorer| {
+        let header = saved_header(&restorer.proto)?;
+        Some(Reader { header, place: restorer.place, kind: Kind::Restorer(restorer) })
     });
     let native = native_readers(inputs).into_iter().map(|filter| Reader {
         header: ORIGINAL_HEADER.into(),
         place: filter.node,
         kind: Kind::Native(filter),
     });
-    modules.chain(native).chain(plugin_readers(inputs)).collect()
-}
-
-/// WasmPlugins and EnvoyExtensionPolicies, which cannot hold an early mutation themselves.
-fn plugin_readers(inputs: &Inputs) -> impl Iterator<Item = Reader<'_>> {
-    plugin_configs(inputs).filter_map(|(config, text)| {
-        let wire = config::read_wire(text.as_bytes()).ok()?;
-        let header = saved_header(wire.forwarded_proto.as_ref()?)?;
-        let object = object_of(config)?;
-        let kind = match object.kind {
-            "WasmPlugin" => Kind::Plugin(Reach::Mesh(Mesh::of_plugin(object))),
-            _ => Kind::Policy(object),
-        };
-        Some(Reader { header, place: config.get("forwarded_proto")?, kind })
-    })
+    restorers.chain(native).collect()
 }
 
 /// The header in which the peer's own must be saved, if it is read.
 fn saved_header(proto: &ForwardedProto) -> Option<String> {
     let reads_it = |preset: &Preset| !matches!(preset, Preset::Cloudfront | Preset::Nlb);
     let by_preset = proto.presets.iter().any(reads_it);
-    let by_source =
-        proto.sources.iter().any(|source| source.header.eq_ignore_ascii_case(FORWARDED_PROTO));
     let header = &proto.original_header;
+    // To the module both names are the saved header.
+    let names_it = |name: &str| {
+        name.eq_ignore_ascii_case(FORWARDED_PROTO) || name.eq_ignore_ascii_case(header)
+    };
+    let by_source = proto.sources.iter().any(|source| names_it(&source.header));
     let is_saved = (by_preset || by_source) && !header.eq_ignore_ascii_case(FORWARDED_PROTO);
     is_saved.then(|| header.clone())
 }
@@ -141,17 +120,48 @@ fn appended(mutation: Node<'_>) -> Option<&str> {
     mutation.text_of("append.header.key")
 }
 
+/// Why nothing of the peer's own header gets into the saved one by this mutation.
+fn saves_nothing(mutation: Node<'_>) -> Option<&'static str> {
+    let value = mutation.text_of("append.header.value").unwrap_or_default();
+    if !ORIGINAL_VALUES.iter().any(|original| value.eq_ignore_ascii_case(original)) {
+        return Some("its value is not `%REQ(x-forwarded-proto)%`");
+    }
+    let changes = |item: Node<'_>| {
+        [item.text_of("remove"), appended(item)]
+            .into_iter()
+            .flatten()
+            .any(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
+    };
+    let is_gone = mutations_before(mutation).any(changes);
+    is_gone.then_some("`x-forwarded-proto` is removed or overwritten before")
+}
+
+/// The peer's own header, in both spellings of the operator.
+const ORIGINAL_VALUES: [&str; 2] =
+    ["%REQ(x-forwarded-proto)%", "%REQUEST_HEADER(x-forwarded-proto)%"];
+
 fn not_saved<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mutations = mutations(inputs);
+    let mut reported = Vec::new();
     for reader in readers(inputs) {
-        let saves = |helper: &SupportingFilter<'g>| {
-            reader.may_meet(helper) && append_of(helper.node, &reader.header).is_some()
-        };
-        if !mutations.iter().any(saves) {
-            findings.at(
+        let appends: Vec<_> = mutations
+            .iter()
+            .filter(|helper| reader.may_meet(helper))
+            .filter_map(|helper| append_of(helper.node, &reader.header))
+            .map(|append| (append, saves_nothing(append)))
+            .collect();
+        match appends.first() {
+            None => findings.at(
                 reader.place,
                 format!("no early header mutation of these files writes `{}`", reader.header),
-            );
+            ),
+            Some((append, Some(why)))
+                if appends.iter().all(|(_, why)| why.is_some()) && !reported.contains(append) =>
+            {
+                reported.push(*append);
+                findings.at(*append, *why);
+            }
+            Some(_) => {}
         }
     }
 }
@@ -168,7 +178,7 @@ fn forgeable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let removes = |item: Node<'g>| {
             item.text_of("remove").is_some_and(|name| name.eq_ignore_ascii_case(header))
         };
-        if !helper.node.items().take_while(|item| *item != append).any(removes) {
+        if !mutations_before(append).any(removes) {
             findings.at(append, format!("`{header}` is not removed before"));
         } else if let Some(keeps) =
             append.fields("append.keep_empty_value").filter(|node| node.is_true())

@@ -1,15 +1,18 @@
 //! LS353 to LS355: what restoring x-forwarded-proto needs around the module.
 
-use laststream_filter::config::wire::ForwardedProto;
+use laststream_filter::config::wire::Scope;
 
-use crate::lint::envoy_filter::patch_of;
-use crate::lint::finding::Rule;
-use crate::lint::finding::{Findings, Severity};
+use super::module::{fits, in_one_chain, share_chain};
+use super::restorers::{Holder, Restorer, restorers, restoring_modules, section};
+use super::trust::tag;
+use crate::lint::envoy_filter::{Patch, patch_of};
+use crate::lint::finding::{Findings, Rule, Severity};
 use crate::lint::inputs::Inputs;
 use crate::lint::listeners::{connection_manager, uses};
-use crate::lint::modules::{Module, ours};
+use crate::lint::modules::Module;
 use crate::lint::node::Node;
-use crate::lint::reach::Reach;
+use crate::lint::objects::Object;
+use crate::lint::reach::{Reach, is_same_resource};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -20,7 +23,8 @@ pub(super) const RULES: &[Rule] = &[
             filter in front of the module writes. Without it no peer is trusted: every request \
             keeps the scheme of the connection. Any other address is what a header claims.",
         fix: "Put `envoy.filters.http.set_filter_state` in front, with the key of `trust.peer_key` \
-            and %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%.",
+            and %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%. A WasmPlugin needs an EnvoyFilter \
+            with it, an EnvoyExtensionPolicy an EnvoyPatchPolicy.",
         check: no_peer,
     },
     Rule {
@@ -38,11 +42,14 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS355",
         severity: Severity::Error,
         title: "two filters restore x-forwarded-proto on the same requests",
-        why: "Envoy's own matchers and the module decide one after the other, by two policies that \
-            may differ, and the second one sees what the first has written. Each request pays for \
-            both.",
-        fix: "Render all of it from one policy. `engine` chooses the module or the matchers; the \
-            other one is then left out.",
+        why: "Two filters decide one after the other, by two policies that may differ, and the \
+            second one sees what the first has written. Each request pays for both. With two \
+            policies there are two early header mutations: the second one removes what the first \
+            one saved, and x-forwarded-proto is gone by then. So what the load balancer says in \
+            it is lost, and its https requests become http.",
+        fix: "Render all of it from one policy for each proxy. `engine` chooses the module or the \
+            matchers; the other one is then left out. Take `forwarded_proto` out of all other \
+            policies.",
         check: restored_twice,
     },
 ];
@@ -61,16 +68,6 @@ pub(super) fn matcher_around(filter: Node<'_>) -> Option<Node<'_>> {
 }
 
 pub(super) const FORWARDED_PROTO: &str = "x-forwarded-proto";
-
-/// laststream's filters that restore the scheme.
-pub(super) fn restorers(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, &ForwardedProto)> {
-    ours(inputs).filter_map(|module| Some((module, module.wire()?.forwarded_proto.as_ref()?)))
-}
-
-/// Where the configuration speaks of it.
-pub(super) fn section(module: Module<'_>) -> Node<'_> {
-    module.part_or_all(&["forwarded_proto"])
-}
 
 /// A filter or mutation that the module needs around it, and the proxies that it reaches.
 pub(super) struct SupportingFilter<'g> {
@@ -119,43 +116,118 @@ pub(super) fn mutations(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
         .collect()
 }
 
+/// The mutations in front of one, in the same list.
+pub(super) fn mutations_before(mutation: Node<'_>) -> impl Iterator<Item = Node<'_>> {
+    let all = mutation.parent().into_iter().flat_map(Node::items);
+    all.take_while(move |item| *item != mutation)
+}
+
 /// Where filter state is written.
 pub(super) fn peer_info_filters(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
     inputs.keyed_field("object_key", "objectKey").map(SupportingFilter::new).collect()
 }
 
 fn restored_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (module, _) in restorers(inputs) {
-        if let Some(writer) = writers(inputs).find(|writer| writer.applies_to(module)) {
-            findings.at(writer.node, format!("`{}` restores it, too", module.name()));
+    let writers: Vec<_> = writers(inputs).collect();
+    let all: Vec<_> = restorers(inputs).collect();
+    for restorer in &all {
+        let shares = |writer: &&SupportingFilter<'g>| {
+            restorer.may_meet(writer) && is_for(writer, restorer.scope)
+        };
+        if let Some(writer) = writers.iter().find(shares) {
+            findings.at(writer.node, also_by(restorer.name()));
+        }
+    }
+    let modules = restoring_modules(inputs).map(|(module, _)| module);
+    for (other, module) in in_one_chain(inputs, modules) {
+        findings.at(section(module), also_by(other.name()));
+    }
+    plugins_restore_twice(&all, findings);
+    matchers_restore_twice(&writers, findings);
+}
+
+/// Whether a filter is for the listeners of this scope, as far as it says.
+fn is_for(writer: &SupportingFilter<'_>, scope: Scope) -> bool {
+    let context = patch_of(writer.node).map_or("ANY", Patch::context);
+    context == "ANY" || fits(scope, context)
+}
+
+fn also_by(name: &str) -> String {
+    format!("`{name}` restores it, too")
+}
+
+/// More plugins or matchers are not compared.
+const MOST_COMPARED: usize = 64;
+
+/// WasmPlugins that share requests with what stands before them in the list. Where both are for
+/// some ports only, these may differ.
+fn plugins_restore_twice<'g>(all: &[Restorer<'g>], findings: &mut Findings<'g>) {
+    let plugins = all.iter().enumerate().filter_map(|(index, plugin)| match &plugin.holder {
+        Holder::Plugin(object, reach) => Some((all.get(..index)?, plugin, *object, reach)),
+        Holder::Filter(_) | Holder::Policy(_) => None,
+    });
+    for (before, plugin, object, reach) in plugins.take(MOST_COMPARED) {
+        let shares = |other: &&Restorer<'g>| {
+            plugin.scope == other.scope
+                && match &other.holder {
+                    Holder::Filter(module) => !has_ports(object) && reach.may_meet(module.reach()),
+                    Holder::Plugin(other, theirs) => {
+                        !(has_ports(object) && has_ports(*other))
+                            && !is_same_resource(object, *other)
+                            && reach.may_meet(theirs)
+                    }
+                    Holder::Policy(_) => false,
+                }
+        };
+        if let Some(other) = before.iter().find(shares) {
+            findings.at(plugin.place, also_by(other.name()));
         }
     }
 }
 
-fn wants_peer(proto: &ForwardedProto) -> bool {
-    !proto.trust.peers.is_empty()
+/// Whether a WasmPlugin is for some ports only.
+fn has_ports(plugin: Object<'_>) -> bool {
+    plugin.node.list("spec.match").any(|selector| selector.list("ports").next().is_some())
 }
 
-/// The filters that write the peer information for this module.
-fn own_peer_info_filters<'t, 'g>(
+/// Matchers of two EnvoyFilters: those of one come from one policy.
+fn matchers_restore_twice<'g>(writers: &[SupportingFilter<'g>], findings: &mut Findings<'g>) {
+    let patched = |writer: &SupportingFilter<'g>| {
+        let patch = patch_of(writer.node).filter(|_| tag(writer) == Some("https"))?;
+        Some((writer.node, patch.filter))
+    };
+    let patched: Vec<_> = writers.iter().filter_map(patched).take(MOST_COMPARED).collect();
+    for (index, (writer, filter)) in patched.iter().enumerate() {
+        let other = patched.iter().take(index).find(|(other, others)| {
+            others.node != filter.node && share_chain(*writer, *other)
+        });
+        if let Some((_, other)) = other {
+            findings.at(*writer, also_by(other.name()));
+        }
+    }
+}
+
+/// The filters that write the peer information for what restores the scheme.
+pub(super) fn own_peer_info_filters<'t, 'g>(
     tellers: &'t [SupportingFilter<'g>],
-    module: Module<'g>,
-    proto: &ForwardedProto,
+    restorer: &'t Restorer<'g>,
 ) -> impl Iterator<Item = Node<'g>> {
+    let key = restorer.proto.trust.peer_key.as_str();
     let writes = move |helper: &&'t SupportingFilter<'g>| {
-        helper.node.text() == Some(proto.trust.peer_key.as_str()) && helper.applies_to(module)
+        helper.node.text() == Some(key) && restorer.may_meet(helper)
     };
     tellers.iter().filter(writes).map(|helper| helper.node)
 }
 
 fn no_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let tellers = peer_info_filters(inputs);
-    for (module, proto) in restorers(inputs).filter(|(_, proto)| wants_peer(proto)) {
-        let mut own = own_peer_info_filters(&tellers, module, proto).peekable();
+    for restorer in restorers(inputs).filter(Restorer::trusts_peers) {
+        let mut own = own_peer_info_filters(&tellers, &restorer).peekable();
         if own.peek().is_none() {
+            let key = &restorer.proto.trust.peer_key;
             findings.at(
-                section(module),
-                format!("no `set_filter_state` of these files writes `{}`", proto.trust.peer_key),
+                restorer.place,
+                format!("no `set_filter_state` of these files writes `{key}`"),
             );
         }
         for teller in own.filter(|teller| first_word(*teller).is_some_and(|word| word != PEER)) {
@@ -174,25 +246,43 @@ fn first_word(teller: Node<'_>) -> Option<&str> {
 
 fn peer_too_late<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let tellers = peer_info_filters(inputs);
-    for (module, proto) in restorers(inputs).filter(|(_, proto)| wants_peer(proto)) {
-        let late = |teller: Node<'g>| comes_after(inputs, teller, module).unwrap_or(false);
-        let mut own = own_peer_info_filters(&tellers, module, proto).peekable();
+    for restorer in restorers(inputs).filter(Restorer::trusts_peers) {
+        let late = |teller: Node<'g>| comes_after(inputs, teller, &restorer).unwrap_or(false);
+        let mut own = own_peer_info_filters(&tellers, &restorer).peekable();
         let Some(first) = own.peek().copied() else { continue };
         if own.all(late) {
-            findings.at(
-                first,
-                format!("`{}` has looked for `{}` already", module.name(), proto.trust.peer_key),
-            );
+            let key = &restorer.proto.trust.peer_key;
+            findings.at(first, format!("`{}` has looked for `{key}` already", restorer.name()));
         }
     }
 }
 
 /// Whether the module runs before the filter that writes the peer information; none if the order is
 /// unknown.
-fn comes_after<'g>(inputs: &'g Inputs, teller: Node<'g>, module: Module<'g>) -> Option<bool> {
-    let Some(own) = patch_of(teller) else {
-        return Some(index_in_chain(teller)? > index_in_chain(module.typed)?);
-    };
+fn comes_after<'g>(
+    inputs: &'g Inputs,
+    teller: Node<'g>,
+    restorer: &Restorer<'g>,
+) -> Option<bool> {
+    match (&restorer.holder, patch_of(teller)) {
+        (Holder::Filter(module), Some(own)) => is_patched_behind(inputs, own, *module),
+        (Holder::Filter(module), None) => {
+            Some(index_in_chain(teller)? > index_in_chain(module.typed)?)
+        }
+        // Istio puts WasmPlugins in front of the router before it applies patches.
+        (Holder::Plugin(..), Some(own)) => {
+            let beside = own.filter_match()?.text_of("subFilter.name")?;
+            let is_last = own.operation() == "INSERT_BEFORE" && beside == ROUTER;
+            is_last.then_some(true)
+        }
+        (Holder::Plugin(..), None) | (Holder::Policy(_), _) => None,
+    }
+}
+
+const ROUTER: &str = "envoy.filters.http.router";
+
+/// The same for patches of one resource.
+fn is_patched_behind<'g>(inputs: &'g Inputs, own: Patch<'g>, module: Module<'g>) -> Option<bool> {
     let mut patches = uses(inputs, module).into_iter().filter_map(patch_of);
     let puts = patches
         .find(|patch| patch.apply_to() == "HTTP_FILTER" && patch.filter.node == own.filter.node)?;

@@ -3,8 +3,9 @@
 
 use laststream_filter::config::wire::{ForwardedProto, Scope};
 
+use super::restorers::{restorers, restoring_modules};
 use super::scheme::{
-    FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, restorers, section, writers,
+    FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, writers,
 };
 use crate::lint::envoy_filter::patch_of;
 use crate::lint::finding::Rule;
@@ -93,9 +94,8 @@ fn writes_http(append: Node<'_>) -> bool {
 
 /// Whether a mutation in front of this one, in the same list, removes the header.
 fn is_removed_before(mutation: Node<'_>) -> bool {
-    let Some(item) = mutation.parent() else { return false };
-    let all = item.parent().into_iter().flat_map(Node::items);
-    all.take_while(|other| *other != item).filter_map(|item| item.get("remove")).any(is_header)
+    let before = mutation.parent().into_iter().flat_map(mutations_before);
+    before.filter_map(|item| item.get("remove")).any(is_header)
 }
 
 fn is_header(name: Node<'_>) -> bool {
@@ -132,7 +132,7 @@ pub(super) fn stands_at_sidecar(filter: Node<'_>) -> bool {
 
 fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mutations = mutations(inputs);
-    for (module, proto) in restorers(inputs) {
+    for (module, proto) in restoring_modules(inputs) {
         let Some(policy) = module.fail_open() else { continue };
         if may_be_kept(inputs, module, proto)
             && !is_removed(&mutations, |helper| helper.applies_to(module))
@@ -229,7 +229,7 @@ fn matchers_on_kept_header<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) 
 }
 
 /// What the filter writes.
-fn tag<'g>(writer: &SupportingFilter<'g>) -> Option<&'g str> {
+pub(super) fn tag<'g>(writer: &SupportingFilter<'g>) -> Option<&'g str> {
     writer.node.parent()?.field("ip_tags")?.items().next()?.text_of("ip_tag_name")
 }
 
@@ -242,12 +242,11 @@ fn has_tls(writer: &SupportingFilter<'_>) -> bool {
 }
 
 fn wide_ranges<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (module, proto) in restorers(inputs) {
-        let place = section(module);
+    for restorer in restorers(inputs) {
+        let place = restorer.place;
         let peers = place.get("trust").and_then(|trust| trust.get("peers"));
-        for (index, range) in
-            proto.trust.peers.iter().enumerate().filter(|(_, range)| is_wide(range))
-        {
+        let ranges = restorer.proto.trust.peers.iter().enumerate();
+        for (index, range) in ranges.filter(|(_, range)| is_wide(range)) {
             let item = peers.and_then(|peers| peers.items().nth(index));
             findings.at(item.unwrap_or(place), trusted(range));
         }
