@@ -114,7 +114,7 @@ impl Client {
         self.send_within(request, limits)
     }
 
-    /// The same with other limits; that on connecting stays.
+    /// The same with another limit on the whole; that on connecting stays.
     pub(crate) fn send_within(
         &self,
         request: &Request<'_>,
@@ -141,11 +141,14 @@ impl Client {
         // Until the answer begins, so with all that is sent before.
         let patience =
             (limits.silence + Duration::from_secs(length / SLOWEST_UPLOAD)).min(limits.request);
+        // The client's own time-out is one for the head and one for each read of the body; that of
+        // a request is one for the whole answer.
+        if length > 0 || limits.silence >= limits.request {
+            builder = builder.timeout(patience);
+        }
         let limits = Limits { silence: patience, ..limits };
-        let body = builder
-            .timeout(patience)
-            .send()
-            .map_err(|error| HttpError::of(&error.without_url(), &limits))?;
+        let body =
+            builder.send().map_err(|error| HttpError::of(&error.without_url(), &limits))?;
         let (status, headers) = (body.status().as_u16(), body.headers().clone());
         Ok(Response { status, headers, url: request.url.clone(), body, limits, began })
     }
@@ -165,6 +168,7 @@ impl Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = blocking::Client::builder()
             .connect_timeout(self.settings.limits.connect)
+            .timeout(self.settings.limits.silence)
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .referer(false)

@@ -201,6 +201,30 @@ fn silence_is_not_waited_for() {
     assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
 }
 
+/// The time-out is one of silence; the whole has a limit of its own.
+#[test]
+fn a_slow_download_that_goes_on_is_no_silence() {
+    let server = Server::start(|path, _| {
+        let reply = published(path, envoy("1.40.0").as_bytes());
+        if path.ends_with("x86_64") {
+            Err(Fault::Pieces(reply?, 12, Duration::from_millis(300)))
+        } else {
+            reply
+        }
+    });
+    let (home, began) = (Home::new(), Instant::now());
+    let mut wanted = only_release(&home, &server);
+    wanted.places.limits.stall = Duration::from_secs(2);
+    assert_eq!(origin(&wanted), Origin::Release);
+    assert!(began.elapsed() > wanted.places.limits.stall, "{:?}", began.elapsed());
+    let home = Home::new();
+    let mut wanted = only_release(&home, &server);
+    wanted.places.limits.stall = Duration::from_secs(2);
+    wanted.places.limits.download = Duration::from_millis(2_500);
+    let error = fails(&wanted);
+    assert!(error.to_string().contains("not complete after 2.5 s"), "{error}");
+}
+
 #[test]
 fn redirects_are_followed_but_not_for_ever() {
     let home = Home::new();

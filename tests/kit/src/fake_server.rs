@@ -110,6 +110,8 @@ pub enum Fault {
     Header(&'static str, String),
     /// So many bytes of this body are sent; after the pause the connection ends.
     Part(Answer, usize, Duration),
+    /// This answer comes in so many pieces, with the pause after each.
+    Pieces(Answer, usize, Duration),
     /// The server ends: its port is closed.
     End,
 }
@@ -241,15 +243,18 @@ fn connection_of(
             }
             _ => stream.read_exact(&mut body).ok()?,
         }
-        let pause = match fault {
-            Some(Fault::Part(_, _, pause)) => pause,
-            _ => Duration::ZERO,
+        let (pieces, pause) = match fault {
+            Some(Fault::Part(_, _, pause)) => (1, pause),
+            Some(Fault::Pieces(_, pieces, pause)) => (pieces, pause),
+            _ => (1, Duration::ZERO),
         };
         let (bytes, goes_on) = reply(fault, &asked, &body, service);
-        stream.get_mut().write_all(&bytes).ok()?;
-        stream.get_mut().flush().ok()?;
-        if !goes_on {
+        for piece in bytes.chunks(bytes.len().div_ceil(pieces).max(1)) {
+            stream.get_mut().write_all(piece).ok()?;
+            stream.get_mut().flush().ok()?;
             std::thread::sleep(pause);
+        }
+        if !goes_on {
             return None;
         }
     }
@@ -265,7 +270,9 @@ fn reply(
     let head_only = asked.method == "HEAD";
     let right = || service.answer(asked, body);
     match fault {
-        Some(Fault::Answer(answer)) => (answer.bytes(head_only), !answer.closes()),
+        Some(Fault::Answer(answer) | Fault::Pieces(answer, ..)) => {
+            (answer.bytes(head_only), !answer.closes())
+        }
         Some(Fault::Part(answer, length, _)) => {
             let (mut bytes, head) = (answer.bytes(head_only), answer.bytes(true).len());
             bytes.truncate(head + length);
