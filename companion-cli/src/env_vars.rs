@@ -2,7 +2,7 @@
 //!
 //! Everything else gets a [`Lookup`], so that tests give values of their own. What a tool that is
 //! started here reads (pip's `PIP_INDEX_URL`, cargo's `CARGO_HOME`) is not listed; nor are
-//! `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, which the HTTP client reads.
+//! `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, which the HTTP clients read.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ use kube::Client;
 use kube::client::ClientBuilder;
 use tower::util::MapResponseLayer;
 
-use super::error::{FleetError, is_temporary};
+use super::error::{FleetError, is_temporary, without_login};
 use super::kubeconfig;
 use super::{names, pause};
 use crate::causes::with_sources;
@@ -147,7 +147,7 @@ impl Cluster {
             exec.drop_env.get_or_insert_default().extend(secrets);
             kubeconfig::guard(exec, &access.guard);
         }
-        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let server = without_login(&config.cluster_url);
         let of_context = Some(config.default_namespace.as_str()).filter(|name| !name.is_empty());
         let named = access.namespace.as_deref().or(of_context);
         let namespace = named.unwrap_or("default").to_owned();
@@ -269,6 +269,8 @@ async fn client(config: kube::Config, limit: Duration) -> Result<Client, FleetEr
 fn client_error(error: &kube::Error) -> FleetError {
     match error {
         kube::Error::Auth(error) => FleetError::of_auth(error),
+        kube::Error::ProxyProtocolUnsupported { proxy_url }
+        | kube::Error::ProxyProtocolDisabled { proxy_url, .. } => FleetError::of_proxy(proxy_url),
         error => FleetError::Kubeconfig(with_sources(error)),
     }
 }

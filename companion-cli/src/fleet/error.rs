@@ -3,6 +3,7 @@
 use std::error::Error as _;
 use std::path::PathBuf;
 
+use http::Uri;
 use kube::client::AuthError;
 use kube::config::KubeconfigError;
 
@@ -22,6 +23,9 @@ pub enum FleetError {
     /// It cannot be read or contradicts itself.
     #[error("the kubeconfig cannot be used: {0}")]
     Kubeconfig(String),
+    /// The proxy in front of the API server.
+    #[error("the proxy for the API server cannot be used: {0}")]
+    Proxy(String),
     /// The file has no such context.
     #[error("the kubeconfig has no context `{name}`; it has {known}: choose with `--context`")]
     NoContext {
@@ -190,6 +194,12 @@ impl FleetError {
         }
     }
 
+    /// A proxy with a scheme that kube does not know.
+    pub(crate) fn of_proxy(url: &Uri) -> Self {
+        let url = without_login(url);
+        Self::Proxy(format!("`{url}` does not begin with `http://`, `https://` or `socks5://`"))
+    }
+
     /// What is wrong with a kubeconfig whose contexts are these.
     pub(crate) fn of_kubeconfig(error: &KubeconfigError, contexts: &[String]) -> Self {
         let known = || {
@@ -202,9 +212,29 @@ impl FleetError {
                 Self::NoContext { name: name.clone(), known: known() }
             }
             KubeconfigError::LoadClusterOfContext(name) => Self::NoCluster(name.clone()),
+            KubeconfigError::ParseProxyUrl(error) => Self::Proxy(format!(
+                "its address: {error}; it stands in `proxy-url` of the kubeconfig, or in the \
+                 variable HTTPS_PROXY"
+            )),
+            KubeconfigError::ParseNoProxy(error) => Self::Proxy(format!(
+                "the variable NO_PROXY: {}; write hosts, addresses and networks, with one comma \
+                 between two",
+                with_sources(error)
+            )),
             error => Self::Kubeconfig(with_sources(error)),
         }
     }
+}
+
+/// An address for people: without a user, a password, and a slash at the end.
+pub(crate) fn without_login(url: &Uri) -> String {
+    let text = url.to_string();
+    let login = url.authority().and_then(|authority| authority.as_str().rsplit_once('@'));
+    let text = match login {
+        Some((login, _)) => text.replacen(&format!("{login}@"), "", 1),
+        None => text,
+    };
+    text.trim_end_matches('/').to_owned()
 }
 
 /// The API server's own overload and restarts, not a refusal.
@@ -267,6 +297,18 @@ mod tests {
         assert!(of(401).contains("https://api") && of(401).contains("log in again"));
         assert_eq!(of(404), "pods in namespace `shop` is not there");
         assert!(of(500).contains("status 500, why"), "{}", of(500));
+    }
+
+    #[test]
+    fn no_password_is_told() {
+        for (url, told) in [
+            ("socks5h://user:hunter2@host:1080", "socks5h://host:1080"),
+            ("user:hunter2@proxy.corp:3128", "proxy.corp:3128"),
+            ("https://me@api.test/a@b/", "https://api.test/a@b"),
+            ("https://api.test:6443", "https://api.test:6443"),
+        ] {
+            assert_eq!(without_login(&url.parse().unwrap()), told);
+        }
     }
 
     #[test]

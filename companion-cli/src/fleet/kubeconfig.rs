@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::Config;
 use kube::config::{ExecConfig, KubeConfigOptions, Kubeconfig};
@@ -10,6 +11,7 @@ use kube::config::{ExecConfig, KubeConfigOptions, Kubeconfig};
 use super::client::Access;
 use super::error::FleetError;
 use crate::env_vars::{self, KUBECONFIG, Lookup};
+use crate::http::url::is_loopback;
 
 pub(super) async fn config(access: &Access, lookup: Lookup<'_>) -> Result<Config, FleetError> {
     let Some(file) = kubeconfig(access, lookup)? else {
@@ -21,14 +23,39 @@ pub(super) async fn config(access: &Access, lookup: Lookup<'_>) -> Result<Config
         cluster: access.cluster.clone(),
         user: access.user.clone(),
     };
+    let named = named_proxy(&file, &options);
     let config = Config::from_custom_kubeconfig(file, &options).await;
     let mut config = config.map_err(|error| FleetError::of_kubeconfig(&error, &contexts))?;
-    if is_proxy_of_environment(&config, lookup)
-        && Matcher::from_env().intercept(&config.cluster_url).is_none()
-    {
-        config.proxy_url = None; // kube compares NO_PROXY with the proxy's own host
-    }
+    // kube compares NO_PROXY with the proxy's own host, and that of a kubeconfig, too.
+    config.proxy_url = named.or_else(|| proxy_of_environment(&config.cluster_url, lookup));
     Ok(config)
+}
+
+/// The proxy of the cluster's entry. It is used whatever NO_PROXY says, as kubectl does.
+fn named_proxy(file: &Kubeconfig, options: &KubeConfigOptions) -> Option<Uri> {
+    let context = options.context.as_ref().or(file.current_context.as_ref())?;
+    let context = file.contexts.iter().find(|known| known.name == *context)?.context.as_ref()?;
+    let cluster = options.cluster.as_ref().unwrap_or(&context.cluster);
+    let cluster = file.clusters.iter().find(|known| known.name == *cluster)?.cluster.as_ref()?;
+    cluster.proxy_url.as_ref()?.parse().ok() // kube has read it already
+}
+
+/// The proxy that Go's programs take from the environment: none for this machine, and `http://`
+/// where the variable has no scheme.
+fn proxy_of_environment(server: &Uri, lookup: Lookup<'_>) -> Option<Uri> {
+    let value = |names: [&str; 2]| names.into_iter().find_map(lookup)?.into_string().ok();
+    let is_plain = server.scheme_str() == Some("http");
+    let proxy = value(if is_plain {
+        ["HTTP_PROXY", "http_proxy"]
+    } else {
+        ["HTTPS_PROXY", "https_proxy"]
+    })?;
+    let exceptions = value(["NO_PROXY", "no_proxy"]).unwrap_or_default();
+    // Asked for the exceptions alone; it would pass over a proxy whose scheme it does not know.
+    let matcher = Matcher::builder().all("http://proxy").no(exceptions).build();
+    matcher.intercept(server).filter(|_| !server.host().is_some_and(is_loopback))?;
+    let proxy = if proxy.contains("://") { proxy } else { format!("http://{proxy}") };
+    proxy.parse().ok()
 }
 
 /// Puts these words before the program that gives credentials.
@@ -41,13 +68,6 @@ pub(super) fn guard(exec: &mut ExecConfig, words: &[OsString]) {
         exec.args = Some(words.chain([program]).chain(own).collect());
         exec.command = Some(first);
     }
-}
-
-/// A proxy that the kubeconfig names is used whatever NO_PROXY says, as kubectl does.
-fn is_proxy_of_environment(config: &Config, lookup: Lookup<'_>) -> bool {
-    let named = ["HTTPS_PROXY", "https_proxy"].into_iter().find_map(lookup);
-    let named = named.and_then(|value| value.to_str()?.parse().ok());
-    config.proxy_url.is_some() && config.proxy_url == named
 }
 
 /// A file that is named must be there. The usual one need not be: pods have none.
@@ -82,4 +102,44 @@ fn usual_file(lookup: Lookup<'_>) -> PathBuf {
 /// The service account of the pod that this process runs in.
 fn in_cluster(lookup: Lookup<'_>) -> Result<Config, FleetError> {
     Config::incluster().map_err(|_| FleetError::NoKubeconfig(usual_file(lookup)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxy(server: &str, variables: &[(&str, &str)]) -> Option<String> {
+        let lookup = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        proxy_of_environment(&server.parse().unwrap(), &lookup).map(|proxy| proxy.to_string())
+    }
+
+    #[test]
+    fn the_environment_is_read_as_go_reads_it() {
+        let https = ("HTTPS_PROXY", "http://10.1.2.3:3128");
+        let api = "https://api.test:6443";
+        let of = |server: &str, no: &str| proxy(server, &[https, ("NO_PROXY", no)]);
+        let used = Some("http://10.1.2.3:3128/".to_owned());
+        assert_eq!(proxy(api, &[https]), used);
+        assert_eq!(proxy("http://api.test", &[https]), None, "that is for HTTP_PROXY");
+        assert_eq!(of(api, "10.0.0.0/8,localhost"), used, "the proxy's own address");
+        for exception in ["api.test", ".test", "*", "x, api.test"] {
+            assert_eq!(of(api, exception), None, "{exception}");
+        }
+        for near in ["https://127.0.0.1:6443", "https://localhost:6443", "https://[::1]:6443"] {
+            assert_eq!(proxy(near, &[https]), None, "{near}");
+        }
+        assert_eq!(proxy(api, &[("ALL_PROXY", "http://10.1.2.3:3128")]), None);
+        for (written, read) in [
+            ("proxy.corp:3128", "http://proxy.corp:3128/"),
+            ("socks5://localhost:1080", "socks5://localhost:1080"),
+            ("ftp://proxy.corp", "ftp://proxy.corp/"),
+        ] {
+            let read = read.trim_end_matches('/');
+            let proxy = proxy(api, &[("https_proxy", written)]).unwrap();
+            assert_eq!(proxy.trim_end_matches('/'), read);
+        }
+    }
 }

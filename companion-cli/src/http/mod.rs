@@ -41,7 +41,7 @@ pub struct Limits {
 const SLOWEST_UPLOAD: u64 = 64 << 10;
 
 /// How a client talks to others.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// Certificate authorities and client certificate.
     pub(crate) trust: Trust,
@@ -58,7 +58,7 @@ pub(crate) struct Settings {
 pub(crate) enum Route {
     /// Straight.
     Direct,
-    /// As HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY say.
+    /// As HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY say; to this machine straight.
     ProxyFromEnv,
     /// Through a socket in the file system, whatever the URL's host is.
     Socket(PathBuf),
@@ -80,6 +80,8 @@ pub(crate) struct Client {
     settings: Settings,
     plain: OnceLock<Result<blocking::Client, String>>,
     encrypted: OnceLock<Result<blocking::Client, String>>,
+    /// Asks this machine, where this client goes through a proxy.
+    direct: OnceLock<Box<Self>>,
 }
 
 /// What is asked.
@@ -105,7 +107,8 @@ pub(crate) struct Response {
 
 impl Client {
     pub(crate) fn new(settings: Settings) -> Self {
-        Self { settings, plain: OnceLock::new(), encrypted: OnceLock::new() }
+        let (plain, encrypted, direct) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { settings, plain, encrypted, direct }
     }
 
     /// Sends a request and waits for the head of the response. Does not follow redirects.
@@ -120,6 +123,9 @@ impl Client {
         request: &Request<'_>,
         limits: Limits,
     ) -> Result<Response, HttpError> {
+        if matches!(self.settings.route, Route::ProxyFromEnv) && request.url.is_loopback() {
+            return self.direct().send_within(request, limits);
+        }
         let began = Instant::now();
         let client = if request.url.is_https() { self.encrypted() } else { self.plain() };
         let mut builder = client?.request(request.method.clone(), request.url.in_full());
@@ -151,6 +157,11 @@ impl Client {
             builder.send().map_err(|error| HttpError::of(&error.without_url(), &limits))?;
         let (status, headers) = (body.status().as_u16(), body.headers().clone());
         Ok(Response { status, headers, url: request.url.clone(), body, limits, began })
+    }
+
+    fn direct(&self) -> &Self {
+        let settings = || Settings { route: Route::Direct, ..self.settings.clone() };
+        self.direct.get_or_init(|| Box::new(Self::new(settings())))
     }
 
     fn plain(&self) -> Result<&blocking::Client, HttpError> {

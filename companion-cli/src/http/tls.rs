@@ -33,7 +33,7 @@ pub struct CertificateError {
 }
 
 /// What the files hold.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Trust {
     authorities: Option<Vec<CertificateDer<'static>>>,
     /// Certificates and key, as PEM.

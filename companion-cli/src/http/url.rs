@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use ::url::Origin;
+use ::url::{Host, Origin};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::Secret;
@@ -66,6 +66,10 @@ impl Url {
         self.0.origin()
     }
 
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.0.host_str().is_some_and(is_loopback)
+    }
+
     pub(crate) fn is_https(&self) -> bool {
         self.0.scheme() == "https"
     }
@@ -90,6 +94,17 @@ impl fmt::Display for Url {
 
 fn has_login(url: &::url::Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
+}
+
+/// Whether a host is this machine: `localhost`, 127.0.0.0/8 or `[::1]`. No proxy is asked for it,
+/// because another machine would be this one to the proxy; Go's programs do the same.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    match Host::parse(host) {
+        Ok(Host::Domain(name)) => name == "localhost",
+        Ok(Host::Ipv4(address)) => address.is_loopback(),
+        Ok(Host::Ipv6(address)) => address.is_loopback(),
+        Err(_) => false,
+    }
 }
 
 /// For a query.
@@ -141,6 +156,17 @@ mod tests {
         assert_ne!(origin("https://r.test/"), origin("http://r.test/"));
         assert_ne!(origin("https://r.test/"), origin("https://r.test:444/"));
         assert_ne!(origin("https://r.test/"), origin("https://r.test.evil/"));
+    }
+
+    #[test]
+    fn this_machine_has_several_names() {
+        let is_loopback = |host: &str| Url::parse(&format!("http://{host}/")).unwrap().is_loopback();
+        for host in ["localhost", "LOCALHOST:9090", "127.0.0.1", "127.1.2.3:80", "[::1]:5000"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["localhost.test", "r.test:80", "10.0.0.1", "[::2]", "128.0.0.1:80"] {
+            assert!(!is_loopback(host), "{host}");
+        }
     }
 
     #[test]

@@ -50,6 +50,17 @@ fn a_proxy_that_two_jobs_scrape_is_one_proxy() -> Outcome {
     Ok(())
 }
 
+/// A proxy's loopback interface is another machine's, and the token would pass the proxy.
+#[test]
+fn a_prometheus_on_this_machine_is_asked_without_the_proxy() -> Outcome {
+    let (server, proxy) = (prometheus(true)?, FakeServer::start(|_, _| Ok(Answer::new(403)))?);
+    let mut size = Command::new(PROGRAM);
+    size.env_clear().env("HTTP_PROXY", proxy.url("")).env("ALL_PROXY", proxy.url(""));
+    run(size.args(["size", "--prometheus", &server.url("")]))?.expect(0)?;
+    assert_eq!(proxy.asked().len(), 0);
+    Ok(())
+}
+
 #[test]
 fn a_rate_is_that_of_the_time_that_has_data() -> Outcome {
     let server = prometheus(true)?;

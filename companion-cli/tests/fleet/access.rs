@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use kit::Outcome;
 use kit::fake_server::Answer;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::{Cluster, LIST, PAGE, deleted, list, pod, statistics, status};
 
@@ -127,15 +127,14 @@ fn with_credentials(cluster: &Cluster, script: &str) -> Outcome {
     let program = cluster.kubeconfig().with_file_name("login");
     std::fs::write(&program, format!("#!/bin/sh\n{script}\n"))?;
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700))?;
-    let mut config: Value = serde_json::from_slice(&std::fs::read(cluster.kubeconfig())?)?;
     let exec = json!({
         "apiVersion": "client.authentication.k8s.io/v1", "command": program,
         "interactiveMode": "IfAvailable",
     });
-    config["users"] = json!([{ "name": "operator", "user": { "exec": exec } }]);
-    config["contexts"][0]["context"]["user"] = json!("operator");
-    std::fs::write(cluster.kubeconfig(), config.to_string())?;
-    Ok(())
+    cluster.edit(|config| {
+        config["users"] = json!([{ "name": "operator", "user": { "exec": exec } }]);
+        config["contexts"][0]["context"]["user"] = json!("operator");
+    })
 }
 
 /// A sleep that would hold the test, and its outputs, for longer than any noise.

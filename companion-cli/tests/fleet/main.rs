@@ -6,6 +6,7 @@
 mod access;
 mod events;
 mod pods;
+mod proxies;
 mod rollout;
 mod support;
 mod usage;

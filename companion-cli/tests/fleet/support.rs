@@ -57,6 +57,13 @@ impl Cluster {
         self.home.path().join("config")
     }
 
+    /// Changes the kubeconfig.
+    pub(crate) fn edit(&self, change: impl FnOnce(&mut Value)) -> Outcome {
+        let mut config = serde_json::from_slice(&std::fs::read(self.kubeconfig())?)?;
+        change(&mut config);
+        Ok(std::fs::write(self.kubeconfig(), config.to_string())?)
+    }
+
     pub(crate) fn run(&self, arguments: &[&str]) -> Outcome<CommandOutput> {
         run(&mut self.command(arguments))
     }

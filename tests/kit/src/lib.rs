@@ -32,6 +32,7 @@ pub mod programs;
 pub mod registry;
 pub mod server;
 pub mod trial;
+pub mod tunnel;
 pub mod upstream;
 pub mod user;
 pub mod wait;

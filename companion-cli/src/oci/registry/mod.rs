@@ -19,11 +19,11 @@ mod push;
 mod response;
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use http::Method;
+use http::uri::Authority;
 
 pub use crate::http::retry::Policy as RetryPolicy;
 pub use crate::http::{CertificateError, HttpError, Limits, Tls};
@@ -35,7 +35,7 @@ pub use push::Arrival;
 use crate::http::mask::Mask;
 use crate::http::redirect::{FollowError, RedirectRefusal, follow};
 use crate::http::retry;
-use crate::http::url::Url;
+use crate::http::url::{self, Url};
 use crate::http::{self as client, Client, Request, Settings};
 use crate::oci::image::{DOCKER_HUB, is_docker_hub};
 use crate::progress::Progress;
@@ -161,7 +161,7 @@ impl<'a> Registry<'a> {
             })?;
         let settings = Settings {
             trust: options.tls.read()?,
-            route: client::Route::with_proxy(options.proxy_from_env && !is_loopback(name)),
+            route: client::Route::with_proxy(options.proxy_from_env),
             keeps_connections: true,
             limits: options.limits.clone(),
         };
@@ -316,14 +316,9 @@ fn redirect_refusal_text(why: RedirectRefusal) -> &'static str {
     }
 }
 
-/// `localhost`, 127.0.0.0/8 or `[::1]`, with or without a port.
+/// Whether the registry of this name, with or without a port, is on this machine.
 fn is_loopback(name: &str) -> bool {
-    let address = name.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-    if let Some((address, _)) = address {
-        return address.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback());
-    }
-    let host = name.split(':').next().unwrap_or_default();
-    host == "localhost" || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+    name.parse::<Authority>().is_ok_and(|authority| url::is_loopback(authority.host()))
 }
 
 #[cfg(test)]
