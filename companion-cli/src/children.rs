@@ -55,10 +55,7 @@ fn running() -> MutexGuard<'static, Running> {
 /// # Errors
 /// The operating system takes no handler.
 pub fn end_at_signals() -> io::Result<()> {
-    let ignored = ignored_signals();
-    let watched = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
-    let watched = watched.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
-    let mut signals = Signals::new(watched)?;
+    let mut signals = Signals::new(heeded(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM]))?;
     ENDS_AT_SIGNALS.store(true, Ordering::Relaxed);
     thread::Builder::new().name("children".into()).spawn(move || {
         for signal in signals.forever() {
@@ -76,6 +73,13 @@ pub fn end_at_signals() -> io::Result<()> {
         }
     })?;
     Ok(())
+}
+
+/// Those of these signals that are not ignored.
+#[must_use]
+pub fn heeded(signals: &[i32]) -> Vec<i32> {
+    let ignored = ignored_signals();
+    signals.iter().copied().filter(|signal| ignored & (1 << (signal - 1)) == 0).collect()
 }
 
 /// From now on signals mean something else.

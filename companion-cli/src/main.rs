@@ -16,12 +16,12 @@ use crate::commands::plugin::{self, CalledAs};
 use crate::commands::printer::Printer;
 
 fn main() -> ExitCode {
-    let printer = Printer;
+    let printer = Printer::default();
     let called_as = CalledAs::of(std::env::args_os().next().as_ref());
     let exit = match called_as {
         CalledAs::Completer => complete(&printer),
         CalledAs::Itself | CalledAs::Plugin => match parse(called_as) {
-            Ok(arguments) => commands::run(arguments, &printer),
+            Ok(arguments) => commands::run(arguments),
             Err(error) => usage(&error, called_as, &printer),
         },
     };

@@ -111,10 +111,11 @@ fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
     Exit::Found
 }
 
-/// The first signal asks for an end in order, the second one does not ask.
+/// The first signal asks for an end in order, the second one does not ask. A hang-up that is
+/// ignored, as `nohup` does, stays ignored.
 fn stop_at_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in [&[SIGINT, SIGTERM], &*children::heeded(&[SIGHUP])].concat() {
         // In this order: the first signal finds the flag down, and raises it.
         signal_hook::flag::register_conditional_shutdown(
             signal,

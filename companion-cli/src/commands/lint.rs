@@ -34,8 +34,8 @@ pub(crate) struct Lint {
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
     /// The lowest severity that makes the exit code 1.
-    #[arg(long, value_enum, default_value_t)]
-    fail_on: FailOn,
+    #[arg(long, value_enum, default_value_t = Severity::Warning)]
+    fail_on: Severity,
     /// Ignores a rule. Separate several codes by commas, or repeat the option.
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = rule)]
     ignore: Vec<&'static Rule>,
@@ -75,24 +75,6 @@ enum Format {
     Sarif,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum FailOn {
-    Info,
-    #[default]
-    Warning,
-    Error,
-}
-
-impl FailOn {
-    fn severity(self) -> Severity {
-        match self {
-            Self::Info => Severity::Info,
-            Self::Warning => Severity::Warning,
-            Self::Error => Severity::Error,
-        }
-    }
-}
-
 fn rule(code: &str) -> Result<&'static Rule, String> {
     lint::rules()
         .find(|rule| rule.code.eq_ignore_ascii_case(code))
@@ -104,6 +86,13 @@ fn minor_version(text: &str) -> Result<(u32, u32), String> {
     match (parts.next(), parts.next()) {
         (Some(Ok(major)), Some(Ok(minor))) => Ok((major, minor)),
         _ => Err("write major and minor, such as 1.29".into()),
+    }
+}
+
+impl Lint {
+    /// Whether manifests are checked, instead of rules printed.
+    pub(super) fn is_check(&self) -> bool {
+        !self.list && self.explain.is_none()
     }
 }
 
@@ -136,7 +125,7 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Result<Exit, Exit> {
         }
     }
     printer.status_line(&output::summary(&findings, files));
-    let counts = findings.iter().any(|finding| finding.rule.severity >= lint.fail_on.severity());
+    let counts = findings.iter().any(|finding| finding.rule.severity >= lint.fail_on);
     Ok(if counts { Exit::Found } else { Exit::Fine })
 }
 

@@ -45,8 +45,10 @@ use crate::commands::cli::{Arguments, Command};
 use crate::commands::printer::Printer;
 
 /// Runs the command; no program that it started remains.
-pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
-    if starts_programs(&arguments.command)
+pub(crate) fn run(arguments: Arguments) -> Exit {
+    let is_verdict = is_verdict(&arguments.command);
+    let printer = &if is_verdict { Printer::of_verdicts() } else { Printer::default() };
+    if ends_at_signals(&arguments.command)
         && let Err(error) = children::end_at_signals()
     {
         return printer.failed(&format!("signals cannot be handled: {error}"));
@@ -56,18 +58,22 @@ pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
     exit
 }
 
-/// Commands with handlers of their own call `leave_signals` when these are in place.
-fn starts_programs(command: &Command) -> bool {
-    matches!(
-        command,
-        Command::Build(_)
-            | Command::Demo(_)
-            | Command::Envoy(_)
-            | Command::Inspect(_)
-            | Command::Push(_)
-            | Command::Render(_)
-            | Command::Run(_)
-    )
+/// The kernel gives the first process of a container no defaults for signals, so every command
+/// needs handlers. `exec` has its own; `guarded` becomes another program, which would lose these.
+/// Other commands with handlers of their own call `leave_signals` when these are in place.
+fn ends_at_signals(command: &Command) -> bool {
+    !matches!(command, Command::Exec(_) | Command::Guarded(_))
+}
+
+/// Whether the exit code judges something, instead of saying that a document was printed.
+fn is_verdict(command: &Command) -> bool {
+    match command {
+        Command::Inspect(_) | Command::Ready(_) | Command::Rollout(_) | Command::Wait(_) => true,
+        Command::Lint(command) => command.is_check(),
+        Command::Render(command) => command.check.is_some(),
+        Command::Status(command) => command.is_watch(),
+        _ => false,
+    }
 }
 
 fn run_command(arguments: Arguments, printer: &Printer) -> Exit {

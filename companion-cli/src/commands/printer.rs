@@ -14,9 +14,23 @@ use crate::commands::exit::Exit;
 use crate::commands::output::Output;
 
 /// Prints. Colours appear on terminals only, and NO_COLOR is respected.
-pub(crate) struct Printer;
+pub(crate) struct Printer {
+    /// How the command ends if its reader has enough.
+    at_closed_pipe: Exit,
+}
+
+impl Default for Printer {
+    fn default() -> Self {
+        Self { at_closed_pipe: Exit::Fine }
+    }
+}
 
 impl Printer {
+    /// For a command whose exit code is a verdict, which is not reached if its reader has enough.
+    pub(crate) fn of_verdicts() -> Self {
+        Self { at_closed_pipe: Exit::Of(141) } // as a program that SIGPIPE ends
+    }
+
     /// The result of a command as text, on standard output.
     pub(crate) fn stdout(&self, text: &str) {
         self.stdout_verbatim(&visible::text(text));
@@ -55,9 +69,8 @@ impl Printer {
             if text.ends_with('\n') { write!(out, "{text}") } else { writeln!(out, "{text}") };
         let Err(error) = written.and_then(|()| out.flush()) else { return };
         children::end();
-        // The reader has enough.
         if error.kind() == io::ErrorKind::BrokenPipe {
-            exit(Exit::Fine.code().into());
+            exit(self.at_closed_pipe.code().into());
         }
         exit(self.failed(&format!("cannot write to standard output: {error}")).code().into())
     }

@@ -149,7 +149,7 @@ impl Parts {
             watches.policy =
                 command.policy.clone().map(|file| (file.clone(), PolicyWatch::new(file, text)));
             watches.module = ModuleWatch::new(source, sources, module.clone(), || {
-                Box::new(Printer) as Box<dyn Progress + Send>
+                Box::new(Printer::default()) as Box<dyn Progress + Send>
             });
         }
         let setup = Setup {

@@ -86,6 +86,10 @@ pub(super) fn run(command: &Status, printer: &Printer) -> Result<Exit, Exit> {
 }
 
 impl Status {
+    pub(super) fn is_watch(&self) -> bool {
+        self.watch
+    }
+
     fn wish(&self) -> many::Wish<'_> {
         let interval = self.interval.duration().max(SHORTEST_OF_MANY);
         many::Wish {

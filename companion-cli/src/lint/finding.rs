@@ -6,7 +6,9 @@ use super::node::Node;
 use crate::yaml::tree::Position;
 
 /// The severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, strum::IntoStaticStr,
+)]
 #[strum(serialize_all = "lowercase")]
 pub enum Severity {
     /// Good to know.

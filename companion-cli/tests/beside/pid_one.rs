@@ -81,6 +81,26 @@ fn signals_end_the_first_process() -> Outcome {
     Ok(())
 }
 
+/// Also commands that start no programs, such as the one that a container runs for ever.
+#[test]
+fn signals_end_a_first_process_that_only_watches() -> Outcome {
+    if !has_namespaces()? {
+        return Ok(());
+    }
+    let proxy = Proxy::start()?;
+    for (name, code) in [("TERM", 143), ("INT", 130)] {
+        let before = proxy.received("GET /status");
+        let mut watch = Command::new("unshare");
+        watch.args(OF_ITS_OWN).args(["env", "--default-signal=INT", PROGRAM]);
+        watch.args(["status", "--watch", "--gate", &proxy.url("")]);
+        let mut running = Process::capture(&watch)?;
+        until("a look at the gate", || proxy.received("GET /status") > before + 1)?;
+        signal(child_of(running.pid())?, name)?;
+        assert_eq!(running.finish()?.code, Some(code));
+    }
+    Ok(())
+}
+
 /// A network without any interface is no proxy, and nothing that was told to end.
 #[test]
 fn a_pod_without_a_network_has_no_proxy() -> Outcome {

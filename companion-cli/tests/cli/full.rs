@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io::Read as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kit::Outcome;
 use kit::command::run_with_input;
+use kit::fake_server::{Answer, FakeServer};
 
-use crate::support::PROGRAM;
+use crate::support::{PROGRAM, loadable};
 
 const POLICY: &str = "namespace: a\nmodule: /a.wasm\n";
 /// Commands that need nothing but a policy on standard input.
@@ -36,23 +38,53 @@ fn a_full_device_is_an_error() -> Outcome {
     Ok(())
 }
 
+/// The exit code, and standard error, with a pipe that no program reads.
+fn without_a_reader(arguments: &[&str], input: &Path) -> Outcome<(Option<i32>, String)> {
+    let (reader, writer) = std::io::pipe()?;
+    drop(reader);
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).stdin(File::open(input)?).stdout(writer).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    drop(command);
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said)?;
+    Ok((child.wait()?.code(), said))
+}
+
 #[test]
 fn a_reader_that_has_enough_is_no_error() -> Outcome {
     let folder = tempfile::tempdir()?;
     let policy = folder.path().join("policy.yaml");
     std::fs::write(&policy, POLICY)?;
     for arguments in COMMANDS {
-        let (reader, writer) = std::io::pipe()?;
-        drop(reader);
-        let mut child = Command::new(PROGRAM)
-            .args(arguments)
-            .stdin(File::open(&policy)?)
-            .stdout(writer)
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let mut said = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut said)?;
-        assert_eq!((child.wait()?.code(), said.contains("error")), (Some(0), false), "{said}");
+        let (code, said) = without_a_reader(arguments, &policy)?;
+        assert_eq!((code, said.contains("error")), (Some(0), false), "{arguments:?}: {said}");
+    }
+    Ok(())
+}
+
+/// A 0 would say that the check found nothing, or that the gate is open.
+#[test]
+fn a_reader_that_has_enough_gets_no_verdict() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let (policy, module) = (folder.path().join("policy.yaml"), folder.path().join("a.wasm"));
+    std::fs::write(&policy, POLICY)?;
+    std::fs::write(&module, loadable(""))?;
+    std::fs::write(folder.path().join("envoyfilter.yaml"), "# changed\n")?;
+    let gate = FakeServer::start(|_, _| {
+        Ok(Answer::new(200).body(r#"{"state": "drained", "reason": "x", "holding": 0}"#))
+    })?;
+    let (url, module) = (gate.url(""), module.to_str().unwrap());
+    let there = folder.path().to_str().unwrap();
+    for arguments in [
+        ["inspect", module].as_slice(),
+        &["lint", "-o", "json", "-"],
+        &["render", "envoyfilter", "--policy", "-", "--check", there],
+        &["status", "--watch", "--gate", &url],
+        &["wait", "--no-begin", "--gate", &url],
+    ] {
+        let (code, said) = without_a_reader(arguments, &policy)?;
+        assert_eq!((code, said.contains("error")), (Some(141), false), "{arguments:?}: {said}");
     }
     Ok(())
 }

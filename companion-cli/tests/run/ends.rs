@@ -94,6 +94,18 @@ fn a_start_can_be_stopped() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn a_hang_up_that_is_ignored_stays_ignored() -> Outcome {
+    let mut run = Run::start_with_nohup()?;
+    run.signal(Signal::HUP)?;
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(run.status()?["state"], "serving");
+    assert!(!run.stderr().contains("draining"), "{}", run.stderr());
+    run.interrupt()?;
+    run.finish()?.expect(0)?;
+    Ok(())
+}
+
 /// `make`, `npm` and others pass Ctrl-C on to a child that has heard it already.
 #[test]
 fn an_echo_of_the_first_time_is_no_second_time() -> Outcome {

@@ -40,7 +40,27 @@ impl Run {
         arguments: &[&str],
         variables: &[(&str, &str)],
     ) -> Outcome<Self> {
-        let mut process = Process::capture(&command(folder.path(), arguments, variables))?;
+        let command = command(folder.path(), arguments, variables);
+        Self::start_command(folder, &command)
+    }
+
+    /// As `nohup` starts it.
+    pub(crate) fn start_with_nohup() -> Outcome<Self> {
+        let folder = tempfile::tempdir()?;
+        let run = command(folder.path(), &[], &[]);
+        let mut nohup = Command::new("nohup");
+        nohup.current_dir(folder.path()).arg(run.get_program()).args(run.get_args());
+        for (name, value) in run.get_envs() {
+            match value {
+                Some(value) => nohup.env(name, value),
+                None => nohup.env_remove(name),
+            };
+        }
+        Self::start_command(folder, &nohup)
+    }
+
+    fn start_command(folder: TempDir, command: &Command) -> Outcome<Self> {
+        let mut process = Process::capture(command)?;
         let places = wait_for_blocking("the run to be ready", || {
             if process.exited()?.is_some() {
                 return Ok(Value::Null);

@@ -12,9 +12,11 @@ use signal_hook::iterator::Signals;
 /// twice.
 const ECHO: Duration = Duration::from_millis(300);
 
-/// From now on signals are requests to stop, instead of ending the process.
+/// From now on signals are requests to stop, instead of ending the process. A hang-up that is
+/// ignored, as `nohup` does, stays ignored; SIGINT does not, because shells without job control
+/// ignore it for what runs in the background.
 pub(super) fn stop_at_signals(stop: StopRequests) -> io::Result<()> {
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    let mut signals = Signals::new([&[SIGINT, SIGTERM], &*children::heeded(&[SIGHUP])].concat())?;
     children::leave_signals();
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         let mut last: Option<Instant> = None;
