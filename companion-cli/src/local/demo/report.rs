@@ -9,7 +9,7 @@ use super::judge::times_in_words;
 use super::record::{Actor, Event, Span};
 use super::times::Times;
 use super::{Outcome, Row};
-use crate::local::envoy::files::write_at_once;
+use crate::files::write_atomically;
 
 const STYLE: &str = include_str!("report/page.css");
 
@@ -41,7 +41,7 @@ pub fn check_place(file: &Path) -> Result<(), ReportError> {
 /// # Errors
 /// The file cannot be written; what was there before is still there.
 pub fn write(file: &Path, outcome: &Outcome) -> Result<(), ReportError> {
-    write_at_once(&absolute(file)?, page(outcome).as_bytes())
+    write_atomically(&absolute(file)?, page(outcome).as_bytes())
         .map_err(|error| ReportError { file: file.to_owned(), why: error.to_string() })
 }
 

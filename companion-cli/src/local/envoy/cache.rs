@@ -5,7 +5,7 @@
 //! | `envoy` | the binary: of this version, with V8, or it would not be here |
 //! | `envoy.json` | what is known of it: checksum, size, time, where it came from |
 //! | `lock` | held by the process that downloads; released when that process dies |
-//! | `part-*` | unfinished work; the next holder of the lock removes it |
+//! | `part-*`, `.laststream-*` | unfinished work; the next holder of the lock removes it |
 //! | `without-v8-*` | names a file without V8, so that it is not downloaded again |
 //!
 //! A file gets its name by renaming, after its bytes are on the disk, so a killed process leaves
@@ -15,6 +15,7 @@
 use super::files::{self, Fingerprint};
 use super::{EnvoySourceError, Origin, Places, Version};
 use crate::children::Scratch;
+use crate::files::{UNFINISHED, write_durably};
 use crate::progress::Progress;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
@@ -77,11 +78,15 @@ impl Slot {
             result => result.map_err(EnvoySourceError::files("read", &binary))?,
         };
         let damaged = |why: String| Err(EnvoySourceError::Damaged(why));
-        let Some(record) = fs::read(self.record())
-            .ok()
-            .and_then(|bytes| serde_json::from_slice::<CacheRecord>(&bytes).ok())
-        else {
-            return damaged(format!("there is no `{}` with it", self.record().display()));
+        let path = self.record();
+        let record = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return damaged(format!("there is no `{}` with it", path.display()));
+            }
+            result => result.map_err(EnvoySourceError::files("read", &path))?,
+        };
+        let Ok(record) = serde_json::from_slice::<CacheRecord>(&record) else {
+            return damaged(format!("`{}` is not whole", path.display()));
         };
         if record.platform != self.platform {
             let (theirs, own) = (&record.platform, &self.platform);
@@ -146,7 +151,9 @@ impl Slot {
     /// leftovers.
     fn sweep(&self) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            if entry.file_name().to_string_lossy().starts_with(files::PART) {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with(files::PART) || name.starts_with(UNFINISHED) {
                 // A leftover that stays takes place and does no other harm.
                 let _ = fs::remove_dir_all(entry.path()).or_else(|_| fs::remove_file(entry.path()));
             }
@@ -186,7 +193,7 @@ impl Slot {
     }
 
     fn write_record(&self, record: &CacheRecord) -> io::Result<()> {
-        files::write_at_once(&self.record(), &serde_json::to_vec_pretty(record)?)
+        write_durably(&self.record(), &serde_json::to_vec_pretty(record)?)
     }
 
     /// The published file that had no V8 when it was fetched from this source.
@@ -197,7 +204,7 @@ impl Slot {
     /// Remembers that a source gives a build without V8.
     pub(crate) fn remember_without_v8(&self, origin: Origin, file: &str, _lock: &Lock) {
         // Not remembered is downloaded again, no more.
-        let _ = files::write_at_once(&self.note(origin), file.as_bytes());
+        let _ = write_durably(&self.note(origin), file.as_bytes());
     }
 
     fn note(&self, origin: Origin) -> PathBuf {
@@ -220,6 +227,7 @@ mod tests {
     use super::*;
     use crate::digest::Digest;
     use crate::progress::Silent;
+    use std::os::unix::fs::MetadataExt as _;
     use tempfile::TempDir;
 
     struct Fixture {
@@ -283,14 +291,28 @@ mod tests {
         assert!(damage(&slot).contains("envoy.json"));
     }
 
+    /// As in an image that is built as root and runs as another user.
+    #[test]
+    fn a_record_that_cannot_be_read_is_no_damage() {
+        let Fixture { _home, slot } = fixture();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(mode(&slot.record()), mode(&slot.folder().join("lock")), "the usual ones");
+        fs::remove_file(slot.record()).unwrap();
+        fs::create_dir(slot.record()).unwrap(); // not readable for root either
+        let error = slot.find().unwrap_err();
+        assert!(matches!(error, EnvoySourceError::Files { .. }), "{error}");
+        assert!(error.to_string().contains("envoy.json"), "{error}");
+    }
+
     #[test]
     fn leftovers_of_dead_processes_go_with_the_next_lock() {
         let Fixture { _home, slot } = fixture();
         fs::create_dir_all(slot.folder().join("part-abc/deep")).unwrap();
-        fs::write(slot.folder().join("part-file"), "half").unwrap();
+        fs::write(slot.folder().join(".laststream-file"), "half").unwrap();
         drop(slot.lock(&Silent).unwrap());
         assert!(
-            !slot.folder().join("part-abc").exists() && !slot.folder().join("part-file").exists()
+            !slot.folder().join("part-abc").exists()
+                && !slot.folder().join(".laststream-file").exists()
         );
         assert!(slot.find().is_ok());
     }

@@ -1,4 +1,4 @@
-//! Small work on files: hashes, writing at once, permissions.
+//! Small work on files: hashes, permissions, what is known of them.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::digest::Hasher;
 
-/// How unfinished files begin.
+/// How folders for unfinished work begin.
 pub(crate) const PART: &str = "part-";
 
 /// A file that knows the SHA-256 and the number of the bytes that went into it.
@@ -50,16 +50,6 @@ pub(crate) fn sha256(path: &Path) -> io::Result<String> {
     let mut hasher = Hasher::default();
     io::copy(&mut BufReader::with_capacity(256 << 10, File::open(path)?), &mut hasher)?;
     Ok(hasher.finish().hex().to_owned())
-}
-
-/// Writes a small file atomically.
-pub(crate) fn write_at_once(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut file = tempfile::Builder::new().prefix(PART).tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
 }
 
 /// Makes a finished file executable and syncs it to the disk before it gets its name.

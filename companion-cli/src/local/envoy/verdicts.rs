@@ -5,10 +5,11 @@
 //! version is asked for each time nevertheless: what is on the search path may be a script that
 //! starts another Envoy tomorrow.
 
-use super::files::{self, Fingerprint};
+use super::files::Fingerprint;
 use super::probe::{self, Identity};
 use super::{EnvoySourceError, Places};
 use crate::digest::Digest;
+use crate::files::write_durably;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,5 +57,5 @@ fn remember(path: &Path, verdict: &Verdict) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    files::write_at_once(path, &serde_json::to_vec_pretty(verdict)?)
+    write_durably(path, &serde_json::to_vec_pretty(verdict)?)
 }
