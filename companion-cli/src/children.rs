@@ -18,7 +18,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use tempfile::TempDir;
 
-use crate::files;
+use crate::{env_vars, files};
 
 /// What ends when this process does.
 struct Running {
@@ -174,6 +174,7 @@ impl Child {
         if group == Group::Own {
             command.process_group(0);
         }
+        env_vars::hide_secrets(command);
         let mut running = running();
         let child = files::when_not_busy(|| command.spawn())?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -314,6 +315,17 @@ mod tests {
             (ended.status.code(), ended.stdout.as_slice(), ended.stderr.as_slice()),
             (Some(3), b"out\n".as_slice(), b"err\n".as_slice())
         );
+    }
+
+    #[test]
+    fn secrets_are_not_inherited() {
+        let mut command = shell("env");
+        for name in env_vars::SECRETS {
+            command.env(name, "hunter2");
+        }
+        let ended = output(command.env("KEPT", "yes")).unwrap();
+        let seen = String::from_utf8(ended.stdout).unwrap();
+        assert!(seen.contains("KEPT=yes") && !seen.contains("hunter2"), "{seen}");
     }
 
     #[test]

@@ -37,8 +37,8 @@ pub const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 pub const LASTSTREAM_GATE: &str = "LASTSTREAM_GATE";
 /// What the gate wants to see in `x-laststream-secret`.
 pub const LASTSTREAM_SECRET: &str = "LASTSTREAM_SECRET";
-/// Secrets of this program. The command of `exec`, Envoy, pip, cosign and credential helpers do not
-/// inherit them.
+/// Secrets of this program. The command of `exec`, Envoy, and all that runs for a moment (pip,
+/// cargo, cosign, credential helpers) do not inherit them.
 pub const SECRETS: [&str; 3] =
     [LASTSTREAM_SECRET, LASTSTREAM_REGISTRY_USERNAME, LASTSTREAM_REGISTRY_PASSWORD];
 /// The files that name clusters and users, as kubectl reads it.
@@ -60,6 +60,12 @@ pub fn of_process(name: &str) -> Option<OsString> {
 #[must_use]
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
+    hide_secrets(&mut command);
+    command
+}
+
+/// A command does not inherit our secrets.
+pub(crate) fn hide_secrets(command: &mut Command) {
     for name in SECRETS {
         command.env_remove(name);
     }
@@ -68,7 +74,6 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     {
         command.env_remove(LASTSTREAM_ENVOY_MIRROR);
     }
-    command
 }
 
 /// The folders in which programs are searched.

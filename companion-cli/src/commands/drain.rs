@@ -64,6 +64,7 @@ fn reason(text: &str) -> Result<String, &'static str> {
 
 pub(super) fn run(command: &Drain, printer: &Printer) -> Result<Exit, Exit> {
     if let Some(node) = &command.node {
+        command.gate.refuse(printer)?;
         return Ok(node::run(node, &command.cluster, &command.reach, command.output, printer));
     }
     if command.cluster.are_given() || command.reach.are_given() {

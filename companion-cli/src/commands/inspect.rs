@@ -46,6 +46,13 @@ pub(crate) struct Inspect {
 }
 
 pub(super) fn run(command: &Inspect, printer: &Printer) -> Result<Exit, Exit> {
+    if command.tag.is_some() && !is_layout(&command.subject) {
+        let subject = command.subject.display();
+        return Err(printer.misused(&format!(
+            "`--tag` chooses an image of a layout, and `{subject}` is none: write a reference as \
+             `REF:TAG`"
+        )));
+    }
     let mut inspection = look(command, printer)?;
     if !command.consumers.is_empty() {
         inspection.verdicts.retain(|verdict| command.consumers.contains(&verdict.consumer));
@@ -106,6 +113,10 @@ fn remote(subject: &Path) -> Option<Result<Reference, String>> {
         text.parse()
             .map_err(|error: NotAReference| format!("there is no such file, and it {error}"))
     })
+}
+
+fn is_layout(subject: &Path) -> bool {
+    subject.is_dir() || is_archive(subject)
 }
 
 fn is_archive(file: &Path) -> bool {

@@ -67,7 +67,7 @@ pub(crate) struct Push {
     dry_run: bool,
     /// Signs the image with `cosign`, which finds keys and credentials itself. If `cosign` is not
     /// on PATH, the program prints its command and fails.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     sign: bool,
     /// A repository of the same registry that may already have the module, such as
     /// `team/staging/laststream`.
@@ -143,10 +143,12 @@ pub(super) fn run(mut push: Push, printer: &Printer) -> Result<Exit, Exit> {
             .try_for_each(|reference| reference.pushed_tag().map(drop))
             .map_err(|error| printer.misused(&error))?;
         printer.status_line("nothing is sent");
+        let written = push.write_digest(&image.digest, printer);
         if push.output == Output::Text {
             printer.stdout_verbatim(&String::from_utf8_lossy(&image.manifest));
         }
-        return push.print_result(&image, &module, printer);
+        let exit = push.print_result(&image, &module, printer)?;
+        return written.and(Ok(exit));
     }
     let options = push.registry.options();
     let sources = push.registry.sources().map_err(|error| printer.misused(&error))?;
@@ -259,7 +261,8 @@ impl Push {
         let written = std::fs::write(file, format!("{digest}\n"));
         written.map_err(|error| {
             let file = file.display();
-            printer.failed(&format!("it is published, but `{file}` cannot be written: {error}"))
+            let done = if self.dry_run { "" } else { "it is published, but " };
+            printer.failed(&format!("{done}`{file}` cannot be written: {error}"))
         })
     }
 

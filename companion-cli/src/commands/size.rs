@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use laststream::foreign;
-use laststream::size::files::Known;
-use laststream::size::prometheus::{Query, measure};
+use laststream::size::files::{Known, unit};
+use laststream::size::prometheus::{Query, is_address, measure};
 use laststream::size::report::Report;
 use laststream::size::{Fleet, Lifetimes, Load, Strategy};
 use laststream::time_span::TimeSpan;
@@ -146,6 +146,9 @@ const MOST_PODS: u32 = 1_000_000;
 const LONGEST: u64 = 256 << 20;
 
 pub(super) fn run(command: &Size, printer: &Printer) -> Exit {
+    if let Err(problem) = check(command) {
+        return printer.misused(&problem);
+    }
     match report(command) {
         Ok(report) => {
             let json = format!("{:#}", report.json());
@@ -156,10 +159,20 @@ pub(super) fn run(command: &Size, printer: &Printer) -> Exit {
     }
 }
 
-fn report(command: &Size) -> Result<Report, String> {
+/// What can be wrong with the arguments alone. An address may hold a password: it is not repeated.
+fn check(command: &Size) -> Result<(), String> {
     if !(0.0..100.0).contains(&command.cut) {
         return Err(format!("--cut: `{}` is not from 0 to 100", command.cut));
     }
+    if command.prometheus.as_ref().is_some_and(|url| !is_address(url)) {
+        let wanted = "write the address as `http://HOST:PORT`, without a user in it";
+        return Err(format!("--prometheus: {wanted}"));
+    }
+    let unit = command.metric.as_deref().map(unit).transpose();
+    unit.map(drop).map_err(|error| format!("--metric: {error}"))
+}
+
+fn report(command: &Size) -> Result<Report, String> {
     let (load, pods, source) = match &command.prometheus {
         Some(url) => from_prometheus(command, url)?,
         None => from_files(command)?,

@@ -74,13 +74,13 @@ pub(super) fn run(command: &Status, printer: &Printer) -> Result<Exit, Exit> {
         ));
     }
     let gate = command.gate.gate(printer)?;
-    let first = gate.status().map_err(|error| failed(&gate, &error, printer))?;
     if command.watch {
         return Ok(watch(command, &gate, printer));
     }
+    let status = gate.status().map_err(|error| failed(&gate, &error, printer))?;
     match command.output {
-        FleetOutput::Json => printer.json(&first.text),
-        _ => printer.stdout(&text::status(&first.body)),
+        FleetOutput::Json => printer.json(&status.text),
+        _ => printer.stdout(&text::status(&status.body)),
     }
     Ok(Exit::Fine)
 }

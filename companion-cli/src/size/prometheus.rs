@@ -53,7 +53,7 @@ pub struct Measured {
 /// # Errors
 /// Prometheus does not answer, refuses, or has no such series; with what to do.
 pub fn measure(query: &Query<'_>) -> Result<Measured, String> {
-    let api = Api::new(query)?;
+    let api = Api::new(query);
     let metrics: Vec<&str> =
         query.metric.map_or(METRICS.iter().map(|(name, _)| *name).collect(), |name| vec![name]);
     for metric in &metrics {
@@ -72,6 +72,12 @@ pub fn measure(query: &Query<'_>) -> Result<Measured, String> {
     ))
 }
 
+/// Whether a Prometheus can be asked there; no user stands in it.
+#[must_use]
+pub fn is_address(url: &str) -> bool {
+    Url::parse(url).is_some()
+}
+
 struct Api<'q> {
     url: &'q str,
     authorization: Option<Secret>,
@@ -79,13 +85,7 @@ struct Api<'q> {
 }
 
 impl<'q> Api<'q> {
-    fn new(query: &Query<'q>) -> Result<Self, String> {
-        if Url::parse(query.url).is_none() {
-            return Err(format!(
-                "`{}` is no address: write `http://HOST:PORT`, without a user in it",
-                query.url
-            ));
-        }
+    fn new(query: &Query<'q>) -> Self {
         let limits = Limits { connect: CONNECT, silence: PATIENCE, request: PATIENCE };
         let client = Client::new(Settings {
             trust: Trust::default(),
@@ -94,14 +94,14 @@ impl<'q> Api<'q> {
             limits,
         });
         let authorization = query.token.map(|token| Secret::new(format!("Bearer {token}")));
-        Ok(Self { url: query.url.trim_end_matches('/'), authorization, client })
+        Self { url: query.url.trim_end_matches('/'), authorization, client }
     }
 
     /// The result of an instant query.
     fn ask(&self, expression: &str) -> Result<Vec<Value>, String> {
         let query: String = form_urlencoded::byte_serialize(expression.as_bytes()).collect();
         let url = Url::parse(&format!("{}/api/v1/query?query={query}", self.url))
-            .ok_or_else(|| format!("`{}` is no address", self.url))?;
+            .ok_or("this is no address of a Prometheus")?;
         let authorization = self.authorization.as_ref();
         let request =
             Request { method: Method::GET, url: &url, headers: &[], authorization, body: None };

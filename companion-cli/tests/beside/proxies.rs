@@ -88,6 +88,19 @@ fn a_proxy_that_restarts_is_not_missing() -> Outcome {
 }
 
 #[test]
+fn a_watch_may_begin_before_its_gate() -> Outcome {
+    let proxy = Proxy::start()?;
+    proxy.answer("GET /status", 503, "");
+    let mut command = std::process::Command::new(crate::support::PROGRAM);
+    command.args(["status", "--watch", "--interval", "100ms", "--gate", &proxy.url("")]);
+    let mut running = Process::capture(&command)?;
+    until("several looks", || proxy.received("GET /status") >= 3)?;
+    proxy.answer("GET /status", 200, r#"{"state": "drained", "reason": "x", "holding": 0}"#);
+    running.finish()?.expect(0)?.stderr_contains("cannot be asked")?;
+    Ok(())
+}
+
+#[test]
 fn holds_until_outbound_streams_have_ended() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.ends_at("POST /quitquitquit");

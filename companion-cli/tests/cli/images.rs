@@ -228,6 +228,32 @@ fn one_of_several_images_must_be_chosen() -> Outcome {
     Ok(())
 }
 
+/// It would be the tag of another version that is inspected.
+#[test]
+fn a_tag_is_for_layouts() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("a.wasm"), loadable(""))?;
+    for subject in ["127.0.0.1:1/team/laststream", "a.wasm", "not-there"] {
+        let said = laststream(folder.path(), ["inspect", "--tag", "2.0.0", subject])?.expect(64)?;
+        said.stderr_contains("write a reference as `REF:TAG`")?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_manifest_has_the_digest_by_which_the_index_names_it() -> Outcome {
+    let layout = Layout::new();
+    let manifest = layout.manifest(OCI_MANIFEST, &[(OCI_LAYER, plugin(&loadable("")))]);
+    let digest = manifest["digest"].as_str().unwrap().to_owned();
+    layout.index(&[manifest]);
+    inspect(layout.path(), &[])?.expect(0)?;
+    let blob = layout.path().join("blobs").join(digest.replace(':', "/"));
+    fs::write(&blob, fs::read_to_string(&blob)?.replacen('{', "{ ", 1))?;
+    let said = inspect(layout.path(), &[])?.expect(2)?;
+    said.stderr_contains(&format!("`{digest}` is damaged"))?;
+    Ok(())
+}
+
 #[test]
 fn archives_are_as_good_as_folders() -> Outcome {
     let layout = Layout::of(OCI_MANIFEST, &[(OCI_LAYER, plugin(&loadable("")))]);

@@ -50,6 +50,20 @@ fn a_proxy_that_two_jobs_scrape_is_one_proxy() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn wrong_values_are_wrong_arguments() -> Outcome {
+    for (arguments, words) in [
+        (["--prometheus", "http://127.0.0.1:1", "--cut", "101"], "`101` is not from 0 to 100"),
+        (["--prometheus", "http://me:hunter2@127.0.0.1:1", "--cut", "1"], "without a user"),
+        (["--prometheus", "127.0.0.1:9090", "--cut", "1"], "write the address as `http://"),
+        (["--prometheus", "http://127.0.0.1:1", "--metric", "a"], "`a` does not say its unit"),
+    ] {
+        let said = run(Command::new(PROGRAM).arg("size").args(arguments))?.expect(64)?;
+        said.stderr_contains(words)?.hides("hunter2")?;
+    }
+    Ok(())
+}
+
 /// A proxy's loopback interface is another machine's, and the token would pass the proxy.
 #[test]
 fn a_prometheus_on_this_machine_is_asked_without_the_proxy() -> Outcome {

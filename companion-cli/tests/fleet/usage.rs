@@ -22,6 +22,7 @@ fn contradictions_are_refused() -> Outcome {
         (&["drain", "--stats-port", "9999"], "--node"),
         (&["drain", "--at-a-time", "1"], "--node"),
         (&["drain", "--node", "a", "--dry-run", "--cancel"], "--cancel"),
+        (&["drain", "--node", "a", "--dry-run", "--secret-file", "x"], "--secret-file"),
         (&["rollout", "pod/a"], "deployment/NAME"),
         (&["rollout", "deployment/a?x"], "is not a name in Kubernetes"),
         (&["status", "-n", ""], "is not a name in Kubernetes"),

@@ -116,14 +116,15 @@ fn both_checksums_are_told() -> Outcome {
 
 fn a_dry_run_sends_no_request() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
-    let image = registry.image();
-    let said = push(&user, &["--dry-run", &image])?.expect(0)?;
+    let (image, file) = (registry.image(), user.path("digest"));
+    let said = push(&user, &["--dry-run", "--digest-file", utf8(&file), &image])?.expect(0)?;
     let manifest = said.stdout.lines().next().context("a manifest")?;
     let digest = sha256(manifest.as_bytes());
     ensure!(
         said.stdout.contains(&format!("manifest digest: {digest}\n")),
         "the digest in {said:#?}"
     );
+    ensure_eq!(fs::read_to_string(&file)?.trim(), digest, "the file");
     ensure_eq!(registry.requests(), Vec::<String>::new(), "requests");
     let pushed = push(&user, &["-o", "json", &image])?.expect(0)?;
     ensure_eq!(pushed.json_lines()?[0]["digest"], digest, "the digest of the push");

@@ -187,6 +187,7 @@ fn wrong_arguments_are_told_with_the_way_out() -> Outcome {
         (&["docker://localhost:1/x:1"], "only `oci://`"),
         (&[&format!("localhost:1/x:1@sha256:{}", "0".repeat(64))], "leave `@sha256:"),
         (&["--dry-run", "localhost:1/x"], "has no tag"),
+        (&["--dry-run", "--sign", "localhost:1/x:1"], "cannot be used with"),
         (&["--plain-http", "--insecure", "localhost:1/x:1"], "cannot be used with"),
         (&["--retries", "21", "localhost:1/x:1"], "21 is not in 0..=20"),
         (&[], "required arguments"),

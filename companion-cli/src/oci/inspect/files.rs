@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use tar::EntryType;
 
-use super::image::Descriptor;
+use super::image::{Descriptor, checked};
 use super::manifest::Document;
 use super::{ImageSource, MOST};
 use crate::foreign;
@@ -94,7 +94,10 @@ impl<F: Files> Layout<F> {
 
 impl<F: Files> ImageSource for Layout<F> {
     fn manifest(&self, digest: Option<&str>) -> Result<Vec<u8>, String> {
-        self.blob(digest.unwrap_or(&self.digest), LARGEST_DOCUMENT)
+        match digest {
+            Some(digest) => self.blob(digest, LARGEST_DOCUMENT),
+            None => checked(self.blob(&self.digest, LARGEST_DOCUMENT)?, &self.digest),
+        }
     }
 
     fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String> {

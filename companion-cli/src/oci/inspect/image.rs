@@ -161,7 +161,7 @@ fn of_contents(unpacked: &Unpacked, layer: &Descriptor) -> Option<String> {
 }
 
 /// Rejects content that does not match its digest.
-fn checked(bytes: Vec<u8>, digest: &str) -> Result<Vec<u8>, String> {
+pub(super) fn checked(bytes: Vec<u8>, digest: &str) -> Result<Vec<u8>, String> {
     let actual = digest_of(&bytes);
     if actual == digest {
         Ok(bytes)

@@ -20,8 +20,8 @@ pub use verdicts::{Consumer, Usability, Verdict};
 /// reading more.
 pub const MOST: u64 = 256 << 20;
 
-/// Gives the parts of one image: a folder, an archive, a registry. What it gives need not be
-/// checked: that is done here.
+/// Gives the parts of one image: a folder, an archive, a registry. What it gives by a digest need
+/// not be checked: that is done here.
 pub trait ImageSource {
     /// A manifest or an index: the one with this digest, or the one that the image's name leads to.
     ///

@@ -125,7 +125,11 @@ impl Sources {
         password: Option<Secret>,
         lookup: Lookup<'_>,
     ) -> Result<Self, CredentialsError> {
-        let text = |name: &str| lookup(name).and_then(|value| value.into_string().ok());
+        // `echo` put the end of a line into a Secret, and no login has one.
+        let text = |name: &str| {
+            let text = lookup(name)?.into_string().ok()?;
+            Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty())
+        };
         let home = |folder: &str| lookup(HOME).map(|home| PathBuf::from(home).join(folder));
         Ok(Self {
             given: given(

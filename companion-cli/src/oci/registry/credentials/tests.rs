@@ -257,7 +257,7 @@ fn variables_say_where_the_files_are() {
     assert_eq!(named.docker.as_deref(), Some(Path::new("/d/config.json")));
     assert_eq!(named.podman, [Path::new("/p.json")], "podman reads no other");
     let given =
-        sources(&[(LASTSTREAM_REGISTRY_USERNAME, "u"), (LASTSTREAM_REGISTRY_PASSWORD, "p")])
+        sources(&[(LASTSTREAM_REGISTRY_USERNAME, "u\n"), (LASTSTREAM_REGISTRY_PASSWORD, "p\r\n")])
             .given
             .unwrap();
     assert_eq!(
