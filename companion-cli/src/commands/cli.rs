@@ -37,7 +37,8 @@ pub(crate) struct Arguments {
 const EXIT_CODES: &str = "\
 Exit codes: 0 success, 1 the check found a problem, 2 the command failed, 64 wrong arguments. If \
 the reader closes the pipe of the output, commands whose exit code is a verdict (`inspect`, \
-`lint`, `ready`, `render --check`, `rollout`, `status --watch`, `wait`) end with 141, others with 0.";
+`lint`, `ready`, `render --check`, `rollout`, `status --watch`, `wait`) end with 141, others with \
+0.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -22,6 +22,7 @@ use crate::commands::exit::Exit;
 use crate::commands::guarded;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
+use crate::commands::screen::terminal;
 
 /// Shows on this machine which requests are lost when a pod is deleted.
 ///
@@ -115,7 +116,7 @@ fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
 /// ignored, as `nohup` does, stays ignored.
 fn stop_at_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [&[SIGINT, SIGTERM], &*children::heeded(&[SIGHUP])].concat() {
+    for signal in [SIGINT, SIGTERM].into_iter().chain(children::heeded(&[SIGHUP])) {
         // In this order: the first signal finds the flag down, and raises it.
         signal_hook::flag::register_conditional_shutdown(
             signal,
@@ -182,9 +183,7 @@ fn show(mut view: View, receiver: Receiver<ViewMessage>, printer: &Printer) {
 /// Without colours the printer lets no other control characters through either.
 fn can_change_lines() -> bool {
     let stderr = std::io::stderr();
-    let is_wide =
-        rustix::termios::tcgetwinsize(&stderr).is_ok_and(|size| usize::from(size.ws_col) > WIDTH);
-    is_wide
-        && stderr.is_terminal()
+    stderr.is_terminal()
+        && terminal(&stderr).0 > WIDTH
         && anstream::AutoStream::choice(&stderr) != anstream::ColorChoice::Never
 }

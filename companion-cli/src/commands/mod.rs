@@ -29,6 +29,7 @@ pub(crate) mod push;
 mod registry_args;
 pub(crate) mod render;
 pub(crate) mod run;
+mod screen;
 pub(crate) mod size;
 pub(crate) mod status;
 pub(crate) mod streams;

@@ -168,8 +168,10 @@ fn check(command: &Size) -> Result<(), String> {
         let wanted = "write the address as `http://HOST:PORT`, without a user in it";
         return Err(format!("--prometheus: {wanted}"));
     }
-    let unit = command.metric.as_deref().map(unit).transpose();
-    unit.map(drop).map_err(|error| format!("--metric: {error}"))
+    match command.metric.as_deref().map(unit) {
+        Some(Err(error)) => Err(format!("--metric: {error}")),
+        _ => Ok(()),
+    }
 }
 
 fn report(command: &Size) -> Result<Report, String> {

@@ -14,6 +14,7 @@ use crate::commands::fleet::status as many;
 use crate::commands::gate_args::{EXIT_CODES, GateArgs, error_text, failed};
 use crate::commands::output::FleetOutput;
 use crate::commands::printer::Printer;
+use crate::commands::screen::Screen;
 
 /// Shows the state of an Envoy's gate: the drain, the streams in flight, and the reason for
 /// waiting. With a namespace, a selector or a node: of every pod with a proxy.
@@ -124,34 +125,25 @@ fn watch(command: &Status, gate: &Gate, printer: &Printer) -> Exit {
     }
 }
 
-/// What is on the screen.
+/// What was shown.
 struct View {
-    in_place: bool,
-    height: usize,
+    screen: Option<Screen>,
     shown_text: String,
 }
 
 impl View {
     fn new(output: FleetOutput) -> Self {
-        Self {
-            in_place: output == FleetOutput::Text && std::io::stdout().is_terminal(),
-            height: 0,
-            shown_text: String::new(),
-        }
+        let in_place = output == FleetOutput::Text && std::io::stdout().is_terminal();
+        let screen = in_place.then(|| Screen::new("a larger terminal"));
+        Self { screen, shown_text: String::new() }
     }
 
     fn show(&mut self, status: &laststream::gate::Status, printer: &Printer) {
         self.shown_text.clear();
-        if !self.in_place {
-            return printer.stdout(&text::line(status));
+        match &mut self.screen {
+            Some(screen) => screen.draw(&text::status(status), None, printer),
+            None => printer.stdout(&text::line(status)),
         }
-        let text = text::status(status);
-        let width = columns().max(20);
-        // A line that the terminal breaks would be two.
-        let lines: Vec<String> =
-            text.lines().map(|line| line.chars().take(width - 1).collect()).collect();
-        printer.redraw(self.height, &lines);
-        self.height = lines.len();
     }
 
     /// Once, until there is something new to show.
@@ -159,18 +151,9 @@ impl View {
         if self.shown_text != what {
             printer.warning(&what);
             what.clone_into(&mut self.shown_text);
-            self.height = 0;
+            if let Some(screen) = &mut self.screen {
+                screen.forget();
+            }
         }
     }
-}
-
-/// How many columns the terminal has.
-fn columns() -> usize {
-    terminal().0
-}
-
-/// The columns and rows of the terminal.
-pub(super) fn terminal() -> (usize, usize) {
-    rustix::termios::tcgetwinsize(std::io::stdout())
-        .map_or((80, 24), |size| (usize::from(size.ws_col), usize::from(size.ws_row)))
 }

@@ -160,7 +160,8 @@ mod tests {
 
     #[test]
     fn this_machine_has_several_names() {
-        let is_loopback = |host: &str| Url::parse(&format!("http://{host}/")).unwrap().is_loopback();
+        let url = |host: &str| Url::parse(&format!("http://{host}/")).unwrap();
+        let is_loopback = |host| url(host).is_loopback();
         for host in ["localhost", "LOCALHOST:9090", "127.0.0.1", "127.1.2.3:80", "[::1]:5000"] {
             assert!(is_loopback(host), "{host}");
         }

@@ -8,5 +8,6 @@ mod log;
 mod process;
 pub mod run;
 mod server;
+mod waiting;
 
 pub use server::Server;

@@ -95,7 +95,11 @@ fn a_watch_may_begin_before_its_gate() -> Outcome {
     command.args(["status", "--watch", "--interval", "100ms", "--gate", &proxy.url("")]);
     let mut running = Process::capture(&command)?;
     until("several looks", || proxy.received("GET /status") >= 3)?;
-    proxy.answer("GET /status", 200, r#"{"state": "drained", "reason": "x", "holding": 0}"#);
+    proxy.answer(
+        "GET /status",
+        200,
+        r#"{"state": "drained", "reason": "x", "count": "exact", "holding": 0, "scopes": []}"#,
+    );
     running.finish()?.expect(0)?.stderr_contains("cannot be asked")?;
     Ok(())
 }

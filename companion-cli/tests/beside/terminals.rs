@@ -72,6 +72,30 @@ fn job_control_works_and_keys_come_once() -> Outcome {
     Ok(())
 }
 
+/// Lines that have scrolled away cannot be replaced, and would be shown twice.
+#[test]
+fn a_watched_status_fits_on_the_terminal() -> Outcome {
+    let scope = r#"{"scope": "gateway", "in_flight": 1, "begun": 7}"#;
+    let proxy = Proxy::start()?;
+    let body = format!(
+        r#"{{
+            "state": "draining", "reason": "x", "count": "exact", "holding": 1,
+            "scopes": [{}]
+        }}"#,
+        [scope; 20].join(", ")
+    );
+    proxy.answer("GET /status", 200, &body);
+    let mut terminal = Terminal::start()?;
+    terminal.types(&format!(
+        "stty cols 60 rows 12; '{}' status --watch --interval 100ms --gate {}\n",
+        crate::support::PROGRAM,
+        proxy.url("")
+    ))?;
+    until("several looks", || terminal.shows("more, which a larger terminal shows") >= 3)?;
+    assert!(terminal.shows("\u{1b}[10A\r\u{1b}[J") >= 2, "{:?}", terminal.0.stdout());
+    Ok(())
+}
+
 #[test]
 fn a_watched_status_is_drawn_in_place_until_the_gate_is_open() -> Outcome {
     let status = |state: &str, reason: &str| {

@@ -72,7 +72,9 @@ fn a_reader_that_has_enough_gets_no_verdict() -> Outcome {
     std::fs::write(&module, loadable(""))?;
     std::fs::write(folder.path().join("envoyfilter.yaml"), "# changed\n")?;
     let gate = FakeServer::start(|_, _| {
-        Ok(Answer::new(200).body(r#"{"state": "drained", "reason": "x", "holding": 0}"#))
+        let body =
+            r#"{"state": "drained", "reason": "x", "count": "exact", "holding": 0, "scopes": []}"#;
+        Ok(Answer::new(200).body(body))
     })?;
     let (url, module) = (gate.url(""), module.to_str().unwrap());
     let there = folder.path().to_str().unwrap();

@@ -16,7 +16,8 @@ const ECHO: Duration = Duration::from_millis(300);
 /// ignored, as `nohup` does, stays ignored; SIGINT does not, because shells without job control
 /// ignore it for what runs in the background.
 pub(super) fn stop_at_signals(stop: StopRequests) -> io::Result<()> {
-    let mut signals = Signals::new([&[SIGINT, SIGTERM], &*children::heeded(&[SIGHUP])].concat())?;
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM].into_iter().chain(children::heeded(&[SIGHUP])))?;
     children::leave_signals();
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         let mut last: Option<Instant> = None;

@@ -7,8 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Mutex;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -18,9 +17,8 @@ use super::{Folder, Settings};
 use crate::local::admin::Admin;
 use crate::local::log::Log;
 use crate::local::process::Process;
+use crate::local::waiting::{self, NotReady, START};
 
-/// Longest wait for an Envoy to start, on however busy a machine.
-const START: Duration = Duration::from_secs(60);
 /// The path of a socket has 103 bytes at most on macOS, and 107 on Linux.
 const LONGEST_FOLDER: usize = 80;
 /// As Istio starts it; one worker each, for there are many of them on one machine.
@@ -104,22 +102,15 @@ pub(super) struct Proxy {
 impl Proxy {
     /// Waits until it serves.
     pub(super) fn ready(&self, stop: &Clock) -> Result<(), DemoError> {
-        let began = Instant::now();
-        loop {
-            if self.admin.is_ready() {
-                return Ok(());
-            }
-            if stop.is_over() {
-                return Err(DemoError::Interrupted);
-            }
-            if let Some(status) = self.exit_status() {
-                return Err(self.failed(&format!("it ended with {status}")));
-            }
-            if began.elapsed() > START {
-                return Err(self.failed(&format!("it is not ready after {} s", START.as_secs())));
-            }
-            sleep(Duration::from_millis(20));
-        }
+        let (ended, is_stopped) = (|| self.exit_status(), || stop.is_over());
+        let look = || self.admin.is_ready().then_some(());
+        let ready = waiting::until(&self.log, Instant::now(), ended, is_stopped, look);
+        ready.map_err(|why| match why {
+            NotReady::Stopped => DemoError::Interrupted,
+            NotReady::Ended(status) => self.failed(&format!("it ended with {status}")),
+            NotReady::Refused(reason) => self.failed(&format!("it refuses this: {reason}")),
+            NotReady::Late => self.failed(&format!("it is not ready after {} s", START.as_secs())),
+        })
     }
 
     /// Where a listener listens.

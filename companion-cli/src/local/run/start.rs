@@ -4,16 +4,17 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::error::RunnerError;
 use super::folder::Folder;
-use super::{Current, PATIENCE, PAUSE, Places, Runner, Setup, StopRequests, TAIL};
+use super::{Current, Places, Runner, Setup, StopRequests, TAIL};
 use crate::env_vars::LASTSTREAM_SECRET;
 use crate::gate::{Gate, Secret};
 use crate::local::admin::Admin;
 use crate::local::log::Log;
 use crate::local::process::Process;
+use crate::local::waiting::{self, NotReady, START};
 use crate::render::local::{self, LONG, Ports, Watched};
 
 pub(super) fn start(setup: &Setup) -> Result<Runner, RunnerError> {
@@ -143,35 +144,22 @@ impl Starting {
         what: &'static str,
         look: impl Fn() -> Option<T>,
     ) -> Result<T, RunnerError> {
-        loop {
-            if let Some(status) = self.process.ended() {
-                return Err(RunnerError::Ended {
-                    status: status.to_string(),
-                    log: self.log.path().to_owned(),
-                    tail: self.log.tail(TAIL),
-                });
+        let (process, stop) = (&mut self.process, &self.stop);
+        let (ended, is_stopped) = (|| process.ended(), || stop.is_requested());
+        let found = waiting::until(&self.log, self.began, ended, is_stopped, look);
+        found.map_err(|why| self.error(what, why))
+    }
+
+    fn error(&self, what: &'static str, why: NotReady) -> RunnerError {
+        let log = self.log.path().to_owned();
+        let tail = || self.log.tail(TAIL);
+        match why {
+            NotReady::Ended(status) => {
+                RunnerError::Ended { status: status.to_string(), log, tail: tail() }
             }
-            if self.stop.is_requested() {
-                return Err(RunnerError::Stopped);
-            }
-            if let Some(found) = look() {
-                return Ok(found);
-            }
-            // A listener that was refused does not come any more.
-            if let Some(reason) =
-                self.log.refusal(0).filter(|_| self.began.elapsed() > Duration::from_secs(2))
-            {
-                return Err(RunnerError::Refused { reason, log: self.log.path().to_owned() });
-            }
-            if self.began.elapsed() > PATIENCE {
-                return Err(RunnerError::Late {
-                    what,
-                    after: PATIENCE,
-                    log: self.log.path().to_owned(),
-                    tail: self.log.tail(TAIL),
-                });
-            }
-            std::thread::sleep(PAUSE);
+            NotReady::Stopped => RunnerError::Stopped,
+            NotReady::Refused(reason) => RunnerError::Refused { reason, log },
+            NotReady::Late => RunnerError::Late { what, after: START, log, tail: tail() },
         }
     }
 }

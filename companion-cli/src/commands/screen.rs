@@ -1,0 +1,71 @@
+//! Lines that are replaced on a terminal.
+
+use std::os::fd::AsFd;
+
+use crate::commands::printer::Printer;
+
+/// What was drawn last.
+pub(super) struct Screen {
+    height: usize,
+    /// What shows the lines that do not fit.
+    way_out: &'static str,
+}
+
+impl Screen {
+    pub(super) fn new(way_out: &'static str) -> Self {
+        Self { height: 0, way_out }
+    }
+
+    /// Replaces what was drawn before by what fits of this text, and by the last line.
+    pub(super) fn draw(&mut self, text: &str, last: Option<&str>, printer: &Printer) {
+        let lines = fitted(text, last, self.way_out, terminal(std::io::stdout()));
+        printer.redraw(self.height, &lines);
+        self.height = lines.len();
+    }
+
+    /// Draws below what is there, because a message stands there.
+    pub(super) fn forget(&mut self) {
+        self.height = 0;
+    }
+}
+
+/// The columns and rows of the terminal; a terminal may not know them.
+pub(super) fn terminal(output: impl AsFd) -> (usize, usize) {
+    let size = rustix::termios::tcgetwinsize(output).ok();
+    let known = |size: Option<u16>, usual| size.filter(|size| *size > 0).map_or(usual, usize::from);
+    (known(size.map(|size| size.ws_col), 80), known(size.map(|size| size.ws_row), 24))
+}
+
+/// What fits on the terminal: a line that it breaks, or that has scrolled away, cannot be replaced.
+fn fitted(
+    text: &str,
+    last: Option<&str>,
+    way_out: &str,
+    (columns, rows): (usize, usize),
+) -> Vec<String> {
+    let most = rows.max(8) - 3;
+    let all = text.lines().count();
+    let mut lines: Vec<String> = text.lines().take(most).map(str::to_owned).collect();
+    if all > most {
+        lines.push(format!("and {} more, which {way_out} shows", all - most));
+    }
+    lines.extend(last.map(str::to_owned));
+    let width = columns.max(20) - 1;
+    lines.iter().map(|line| line.chars().take(width).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_redrawn_fits_on_the_terminal() {
+        let table: String = (0..30).map(|row| format!("{row} {}\n", "x".repeat(200))).collect();
+        let lines = fitted(&table, Some("30 pods"), "`-l`", (80, 24));
+        assert_eq!(lines.len(), 23);
+        assert!(lines.iter().all(|line| line.chars().count() < 80), "{lines:?}");
+        assert_eq!(lines[21], "and 9 more, which `-l` shows");
+        assert_eq!(fitted("a\nb\n", Some("last"), "", (80, 24)), ["a", "b", "last"]);
+        assert_eq!(fitted("a\nb\n", None, "", (80, 24)), ["a", "b"]);
+    }
+}
