@@ -4,6 +4,7 @@
 //! | where | what |
 //! |---|---|
 //! | `sources`, `tree`, `inputs`, `node` | files as nodes that know their place |
+//! | `value` | a node as the JSON value that the API server gets |
 //! | `objects`, `envoy_filter`, `modules`, `listeners`, `reach` | their meaning |
 //! | `pods`, `parts`, `volumes` | the same of pods |
 //! | `proxy_protocol` | filters and settings that take PROXY protocol headers |
@@ -34,6 +35,7 @@ mod reach;
 mod rules;
 mod sources;
 mod texts;
+mod value;
 mod volumes;
 mod wasm_filter;
 

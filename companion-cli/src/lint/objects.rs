@@ -58,10 +58,12 @@ impl<'g> Object<'g> {
 
     /// The Gateways that a policy of Envoy Gateway targets, where it targets nothing else.
     fn gateways(self) -> Option<Vec<&'g str>> {
-        let targets: Vec<_> = self.policy_targets().collect();
-        let is_gateway = |target: &Node<'_>| target.text_of("kind") == Some("Gateway");
-        let known = !targets.is_empty() && targets.iter().all(is_gateway);
-        known.then(|| targets.iter().filter_map(|target| target.text_of("name")).collect())
+        let gateway = |target: Node<'g>| {
+            target.text_of("name").filter(|_| target.text_of("kind") == Some("Gateway"))
+        };
+        let targets = self.policy_targets().chain(self.node.list("spec.targetSelectors"));
+        let names: Option<Vec<_>> = targets.map(gateway).collect();
+        names.filter(|names| !names.is_empty())
     }
 
     /// What a policy targets, in either of the fields.

@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 
+use super::node::Node;
+use super::objects::Object;
 use super::overlaid::Overlaid;
-use super::pods::{Pod, pods};
+use super::pods::{DEFAULT_GRACE, Pod, metadata_patches, pods};
 use super::texts::Texts;
 
 /// The pods of all files, by what they are parts of.
@@ -17,7 +19,7 @@ pub(super) struct Parts<'g> {
 impl<'g> Parts<'g> {
     pub(super) fn of(texts: &'g Texts) -> Self {
         let mut parts = Self { named: HashMap::new(), overlays: Vec::new() };
-        for pod in pods(texts) {
+        for pod in pods(texts).chain(metadata_patches(texts)) {
             if pod.is_overlay() {
                 parts.overlays.push((pod, Overlaid::by(texts, pod)));
             } else {
@@ -26,6 +28,28 @@ impl<'g> Parts<'g> {
             }
         }
         parts
+    }
+
+    /// Where the grace period of a pod stands. A patch counts before what it is merged over.
+    pub(super) fn grace(&self, pod: Pod<'g>) -> Option<Node<'g>> {
+        let mut parts = self.with_others(pod);
+        parts.sort_by_key(|part| part.is_whole() || part.class().is_some());
+        parts.into_iter().find_map(Pod::grace)
+    }
+
+    /// The grace period of a pod.
+    pub(super) fn grace_seconds(&self, pod: Pod<'g>) -> u64 {
+        self.grace(pod).and_then(Node::number).unwrap_or(DEFAULT_GRACE)
+    }
+
+    /// The parts of the pods of an object.
+    pub(super) fn of_object(&self, object: Object<'g>) -> impl Iterator<Item = Pod<'g>> {
+        let name = (object.kind, object.name());
+        let same = self.named.get(&name).filter(|_| !name.1.is_empty());
+        let same = same.into_iter().flatten().filter(move |pod| {
+            pod.namespace().zip(object.namespace()).is_none_or(|(one, two)| one == two)
+        });
+        same.copied()
     }
 
     /// The part itself, then the other parts of the same pod.

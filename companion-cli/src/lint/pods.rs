@@ -19,7 +19,18 @@ pub(super) struct Pod<'g> {
 
 impl<'g> Pod<'g> {
     fn of(object: Object<'g>) -> Option<Self> {
-        let template = match object.kind {
+        let template = Self::template_of(object)?;
+        Some(Self { object, template, spec: template.get("spec")? })
+    }
+
+    /// A patch that has nothing but metadata, such as annotations.
+    fn of_metadata(object: Object<'g>) -> Option<Self> {
+        let template = Self::template_of(object)?;
+        template.get("spec").is_none().then_some(Self { object, template, spec: template })
+    }
+
+    fn template_of(object: Object<'g>) -> Option<Node<'g>> {
+        Some(match object.kind {
             "Pod" => object.node,
             "Deployment"
             | "StatefulSet"
@@ -29,8 +40,7 @@ impl<'g> Pod<'g> {
             | "Job" => object.node.fields("spec.template")?,
             "CronJob" => object.node.fields("spec.jobTemplate.spec.template")?,
             _ => return None,
-        };
-        Some(Self { object, template, spec: template.get("spec")? })
+        })
     }
 
     /// The ConfigMap that Istio merges over the Deployment of a Gateway.
@@ -99,8 +109,14 @@ impl<'g> Pod<'g> {
         self.spec.get("terminationGracePeriodSeconds")
     }
 
-    pub(super) fn grace_seconds(self) -> u64 {
-        self.grace().and_then(Node::number).unwrap_or(DEFAULT_GRACE)
+    /// Whether the proxy has a stop hook of its own, in place of Istio's.
+    pub(super) fn has_own_hook(self) -> bool {
+        let containers =
+            ["containers", "initContainers"].into_iter().flat_map(|key| self.spec.list(key));
+        let mut hooks = containers
+            .filter(|container| container.text_of("name") == Some("istio-proxy"))
+            .filter_map(|container| container.fields("lifecycle.preStop"));
+        hooks.any(|hook| hook.entries().next().is_some())
     }
 
     /// Gateways have the proxy as their only container, injected with a template of its own.
@@ -122,6 +138,11 @@ pub(super) const CLASS_LABEL: &str = "gateway.istio.io/defaults-for-class";
 /// The pods of all files.
 pub(super) fn pods(texts: &Texts) -> impl Iterator<Item = Pod<'_>> {
     objects(texts).filter_map(|object| Pod::of(object).or_else(|| Pod::of_overlay(object)))
+}
+
+/// The patches of pods that leave the spec as it is.
+pub(super) fn metadata_patches(texts: &Texts) -> impl Iterator<Item = Pod<'_>> {
+    objects(texts).filter_map(Pod::of_metadata)
 }
 
 /// The pod that something stands in, also within its annotations.

@@ -42,7 +42,7 @@ impl Checker {
         self.placement(&mut policy.placement, &policy.name);
         policy.namespace = self.namespace(file.namespace.clone(), &policy.placement);
         if let Some(secret) = &policy.pull_secret {
-            self.dns_label("pull_secret", secret);
+            self.dns_subdomain("pull_secret", secret);
         }
         self.delivery(policy.delivery, file.module.as_deref());
         policy.gate_port = self.gate(file, policy.delivery, &policy.placement);
@@ -110,14 +110,15 @@ impl Checker {
             if delivery == Delivery::ImageVolume {
                 self.problem(
                     "delivery",
-                    "`image_volume` is not written for the pods of a Job: write `proxy`",
+                    "`image_volume` is not written for the pods of a Job: take it out, or write \
+                        `proxy`",
                 );
             }
         }
         self.0.extend(file.monitoring.iter().flat_map(Monitoring::problems));
         self.0.extend(file.scaling.iter().flat_map(Scaling::problems));
         if let Some(scaling) = &file.scaling {
-            self.dns_label("scaling.deployment", &scaling.deployment);
+            self.dns_subdomain("scaling.deployment", &scaling.deployment);
         }
     }
 

@@ -152,6 +152,23 @@ fn a_sidecar_is_warned_of_connections_of_the_mesh() {
     assert!(!sidecar(", fallback: http").contains("forwarded_proto.fallback"));
 }
 
+/// Secrets and Deployments may have dots in their names, namespaces may not.
+#[test]
+fn names_of_objects_may_have_dots() {
+    let policy = |name: &str| {
+        format!(
+            "namespace: a\npull_secret: {name}\nplacement: {{sidecar: {{workload: {name}}}}}\n\
+             monitoring: {{}}\nscaling: {{deployment: {name}, streams_per_pod: 1, prometheus: \
+             'http://p'}}\n"
+        )
+    };
+    read(&policy("registry.example.com")).expect("a policy");
+    let refused = read(&policy("a..b")).expect_err("no name").to_string();
+    for path in ["pull_secret", "placement.sidecar.workload", "scaling.deployment"] {
+        assert!(refused.contains(path), "{refused}");
+    }
+}
+
 #[test]
 fn errors_name_the_place_and_the_way_out() {
     for case in include_str!("tests/refused.yaml").split("--- # ").skip(1) {

@@ -24,7 +24,7 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<Vec<Fil
         ));
     };
     let proxy = envoy_proxy::spec(policy, source);
-    let mut about = vec![about_gate(policy, gateway, proxy.is_some())];
+    let mut about = vec![about_gate(policy, gateway, proxy.is_some()), ONE_EXTENSION.to_owned()];
     let scheme = Scheme::of(policy, |part| format!("{}.{part}", policy.name))?;
     about.extend(scheme.about());
     let mut documents = vec![extension(policy, source, gateway, &scheme)?];
@@ -56,6 +56,10 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<Vec<Fil
     files.extend(has_gate.then(|| envoy_proxy::reference(gateway, policy)));
     Ok(files)
 }
+
+const ONE_EXTENSION: &str = "A Gateway has one EnvoyExtensionPolicy, its oldest: if yours has one \
+    already, add the item of `wasm` to it, and write its name and the item's index into the gate's \
+    vm_id.";
 
 fn about_gate(policy: &Policy, gateway: &EnvoyGateway, has_gate: bool) -> String {
     if has_gate {

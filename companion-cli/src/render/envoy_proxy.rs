@@ -58,7 +58,7 @@ fn bootstrap(policy: &Policy, source: &ModuleLocation, port: u16) -> Node {
 
 fn pod(policy: &Policy, source: &ModuleLocation, port: u16, program: &Program<'_>) -> Map {
     let volumes: Vec<Volume> =
-        Volume::of_module(source).into_iter().chain([Program::volume()]).collect();
+        Volume::of_module(source).into_iter().chain([program.volume()]).collect();
     let lifecycle = Map::of("preStop", pre_stop(policy, port));
     let envoy = Map::of("name", "envoy")
         .with("lifecycle", lifecycle)
@@ -74,7 +74,10 @@ fn pod(policy: &Policy, source: &ModuleLocation, port: u16, program: &Program<'_
         .item(manager);
     let secret = policy.pull_secret.as_deref().map(|name| Map::of("name", name));
     pod_with_grace(policy)
-        .note("In the namespace of the proxies, which is Envoy Gateway's own.")
+        .note(
+            "In the namespace of the proxies: Envoy Gateway's own, or the Gateway's if Envoy \
+                Gateway deploys into it (`GatewayNamespace`).",
+        )
         .with_some("imagePullSecrets", secret.map(List::of))
         .with("initContainers", List::of(program.init_container()))
         .with("containers", containers)

@@ -1,15 +1,12 @@
 //! A Job beside a sidecar: the command waits for the proxy, and ends it when the last outbound
 //! stream is out.
 
+use super::volume::{JOB_FOLDER, Program};
 use super::{File, object, other, proxy_config};
 use crate::policy::file::{Job, Placement};
 use crate::policy::{Policy, PolicyProblem};
 use crate::yaml::{List, Map};
 
-/// Where the program is put for the Job's container, whose image need not know of it. No image has
-/// it there itself.
-const FOLDER: &str = "/opt/laststream";
-const VOLUME: &str = "laststream";
 const GATE: u16 = 15091;
 
 pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
@@ -32,6 +29,7 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     let metadata = proxy_config::annotations(policy)
         .ok()
         .map(|annotations| Map::of("annotations", annotations));
+    let has_annotations = metadata.is_some();
     let template =
         Map::new().with_some("metadata", metadata).with("spec", pod(policy, job, sidecar.native));
     let template = Map::of("template", template);
@@ -42,12 +40,13 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     };
     let metadata = Map::of("name", name).with_some("namespace", policy.namespace.as_deref());
     let document = object("batch/v1", kind, metadata, spec);
-    Ok(other("job.yaml", &about(kind, name), document))
+    Ok(other("job.yaml", &about(kind, name, has_annotations), document))
 }
 
 /// The comment at the head of the file.
-fn about(kind: &str, name: &str) -> [String; 3] {
-    [
+fn about(kind: &str, name: &str, has_annotations: bool) -> Vec<String> {
+    let replaces = has_annotations.then(|| proxy_config::REPLACES.to_owned());
+    let about = [
         format!(
             "A patch for the {kind} `{name}`: under `patches` of a kustomization. It replaces \
                 loops that ask 15020, `pkill`, shared process namespaces and containers that kill \
@@ -59,27 +58,23 @@ fn about(kind: &str, name: &str) -> [String; 3] {
         "The exit code is the command's own, signals reach it, and nothing is waited for without \
             end: see `laststream exec --help`."
             .to_owned(),
-    ]
+    ];
+    about.into_iter().chain(replaces).collect()
 }
 
 fn pod(policy: &Policy, job: &Job, is_native: bool) -> Map {
-    let mount = || List::of(Map::of("name", VOLUME).with("mountPath", FOLDER));
-    let program = job.program.as_deref().unwrap_or("/laststream");
-    let install = Map::of("name", "laststream")
-        .note("Any image with the static program in it.")
-        .with("image", job.program_image.as_str())
-        .with("command", List::of(program).item("install").item(FOLDER))
-        .with("volumeMounts", mount());
+    let program = Program::of_job(job);
+    let volume = program.volume();
     let container = Map::of("name", job.container.as_str())
         .with("command", command(policy, job, is_native))
-        .with("volumeMounts", mount());
-    Map::of("initContainers", List::of(install))
+        .with("volumeMounts", List::of(volume.mount()));
+    Map::of("initContainers", List::of(program.init_container()))
         .with("containers", List::of(container))
-        .with("volumes", List::of(Map::of("name", VOLUME).with("emptyDir", Map::new())))
+        .with("volumes", List::of(volume.item()))
 }
 
 fn command(policy: &Policy, job: &Job, is_native: bool) -> List {
-    let mut command = List::of(format!("{FOLDER}/laststream")).item("exec");
+    let mut command = List::of(format!("{JOB_FOLDER}/laststream")).item("exec");
     if let Some(port) = policy.gate_port.filter(|port| *port != GATE) {
         command = command.item(format!("--gate=http://127.0.0.1:{port}"));
     }

@@ -90,7 +90,7 @@ fn plain(policy: &Policy, port: u16) -> Result<File, PolicyProblem> {
         ));
     }
     let program = Program::of(policy);
-    let volume = program.as_ref().map(|_| Program::volume());
+    let volume = program.as_ref().map(Program::volume);
     let container = Map::new()
         .note("The name of Envoy's container.")
         .with("name", "envoy")

@@ -4,6 +4,7 @@
 
 use super::hook::{pod_with_grace, pre_stop};
 use super::image_volume::{WHY_SECRET, pull_secrets};
+use super::proxy_config::REPLACES;
 use super::volume::Volume;
 use super::{
     File, block, bootstrap, gateway_patch, has_hook, metadata, objects, patch_gateway, proxy_config,
@@ -85,7 +86,8 @@ fn about(policy: &Policy, api: &GatewayApi, name: &str) -> Vec<String> {
             class.as_deref().unwrap_or_default()
         ),
     };
-    vec![how, ERRORS.to_owned()]
+    let replaces = proxy_config::gateway_annotations(policy).map(|_| REPLACES.to_owned());
+    [Some(how), replaces, Some(ERRORS.to_owned())].into_iter().flatten().collect()
 }
 
 fn labelled(policy: &Policy, api: &GatewayApi, name: &str) -> Map {

@@ -17,17 +17,24 @@ const WHY_STATISTICS: &str = "Istio leaves these out of Envoy's statistics. With
     written yet; without them the count is only `assumed`, and zero must last longer.";
 const WHY_PENDING: &str = " The last one has the bytes of ended responses that wait in a tunnel.";
 
+/// For the head of each file with these annotations.
+pub(super) const REPLACES: &str = "An annotation replaces the pod's own of the same name: add what \
+    yours has, such as `gatewayTopology` or `tracing` in proxy.istio.io/config. And Istio takes \
+    statsInclusionSuffixes in place of `inclusionSuffixes` in the mesh's `proxyStatsMatcher`: add \
+    those, too.";
+
 pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     let annotations = annotations(policy)?;
-    let about = ["Part of the bootstrap: it counts from the pod's next start on.".to_owned()];
+    const START: &str = "Part of the bootstrap: it counts from the pod's next start on.";
     match &policy.placement {
         Placement::Gateway(_) => {
-            let about = [about[0].clone() + " Values for Istio's gateway chart."];
+            let about =
+                [format!("{START} Values for Istio's gateway chart."), REPLACES.to_owned()];
             Ok(other("proxy-config.yaml", &about, Map::of("podAnnotations", annotations)))
         }
         Placement::Sidecar(_) => {
-            let about = [about[0].clone()
-                + &format!(" {}.", lifecycle::how_to_patch(policy, "proxy-config.yaml"))];
+            let how = lifecycle::how_to_patch(policy, "proxy-config.yaml");
+            let about = [format!("{START} {how}."), REPLACES.to_owned()];
             let template = Map::of("metadata", Map::of("annotations", annotations));
             Ok(other("proxy-config.yaml", &about, lifecycle::patch(policy, template)))
         }

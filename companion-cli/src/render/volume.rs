@@ -1,11 +1,16 @@
-//! What kubelet brings into the proxy's pod: the module's image as a volume, and laststream's
-//! static program. Other files place these parts.
+//! What kubelet brings into a pod: the module's image as a volume, and laststream's static program.
+//! Other files place these parts.
 
+use crate::policy::file::Job;
 use crate::policy::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Policy, PolicyProblem, Resolve};
 use crate::yaml::{List, Map};
 
 /// Where the program's folder is in the proxy's container.
 const PROGRAM_FOLDER: &str = "/opt/laststream-program";
+/// Where it is in the container of a Job.
+pub(super) const JOB_FOLDER: &str = "/opt/laststream";
+/// The program in an image of its own.
+const PROGRAM: &str = "/laststream";
 
 /// A volume of the pod, and its place in the proxy's container.
 pub(super) struct Volume {
@@ -67,17 +72,29 @@ fn image_source(source: Map, reference: &str) -> Map {
     source.with("reference", reference).with("pullPolicy", "IfNotPresent")
 }
 
-/// laststream's static program in the proxy's container. An init container copies it: CRI-O mounts
-/// image volumes without the right to execute files (`noexec`).
+/// laststream's static program in a container whose image need not know of it. An init container
+/// copies it: CRI-O mounts image volumes without the right to execute files (`noexec`).
 pub(super) struct Program<'a> {
     image: &'a str,
+    /// The program in that image.
+    source: &'a str,
+    /// Of the init container and of the volume.
+    name: &'static str,
+    folder: &'static str,
 }
 
 impl<'a> Program<'a> {
-    /// The policy's, if it has one.
+    /// The policy's for the proxy's container, if it has one.
     pub(super) fn of(policy: &'a Policy) -> Option<Self> {
         let image = policy.program_image.as_deref()?;
-        Some(Self { image })
+        let (source, name) = (PROGRAM, "laststream-program");
+        Some(Self { image, source, name, folder: PROGRAM_FOLDER })
+    }
+
+    /// For the container of a Job.
+    pub(super) fn of_job(job: &'a Job) -> Self {
+        let source = job.program.as_deref().unwrap_or(PROGRAM);
+        Self { image: &job.program_image, source, name: "laststream", folder: JOB_FOLDER }
     }
 
     /// The program's path in the proxy's container.
@@ -86,21 +103,16 @@ impl<'a> Program<'a> {
     }
 
     /// Its volume, which the init container fills.
-    pub(super) fn volume() -> Volume {
+    pub(super) fn volume(&self) -> Volume {
         let source = ("emptyDir", Map::new());
-        Volume {
-            name: "laststream-program",
-            source,
-            path: PROGRAM_FOLDER,
-            reference: String::new(),
-        }
+        Volume { name: self.name, source, path: self.folder, reference: String::new() }
     }
 
     /// The init container that copies the program.
     pub(super) fn init_container(&self) -> Map {
-        let mount = Map::of("name", "laststream-program").with("mountPath", PROGRAM_FOLDER);
-        let command = List::of("/laststream").item("install").item(PROGRAM_FOLDER);
-        Map::of("name", "laststream-program")
+        let mount = Map::of("name", self.name).with("mountPath", self.folder);
+        let command = List::of(self.source).item("install").item(self.folder);
+        Map::of("name", self.name)
             .note("Any image with the static program in it.")
             .with("image", self.image)
             .with("command", command)

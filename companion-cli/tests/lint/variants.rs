@@ -134,7 +134,7 @@ fn the_gates_own_questions_to_envoy_are_left_out() {
 #[test]
 fn parts_of_one_pod_are_judged_together() {
     let example = Example::read(&folder("rules").join("LS506.good.yaml"));
-    let parts = |grace: &str, suffixes: &str| {
+    let parts = |grace: &str, suffixes: &str, spec: &str| {
         let head = "\n---\napiVersion: apps/v1\nkind: Deployment\n\
             metadata: {name: parts, namespace: istio-ingress}\n";
         let labels = "labels: {istio: ingressgateway}";
@@ -147,16 +147,48 @@ fn parts_of_one_pod_are_judged_together() {
                 proxy.istio.io/config: \"drainDuration: 100s\"}}"
         );
         let patch = format!(
-            "{head}spec:\n  template:\n    metadata: {{{labels}, annotations: {annotations}}}\n    \
-                spec: {{}}\n"
+            "{head}spec:\n  template:\n    metadata: {{{labels}, annotations: {annotations}}}\n\
+             {spec}"
         );
         Example { name: example.name.clone(), text: format!("{}{pod}{patch}", example.text) }
     };
     let all = "downstream_rq_active,downstream_rq_total";
-    let good = parts("90", all);
-    assert!(codes(&good).is_empty(), "{}", described(&good.findings()));
-    assert!(codes(&parts("90", "downstream_rq_active")).contains(&"LS506".into()));
-    assert!(codes(&parts("10", all)).contains(&"LS551".into()));
+    for spec in ["    spec: {}\n", ""] {
+        let good = parts("90", all, spec);
+        assert!(codes(&good).is_empty(), "{}", described(&good.findings()));
+        let has = |parts: Example, code: &str| codes(&parts).iter().any(|found| found == code);
+        assert!(has(parts("90", "downstream_rq_active", spec), "LS506"), "{spec}");
+        assert!(has(parts("10", all, spec), "LS551"), "{spec}");
+    }
+}
+
+/// Istio takes the annotation in place of the mesh's list.
+#[test]
+fn an_annotation_hides_the_statistics_of_the_mesh() {
+    let mesh = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: istio, namespace: istio-system}\n\
+        data:\n  mesh: |-\n    defaultConfig:\n      proxyStatsMatcher:\n        \
+        inclusionSuffixes: [downstream_rq_active, downstream_rq_total]\n---\n";
+    let example = changed("LS506.bad.yaml", &[]);
+    let text = format!("{mesh}{}", example.text);
+    let found = Example { name: example.name.clone(), text }.found();
+    assert_eq!((example.found().len(), found.len()), (3, 2), "{found:?}");
+}
+
+/// Istio asks kubelet for 1.33 before it makes native sidecars by itself.
+#[test]
+fn native_sidecars_are_the_default_where_istio_makes_them() {
+    for (versions, is_found) in [
+        ("# istio: 1.29\n", true),
+        ("# istio: 1.29\n# kubernetes: 1.33\n", true),
+        ("# istio: 1.29\n# kubernetes: 1.32\n", false),
+        ("# istio: 1.26\n# kubernetes: 1.33\n", false),
+    ] {
+        let own = "        sidecar.istio.io/nativeSidecar: \"true\"\n";
+        let example = changed("LS555.bad.yaml", &[(own, "")]);
+        let text = format!("{versions}{}", example.text);
+        let found = codes(&Example { name: example.name, text });
+        assert_eq!(found.contains(&"LS555".into()), is_found, "{versions} {found:?}");
+    }
 }
 
 #[test]

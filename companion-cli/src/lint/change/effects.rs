@@ -138,7 +138,6 @@ fn patch_effect(patch: Node<'_>) -> Option<Effect> {
         | ("CLUSTER" | "EXTENSION_CONFIG", _) => Effect::NothingDrains,
         ("FILTER_CHAIN" | "NETWORK_FILTER" | "HTTP_FILTER", _)
         | ("ROUTE_CONFIGURATION" | "VIRTUAL_HOST" | "HTTP_ROUTE", _) => Effect::ChainPatch,
-        ("BOOTSTRAP", _) => Effect::NextStart,
         _ => return None,
     })
 }

@@ -7,14 +7,12 @@
 //! | `structural` | Kubernetes' structural schemas as JSON Schema, with their defaults |
 //! | `go_pattern` | patterns in a schema, which are Go's |
 //! | `cel` | the validation rules in a schema, which are CEL expressions |
-//! | `value` | an object as the JSON value that is judged |
 //! | `verdict` | one object against its schema |
 
 mod cel;
 mod go_pattern;
 mod structural;
 mod table;
-mod value;
 mod verdict;
 
 pub use table::{CrdError, Definition, Definitions};

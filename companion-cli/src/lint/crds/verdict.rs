@@ -11,12 +11,16 @@ use serde_json::Value;
 use super::cel;
 use super::structural::{compiled, fill_defaults, json_schema};
 use super::table::{Definition, Lookup};
-use super::value::value_of;
 use crate::fleet::names;
 use crate::lint::inputs::Inputs;
 use crate::lint::node::Node;
 use crate::lint::objects::Object;
+use crate::lint::value::value_of;
 
+/// Objects that aliases make larger than this are reported by another rule.
+const MOST_VALUES: usize = 400_000;
+/// Deeper than any object.
+const DEEPEST: u16 = 200;
 /// Of one object: more would not be read.
 const MOST_FAULTS: usize = 50;
 
@@ -91,7 +95,8 @@ impl Validators {
             Ok(None) => return Vec::new(),
             Err(violation) => return vec![violation],
         };
-        let Some(mut value) = value_of(object.node) else { return Vec::new() };
+        let value = value_of(object.node, MOST_VALUES, DEEPEST);
+        let Some(mut value) = value else { return Vec::new() };
         fill_defaults(&compiled.definition.schema, &mut value);
         let mut violations: Vec<_> = compiled
             .validator

@@ -117,7 +117,7 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS715",
         severity: Severity::Info,
         title: "this part of the change counts from the next start of each pod on",
-        why: "The bootstrap, ProxyConfig and defaultConfig are read when a proxy starts.",
+        why: "ProxyConfig and defaultConfig are read when a proxy starts.",
         fix: "Restart the workloads, with a gate in front of their ends.",
         check: |inputs, findings| report(Effect::NextStart, inputs, findings),
     },

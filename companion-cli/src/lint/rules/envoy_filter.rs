@@ -19,7 +19,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "The API server takes a patch without `applyTo`, and `INVALID` too; istiod skips it, \
             and the proxy runs as if it were not there.",
         fix: "Name one of LISTENER, FILTER_CHAIN, LISTENER_FILTER, NETWORK_FILTER, HTTP_FILTER, \
-            ROUTE_CONFIGURATION, VIRTUAL_HOST, HTTP_ROUTE, CLUSTER, EXTENSION_CONFIG, BOOTSTRAP.",
+            ROUTE_CONFIGURATION, VIRTUAL_HOST, HTTP_ROUTE, CLUSTER, EXTENSION_CONFIG.",
         check: apply_to,
     },
     Rule {
@@ -36,8 +36,10 @@ pub(super) const RULES: &[Rule] = &[
         title: "Istio ignores this operation here",
         why: "istiod has no code for this operation on this kind of thing, and says nothing: \
             extension configurations can only be added, route configurations only be merged, \
-            listeners and clusters have no order to insert in.",
-        fix: "Take an operation that works here.",
+            listeners and clusters have no order to insert in. For BOOTSTRAP it has no code since \
+            Istio 1.21.",
+        fix: "Take an operation that works here. A part of the bootstrap goes into a ConfigMap \
+            that the annotation sidecar.istio.io/bootstrapOverride names.",
         check: ignored_operation,
     },
     Rule {
@@ -143,28 +145,24 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+const ON_FILTERS: &[&str] =
+    &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER", "REPLACE"];
 const KINDS: [(&str, &[&str]); 11] = [
     ("LISTENER", &["ADD", "MERGE", "REMOVE"]),
     ("FILTER_CHAIN", &["ADD", "MERGE", "REMOVE"]),
-    (
-        "LISTENER_FILTER",
-        &["ADD", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER", "REPLACE"],
-    ),
-    (
-        "NETWORK_FILTER",
-        &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER", "REPLACE"],
-    ),
-    (
-        "HTTP_FILTER",
-        &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER", "REPLACE"],
-    ),
+    ("LISTENER_FILTER", ON_FILTERS),
+    ("NETWORK_FILTER", ON_FILTERS),
+    ("HTTP_FILTER", ON_FILTERS),
     ("ROUTE_CONFIGURATION", &["MERGE"]),
     ("VIRTUAL_HOST", &["ADD", "MERGE", "REMOVE", "REPLACE"]),
     ("HTTP_ROUTE", &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER"]),
     ("CLUSTER", &["ADD", "MERGE", "REMOVE"]),
     ("EXTENSION_CONFIG", &["ADD"]),
-    ("BOOTSTRAP", &["MERGE"]),
+    ("BOOTSTRAP", &[]),
 ];
+/// Where MERGE_AND_REPLACE_LIST works: not on filters, which MERGE alone merges.
+const REPLACE_LISTS: [&str; 6] =
+    ["LISTENER", "FILTER_CHAIN", "ROUTE_CONFIGURATION", "VIRTUAL_HOST", "HTTP_ROUTE", "CLUSTER"];
 const OPERATIONS: [&str; 8] = [
     "MERGE",
     "ADD",
@@ -219,15 +217,15 @@ fn ignored_operation<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let Some((kind, known)) = KINDS.iter().find(|(kind, _)| *kind == patch.apply_to()) else {
             continue;
         };
-        let merges = patch.operation() == "MERGE_AND_REPLACE_LIST" && known.contains(&"MERGE");
-        if !merges && !known.contains(&patch.operation()) {
+        let name = patch.operation();
+        let replaces_lists = name == "MERGE_AND_REPLACE_LIST" && REPLACE_LISTS.contains(kind);
+        if known.is_empty() {
+            findings.at(operation, format!("{name} does nothing with {kind} since Istio 1.21"));
+        } else if !replaces_lists && !known.contains(&name) {
+            let known = known.join(", ");
             findings.at(
                 operation,
-                format!(
-                    "{} does nothing with {kind}: what works is {}",
-                    patch.operation(),
-                    known.join(", ")
-                ),
+                format!("{name} does nothing with {kind}: what works is {known}"),
             );
         }
     }

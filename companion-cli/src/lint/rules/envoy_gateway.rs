@@ -86,10 +86,13 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS598",
         severity: Severity::Warning,
-        title: "an EnvoyExtensionPolicy of a route takes the place of the counter's",
-        why: "Envoy Gateway uses the most specific EnvoyExtensionPolicy. Requests of this route \
-            are not counted, and only Envoy's own count holds the drain for them.",
-        fix: "Put what this policy does into the Gateway's policy, beside the counter.",
+        title: "another EnvoyExtensionPolicy takes the place of the counter's",
+        why: "Envoy Gateway uses the most specific EnvoyExtensionPolicy: that of a route, then of \
+            a listener, then of the Gateway. Of two for the same Gateway the older one wins, and \
+            only the status of the other one says so. Requests that the winner is for are not \
+            counted, and only Envoy's own count holds the drain for them.",
+        fix: "Put what this policy does into the Gateway's policy, beside the counter. From Envoy \
+            Gateway 1.9 on, a route's policy without `wasm` may have a `mergeType` instead.",
         check: replaced_counter,
     },
     Rule {
@@ -315,16 +318,34 @@ fn replaced_counter<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let counting: Vec<Object<'_>> = counters(inputs).map(|(policy, _)| policy).collect();
     for policy in of_kind(inputs, "EnvoyExtensionPolicy") {
         let own = counting.iter().any(|counter| counter.node == policy.node);
-        let beside = counting.iter().any(|counter| {
-            counter.node != policy.node && meets(counter.namespace(), policy.namespace())
-        });
-        let route = policy.policy_targets().find_map(|target| {
-            target.get("kind").filter(|kind| kind.text().is_some_and(|kind| ROUTES.contains(&kind)))
-        });
-        if let Some(route) = route.filter(|_| beside && !own) {
-            findings.at(route, format!("`{}` has no counter", policy.name()));
+        let beside: Vec<Object<'_>> = counting
+            .iter()
+            .filter(|counter| !own && meets(counter.namespace(), policy.namespace()))
+            .copied()
+            .collect();
+        let is_merged = policy.node.fields("spec.mergeType").is_some()
+            && policy.node.list("spec.wasm").next().is_none();
+        let takes = |target: Node<'g>| match target.text_of("kind") {
+            Some(kind) if ROUTES.contains(&kind) => !beside.is_empty() && !is_merged,
+            Some("Gateway") => beside.iter().any(|counter| covers_target(*counter, target)),
+            _ => false,
+        };
+        let mut targets = policy.policy_targets().chain(policy.node.list("spec.targetSelectors"));
+        let target = targets.find(|target| takes(*target));
+        if let Some(kind) = target.and_then(|target| target.get("kind")) {
+            findings.at(kind, format!("`{}` has no counter", policy.name()));
         }
     }
+}
+
+/// Whether a counter's policy is for the Gateway, or for the listener, that another one targets.
+fn covers_target(counter: Object<'_>, target: Node<'_>) -> bool {
+    counter.policy_targets().any(|own| {
+        let section = own.text_of("sectionName");
+        own.text_of("kind") == Some("Gateway")
+            && own.text_of("name").is_some_and(|name| target.text_of("name") == Some(name))
+            && section.is_none_or(|name| target.text_of("sectionName") == Some(name))
+    })
 }
 
 /// What is in flight, and what tells that nothing began and ended between two looks.

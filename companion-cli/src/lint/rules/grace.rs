@@ -12,6 +12,7 @@ use crate::lint::node::Node;
 use crate::lint::objects::object_of;
 use crate::lint::parts::Parts;
 use crate::lint::pods::{DEFAULT_GRACE, Hook, Pod, pod_around, pods, stop_hooks};
+use crate::lint::reach::Mesh;
 use crate::time_span::milliseconds;
 
 pub(super) const RULES: &[Rule] = &[
@@ -121,7 +122,7 @@ fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (gate, pod) in gated_pods(inputs) {
         let deadline = gate.deadline_ms.div_ceil(1000);
         let needed = deadline.saturating_add(AFTER);
-        let node = parts.with_others(pod).into_iter().find_map(Pod::grace);
+        let node = parts.grace(pod);
         let grace = node.and_then(Node::number).unwrap_or(DEFAULT_GRACE);
         if grace < needed {
             let place = node.unwrap_or(pod.spec);
@@ -154,16 +155,15 @@ fn longest<'g>(hook: Hook<'g>) -> Option<(u64, Node<'g>)> {
 }
 
 fn grace_below_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let parts = Parts::of(inputs);
     for hook in stop_hooks(inputs) {
         let Some(pod) = hook.pod() else { continue };
         let Some((seconds, place)) = longest(hook) else { continue };
-        if seconds >= pod.grace_seconds() {
+        let grace = parts.grace_seconds(pod);
+        if seconds >= grace {
             findings.at(
                 place,
-                format!(
-                    "the hook may take {seconds} s, and the pod has {} s of grace",
-                    pod.grace_seconds()
-                ),
+                format!("the hook may take {seconds} s, and the pod has {grace} s of grace"),
             );
         }
     }
@@ -219,15 +219,19 @@ fn settings<'g>(inputs: &'g Inputs, name: &'static str) -> impl Iterator<Item = 
 }
 
 /// Where the setting is on, and whether there is a grace period on purpose.
-fn exits_on_zero<'g>(inputs: &'g Inputs) -> impl Iterator<Item = (Node<'g>, bool)> {
+fn exits_on_zero<'g>(
+    inputs: &'g Inputs,
+    parts: &Parts<'g>,
+) -> impl Iterator<Item = (Node<'g>, bool)> {
     let sized = pods(inputs).any(|pod| pod.grace().is_some());
     settings(inputs, EXIT_ON_ZERO)
         .filter(|node| node.is_true())
-        .map(move |node| (node, pod_around(node).map_or(sized, |pod| pod.grace().is_some())))
+        .map(move |node| (node, pod_around(node).map_or(sized, |pod| parts.grace(pod).is_some())))
 }
 
 fn exit_on_zero<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (node, _) in exits_on_zero(inputs).filter(|(_, deliberate)| !deliberate) {
+    let parts = Parts::of(inputs);
+    for (node, _) in exits_on_zero(inputs, &parts).filter(|(_, deliberate)| !deliberate) {
         let what = if pod_around(node).is_some() {
             "the pod does not set"
         } else {
@@ -241,26 +245,34 @@ fn exit_on_zero<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn exit_on_zero_with_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (node, _) in exits_on_zero(inputs).filter(|(_, deliberate)| *deliberate) {
-        if !pod_around(node).is_some_and(|pod| is_native(inputs, pod)) {
+    let parts = Parts::of(inputs);
+    for (node, _) in exits_on_zero(inputs, &parts).filter(|(_, deliberate)| *deliberate) {
+        if !pod_around(node).is_some_and(|pod| is_drained_by_istio(inputs, &parts, pod)) {
             findings.at(node, "a connection without a request holds the pod, too");
         }
     }
 }
 
+/// Whether Istio's own hook drains the agent before SIGTERM, which it does in native sidecars.
+fn is_drained_by_istio<'g>(inputs: &'g Inputs, parts: &Parts<'g>, pod: Pod<'g>) -> bool {
+    is_native(inputs, pod) && !parts.with_others(pod).into_iter().any(Pod::has_own_hook)
+}
+
 fn is_native(inputs: &Inputs, pod: Pod<'_>) -> bool {
-    let by_default = inputs.assume.istio.is_some_and(|version| version >= (1, 27));
+    let by_default = inputs.assume.istio.is_some_and(|version| version >= (1, 27))
+        && inputs.assume.kubernetes.is_none_or(|version| version >= (1, 33));
     let said = pod.annotation("sidecar.istio.io/nativeSidecar").and_then(Node::text);
     !pod.is_gateway() && said.map_or(by_default, |said| said == "true")
 }
 
 fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let parts = Parts::of(inputs);
     for node in
         [EXIT_ON_ZERO, MINIMUM, DURATION].into_iter().flat_map(|name| settings(inputs, name))
     {
         let Some(pod) = pod_around(node).filter(|pod| !pod.is_gateway()) else { continue };
         let off = node.text().is_some_and(|text| text == "false");
-        if !off && is_native(inputs, pod) {
+        if !off && is_drained_by_istio(inputs, &parts, pod) {
             let name = node
                 .key_text()
                 .filter(|key| *key != "value")
@@ -278,23 +290,40 @@ fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn agent_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let parts = Parts::of(inputs);
     for node in [MINIMUM, DURATION].into_iter().flat_map(|name| settings(inputs, name)) {
         let Some(time) = node.text().and_then(milliseconds) else { continue };
-        let own = pod_around(node);
-        let space = object_of(node).and_then(|object| object.namespace());
-        let pod = own.or_else(|| {
-            pods(inputs)
-                .filter(|pod| space.is_none() || pod.namespace() == space)
-                .find(|pod| pod.grace_seconds() * 1000 <= time)
-        });
-        let grace = pod.map(Pod::grace_seconds);
-        if let Some(grace) = grace.filter(|grace| grace.saturating_mul(1000) <= time) {
+        let is_short = |(_, grace): &(String, u64)| grace.saturating_mul(1000) <= time;
+        if let Some((pod, grace)) = concerned(inputs, &parts, node).into_iter().find(is_short) {
             findings.at(
                 node,
-                format!("the agent waits {} s, and the pod has {grace} s of grace", time / 1000),
+                format!("the agent waits {} s, and {pod} has {grace} s of grace", time / 1000),
             );
         }
     }
+}
+
+/// The pods whose agents get a setting, in words, and their grace periods in seconds.
+fn concerned<'g>(inputs: &'g Inputs, parts: &Parts<'g>, node: Node<'g>) -> Vec<(String, u64)> {
+    let holder = node.outermost();
+    let is_of_mesh = node.upwards().any(|node| node.key_text() == Some("defaultConfig"));
+    let all: Vec<Pod<'g>> = match (pod_around(node), object_of(holder)) {
+        (Some(pod), _) => vec![pod],
+        (None, _) if is_of_mesh => pods(inputs).collect(),
+        (None, Some(object)) if object.kind == "ProxyConfig" => {
+            let selected = Mesh::of_plugin(object);
+            pods(inputs).filter(|pod| selected.may_select(inputs, *pod)).collect()
+        }
+        (None, Some(object)) => parts.of_object(object).collect(),
+        (None, None) => {
+            // Values of a chart.
+            let grace = holder.upwards().find_map(|map| map.get("terminationGracePeriodSeconds"));
+            let grace = grace.and_then(Node::number);
+            return grace.map(|grace| ("the pod".to_owned(), grace)).into_iter().collect();
+        }
+    };
+    let named = |pod: Pod<'g>| (format!("`{}`", pod.object.name()), parts.grace_seconds(pod));
+    all.into_iter().map(named).collect()
 }
 
 /// Istio's default, in milliseconds.
@@ -334,29 +363,28 @@ fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn request_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let mut by_name: HashMap<&str, Vec<Pod<'g>>> = HashMap::new();
+    let parts = Parts::of(inputs);
+    let mut least: HashMap<&str, (u64, &str)> = HashMap::new();
     for pod in pods(inputs).filter(|pod| !pod.is_job()) {
-        by_name
-            .entry(if pod.is_gateway() { GATEWAYS } else { pod.object.name() })
-            .or_default()
-            .push(pod);
+        let (name, grace) = (pod.object.name(), parts.grace_seconds(pod));
+        let known = least.entry(if pod.is_gateway() { GATEWAYS } else { name });
+        let known = known.or_insert((grace, name));
+        *known = (*known).min((grace, name));
     }
     for route in http_routes(inputs) {
-        let Some(node) = route.get("timeout") else { continue };
+        let Some(node) = route.node.get("timeout") else { continue };
         let Some(longest) = node.text().and_then(milliseconds) else { continue };
-        let hosts = route.list("route").filter_map(|to| to.text_of("destination.host"));
-        let names = hosts.filter_map(|host| host.split('.').next()).chain([GATEWAYS]);
+        let hosts = route.node.list("route").filter_map(|to| to.text_of("destination.host"));
+        let names = hosts.filter_map(|host| host.split('.').next());
+        let names = names.chain(route.comes_through_gateway().then_some(GATEWAYS));
         let short = names
-            .filter_map(|name| by_name.get(name))
-            .flatten()
-            .filter(|pod| pod.grace_seconds().saturating_mul(1000) < longest);
-        if let Some(pod) = short.min_by_key(|pod| pod.grace_seconds()) {
+            .filter_map(|name| least.get(name))
+            .filter(|(grace, _)| grace.saturating_mul(1000) < longest);
+        if let Some((grace, name)) = short.min() {
             findings.at(
                 node,
                 format!(
-                    "`{}` has {} s of grace, and the request may take {} s",
-                    pod.object.name(),
-                    pod.grace_seconds(),
+                    "`{name}` has {grace} s of grace, and the request may take {} s",
                     longest / 1000
                 ),
             );

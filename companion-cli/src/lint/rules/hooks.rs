@@ -78,7 +78,8 @@ pub(super) const RULES: &[Rule] = &[
             bootstrap: pods must restart to get it.",
         fix: "Annotate the pods: `sidecar.istio.io/statsInclusionSuffixes: \
             downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered`, or set \
-            `proxyStatsMatcher` in their proxy configuration.",
+            `proxyStatsMatcher` in their proxy configuration. Istio takes the annotation in place \
+            of `inclusionSuffixes`, not beside it.",
         check: no_request_gauge,
     },
 ];
@@ -172,20 +173,25 @@ fn unreachable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 const SUFFIXES: &str = "sidecar.istio.io/statsInclusionSuffixes";
+/// Annotations, and the lists of `proxyStatsMatcher` that Istio takes only without them.
+const INCLUSIONS: [(&str, &str); 3] = [
+    (SUFFIXES, "inclusion_suffixes"),
+    ("sidecar.istio.io/statsInclusionPrefixes", "inclusion_prefixes"),
+    ("sidecar.istio.io/statsInclusionRegexps", "inclusion_regexps"),
+];
 /// What is in flight, and what tells that nothing began and ended between two looks.
 const WITNESSES: [&str; 2] = ["downstream_rq_active", "downstream_rq_total"];
 
 fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let in_mesh = inputs
+    let of_mesh: Vec<Node<'g>> = inputs
         .keyed("proxyStatsMatcher")
-        .any(|matcher| object_is_mesh_wide(matcher) && missing(&listed(matcher)).is_none());
-    if in_mesh {
-        return;
-    }
+        .filter(|matcher| {
+            matcher.parent().is_some_and(|config| config.key_text() == Some("defaultConfig"))
+        })
+        .collect();
     let parts = Parts::of(inputs);
     for (_, pod) in gated_pods(inputs) {
-        let all = parts.with_others(pod);
-        let statistics: Vec<&str> = all.iter().flat_map(|part| statistics_of(*part)).collect();
+        let statistics = statistics_of(&parts.with_others(pod), &of_mesh);
         if let Some(missing) = missing(&statistics) {
             let place = pod
                 .annotation(SUFFIXES)
@@ -199,23 +205,27 @@ fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// What a pod adds to Istio's statistics.
-fn statistics_of(pod: Pod<'_>) -> Vec<&str> {
-    let annotated = pod.annotation(SUFFIXES).and_then(Node::text);
-    let configured = pod.proxy_config().and_then(|config| config.get("proxyStatsMatcher"));
-    annotated.into_iter().chain(configured.into_iter().flat_map(listed)).collect()
-}
-
-/// All that a matcher of statistics names.
-fn listed(matcher: Node<'_>) -> Vec<&str> {
-    matcher.entries().flat_map(|(_, list)| list.items()).filter_map(Node::text).collect()
+/// What is added to Istio's statistics for the parts of a pod. A matcher of the pod's own replaces
+/// that of the mesh.
+fn statistics_of<'g>(parts: &[Pod<'g>], of_mesh: &[Node<'g>]) -> Vec<&'g str> {
+    let own: Vec<Node<'g>> =
+        parts.iter().filter_map(|part| part.proxy_config()?.get("proxyStatsMatcher")).collect();
+    let matchers: &[Node<'g>] = if own.is_empty() { of_mesh } else { &own };
+    let mut statistics = Vec::new();
+    for (annotation, list) in INCLUSIONS {
+        let texts = parts.iter().filter_map(|part| part.annotation(annotation)?.text());
+        let mut texts = texts.filter(|text| !text.is_empty()).peekable();
+        if texts.peek().is_some() {
+            statistics.extend(texts);
+        } else {
+            let items = matchers.iter().flat_map(|matcher| matcher.list(list));
+            statistics.extend(items.filter_map(Node::text));
+        }
+    }
+    statistics
 }
 
 /// The first witness that none of these texts names.
 fn missing(texts: &[&str]) -> Option<&'static str> {
     WITNESSES.into_iter().find(|witness| !texts.iter().any(|text| text.contains(witness)))
-}
-
-fn object_is_mesh_wide(matcher: Node<'_>) -> bool {
-    matcher.parent().is_some_and(|config| config.key_text() == Some("defaultConfig"))
 }

@@ -1,12 +1,13 @@
 //! LS7xx: what else touches requests: Lua, retries, time-outs.
 
+use crate::lint::envoy_filter::{Patch, patches};
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Findings, Severity};
 use crate::lint::inputs::Inputs;
 use crate::lint::listeners::{connection_manager, routes};
 use crate::lint::modules::{gates, ours};
 use crate::lint::node::Node;
-use crate::lint::objects::of_kind;
+use crate::lint::objects::{Object, of_kind};
 use crate::time_span::milliseconds;
 
 pub(super) const RULES: &[Rule] = &[
@@ -84,7 +85,7 @@ const SAFE: [&str; 2] = ["connect-failure", "refused-stream"];
 const IDEMPOTENT: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
 
 fn retries<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for route in http_routes(inputs) {
+    for Route { node: route, .. } in http_routes(inputs) {
         let Some(retries) = route
             .get("retries")
             .filter(|retries| retries.get("attempts").and_then(Node::number) != Some(0))
@@ -114,9 +115,26 @@ fn only_safe_methods(matching: Node<'_>) -> bool {
     exact.is_some_and(|method| IDEMPOTENT.contains(&method))
 }
 
+/// An HTTP route of a VirtualService.
+#[derive(Clone, Copy)]
+pub(super) struct Route<'g> {
+    pub(super) node: Node<'g>,
+    service: Object<'g>,
+}
+
+impl Route<'_> {
+    /// Whether gateways have it. Without `gateways` only sidecars do.
+    pub(super) fn comes_through_gateway(self) -> bool {
+        let mut gateways = self.service.node.list("spec.gateways");
+        gateways.any(|gateway| gateway.text() != Some("mesh"))
+    }
+}
+
 /// The HTTP routes of VirtualServices.
-pub(super) fn http_routes<'g>(inputs: &'g Inputs) -> impl Iterator<Item = Node<'g>> {
-    of_kind(inputs, "VirtualService").flat_map(|service| service.node.list("spec.http"))
+pub(super) fn http_routes<'g>(inputs: &'g Inputs) -> impl Iterator<Item = Route<'g>> {
+    of_kind(inputs, "VirtualService").flat_map(|service| {
+        service.node.list("spec.http").map(move |node| Route { node, service })
+    })
 }
 
 /// What Envoy takes when a route says nothing.
@@ -148,17 +166,29 @@ fn default_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn timeout_above_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let Some(longest) = gates(inputs)
-        .filter(|(module, _)| module.patch().is_some())
-        .map(|(_, gate)| gate.deadline_ms)
-        .max()
-    else {
-        return;
-    };
-    for node in http_routes(inputs).filter_map(|route| route.get("timeout")) {
-        if node.text().and_then(milliseconds).is_some_and(|timeout| timeout > longest) {
+    let gates: Vec<(u64, bool)> = gates(inputs)
+        .filter_map(|(module, gate)| {
+            Some((gate.deadline_ms, is_for_gateways(inputs, module.patch()?.filter)))
+        })
+        .collect();
+    for route in http_routes(inputs) {
+        let meets = |of_gateways: bool| !of_gateways || route.comes_through_gateway();
+        let deadlines = gates.iter().filter(|(_, of_gateways)| meets(*of_gateways));
+        let Some(longest) = deadlines.map(|(deadline, _)| *deadline).max() else { continue };
+        let timeout = route.node.get("timeout");
+        let is_longer = |node: &Node<'g>| {
+            node.text().and_then(milliseconds).is_some_and(|timeout| timeout > longest)
+        };
+        if let Some(node) = timeout.filter(is_longer) {
             findings
                 .at(node, format!("the gate of these files lets go after {} s", longest / 1000));
         }
     }
+}
+
+/// Whether all patches of an EnvoyFilter that name proxies name gateways.
+fn is_for_gateways(inputs: &Inputs, filter: Object<'_>) -> bool {
+    let own = patches(inputs).filter(|patch| patch.filter.node == filter.node);
+    let mut contexts = own.map(Patch::context).filter(|context| *context != "ANY").peekable();
+    contexts.peek().is_some() && contexts.all(|context| context == "GATEWAY")
 }

@@ -19,7 +19,7 @@ impl Checker {
             Placement::Sidecar(sidecar) => {
                 self.labels("placement.sidecar.selector", &sidecar.selector);
                 self.directions(&mut sidecar.directions);
-                self.dns_label(
+                self.dns_subdomain(
                     "placement.sidecar.workload",
                     sidecar.workload.get_or_insert_with(|| name.to_owned()),
                 );

@@ -25,6 +25,13 @@ impl Checker {
         }
     }
 
+    /// The name of most objects, such as Secrets and Deployments.
+    pub(super) fn dns_subdomain(&mut self, path: &str, name: &str) {
+        if let Err(why) = names::subdomain(name) {
+            self.problem(path, format!("`{name}` {why}"));
+        }
+    }
+
     pub(super) fn host(&mut self, path: &str, host: &str) {
         let part = |part: &str| {
             !part.is_empty()

@@ -24,8 +24,10 @@ pub struct Websockets {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WebsocketRoute {
-    /// The name of the route in Istio: `name` of an `http` entry of a VirtualService. Inbound
-    /// routes of a sidecar are all called `default`.
+    /// The name of the route in Istio: `name` of an `http` entry of a VirtualService, with `.` and
+    /// the `name` of the match behind it if that has one. Of an HTTPRoute it is the `name` of the
+    /// rule, or else `NAMESPACE.HTTPROUTE.INDEX`, from 0 on. Inbound routes of a sidecar are all
+    /// called `default`.
     pub name: Option<String>,
     /// How the path begins, such as `/ws`.
     pub prefix: Option<String>,

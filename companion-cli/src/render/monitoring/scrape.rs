@@ -24,8 +24,6 @@ pub(super) const PATH: &str = "/stats/prometheus";
 const ANNOTATION: &str = "__meta_kubernetes_pod_annotation_sidecar_istio_io_statsInclusionSuffixes";
 /// What `render proxy-config` writes there, whatever stands beside it.
 const ANNOTATED: &str = ".*downstream_rq_active.*";
-/// Where Envoy Gateway runs its proxies.
-const ENVOY_GATEWAYS_NAMESPACE: &str = "envoy-gateway-system";
 
 /// The name of the container port with Envoy's metrics.
 pub(super) fn port(policy: &Policy) -> &'static str {
@@ -38,7 +36,9 @@ pub(super) fn port(policy: &Policy) -> &'static str {
 /// The namespace of the pods; none where they are in all.
 pub(super) fn namespace(policy: &Policy) -> Option<&str> {
     match &policy.placement {
-        Placement::EnvoyGateway(_) => Some(ENVOY_GATEWAYS_NAMESPACE),
+        // Of Envoy Gateway, or of the Gateway: its own configuration says where. The labels name
+        // the Gateway.
+        Placement::EnvoyGateway(_) => None,
         Placement::GatewayApi(GatewayApi { class: Some(_), .. })
         | Placement::Waypoint(Waypoint { class: Some(_), .. }) => None,
         // There an EnvoyFilter or a WasmPlugin is for the proxies of all namespaces.
@@ -68,7 +68,7 @@ pub(super) fn labels(policy: &Policy) -> Vec<(String, String)> {
         | Placement::Waypoint(Waypoint { class: Some(class), .. }) => {
             one("gateway.networking.k8s.io/gateway-class-name", class)
         }
-        // The proxies of all Gateways are in one namespace.
+        // One namespace may have the proxies of all Gateways.
         Placement::EnvoyGateway(EnvoyGateway { gateway, .. }) => {
             let mut labels = one("gateway.envoyproxy.io/owning-gateway-name", gateway);
             if let Some(namespace) = &policy.namespace {
@@ -204,11 +204,12 @@ mod tests {
     use crate::render::tests;
 
     #[test]
-    fn proxies_of_all_namespaces_are_scraped_in_istio_s_root_namespace() {
+    fn proxies_are_scraped_where_they_may_be() {
         for (placement, in_root, in_shop) in [
             ("{sidecar: {}}", None, Some("shop")),
             ("{gateway: {}}", None, Some("shop")),
             ("{gateway_api: {gateway: edge}}", Some("istio-system"), Some("shop")),
+            ("{envoy_gateway: {gateway: edge}}", None, None),
         ] {
             for (place, expected) in [("istio-system", in_root), ("shop", in_shop)] {
                 let text = format!("module: /a.wasm\nplacement: {placement}\nnamespace: {place}\n");

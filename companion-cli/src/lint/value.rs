@@ -2,21 +2,17 @@
 
 use serde_json::{Number, Value};
 
-use crate::lint::node::Node;
-use crate::lint::plain::Meaning;
+use super::node::Node;
+use super::plain::Meaning;
 
-/// Objects that aliases make larger than this are reported by another rule.
-const MOST_VALUES: usize = 400_000;
-/// Deeper than any object; aliases of aliases nest without end.
-const DEEPEST: u16 = 200;
 /// The key whose value is merged into the map around it.
 const MERGE: &str = "<<";
 
 /// What kubectl makes of a node: aliases and merge keys written out, plain words as YAML 1.1 reads
-/// them. None where aliases make it too large or too deep.
-pub(super) fn value_of(node: Node<'_>) -> Option<Value> {
-    let mut left = MOST_VALUES;
-    convert(node, &mut left, DEEPEST)
+/// them. None where aliases make it larger than `most` values, or deeper than `depth`: aliases of
+/// aliases nest without end.
+pub(super) fn value_of(node: Node<'_>, mut most: usize, depth: u16) -> Option<Value> {
+    convert(node, &mut most, depth)
 }
 
 fn convert(node: Node<'_>, left: &mut usize, depth: u16) -> Option<Value> {
