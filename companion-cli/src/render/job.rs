@@ -85,3 +85,23 @@ fn command(policy: &Policy, job: &Job, is_native: bool) -> List {
     command = command.note("Behind this, the container's own command.").item("--");
     job.command.iter().fold(command, |command, word| command.item(word.as_str()))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::render::{Kind, tests};
+
+    #[test]
+    fn a_namespace_with_restricted_pods_takes_the_init_container() {
+        let policy = "module: /a.wasm\nplacement: {sidecar: {}}\n\
+            job: {container: a, command: [b], program_image: c, program: /bin/ls}\n";
+        let job = tests::yaml(&tests::rendered(Kind::Job, policy)[0]);
+        let pod = &job["spec"]["template"]["spec"];
+        let install = &pod["initContainers"][0];
+        assert_eq!(install["command"][0], "/bin/ls");
+        assert_eq!(install["securityContext"]["allowPrivilegeEscalation"], false);
+        assert_eq!(install["securityContext"]["capabilities"]["drop"][0], "ALL");
+        assert_eq!(install["securityContext"]["runAsNonRoot"], true);
+        let folder = &install["command"][2];
+        assert_eq!(&pod["containers"][0]["volumeMounts"][0]["mountPath"], folder);
+    }
+}

@@ -63,8 +63,8 @@ pub(super) const RULES: &[Rule] = &[
         title: "the setting does nothing with native sidecars",
         why: "A native sidecar is drained by Istio's own hook and gets SIGTERM when the app has \
             gone; the agent then ends at once. EXIT_ON_ZERO_ACTIVE_CONNECTIONS, \
-            MINIMUM_DRAIN_DURATION and terminationDrainDuration are not looked at. Native is the \
-            default from Istio 1.27 on with Kubernetes 1.33.",
+            MINIMUM_DRAIN_DURATION and terminationDrainDuration are not looked at, unless the \
+            proxy has another hook. Native is the default from Istio 1.27 on with Kubernetes 1.33.",
         fix: "Remove the setting, or write `sidecar.istio.io/nativeSidecar: \"false\"`. For \
             requests that begin while the app goes, hold with the gate.",
         check: with_native_sidecar,
