@@ -153,6 +153,7 @@ pub(super) fn run(command: &Size, printer: &Printer) -> Exit {
         Ok(report) => {
             let json = format!("{:#}", report.json());
             printer.result(command.output, &json, &report.text());
+            report.warnings.iter().for_each(|warning| printer.warning(warning));
             Exit::Fine
         }
         Err(problem) => printer.failed(&problem),
@@ -174,8 +175,18 @@ fn check(command: &Size) -> Result<(), String> {
     }
 }
 
+/// What is known of the streams.
+struct Streams {
+    load: Load,
+    pods: u32,
+    /// Where it is from.
+    source: String,
+    /// Why it may be wrong.
+    warnings: Vec<String>,
+}
+
 fn report(command: &Size) -> Result<Report, String> {
-    let (load, pods, source) = match &command.prometheus {
+    let Streams { load, pods, source, warnings } = match &command.prometheus {
         Some(url) => from_prometheus(command, url)?,
         None => from_files(command)?,
     };
@@ -192,7 +203,7 @@ fn report(command: &Size) -> Result<Report, String> {
         strategy: strategy(command, pods),
     };
     let prediction = load.predict(&plan.sizing, &fleet);
-    Ok(Report { source, load, plan, fleet, prediction })
+    Ok(Report { source, warnings, load, plan, fleet, prediction })
 }
 
 fn strategy(command: &Size, pods: u32) -> Strategy {
@@ -209,7 +220,7 @@ fn strategy(command: &Size, pods: u32) -> Strategy {
     }
 }
 
-fn from_prometheus(command: &Size, url: &str) -> Result<(Load, u32, String), String> {
+fn from_prometheus(command: &Size, url: &str) -> Result<Streams, String> {
     let token = command.token_file.as_deref().map(|file| {
         let bytes = foreign::read_named(file, 64 << 10);
         let bytes = bytes.map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
@@ -239,12 +250,13 @@ fn from_prometheus(command: &Size, url: &str) -> Result<(Load, u32, String), Str
         covered if covered == command.window => String::new(),
         covered => format!(", of which Prometheus has {covered}"),
     };
-    Ok((load, pods, format!("`{}` of the last {}{lacks}", measured.metric, command.window)))
+    let source = format!("`{}` of the last {}{lacks}", measured.metric, command.window);
+    Ok(Streams { load, pods, source, warnings: measured.warnings })
 }
 
 const NO_PODS: &str = "nothing says how many pods there are: write `--pods COUNT`";
 
-fn from_files(command: &Size) -> Result<(Load, u32, String), String> {
+fn from_files(command: &Size) -> Result<Streams, String> {
     let mut known = Known::default();
     for file in &command.files {
         let name = file.display();
@@ -269,5 +281,5 @@ fn from_files(command: &Size) -> Result<(Load, u32, String), String> {
     } else {
         format!("{} files", command.files.len())
     };
-    Ok((load, pods, source + &known.lacks()))
+    Ok(Streams { load, pods, source: source + &known.lacks(), warnings: Vec::new() })
 }

@@ -56,18 +56,25 @@ fn is_of_replica_set(pod: &PodFacts) -> bool {
     pod.owner.as_deref().is_some_and(|owner| owner.starts_with("ReplicaSet/"))
 }
 
+/// Whether the pod keeps its cost because no count has all of its streams.
+#[must_use]
+pub fn is_uncounted(pod: &PodFacts, answer: &Answer) -> bool {
+    let has_gate = match answer {
+        Answer::Stats(stats) => stats.state.is_some(),
+        Answer::Detail(_) => true,
+        Answer::Unasked | Answer::Silent(_) => false,
+    };
+    is_of_replica_set(pod) && !pod.terminating && has_gate && answer.in_flight().is_none()
+}
+
 /// What is to be written for a pod of a ReplicaSet that has answered. Pods that end are left alone,
-/// and so are those that do not say how many streams they have.
+/// and so are those with streams that no count has.
 #[must_use]
 pub fn change(pod: &PodFacts, answer: &Answer) -> Option<Change> {
     if !is_of_replica_set(pod) {
         return None;
     }
-    let streams = match answer {
-        Answer::Stats(stats) if stats.counts() => stats.in_flight.values().sum(),
-        Answer::Detail(detail) => detail.status.in_flight(),
-        _ => return None,
-    };
+    let streams = answer.in_flight()?;
     let (from, to) = (pod.deletion_cost, cost(streams, pod.deletion_cost));
     let is_new = !pod.terminating && from.unwrap_or(0) != to;
     is_new.then(|| Change { pod: pod.clone(), streams, from, to })
@@ -139,6 +146,7 @@ impl Cluster {
 mod tests {
     use super::*;
     use crate::fleet::Stats;
+    use crate::fleet::old_pods::tests::of_partial;
     use proptest::prelude::*;
 
     #[test]
@@ -153,12 +161,41 @@ mod tests {
         assert_eq!((cost(0, Some(1)), cost(1, Some(2))), (0, 1));
     }
 
-    fn found(owner: &str, streams: u64, from: i32) -> Option<Change> {
-        let mut stats = Stats::default();
-        stats.in_flight.insert("inbound".into(), streams);
+    fn pod(owner: &str, from: i32) -> PodFacts {
         let (owner, deletion_cost) = (Some(owner.to_owned()), Some(from));
-        let pod = PodFacts { owner, deletion_cost, uid: "u".into(), ..PodFacts::default() };
-        change(&pod, &Answer::Stats(stats))
+        PodFacts { owner, deletion_cost, uid: "u".into(), ..PodFacts::default() }
+    }
+
+    fn stats(streams: u64) -> Stats {
+        let in_flight = BTreeMap::from([("inbound".to_owned(), streams)]);
+        Stats { state: Some("serving"), in_flight, ..Stats::default() }
+    }
+
+    fn found(owner: &str, streams: u64, from: i32) -> Option<Change> {
+        change(&pod(owner, from), &Answer::Stats(stats(streams)))
+    }
+
+    #[test]
+    fn a_count_that_lacks_streams_is_no_cost() {
+        let counted = |count: &str| {
+            Answer::Stats(Stats { count: Some(count.to_owned()), ..stats(4) })
+        };
+        let partial = |active| Answer::Detail(Box::new(of_partial("serving", active)));
+        for (answer, cost) in [
+            (counted("exact"), Some(3)),
+            (counted("assumed"), Some(3)),
+            (counted("partial"), None),
+            (counted("rejected"), None),
+            (counted("leaking"), None),
+            (partial(Some(200)), Some(8)),
+            (partial(None), None),
+        ] {
+            let pod = pod("ReplicaSet/web-5d", 0);
+            assert_eq!(change(&pod, &answer).map(|change| change.to), cost, "{answer:?}");
+            assert_eq!(is_uncounted(&pod, &answer), cost.is_none(), "{answer:?}");
+        }
+        let without = Answer::Stats(Stats::default());
+        assert!(!is_uncounted(&pod("ReplicaSet/web-5d", 0), &without), "nothing counts there");
     }
 
     #[test]

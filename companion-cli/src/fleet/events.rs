@@ -9,6 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::PostParams;
 
+use super::ask::Detail;
 use super::client::{Call, Cluster};
 use super::error::FleetError;
 use super::pods::PodFacts;
@@ -41,8 +42,7 @@ impl Reason {
 
     /// What a gate's answer deserves.
     #[must_use]
-    pub fn of(answer: &Answer) -> Option<Self> {
-        let Answer::Detail(detail) = answer else { return None };
+    pub fn of(detail: &Detail) -> Option<Self> {
         let status = &detail.status;
         let has_streams = match status.held_streams() {
             Some(streams) => streams > 0,
@@ -106,8 +106,9 @@ impl Events {
         pod: &PodFacts,
         answer: &Answer,
     ) -> Result<(), FleetError> {
-        let Some(reason) = Reason::of(answer) else { return Ok(()) };
-        let held = held(&without_queries(answer), 3);
+        let Answer::Detail(detail) = answer else { return Ok(()) };
+        let Some(reason) = Reason::of(detail) else { return Ok(()) };
+        let held = held(&without_queries(detail), 3);
         let event = event(pod, reason, &held, Timestamp::now());
         let name = event.metadata.name.clone().unwrap_or_default();
         if self.written.contains(&name) {
@@ -127,16 +128,13 @@ impl Events {
 }
 
 /// Queries can have secrets in them, and more users may read Events than ask a gate.
-fn without_queries(answer: &Answer) -> Answer {
-    let mut answer = answer.clone();
-    if let Answer::Detail(detail) = &mut answer
-        && let Ok(streams) = &mut detail.streams
-    {
-        for request in streams.streams.iter_mut().filter_map(|stream| stream.request.as_mut()) {
-            request.truncate(request.find('?').unwrap_or(request.len()));
-        }
+fn without_queries(detail: &Detail) -> Detail {
+    let mut detail = detail.clone();
+    let streams = detail.streams.iter_mut().flat_map(|listed| &mut listed.streams);
+    for request in streams.filter_map(|stream| stream.request.as_mut()) {
+        request.truncate(request.find('?').unwrap_or(request.len()));
     }
-    answer
+    detail
 }
 
 fn event(pod: &PodFacts, reason: Reason, held: &str, now: Timestamp) -> Event {
@@ -175,7 +173,7 @@ fn event(pod: &PodFacts, reason: Reason, held: &str, now: Timestamp) -> Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::old_pods::tests::{answer, partial};
+    use crate::fleet::old_pods::tests::{detail, of_partial};
 
     #[test]
     fn a_short_hold_deserves_no_event() {
@@ -187,7 +185,7 @@ mod tests {
             ("serving", 3, 60_000, None),
             ("expired", 1, 60_000, Some(Reason::Expired)),
         ] {
-            assert_eq!(Reason::of(&answer(state, holding, millis)), expected, "{state}");
+            assert_eq!(Reason::of(&detail(state, holding, millis)), expected, "{state}");
         }
     }
 
@@ -196,19 +194,17 @@ mod tests {
         for (active, expected) in
             [(Some(40), Some(Reason::Held)), (Some(0), None), (None, Some(Reason::Held))]
         {
-            assert_eq!(Reason::of(&partial("draining", active)), expected, "{active:?}");
+            assert_eq!(Reason::of(&of_partial("draining", active)), expected, "{active:?}");
         }
     }
 
     #[test]
     fn queries_stay_out_of_events() {
-        let mut answer = answer("draining", 1, 20_000);
+        let mut detail = detail("draining", 1, 20_000);
         let streams = r#"{"state": "draining", "holding": 1, "streams": [
             {"scope": "inbound", "age_ms": 1000, "request": "GET /a?token=secret"}]}"#;
-        if let Answer::Detail(detail) = &mut answer {
-            detail.streams = Ok(serde_json::from_str(streams).unwrap());
-        }
-        assert_eq!(held(&without_queries(&answer), 3), "holding 1: GET /a, 1 s");
+        detail.streams = Ok(serde_json::from_str(streams).unwrap());
+        assert_eq!(held(&without_queries(&detail), 3), "holding 1: GET /a, 1 s");
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl PodListing {
                 (Some(detail.status.in_flight()), Some(detail.status.holding))
             }
             Answer::Stats(stats) if stats.counts() || stats.state.is_some() => {
-                (Some(stats.in_flight.values().sum()), stats.holding)
+                (Some(stats.total()), stats.holding)
             }
             Answer::Silent(_) => (None, None),
             Answer::Stats(_) | Answer::Unasked => return None,
@@ -116,10 +116,9 @@ fn listed(answer: &Answer) -> Option<&[Stream]> {
 fn missing(answer: &Answer, limit: u32) -> Option<String> {
     match answer {
         Answer::Detail(detail) => missing_of_gate(detail, limit),
-        Answer::Stats(stats) => Some(match &stats.gate_error {
-            Some(why) => format!("its gate cannot be asked: {why}"),
-            None => "it has no gate".to_owned(),
-        }),
+        Answer::Stats(stats) => {
+            Some(stats.why_unasked().unwrap_or_else(|| "it has no gate".to_owned()))
+        }
         Answer::Silent(why) => Some(why.clone()),
         Answer::Unasked => None,
     }
@@ -192,10 +191,15 @@ mod tests {
         assert!(partial.contains("that no counter knows"), "{partial}");
         let silent = warning(Answer::Silent("refused".into()));
         assert_eq!(silent.as_deref(), Some("n/a does not list its streams: refused"));
-        let mut stats = Stats::read("laststream_streams_in_flight_inbound{} 2\n");
-        stats.gate_error = Some("late".into());
-        let told = "n/a does not list its streams: 2 in flight; its gate cannot be asked: late";
-        assert_eq!(warning(Answer::Stats(stats)).as_deref(), Some(told));
+        for (gate, why) in [
+            ("laststream_gate_state{} 0\n", "its gate cannot be asked: refused"),
+            ("", "it has no gate"),
+        ] {
+            let page = format!("laststream_streams_in_flight_inbound{{}} 2\n{gate}");
+            let stats = Stats { gate_error: Some("refused".into()), ..Stats::read(&page) };
+            let expected = format!("n/a does not list its streams: 2 in flight; {why}");
+            assert_eq!(warning(Answer::Stats(stats)), Some(expected));
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod deletion_cost;
 mod doubts;
 mod error;
 pub mod events;
+pub mod holdings;
 mod kubeconfig;
 pub mod listing;
 pub mod names;

@@ -1,14 +1,12 @@
-//! What the old pods of a rollout do: which hold it, when the last stream ended, and which pods
-//! went with streams in flight. Pure.
+//! What the old pods of a rollout do: which hold it, and when the last stream ended. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 
 use super::pods::PodFacts;
 use super::sight::Answer;
-use crate::gate::Status;
 
 /// When the old pods' streams ended.
 #[derive(Debug, Clone, Default)]
@@ -52,11 +50,12 @@ fn ending(pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
         _ if !pod.proxy_runs => Ending::Over(Duration::ZERO),
         Answer::Detail(detail) => {
             let status = &detail.status;
-            match (status.state.as_str(), status.held_streams()) {
-                ("expired" | "forced", Some(streams)) => Ending::GaveUp(streams),
-                ("expired" | "forced", None) => unknown(pod, now),
-                ("drained", _) => Ending::Over(Duration::from_millis(status.quiet_ms)),
-                _ => Ending::Holds,
+            if status.gave_up() {
+                status.held_streams().map_or_else(|| unknown(pod, now), Ending::GaveUp)
+            } else if status.state == "drained" {
+                Ending::Over(Duration::from_millis(status.quiet_ms))
+            } else {
+                Ending::Holds
             }
         }
         Answer::Unasked => Ending::Over(Duration::ZERO),
@@ -130,123 +129,47 @@ impl LastStream {
     }
 }
 
-/// A pod that ended while streams were in flight, or may have been.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cut {
-    /// The pod's name.
-    pub pod: String,
-    /// Streams that held the drain at its gate's last answer. Nothing if they were not known, or if
-    /// that answer was too old when the pod went.
-    pub streams: Option<u64>,
-}
-
-/// In this time a pod's last streams may end, and the pod with them: an older answer says nothing
-/// of the pod's end.
-const STALE: Duration = Duration::from_secs(2);
-
-/// How many streams held each old pod when its gate last answered.
-#[derive(Debug, Default)]
-pub struct Holdings {
-    last: BTreeMap<String, Holding>,
-}
-
-#[derive(Debug)]
-struct Holding {
-    cut: Cut,
-    /// When the look with the gate's last answer began; nothing after a look without an answer.
-    answered: Option<Instant>,
-}
-
-impl Holding {
-    /// Without an answer in the look that begins now. The first such look decides: a gate that ends
-    /// is silent until its pod has gone.
-    fn missed(&mut self, now: Instant) {
-        if let Some(answered) = self.answered.take()
-            && now.saturating_duration_since(answered) > STALE
-        {
-            self.cut.streams = None;
-        }
-    }
-}
-
-impl Holdings {
-    /// Notes one look at all old pods, which began at this moment. Gives those whose proxy has
-    /// ended since the last look, although streams were in flight or not known.
-    pub fn note(&mut self, pods: &[(PodFacts, Answer)], began: Instant) -> Vec<Cut> {
-        let running: BTreeMap<&str, &Answer> = pods
-            .iter()
-            .filter(|(pod, _)| pod.proxy_runs)
-            .map(|(pod, answer)| (pod.uid.as_str(), answer))
-            .collect();
-        for (uid, known) in &mut self.last {
-            let answer = running.get(uid.as_str()).and_then(|answer| of_drain(answer));
-            if answer.is_none() {
-                known.missed(began);
-            }
-        }
-        let (stay, gone): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.last)
-            .into_iter()
-            .partition(|(uid, _)| running.contains_key(uid.as_str()));
-        self.last = stay;
-        for (pod, answer) in pods.iter().filter(|(pod, _)| pod.proxy_runs) {
-            let Some(status) = of_drain(answer) else { continue };
-            let streams = status.held_streams();
-            if streams == Some(0) {
-                self.last.remove(&pod.uid);
-            } else {
-                let cut = Cut { pod: pod.name.clone(), streams };
-                self.last.insert(pod.uid.clone(), Holding { cut, answered: Some(began) });
-            }
-        }
-        gone.into_values().map(|known| known.cut).collect()
-    }
-}
-
-/// The status of a gate that drains or has drained. Pods are asked by name: a gate that serves may
-/// be that of a successor of the same name.
-fn of_drain(answer: &Answer) -> Option<&Status> {
-    match answer {
-        Answer::Detail(detail) if detail.status.state != "serving" => Some(&detail.status),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
     use crate::fleet::ask::Detail;
 
-    fn pod(proxy_runs: bool) -> PodFacts {
-        PodFacts { name: "a".into(), uid: "u".into(), proxy_runs, ..PodFacts::default() }
+    pub(in crate::fleet) fn pod(proxy_runs: bool) -> PodFacts {
+        let proxy = Some("envoy".to_owned());
+        PodFacts { name: "a".into(), uid: "u".into(), proxy, proxy_runs, ..PodFacts::default() }
+    }
+
+    pub(in crate::fleet) fn answer(state: &str, holding: u64, millis: u64) -> Answer {
+        Answer::Detail(Box::new(detail(state, holding, millis)))
     }
 
     /// Of a gate whose drain has lasted so long.
-    pub(in crate::fleet) fn answer(state: &str, holding: u64, millis: u64) -> Answer {
+    pub(in crate::fleet) fn detail(state: &str, holding: u64, millis: u64) -> Detail {
         let status = format!(
             r#"{{"state": "{state}", "reason": "r", "count": "exact",
-            "holding": {holding}, "scopes": [], "draining_ms": {millis}}}"#
+            "holding": {holding}, "scopes": [], "draining_ms": {millis},
+            "quiet_needed_ms": 1000}}"#
         );
-        let status = serde_json::from_str(&status).unwrap();
-        Answer::Detail(Box::new(Detail { status, streams: Err("none".into()) }))
+        Detail { status: serde_json::from_str(&status).unwrap(), streams: Err("none".into()) }
     }
 
     /// Of a gate that knows streams by Envoy's count only, if at all.
+    pub(in crate::fleet) fn of_partial(state: &str, envoy_active: Option<u64>) -> Detail {
+        let mut detail = detail(state, 0, 60_000);
+        detail.status.count = "partial".into();
+        detail.status.envoy_active = envoy_active;
+        detail
+    }
+
     pub(in crate::fleet) fn partial(state: &str, envoy_active: Option<u64>) -> Answer {
-        let mut answer = answer(state, 0, 60_000);
-        if let Answer::Detail(detail) = &mut answer {
-            detail.status.count = "partial".into();
-            detail.status.envoy_active = envoy_active;
-        }
-        answer
+        Answer::Detail(Box::new(of_partial(state, envoy_active)))
     }
 
     /// Of a gate in whose drain nothing has been in flight for so long.
     fn quiet(quiet_ms: u64, late: u64) -> Answer {
-        let mut answer = answer("drained", 0, 0);
-        if let Answer::Detail(detail) = &mut answer {
-            (detail.status.quiet_ms, detail.status.late) = (quiet_ms, late);
-        }
-        answer
+        let mut detail = detail("drained", 0, 0);
+        (detail.status.quiet_ms, detail.status.late) = (quiet_ms, late);
+        Answer::Detail(Box::new(detail))
     }
 
     #[test]
@@ -279,52 +202,18 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_pod_that_goes_with_streams_in_flight_is_told_once() {
-        let now = Instant::now();
-        let cut = vec![Cut { pod: "a".into(), streams: Some(2) }];
-        for after in [vec![], vec![(pod(false), Answer::Unasked)]] {
-            let mut holdings = Holdings::default();
-            assert!(holdings.note(&[(pod(true), answer("draining", 2, 0))], now).is_empty());
-            // A gate that does not answer takes nothing back, however long it is silent.
-            let silent = [(pod(true), Answer::Silent("late".into()))];
-            assert!(holdings.note(&silent, now).is_empty());
-            assert_eq!(holdings.note(&after, now + 3 * STALE), cut);
-            assert!(holdings.note(&after, now).is_empty());
-        }
-        let mut holdings = Holdings::default();
-        holdings.note(&[(pod(true), answer("draining", 2, 0))], now);
-        holdings.note(&[(pod(true), answer("drained", 0, 0))], now);
-        assert!(holdings.note(&[], now).is_empty());
-    }
-
-    /// Another pod that is silent delays the look by its time-out.
-    #[test]
-    fn an_old_answer_says_nothing_of_a_pod_s_end() {
-        let began = Instant::now();
-        for (after, streams) in [(STALE, Some(1)), (STALE + Duration::from_millis(1), None)] {
-            let mut holdings = Holdings::default();
-            holdings.note(&[(pod(true), answer("draining", 1, 0))], began);
-            assert_eq!(holdings.note(&[], began + after), [Cut { pod: "a".into(), streams }]);
-        }
-    }
-
-    #[test]
     fn streams_that_only_envoy_counts_are_streams() {
         let (pod, now) = (pod(true), Instant::now());
-        for (state, active, gives_up, last) in [
-            ("expired", Some(40), Ending::GaveUp(40), Some(Some(40))),
-            ("forced", Some(0), Ending::GaveUp(0), None),
-            ("expired", None, Ending::Unknown, Some(None)),
-            ("draining", Some(40), Ending::Holds, Some(Some(40))),
-            ("draining", None, Ending::Holds, Some(None)),
-            ("drained", None, Ending::Over(Duration::ZERO), None),
+        for (state, active, expected) in [
+            ("expired", Some(40), Ending::GaveUp(40)),
+            ("forced", Some(0), Ending::GaveUp(0)),
+            ("expired", None, Ending::Unknown),
+            ("draining", Some(40), Ending::Holds),
+            ("draining", None, Ending::Holds),
+            ("drained", None, Ending::Over(Duration::ZERO)),
         ] {
             let answer = partial(state, active);
-            assert_eq!(ending(&pod, &answer, Timestamp::MIN), gives_up, "{state} {active:?}");
-            let mut holdings = Holdings::default();
-            holdings.note(&[(pod.clone(), answer.clone())], now);
-            let cut: Vec<_> = holdings.note(&[], now).iter().map(|cut| cut.streams).collect();
-            assert_eq!(cut, Vec::from_iter(last), "{state} {active:?}");
+            assert_eq!(ending(&pod, &answer, Timestamp::MIN), expected, "{state} {active:?}");
             let mut last = LastStream::default();
             last.note("a", &answer, now);
             assert_eq!(last.ended().is_some(), active == Some(40), "{state} {active:?}");
@@ -343,18 +232,6 @@ pub(super) mod tests {
         assert!(!note("serving", 0), "its drain has run out");
         assert!(note("draining", 1), "a new drain");
         assert!(note("serving", 0));
-    }
-
-    /// The successor of a StatefulSet's pod has the same name, and may answer in its place.
-    #[test]
-    fn streams_of_a_successor_are_not_the_old_pod_s() {
-        let mut holdings = Holdings::default();
-        let now = Instant::now();
-        holdings.note(&[(pod(true), answer("serving", 7, 0))], now);
-        assert!(holdings.note(&[], now).is_empty());
-        holdings.note(&[(pod(true), answer("draining", 2, 0))], now);
-        holdings.note(&[(pod(true), answer("serving", 7, 0))], now);
-        assert_eq!(holdings.note(&[], now), [Cut { pod: "a".into(), streams: Some(2) }]);
     }
 
     /// Its Envoy has ended, and its app has not.

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::ListParams;
 
 use super::client::{Call, Cluster};
 use super::error::FleetError;
+use crate::gate::USUAL_PORT;
 
-/// Containers that are a proxy, if no other name is given: Istio's, and Envoy Gateway's.
-const PROXIES: [&str; 2] = ["istio-proxy", "envoy"];
+/// Containers that are a proxy: Istio's, and Envoy Gateway's.
+const PROXIES: [&str; 2] = ["istio-proxy", ENVOY_GATEWAYS];
+const ENVOY_GATEWAYS: &str = "envoy";
 /// The port with Envoy's statistics of Istio's agent.
 const ISTIO_STATS: u16 = 15020;
 /// That of Envoy Gateway's proxies.
@@ -24,8 +26,6 @@ const OWNED_BY_ENVOY_GATEWAY: &str = "gateway.envoyproxy.io/owning-gateway-name"
 pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// The cost that this program wrote last: another one in its place is not its own.
 pub(super) const OWN_COST: &str = "laststream.io/deletion-cost";
-/// Of the gate.
-const GATE: u16 = 15091;
 /// Kubernetes' own grace period.
 const GRACE: u64 = 30;
 /// A kubelet that runs ends a pod within seconds of its grace period, and clocks differ.
@@ -113,18 +113,13 @@ impl PodFacts {
     #[must_use]
     pub fn of(pod: &Pod, ports: Ports) -> Self {
         let (meta, spec) = (&pod.metadata, pod.spec.as_ref());
-        let proxy = spec.and_then(|spec| {
-            let sidecars = spec.init_containers.iter().flatten();
-            let all = sidecars.filter(|init| is_sidecar(init)).chain(&spec.containers);
-            let mut proxies = all.filter(|container| PROXIES.contains(&container.name.as_str()));
-            proxies.next()
-        });
         let owner = meta.owner_references.iter().flatten().next();
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let grace = spec.and_then(|spec| spec.termination_grace_period_seconds);
         let grace = meta.deletion_grace_period_seconds.or(grace);
         let labels = meta.labels.clone().unwrap_or_default();
         let is_envoy_gateway = labels.contains_key(OWNED_BY_ENVOY_GATEWAY);
+        let proxy = spec.and_then(|spec| proxy_of(spec, is_envoy_gateway));
         let stats = if is_envoy_gateway { ENVOY_GATEWAY_STATS } else { ISTIO_STATS };
         let annotation = |name: &str| meta.annotations.as_ref()?.get(name);
         let annotated = |name: &str| annotation(name)?.parse().ok();
@@ -144,7 +139,7 @@ impl PodFacts {
             grace: grace.and_then(|grace| grace.try_into().ok()).unwrap_or(GRACE),
             hook: proxy.map(hook_of).unwrap_or_default(),
             stats_port: ports.stats.or_else(|| annotated(STATS_PORT)).unwrap_or(stats),
-            gate_port: ports.gate.or_else(|| annotated(GATE_PORT)).unwrap_or(GATE),
+            gate_port: ports.gate.or_else(|| annotated(GATE_PORT)).unwrap_or(USUAL_PORT),
             deletion_cost: annotation(DELETION_COST).and_then(|cost| cost.parse().ok()),
             cost_is_foreign: annotation(DELETION_COST)
                 .is_some_and(|cost| annotation(OWN_COST) != Some(cost)),
@@ -169,6 +164,13 @@ impl PodFacts {
         let owner = self.owner.as_deref().unwrap_or_default();
         owner.starts_with("DaemonSet/") || owner.starts_with("Node/")
     }
+}
+
+/// Envoy Gateway's pods may have a sidecar of Istio, which has no gate.
+fn proxy_of(spec: &PodSpec, is_envoy_gateway: bool) -> Option<&Container> {
+    let names: &[&str] = if is_envoy_gateway { &[ENVOY_GATEWAYS] } else { &PROXIES };
+    let sidecars = spec.init_containers.iter().flatten().filter(|init| is_sidecar(init));
+    sidecars.chain(&spec.containers).find(|container| names.contains(&container.name.as_str()))
 }
 
 fn is_sidecar(init: &Container) -> bool {
@@ -274,6 +276,19 @@ mod tests {
     }
 
     #[test]
+    fn a_sidecar_of_istio_is_not_the_proxy_of_envoy_gateway() {
+        let of = |labels: serde_json::Value| {
+            facts(serde_json::json!({ "metadata": { "labels": labels }, "spec": {
+                "initContainers": [{ "name": "istio-proxy", "restartPolicy": "Always" }],
+                "containers": [{ "name": "envoy" }],
+            } }))
+        };
+        let owned = of(serde_json::json!({ OWNED_BY_ENVOY_GATEWAY: "edge" }));
+        assert_eq!(owned.proxy.as_deref(), Some("envoy"));
+        assert_eq!(of(serde_json::json!({})).proxy.as_deref(), Some("istio-proxy"));
+    }
+
+    #[test]
     fn ports_come_from_the_flag_the_annotation_and_the_kind_in_this_order() {
         let pod: Pod = serde_json::from_value(serde_json::json!({
             "metadata": { "annotations": { STATS_PORT: "9000", GATE_PORT: "text" },
@@ -282,7 +297,7 @@ mod tests {
         .unwrap();
         let of = |ports| PodFacts::of(&pod, ports);
         assert_eq!(of(Ports::default()).stats_port, 9000);
-        assert_eq!(of(Ports::default()).gate_port, GATE);
+        assert_eq!(of(Ports::default()).gate_port, USUAL_PORT);
         assert_eq!(of(Ports { stats: Some(1), gate: Some(2) }).stats_port, 1);
         let mut bare = pod.clone();
         bare.metadata.annotations = None;

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::Selector;
 use kube::{Api, Resource};
 
 use super::client::{Call, Cluster};
@@ -136,9 +137,9 @@ impl Cluster {
         let call = Call::new(for_verb, "get", workload.kind.resource());
         let call = call.within(self.namespace()).named(&workload.name);
         match workload.kind {
-            WorkloadKind::Deployment => Ok(of_deployment(&self.object(&call, workload).await?)),
-            WorkloadKind::StatefulSet => Ok(of_stateful_set(&self.object(&call, workload).await?)),
-            WorkloadKind::DaemonSet => Ok(of_daemon_set(&self.object(&call, workload).await?)),
+            WorkloadKind::Deployment => of_deployment(&self.object(&call, workload).await?),
+            WorkloadKind::StatefulSet => of_stateful_set(&self.object(&call, workload).await?),
+            WorkloadKind::DaemonSet => of_daemon_set(&self.object(&call, workload).await?),
         }
     }
 
@@ -156,17 +157,17 @@ impl Cluster {
     }
 }
 
-fn of_deployment(object: &Deployment) -> RolloutFacts {
+fn of_deployment(object: &Deployment) -> Result<RolloutFacts, FleetError> {
     let (Some(spec), status) = (&object.spec, object.status.clone().unwrap_or_default()) else {
-        return RolloutFacts::default();
+        return Ok(RolloutFacts::default());
     };
     let too_late = status.conditions.iter().flatten().any(|condition| {
         condition.type_ == "Progressing"
             && condition.reason.as_deref() == Some("ProgressDeadlineExceeded")
     });
     let updated = status.updated_replicas.unwrap_or_default();
-    RolloutFacts {
-        selector: selector(&spec.selector),
+    Ok(RolloutFacts {
+        selector: selector(&spec.selector)?,
         observed: status.observed_generation >= object.metadata.generation,
         wanted: spec.replicas.unwrap_or(1),
         updated,
@@ -174,12 +175,12 @@ fn of_deployment(object: &Deployment) -> RolloutFacts {
         total: status.replicas.unwrap_or_default(),
         available: status.available_replicas.unwrap_or_default(),
         failed: too_late.then(|| "it exceeded its progress deadline".to_owned()),
-    }
+    })
 }
 
-fn of_stateful_set(object: &StatefulSet) -> RolloutFacts {
+fn of_stateful_set(object: &StatefulSet) -> Result<RolloutFacts, FleetError> {
     let (Some(spec), status) = (&object.spec, object.status.clone().unwrap_or_default()) else {
-        return RolloutFacts::default();
+        return Ok(RolloutFacts::default());
     };
     let strategy = spec.update_strategy.clone().unwrap_or_default();
     let partition = strategy.rolling_update.and_then(|update| update.partition).unwrap_or(0);
@@ -187,8 +188,8 @@ fn of_stateful_set(object: &StatefulSet) -> RolloutFacts {
     // Once everything is new, the controller counts nothing as updated to another revision.
     let is_new = status.current_revision == status.update_revision;
     let updated = status.updated_replicas.unwrap_or_default();
-    RolloutFacts {
-        selector: selector(&spec.selector),
+    Ok(RolloutFacts {
+        selector: selector(&spec.selector)?,
         observed: status.observed_generation >= object.metadata.generation,
         wanted: needed.saturating_sub(partition),
         needed, // those below the partition too, as kubectl waits for them
@@ -196,16 +197,16 @@ fn of_stateful_set(object: &StatefulSet) -> RolloutFacts {
         total: 0, // it replaces one pod after the other: none is left over
         available: status.ready_replicas.unwrap_or_default(),
         failed: on_delete(strategy.type_.as_deref()),
-    }
+    })
 }
 
-fn of_daemon_set(object: &DaemonSet) -> RolloutFacts {
+fn of_daemon_set(object: &DaemonSet) -> Result<RolloutFacts, FleetError> {
     let (Some(spec), status) = (&object.spec, object.status.clone().unwrap_or_default()) else {
-        return RolloutFacts::default();
+        return Ok(RolloutFacts::default());
     };
     let strategy = spec.update_strategy.clone().unwrap_or_default();
-    RolloutFacts {
-        selector: selector(&spec.selector),
+    Ok(RolloutFacts {
+        selector: selector(&spec.selector)?,
         observed: status.observed_generation >= object.metadata.generation,
         wanted: status.desired_number_scheduled,
         needed: status.desired_number_scheduled,
@@ -213,7 +214,7 @@ fn of_daemon_set(object: &DaemonSet) -> RolloutFacts {
         total: 0,
         available: status.number_available.unwrap_or_default(),
         failed: on_delete(strategy.type_.as_deref()),
-    }
+    })
 }
 
 fn on_delete(strategy: Option<&str>) -> Option<String> {
@@ -222,19 +223,10 @@ fn on_delete(strategy: Option<&str>) -> Option<String> {
 }
 
 /// As a list of pods takes it.
-fn selector(selector: &LabelSelector) -> String {
-    let equal = selector.match_labels.iter().flatten().map(|(key, value)| format!("{key}={value}"));
-    let expressions = selector.match_expressions.iter().flatten().map(|expression| {
-        let (key, values) =
-            (&expression.key, expression.values.clone().unwrap_or_default().join(","));
-        match expression.operator.as_str() {
-            "Exists" => key.clone(),
-            "DoesNotExist" => format!("!{key}"),
-            "NotIn" => format!("{key} notin ({values})"),
-            _ => format!("{key} in ({values})"),
-        }
-    });
-    equal.chain(expressions).collect::<Vec<_>>().join(",")
+fn selector(selector: &LabelSelector) -> Result<String, FleetError> {
+    let selector = Selector::try_from(selector.clone());
+    let selector = selector.map_err(|error| FleetError::Other(format!("its selector: {error}")))?;
+    Ok(selector.to_string())
 }
 
 #[cfg(test)]
@@ -295,7 +287,7 @@ mod tests {
                     "updatedReplicas": 2, "currentRevision": "a", "updateRevision": "b",
                 },
             });
-            let facts = of_stateful_set(&serde_json::from_value(set).unwrap());
+            let facts = of_stateful_set(&serde_json::from_value(set).unwrap()).unwrap();
             progress(&"sts/cart".parse().unwrap(), &facts)
         };
         assert_eq!(set(5), Progress::Done);
@@ -317,11 +309,14 @@ mod tests {
 
     #[test]
     fn a_selector_is_written_for_a_list() {
-        let selector_of = |text: &str| selector(&serde_json::from_str(text).unwrap());
+        let selector_of = |text: &str| selector(&serde_json::from_str(text).unwrap()).ok();
         let text = r#"{"matchLabels": {"a": "b"}, "matchExpressions": [
             {"key": "c", "operator": "In", "values": ["d", "e"]},
             {"key": "f", "operator": "NotIn", "values": ["g"]},
             {"key": "h", "operator": "Exists"}, {"key": "i", "operator": "DoesNotExist"}]}"#;
-        assert_eq!(selector_of(text), "a=b,c in (d,e),f notin (g),h,!i");
+        assert_eq!(selector_of(text).as_deref(), Some("a=b,c in (d,e),f notin (g),h,!i"));
+        assert_eq!(selector_of("{}").as_deref(), Some(""));
+        let newer = text.replace("NotIn", "Newer");
+        assert_eq!(selector_of(&newer), None, "an operator that is not known");
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::ask::Detail;
 use super::pods::PodFacts;
-use super::stats::Stats;
+use super::stats::{Stats, total};
 use crate::gate::Status;
 use crate::gate::text::many;
 
@@ -21,6 +21,20 @@ pub enum Answer {
     Detail(Box<Detail>),
     /// It could not be asked.
     Silent(String),
+}
+
+impl Answer {
+    /// All streams in flight. Nothing if no count has them all.
+    #[must_use]
+    pub fn in_flight(&self) -> Option<u64> {
+        match self {
+            Self::Detail(detail) => detail.status.all_in_flight(),
+            Self::Stats(stats) if stats.counts() && stats.inexact().is_none() => {
+                Some(stats.total())
+            }
+            Self::Stats(_) | Self::Silent(_) | Self::Unasked => None,
+        }
+    }
 }
 
 /// The pods are told apart by these.
@@ -155,9 +169,9 @@ impl PodSight {
             (Class::Installed, Some(word)) => reason(word).map(str::to_owned),
             _ => None,
         };
-        if let Some(why) = stats.unasked_gate() {
+        if let Some(why) = stats.why_unasked() {
             self.gate_unreachable = true;
-            self.why = Some(format!("its gate cannot be asked: {why}"));
+            self.why = Some(why);
         }
     }
 
@@ -201,7 +215,7 @@ impl PodSight {
     /// How many streams are in flight in all scopes.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.in_flight.values().fold(0, |sum, count| count.saturating_add(sum))
+        total(&self.in_flight)
     }
 }
 

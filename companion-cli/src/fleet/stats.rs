@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use laststream_filter::gate::phase::Phase;
+use strum::VariantArray as _;
+
+use crate::gate::counts_all;
+
 /// What a proxy's statistics say of laststream.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
@@ -86,7 +91,6 @@ impl PageReader {
     }
 }
 
-const STATES: [&str; 5] = ["serving", "draining", "drained", "expired", "forced"];
 const PREFIX: &str = "laststream_";
 
 impl Stats {
@@ -96,10 +100,23 @@ impl Stats {
         !self.in_flight.is_empty()
     }
 
+    /// Streams in flight in all scopes.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        total(&self.in_flight)
+    }
+
+    /// The gate's word for the count, if the count does not have all streams, or has too many.
+    #[must_use]
+    pub fn inexact(&self) -> Option<&str> {
+        self.count.as_deref().filter(|count| !counts_all(count))
+    }
+
     /// Why the gate could not be asked, if there is one and it had to be.
     #[must_use]
-    pub fn unasked_gate(&self) -> Option<&str> {
-        self.gate_error.as_deref().filter(|_| self.state.is_some())
+    pub fn why_unasked(&self) -> Option<String> {
+        let why = self.gate_error.as_ref().filter(|_| self.state.is_some())?;
+        Some(format!("its gate cannot be asked: {why}"))
     }
 
     fn note(&mut self, name: &str, value: u64) {
@@ -113,10 +130,7 @@ impl Stats {
             }
         } else {
             match name {
-                "gate_state" => {
-                    let index = usize::try_from(value).unwrap_or(usize::MAX);
-                    self.state = Some(STATES.get(index).copied().unwrap_or("unknown"));
-                }
+                "gate_state" => self.state = Some(state(value)),
                 "gate_drain_seconds" => self.drain_seconds = value,
                 "gate_deadline_seconds" if value > 0 => self.deadline_seconds = Some(value),
                 "gate_holding" => self.holding = Some(value),
@@ -124,6 +138,17 @@ impl Stats {
             }
         }
     }
+}
+
+/// The word for the number in the metric.
+fn state(number: u64) -> &'static str {
+    let phase = usize::try_from(number).ok().and_then(|index| Phase::VARIANTS.get(index));
+    phase.map_or("unknown", Into::into)
+}
+
+/// Streams of all scopes. What answers need not be a gate, so the sum does not overflow.
+pub(super) fn total(in_flight: &BTreeMap<String, u64>) -> u64 {
+    in_flight.values().fold(0, |sum, count| count.saturating_add(sum))
 }
 
 /// No proxy has more of anything; sums over a fleet stay far below the limit of their type.
@@ -195,6 +220,14 @@ mod tests {
         let in_flight: Vec<_> = stats.in_flight.iter().map(|(k, v)| (k.as_str(), *v)).collect();
         assert_eq!(in_flight, [("inbound", 2), ("outbound", 3)]);
         assert_eq!((stats.long_lived, stats.drain_seconds), (1, 12));
+    }
+
+    #[test]
+    fn a_state_is_the_module_s_word_for_its_number() {
+        for phase in Phase::VARIANTS {
+            let page = format!("laststream_gate_state{{}} {}\n", *phase as u64);
+            assert_eq!(Stats::read(&page).state, Some(phase.to_string().as_str()));
+        }
     }
 
     #[test]

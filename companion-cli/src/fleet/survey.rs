@@ -9,6 +9,7 @@ use super::client::Cluster;
 use super::error::FleetError;
 use super::pods::PodFacts;
 use super::sight::Answer;
+use super::stats::Stats;
 use crate::visible::brief;
 
 /// In how many namespaces the API server is asked whether it refused itself. Where it did, the
@@ -39,10 +40,24 @@ pub struct Manner {
 pub enum Gates {
     /// Those that drain, and those whose statistics do not tell the count.
     Draining,
+    /// The same, and those whose count does not have all streams: they may know Envoy's own count.
+    Uncounted,
     /// Every one; where there is none, the statistics.
     Every,
     /// Every one, and no statistics: a pod that ends has closed their port.
     Only,
+}
+
+impl Gates {
+    /// Whether these statistics say all that is to be known.
+    fn are_told(self, stats: &Stats) -> bool {
+        stats.state.is_none_or(|state| {
+            // A gate that has not been asked yet has no word for its count.
+            let has_count =
+                stats.count.is_some() && (self != Self::Uncounted || stats.inexact().is_none());
+            state == "serving" && has_count
+        })
+    }
 }
 
 /// The pods with a proxy, each with what it answered.
@@ -67,7 +82,7 @@ impl Survey {
     #[must_use]
     pub fn silent_gates(&self) -> usize {
         let stats = self.pods.iter().filter_map(|(_, answer)| match answer {
-            Answer::Stats(stats) => stats.unasked_gate(),
+            Answer::Stats(stats) => stats.why_unasked(),
             _ => None,
         });
         stats.count()
@@ -126,7 +141,7 @@ impl Cluster {
         }
         let mut gate_error = None;
         // Istio's agent ends its server at SIGTERM; the gate is there until Envoy ends.
-        if manner.gates != Gates::Draining || pod.terminating {
+        if matches!(manner.gates, Gates::Every | Gates::Only) || pod.terminating {
             match self.detail(manner.for_verb, pod, manner.streams).await {
                 Ok(detail) => return Ok(Some((Answer::Detail(Box::new(detail)), None))),
                 Err(FleetError::NotFound(_)) if manner.gates == Gates::Only => return Ok(None),
@@ -141,9 +156,7 @@ impl Cluster {
             }
             Err(error) => return Err(gate_error.filter(concerns_all).unwrap_or(error)),
         };
-        // A gate that has not been asked yet has no word for its count.
-        let is_told = stats.state.is_none_or(|state| state == "serving" && stats.count.is_some());
-        if !is_told && gate_error.is_none() {
+        if !manner.gates.are_told(&stats) && gate_error.is_none() {
             match self.detail(manner.for_verb, pod, manner.streams).await {
                 Ok(detail) => return Ok(Some((Answer::Detail(Box::new(detail)), None))),
                 Err(error) => gate_error = Some(error), // the statistics say what is known

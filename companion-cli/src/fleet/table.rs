@@ -1,5 +1,6 @@
 //! What is known of pods as text. Pure; every name stays on its line.
 
+use super::ask::Detail;
 use super::pods::PodFacts;
 use super::sight::{Answer, Class, PodSight};
 use crate::gate::text::columns;
@@ -102,8 +103,7 @@ pub fn streams(streams: &[PodStream], namespaces: bool) -> String {
 
 /// What holds a gate, the oldest first: `holding 2: GET /export, 412 s, route r, from 10.1.2.3`.
 #[must_use]
-pub fn held(answer: &Answer, most: usize) -> String {
-    let Answer::Detail(detail) = answer else { return String::new() };
+pub fn held(detail: &Detail, most: usize) -> String {
     let count = detail.status.holding;
     if count == 0 {
         return text::plain(&detail.status.reason);
@@ -124,8 +124,7 @@ pub fn held(answer: &Answer, most: usize) -> String {
 
 /// What stays the same while the same streams hold a gate: a change is worth a line.
 #[must_use]
-pub fn held_key(answer: &Answer) -> String {
-    let Answer::Detail(detail) = answer else { return String::new() };
+pub fn held_key(detail: &Detail) -> String {
     let streams = detail.streams.as_ref().map(|streams| streams.streams.as_slice());
     let streams: Vec<String> = streams
         .unwrap_or_default()
@@ -161,10 +160,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fleet::ask::Detail;
     use crate::fleet::stats::Stats;
 
-    fn detail(streams: &str, holding: u64) -> Answer {
+    fn answer(streams: &str, holding: u64) -> Answer {
+        Answer::Detail(Box::new(detail(streams, holding)))
+    }
+
+    fn detail(streams: &str, holding: u64) -> Detail {
         let status = format!(
             r#"{{"state": "draining", "reason": "2 streams are in flight",
             "count": "exact", "holding": {holding}, "scopes": [], "deadline_in_ms": 9000,
@@ -172,10 +174,10 @@ mod tests {
         );
         let streams =
             format!(r#"{{"state": "draining", "holding": {holding}, "streams": {streams}}}"#);
-        Answer::Detail(Box::new(Detail {
+        Detail {
             status: serde_json::from_str(&status).unwrap(),
             streams: Ok(serde_json::from_str(&streams).unwrap()),
-        }))
+        }
     }
 
     fn pod(name: &str) -> PodFacts {
@@ -203,7 +205,7 @@ mod tests {
             laststream_streams_in_flight_inbound{} 2\n";
         let sights = [
             PodSight::of(&pod("a"), &Answer::Stats(Stats::read(page))),
-            PodSight::of(&pod("b"), &detail(STREAM, 1)),
+            PodSight::of(&pod("b"), &answer(STREAM, 1)),
             PodSight::of(&pod("c"), &Answer::Silent("refused".into())),
         ];
         assert_eq!(
@@ -218,7 +220,7 @@ mod tests {
     #[test]
     fn streams_of_many_pods_are_sorted_by_age() {
         let young = r#"[{"scope": "inbound", "age_ms": 1000}]"#;
-        let answers = [(pod("a"), detail(young, 1)), (pod("b"), detail(STREAM, 1))];
+        let answers = [(pod("a"), answer(young, 1)), (pod("b"), answer(STREAM, 1))];
         let all = oldest(&answers, 10);
         assert_eq!(all.iter().map(|s| s.pod.as_str()).collect::<Vec<_>>(), ["b", "a"]);
         assert_eq!(oldest(&answers, 1).len(), 1);

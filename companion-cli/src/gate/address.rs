@@ -123,6 +123,11 @@ mod tests {
     }
 
     #[test]
+    fn the_usual_address_has_the_usual_port() {
+        assert_eq!(USUAL, format!("http://127.0.0.1:{}", crate::gate::USUAL_PORT));
+    }
+
+    #[test]
     fn the_environment_names_it() {
         let none = |_: &str| None;
         assert_eq!(from_vars(&none).map(|address| address.to_string()).as_deref(), Ok(USUAL));

@@ -81,7 +81,24 @@ impl Status {
     /// Whether every counter has answered, and nothing is in flight that no counter knows.
     #[must_use]
     pub fn counts_all(&self) -> bool {
-        matches!(self.count.as_str(), "exact" | "assumed")
+        counts_all(&self.count)
+    }
+
+    /// Streams in flight in all scopes, also those that hold nothing: by Envoy's own count, too,
+    /// where the filter's does not have all. Nothing if neither count is known.
+    #[must_use]
+    pub fn all_in_flight(&self) -> Option<u64> {
+        let counted = self.in_flight();
+        if self.counts_all() {
+            return Some(counted);
+        }
+        self.envoy_active.map(|active| active.max(counted))
+    }
+
+    /// Whether the gate is open although streams may be in flight.
+    #[must_use]
+    pub fn gave_up(&self) -> bool {
+        matches!(self.state.as_str(), "expired" | "forced")
     }
 
     /// Streams that hold the drain: by Envoy's own count, too, where the filter's does not have
@@ -227,6 +244,12 @@ pub struct Outcome {
     pub reason: String,
     /// Streams that hold the drain.
     pub holding: Option<u64>,
+}
+
+/// Whether a count with this word has all streams. An unknown word counts as one that has not.
+#[must_use]
+pub fn counts_all(count: &str) -> bool {
+    matches!(count, "exact" | "assumed")
 }
 
 /// Whether the gate is open in this state. An unknown state counts as closed.

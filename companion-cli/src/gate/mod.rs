@@ -13,12 +13,14 @@ mod wait;
 
 pub use crate::http::Secret;
 pub use address::{Address, NotAnAddress, from_vars};
-pub use bodies::{EndOutcome, Ends, Outcome, Scope, Status, Stream, Streams, is_open};
+pub use bodies::{EndOutcome, Ends, Outcome, Scope, Status, Stream, Streams, counts_all, is_open};
 pub use client::{Gate, GateAnswer, Signal};
 pub use error::GateError;
 pub use http::{Http, Response};
 pub use secret::{SecretError, secret};
 pub use wait::{Wait, WaitAnswer, WaitEnd, wait};
 
+/// The default port of the gate.
+pub const USUAL_PORT: u16 = 15091;
 /// The default address of the gate.
 pub const USUAL: &str = "http://127.0.0.1:15091";

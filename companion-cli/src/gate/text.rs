@@ -148,8 +148,8 @@ pub fn held(outcome: &Outcome) -> String {
 
 /// Why a gate does not know its streams by its own count.
 #[must_use]
-pub fn uncounted(status: &Status) -> String {
-    format!("the gate's count is `{}`", plain(&status.count))
+pub fn uncounted(count: &str) -> String {
+    format!("the gate's count is `{}`", plain(count))
 }
 
 /// The streams as a table. Columns with nothing in them are left out.

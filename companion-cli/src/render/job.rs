@@ -3,11 +3,11 @@
 
 use super::volume::{JOB_FOLDER, Program};
 use super::{File, object, other, proxy_config};
+use crate::gate::USUAL_PORT;
 use crate::policy::file::{Job, Placement};
 use crate::policy::{Policy, PolicyProblem};
 use crate::yaml::{List, Map};
 
-const GATE: u16 = 15091;
 
 pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     let Some(job) = &policy.job else {
@@ -75,7 +75,7 @@ fn pod(policy: &Policy, job: &Job, is_native: bool) -> Map {
 
 fn command(policy: &Policy, job: &Job, is_native: bool) -> List {
     let mut command = List::of(format!("{JOB_FOLDER}/laststream")).item("exec");
-    if let Some(port) = policy.gate_port.filter(|port| *port != GATE) {
+    if let Some(port) = policy.gate_port.filter(|port| *port != USUAL_PORT) {
         command = command.item(format!("--gate=http://127.0.0.1:{port}"));
     }
     if is_native {

@@ -135,31 +135,31 @@ fn hpa(policy: &Policy) -> Result<Rendered, PolicyProblem> {
     let about = [format!(
         "Needs the metric `{METRIC}` from the Prometheus adapter: prometheus-adapter.values.yaml."
     )];
-    let files = vec![objects("hpa.yaml", &about, &[object]), adapter(policy)];
+    let files = vec![objects("hpa.yaml", &about, &[object]), adapter()];
     Ok(files.into())
 }
 
-/// A rule of the adapter's chart.
-fn adapter(policy: &Policy) -> super::File {
-    let job = Settings::of(policy).job;
+/// A rule of the adapter's chart. It has no job: the adapter keeps one rule for each metric, and an
+/// autoscaler names its namespace and pods, which come in `LabelMatchers`.
+fn adapter() -> super::File {
     // The adapter takes `seriesQuery` to find series; what it sums is in `metricsQuery` alone.
-    let matchers = format!("job=\"{job}\", scope!=\"outbound\"");
+    const NOT_OUTBOUND: &str = "scope!=\"outbound\"";
     let overrides = Map::of("namespace", Map::of("resource", "namespace"))
         .with("pod", Map::of("resource", "pod"));
-    let rule = Map::of("seriesQuery", format!("laststream:streams_in_flight{{{matchers}}}"))
+    let rule = Map::of("seriesQuery", format!("laststream:streams_in_flight{{{NOT_OUTBOUND}}}"))
         .with("resources", Map::of("overrides", overrides))
         .with("name", Map::of("as", METRIC))
         .note(WHY_SERVING)
         .with(
             "metricsQuery",
             format!(
-                "sum by (<<.GroupBy>>) (<<.Series>>{{<<.LabelMatchers>>, {matchers}}} and on (job, \
-                 instance) (laststream:gate_state{{job=\"{job}\"}} == 0))"
+                "sum by (<<.GroupBy>>) (<<.Series>>{{<<.LabelMatchers>>, {NOT_OUTBOUND}}} and on \
+                 (job, instance) (laststream:gate_state == 0))"
             ),
         );
     let values = Map::of("rules", Map::of("custom", List::of(rule)));
-    let about = ["Values for the chart prometheus-adapter. The query uses what `render \
-        monitoring` records."
+    let about = ["Values for the chart prometheus-adapter. One rule serves all policies. The query \
+        uses what `render monitoring` records."
         .to_owned()];
     other("prometheus-adapter.values.yaml", &about, values)
 }
@@ -181,14 +181,27 @@ mod tests {
 
     #[test]
     fn the_adapter_sums_what_keda_sums() {
-        let values = tests::yaml(&adapter(&tests::policy(EDGE)));
+        let values = tests::yaml(&adapter());
         let adapter = values["rules"]["custom"][0]["metricsQuery"].as_str().unwrap();
-        let keda = keda_query(EDGE);
-        for words in ["job=\"istio-system/edge\", scope!=\"outbound\"", "gate_state{job="] {
-            assert!(adapter.contains(words), "`{words}` in {adapter}");
-            assert!(keda.contains(words), "`{words}` in {keda}");
-        }
-        assert!(adapter.contains("<<.LabelMatchers>>, "), "{adapter}");
+        // Without the pods that KEDA's query names itself.
+        let keda = [
+            ("job=\"istio-system/edge\", ", "<<.LabelMatchers>>, "),
+            (", namespace=\"istio-system\", workload=\"d\"", ""),
+            ("{job=\"istio-system/edge\"}", ""),
+            ("sum(laststream:streams_in_flight", "sum by (<<.GroupBy>>) (<<.Series>>"),
+        ];
+        let keda = keda.iter().fold(keda_query(EDGE), |query, (from, to)| query.replace(from, to));
+        assert_eq!(adapter, keda);
+    }
+
+    /// Otherwise the adapter would serve one of the policies only.
+    #[test]
+    fn one_rule_of_the_adapter_serves_all_policies() {
+        let web = "placement: {sidecar: {}}\nnamespace: shop\n";
+        let [edge, web] = [EDGE.to_owned(), format!("{EDGE}{web}").replace("edge", "web")]
+            .map(|policy| tests::rendered(Kind::Hpa, &policy));
+        assert_eq!(tests::yaml(&edge[1]), tests::yaml(&web[1]));
+        assert_ne!(tests::yaml(&edge[0]), tests::yaml(&web[0]));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Durations and numbers of streams from a Prometheus, by its HTTP API.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use http::Method;
@@ -11,6 +12,7 @@ use super::lifetimes::Histogram;
 use crate::http::url::Url;
 use crate::http::{Client, Limits, Request, Route, Secret, Settings, Trust};
 use crate::time_span::TimeSpan;
+use crate::visible::brief;
 
 /// A query may take so long; Prometheus itself gives up after two minutes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,6 +48,8 @@ pub struct Measured {
     /// For how much of the time back the histogram has data: less than was asked for if Prometheus
     /// keeps less, or did not run.
     pub covered: TimeSpan,
+    /// Why these numbers may be wrong.
+    pub warnings: Vec<String>,
 }
 
 /// Asks.
@@ -53,14 +57,15 @@ pub struct Measured {
 /// # Errors
 /// Prometheus does not answer, refuses, or has no such series; with what to do.
 pub fn measure(query: &Query<'_>) -> Result<Measured, String> {
-    let api = Api::new(query);
+    let mut api = Api::new(query);
     let metrics: Vec<&str> =
         query.metric.map_or(METRICS.iter().map(|(name, _)| *name).collect(), |name| vec![name]);
     for metric in &metrics {
         if let Some(durations) = api.durations(metric, query)? {
             let (pods, in_flight) = api.fleet(query)?;
-            let (metric, covered) = ((*metric).to_owned(), api.covered(metric, query)?);
-            return Ok(Measured { metric, durations, pods, in_flight, covered });
+            let (metric, covered) = ((*metric).to_owned(), api.covered(metric, query));
+            let warnings = api.warnings.into_iter().collect();
+            return Ok(Measured { metric, durations, pods, in_flight, covered, warnings });
         }
     }
     Err(format!(
@@ -82,6 +87,7 @@ struct Api<'q> {
     url: &'q str,
     authorization: Option<Secret>,
     client: Client,
+    warnings: BTreeSet<String>,
 }
 
 impl<'q> Api<'q> {
@@ -94,11 +100,12 @@ impl<'q> Api<'q> {
             limits,
         });
         let authorization = query.token.map(|token| Secret::new(format!("Bearer {token}")));
-        Self { url: query.url.trim_end_matches('/'), authorization, client }
+        let (url, warnings) = (query.url.trim_end_matches('/'), BTreeSet::new());
+        Self { url, authorization, client, warnings }
     }
 
     /// The result of an instant query.
-    fn ask(&self, expression: &str) -> Result<Vec<Value>, String> {
+    fn ask(&mut self, expression: &str) -> Result<Vec<Value>, String> {
         let query: String = form_urlencoded::byte_serialize(expression.as_bytes()).collect();
         let url = Url::parse(&format!("{}/api/v1/query?query={query}", self.url))
             .ok_or("this is no address of a Prometheus")?;
@@ -114,10 +121,27 @@ impl<'q> Api<'q> {
             let why = answer["error"].as_str().unwrap_or("this is not Prometheus' HTTP API");
             return Err(failed(&format!("{status}: {why}")));
         }
+        // Such as of a Thanos Query that answers without one of its stores.
+        let warnings = answer["warnings"].as_array().into_iter().flatten();
+        self.warnings.extend(warnings.filter_map(Value::as_str).map(|warning| {
+            format!("Prometheus warns: {}; the result may lack streams", brief(warning))
+        }));
         Ok(answer["data"]["result"].as_array().cloned().unwrap_or_default())
     }
 
-    fn durations(&self, metric: &str, query: &Query<'_>) -> Result<Option<Histogram>, String> {
+    /// A number that is not required: a subquery over many series may need more samples than
+    /// Prometheus loads for one query.
+    fn ask_number(&mut self, expression: &str, without: &str) -> Option<f64> {
+        match self.ask(expression) {
+            Ok(series) => series.first().and_then(number),
+            Err(error) => {
+                self.warnings.insert(format!("{error}; {without}"));
+                None
+            }
+        }
+    }
+
+    fn durations(&mut self, metric: &str, query: &Query<'_>) -> Result<Option<Histogram>, String> {
         let unit = unit(metric)?;
         let buckets = buckets(metric, "", query.selector);
         let series = self.ask(&format!("sum by (le) (increase({buckets}[{}]))", query.window))?;
@@ -128,21 +152,21 @@ impl<'q> Api<'q> {
         Ok(Histogram::new(series.iter().filter_map(bucket).collect()))
     }
 
-    /// For how much of the window the histogram has data.
-    fn covered(&self, metric: &str, query: &Query<'_>) -> Result<TimeSpan, String> {
+    /// For how much of the window the histogram has data: for all of it if that is not known.
+    fn covered(&mut self, metric: &str, query: &Query<'_>) -> TimeSpan {
         let all = buckets(metric, "le=\"+Inf\"", query.selector);
         let (window, step) = (query.window.whole_seconds(), step(query.window));
         let steps = format!("count_over_time(count({all})[{}:{step}])", query.window);
-        let steps = self.ask(&steps)?.first().and_then(number);
+        let steps = self.ask_number(&steps, "the rate is that of the whole window");
         // A window may have a step more than its length.
         let seconds = steps.map_or(window, |steps| steps as u64 * step.whole_seconds());
         let is_whole = seconds >= window - window / 20;
-        Ok(if is_whole { query.window } else { TimeSpan::seconds(seconds.max(1)) })
+        if is_whole { query.window } else { TimeSpan::seconds(seconds.max(1)) }
     }
 
     /// Pods and streams in flight, where proxies export laststream's metrics. A proxy's metrics are
     /// there once for each job that scrapes it; what the rendered rules record is there once.
-    fn fleet(&self, query: &Query<'_>) -> Result<(Option<u32>, Option<f64>), String> {
+    fn fleet(&mut self, query: &Query<'_>) -> Result<(Option<u32>, Option<f64>), String> {
         let of = |name: &str| format!("{{{}}}", and(&[name, query.selector]));
         let recorded = of("__name__=\"laststream:streams_in_flight\"");
         let scraped = of("__name__=~\"laststream_streams_in_flight_.+\"");
@@ -151,12 +175,16 @@ impl<'q> Api<'q> {
     }
 
     /// Pods with such series, and the sum of these on average.
-    fn gauges(&self, series: &str, window: TimeSpan) -> Result<(Option<u32>, Option<f64>), String> {
+    fn gauges(
+        &mut self,
+        series: &str,
+        window: TimeSpan,
+    ) -> Result<(Option<u32>, Option<f64>), String> {
         let pods = self.ask(&format!("count(count by (instance) ({series}))"))?;
-        let step = step(window);
-        let in_flight = self.ask(&format!("avg_over_time(sum({series})[{window}:{step}])"))?;
-        let pods = pods.first().and_then(number).map(|count| count as u32);
-        Ok((pods, in_flight.first().and_then(number)))
+        let in_flight = format!("avg_over_time(sum({series})[{window}:{}])", step(window));
+        let in_flight =
+            self.ask_number(&in_flight, "the streams in flight follow from rate and durations");
+        Ok((pods.first().and_then(number).map(|count| count as u32), in_flight))
     }
 }
 
@@ -178,9 +206,10 @@ fn and(matchers: &[&str]) -> String {
 }
 
 /// Of an average: at least sixty samples where the window is that long. Prometheus counts steps
-/// from the beginning of time, so a short window may lie between two long steps.
+/// from the beginning of time, so a short window may lie between two long steps. Each step looks
+/// back five minutes for a sample, so longer steps would miss some.
 fn step(window: TimeSpan) -> TimeSpan {
-    TimeSpan::seconds((window.whole_seconds() / 60).clamp(1, 60))
+    TimeSpan::seconds((window.whole_seconds() / 60).clamp(1, 300))
 }
 
 fn number(series: &Value) -> Option<f64> {
@@ -194,7 +223,7 @@ mod tests {
 
     #[test]
     fn short_windows_have_enough_samples() {
-        for (window, expected) in [(1, 1), (90, 1), (600, 10), (3_600, 60), (86_400, 60)] {
+        for (window, expected) in [(1, 1), (90, 1), (600, 10), (3_600, 60), (86_400, 300)] {
             assert_eq!(step(TimeSpan::seconds(window)), TimeSpan::seconds(expected), "{window}");
         }
     }

@@ -12,6 +12,8 @@ use crate::time_span::TimeSpan;
 pub struct Report {
     /// Where the streams are from.
     pub source: String,
+    /// Why that may be wrong.
+    pub warnings: Vec<String>,
     /// What a pod has to do.
     pub load: Load,
     /// The proposal.
@@ -134,6 +136,7 @@ impl Report {
         let (sizing, prediction) = (&self.plan.sizing, &self.prediction);
         json!({
             "source": self.source,
+            "warnings": self.warnings,
             "streams": {
                 "in_flight_per_pod": self.load.in_flight,
                 "per_second_per_pod": self.load.per_second,

@@ -4,34 +4,37 @@ use std::process::Command;
 
 use kit::Outcome;
 use kit::command::run;
-use kit::fake_server::{Answer, FakeServer};
+use kit::fake_server::{Answer, Asked, FakeServer};
 use serde_json::{Value, json};
 
 use crate::support::PROGRAM;
 
-fn result(series: &Value) -> Answer {
-    let body = json!({ "status": "success", "data": { "result": series } });
-    Answer::new(200).with("content-type", "application/json").body(body.to_string())
+fn answer(status: u16, body: &Value) -> Answer {
+    Answer::new(status).with("content-type", "application/json").body(body.to_string())
 }
 
-/// A Prometheus in which two jobs scrape each of two proxies, and rules may record one of them.
+/// What a Prometheus says in which two jobs scrape each of two proxies. Rules may record one of
+/// them.
+fn result(asked: &Asked, records: bool) -> Value {
+    let query = asked.parameter("query").unwrap_or_default();
+    let bucket =
+        |bound: &str, count: &str| json!({ "metric": { "le": bound }, "value": [0, count] });
+    let series = if query.contains("count_over_time") {
+        json!([{ "metric": {}, "value": [0, "12"] }]) // steps of five minutes in 24 h
+    } else if query.contains("_bucket") {
+        json!([bucket("1000", "90"), bucket("+Inf", "100")])
+    } else if query.contains("laststream_streams_in_flight") {
+        json!([{ "metric": {}, "value": [0, "4"] }])
+    } else if records {
+        json!([{ "metric": {}, "value": [0, "2"] }])
+    } else {
+        json!([])
+    };
+    json!({ "status": "success", "data": { "result": series } })
+}
+
 fn prometheus(records: bool) -> Outcome<FakeServer> {
-    FakeServer::start(move |asked, _| {
-        let query = asked.parameter("query").unwrap_or_default();
-        let bucket =
-            |bound: &str, count: &str| json!({ "metric": { "le": bound }, "value": [0, count] });
-        Ok(if query.contains("count_over_time") {
-            result(&json!([{ "metric": {}, "value": [0, "60"] }])) // minutes of 24 h
-        } else if query.contains("_bucket") {
-            result(&json!([bucket("1000", "90"), bucket("+Inf", "100")]))
-        } else if query.contains("laststream_streams_in_flight") {
-            result(&json!([{ "metric": {}, "value": [0, "4"] }]))
-        } else if records {
-            result(&json!([{ "metric": {}, "value": [0, "2"] }]))
-        } else {
-            result(&json!([]))
-        })
-    })
+    FakeServer::start(move |asked, _| Ok(answer(200, &result(asked, records))))
 }
 
 #[test]
@@ -85,6 +88,40 @@ fn a_rate_is_that_of_the_time_that_has_data() -> Outcome {
     assert!((rate - 100.0 / 3_600.0).abs() < 1e-6, "{said}");
     let source = said["source"].as_str().unwrap_or_default();
     assert!(source.ends_with(", of which Prometheus has 3600s"), "{said}");
+    Ok(())
+}
+
+/// A Thanos Query answers so without one of its stores.
+#[test]
+fn warnings_of_prometheus_are_told_once() -> Outcome {
+    let server = FakeServer::start(|asked, _| {
+        let mut body = result(asked, true);
+        body["warnings"] = json!(["receive series: refused"]);
+        Ok(answer(200, &body))
+    })?;
+    let mut size = Command::new(PROGRAM);
+    size.env_clear().args(["size", "--prometheus", &server.url(""), "-o", "json"]);
+    let said = run(&mut size)?.expect(0)?;
+    let warning = "Prometheus warns: receive series: refused; the result may lack streams";
+    assert_eq!(said.stderr, format!("warning: {warning}\n"));
+    assert_eq!(said.json()?["warnings"], json!([warning]));
+    Ok(())
+}
+
+#[test]
+fn what_needs_too_much_memory_is_told_and_done_without() -> Outcome {
+    let server = FakeServer::start(|asked, _| {
+        let query = asked.parameter("query").unwrap_or_default();
+        let is_subquery = query.contains("_over_time");
+        let error = json!({ "status": "error", "error": "it would load too many samples" });
+        Ok(if is_subquery { answer(422, &error) } else { answer(200, &result(asked, true)) })
+    })?;
+    let mut size = Command::new(PROGRAM);
+    size.env_clear().args(["size", "--prometheus", &server.url(""), "--window", "168h"]);
+    let said = run(&mut size)?.expect(0)?;
+    let said = said.stderr_contains("too many samples; the rate is that of the whole window")?;
+    let said = said.stderr_contains("too many samples; the streams in flight follow from rate")?;
+    said.stdout_contains("of the last 604800s\n")?;
     Ok(())
 }
 

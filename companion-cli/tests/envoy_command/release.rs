@@ -13,6 +13,8 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 const RELEASE: &str = "the official release";
+/// What does not wait for silence ends in this time, whatever else the machine does.
+const SOON: Duration = Duration::from_secs(100);
 
 fn only_release(home: &Home, server: &Server) -> Wanted {
     Wanted { source: DownloadSource::Release, ..pinned(home, server) }
@@ -188,7 +190,7 @@ fn silence_is_not_waited_for() {
     let server = Server::start(|path, _| {
         let reply = published(path, envoy("1.40.0").as_bytes());
         if path.ends_with("x86_64") {
-            Err(Fault::Part(reply?, 100_000, Duration::from_secs(30)))
+            Err(Fault::Part(reply?, 100_000, 3 * SOON))
         } else {
             reply
         }
@@ -198,7 +200,7 @@ fn silence_is_not_waited_for() {
     let error = fails(&wanted);
     assert!(error.to_string().contains("nothing came for 0.5 s"), "{error}");
     assert_eq!((server.downloads(), home.slot()), (1, vec!["lock".to_owned()]));
-    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
 }
 
 /// The time-out is one of silence; the whole has a limit of its own.
@@ -296,17 +298,19 @@ fn a_closed_network_costs_little_time() {
     let http = format!("http://{silent_address}");
     for mirror in ["https://laststream.invalid", "https://127.0.0.1:1", &https, &http] {
         let (home, began) = (Home::new(), Instant::now());
-        let mut wanted = home.wanted(mirror);
-        (wanted.places.limits.connect, wanted.places.limits.stall) =
-            (Duration::from_millis(500), Duration::from_millis(500));
+        let (mut wanted, short) = (home.wanted(mirror), Duration::from_millis(500));
+        (wanted.places.limits.connect, wanted.places.limits.stall) = (short, short);
         let error = fails(&wanted);
         let EnvoySourceError::Http { error, .. } = problem(&error, RELEASE) else {
             panic!("{error}")
         };
         let DownloadError::Http(error) = error else { panic!("{mirror}: {error}") };
-        let is_expected =
-            matches!(error, HttpError::NoHost | HttpError::Refused(_) | HttpError::Timeout { .. });
+        let is_expected = match error {
+            HttpError::NoHost | HttpError::Refused(_) => true,
+            HttpError::Timeout { limit, .. } => *limit == short,
+            _ => false,
+        };
         assert!(is_expected, "{mirror}: {error}");
-        assert!(began.elapsed() < Duration::from_secs(9), "{mirror}: {:?}", began.elapsed());
+        assert!(began.elapsed() < SOON, "{mirror}: {:?}", began.elapsed());
     }
 }

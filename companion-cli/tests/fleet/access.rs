@@ -8,7 +8,9 @@ use kit::fake_server::Answer;
 
 use serde_json::json;
 
-use crate::support::{Cluster, LIST, PAGE, deleted, list, pod, statistics, status};
+use crate::support::{
+    Cluster, HANG, LIST, PAGE, SOON, deleted, list, pod, statistics, status,
+};
 
 const STATUS: [&str; 3] = ["status", "-n", "shop"];
 
@@ -138,13 +140,14 @@ fn with_credentials(cluster: &Cluster, script: &str) -> Outcome {
 }
 
 /// A sleep that would hold the test, and its outputs, for longer than any noise.
-const HANG: &str = "exec sleep 300";
-const SOON: Duration = Duration::from_secs(100);
+fn hang() -> String {
+    format!("exec sleep {}", HANG.as_secs())
+}
 
 #[test]
 fn a_login_that_hangs_holds_nothing() -> Outcome {
     let cluster = Cluster::start(|_, _| Ok(list(&[], "")))?;
-    with_credentials(&cluster, HANG)?;
+    with_credentials(&cluster, &hang())?;
     let began = Instant::now();
     let said = cluster.run(&["status", "-n", "shop", "--request-timeout", "1s"])?.expect(2)?;
     said.stderr_contains("credentials cannot be had: the program that gives them does not end")?;
@@ -164,8 +167,9 @@ fn a_login_that_hangs_later_holds_nothing() -> Outcome {
         "status": { "token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z" },
     });
     // kube asks three times before the first request.
+    let hang = hang();
     let script = format!(
-        "[ $(wc -c < $0.asked) -ge 3 ] && {HANG}; printf x >> $0.asked; echo '{credential}'"
+        "[ $(wc -c < $0.asked) -ge 3 ] && {hang}; printf x >> $0.asked; echo '{credential}'"
     );
     with_credentials(&cluster, &script)?;
     std::fs::write(cluster.kubeconfig().with_file_name("login.asked"), "")?;

@@ -165,6 +165,19 @@ fn streams_that_are_counted_and_not_listed_are_told() -> Outcome {
 }
 
 #[test]
+fn a_selector_of_no_pod_is_not_a_fleet_without_streams() -> Outcome {
+    let mut other = pod("a");
+    other["spec"]["containers"][0]["name"] = json!("app");
+    for (pods, others) in [(vec![], "0 pods"), (vec![other], "1 pod")] {
+        let cluster = Cluster::with_pods(&pods, |_| Answer::new(404))?;
+        let said = cluster.run(&["streams", "-n", "shop", "-l", "app=wbe"])?.expect(0)?;
+        let words = format!("no pod with a proxy was found, and {others} without one");
+        said.hides("no stream is in flight")?.stderr_contains(&words)?;
+    }
+    Ok(())
+}
+
+#[test]
 fn a_node_without_pods_is_an_error() -> Outcome {
     let cluster = Cluster::start(|_, _| Ok(list(&[], "")))?;
     let said = cluster.run(&DRAIN)?.expect(1)?;
@@ -248,6 +261,8 @@ fn a_page_of_html_is_not_a_proxy_without_laststream() -> Outcome {
     Ok(())
 }
 
+const COSTS: [&str; 4] = ["deletion-cost", "-n", "shop", "--once"];
+
 fn of_replica_set(name: &str, annotations: Value) -> Value {
     let mut pod = pod(name);
     pod["metadata"]["ownerReferences"] =
@@ -272,12 +287,31 @@ fn costs_of_others_stay_and_one_refusal_hides_no_write() -> Outcome {
         _ if asked.method == "PATCH" => Answer::new(200).body(pod("x").to_string()),
         _ => Answer::new(404),
     })?;
-    let said = cluster.run(&["deletion-cost", "-n", "shop", "--once"])?.expect(2)?;
+    let said = cluster.run(&COSTS)?.expect(2)?;
     assert_eq!(said.stdout, "shop/b: none -> 2, 2 streams in flight\n");
     let said = said.stderr_contains("no right to `patch` `pods`")?;
     said.stderr_contains("1 pods have a cost that another program")?;
     assert_eq!(cluster.asked(&format!("{LIST}/c")), 0);
-    cluster.run(&["deletion-cost", "-n", "shop", "--once", "--overwrite"])?.expect(2)?;
+    cluster.run(&[&COSTS[..], &["--overwrite"]].concat())?.expect(2)?;
     assert_eq!(cluster.asked(&format!("{LIST}/c")), 1);
+    Ok(())
+}
+
+/// Its gate may know Envoy's own count, so it is asked.
+#[test]
+fn a_count_that_lacks_streams_is_not_written() -> Outcome {
+    let pods = ["a", "b"].map(|name| of_replica_set(name, json!({})));
+    let partial = PAGE.replace("count_exact", "count_partial");
+    let cluster = Cluster::with_pods(&pods, move |asked| match asked.path() {
+        path if path == statistics("a") => Answer::new(200).body(partial.clone()),
+        path if path == statistics("b") => Answer::new(200).body(PAGE),
+        _ if asked.method == "PATCH" => Answer::new(200).body(pod("x").to_string()),
+        _ => status(500, "InternalError", "no port-forward"),
+    })?;
+    let said = cluster.run(&COSTS)?.expect(1)?;
+    assert_eq!(said.stdout, "shop/b: none -> 2, 2 streams in flight\n");
+    said.stderr_contains("the costs of 1 pod stay, because no count has all streams there")?;
+    let asked = ["a", "b"].map(|pod| cluster.asked(&format!("{LIST}/{pod}/portforward")));
+    assert_eq!(asked, [1, 0]);
     Ok(())
 }

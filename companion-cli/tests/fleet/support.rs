@@ -2,12 +2,18 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use kit::command::{CommandOutput, run};
 use kit::fake_server::{Answer, Asked, FakeServer, Fault};
 use kit::{Context as _, Outcome};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+/// How long what hangs would hold a test.
+pub(crate) const HANG: Duration = Duration::from_secs(300);
+/// What does not wait for it ends in this time, whatever else the machine does.
+pub(crate) const SOON: Duration = Duration::from_secs(100);
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_laststream");
 pub(crate) const LIST: &str = "/api/v1/namespaces/shop/pods";

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use laststream::fleet::deletion_cost::{self, Change, Lowering};
-use laststream::fleet::{Cluster, FleetError, PodFacts};
+use laststream::fleet::{Cluster, FleetError, Gates, Manner, PodFacts, Survey};
 use laststream::gate::text::many;
 use laststream::time_span::TimeSpan;
 
@@ -18,7 +18,7 @@ use crate::commands::printer::Printer;
 /// and one more for each doubling: 1, 2 from 2, 3 from 4. It is written only when it changes, and
 /// for one pod at most once in 30 s. It rises at once and falls after three looks; with `--once` it
 /// falls at once. A second annotation, `laststream.io/deletion-cost`, marks it as this command's
-/// own.
+/// own. A pod with streams that no count has keeps its cost, and a warning says so.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DeletionCost {
@@ -45,7 +45,12 @@ Examples:
   laststream deletion-cost -n shop -l app=shop --once --dry-run
 
 Only ReplicaSets read the annotation. `laststream render rbac --verb deletion-cost` writes the least
-rights.";
+rights.
+
+The costs stay when the command ends, and new pods have none: later scale-downs take the new pods
+first, however many streams these have. Run the command all the time, or remove the costs:
+  kubectl annotate pods -n shop -l app=shop controller.kubernetes.io/pod-deletion-cost- \
+          laststream.io/deletion-cost-";
 
 const VERB: &str = "deletion-cost";
 /// More writes would be work for every watcher of pods.
@@ -79,6 +84,7 @@ pub(in crate::commands) fn run(command: &DeletionCost, printer: &Printer) -> Exi
 struct State {
     lowering: Lowering,
     foreign: usize,
+    uncounted: usize,
 }
 
 async fn look(
@@ -87,7 +93,8 @@ async fn look(
     state: &mut State,
     printer: &Printer,
 ) -> Result<Exit, FleetError> {
-    let survey = command.fleet.survey(cluster, command.fleet.reach.manner(VERB)).await?;
+    let manner = Manner { gates: Gates::Uncounted, ..command.fleet.reach.manner(VERB) };
+    let survey = command.fleet.survey(cluster, manner).await?;
     let keeps = |pod: &PodFacts| !command.overwrite && deletion_cost::is_foreign(pod);
     let foreign = survey.pods.iter().filter(|(pod, _)| keeps(pod)).count();
     if foreign > 0 && foreign != state.foreign {
@@ -97,6 +104,7 @@ async fn look(
         ));
     }
     state.foreign = foreign;
+    let uncounted = warn_uncounted(&survey, state, printer);
     let own = survey.pods.iter().filter(|(pod, _)| !keeps(pod));
     let changes = own.filter_map(|(pod, answer)| deletion_cost::change(pod, answer)).collect();
     let changes = if command.once { changes } else { state.lowering.settled(changes) };
@@ -112,7 +120,24 @@ async fn look(
         printer
             .status_line(&format!("{}, nothing to write", many(survey.pods.len() as u64, "pod")));
     }
-    Ok(ending_of_statistics(&survey, printer))
+    let exit = ending_of_statistics(&survey, printer);
+    Ok(if exit == Exit::Fine && uncounted > 0 { Exit::Found } else { exit })
+}
+
+/// Says how many pods have streams that no count has, if that is new, and gives their number.
+fn warn_uncounted(survey: &Survey, state: &mut State, printer: &Printer) -> usize {
+    let answers = survey.pods.iter();
+    let uncounted =
+        answers.filter(|(pod, answer)| deletion_cost::is_uncounted(pod, answer)).count();
+    if uncounted > 0 && uncounted != state.uncounted {
+        printer.warning(&format!(
+            "the costs of {} stay, because no count has all streams there; `laststream status -o \
+             wide` says why",
+            many(uncounted as u64, "pod")
+        ));
+    }
+    state.uncounted = uncounted;
+    uncounted
 }
 
 fn print(changes: &[Change], printer: &Printer) {

@@ -121,16 +121,16 @@ impl Row {
 fn of_gate(detail: &Detail) -> (Option<u64>, u64, String) {
     let status = &detail.status;
     let Some(streams) = status.held_streams() else {
-        return (None, 0, format!("its streams are not known: {}", uncounted(status)));
+        return (None, 0, format!("its streams are not known: {}", uncounted(&status.count)));
     };
     let in_flight = status.in_flight();
     let what = match (streams, in_flight) {
         (0, 0) => "nothing is in flight".to_owned(),
         (0, _) => format!("{in_flight} in flight, which do not hold a drain"),
         _ if status.holding < streams => {
-            format!("{streams} in flight by Envoy's own count; {}", uncounted(status))
+            format!("{streams} in flight by Envoy's own count; {}", uncounted(&status.count))
         }
-        _ => table::held(&Answer::Detail(Box::new(detail.clone())), 3),
+        _ => table::held(detail, 3),
     };
     let oldest = detail.streams.iter().flat_map(|listed| &listed.streams);
     let oldest = oldest.map(|stream| stream.age_ms / 1000).max().filter(|_| streams > 0);
@@ -141,13 +141,14 @@ fn of_stats(stats: &Stats) -> (Option<u64>, u64, String) {
     if !stats.counts() {
         return (None, 0, "its streams are not counted, so they are not known".to_owned());
     }
-    let streams = stats.in_flight.values().sum();
-    let what = match (stats.state, &stats.gate_error) {
+    let streams = stats.total();
+    let what = match (stats.state, stats.inexact()) {
         (None, _) => format!("{streams} in flight, and no gate that waits for them"),
         (_, None) => format!("{streams} in flight"),
-        (_, Some(why)) => format!("{streams} in flight; its gate cannot be asked: {why}"),
+        (_, Some(count)) => format!("{streams} counted, and {}", uncounted(count)),
     };
-    (Some(streams), 0, what)
+    let why = stats.why_unasked().map(|why| format!("; {why}")).unwrap_or_default();
+    (stats.inexact().is_none().then_some(streams), 0, what + &why)
 }
 
 /// What the whole node would do.
@@ -331,6 +332,21 @@ mod tests {
         let what = row(&Answer::Stats(stats.clone())).what;
         assert_eq!(what, "5 in flight; its gate cannot be asked: no port-forward");
         stats.state = None;
-        assert!(row(&Answer::Stats(stats)).what.contains("no gate"));
+        assert!(row(&Answer::Stats(stats)).what.ends_with("and no gate that waits for them"));
+    }
+
+    #[test]
+    fn statistics_that_lack_streams_are_not_believed() {
+        let of = |count: &str| {
+            let mut stats = Stats { state: Some("serving"), ..Stats::default() };
+            stats.in_flight.insert("inbound".into(), 0);
+            (stats.count, stats.gate_error) = (Some(count.into()), Some("late".into()));
+            row(&Answer::Stats(stats))
+        };
+        let partial = of("partial");
+        assert_eq!((partial.streams, partial.at_most_seconds), (None, 24));
+        let what = "0 counted, and the gate's count is `partial`; its gate cannot be asked: late";
+        assert_eq!(partial.what, what);
+        assert_eq!(of("exact").streams, Some(0));
     }
 }

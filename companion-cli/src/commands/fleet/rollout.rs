@@ -7,9 +7,12 @@ use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use laststream::fleet::bounds::beforehand;
 use laststream::fleet::events::Events;
-use laststream::fleet::old_pods::{Cut, Ending, Endings, Holdings, LastStream};
+use laststream::fleet::holdings::{Cut, Holdings};
+use laststream::fleet::old_pods::{Ending, Endings, LastStream};
 use laststream::fleet::rollout::{Progress, RolloutFacts, Workload, progress};
-use laststream::fleet::{Answer, Cluster, FleetError, Gates, Manner, PodFacts, Selection, table};
+use laststream::fleet::{
+    Answer, Cluster, Detail, FleetError, Gates, Manner, PodFacts, Selection, table,
+};
 use laststream::gate::text::{many, uncounted};
 use laststream::time_span::TimeSpan;
 use laststream::visible;
@@ -209,10 +212,11 @@ impl<'a> Follower<'a> {
         pods: Vec<PodFacts>,
     ) -> Result<bool, FleetError> {
         self.lost = 0;
-        let mut holds = self.tell_unknown(&pods);
+        let (pods, others) = pods.into_iter().partition(|pod: &PodFacts| pod.proxy.is_some());
+        let mut holds = self.tell_unknown(&others);
         let manner = Manner { gates: Gates::Only, ..self.command.reach.manner(VERB) };
         let began = Instant::now();
-        let survey = cluster.survey(pods, manner).await;
+        let mut survey = cluster.survey(pods, manner).await;
         if let Some(failure) = survey.failure {
             return Err(failure);
         }
@@ -220,6 +224,7 @@ impl<'a> Follower<'a> {
             self.last_stream.note(&pod.uid, answer, Instant::now());
             holds |= self.tell_pod(pod, answer);
         }
+        survey.pods.extend(others.into_iter().map(|pod| (pod, Answer::Unasked)));
         for cut in self.holdings.note(&survey.pods, began) {
             self.tell_cut(&cut);
         }
@@ -234,7 +239,7 @@ impl<'a> Follower<'a> {
     /// Pods whose proxy has another name: nothing tells whether their streams have ended.
     fn tell_unknown(&mut self, pods: &[PodFacts]) -> bool {
         let mut holds = false;
-        for pod in pods.iter().filter(|pod| pod.proxy.is_none()) {
+        for pod in pods {
             let is_lost = pod.is_overdue(Timestamp::now());
             self.tell_streams_unknown(pod, "no container of it is a proxy by name", is_lost);
             holds |= !is_lost;
@@ -271,20 +276,20 @@ impl<'a> Follower<'a> {
     fn tell_pod(&mut self, pod: &PodFacts, answer: &Answer) -> bool {
         let name = format!("pod/{}", pod.name);
         let ending = self.endings.note(pod, answer, Timestamp::now());
-        match ending {
-            Ending::Holds => {
-                self.say(&name, &table::held_key(answer), &held_line(&name, answer));
+        match (ending, answer) {
+            (Ending::Holds, Answer::Detail(detail)) => {
+                self.say(&name, &table::held_key(detail), &held_line(&name, detail));
             }
-            Ending::Over(_) => self.say(&name, "over", &format!("{name}: nothing holds it")),
-            Ending::GaveUp(holding) => {
+            (Ending::Over(_), _) => self.say(&name, "over", &format!("{name}: nothing holds it")),
+            (Ending::GaveUp(holding), Answer::Detail(detail)) => {
                 let streams = many(holding, "stream");
                 let what = format!("{name}: the gate gave up with {streams} in flight: ");
-                self.say(&name, "gave up", &(what + &table::held(answer, 3)));
+                self.say(&name, "gave up", &(what + &table::held(detail, 3)));
             }
-            Ending::Unknown | Ending::Lost => {
+            _ => {
                 let why = match answer {
                     Answer::Silent(why) => why.clone(),
-                    Answer::Detail(detail) => uncounted(&detail.status),
+                    Answer::Detail(detail) => uncounted(&detail.status.count),
                     _ => "it has no gate".to_owned(),
                 };
                 self.tell_streams_unknown(pod, &why, ending == Ending::Lost);
@@ -330,8 +335,7 @@ impl<'a> Follower<'a> {
     }
 }
 
-fn held_line(name: &str, answer: &Answer) -> String {
-    let Answer::Detail(detail) = answer else { return name.to_owned() };
+fn held_line(name: &str, detail: &Detail) -> String {
     let status = &detail.status;
     if status.state == "serving" {
         return format!("{name}: deleted, and its gate still serves");
@@ -342,6 +346,6 @@ fn held_line(name: &str, answer: &Answer) -> String {
         status.state,
         status.draining_ms / 1000,
         left.unwrap_or_default(),
-        table::held(answer, 3)
+        table::held(detail, 3)
     )
 }

@@ -31,6 +31,11 @@ pub(in crate::commands) fn run(
             Output::Text if !streams.is_empty() => {
                 printer.stdout(&table::streams(streams, fleet.is_everywhere()));
             }
+            Output::Text if survey.pods.is_empty() => {
+                let others = many(survey.without_proxy as u64, "pod");
+                let found = format!("no pod with a proxy was found, and {others} without one");
+                printer.status_line(&format!("{found}: are the namespace and the labels right?"));
+            }
             Output::Text if listing.complete && survey.pods.iter().all(is_counted) => {
                 printer.status_line("no stream is in flight");
             }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::{Checker, OF_THE_GATE};
+use crate::gate::USUAL_PORT;
 use crate::policy::Sizing;
 use crate::policy::file::{
     ConfigChange, Delivery, File, Gate, GateSecret, Notify, Placement, PlainEnvoy,
@@ -14,7 +15,6 @@ use crate::time_span::TimeSpan;
 const ISTIO_PORTS: &[u16] = &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
 /// Ports of a pod that Envoy Gateway's own listeners and its shutdown manager have.
 const ENVOY_GATEWAY_PORTS: &[u16] = &[19000, 19001, 19002, 19003];
-const GATE_PORT: u16 = 15091;
 
 /// Why this proxy has no gate.
 pub(super) fn why_none(
@@ -53,7 +53,7 @@ impl Checker {
             }
             return None;
         }
-        let port = gate.port.unwrap_or(GATE_PORT);
+        let port = gate.port.unwrap_or(USUAL_PORT);
         if port == 0 {
             self.problem("gate.port", "0 stands for any free port, but hooks must name the port");
         } else if placement.is_istio() && ISTIO_PORTS.contains(&port) {
@@ -85,7 +85,7 @@ impl Checker {
     fn taken_port(&mut self, port: u16, owner: &str) {
         self.problem(
             "gate.port",
-            format!("{port} is one of {owner}'s own ports: take another one, such as {GATE_PORT}"),
+            format!("{port} is one of {owner}'s own ports: take another one, such as {USUAL_PORT}"),
         );
     }
 
