@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The README's commands as a stranger runs them: a fresh clone, an empty cargo home, an empty cache folder, and none of the programs that
+# The README's commands as a first visitor runs them: a fresh clone, an empty cargo home, an empty cache folder, and none of the programs that
 # tests need besides Rust, Python and a C compiler.
 
 # Whatever a step of these checks installs, or a machine of a developer has.

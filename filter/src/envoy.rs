@@ -1,5 +1,5 @@
-//! The only host calls, as [`Host`] and [`Control`]. They use `proxy_wasm::hostcalls`, because the
-//! methods of the SDK's traits unwrap results; clippy forbids those.
+//! The host calls, as [`Host`], [`Control`] and [`BodyHost`]. They use `proxy_wasm::hostcalls`,
+//! because the methods of the SDK's traits unwrap results; clippy forbids those.
 //!
 //! The SDK panics on an unexpected status, and a panic ends the VM with the count of all its
 //! streams. So Envoy (1.36 to 1.40) must not return such a status to any of these calls:

@@ -23,7 +23,7 @@ const LEAST_NATIVE_ROWS_OF_DESTINATIONS: usize = 50;
 
 cases! {
     rows_are_many_and_sound,
-    slips_in_the_tables_are_refused,
+    invalid_table_rows_are_rejected,
     every_row_holds: 240,
     every_row_holds_where_headers_are_told: 240,
     every_row_holds_by_envoys_own_matchers: 240,
@@ -47,7 +47,7 @@ async fn rows_are_many_and_sound(_: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn slips_in_the_tables_are_refused(_: &Lab) -> Outcome {
+async fn invalid_table_rows_are_rejected(_: &Lab) -> Outcome {
     slips::all_are_refused()
 }
 

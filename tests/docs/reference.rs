@@ -36,7 +36,7 @@ pub(super) fn gate_metrics() -> String {
     let about: [&str; metrics::GATE.len()] = [
         "0 serving, 1 draining, 2 drained, 3 expired, 4 forced",
         "duration of the drain so far, or of the last one",
-        "streams that began after the drain",
+        "streams that began after the drain had begun",
         "signals that were refused because streams were, or may have been, in flight",
         "how often leaked streams were subtracted from the count",
         "drains that the deadline ended",
@@ -51,7 +51,7 @@ pub(super) fn gate_metrics() -> String {
         rows.push_str(&format!("| `{name}` | {kind} | {about} |\n"));
     }
     for kind in StreamKind::VARIANTS {
-        let about = format!("those of them whose kind was `{kind}`");
+        let about = format!("streams that the gate ended whose kind was `{kind}`");
         rows.push_str(&format!("| `{}` | counter | {about} |\n", metrics::evictions(*kind)));
     }
     for state in CountState::VARIANTS {

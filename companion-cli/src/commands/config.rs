@@ -19,7 +19,7 @@ pub(crate) enum Config {
     Openapi,
     /// Checks a configuration exactly as the module does.
     #[command(
-        after_help = "Examples:\n  laststream config check policy.json\n  echo '{\"scope\": \
+        after_help = "Examples:\n  laststream config check configuration.json\n  echo '{\"scope\": \
             \"inbound\"}' | laststream config check -"
     )]
     Check(Check),

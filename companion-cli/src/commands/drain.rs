@@ -22,11 +22,12 @@ use crate::commands::printer::Printer;
         laststream drain --node worker-3 --dry-run\n\n\
         Exit codes: 0 done, 1 no drain begins, because the deadline of an earlier drain or \
         `--force` has opened the gate, or some pods of the node could not be \
-        asked, 2 the gate cannot be asked, 64 wrong arguments.")]
+        asked, 2 the gate cannot be asked, or refuses, 64 wrong arguments.")]
 pub(crate) struct Drain {
     #[command(flatten)]
     gate: GateArgs,
-    /// Cancels the drain, if Envoy can undo it.
+    /// Cancels the drain: the gate serves again. The answer says what Envoy cannot undo, such as
+    /// listeners that tell clients to leave.
     #[arg(long, conflicts_with = "force")]
     cancel: bool,
     /// Opens the gate even if streams are in flight. These streams are cut when the proxy stops.
@@ -79,7 +80,8 @@ pub(super) fn run(command: &Drain, printer: &Printer) -> Result<Exit, Exit> {
         None => gate.drain(),
     })?;
     printer.result(command.output, &answer.text, &text::outcome(&answer.body));
-    // A gate that has given up stays open until that drain is taken back.
+    // An expired or forced gate begins no new drain until it serves again: after `open_ms`, or when
+    // the drain is cancelled.
     let is_refused = !command.cancel
         && command.reason.is_none()
         && matches!(answer.body.state.as_str(), "expired" | "forced");

@@ -72,9 +72,35 @@ impl GateArgs {
 }
 
 pub(super) fn error_text(gate: &Gate, error: &GateError) -> String {
-    format!("the gate at {} cannot be asked: {error}", gate.address())
+    let outcome = match error {
+        GateError::Forbidden(_) | GateError::Refusal(_) => "answers, but",
+        _ => "cannot be asked:",
+    };
+    format!("the gate at {} {outcome} {error}", gate.address())
 }
 
 pub(super) fn failed(gate: &Gate, error: &GateError, printer: &Printer) -> Exit {
     printer.failed(&error_text(gate, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_that_refuses_was_asked() {
+        let gate = Gate::new("http://127.0.0.1:1".parse().expect("an address"), None);
+        for (error, text) in [
+            (
+                GateError::Refusal("another command goes on".into()),
+                "the gate at http://127.0.0.1:1 answers, but it refuses: another command goes on",
+            ),
+            (
+                GateError::Refused,
+                "the gate at http://127.0.0.1:1 cannot be asked: no program listens there",
+            ),
+        ] {
+            assert_eq!(error_text(&gate, &error), text);
+        }
+    }
 }

@@ -69,6 +69,7 @@ impl Printer {
             if text.ends_with('\n') { write!(out, "{text}") } else { writeln!(out, "{text}") };
         let Err(error) = written.and_then(|()| out.flush()) else { return };
         children::end();
+        // The reader has closed the pipe, as `head` does.
         if error.kind() == io::ErrorKind::BrokenPipe {
             exit(self.at_closed_pipe.code().into());
         }

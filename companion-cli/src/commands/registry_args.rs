@@ -88,10 +88,7 @@ impl RegistryArgs {
 pub(super) enum PasswordError {
     #[error("cannot read the password from standard input: {0}")]
     Read(#[from] io::Error),
-    #[error(
-        "standard input holds no password, but something that is empty, of several lines, or not \
-            text"
-    )]
+    #[error("standard input holds no password: it must be one line of text, not empty")]
     None,
     #[error(transparent)]
     Login(#[from] credentials::CredentialsError),

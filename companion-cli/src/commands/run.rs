@@ -249,14 +249,18 @@ fn serve(
                     printer,
                 ) {
                     Ok(policy) => replace(runner, "policy", Some(&policy), None, printer),
-                    Err(_) => printer.warning(&"the policy before goes on"),
+                    Err(_) => printer.warning(&"the previous policy stays active"),
                 },
-                Err(error) => printer.warning(&format!("{error}; the policy before goes on")),
+                Err(error) => {
+                    printer.warning(&format!("{error}; the previous policy stays active"))
+                }
             }
         }
         match watches.module.as_mut().and_then(ModuleWatch::changed) {
             Some(Ok(bytes)) => replace(runner, "module", None, Some(&bytes), printer),
-            Some(Err(error)) => printer.warning(&format!("{error}\nthe module before goes on")),
+            Some(Err(error)) => {
+                printer.warning(&format!("{error}\nthe previous module stays active"))
+            }
             None => {}
         }
         std::thread::sleep(PAUSE);
@@ -273,8 +277,9 @@ fn replace(
 ) {
     match runner.replace(policy, module) {
         Ok(()) => printer.status_line(&format!("the new {what} is in place")),
-        Err(refusal) => printer
-            .warning(&format!("the new {what} is not taken, the one before goes on: {refusal}")),
+        Err(refusal) => printer.warning(&format!(
+            "the new {what} is rejected, the previous one stays active: {refusal}"
+        )),
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) struct Size {
     /// How long Istio's agent drains after the deadline; `0s` without Istio.
     #[arg(long, value_name = "TIME", default_value = "5s")]
     agent: TimeSpan,
-    /// How long the gate waits before it begins the drain.
+    /// How long the gate waits, after the drain has begun, before it tells Envoy to drain.
     #[arg(long, value_name = "TIME", default_value = "0s")]
     delay: TimeSpan,
     /// The format of the result.

@@ -42,7 +42,7 @@ pub enum FleetError {
     NoCluster(String),
     /// The program that gives credentials failed.
     #[error(
-        "the kubeconfig's credentials cannot be had: {0}; log in again, then try `kubectl get pods`"
+        "cannot get credentials from the kubeconfig: {0}; log in again, then try `kubectl get pods`"
     )]
     Credentials(String),
     /// 401.
@@ -83,7 +83,7 @@ pub enum FleetError {
         why: String,
     },
     /// 404.
-    #[error("{0} is not there")]
+    #[error("{0} does not exist")]
     NotFound(String),
     /// Any other answer.
     #[error("the API server refuses to {call}: status {status}, {message}")]
@@ -295,7 +295,7 @@ mod tests {
     fn other_answers_say_what_they_are() {
         let of = |status| FleetError::of_status(status, "why", &call(), "https://api").to_string();
         assert!(of(401).contains("https://api") && of(401).contains("log in again"));
-        assert_eq!(of(404), "pods in namespace `shop` is not there");
+        assert_eq!(of(404), "pods in namespace `shop` does not exist");
         assert!(of(500).contains("status 500, why"), "{}", of(500));
     }
 

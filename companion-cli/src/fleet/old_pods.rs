@@ -143,7 +143,7 @@ pub(super) mod tests {
         Answer::Detail(Box::new(detail(state, holding, millis)))
     }
 
-    /// Of a gate whose drain has lasted so long.
+    /// The answer of a gate whose drain has lasted so long.
     pub(in crate::fleet) fn detail(state: &str, holding: u64, millis: u64) -> Detail {
         let status = format!(
             r#"{{"state": "{state}", "reason": "r", "count": "exact",
@@ -153,7 +153,7 @@ pub(super) mod tests {
         Detail { status: serde_json::from_str(&status).unwrap(), streams: Err("none".into()) }
     }
 
-    /// Of a gate that knows streams by Envoy's count only, if at all.
+    /// The answer of a gate that knows streams by Envoy's count only, if at all.
     pub(in crate::fleet) fn of_partial(state: &str, envoy_active: Option<u64>) -> Detail {
         let mut detail = detail(state, 0, 60_000);
         detail.status.count = "partial".into();
@@ -165,7 +165,7 @@ pub(super) mod tests {
         Answer::Detail(Box::new(of_partial(state, envoy_active)))
     }
 
-    /// Of a gate in whose drain nothing has been in flight for so long.
+    /// The answer of a gate in whose drain nothing has been in flight for so long.
     fn quiet(quiet_ms: u64, late: u64) -> Answer {
         let mut detail = detail("drained", 0, 0);
         (detail.status.quiet_ms, detail.status.late) = (quiet_ms, late);

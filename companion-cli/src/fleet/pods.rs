@@ -22,7 +22,7 @@ pub const STATS_PORT: &str = "laststream.io/stats-port";
 /// Names the gate's port where it is another one.
 pub const GATE_PORT: &str = "laststream.io/gate-port";
 const OWNED_BY_ENVOY_GATEWAY: &str = "gateway.envoyproxy.io/owning-gateway-name";
-/// By which a ReplicaSet chooses the pods that it deletes; the lowest goes first.
+/// The annotation by which a ReplicaSet chooses the pods that it deletes; the lowest goes first.
 pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// The cost that this program wrote last: another one in its place is not its own.
 pub(super) const OWN_COST: &str = "laststream.io/deletion-cost";
@@ -31,14 +31,14 @@ const GRACE: u64 = 30;
 /// A kubelet that runs ends a pod within seconds of its grace period, and clocks differ.
 const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
 
-/// Which pods.
+/// The pods that a command asks.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// In all namespaces, instead of the cluster's own.
+    /// Whether pods of all namespaces are asked, instead of those of the cluster's own.
     pub everywhere: bool,
-    /// With these labels.
+    /// The labels of the pods.
     pub labels: Option<String>,
-    /// On this node.
+    /// The node on which the pods run.
     pub node: Option<String>,
     /// Ports that hold for all pods.
     pub ports: Ports,
@@ -47,9 +47,9 @@ pub struct Selection {
 /// Ports that are given for all pods.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ports {
-    /// Of the statistics.
+    /// The port with the statistics.
     pub stats: Option<u16>,
-    /// Of the gate.
+    /// The gate's port.
     pub gate: Option<u16>,
 }
 
@@ -109,7 +109,7 @@ pub enum Hook {
 }
 
 impl PodFacts {
-    /// Of the API server's object.
+    /// Reads the API server's object.
     #[must_use]
     pub fn of(pod: &Pod, ports: Ports) -> Self {
         let (meta, spec) = (&pod.metadata, pod.spec.as_ref());

@@ -102,7 +102,7 @@ impl Status {
     }
 
     /// Streams that hold the drain: by Envoy's own count, too, where the filter's does not have
-    /// all. Nothing if neither count is known.
+    /// all. `None` if neither count is known.
     #[must_use]
     pub fn held_streams(&self) -> Option<u64> {
         // A drained gate has just seen that both counts are zero.

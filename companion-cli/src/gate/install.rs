@@ -11,10 +11,13 @@ const NAME: &str = "laststream";
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// The folder.
-    #[error("`{}` is no folder: make it, or mount a volume there", .0.display())]
+    #[error("`{}` is not a folder: create it, or mount a volume there", .0.display())]
     NoFolder(PathBuf),
     /// What has its name.
-    #[error("`{}` is a folder: the program would have that name", .0.display())]
+    #[error(
+        "`{}` is a folder, so the program cannot be written there: remove or rename it",
+        .0.display()
+    )]
     Taken(PathBuf),
     /// This program.
     #[error("the running program cannot be read: {0}")]

@@ -23,11 +23,11 @@ pub(crate) enum FollowError {
 /// Why this client does not follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RedirectRefusal {
-    #[error("it is without TLS, and the way there was not")]
+    #[error("it leads from https to http")]
     Downgrade,
     #[error("it is another host")]
     OtherHost,
-    #[error("that was one redirect too many")]
+    #[error("more than {MOST} redirects")]
     TooMany,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn follow(
         }
         let nonsense = |problem| FollowError::Malformed { url: url.clone(), problem };
         let to = response.header("location").and_then(|location| url.join(location));
-        let to = to.ok_or_else(|| nonsense("redirects without saying where"))?;
+        let to = to.ok_or_else(|| nonsense("redirects without a valid `Location`"))?;
         if !keeps_method && !matches!(request.method, Method::GET | Method::HEAD) {
             return Err(nonsense("redirects with a status that turns it into a GET"));
         }

@@ -1,5 +1,5 @@
 //! Real Envoys on this machine: found or downloaded ([`envoy`]), in front of an app ([`run`]), in
-//! the experiment of the write-ups ([`demo`]).
+//! the experiment of `laststream demo` ([`demo`]).
 
 mod admin;
 pub mod demo;

@@ -5,7 +5,7 @@ use std::fmt;
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyProblem {
-    /// The field, such as `drain.deadline`; nothing where the text is no policy at all.
+    /// The field, such as `drain.deadline`; empty where the text is no policy at all.
     pub path: String,
     /// What is there, what is expected, and the way out.
     pub message: String,

@@ -228,8 +228,8 @@ pub enum Delivery {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailurePolicy {
-    /// Requests pass, uncounted. The default in Istio, so that a registry that is away takes no
-    /// gateway down.
+    /// Requests pass, uncounted. The default in Istio, so that an unreachable registry does not
+    /// stop the gateway.
     Open,
     /// Requests are refused.
     Closed,

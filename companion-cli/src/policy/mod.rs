@@ -106,14 +106,14 @@ pub struct Policy {
 pub struct ForwardedProto {
     /// The text.
     pub json: Value,
-    /// The header that an early mutation saves `x-forwarded-proto` in; nothing where no source
+    /// The header that an early mutation saves `x-forwarded-proto` in; `None` where no source
     /// reads it.
     pub saved_in: Option<String>,
     /// Whether the early mutation removes `x-forwarded-proto`, or overwrites it with http at a
     /// sidecar. Envoy writes the connection's scheme in place of a removed one. That is what is
     /// left when the module fails. `keep` forbids it.
     pub forgets: bool,
-    /// What the module reads from filter state; nothing where no address is trusted.
+    /// What the module reads from filter state; `None` where no address is trusted.
     pub peer_info: Option<PeerInfo>,
     /// The address ranges that are trusted.
     pub peers: Vec<String>,
@@ -139,7 +139,7 @@ pub struct PeerInfo {
     /// Whether the local addresses of the connection stand behind the peer's.
     pub addresses: bool,
     /// Headers, in the order that the module expects; an empty name for what it does not look at.
-    /// Nothing where it must look at others.
+    /// `None` where it must look at others.
     pub headers: Option<[String; 3]>,
 }
 

@@ -23,7 +23,7 @@ pub(crate) const ENVOY_DRAIN: TimeSpan = TimeSpan::seconds(600);
 /// Times where the policy says nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usual {
-    /// The time that Istio's agent takes after SIGTERM when the deadline was reached; nothing where
+    /// The time that Istio's agent takes after SIGTERM when the deadline was reached; `None` where
     /// there is no agent.
     agent: Option<TimeSpan>,
     delay: TimeSpan,
@@ -36,12 +36,12 @@ impl Usual {
 
     pub(crate) const ISTIO: Self =
         Self { agent: Some(TimeSpan::seconds(5)), delay: TimeSpan::seconds(0), grace: Self::GRACE };
-    /// What goes before the drain.
+    /// The beginning of the drain, in which clients are not told to leave yet.
     pub(crate) fn delay(self) -> TimeSpan {
         self.delay
     }
 
-    /// What comes after the deadline.
+    /// How long Istio's agent drains after SIGTERM, after the deadline.
     pub(crate) fn agent(self) -> TimeSpan {
         self.agent.unwrap_or_default()
     }
@@ -64,9 +64,9 @@ pub struct Sizing {
     pub deadline: TimeSpan,
     /// How long zero must last.
     pub quiet: TimeSpan,
-    /// What goes before the drain.
+    /// The beginning of the drain, in which clients are not told to leave yet.
     pub delay: TimeSpan,
-    /// What comes after it.
+    /// How long Istio's agent drains after SIGTERM, after the deadline.
     pub agent: TimeSpan,
 }
 

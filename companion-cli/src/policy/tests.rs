@@ -170,6 +170,26 @@ fn names_of_objects_may_have_dots() {
 }
 
 #[test]
+fn an_exemption_without_a_rule_is_worth_a_word() {
+    const EXEMPT: &str = "drain: {long_lived: exempt}";
+    for (text, is_warned) in [
+        (EXEMPT.to_owned(), true),
+        (format!("{EXEMPT}\ncount: {{long_lived: {{grpc: false, paths: []}}}}"), true),
+        (format!("{EXEMPT}\nend: {{websocket: end}}"), true),
+        (format!("{EXEMPT}\ncount: {{long_lived: {{grpc: true}}}}"), false),
+        (format!("{EXEMPT}\ncount: {{long_lived: {{paths: [{{prefix: /ws}}]}}}}"), false),
+        (format!("{EXEMPT}\nend: {{websocket: exempt}}"), false),
+        ("drain: {long_lived: exempt, long_lived_after: 5m}".to_owned(), false),
+        ("end: {websocket: exempt}".to_owned(), false),
+        ("drain: {long_lived: wait}".to_owned(), false),
+    ] {
+        let policy = read(&format!("namespace: a\n{text}")).expect(&text);
+        let warnings = policy.warnings.join("\n");
+        assert_eq!(warnings.contains("drain.long_lived"), is_warned, "{text}\n{warnings}");
+    }
+}
+
+#[test]
 fn errors_name_the_place_and_the_way_out() {
     for case in include_str!("tests/refused.yaml").split("--- # ").skip(1) {
         let (words, text) = case.split_once('\n').expect("a policy below its words");

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::Policy;
-use super::file::Placement;
+use super::check::end::has_other_rules;
+use super::file::{LongLived, Placement};
 
 /// The shortest prefix that passes for a load balancer's own addresses. No VPC of AWS is larger
 /// than a /16, and a site has a /48 of IPv6: a wider range always holds nodes and pods, too.
@@ -30,6 +31,12 @@ pub(super) fn of(policy: &Policy, has_namespace: bool) -> Vec<String> {
     {
         warnings.push(FALLBACK.into());
     }
+    if policy.long_lived == LongLived::Exempt
+        && policy.long_lived_after.is_none()
+        && !policy.count.as_ref().is_some_and(|count| has_other_rules(count, &[]))
+    {
+        warnings.push(EXEMPTS_NONE.into());
+    }
     let wide =
         policy.forwarded_proto.iter().flat_map(|proto| &proto.peers).filter(|range| is_wide(range));
     warnings.extend(wide.map(|range| format!("forwarded_proto.trust.peers: `{range}` {WIDE}")));
@@ -52,6 +59,10 @@ const FALLBACK: &str = "forwarded_proto.fallback: is `connection`, and connectio
     TLS: the requests of peers that are not trusted come out as https. Write `http`, unless the \
     app means the connection to its own proxy";
 
+const EXEMPTS_NONE: &str = "drain.long_lived: is `exempt`, and no stream is long-lived: nothing is \
+    set under `count.long_lived`, and there is no `drain.long_lived_after`. For WebSockets and \
+    event streams write `end: {websocket: exempt, event_stream: exempt}`";
+
 const OLDEST: &str = "istiod takes only the oldest ConfigMap of a class. If `kubectl get \
     configmap -n istio-system -l gateway.istio.io/defaults-for-class=CLASS` shows another one, \
     such as that of the value `gatewayClasses` of istiod's chart, put what is rendered into that \
@@ -62,8 +73,8 @@ const ROOT: &str = "namespace: is not written, so it is `istio-system`. That is 
     namespace";
 
 const WIDE: &str = "is wider than any load balancer's own addresses, so nodes and pods are in it. \
-    With `externalTrafficPolicy: Cluster` every stranger comes from a node's address: name the \
-    load balancer's subnets only";
+    With `externalTrafficPolicy: Cluster` every client that goes around the load balancer comes \
+    from a node's address: name the load balancer's subnets only";
 
 /// Whether a range that makes sense is too wide for the addresses of a load balancer. A range that
 /// holds every address is another matter, and the loopback interface's holds none but this host's.

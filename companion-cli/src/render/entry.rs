@@ -85,7 +85,7 @@ fn xff(peers: &[String]) -> Map {
 
 fn client_header(name: &str) -> Map {
     let config = Map::of("@type", CUSTOM_HEADER_TYPE)
-        .note("Envoy believes it of every peer: only the filter chain keeps strangers out.")
+        .note("Envoy believes it of every peer: only the filter chain keeps untrusted clients out.")
         .with("header_name", name.to_ascii_lowercase());
     parts::typed("envoy.http.original_ip_detection.custom_header", config)
 }
@@ -99,8 +99,8 @@ fn by_ports(manager: Map, destination: &Destination) -> Map {
         .with_some("http_destination_ports", list(&destination.ports.http));
     manager
         .note(
-            "Envoy 1.38 and newer. It asks no peer, so it stands only in the filter chain of the \
-            trusted ones.",
+            "Envoy 1.38 and newer. It applies to every peer, so it stands only in the filter chain \
+            of the trusted ones.",
         )
         .with("forward_proto_config", ports)
 }

@@ -11,7 +11,7 @@ use crate::policy::{ModuleLocation, Policy};
 use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map, Node};
 
-/// `spec` of the EnvoyProxy; nothing where there is no gate, or no program for its hook.
+/// `spec` of the EnvoyProxy; `None` where there is no gate, or no program for its hook.
 pub(super) fn spec(policy: &Policy, source: &ModuleLocation) -> Option<Map> {
     let (port, program) = (policy.gate_port?, Program::of(policy)?);
     let template = Map::of("spec", pod(policy, source, port, &program));
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(hook, Some(&json!("--gate=http://127.0.0.1:15099")));
     }
 
-    /// A registry or a controller that is away must not take the Gateway down.
+    /// An unreachable registry or controller must not stop the Gateway.
     #[test]
     fn the_counter_fails_open_unless_the_policy_says_otherwise() {
         for (more, open) in [("", true), ("failure_policy: closed", false)] {

@@ -51,13 +51,8 @@ pub(super) const WHY_SECRET: &str =
     "Kubelet pulls the image of a volume with the pod's own secrets.";
 
 fn gateway_chart(policy: &Policy, volumes: &[Volume]) -> File {
-    let about = [
-        "Values for Istio's gateway chart: helm upgrade --reuse-values --namespace NAMESPACE \
-            istio-ingressgateway istio/gateway -f image-volume.yaml"
-            .to_owned(),
-        UPDATE.to_owned(),
-        WHERE.to_owned(),
-    ];
+    let about =
+        [lifecycle::how_to_upgrade("image-volume.yaml"), UPDATE.to_owned(), WHERE.to_owned()];
     let values = Map::of("volumes", volumes.iter().map(Volume::item).collect::<List>())
         .with("volumeMounts", volumes.iter().map(Volume::mount).collect::<List>())
         .note(WHY_SECRET)

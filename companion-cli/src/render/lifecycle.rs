@@ -187,11 +187,19 @@ fn helm_values(policy: &Policy, port: u16) -> File {
     other("lifecycle.helm-values.yaml", &about, values)
 }
 
+/// What values of the gateway chart are for, and the command. Without a version helm takes the
+/// newest chart, and upgrades the gateway.
+pub(super) fn how_to_upgrade(file: &str) -> String {
+    format!(
+        "Values for Istio's gateway chart: helm upgrade --reuse-values --namespace NAMESPACE \
+            istio-ingressgateway istio/gateway --version CHART_VERSION -f {file} (CHART_VERSION: \
+            as `helm list` shows it; without it helm also upgrades the gateway)"
+    )
+}
+
 fn gateway_chart(policy: &Policy, port: u16) -> File {
     let about = [
-        "Values for Istio's gateway chart: helm upgrade --reuse-values --namespace NAMESPACE \
-            istio-ingressgateway istio/gateway -f lifecycle.gateway-chart.yaml"
-            .to_owned(),
+        how_to_upgrade("lifecycle.gateway-chart.yaml"),
         "They replace no hook of Istio's: gateways have none, unless global.proxy.lifecycle gives \
             them one. A gateway's pod has no app that would keep it; this hook, or the agent's \
             five seconds, is all there is."

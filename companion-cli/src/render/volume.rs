@@ -22,7 +22,7 @@ pub(super) struct Volume {
 }
 
 impl Volume {
-    /// The module's image; nothing where the proxy has the module from elsewhere.
+    /// The module's image; `None` where the proxy has the module from elsewhere.
     pub(super) fn of_module(source: &ModuleLocation) -> Option<Self> {
         Self::of_image(source, "laststream-module", MODULE_FOLDER)
     }

@@ -10,7 +10,7 @@
 pub struct Lifetimes {
     /// Seconds and shares; the first is (0, 1), times rise, shares fall.
     points: Vec<(f64, f64)>,
-    /// How many streams in flight they come from; nothing for durations, of which there are many.
+    /// How many streams in flight they come from; `None` for durations, of which there are many.
     sample: Option<f64>,
 }
 

@@ -1,5 +1,4 @@
-//! What the lanes come out as: that of the write-ups, seen on real Envoys. And that the demo says
-//! so when they do not.
+//! The lanes have the expected results on real Envoys. If a result differs, the demo says so.
 
 use kit::Outcome;
 use kit::command::run;
@@ -26,7 +25,7 @@ fn number(value: &Value) -> f64 {
 
 /// The oldest and the newest Envoy, at the same time.
 #[test]
-fn lanes_come_out_as_in_the_write_ups() -> Outcome {
+fn lanes_have_the_expected_results() -> Outcome {
     let demos = [OLDEST, NEWEST].map(|version| {
         find_or_get(&Wanted::version(version), &Silent).unwrap();
         let place = Place::new();
@@ -103,8 +102,8 @@ fn a_lane_that_comes_out_differently_is_told() -> Outcome {
         .hides("u{1b}")?
         .hides("\u{1b}")?
         .stderr_contains(
-            "not as expected: laststream: the proxy was to be ended by its agent, for the gate had \
-             opened",
+            "not as expected: laststream: expected the proxy to be ended by its agent, because the \
+             gate was open, but it was ended by its agent, a fixed time after SIGTERM",
         )?;
     Ok(())
 }

@@ -150,7 +150,7 @@ fn a_login_that_hangs_holds_nothing() -> Outcome {
     with_credentials(&cluster, &hang())?;
     let began = Instant::now();
     let said = cluster.run(&["status", "-n", "shop", "--request-timeout", "1s"])?.expect(2)?;
-    said.stderr_contains("credentials cannot be had: the program that gives them does not end")?;
+    said.stderr_contains("from the kubeconfig: the program that gives them does not end")?;
     let said = cluster.run(&["rollout", "deployment/web", "--timeout", "1s"])?.expect(1)?;
     said.stderr_contains("timed out: deployment/web")?;
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());

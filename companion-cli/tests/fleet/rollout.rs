@@ -86,7 +86,7 @@ fn failures_and_time_outs_end_with_one() -> Outcome {
     said.stderr_contains("exceeded its progress deadline")?;
     let cluster = Cluster::start(|_, _| Ok(status(404, "NotFound", "not found")))?;
     let said = cluster.run(&["rollout", "deployment/web"])?.expect(1)?;
-    said.stderr_contains("deployments `web` in namespace `shop` is not there")?;
+    said.stderr_contains("deployments `web` in namespace `shop` does not exist")?;
     Ok(())
 }
 

@@ -90,7 +90,7 @@ fn a_start_can_be_stopped() -> Outcome {
     let variables = [("LASTSTREAM_ENVOY", slow.to_str().unwrap())];
     fails_when_interrupted(folder.path(), &variables, "starting Envoy")?
         .expect(0)?
-        .stderr_contains("ended before it was ready")?;
+        .stderr_contains("interrupted before Envoy was ready")?;
     Ok(())
 }
 

@@ -19,7 +19,7 @@ fn a_checkout_is_compiled_again() -> Outcome {
     );
 
     std::fs::write(&source, format!("{text}\nthis is no Rust"))?;
-    run.wait_for_stderr("the module before goes on")?;
+    run.wait_for_stderr("the previous module stays active")?;
     assert!(run.stderr().contains("replies.rs"), "where it is wrong: {}", run.stderr());
     assert_eq!(run.get("/")?.status, 200);
 
@@ -50,7 +50,7 @@ fn what_is_broken_is_told_and_the_old_one_goes_on() -> Outcome {
 
     put(&policy, b"forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.1/8]}}");
     run.wait_for_stderr("forwarded_proto.trust.peers[0]")?;
-    run.wait_for_stderr("the policy before goes on")?;
+    run.wait_for_stderr("the previous policy stays active")?;
     assert!(is_trusted(&run));
 
     std::fs::remove_file(&policy)?;
@@ -58,11 +58,13 @@ fn what_is_broken_is_told_and_the_old_one_goes_on() -> Outcome {
     assert!(is_trusted(&run));
 
     put(&plugin, b"no module");
-    run.wait_for_stderr("the module before goes on")?;
+    run.wait_for_stderr("the previous module stays active")?;
     assert!(is_trusted(&run));
 
     put(&plugin, &unwilling(1 << 20));
-    run.wait_for_stderr("the new module is not taken, the one before goes on: Envoy refuses it")?;
+    run.wait_for_stderr(
+        "the new module is rejected, the previous one stays active: Envoy refuses it",
+    )?;
     assert!(is_trusted(&run));
 
     put(&policy, b"drain: {deadline: 9s}");

@@ -75,7 +75,7 @@ pub(crate) fn remove_from_index(host: &impl Control, queues: &[u32]) {
     });
 }
 
-/// Publishes that Envoy rejects a counter of this scope. It is never taken back, because Envoy
+/// Publishes that Envoy rejects a counter of this scope. It is never removed, because Envoy
 /// reads its stats matcher only once.
 pub(crate) fn reject(host: &impl Control, scope: Scope) {
     let name: &str = scope.into();

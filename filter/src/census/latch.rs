@@ -1,7 +1,7 @@
 //! The latch: while it is closed, the filter refuses new streams, so that a signal can pass.
 //!
 //! One worker's gate holds it at a time. It opens by itself when that gate's VM has died. A sealed
-//! latch never opens, because the signal that was sent cannot be taken back.
+//! latch never opens, because the signal that was sent cannot be undone.
 
 use crate::host::{Control, Metric, compare_and_set_shared};
 

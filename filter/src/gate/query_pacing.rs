@@ -7,7 +7,7 @@ use crate::host::Control;
 use crate::parse;
 use crate::shared_text::{self, SharedText};
 
-/// The shared data key.
+/// The shared data key. The name is that of earlier versions.
 const KEY: &str = "laststream.questions";
 /// The interval between two queries is so many times what an answer takes, which leaves four fifths
 /// of the main thread's time.
@@ -70,7 +70,7 @@ impl QueryPacing {
         now < self.began.saturating_add(valid_for(self.took))
     }
 
-    /// How long the next query may have to wait, and its answer take.
+    /// The longest time until the answer to the next query.
     pub(crate) fn longest_wait(self) -> u64 {
         self.took.saturating_mul(INTERVAL_FACTOR + 1)
     }

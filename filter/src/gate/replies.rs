@@ -305,7 +305,9 @@ pub(super) fn sentence(snapshot: &Snapshot, needed: u64) -> String {
         }
         Reason::Unsure(state) => format!("{}{HOLDING}", doubt(*state)),
         Reason::Asking => "the counters and Envoy are being asked".into(),
-        Reason::Finishing => "nothing is in flight; Istio's agent is being told".into(),
+        Reason::Finishing => {
+            "nothing is in flight; waiting for the answer of Istio's agent to `POST /drain`".into()
+        }
         Reason::Bytes(count) => format!("{count} bytes wait to be written to clients"),
         Reason::App(App::Asking) => "the app is being asked whether it is still there".into(),
         Reason::App(App::Unreachable) => {
@@ -314,7 +316,9 @@ pub(super) fn sentence(snapshot: &Snapshot, needed: u64) -> String {
                 .into()
         }
         Reason::App(App::There | App::Gone) => "the app is still there".into(),
-        Reason::Beginning => "traffic is not yet told to leave".into(),
+        Reason::Beginning => {
+            "clients are not told to leave yet: waiting for the delay, or for Envoy's answer".into()
+        }
         Reason::Quiet { since } => {
             format!("nothing is in flight, for {} of {needed} ms", now.saturating_sub(*since))
         }

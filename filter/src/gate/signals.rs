@@ -1,6 +1,6 @@
 //! Whether a signal to Envoy or to its agent may pass. Pure.
 //!
-//! A signal cannot be taken back. It passes at zero only, behind the latch, so that no stream
+//! A signal cannot be undone. It passes at zero only, behind the latch, so that no stream
 //! begins meanwhile. Once one has passed, the latch stays closed until the process ends.
 
 use super::observation::Reason;

@@ -18,7 +18,7 @@ cases! {
     answers_to_its_names_only,
     lets_hooks_and_operators_pass,
     takes_the_secret_in_the_url_of_a_hook,
-    a_secret_in_the_url_is_not_told,
+    a_secret_in_the_url_is_never_shown,
     proxy_protocol_forges_no_loopback_address,
     refuses_changes_from_the_network_without_a_secret,
 }
@@ -196,7 +196,7 @@ async fn takes_the_secret_in_the_url_of_a_hook(lab: &Lab) -> Outcome {
     once(bench.gate, &header).await?.expect(200).map(drop)
 }
 
-async fn a_secret_in_the_url_is_not_told(lab: &Lab) -> Outcome {
+async fn a_secret_in_the_url_is_never_shown(lab: &Lab) -> Outcome {
     let main = hcm(lab, "{}");
     let bench =
         Bench::with(lab, &format!(r#"{{"secret": "{SECRET}", "finish": "drain_agent"}}"#), main)

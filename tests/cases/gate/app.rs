@@ -62,7 +62,7 @@ async fn answer(tcp: TcpStream, says: Arc<Mutex<Says>>) -> Outcome {
     Ok(())
 }
 
-/// Nothing tells traffic to leave, so that a drain can be taken back.
+/// Nothing tells traffic to leave, so that a drain can be cancelled.
 fn gate(deadline: u64) -> String {
     format!(
         r#"{{

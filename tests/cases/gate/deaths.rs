@@ -20,7 +20,7 @@ cases! {
     a_dead_vm_that_stays_dead_is_healed_by_two_zeros,
     a_bypassed_filter_is_no_zero,
     a_gate_that_dies_says_nothing_false,
-    messages_for_the_dead_reach_no_stream,
+    queue_messages_of_a_dead_vm_reach_no_stream,
 }
 
 /// The module that can be made to die.
@@ -207,7 +207,7 @@ async fn stays_closed_for_pollers(bench: &Bench) -> Outcome {
 
 /// Six counters of one VM have the contexts 1 to 6. In the VM after it, most of these numbers
 /// belong to streams, and Envoy announces there what the gate sends to the dead counters.
-async fn messages_for_the_dead_reach_no_stream(lab: &Lab) -> Outcome {
+async fn queue_messages_of_a_dead_vm_reach_no_stream(lab: &Lab) -> Outcome {
     let lab = mortal(lab)?;
     let upstream = Upstream::start().await?;
     let mut bootstrap = bootstrap(&upstream).listener(gate_listener(&lab, GATE));

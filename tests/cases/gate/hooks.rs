@@ -167,8 +167,8 @@ async fn quits_at_zero(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// What is asked and what it gets; `…` is longer than makes sense. `interface::is_as_written` asks
-/// with all methods and on other paths.
+/// What is asked and what it gets; `…` is longer than makes sense.
+/// `interface::matches_its_openapi_description` asks with all methods and on other paths.
 const QUESTIONS: [(&str, &str, u16); 8] = [
     ("GET", "//status", 404),
     ("GET", "/prestop?wait=99999999999999999999", 400),

@@ -20,7 +20,7 @@ use kit::prelude::*;
 const SECRET: &str = "open-sesame-0123456789";
 
 cases! {
-    is_as_written,
+    matches_its_openapi_description,
 }
 
 /// Asks as the file says one may, and keeps in mind what was seen.
@@ -29,12 +29,12 @@ struct Asking {
     seen: RefCell<BTreeSet<String>>,
 }
 
-async fn is_as_written(lab: &Lab) -> Outcome {
+async fn matches_its_openapi_description(lab: &Lab) -> Outcome {
     let asking = Asking { document: Document::read(OPENAPI)?, seen: RefCell::default() };
     serves_drains_and_is_forced(&asking, lab).await?;
     ends_streams(&asking, lab).await?;
     wants_its_secret(&asking, lab).await?;
-    passes_on_what_comes(&asking, lab).await?;
+    passes_on_the_status_of_the_admin_interface(&asking, lab).await?;
     asking.has_seen_all()
 }
 
@@ -128,7 +128,7 @@ async fn wants_its_secret(asking: &Asking, lab: &Lab) -> Outcome {
 
 /// With no admin interface, and with others in its place: the real one may be gone before its
 /// answer is here, and what it refuses differs from version to version.
-async fn passes_on_what_comes(asking: &Asking, lab: &Lab) -> Outcome {
+async fn passes_on_the_status_of_the_admin_interface(asking: &Asking, lab: &Lab) -> Outcome {
     let sulks = FakeServer::start(|_, _| Ok(Answer::new(400).body("no\n")))?; // refuses all
     for (cluster, status) in [("nowhere", 502), ("app", 200), ("sulks", 400)] {
         let main = hcm(lab, "{}");

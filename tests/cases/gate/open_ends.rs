@@ -225,7 +225,7 @@ async fn refuses_new_streams(bench: &Bench) -> Outcome {
     still_refuses_after_a_reset(bench, before).await
 }
 
-/// What was sent cannot be taken back, and the answer says so.
+/// A sent signal cannot be undone, and the answer says so.
 async fn still_refuses_after_a_reset(bench: &Bench, before: usize) -> Outcome {
     let answer = bench.delete("/drain").await?.expect(200)?.json()?;
     ensure!(

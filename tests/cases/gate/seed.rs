@@ -1,4 +1,4 @@
-//! The experiment of the write-ups in miniature: a pod is stopped while a stream is in flight.
+//! The experiment of `laststream demo` in miniature: a pod is stopped while a stream is in flight.
 //! Kubernetes calls the stop hook and sends SIGTERM as soon as that returns, or at once where there
 //! is no hook. With the hook the client gets everything; without it, it does not.
 

@@ -1,4 +1,4 @@
-//! How a drain goes on and ends: twice begun, taken back, delayed, forced, expired, reconfigured.
+//! How a drain goes on and ends: twice begun, cancelled, delayed, forced, expired, reconfigured.
 
 use tokio::time::sleep;
 
@@ -10,15 +10,15 @@ use kit::prelude::*;
 use kit::xds::Xds;
 
 cases! {
-    takes_a_drain_back_and_begins_again,
+    cancels_a_drain_and_begins_again,
     undoes_what_envoy_was_told_by_a_drain_that_has_run_out,
-    says_what_cannot_be_taken_back,
+    says_what_envoy_cannot_undo,
     opens_by_force_and_says_why,
     opens_at_the_deadline,
     keeps_a_drain_over_a_new_configuration,
 }
 
-async fn takes_a_drain_back_and_begins_again(lab: &Lab) -> Outcome {
+async fn cancels_a_drain_and_begins_again(lab: &Lab) -> Outcome {
     let bench =
         Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"call": "fail_health_checks"}}"#).await?;
     let mut client = bench.held("a").await?;
@@ -73,7 +73,7 @@ async fn connection_header(bench: &Bench) -> Outcome<Option<String>> {
     Ok(once(bench.main, &Request::get("/echo")).await?.expect(200)?.header("connection"))
 }
 
-async fn says_what_cannot_be_taken_back(lab: &Lab) -> Outcome {
+async fn says_what_envoy_cannot_undo(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"delay_ms": 1500}}"#).await?;
     let mut client = bench.held("a").await?;
     bench.post("/drain").await?.expect(202)?;

@@ -24,7 +24,7 @@ envoyless_cases! {
     a_registry_that_is_slow_is_waited_for,
     what_is_no_answer_is_an_error,
     another_digest_is_an_error,
-    what_is_published_is_told,
+    published_tags_are_reported_after_a_failure,
     no_tag_changes_before_everything_is_everywhere,
 }
 
@@ -190,7 +190,7 @@ fn another_digest_is_an_error() -> Outcome {
 }
 
 /// The second tag is refused: the first stays, and the error says so.
-fn what_is_published_is_told() -> Outcome {
+fn published_tags_are_reported_after_a_failure() -> Outcome {
     let faulty = Faulty::start(|asked, _, _| {
         asked.path().ends_with("/manifests/2").then(|| Fault::Answer(Answer::new(403)))
     })?;

@@ -166,7 +166,7 @@ fn redirects_end() -> Outcome {
     let faulty = Faulty::start(|asked, phase, _| {
         (phase == Phase::LookForBlob).then(|| redirect(302, asked.target.clone()))
     })?;
-    push(&User::new()?, &[&faulty.image()])?.expect(2)?.stderr_contains("one redirect too many")?;
+    push(&User::new()?, &[&faulty.image()])?.expect(2)?.stderr_contains("more than 5 redirects")?;
     ensure_eq!(faulty.count(Phase::LookForBlob), 6, "requests");
     let faulty = Faulty::start(|asked, phase, _| {
         (phase == Phase::BeginUpload).then(|| redirect(302, asked.target.clone()))

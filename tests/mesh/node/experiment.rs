@@ -1,4 +1,4 @@
-//! N1: the experiment of the write-ups. A request of 10 s, its pod deleted after 1 s; without
+//! N1: the experiment of `laststream demo`. A request of 10 s, its pod deleted after 1 s; without
 //! anything, with Istio's own means, with the rendered hook.
 
 use super::lane::{Lane, Seen, side_by_side, task};

@@ -8,8 +8,8 @@ use laststream::local::run::StopRequests;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Programs that start others pass on what the terminal has told them all; that is not asking
-/// twice.
+/// Ctrl-C reaches every process of the terminal, and a parent such as `cargo run` forwards it: two
+/// signals within this time are one request.
 const ECHO: Duration = Duration::from_millis(300);
 
 /// From now on signals are requests to stop, instead of ending the process. A hang-up that is

@@ -84,9 +84,9 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS208",
         severity: Severity::Warning,
         title: "the failure policy is not set",
-        why: "Without a failure policy Envoy fails closed: while a registry is away, new gateways \
-            answer 403 to everything. FAIL_OPEN lets requests through uncounted. Either can be \
-            right; the default is rarely a decision.",
+        why: "Without a failure policy Envoy fails closed: while the registry cannot be reached, \
+            new gateways answer 403 to everything. FAIL_OPEN lets requests through uncounted. \
+            Either can be right; the default is rarely a decision.",
         fix: "Write `failure_policy`: FAIL_OPEN for the counter under Istio, FAIL_RELOAD where the \
             code is a local file or the gate's.",
         check: no_policy,

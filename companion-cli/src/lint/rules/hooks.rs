@@ -32,7 +32,7 @@ pub(super) const RULES: &[Rule] = &[
             the hook fails at once.",
         fix: "Wait for the gate: `[pilot-agent, wait, \
             --url=http://127.0.0.1:15091/prestop?wait=10s, --requestTimeoutMillis=11000, \
-            --timeoutSeconds=25]`. To outlive the app, too, set `gate.app`.",
+            --timeoutSeconds=24]`. To outlive the app, too, set `gate.app`.",
         check: netstat,
     },
     Rule {
@@ -64,7 +64,8 @@ pub(super) const RULES: &[Rule] = &[
             the gate listen on the loopback interface, and the agent takes /drain and \
             /quitquitquit as POST from localhost only. kubelet ignores the answer and goes on.",
         fix: "Use an exec hook, as `laststream render lifecycle` writes it: `pilot-agent wait \
-            --url=http://127.0.0.1:15091/prestop?wait=10s --requestTimeoutMillis=11000`.",
+            --url=http://127.0.0.1:15091/prestop?wait=10s --requestTimeoutMillis=11000 \
+            --timeoutSeconds=24`.",
         check: unreachable,
     },
     Rule {

@@ -52,7 +52,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "A range of IPv4 shorter than /16, or of IPv6 shorter than /48, is larger than one \
             network: nodes, pods and other tenants are in it, and each of them can claim https. \
             With `externalTrafficPolicy: Cluster` kube-proxy replaces the client's address by a \
-            node's, so every stranger comes from a trusted address. Behind the published ranges of \
+            node's, so every client comes from a trusted address. Behind the published ranges of \
             a CDN stands every customer of the CDN.",
         fix: "Name the load balancer's subnets only, and set `externalTrafficPolicy: Local` where \
             clients reach the gateway without a load balancer of layer 7.",

@@ -51,7 +51,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "the image of the volume is named by a tag",
         why: "A node keeps the image that the tag had when the node pulled it, so pods on \
             different nodes may run different modules. With `pullPolicy: Always` a pod cannot \
-            start while the registry is away.",
+            start while the registry cannot be reached.",
         fix: "Name the digest, `HOST/REPOSITORY@sha256:…`, with `pullPolicy: IfNotPresent`.",
         check: by_tag,
     },

@@ -1,5 +1,5 @@
-//! The gateway in front of all pods: a listener for each lane. Retries are Istio's, and in their
-//! lane what the write-up adds.
+//! The gateway in front of all pods: a listener for each lane. Retries are Istio's; the lane
+//! `retries` adds `reset`.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! The stop hooks of the proxy's container, as models of what runs there: the write-ups' netstat
-//! loops, and `pilot-agent wait`.
+//! The stop hooks of the proxy's container, as models of what runs there: the loops with netstat
+//! that are usual in Istio, and `pilot-agent wait`.
 
 use std::time::Duration;
 

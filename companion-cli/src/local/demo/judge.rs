@@ -111,17 +111,21 @@ fn surprises(result: &LaneResult, times: &Times) -> Vec<String> {
     let mut surprise = |what: String| surprises.push(format!("{}: {what}", result.lane.name()));
     if result.lost != expected.lost {
         let planned = if expected.lost { "lost" } else { "answered" };
-        surprise(format!("the request was to be {planned}, and {}", client_result(result)));
+        surprise(format!(
+            "expected the request to be {planned}, but {}",
+            client_result(result)
+        ));
     }
     if result.executions != expected.executions {
         surprise(format!(
-            "the work was to be done {} times, and was done {} times",
-            expected.executions, result.executions
+            "expected the work to be done {}, but it was done {}",
+            times_in_words(expected.executions),
+            times_in_words(result.executions)
         ));
     }
     if result.ended_by != expected.ended_by {
         surprise(format!(
-            "the proxy was to be ended by {}, and was ended by {}",
+            "expected the proxy to be ended by {}, but it was ended by {}",
             expected.ended_by.words(),
             result.ended_by.words()
         ));
@@ -131,8 +135,8 @@ fn surprises(result: &LaneResult, times: &Times) -> Vec<String> {
             || result.pod_gone >= result.deleted + times.grace_period.as_secs_f64())
     {
         surprise(format!(
-            "the proxy was to end between the answer and the end of the grace period, and ended at \
-                {}",
+            "expected the proxy to end between the answer and the end of the grace period, but it \
+                ended at {}",
             span(result.proxy_ended)
         ));
     }

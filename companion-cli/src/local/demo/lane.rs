@@ -1,5 +1,5 @@
-//! The ways of stopping a pod that are compared, and what is expected of each: what the write-ups
-//! tell.
+//! The ways of stopping a pod that are compared, and the expected result of each. The hooks with
+//! netstat come from <https://github.com/istio/istio/issues/7136>.
 
 use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
@@ -54,11 +54,11 @@ impl EndedBy {
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::DrainTime => "its agent, a fixed time after SIGTERM",
-            Self::ZeroConnections => "its agent, for it saw no connection",
-            Self::Gate => "its agent, for the gate had opened",
+            Self::ZeroConnections => "its agent, which saw no connection",
+            Self::Gate => "its agent, because the gate was open",
             Self::Sigkill => "SIGKILL",
             Self::Itself => "itself",
-            Self::StillRunning => "nothing",
+            Self::StillRunning => "nothing (it still runs)",
         }
     }
 }

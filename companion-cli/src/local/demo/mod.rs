@@ -1,5 +1,5 @@
-//! The write-ups' experiment on real Envoys: a request in flight, its pod deleted, once for each
-//! way of stopping a pod; and what the app sees as `x-forwarded-proto`.
+//! The experiment of `laststream demo` on real Envoys: a request in flight, its pod deleted, once
+//! for each way of stopping a pod; and what the app sees as `x-forwarded-proto`.
 //!
 //! Real: the Envoys, every connection, the module, the times. Models of the rest, each in a file of
 //! its own: [`app`] answers as httpbin does, [`agent`] does at SIGTERM what Istio's pilot-agent

@@ -1,9 +1,9 @@
-//! What the app sees as `x-forwarded-proto` behind a gateway: with nothing, with the write-ups'
-//! Lua, with laststream.
+//! What the app sees as `x-forwarded-proto` behind a gateway: with nothing, with the usual Lua
+//! filter, with laststream.
 //!
 //! The load balancer is a connection from an address of its own, with the headers that an AWS
-//! Application Load Balancer writes; the stranger is one from another address. Both addresses are
-//! of the loopback interface.
+//! Application Load Balancer writes; the untrusted client is one from another address. Both
+//! addresses are of the loopback interface.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -21,9 +21,9 @@ use crate::gate::{GateError, Http};
 use crate::http::Route;
 
 const BALANCER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+const UNTRUSTED: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 const WAIT: Duration = Duration::from_secs(10);
-/// The write-ups' own.
+/// The usual filter: <https://github.com/istio/istio/issues/7964>.
 const LUA: &str = "\
 function envoy_on_request(request_handle)
   request_handle:headers():replace(\"x-forwarded-proto\", \"https\")
@@ -88,9 +88,9 @@ const KINDS: [Kind; 3] = [
         expected: ["http", "https", "https"],
     },
     Kind {
-        request: "a stranger on http that claims https",
+        request: "http of an untrusted client that claims https",
         truth: "http",
-        from: STRANGER,
+        from: UNTRUSTED,
         headers: &[("x-forwarded-proto", "https"), ("x-forwarded-port", "443")],
         expected: ["http", "https", "http"],
     },
@@ -105,7 +105,8 @@ impl Scheme {
             for ((name, seen), expected) in row.columns().into_iter().zip(kind.expected) {
                 if seen != expected {
                     surprises.push(format!(
-                        "{}, with {name}: the app was to see `{expected}`, and saw `{seen}`",
+                        "{}, with {name}: expected the app to see `{expected}`, but it saw \
+                            `{seen}`",
                         row.request
                     ));
                 }

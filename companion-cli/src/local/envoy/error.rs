@@ -142,7 +142,7 @@ pub enum EnvoySourceError {
         file: String,
     },
     /// Neither a yes nor a no about V8.
-    #[error("whether it was built with V8 could not be found out, it says `{0}`")]
+    #[error("cannot tell whether it was built with V8; its answer: `{0}`")]
     Unclear(String),
     /// Nothing says where the cache is.
     #[error(

@@ -75,7 +75,8 @@ impl Runner {
                 return if is_empty { Drained::Empty { exempt } } else { Drained::Ended(status) };
             }
             if self.stop.is_forced() {
-                return Drained::Cut { streams, why: "asked for a second time".into() };
+                let why = "interrupted by a second request to stop".into();
+                return Drained::Cut { streams, why };
             }
             has_begun = has_begun || self.gate.drain().is_ok();
             match self.gate.status() {

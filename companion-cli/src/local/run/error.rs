@@ -63,7 +63,7 @@ pub enum RunnerError {
         log: PathBuf,
     },
     /// It was interrupted before it was ready.
-    #[error("it was ended before it was ready")]
+    #[error("interrupted before Envoy was ready")]
     Stopped,
     /// It takes too long.
     #[error("{what} is not there after {} s; the end of \
@@ -97,10 +97,10 @@ pub enum ReplaceError {
     #[error("Envoy cannot be asked about it: {0}")]
     Unknown(String),
     /// It was interrupted.
-    #[error("the end was asked for meanwhile")]
+    #[error("interrupted by a request to stop")]
     Stopped,
     /// Envoy did not react in time.
-    #[error("Envoy has said nothing about it for {} s", .0.as_secs())]
+    #[error("Envoy has neither accepted nor rejected it within {} s", .0.as_secs())]
     Silence(Duration),
     /// It could not be given to Envoy.
     #[error("{0}")]

@@ -94,7 +94,7 @@ impl Runner {
             match self.log.refusal(since) {
                 Some(reason) => return reason,
                 None if began.elapsed() > Duration::from_secs(2) => {
-                    return why_is_in(self.log.path());
+                    return see_log(self.log.path());
                 }
                 None => std::thread::sleep(PAUSE),
             }
@@ -102,8 +102,8 @@ impl Runner {
     }
 }
 
-fn why_is_in(log: &Path) -> String {
-    format!("why is in `{}`", log.display())
+fn see_log(log: &Path) -> String {
+    format!("see the end of `{}`", log.display())
 }
 
 /// How often Envoy took and refused a version so far.

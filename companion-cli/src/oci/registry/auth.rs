@@ -280,7 +280,8 @@ impl Registry<'_> {
             what: WHAT,
             from: ask.url.to_string(),
             to,
-            why: "credentials go to the token server that the registry names, and to no other",
+            why: "credentials go to the token server that the registry names, and to no other"
+                .to_owned(),
         })
     }
 }

@@ -96,7 +96,7 @@ pub enum RegistryError {
         /// To where.
         to: String,
         /// Why not.
-        why: &'static str,
+        why: String,
     },
     /// Other bytes than they should be.
     #[error(

@@ -304,15 +304,14 @@ fn request_error(what: &'static str, lost: FollowError) -> RegistryError {
     }
 }
 
-fn redirect_refusal_text(why: RedirectRefusal) -> &'static str {
+fn redirect_refusal_text(why: RedirectRefusal) -> String {
     match why {
-        RedirectRefusal::Downgrade => {
-            "it is without TLS, and the way there was not; a proxy in front of the registry must \
-                pass `X-Forwarded-Proto: https` on, or the \
-             registry use relative addresses (`http.relativeurls`)"
-        }
-        RedirectRefusal::OtherHost => "only blobs may be elsewhere",
-        RedirectRefusal::TooMany => "that was one redirect too many",
+        RedirectRefusal::Downgrade => format!(
+            "{why}; a proxy in front of the registry must pass `X-Forwarded-Proto: https` on, or \
+                the registry use relative addresses (`http.relativeurls`)"
+        ),
+        RedirectRefusal::OtherHost => "only blobs may be elsewhere".to_owned(),
+        RedirectRefusal::TooMany => why.to_string(),
     }
 }
 

@@ -120,7 +120,8 @@ pub(crate) fn kinds(end: &End) -> [(&'static str, Option<EndKind>); 5] {
     ]
 }
 
-fn has_other_rules(count: &Value, exempt: &[(&str, &str)]) -> bool {
+/// Whether rules for long-lived streams are on, apart from the switches of these kinds.
+pub(crate) fn has_other_rules(count: &Value, exempt: &[(&str, &str)]) -> bool {
     let rules = count["long_lived"].as_object();
     rules.is_some_and(|rules| {
         rules.iter().any(|(name, value)| {

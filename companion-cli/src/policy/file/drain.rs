@@ -20,8 +20,9 @@ pub struct Drain {
     pub deadline: Option<TimeSpan>,
     /// The quiet period: how long nothing may be in flight before the drain is over, by default 1s.
     pub quiet: Option<TimeSpan>,
-    /// How long to wait before the drain begins, while the removal of the endpoint spreads; by
-    /// default 0s, and 10s for Envoy Gateway, whose own manager takes that.
+    /// How long the gate waits, after the drain has begun, before it tells Envoy to drain, while
+    /// the removal of the endpoint spreads. The deadline includes it. By default 0s, and 10s for
+    /// Envoy Gateway, whose own manager takes that.
     pub delay: Option<TimeSpan>,
     /// How long Istio's agent drains after SIGTERM when the deadline was reached: its
     /// `terminationDrainDuration`, by default 5s.

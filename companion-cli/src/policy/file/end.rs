@@ -31,7 +31,7 @@ pub struct End {
     /// on.
     pub at_age: Option<TimeSpan>,
     /// Also ends requests whose method changes something: any but GET, HEAD, OPTIONS and TRACE. It
-    /// does not matter for WebSockets and gRPC.
+    /// does not matter for gRPC, nor for WebSockets that begin with GET or CONNECT.
     pub changing: bool,
     /// The range of `Retry-After`, by default from 1s to 10s. Each response draws its own.
     pub retry_after: Option<RetryAfter>,

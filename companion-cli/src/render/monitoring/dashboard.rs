@@ -104,7 +104,8 @@ pub const PANELS: &[Panel] = &[
     },
     Panel {
         title: "Late streams",
-        reason: "streams that began after the drain: clients or balancers that learn of it late",
+        reason: "streams that began after the drain had begun: clients or balancers that learn of \
+            it late",
         form: Form::Lines,
         expr: "sum by (namespace, workload) (laststream_gate_late_streams{job=~\"$job\"} and on \
             (job, instance) (STATE > 0))",

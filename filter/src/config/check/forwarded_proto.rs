@@ -55,7 +55,7 @@ impl Checker {
                 !wire.trust.identities.is_empty(),
                 "forwarded_proto.trust.identities",
                 "has no place beside `nlb`: the PROXY protocol header comes before TLS, so no \
-                 certificate vouches for it. Name address ranges in `peers`",
+                 certificate proves its sender. Name address ranges in `peers`",
             ),
             (
                 wire.ports.https.is_empty(),

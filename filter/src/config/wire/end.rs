@@ -38,7 +38,7 @@ pub struct End {
     /// drain on; milliseconds.
     pub at_age_ms: Option<u64>,
     /// Whether requests are ended whose method changes something: any but GET, HEAD, OPTIONS and
-    /// TRACE. It does not matter for WebSockets and gRPC.
+    /// TRACE. It does not matter for gRPC, nor for WebSockets that begin with GET or CONNECT.
     pub changing: bool,
     /// The range of `Retry-After`. Each response draws its own.
     pub retry_after_s: RetryAfter,

@@ -114,8 +114,8 @@ pub struct Begin {
     pub call: BeginCall,
     /// Only listeners of inbound traffic are drained. For sidecars; it does nothing on a gateway.
     pub inbound_only: bool,
-    /// How long to wait before the drain begins, while the removal of the endpoint spreads;
-    /// milliseconds.
+    /// How long the gate waits, after the drain has begun, before it tells Envoy to drain, while
+    /// the removal of the endpoint spreads; milliseconds. The deadline includes it.
     #[serde(deserialize_with = "whole::<0, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = LONGEST)))]
     pub delay_ms: u64,

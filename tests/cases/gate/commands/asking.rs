@@ -15,16 +15,16 @@ use kit::prelude::*;
 const ASKED: &str = "http.laststream.downstream_rq_total";
 
 cases! {
-    shows_how_it_is,
-    takes_a_drain_back,
+    status_prints_state_and_counts,
+    cancels_a_drain,
     opens_by_force,
     ends_a_share_and_stops,
     sends_the_secret_and_never_shows_it,
     watches_until_it_is_open,
-    tells_strangers_from_gates,
+    rejects_answers_that_are_not_a_gates,
 }
 
-async fn shows_how_it_is(lab: &Lab) -> Outcome {
+async fn status_prints_state_and_counts(lab: &Lab) -> Outcome {
     let request = filter_state("laststream.request", "%REQ(:METHOD)% %REQ(:PATH)%");
     let main = routes(Hcm::new("main").filter(request).filter(lab.stream("{}").filter()));
     let bench = Bench::with(lab, r#"{"quiet_ms": 300}"#, main).await?;
@@ -67,7 +67,7 @@ async fn shows_how_it_is(lab: &Lab) -> Outcome {
     shows(&ready, "drained: the last stream has ended; 0 streams hold the drain\n")
 }
 
-async fn takes_a_drain_back(lab: &Lab) -> Outcome {
+async fn cancels_a_drain(lab: &Lab) -> Outcome {
     let undoable = r#"{"quiet_ms": 300, "begin": {"call": "fail_health_checks"}}"#;
     cancels(lab, undoable, "serving: the drain was cancelled").await?;
     cancels(lab, r#"{"quiet_ms": 300}"#, "Envoy cannot undrain its listeners").await
@@ -137,7 +137,7 @@ async fn opens_by_force(lab: &Lab) -> Outcome {
     same(&forced.json_lines()?[0], "state", "forced")?;
     same(&bench.status().await?, "reason", "forced: the app & its 50% ☕ are gone")?;
     operator.runs(&["ready"]).await?.expect(0)?;
-    // The gate stays open until that drain is taken back, and the exit code says so.
+    // The gate stays open until that drain is cancelled, and the exit code says so.
     shows(&operator.runs(&["drain"]).await?.expect(1)?, "forced: no drain begins")?;
     operator.runs(&["drain", "--cancel"]).await?.expect(0)?;
     operator.runs(&["drain"]).await?.expect(0)?;
@@ -210,7 +210,7 @@ async fn watched(lab: &Lab, format: &[&str]) -> Outcome<CommandOutput> {
     watching.await??.expect(0)
 }
 
-async fn tells_strangers_from_gates(lab: &Lab) -> Outcome {
+async fn rejects_answers_that_are_not_a_gates(lab: &Lab) -> Outcome {
     let mut bench = Bench::set(lab, "{}").await?;
     for (url, words) in [
         (format!("http://{}", bench.main), "is this a gate?"),
