@@ -73,7 +73,7 @@ impl GateArgs {
 
 pub(super) fn error_text(gate: &Gate, error: &GateError) -> String {
     let outcome = match error {
-        GateError::Forbidden(_) | GateError::Refusal(_) => "answers, but",
+        GateError::Forbidden(_) | GateError::Rejected(_) => "answers, but",
         _ => "cannot be asked:",
     };
     format!("the gate at {} {outcome} {error}", gate.address())
@@ -92,11 +92,11 @@ mod tests {
         let gate = Gate::new("http://127.0.0.1:1".parse().expect("an address"), None);
         for (error, text) in [
             (
-                GateError::Refusal("another command goes on".into()),
+                GateError::Rejected("another command goes on".into()),
                 "the gate at http://127.0.0.1:1 answers, but it refuses: another command goes on",
             ),
             (
-                GateError::Refused,
+                GateError::ConnectionRefused,
                 "the gate at http://127.0.0.1:1 cannot be asked: no program listens there",
             ),
         ] {

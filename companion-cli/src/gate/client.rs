@@ -169,15 +169,15 @@ fn read<T: DeserializeOwned>(
     if expected.contains(&status) {
         return match serde_json::from_str(&text) {
             Ok(body) => Ok(GateAnswer { status, body, text }),
-            Err(_) if status == 503 => Err(GateError::Away),
-            Err(_) => Err(GateError::Stranger(status)),
+            Err(_) if status == 503 => Err(GateError::VmMissing),
+            Err(_) => Err(GateError::NotAGate(status)),
         };
     }
     match (status, serde_json::from_str::<Outcome>(&text)) {
         (403, Ok(outcome)) => Err(GateError::Forbidden(outcome.reason)),
-        (_, Ok(outcome)) => Err(GateError::Refusal(outcome.reason)),
-        (503, Err(_)) => Err(GateError::Away),
-        (status, Err(_)) => Err(GateError::Stranger(status)),
+        (_, Ok(outcome)) => Err(GateError::Rejected(outcome.reason)),
+        (503, Err(_)) => Err(GateError::VmMissing),
+        (status, Err(_)) => Err(GateError::NotAGate(status)),
     }
 }
 
@@ -200,11 +200,11 @@ mod tests {
         let told = r#"{"state": "serving", "reason": "why"}"#;
         let error = |status, body| read_status(status, body).map(|answer| answer.text);
         assert_eq!(error(403, told), Err(GateError::Forbidden("why".into())));
-        assert_eq!(error(404, told), Err(GateError::Refusal("why".into())));
-        assert_eq!(error(503, "no gate\n"), Err(GateError::Away));
-        assert_eq!(error(200, "<html>"), Err(GateError::Stranger(200)));
-        assert_eq!(error(404, "nginx"), Err(GateError::Stranger(404)));
-        assert_eq!(error(200, "{}"), Err(GateError::Stranger(200)));
+        assert_eq!(error(404, told), Err(GateError::Rejected("why".into())));
+        assert_eq!(error(503, "no gate\n"), Err(GateError::VmMissing));
+        assert_eq!(error(200, "<html>"), Err(GateError::NotAGate(200)));
+        assert_eq!(error(404, "nginx"), Err(GateError::NotAGate(404)));
+        assert_eq!(error(200, "{}"), Err(GateError::NotAGate(200)));
         assert_eq!(error(403, r#"{"reason": "why"}"#), Err(GateError::Forbidden("why".into())));
     }
 }

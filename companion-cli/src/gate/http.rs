@@ -70,11 +70,11 @@ fn within(limit: Duration) -> Limits {
 
 fn gate_error(error: HttpError, limit: Duration) -> GateError {
     match error {
-        HttpError::Refused(_) => GateError::Refused,
+        HttpError::Refused(_) => GateError::ConnectionRefused,
         HttpError::NoHost => GateError::NoHost,
         HttpError::Unreachable(text) => GateError::Unreachable(text),
-        HttpError::Interrupted(text) => GateError::Broken(text),
-        HttpError::Timeout { .. } | HttpError::TooSlow(_) => GateError::Silence(limit),
+        HttpError::Interrupted(text) => GateError::ConnectionClosed(text),
+        HttpError::Timeout { .. } | HttpError::TooSlow(_) => GateError::Timeout(limit),
         error => GateError::Other(error.to_string()),
     }
 }
