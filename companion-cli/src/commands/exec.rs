@@ -100,7 +100,7 @@ pub(super) fn run(command: &Exec, printer: &Printer) -> Result<Exit, Exit> {
         quit: command.quit_url.clone(),
         quit_timeout: time(command.quit_timeout),
     };
-    exec::run(&plan, printer).map(Exit::Of).map_err(|error| {
+    exec::run(&plan, printer).map(Exit::Child).map_err(|error| {
         printer.failed(&format!("signals cannot be watched, so the command was not run: {error}"))
     })
 }

@@ -4,14 +4,14 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Fine,
-    /// A check found a problem.
+    /// The answer is no: a finding, a time-out, streams that were cut.
     Found,
     /// The work could not be done.
     Failed,
     /// Wrong arguments; sysexits' EX_USAGE.
     Usage,
-    /// The exit code of the command that was run.
-    Of(u8),
+    /// The exit code of the command that `exec` ran.
+    Child(u8),
 }
 
 impl Exit {
@@ -21,7 +21,7 @@ impl Exit {
             Self::Found => 1,
             Self::Failed => 2,
             Self::Usage => 64,
-            Self::Of(code) => code,
+            Self::Child(code) => code,
         }
     }
 }
