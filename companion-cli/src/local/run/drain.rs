@@ -43,15 +43,15 @@ pub enum Step {
     Unknown(String),
 }
 
-/// After the gate's own deadline; it looks ten times a second.
-const LATE: Duration = Duration::from_secs(3);
-/// Envoy ends, with nothing in flight.
-const GOODBYE: Duration = Duration::from_secs(10);
-/// Each reason is repeated after a while, not at every poll.
-const REPEAT: Duration = Duration::from_secs(5);
-/// Nor is every change, where requests come and go, and where the gate counts how long it has been
-/// quiet.
-const CALM: Duration = Duration::from_secs(1);
+/// The longest time that the gate may take after its own deadline; it looks ten times a second.
+const GATE_OVERRUN: Duration = Duration::from_secs(3);
+/// The longest time that Envoy may take to end, with nothing in flight.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time after which the same reason is reported again.
+const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
+/// The least time between two different reasons: requests come and go, and the gate counts how long
+/// it has been quiet.
+const MIN_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Runner {
     /// Begins the drain, waits until the gate is open, and ends Envoy. The policy's deadline holds,
@@ -64,7 +64,7 @@ impl Runner {
 
     fn wait(&mut self, on_step: &dyn Fn(&Step)) -> Drained {
         let began = Instant::now();
-        let longest = self.current.policy.sizing.deadline.duration() + LATE;
+        let longest = self.current.policy.sizing.deadline.duration() + GATE_OVERRUN;
         let mut last_step = LastStep::default();
         let mut has_begun = false;
         let (mut streams, mut exempt) = (0, 0);
@@ -110,7 +110,7 @@ impl Runner {
     /// How Envoy has ended, where the gate ends it at zero.
     fn end_by_gate(&mut self, status: &Status) -> Option<ExitStatus> {
         let is_due = status.state == "drained" && status.holding == 0 && self.gate_quits();
-        if is_due { self.end_within(GOODBYE) } else { None }
+        if is_due { self.end_within(EXIT_TIMEOUT) } else { None }
     }
 
     /// The streams in flight that do not hold the drain.
@@ -171,11 +171,11 @@ impl LastStep {
             Step::Waiting { reason, .. } => reason.clone(),
             Step::Unknown(error) => error.clone(),
         };
-        if self
-            .0
-            .as_ref()
-            .is_some_and(|(last, when)| when.elapsed() < if *last == words { REPEAT } else { CALM })
-        {
+        let is_too_soon = self.0.as_ref().is_some_and(|(last, when)| {
+            let interval = if *last == words { REPEAT_INTERVAL } else { MIN_REPORT_INTERVAL };
+            when.elapsed() < interval
+        });
+        if is_too_soon {
             return;
         }
         on_step(&step);
