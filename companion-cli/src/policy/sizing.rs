@@ -101,7 +101,7 @@ pub(super) fn fit(drain: &Drain, usual: Usual) -> Result<Sizing, PolicyProblem> 
     let agent = usual.agent.map_or(TimeSpan::default(), |agent| drain.agent.unwrap_or(agent));
     let after = agent + KUBELET;
     let around = delay + LATE + quiet;
-    let words = Numbers { quiet, delay, agent };
+    let messages = ConflictMessages { quiet, delay, agent };
     let deadline = match (drain.deadline, drain.grace_period, drain.longest_request) {
         (Some(deadline), _, _) => deadline,
         (None, Some(grace), _) => grace - after,
@@ -121,26 +121,27 @@ pub(super) fn fit(drain: &Drain, usual: Usual) -> Result<Sizing, PolicyProblem> 
     let needed = drain.longest_request.map_or(deadline, |longest| longest + around);
     if deadline + after > grace_period || (drain.deadline.is_none() && needed > deadline) {
         let deadline = drain.deadline.unwrap_or(needed);
-        return Err(words.too_short(grace_period, deadline, drain.longest_request));
+        return Err(messages.grace_period_too_short(grace_period, deadline, drain.longest_request));
     }
     if needed > deadline {
-        return Err(words.too_early(deadline, drain.longest_request.unwrap_or_default()));
+        let longest = drain.longest_request.unwrap_or_default();
+        return Err(messages.deadline_too_short(deadline, longest));
     }
     if deadline <= around {
-        return Err(words.too_little(deadline, grace_period));
+        return Err(messages.no_time_for_requests(deadline, grace_period));
     }
     let longest_request = drain.longest_request.unwrap_or(deadline - around);
     Ok(Sizing { longest_request, grace_period, deadline, quiet, delay, agent })
 }
 
-/// The numbers that every complaint names.
-struct Numbers {
+/// Messages about times that contradict each other, with the numbers that every one of them names.
+struct ConflictMessages {
     quiet: TimeSpan,
     delay: TimeSpan,
     agent: TimeSpan,
 }
 
-impl Numbers {
+impl ConflictMessages {
     fn around(&self) -> String {
         format!(
             "{} of delay, {LATE} for requests that arrive late, {} of quiet",
@@ -156,7 +157,7 @@ impl Numbers {
         }
     }
 
-    fn too_short(
+    fn grace_period_too_short(
         &self,
         grace: TimeSpan,
         deadline: TimeSpan,
@@ -174,7 +175,7 @@ impl Numbers {
         PolicyProblem::new("drain.grace_period", message)
     }
 
-    fn too_early(&self, deadline: TimeSpan, longest: TimeSpan) -> PolicyProblem {
+    fn deadline_too_short(&self, deadline: TimeSpan, longest: TimeSpan) -> PolicyProblem {
         let needs = longest + self.delay + LATE + self.quiet;
         let message = format!(
             "{deadline} cuts a request of {longest}: with {} it takes {needs}: write `{needs}` or \
@@ -184,7 +185,7 @@ impl Numbers {
         PolicyProblem::new("drain.deadline", message)
     }
 
-    fn too_little(&self, deadline: TimeSpan, grace: TimeSpan) -> PolicyProblem {
+    fn no_time_for_requests(&self, deadline: TimeSpan, grace: TimeSpan) -> PolicyProblem {
         let message = format!(
             "a deadline of {deadline} in a grace period of {grace} leaves no time for any request: \
                 {}, and {} after the deadline",
