@@ -62,15 +62,15 @@ pub(super) fn run(command: &Wait, printer: &Printer) -> Result<Exit, Exit> {
     let gate = command.gate.gate(printer)?;
     let [timeout, interval] = [command.timeout, command.interval].map(TimeSpan::duration);
     let mut printed = String::new();
-    let mut news = |answer: &WaitAnswer| {
-        let now = news(&gate, answer);
+    let mut print_if_new = |answer: &WaitAnswer| {
+        let now = progress_text(&gate, answer);
         if now != printed {
             printer.status_line(&now);
             printed = now;
         }
     };
-    match gate::wait(&gate, &gate::Wait { timeout, interval, begin: !command.no_begin }, &mut news)
-    {
+    let wait = gate::Wait { timeout, interval, begin: !command.no_begin };
+    match gate::wait(&gate, &wait, &mut print_if_new) {
         WaitEnd::Open(answer) => Ok(show(&answer, command.output, printer)),
         WaitEnd::Late(answer) => {
             printer.error(&format!("the gate is not open after {}", command.timeout));
@@ -93,7 +93,7 @@ fn show(answer: &GateAnswer<Outcome>, output: Output, printer: &Printer) -> Exit
 }
 
 /// Without the numbers that change all the time.
-fn news(gate: &Gate, answer: &WaitAnswer) -> String {
+fn progress_text(gate: &Gate, answer: &WaitAnswer) -> String {
     match answer {
         Ok(answer) => text::held(&answer.body),
         Err(error) => error_text(gate, error),

@@ -40,8 +40,8 @@ pub enum WaitEnd {
     Late(WaitAnswer),
 }
 
-/// Waits. `news` is called with every answer that does not end the wait.
-pub fn wait(gate: &Gate, wait: &Wait, news: &mut dyn FnMut(&WaitAnswer)) -> WaitEnd {
+/// Waits. `on_answer` is called with every answer that does not end the wait.
+pub fn wait(gate: &Gate, wait: &Wait, on_answer: &mut dyn FnMut(&WaitAnswer)) -> WaitEnd {
     let until = Instant::now() + wait.timeout;
     let mut last = None;
     loop {
@@ -53,7 +53,7 @@ pub fn wait(gate: &Gate, wait: &Wait, news: &mut dyn FnMut(&WaitAnswer)) -> Wait
         match answer {
             Ok(answer) if answer.status == 200 => return WaitEnd::Open(answer),
             answer => {
-                news(&answer);
+                on_answer(&answer);
                 if left <= LAST {
                     // Cut short by the end of the wait, which says nothing of the gate.
                     let is_cut_short = answer.is_err() && limit < GRACE;
