@@ -15,7 +15,7 @@ use http::Method;
 use super::clock::Clock;
 use super::container::Container;
 use super::error::DemoError;
-use super::lane::{EndedBy, Exit};
+use super::lane::{AgentExit, EndedBy};
 use super::proxy::Proxy;
 use super::times::Times;
 use crate::local::server::{self, Server};
@@ -26,7 +26,7 @@ pub(super) struct Agent {
 }
 
 struct Shared {
-    exit: Exit,
+    exit: AgentExit,
     times: Times,
     proxy: Mutex<Option<Arc<Proxy>>>,
     drained: AtomicBool,
@@ -37,7 +37,7 @@ struct Shared {
 
 impl Agent {
     /// Its port is there before its Envoy is, whose configuration names it.
-    pub(super) fn start(exit: Exit, times: &Times) -> Result<Self, DemoError> {
+    pub(super) fn start(exit: AgentExit, times: &Times) -> Result<Self, DemoError> {
         let shared = Arc::new(Shared {
             exit,
             times: *times,
@@ -142,7 +142,7 @@ impl Shared {
         }
         self.drain("/drain_listeners?graceful");
         clock.pause(self.times.agent);
-        if self.exit == Exit::AfterDrainTime {
+        if self.exit == AgentExit::AfterDrainTime {
             return self.kill(EndedBy::DrainTime);
         }
         while !clock.is_over() && get(&self.proxy).is_some_and(|proxy| !proxy.has_ended()) {

@@ -25,7 +25,7 @@ pub enum Lane {
 
 /// When the agent ends Envoy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Exit {
+pub(super) enum AgentExit {
     /// `terminationDrainDuration` after SIGTERM.
     AfterDrainTime,
     /// EXIT_ON_ZERO_ACTIVE_CONNECTIONS.
@@ -121,8 +121,11 @@ impl Lane {
         if self == Self::Retries { 2 } else { 1 }
     }
 
-    pub(super) fn agent_exit(self) -> Exit {
-        if self == Self::ExitOnZero { Exit::OnZeroConnections } else { Exit::AfterDrainTime }
+    pub(super) fn agent_exit(self) -> AgentExit {
+        match self {
+            Self::ExitOnZero => AgentExit::OnZeroConnections,
+            _ => AgentExit::AfterDrainTime,
+        }
     }
 
     pub(super) fn expected(self) -> Expected {
