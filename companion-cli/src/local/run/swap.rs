@@ -26,7 +26,7 @@ impl Runner {
         for (file, before, after) in self.changes(&wanted) {
             done.push((file, before));
             if let Err(refusal) = self.publish_and_wait(file, &after) {
-                self.take_back(&done);
+                self.roll_back(&done);
                 return Err(refusal);
             }
         }
@@ -74,7 +74,7 @@ impl Runner {
 
     /// Envoy accepted the old versions before and accepts them again. The files must match what
     /// runs, because other listeners may read them later.
-    fn take_back(&mut self, done: &[(Watched, Map)]) {
+    fn roll_back(&mut self, done: &[(Watched, Map)]) {
         for (file, before) in done.iter().rev() {
             // Envoy runs on what it has, and there is nothing better to give it
             let _ = self.publish_and_wait(*file, before);

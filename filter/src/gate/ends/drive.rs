@@ -161,7 +161,7 @@ impl Gate {
         if count > 0 {
             let unsent = count - self.order_ends(host, &surveyed[claimed], count, now).min(count);
             if unsent > 0 {
-                self.ends.update(host, &mut |state| state.take_back(&jobs[claimed], unsent));
+                self.ends.update(host, &mut |state| state.return_unsent(&jobs[claimed], unsent));
             }
         }
         for (_, index) in due {

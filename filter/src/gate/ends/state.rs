@@ -140,8 +140,8 @@ impl EndState {
         Claim { count, index, is_first }
     }
 
-    /// Takes back a part of a claim that no counter was sent.
-    pub(crate) fn take_back(&mut self, job: &Job, unsent: u64) {
+    /// Returns the part of a claim that no counter was sent.
+    pub(crate) fn return_unsent(&mut self, job: &Job, unsent: u64) {
         let progress = match (job.kind, &mut self.command) {
             (JobKind::Command, Some(command)) if command.is_of(job) => &mut command.progress,
             (JobKind::Command, _) => return,
