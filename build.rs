@@ -1,7 +1,7 @@
 //! Compiles a module for the tests that the command line does not carry: with the feature
-//! `test-deaths`. They read its path from `LASTSTREAM_MORTAL`, or the reason why there is none from
-//! `LASTSTREAM_MORTAL_ERROR`, so that a missing toolchain is a clear test failure and not a broken
-//! build. The module that is shipped comes with the library `laststream`.
+//! `test-deaths`. They read its path from `LASTSTREAM_TEST_DEATHS_MODULE`, or the reason why there
+//! is none from `LASTSTREAM_TEST_DEATHS_MODULE_ERROR`, so that a missing toolchain is a clear test
+//! failure and not a broken build. The module that is shipped comes with the library `laststream`.
 
 use std::path::Path;
 
@@ -9,12 +9,13 @@ use std::path::Path;
 mod nested;
 
 fn main() {
-    let mortal = nested::variable("CARGO_MANIFEST_DIR")
-        .and_then(|root| nested::module(Path::new(&root), "mortal", &["test-deaths"]));
-    let (path, error) = match mortal {
+    let module = nested::variable("CARGO_MANIFEST_DIR")
+        .and_then(|root| nested::module(Path::new(&root), "test-deaths", &["test-deaths"]));
+    let (path, error) = match module {
         Ok(wasm) => (wasm.display().to_string(), String::new()),
         Err(error) => (String::new(), error),
     };
-    println!("cargo::rustc-env=LASTSTREAM_MORTAL={path}");
-    println!("cargo::rustc-env=LASTSTREAM_MORTAL_ERROR={}", error.replace('\n', " | "));
+    println!("cargo::rustc-env=LASTSTREAM_TEST_DEATHS_MODULE={path}");
+    let error = error.replace('\n', " | ");
+    println!("cargo::rustc-env=LASTSTREAM_TEST_DEATHS_MODULE_ERROR={error}");
 }
