@@ -27,7 +27,7 @@ impl Digest {
         self.0.strip_prefix(ALGORITHM).unwrap_or(&self.0)
     }
 
-    /// With the algorithm in front.
+    /// The digest with the algorithm in front.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

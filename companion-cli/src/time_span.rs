@@ -25,13 +25,13 @@ impl TimeSpan {
         Self(seconds * 1000)
     }
 
-    /// In milliseconds.
+    /// The time in milliseconds.
     #[must_use]
     pub const fn millis(self) -> u64 {
         self.0
     }
 
-    /// In seconds, a begun one as a whole one.
+    /// The time in seconds, a begun one as a whole one.
     #[must_use]
     pub const fn whole_seconds(self) -> u64 {
         self.0.div_ceil(1000)

@@ -18,7 +18,7 @@ pub(crate) enum FleetOutput {
     /// Text for a terminal.
     #[value(alias = "table")]
     Text,
-    /// With more columns; for many pods only.
+    /// Text with more columns; for many pods only.
     Wide,
     /// JSON.
     Json,

@@ -164,7 +164,7 @@ pub struct EndOutcome {
 /// The counts of one scope.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Scope {
-    /// Which one.
+    /// The scope's name.
     pub scope: String,
     /// Streams in flight.
     pub in_flight: u64,
@@ -192,7 +192,7 @@ pub struct Streams {
 /// One stream. It is written again as it was read, with fields that are not known here.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 pub struct Stream {
-    /// Whose count it is in.
+    /// The scope in whose count it is.
     pub scope: String,
     /// Its age in milliseconds.
     pub age_ms: u64,

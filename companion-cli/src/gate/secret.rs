@@ -17,7 +17,7 @@ pub enum SecretError {
     /// The file.
     #[error("the secret cannot be read from `{}`: {error}", path.display())]
     File {
-        /// Which one.
+        /// The file.
         path: PathBuf,
         /// Why not.
         error: io::Error,

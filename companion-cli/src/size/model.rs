@@ -64,7 +64,7 @@ pub struct Prediction {
     pub cut_share: f64,
     /// So many streams of the whole rollout.
     pub cut: f64,
-    /// Of so many in flight.
+    /// All streams in flight of which these are a part.
     pub of: f64,
     /// How long a pod goes on after its deletion, on average; seconds.
     pub mean_stop: f64,

@@ -20,7 +20,7 @@ pub struct Report {
     pub plan: Plan,
     /// What is rolled out.
     pub fleet: Fleet,
-    /// With the proposal.
+    /// The rollout with the proposed times.
     pub prediction: Prediction,
 }
 

@@ -16,7 +16,7 @@ pub(super) enum Ready {
     Yes,
     /// No program listens, and the plan allows that.
     Absent,
-    /// By a signal of this number.
+    /// A signal of this number came first.
     Interrupted(i32),
     Never(String),
 }

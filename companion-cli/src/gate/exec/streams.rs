@@ -24,7 +24,7 @@ pub(super) enum Outbound {
     Unknown(String),
     /// The proxy has ended.
     Gone,
-    /// By a signal.
+    /// A signal came first.
     Interrupted(String),
 }
 

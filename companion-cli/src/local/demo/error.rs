@@ -28,7 +28,7 @@ pub enum DemoError {
     /// An Envoy did not start.
     #[error("the Envoy `{name}` did not start: {why}")]
     Start {
-        /// Which one.
+        /// The Envoy's name.
         name: String,
         /// What it said, or the system.
         why: String,
@@ -36,7 +36,7 @@ pub enum DemoError {
     /// A connection that nothing was to disturb.
     #[error("{what} failed: {why}")]
     Connection {
-        /// Which one.
+        /// What the connection was for.
         what: &'static str,
         /// What happened.
         why: String,

@@ -10,7 +10,7 @@ use super::times::Times;
 /// The result of a lane. Times are seconds since the request was sent.
 #[derive(Debug, Clone, Serialize)]
 pub struct LaneResult {
-    /// Which one.
+    /// The lane.
     pub lane: Lane,
     /// What was set up.
     pub about: &'static str,

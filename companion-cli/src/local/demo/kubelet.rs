@@ -11,9 +11,9 @@ use super::times::Times;
 /// How a container was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stopped {
-    /// By itself, after SIGTERM.
+    /// It ended by itself, after SIGTERM.
     Itself,
-    /// By SIGKILL.
+    /// SIGKILL ended it.
     Killed,
 }
 

@@ -67,7 +67,7 @@ pub enum LaneMark {
 /// Something that lasted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Span {
-    /// Whose it is.
+    /// The actor that did it.
     pub who: Actor,
     /// Its beginning in seconds.
     pub from: f64,

@@ -152,7 +152,7 @@ fn long_lived(status: &Status) -> u64 {
     status.scopes.iter().map(|scope| scope.long_lived).sum()
 }
 
-/// In the gate's words.
+/// A step with the gate's own reason.
 fn waiting(status: Status) -> Step {
     Step::Waiting {
         reason: status.reason,

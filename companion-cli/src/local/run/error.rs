@@ -13,7 +13,7 @@ pub enum RunnerError {
     /// The port is taken.
     #[error("{what}: {at} is in use already; name another port, or 0 for any free one")]
     InUse {
-        /// Whose port it is.
+        /// What the port is for.
         what: &'static str,
         /// The address.
         at: SocketAddr,
@@ -21,7 +21,7 @@ pub enum RunnerError {
     /// The address cannot be listened on.
     #[error("{what}: nothing can listen on {at}: {source}")]
     Listen {
-        /// Whose address it is.
+        /// What the address is for.
         what: &'static str,
         /// The address.
         at: SocketAddr,

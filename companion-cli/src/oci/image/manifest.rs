@@ -34,7 +34,7 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// Of these bytes.
+    /// Describes these bytes.
     #[must_use]
     pub fn of(media_type: &str, bytes: &[u8]) -> Self {
         Self {

@@ -17,9 +17,9 @@ pub struct Reference {
     pub registry: String,
     /// The name within the registry.
     pub repository: String,
-    /// Which version, by name.
+    /// The version by name, which can change.
     pub tag: Option<String>,
-    /// Which version, for good.
+    /// The version by its bytes, which cannot change.
     pub digest: Option<Digest>,
 }
 

@@ -17,7 +17,7 @@ const INDEX: &str = "index.json";
 /// Manifests and indexes: registries may refuse larger ones.
 const LARGEST_DOCUMENT: u64 = 4 << 20;
 
-/// Of what an archive unpacks to, so much is looked through.
+/// At most so many bytes of an unpacked archive are read.
 const LARGEST_ARCHIVE: u64 = 4 * MOST;
 
 const WAY_OUT: &str =

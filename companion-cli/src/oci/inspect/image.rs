@@ -15,9 +15,9 @@ use crate::oci::image::{DOCKER_MANIFEST, FILE, INDEX, LAYER};
 /// An image.
 #[derive(Debug, Clone, Serialize)]
 pub struct Image {
-    /// Of the manifest, or of the index: `sha256:` and hexadecimal.
+    /// The digest of the manifest or of the index: `sha256:` and hexadecimal.
     pub digest: String,
-    /// Of the same.
+    /// The media type of the same.
     pub media_type: String,
     /// What its config is.
     pub config_media_type: Option<String>,

@@ -33,7 +33,7 @@ pub struct Descriptor {
     pub media_type: String,
     /// `sha256:` and hexadecimal.
     pub digest: String,
-    /// In bytes.
+    /// Its size in bytes.
     pub size: u64,
     /// Its platform, in an index.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -43,7 +43,7 @@ pub struct Inspection {
     pub image: Option<Image>,
     /// The module, if there is one.
     pub module: Option<Module>,
-    /// Which consumers can use it.
+    /// The verdict for each consumer.
     pub verdicts: Vec<Verdict>,
     /// The checksums there are, and where each of them belongs.
     pub checksums: Vec<Checksum>,
@@ -52,7 +52,7 @@ pub struct Inspection {
 /// A checksum.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Checksum {
-    /// Of what.
+    /// The name of what it is the checksum of.
     pub of: &'static str,
     /// SHA-256 in hexadecimal.
     pub sha256: String,

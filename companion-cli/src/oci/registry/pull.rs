@@ -36,7 +36,7 @@ pub struct FetchedManifest {
 }
 
 impl Registry<'_> {
-    /// Which manifest a reference stands for.
+    /// The manifest that a reference stands for.
     ///
     /// # Errors
     /// There is none, or the registry does not say.
