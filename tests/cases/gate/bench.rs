@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 use crate::cases::stage::{clusters, hcm};
 use crate::lab::Lab;
 use kit::admin_cluster::admin_cluster;
-use kit::admin_proxy::{AdminProxy, Fate};
+use kit::admin_proxy::{AdminProxy, CallHandling};
 use kit::bootstrap::filters::{Wasm, filter_state};
 use kit::prelude::*;
 
@@ -62,7 +62,7 @@ impl Bench {
         lab: &Lab,
         gate: &str,
         main: Hcm,
-        judge: impl Fn(&str, &str) -> Fate + Send + Sync + 'static,
+        judge: impl Fn(&str, &str) -> CallHandling + Send + Sync + 'static,
     ) -> Outcome<(Self, AdminProxy)> {
         let (upstream, proxy) = (Upstream::start().await?, AdminProxy::start(judge).await?);
         let bootstrap = clusters(bootstrap, &upstream)

@@ -10,7 +10,7 @@ use super::deaths::{hold, mortal};
 use super::watch::{holds_until_answered, opens};
 use crate::cases::stage::{ACTIVE, hcm, routes};
 use crate::lab::{Lab, cases};
-use kit::admin_proxy::Fate;
+use kit::admin_proxy::CallHandling;
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 
@@ -101,13 +101,15 @@ async fn clusters_hold_nothing(lab: &Lab, count: usize) -> Outcome {
     asks_seldom(&bench, &asked, took, count).await
 }
 
-fn counts_queries(asked: Arc<Asked>) -> impl Fn(&str, &str) -> Fate + Send + Sync + 'static {
+fn counts_queries(
+    asked: Arc<Asked>,
+) -> impl Fn(&str, &str) -> CallHandling + Send + Sync + 'static {
     move |_, path| {
         if path.starts_with("/stats") {
             asked.times.fetch_add(1, Ordering::Relaxed);
             asked.query.get_or_init(|| path.to_owned());
         }
-        Fate::Forward
+        CallHandling::Forward
     }
 }
 

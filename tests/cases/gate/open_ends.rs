@@ -8,7 +8,7 @@ use super::bench::{Bench, SOON, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
-use kit::admin_proxy::Fate;
+use kit::admin_proxy::CallHandling;
 use kit::prelude::*;
 
 cases! {
@@ -190,7 +190,11 @@ async fn polls_until_200(bench: &Bench, traffic: &Traffic) -> Outcome<bool> {
 /// `finish` was sent and its answer has arrived, or not: what it ends cannot be told to stay.
 async fn a_stream_after_the_quit_signal_is_refused(lab: &Lab) -> Outcome {
     let judge = |method: &str, path: &str| {
-        if (method, path) == ("POST", "/quitquitquit") { Fate::Swallow } else { Fate::Forward }
+        if (method, path) == ("POST", "/quitquitquit") {
+            CallHandling::Intercept
+        } else {
+            CallHandling::Forward
+        }
     };
     let gate = r#"{"quiet_ms": 300, "deadline_ms": 90000, "finish": "quit"}"#;
     let (bench, _proxy) =

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::bench::Bench;
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
-use kit::admin_proxy::Fate;
+use kit::admin_proxy::CallHandling;
 use kit::prelude::*;
 use kit::wait::join_all;
 
@@ -62,12 +62,12 @@ async fn exempt_streams_that_come_and_go_make_no_zero(lab: &Lab) -> Outcome {
 }
 
 /// A signal never reaches Envoy.
-fn counts_signals(tally: &Tally, method: &str) -> Fate {
+fn counts_signals(tally: &Tally, method: &str) -> CallHandling {
     if method == "POST" {
         tally.passed.fetch_add(1, Ordering::Relaxed);
-        return Fate::Swallow;
+        return CallHandling::Intercept;
     }
-    Fate::Forward
+    CallHandling::Forward
 }
 
 /// Refused now and then, while a signal looks behind the latch.

@@ -13,13 +13,13 @@ use crate::h1::{Request, once};
 use crate::server::Server;
 use crate::wire::Head;
 
-/// What becomes of a call.
+/// How a call is handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum CallHandling {
     /// Envoy answers it.
     Forward,
     /// Envoy never sees it; the answer is 200.
-    Swallow,
+    Intercept,
 }
 
 pub struct AdminProxy {
@@ -28,18 +28,18 @@ pub struct AdminProxy {
 }
 
 impl AdminProxy {
-    /// The judge sees method and path, when a call has arrived whole.
+    /// `decide` gets method and path when a call has arrived whole.
     pub async fn start(
-        judge: impl Fn(&str, &str) -> Fate + Send + Sync + 'static,
+        decide: impl Fn(&str, &str) -> CallHandling + Send + Sync + 'static,
     ) -> Outcome<Self> {
         let envoy = Arc::new(OnceLock::new());
         let known = Arc::clone(&envoy);
         let server = Server::answering(move |head| {
-            let (fate, envoy) = (judge(head.word(0), head.word(1)), Arc::clone(&known));
+            let (handling, envoy) = (decide(head.word(0), head.word(1)), Arc::clone(&known));
             async move {
-                Ok(match fate {
-                    Fate::Swallow => (200, b"OK\n".to_vec()),
-                    Fate::Forward => forward(envoy.get(), &head).await,
+                Ok(match handling {
+                    CallHandling::Intercept => (200, b"OK\n".to_vec()),
+                    CallHandling::Forward => forward(envoy.get(), &head).await,
                 })
             }
         });

@@ -13,7 +13,7 @@ use crate::cases::gate::bench::{gate_listener_with, options};
 use crate::cases::gate::deaths::mortal;
 use crate::cases::stage::clusters;
 use crate::lab::Lab;
-use kit::admin_proxy::{AdminProxy, Fate};
+use kit::admin_proxy::{AdminProxy, CallHandling};
 use kit::bootstrap::extension;
 use kit::bootstrap::filters::{Wasm, discovered};
 use kit::clock::WallClock;
@@ -115,19 +115,23 @@ impl Signals {
         std::mem::take(&mut self.passes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn judge(&self, view: &View, method: &str, path: &str) -> Fate {
+    fn judge(&self, view: &View, method: &str, path: &str) -> CallHandling {
         let quits = path.starts_with("/quitquitquit");
         if method != "POST"
             || !(quits || path.starts_with("/drain_listeners") && !path.contains("graceful"))
         {
-            return Fate::Forward;
+            return CallHandling::Forward;
         }
         let waiting = view.waiting(self.gate.load(Ordering::SeqCst), Instant::now());
         self.passes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(Pass { path: path.into(), waiting });
-        if quits && self.may_quit.load(Ordering::SeqCst) { Fate::Forward } else { Fate::Swallow }
+        if quits && self.may_quit.load(Ordering::SeqCst) {
+            CallHandling::Forward
+        } else {
+            CallHandling::Intercept
+        }
     }
 }
 
