@@ -1,6 +1,7 @@
 //! What a case is run with: an Envoy of some version, and the module.
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};

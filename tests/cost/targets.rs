@@ -48,9 +48,8 @@ pub(crate) fn reached(
 ) -> Vec<Target> {
     let row = |name: &str| rows.iter().find(|row| row.name == name);
     let over = |name: &str| row(name).map(|row| row.over.middle);
-    let memory = |name: &str| {
-        memory.iter().find(|row| row.name == name).map(|row| row.worker.middle)
-    };
+    let memory =
+        |name: &str| memory.iter().find(|row| row.name == name).map(|row| row.worker.middle);
     let mut targets = Vec::new();
     let mut add = |what: &str, variant: &str, unit: &str, (must, aim), is: Option<f64>| {
         let [what, variant, unit] = [what, variant, unit].map(String::from);

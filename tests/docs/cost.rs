@@ -31,12 +31,11 @@ pub(super) fn table() -> Outcome<String> {
     table.push_str(&format!(
         "| memory | {first:.1} MB for the first worker, {further:.1} MB for each further one |\n"
     ));
-    let envoy = results["machine"]["envoy"].as_str().with_context(|| format!("{FILE}: no envoy"))?;
+    let envoy =
+        results["machine"]["envoy"].as_str().with_context(|| format!("{FILE}: no envoy"))?;
     let bytes = results["machine"]["module_bytes"].as_u64();
     let kilobytes = bytes.with_context(|| format!("{FILE}: no module_bytes"))? / 1000;
-    table.push_str(&format!(
-        "\nMeasured with Envoy {envoy} and a module of {kilobytes} kB.\n"
-    ));
+    table.push_str(&format!("\nMeasured with Envoy {envoy} and a module of {kilobytes} kB.\n"));
     Ok(table)
 }
 

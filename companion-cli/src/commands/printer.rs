@@ -28,7 +28,7 @@ impl Default for Printer {
 impl Printer {
     /// For a command whose exit code is a verdict, which is not reached if its reader has enough.
     pub(crate) fn of_verdicts() -> Self {
-        Self { at_closed_pipe: Exit::Of(141) } // as a program that SIGPIPE ends
+        Self { at_closed_pipe: Exit::Child(141) } // as a program that SIGPIPE ends
     }
 
     /// The result of a command as text, on standard output.

@@ -177,9 +177,8 @@ mod tests {
 
     #[test]
     fn a_count_that_lacks_streams_is_no_cost() {
-        let counted = |count: &str| {
-            Answer::Stats(Stats { count: Some(count.to_owned()), ..stats(4) })
-        };
+        let counted =
+            |count: &str| Answer::Stats(Stats { count: Some(count.to_owned()), ..stats(4) });
         let partial = |active| Answer::Detail(Box::new(of_partial("serving", active)));
         for (answer, cost) in [
             (counted("exact"), Some(3)),

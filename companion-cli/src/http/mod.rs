@@ -153,8 +153,7 @@ impl Client {
             builder = builder.timeout(patience);
         }
         let limits = Limits { silence: patience, ..limits };
-        let body =
-            builder.send().map_err(|error| HttpError::of(&error.without_url(), &limits))?;
+        let body = builder.send().map_err(|error| HttpError::of(&error.without_url(), &limits))?;
         let (status, headers) = (body.status().as_u16(), body.headers().clone());
         Ok(Response { status, headers, url: request.url.clone(), body, limits, began })
     }

@@ -8,7 +8,6 @@ use crate::policy::file::{Job, Placement};
 use crate::policy::{Policy, PolicyProblem};
 use crate::yaml::{List, Map};
 
-
 pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     let Some(job) = &policy.job else {
         return Err(PolicyProblem::new(
@@ -92,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_namespace_with_restricted_pods_takes_the_init_container() {
-        let policy = "module: /a.wasm\nplacement: {sidecar: {}}\n\
+        let policy = "module: /a.wasm\nnamespace: a\nplacement: {sidecar: {}}\n\
             job: {container: a, command: [b], program_image: c, program: /bin/ls}\n";
         let job = tests::yaml(&tests::rendered(Kind::Job, policy)[0]);
         let pod = &job["spec"]["template"]["spec"];

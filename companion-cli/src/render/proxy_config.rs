@@ -28,8 +28,7 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     const START: &str = "Part of the bootstrap: it counts from the pod's next start on.";
     match &policy.placement {
         Placement::Gateway(_) => {
-            let about =
-                [format!("{START} Values for Istio's gateway chart."), REPLACES.to_owned()];
+            let about = [format!("{START} Values for Istio's gateway chart."), REPLACES.to_owned()];
             Ok(other("proxy-config.yaml", &about, Map::of("podAnnotations", annotations)))
         }
         Placement::Sidecar(_) => {

@@ -158,9 +158,10 @@ fn adapter() -> super::File {
             ),
         );
     let values = Map::of("rules", Map::of("custom", List::of(rule)));
-    let about = ["Values for the chart prometheus-adapter. One rule serves all policies. The query \
+    let about =
+        ["Values for the chart prometheus-adapter. One rule serves all policies. The query \
         uses what `render monitoring` records."
-        .to_owned()];
+            .to_owned()];
     other("prometheus-adapter.values.yaml", &about, values)
 }
 

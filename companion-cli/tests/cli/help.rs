@@ -68,7 +68,7 @@ fn prepare(folder: &Path) -> Outcome {
     let help = laststream(folder, ["render", "--help"])?.stdout;
     let (_, policy) = help.split_once("load balancer:\n").unwrap();
     fs::write(folder.join("policy.yaml"), policy.replace("\n  ", "\n").trim_start())?;
-    fs::write(folder.join("policy.json"), r#"{"scope": "inbound"}"#).unwrap();
+    fs::write(folder.join("configuration.json"), r#"{"scope": "inbound"}"#).unwrap();
     fs::write(folder.join("laststream.wasm"), loadable("")).unwrap();
     let layout = Layout::new();
     let mut manifest = layout

@@ -117,11 +117,11 @@ fn what_needs_too_much_memory_is_told_and_done_without() -> Outcome {
         Ok(if is_subquery { answer(422, &error) } else { answer(200, &result(asked, true)) })
     })?;
     let mut size = Command::new(PROGRAM);
-    size.env_clear().args(["size", "--prometheus", &server.url(""), "--window", "168h"]);
+    size.env_clear().args(["size", "--prometheus", &server.url(""), "--window", "24h"]);
     let said = run(&mut size)?.expect(0)?;
     let said = said.stderr_contains("too many samples; the rate is that of the whole window")?;
     let said = said.stderr_contains("too many samples; the streams in flight follow from rate")?;
-    said.stdout_contains("of the last 604800s\n")?;
+    said.stdout_contains("of the last 86400s\n")?;
     Ok(())
 }
 

@@ -189,11 +189,7 @@ fn silence_is_not_waited_for() {
     let (home, began) = (Home::new(), Instant::now());
     let server = Server::start(|path, _| {
         let reply = published(path, envoy("1.40.0").as_bytes());
-        if path.ends_with("x86_64") {
-            Err(Fault::Part(reply?, 100_000, 3 * SOON))
-        } else {
-            reply
-        }
+        if path.ends_with("x86_64") { Err(Fault::Part(reply?, 100_000, 3 * SOON)) } else { reply }
     });
     let mut wanted = only_release(&home, &server);
     wanted.places.limits.stall = Duration::from_millis(500);

@@ -8,9 +8,7 @@ use kit::fake_server::Answer;
 
 use serde_json::json;
 
-use crate::support::{
-    Cluster, HANG, LIST, PAGE, SOON, deleted, list, pod, statistics, status,
-};
+use crate::support::{Cluster, HANG, LIST, PAGE, SOON, deleted, list, pod, statistics, status};
 
 const STATUS: [&str; 3] = ["status", "-n", "shop"];
 

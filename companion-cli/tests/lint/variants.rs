@@ -276,10 +276,8 @@ fn a_mutation_saves_the_header_only_while_it_is_there() {
 
 #[test]
 fn a_source_may_have_the_name_of_the_saved_header() {
-    let source = (
-        r#""presets": ["aws_alb"]"#,
-        r#""sources": [{"header": "X-Laststream-Forwarded-Proto"}]"#,
-    );
+    let source =
+        (r#""presets": ["aws_alb"]"#, r#""sources": [{"header": "X-Laststream-Forwarded-Proto"}]"#);
     let other = ("header: {key: x-laststream-forwarded-proto,", "header: {key: x-other,");
     finds("LS303.good.yaml", &[source], &[]);
     finds("LS303.good.yaml", &[source, other], &["LS351"]);
@@ -297,7 +295,7 @@ fn the_filter_state_beside_a_plugin_has_its_key() {
 /// The last document of the bad example is a WasmPlugin.
 #[test]
 fn a_plugin_restores_twice_on_all_ports_of_one_scope() {
-    let filters = ["LS355", "LS305", "LS355"];
+    let filters = ["LS355", "LS112", "LS305", "LS355"];
     let and = |code| [filters.as_slice(), &[code]].concat();
     finds("LS355.bad.yaml", &[], &and("LS355"));
     let ports = "match: [{ports: [{number: 8443}]}]\n  pluginConfig:";
@@ -318,6 +316,6 @@ fn matchers_of_two_policies_are_found_where_they_share_a_chain() {
             .replace("laststream-scheme", "other-scheme");
         codes(&Example { name: name.clone(), text: format!("{text}---\n{other}") })
     };
-    assert_eq!(second("istio-system"), ["LS305", "LS355"]);
+    assert_eq!(second("istio-system"), ["LS112", "LS305", "LS355"]);
     assert!(second("istio-egress").is_empty());
 }

@@ -50,8 +50,7 @@ async fn cancels_a_drain_and_begins_again(lab: &Lab) -> Outcome {
 }
 
 async fn undoes_what_envoy_was_told_by_a_drain_that_has_run_out(lab: &Lab) -> Outcome {
-    let gate =
-        r#"{"quiet_ms": 300, "deadline_ms": 1000, "begin": {"call": "fail_health_checks"}}"#;
+    let gate = r#"{"quiet_ms": 300, "deadline_ms": 1000, "begin": {"call": "fail_health_checks"}}"#;
     let bench = Bench::set(lab, gate).await?;
     bench.post("/drain").await?.expect(202)?;
     bench.until("begin", "done").await?;
@@ -59,11 +58,7 @@ async fn undoes_what_envoy_was_told_by_a_drain_that_has_run_out(lab: &Lab) -> Ou
     let close = Some("close".into());
     ensure_eq!(connection_header(&bench).await?, close, "Envoy still knows what it was told");
     let undone = bench.delete("/drain").await?.expect(200)?.json()?;
-    same(
-        &undone,
-        "reason",
-        "the drain was over already; Envoy's health checks answer as before",
-    )?;
+    same(&undone, "reason", "the drain was over already; Envoy's health checks answer as before")?;
     ensure_eq!(connection_header(&bench).await?, None, "after it was undone");
     same(&bench.delete("/drain").await?.expect(200)?.json()?, "reason", "there is no drain")
 }

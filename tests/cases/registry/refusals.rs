@@ -139,7 +139,7 @@ fn nothing_is_led_from_tls_to_plain_http() -> Outcome {
         )?;
         let ca = user.file("ca.pem", authority.pem())?;
         let said = push(&user, &["--ca-file", utf8(&ca), &faulty.image()])?.expect(2)?;
-        said.stderr_contains("which is not followed: it is without TLS")?
+        said.stderr_contains("which is not followed: it leads from https to http")?
             .stderr_contains("no tag has changed")?
             .hides(PASSWORD)?;
         ensure!(plain.asked().is_empty(), "{phase:?}: {:#?}", plain.asked());

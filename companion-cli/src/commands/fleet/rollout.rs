@@ -212,7 +212,8 @@ impl<'a> Follower<'a> {
         pods: Vec<PodFacts>,
     ) -> Result<bool, FleetError> {
         self.lost = 0;
-        let (pods, others) = pods.into_iter().partition(|pod: &PodFacts| pod.proxy.is_some());
+        let (pods, others): (Vec<_>, Vec<_>) =
+            pods.into_iter().partition(|pod| pod.proxy.is_some());
         let mut holds = self.tell_unknown(&others);
         let manner = Manner { gates: Gates::Only, ..self.command.reach.manner(VERB) };
         let began = Instant::now();

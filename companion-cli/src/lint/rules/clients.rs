@@ -289,14 +289,18 @@ fn kept_beside_detection<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         }
         seen = Some(list);
     }
-    let policies = of_kind(inputs, "EnvoyExtensionPolicy").any(|policy| {
-        let mut configs = policy.node.list("spec.wasm").filter_map(|wasm| wasm.get("config"));
-        configs.any(|config| config.get("forwarded_proto").is_some())
-    });
-    if (!policies && writers(inputs).next().is_none()) || is_removed_somewhere(inputs) {
+    if is_removed_somewhere(inputs) {
         return;
     }
-    for policy in of_kind(inputs, "ClientTrafficPolicy") {
+    let restores = |policy: &Object<'_>| {
+        restorers.iter().any(|restorer| match &restorer.holder {
+            Holder::Policy(other) => other.may_share_target(*policy),
+            Holder::Filter(_) | Holder::Plugin(..) => false,
+        })
+    };
+    let is_written = writers(inputs).next().is_some();
+    let policies = of_kind(inputs, "ClientTrafficPolicy");
+    for policy in policies.filter(|policy| is_written || restores(policy)) {
         if let Some(detection) = policy.spec().and_then(|spec| spec.get("clientIPDetection")) {
             findings.at(detection, KEPT);
         }

@@ -223,10 +223,8 @@ fn ignored_operation<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(operation, format!("{name} does nothing with {kind} since Istio 1.21"));
         } else if !replaces_lists && !known.contains(&name) {
             let known = known.join(", ");
-            findings.at(
-                operation,
-                format!("{name} does nothing with {kind}: what works is {known}"),
-            );
+            findings
+                .at(operation, format!("{name} does nothing with {kind}: what works is {known}"));
         }
     }
 }

@@ -50,7 +50,7 @@ struct Reader<'g> {
 
 enum Kind<'g> {
     /// laststream's filter.
-    Restorer(Restorer<'g>),
+    Restorer(Box<Restorer<'g>>),
     /// One of Envoy's own filters.
     Native(SupportingFilter<'g>),
 }
@@ -68,7 +68,7 @@ impl<'g> Reader<'g> {
 fn readers(inputs: &Inputs) -> Vec<Reader<'_>> {
     let restorers = restorers(inputs).filter_map(|restorer| {
         let header = saved_header(&restorer.proto)?;
-        Some(Reader { header, place: restorer.place, kind: Kind::Restorer(restorer) })
+        Some(Reader { header, place: restorer.place, kind: Kind::Restorer(Box::new(restorer)) })
     });
     let native = native_readers(inputs).into_iter().map(|filter| Reader {
         header: ORIGINAL_HEADER.into(),

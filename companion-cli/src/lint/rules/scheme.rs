@@ -172,9 +172,8 @@ fn plugins_restore_twice<'g>(all: &[Restorer<'g>], findings: &mut Findings<'g>) 
                 && match &other.holder {
                     Holder::Filter(module) => !has_ports(object) && reach.may_meet(module.reach()),
                     Holder::Plugin(other, theirs) => {
-                        !(has_ports(object) && has_ports(*other))
-                            && !is_same_resource(object, *other)
-                            && reach.may_meet(theirs)
+                        let may_differ = has_ports(object) && has_ports(*other);
+                        !may_differ && !is_same_resource(object, *other) && reach.may_meet(theirs)
                     }
                     Holder::Policy(_) => false,
                 }
@@ -198,9 +197,10 @@ fn matchers_restore_twice<'g>(writers: &[SupportingFilter<'g>], findings: &mut F
     };
     let patched: Vec<_> = writers.iter().filter_map(patched).take(MOST_COMPARED).collect();
     for (index, (writer, filter)) in patched.iter().enumerate() {
-        let other = patched.iter().take(index).find(|(other, others)| {
-            others.node != filter.node && share_chain(*writer, *other)
-        });
+        let other = patched
+            .iter()
+            .take(index)
+            .find(|(other, others)| others.node != filter.node && share_chain(*writer, *other));
         if let Some((_, other)) = other {
             findings.at(*writer, also_by(other.name()));
         }
@@ -225,10 +225,8 @@ fn no_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let mut own = own_peer_info_filters(&tellers, &restorer).peekable();
         if own.peek().is_none() {
             let key = &restorer.proto.trust.peer_key;
-            findings.at(
-                restorer.place,
-                format!("no `set_filter_state` of these files writes `{key}`"),
-            );
+            findings
+                .at(restorer.place, format!("no `set_filter_state` of these files writes `{key}`"));
         }
         for teller in own.filter(|teller| first_word(*teller).is_some_and(|word| word != PEER)) {
             findings.at(teller, format!("it begins with something else than `{PEER}`"));
@@ -259,11 +257,7 @@ fn peer_too_late<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 /// Whether the module runs before the filter that writes the peer information; none if the order is
 /// unknown.
-fn comes_after<'g>(
-    inputs: &'g Inputs,
-    teller: Node<'g>,
-    restorer: &Restorer<'g>,
-) -> Option<bool> {
+fn comes_after<'g>(inputs: &'g Inputs, teller: Node<'g>, restorer: &Restorer<'g>) -> Option<bool> {
     match (&restorer.holder, patch_of(teller)) {
         (Holder::Filter(module), Some(own)) => is_patched_behind(inputs, own, *module),
         (Holder::Filter(module), None) => {

@@ -132,9 +132,8 @@ impl Route<'_> {
 
 /// The HTTP routes of VirtualServices.
 pub(super) fn http_routes<'g>(inputs: &'g Inputs) -> impl Iterator<Item = Route<'g>> {
-    of_kind(inputs, "VirtualService").flat_map(|service| {
-        service.node.list("spec.http").map(move |node| Route { node, service })
-    })
+    of_kind(inputs, "VirtualService")
+        .flat_map(|service| service.node.list("spec.http").map(move |node| Route { node, service }))
 }
 
 /// What Envoy takes when a route says nothing.

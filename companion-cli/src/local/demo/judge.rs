@@ -111,10 +111,7 @@ fn surprises(result: &LaneResult, times: &Times) -> Vec<String> {
     let mut surprise = |what: String| surprises.push(format!("{}: {what}", result.lane.name()));
     if result.lost != expected.lost {
         let planned = if expected.lost { "lost" } else { "answered" };
-        surprise(format!(
-            "expected the request to be {planned}, but {}",
-            client_result(result)
-        ));
+        surprise(format!("expected the request to be {planned}, but {}", client_result(result)));
     }
     if result.executions != expected.executions {
         surprise(format!(
