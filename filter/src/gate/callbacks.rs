@@ -122,7 +122,7 @@ impl Gate {
             Call::Begin => self.record_call_result(host, CallKind::Begin, outcome),
             Call::Finish => self.on_finish_response(host, status),
             Call::Notify { began } => self.on_notify_response(host, began, status),
-            Call::Cancel(stream) => self.on_cancel_response(host, stream, outcome),
+            Call::Cancel { stream, began } => self.on_cancel_response(host, stream, began, outcome),
             Call::Signal { stream, is_latched, ends_envoy } => {
                 self.on_signal_response(host, stream, is_latched, ends_envoy, status, &body())
             }

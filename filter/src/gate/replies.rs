@@ -68,7 +68,7 @@ pub struct Status {
     /// process ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sealed: Option<bool>,
-    /// Signals that were refused because of streams in flight.
+    /// Signals that were refused because of streams in flight or unwritten bytes.
     pub refused: u64,
     /// How often a leaked count was healed.
     pub heals: u64,

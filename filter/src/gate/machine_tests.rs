@@ -1,0 +1,82 @@
+//! Single steps of the state machine. What holds for every sequence is in `machine_properties`.
+
+use wasm_bindgen_test::wasm_bindgen_test;
+
+use super::{App, CountState, EnvoyCount, Observation, Phase, Reason, Record, STAYS_DRAINED, Step};
+use crate::config::wire::{BeginCall, Gate};
+use crate::gate::policy::Policy;
+
+fn zero(now: u64) -> Observation {
+    Observation {
+        count: CountState::Exact,
+        known_until: now,
+        holding: 0,
+        in_flight: 0,
+        begun: 0,
+        envoy: EnvoyCount::Holds(0),
+        lingers: false,
+        buffered: Some(0),
+        app: App::Gone,
+    }
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn a_drain_without_evaluations_opens_for_no_later_hook() {
+    let policy = Policy::new(Gate::default());
+    let mut record = Record::default();
+    assert!(record.drain(&policy, 1_000, 0));
+    record.begin = Step::Done;
+    let later = 1_000 + policy.deadline + policy.open_for;
+    let busy = Observation { holding: 1, ..zero(later) };
+    assert_eq!(record.clone().evaluate(&policy, later - 1, &busy).0, Reason::Open(Phase::Expired));
+    assert_eq!(record.clone().evaluate(&policy, later, &busy).0, Reason::NotDraining);
+    assert!(record.drain(&policy, later, 0), "the hook gets a deadline of its own");
+    assert_eq!(record.evaluate(&policy, later, &busy).0, Reason::Streams(1));
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn what_envoy_was_told_stays_known_after_the_drain() {
+    let policy = Policy::new(Gate::default());
+    let mut record = Record { phase: Phase::Drained, begin: Step::Done, ..Record::default() };
+    record.evaluate(&policy, STAYS_DRAINED, &zero(STAYS_DRAINED));
+    assert_eq!((record.phase, record.begin), (Phase::Serving, Step::Done));
+    record.drain(&policy, STAYS_DRAINED, 0);
+    assert!(record.begin != Step::Due, "it stays known in the next drain");
+    assert!(record.begin.claim(policy.patience, STAYS_DRAINED), "which tells it again");
+    record.begin_is_undone(&policy);
+    assert!(record.begin.claim(policy.patience, STAYS_DRAINED), "and again after it was undone");
+    record.serve_again(&policy);
+    record.begin_is_undone(&policy);
+    assert_eq!(record.begin, Step::Due);
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn a_deadline_that_a_configuration_makes_earlier_opens_the_gate() {
+    let mut policy = Policy::new(Gate { deadline_ms: 300_000, ..Gate::default() });
+    let mut record = Record::default();
+    record.drain(&policy, 1_000, 0);
+    policy.deadline = 23_000;
+    let busy = Observation { holding: 1, ..zero(61_000) };
+    assert_eq!(record.evaluate(&policy, 61_000, &busy).0, Reason::Open(Phase::Expired));
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn an_answer_without_bytes_reopens_no_drain() {
+    let mut policy = Policy::new(Gate::default());
+    (policy.quiet, policy.linger, policy.begin) = (200, 400, BeginCall::Nothing);
+    let mut record = Record::default();
+    record.drain(&policy, 1_000_000, 0);
+    for now in [1_000_000, 1_000_200] {
+        record.evaluate(&policy, now, &zero(now));
+    }
+    assert_eq!(record.phase, Phase::Drained);
+    let asking = Observation {
+        count: CountState::Asking,
+        envoy: EnvoyCount::Asking,
+        lingers: true,
+        buffered: None,
+        ..zero(1_000_200)
+    };
+    record.evaluate(&policy, 1_000_210, &asking);
+    assert_eq!(record.phase, Phase::Drained, "what is not known changes nothing");
+}
