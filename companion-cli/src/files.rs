@@ -24,7 +24,8 @@ pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn write(path: &Path, bytes: &[u8], sync: fn(&File) -> io::Result<()>) -> io::Result<()> {
     if is_stream(path)? {
-        return File::options().write(true).open(path)?.write_all(bytes);
+        // What is there already stays: standard output may go to the end of a file.
+        return File::options().append(true).open(path)?.write_all(bytes);
     }
     let target = target(path)?;
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -41,7 +42,8 @@ fn write(path: &Path, bytes: &[u8], sync: fn(&File) -> io::Result<()>) -> io::Re
 /// Whether this is a device or a pipe, or a file that is already open, such as `/dev/stdout`. A
 /// rename would put a file in its place.
 fn is_stream(path: &Path) -> io::Result<bool> {
-    let is_opened = path.starts_with("/proc") || path.starts_with("/dev") && path.is_symlink();
+    let leads_to_proc = |link: std::path::PathBuf| link.starts_with("/proc");
+    let is_opened = path.starts_with("/proc") || fs::read_link(path).is_ok_and(leads_to_proc);
     match fs::metadata(path) {
         Ok(about) => Ok(is_opened || !about.is_file()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -125,7 +127,8 @@ mod tests {
         // As `/dev/stdout` of a program whose output goes to a file.
         let mut open = tempfile::tempfile_in(folder.path()).unwrap();
         let path = format!("/proc/self/fd/{}", open.as_raw_fd());
-        write_atomically(Path::new(&path), b"opened before").unwrap();
+        write_atomically(Path::new(&path), b"opened ").unwrap();
+        write_atomically(Path::new(&path), b"before").unwrap();
         let mut text = String::new();
         open.rewind().unwrap();
         open.read_to_string(&mut text).unwrap();

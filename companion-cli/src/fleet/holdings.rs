@@ -29,6 +29,8 @@ struct Holding {
     /// When the streams may have ended well, and the pod with them. Nothing if that cannot be, and
     /// after a look without an answer.
     in_doubt_from: Option<Instant>,
+    /// Whether the gate drained. Else a newer answer says more.
+    is_of_drain: bool,
 }
 
 impl Holding {
@@ -37,7 +39,7 @@ impl Holding {
         // A gate that drains is open only after a quiet period without a stream.
         let quiet = Duration::from_millis(status.quiet_needed_ms);
         let in_doubt_from = began.checked_add(quiet).filter(|_| !status.gave_up());
-        Self { cut, in_doubt_from }
+        Self { cut, in_doubt_from, is_of_drain: true }
     }
 
     /// Of a pod whose gate has not drained in any look so far. A gate that serves without a stream
@@ -48,7 +50,7 @@ impl Holding {
             _ => false,
         };
         let cut = Cut { pod: pod.name.clone(), streams: None };
-        (!is_idle).then_some(Self { cut, in_doubt_from: None })
+        (!is_idle).then_some(Self { cut, in_doubt_from: None, is_of_drain: false })
     }
 
     /// Without an answer in the look that begins now. The first such look decides: a gate that ends
@@ -70,7 +72,8 @@ impl Holdings {
         for (pod, answer) in pods.iter().filter(|(pod, _)| may_run(pod)) {
             let before = gone.remove(&pod.uid).map(|before| before.missed(began));
             let known = of_drain(answer).map(|status| Holding::of_drain(pod, status, began));
-            let known = known.or(before).or_else(|| Holding::undrained(pod, answer));
+            let known = known.or(before.filter(|before| before.is_of_drain));
+            let known = known.or_else(|| Holding::undrained(pod, answer));
             self.last.extend(known.map(|known| (pod.uid.clone(), known)));
         }
         let gone = gone.into_values().map(|known| known.missed(began).cut);
@@ -153,6 +156,8 @@ mod tests {
             (vec![partial("serving", None)], Some(None)),
             (vec![answer("serving", 0, 0)], None),
             (vec![answer("serving", 0, 0), silent()], Some(None)),
+            (vec![answer("serving", 7, 0), answer("serving", 0, 0)], None),
+            (vec![silent(), answer("serving", 0, 0)], None),
             (vec![silent(), answer("drained", 0, 0)], None),
             (vec![answer("serving", 7, 0), answer("draining", 0, 0), silent()], None),
             (vec![answer("drained", 0, 0), answer("serving", 7, 0), silent()], None),

@@ -13,7 +13,10 @@ pub(super) fn plugin_configs(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>,
         .filter(|spec| names_us(*spec, "url"));
     let wasm = of_kind(inputs, "EnvoyExtensionPolicy")
         .flat_map(|policy| policy.node.list("spec.wasm"))
-        .filter(|wasm| names_us(*wasm, "name") || names_us(*wasm, "code.image.url"));
+        .filter(|wasm| {
+            let is_known = names_us(*wasm, "name") || names_us(*wasm, "code.image.url");
+            is_known || wasm.get("config").is_some_and(|own| own.get("forwarded_proto").is_some())
+        });
     plugins
         .filter_map(|spec| spec.get("pluginConfig"))
         .chain(wasm.filter_map(|wasm| wasm.get("config")))

@@ -130,10 +130,10 @@ impl<'q> Api<'q> {
     }
 
     /// A number that is not required: a subquery over many series may need more samples than
-    /// Prometheus loads for one query.
-    fn ask_number(&mut self, expression: &str, without: &str) -> Option<f64> {
+    /// Prometheus loads for one query. Within, `None` if there are no such series.
+    fn ask_number(&mut self, expression: &str, without: &str) -> Option<Option<f64>> {
         match self.ask(expression) {
-            Ok(series) => series.first().and_then(number),
+            Ok(series) => Some(series.first().and_then(number)),
             Err(error) => {
                 self.warnings.insert(format!("{error}; {without}"));
                 None
@@ -152,14 +152,17 @@ impl<'q> Api<'q> {
         Ok(Histogram::new(series.iter().filter_map(bucket).collect()))
     }
 
-    /// For how much of the window the histogram has data: for all of it if that is not known.
+    /// For how much of the window the histogram has data: for all of it if that is not known, and
+    /// for a step if there is none at a full step.
     fn covered(&mut self, metric: &str, query: &Query<'_>) -> TimeSpan {
         let all = buckets(metric, "le=\"+Inf\"", query.selector);
         let (window, step) = (query.window.whole_seconds(), step(query.window));
         let steps = format!("count_over_time(count({all})[{}:{step}])", query.window);
         let steps = self.ask_number(&steps, "the rate is that of the whole window");
         // A window may have a step more than its length.
-        let seconds = steps.map_or(window, |steps| steps as u64 * step.whole_seconds());
+        let length =
+            |steps: Option<f64>| steps.map_or(1, |steps| steps as u64) * step.whole_seconds();
+        let seconds = steps.map_or(window, length);
         let is_whole = seconds >= window - window / 20;
         if is_whole { query.window } else { TimeSpan::seconds(seconds.max(1)) }
     }
@@ -184,6 +187,7 @@ impl<'q> Api<'q> {
         let in_flight = format!("avg_over_time(sum({series})[{window}:{}])", step(window));
         let in_flight =
             self.ask_number(&in_flight, "the streams in flight follow from rate and durations");
+        let in_flight = in_flight.flatten();
         Ok((pods.first().and_then(number).map(|count| count as u32), in_flight))
     }
 }

@@ -269,6 +269,8 @@ fn a_mutation_saves_the_header_only_while_it_is_there() {
         ("https", &["LS351"]),
         ("\"%REQ(X-Forwarded-Proto)%\"", &[]),
         ("\"%REQUEST_HEADER(x-forwarded-proto)%\"", &[]),
+        ("\"%REQ(x-forwarded-proto?x-scheme):16%\"", &[]),
+        ("\"%REQ(x-forwarded-proto)%%REQ(x-scheme)%\"", &["LS351"]),
     ] {
         finds("LS303.good.yaml", &[(VALUE, value)], expected);
     }

@@ -12,7 +12,6 @@ use super::healing::Healing;
 use super::http::Command;
 use super::machine::Record;
 use super::metrics::Metrics;
-use super::phase::Phase;
 use super::policy::Policy;
 use super::query_pacing::QueryPacing;
 use super::record::SharedRecord;

@@ -123,7 +123,7 @@ fn appended(mutation: Node<'_>) -> Option<&str> {
 /// Why nothing of the peer's own header gets into the saved one by this mutation.
 fn saves_nothing(mutation: Node<'_>) -> Option<&'static str> {
     let value = mutation.text_of("append.header.value").unwrap_or_default();
-    if !ORIGINAL_VALUES.iter().any(|original| value.eq_ignore_ascii_case(original)) {
+    if !is_original(value) {
         return Some("its value is not `%REQ(x-forwarded-proto)%`");
     }
     let changes = |item: Node<'_>| {
@@ -136,9 +136,15 @@ fn saves_nothing(mutation: Node<'_>) -> Option<&'static str> {
     is_gone.then_some("`x-forwarded-proto` is removed or overwritten before")
 }
 
-/// The peer's own header, in both spellings of the operator.
-const ORIGINAL_VALUES: [&str; 2] =
-    ["%REQ(x-forwarded-proto)%", "%REQUEST_HEADER(x-forwarded-proto)%"];
+/// Whether this is the peer's own header, in both spellings of the operator, perhaps with another
+/// header in its absence and with a length: `%REQ(X?Y):Z%`.
+fn is_original(value: &str) -> bool {
+    let one = value.strip_suffix('%').unwrap_or_default();
+    let operands = ["%REQ(", "%REQUEST_HEADER("].iter().find_map(|start| one.strip_prefix(start));
+    let operands = operands.filter(|operands| !operands.contains('%'));
+    let name = operands.and_then(|operands| operands.split(['?', ')']).next());
+    name.is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
+}
 
 fn not_saved<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mutations = mutations(inputs);

@@ -123,10 +123,12 @@ pub(super) struct Route<'g> {
 }
 
 impl Route<'_> {
-    /// Whether gateways have it. Without `gateways` only sidecars do.
+    /// Whether gateways have it. Without `gateways` only sidecars do. A delegate has neither hosts
+    /// nor gateways: it has those of its root.
     pub(super) fn comes_through_gateway(self) -> bool {
+        let is_delegate = self.service.node.list("spec.hosts").next().is_none();
         let mut gateways = self.service.node.list("spec.gateways");
-        gateways.any(|gateway| gateway.text() != Some("mesh"))
+        is_delegate || gateways.any(|gateway| gateway.text() != Some("mesh"))
     }
 }
 
