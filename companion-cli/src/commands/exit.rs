@@ -10,7 +10,7 @@ pub(crate) enum Exit {
     Failed,
     /// Wrong arguments; sysexits' EX_USAGE.
     Usage,
-    /// The exit code of the command that `exec` ran.
+    /// The exit code of the command that `exec` ran, or of a program that SIGPIPE ends.
     Child(u8),
 }
 

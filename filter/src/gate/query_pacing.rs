@@ -129,7 +129,10 @@ mod tests {
         host.clock.set(9_040);
         QueryPacing::end(&host);
         let pacing = QueryPacing::read(&host);
-        assert!(pacing.is_allowed(9_200) && pacing.is_reserved(9_200), "for who has the answer");
+        assert!(
+            pacing.is_allowed(9_200) && pacing.is_reserved(9_200),
+            "for the worker with the answer"
+        );
         assert!(!pacing.is_reserved(9_340), "the answer is too old");
         assert_eq!(pacing.busy(9_040), 80);
     }

@@ -129,27 +129,26 @@ async fn a_filter_that_comes_and_goes_by_discovery_leaves_nothing_out(lab: &Lab)
 
 async fn without_the_filter_envoy_is_believed(lab: &Lab) -> Outcome {
     let bench = Bench::with(lab, GATE, without()).await?;
-    let held = bench.held("a").await?;
-    let status = bench.until("count", "unknown").await?;
+    unknown_holds_for_envoys_requests(&bench).await?;
+    let status = bench.status().await?;
     same(&status, "counters", 0)?;
-    bench.post("/quitquitquit").await?.expect(503)?;
-    bench.post("/drain").await?.expect(202)?;
-    stays_closed(&bench, 10).await?;
-    release(&bench, "a", held).await?;
-    opens_only_at_zero(&bench).await?;
-    same(&bench.status().await?, "count", "unknown")
+    same(&status, "count", "unknown")
 }
 
 /// The gate waits for `gateway`, and the filter counts `inbound`.
 async fn counters_of_another_scope_hide_nothing(lab: &Lab) -> Outcome {
     let bench = Bench::with(lab, GATE, hcm(lab, r#"{"scope": "inbound"}"#)).await?;
+    unknown_holds_for_envoys_requests(&bench).await
+}
+
+async fn unknown_holds_for_envoys_requests(bench: &Bench) -> Outcome {
     let held = bench.held("a").await?;
     bench.until("count", "unknown").await?;
     bench.post("/quitquitquit").await?.expect(503)?;
     bench.post("/drain").await?.expect(202)?;
-    stays_closed(&bench, 10).await?;
-    release(&bench, "a", held).await?;
-    opens_only_at_zero(&bench).await
+    stays_closed(bench, 10).await?;
+    release(bench, "a", held).await?;
+    opens_only_at_zero(bench).await
 }
 
 /// No admin cluster, and one whose statistics are not kept.
