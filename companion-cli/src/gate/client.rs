@@ -144,7 +144,16 @@ impl Gate {
     /// # Errors
     /// The gate could not be asked, or requires a secret.
     pub fn quit(&self) -> Result<Signal, GateError> {
-        let response = match self.request(Method::POST, "/quitquitquit", PATIENCE) {
+        self.quit_within(PATIENCE)
+    }
+
+    /// The same with another limit. The gate answers after Envoy has, which may take longer than
+    /// other requests.
+    ///
+    /// # Errors
+    /// The gate could not be asked within this time, or requires a secret.
+    pub fn quit_within(&self, limit: Duration) -> Result<Signal, GateError> {
+        let response = match self.request(Method::POST, "/quitquitquit", limit) {
             Err(error) if error.may_have_arrived() => return Ok(Signal::Passed),
             response => response?,
         };

@@ -48,7 +48,8 @@ pub fn wait(gate: &Gate, wait: &Wait, on_answer: &mut dyn FnMut(&WaitAnswer)) ->
         let began = Instant::now();
         let left = until.saturating_duration_since(began).max(SHORTEST);
         let hold = if wait.begin { (left - SHORTEST).min(HOLD) } else { Duration::ZERO };
-        let limit = (hold + GRACE).min(left);
+        // Without a hold of ours, the gate still waits for Envoy's answer before it says zero.
+        let limit = (if wait.begin { hold + GRACE } else { HOLD }).min(left);
         let answer = if wait.begin { gate.prestop(hold, limit) } else { gate.ready(limit) };
         match answer {
             Ok(answer) if answer.status == 200 => return WaitEnd::Open(answer),

@@ -147,6 +147,26 @@ fn never_waits_for_ever() -> Outcome {
     Ok(())
 }
 
+/// Its VM may be on its way back, or it waits for Envoy.
+#[test]
+fn a_gate_that_does_not_answer_at_once_is_not_gone_round() -> Outcome {
+    let proxy = Proxy::start()?;
+    let end = proxy.url("/end");
+    proxy.answer("POST /end", 200, "OK\n");
+    proxy.answer("POST /quitquitquit", 503, "no gate\n");
+    let mut running = Process::capture(&proxy.exec(&["--quit-url", &end], RAN))?;
+    until("several tries", || proxy.received("POST /quitquitquit") >= 3)?;
+    let tries = proxy.received("POST /quitquitquit");
+    proxy.falls_silent_at("POST /quitquitquit", Duration::from_secs(7));
+    until("a try without an answer, and the next", || {
+        proxy.received("POST /quitquitquit") >= tries + 3
+    })?;
+    proxy.ends_at("POST /quitquitquit");
+    running.finish()?.expect(4)?;
+    assert_eq!(proxy.received("POST /end"), 0);
+    Ok(())
+}
+
 const FORCE: &str = "POST /force?reason=laststream%20exec:%20the%20command%20has%20ended%2C%20\
                      and%20so%20has%20the%20time%20for%20its%20streams";
 

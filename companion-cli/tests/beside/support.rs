@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::process::Command;
+use std::time::Duration;
 
 use kit::fake_server::{Answer, FakeServer, Fault, Replies};
 use kit::{Context as _, Outcome, command};
@@ -32,6 +33,11 @@ impl Proxy {
     /// Ends at this request.
     pub(crate) fn ends_at(&self, request: &str) {
         self.replies.set(request, Err(Fault::End));
+    }
+
+    /// Answers this request with silence.
+    pub(crate) fn falls_silent_at(&self, request: &str, time: Duration) {
+        self.replies.set(request, Err(Fault::Silence(time)));
     }
 
     pub(crate) fn in_flight(&self, count: u64) {

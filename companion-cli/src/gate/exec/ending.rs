@@ -6,10 +6,13 @@ use std::time::{Duration, Instant};
 use http::Method;
 
 use super::{ExecContext, ready};
-use crate::gate::Signal;
+use crate::gate::{GateError, Signal};
 
 const INTERVAL: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the gate's first answer may take. With many clusters Envoy needs longer, so each time
+/// that there was none, the next may take twice as long.
+const FIRST_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) enum Ending {
     Done,
@@ -26,10 +29,15 @@ pub(super) fn end(stage: &mut ExecContext<'_>, until: Instant) -> Ending {
 }
 
 fn request_end(stage: &mut ExecContext<'_>, until: Instant) -> Result<(), Ending> {
+    let mut limit = FIRST_PATIENCE;
     let by_gate = loop {
-        match stage.plan.gate.quit() {
+        let left = until.saturating_duration_since(Instant::now());
+        match stage.plan.gate.quit_within(limit.min(left).max(PATIENCE)) {
             Ok(Signal::Passed) => return Ok(()),
-            Ok(Signal::Refused(_)) if Instant::now() < until => {}
+            Ok(Signal::Refused(_)) if !left.is_zero() => {}
+            // The gate is there, and has not let the signal pass.
+            Err(GateError::Timeout(_)) if !left.is_zero() => limit *= 2,
+            Err(GateError::VmMissing) if !left.is_zero() => {}
             Ok(Signal::Refused(outcome)) => break outcome.reason,
             Err(error) => break error.to_string(),
         }
