@@ -133,8 +133,8 @@ impl Record {
 
     /// Serves again when a drain is over but Envoy still runs. A drain that reached zero ends with
     /// its deadline, because a later hook gets a deadline of its own; without a later hook, it
-    /// stays `drained` for at least so long. A drain that no worker has evaluated since its
-    /// deadline must not open for a later hook either.
+    /// stays `drained` for at least so long, and until the last call has been made. A drain that no
+    /// worker has evaluated since its deadline must not open for a later hook either.
     fn reset_when_over(&mut self, policy: &Policy, now: u64, stays_drained: u64) {
         if self.phase.is_draining() {
             // A new configuration can make the deadline earlier, but not later, and not earlier
@@ -143,7 +143,11 @@ impl Record {
             self.deadline = self.deadline.min(configured.max(now));
         }
         let is_over = match self.phase {
-            Phase::Drained => now >= self.deadline.max(self.ended.saturating_add(stays_drained)),
+            Phase::Drained => {
+                let end = self.deadline.max(self.ended.saturating_add(stays_drained));
+                let more = if self.awaits_finish_call(policy) { policy.open_for } else { 0 };
+                now >= end.saturating_add(more)
+            }
             Phase::Expired | Phase::Forced => now >= self.ended.saturating_add(policy.open_for),
             Phase::Draining => now >= self.deadline.saturating_add(policy.open_for),
             Phase::Serving => false,
@@ -189,7 +193,10 @@ impl Record {
             return (reason, begin.or(heal));
         }
         let finish = self.finish_once(policy, now);
-        let is_agent_told = policy.finish != Finish::DrainAgent || self.finish.has_ended();
+        // The deadline does not wait for the agent, as it does not when the drain expires.
+        let is_agent_told = policy.finish != Finish::DrainAgent
+            || self.finish.has_ended()
+            || now >= self.deadline;
         (if is_agent_told { reason } else { Reason::Finishing }, finish.or(heal))
     }
 
@@ -220,7 +227,7 @@ impl Record {
         if self.quiet_since == 0 || begun != observed.begun {
             self.quiet_since = now;
         }
-        if !self.begin.has_ended() {
+        if self.phase == Phase::Draining && policy.begins() && !self.begin.has_ended() {
             return Reason::Beginning;
         }
         // A drained gate has waited for clients already, even if the bytes are not known now.
@@ -239,12 +246,17 @@ impl Record {
     }
 
     fn begin_once(&mut self, policy: &Policy, now: u64) -> Option<Action> {
-        let due = now >= self.began.saturating_add(policy.delay);
+        let due = policy.begins() && now >= self.began.saturating_add(policy.delay);
         (due && self.begin.claim(policy.patience, now)).then_some(Action::Begin)
     }
 
     fn finish_once(&mut self, policy: &Policy, now: u64) -> Option<Action> {
         (policy.finishes() && self.finish.claim(policy.patience, now)).then_some(Action::Finish)
+    }
+
+    /// Whether the last call of the drain is yet to be made.
+    pub(super) fn awaits_finish_call(&self, policy: &Policy) -> bool {
+        self.phase == Phase::Drained && policy.finishes() && !self.finish.has_ended()
     }
 
     /// How long the drain has lasted.

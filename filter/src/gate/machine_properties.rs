@@ -27,6 +27,8 @@ enum Event {
     Answer(CallOutcome),
     /// A new configuration has another deadline.
     Deadline(u64),
+    /// A new configuration tells clients in this way.
+    Begin(BeginCall),
 }
 
 fn count_state() -> impl Strategy<Value = CountState> {
@@ -86,13 +88,18 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
         1 => Just(Event::Force),
         4 => outcome().prop_map(Event::Answer),
         1 => (1_000..6_000_u64).prop_map(Event::Deadline),
+        1 => begin_call().prop_map(Event::Begin),
     ];
     let step = prop_oneof![8 => 0..150_u64, 1 => 150..3_000_u64];
     proptest::collection::vec((step, event), 1..150)
 }
 
+fn begin_call() -> impl Strategy<Value = BeginCall> {
+    prop_oneof![Just(BeginCall::DrainListeners), Just(BeginCall::Nothing)]
+}
+
 fn policy() -> impl Strategy<Value = Policy> {
-    let begin = prop_oneof![Just(BeginCall::DrainListeners), Just(BeginCall::Nothing)];
+    let begin = begin_call();
     let finish = prop_oneof![Just(Finish::Nothing), Just(Finish::DrainAgent)];
     let app = serde_json::json!({ "cluster": "app" });
     let app = move || Gate { app: serde_json::from_value(app.clone()).ok(), ..Gate::default() };
@@ -150,7 +157,7 @@ impl Watch {
         (before, after): (&Record, &Record),
     ) {
         self.deadline = self.deadline.min(earliest_deadline(before, policy, now));
-        let before = before.phase;
+        let (before, before_finish) = (before.phase, before.finish);
         let counts =
             matches!(observed.count, CountState::Exact | CountState::Assumed | CountState::Asking);
         let busy = match observed.envoy {
@@ -180,7 +187,10 @@ impl Watch {
             assert_eq!(after.phase, Phase::Drained, "what is not known changes nothing");
         }
         if before == Phase::Drained && now >= self.deadline {
-            let stays = after.phase == Phase::Drained && now < after.ended + STAYS_DRAINED;
+            let is_finished = !policy.finishes() || before_finish.has_ended();
+            let more = if is_finished { 0 } else { policy.open_for };
+            let end = self.deadline.max(after.ended + STAYS_DRAINED) + more;
+            let stays = after.phase == Phase::Drained && now < end;
             assert!(stays && !busy && clear || after.phase == Phase::Serving, "{after:?}");
         }
         if busy || moved || !clear {
@@ -197,7 +207,7 @@ impl Watch {
             observed.known_until
         );
         assert!(
-            matches!(after.begin, Step::Done | Step::Failed),
+            !policy.begins() || matches!(after.begin, Step::Done | Step::Failed),
             "drained before clients were told to leave"
         );
     }
@@ -235,7 +245,11 @@ fn evaluate(
     );
     let zero = observed.envoy != EnvoyCount::Asking && observed.in_flight_reason().is_none();
     assert!(!is_open || record.phase.is_unconditionally_open() || zero, "open at {observed:?}");
+    if reason == Reason::Finishing {
+        assert!(now < record.deadline, "the deadline does not wait for the agent");
+    }
     if let Some(action) = action {
+        assert!(action != Action::Begin || policy.begins(), "a call that is not configured");
         watch.acted(action, now, policy.patience);
         assert!(
             action != Action::Finish || record.phase == Phase::Drained,
@@ -248,7 +262,10 @@ fn evaluate(
         );
     }
     watch.evaluated(now, policy, &observed, moved, (&before, record));
-    evaluate_again(record, policy, now, &observed, reason);
+    // A last call that fails for good ends the drain at the evaluation after it.
+    if record.finish.has_ended() == before.finish.has_ended() {
+        evaluate_again(record, policy, now, &observed, reason);
+    }
 }
 
 /// A second evaluation at the same moment changes nothing, and returns no second call.
@@ -281,6 +298,9 @@ fn drain(record: &mut Record, watch: &mut Watch, policy: &Policy, now: u64, begu
     let over = match before.phase {
         Phase::Serving => true,
         Phase::Draining => now >= deadline + policy.open_for,
+        Phase::Drained if policy.finishes() && !before.finish.has_ended() => {
+            now >= deadline + policy.open_for
+        }
         Phase::Drained => now >= deadline,
         Phase::Expired | Phase::Forced => now >= before.ended + policy.open_for,
     };
@@ -328,6 +348,7 @@ proptest! {
                 Event::Force => force(&mut record, now),
                 Event::Answer(outcome) => answer(&mut record, &mut watch, outcome),
                 Event::Deadline(deadline) => policy.deadline = deadline,
+                Event::Begin(begin) => policy.begin = begin,
             }
             if before == Phase::Expired {
                 let to = record.phase;

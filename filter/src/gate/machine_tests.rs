@@ -3,7 +3,7 @@
 use wasm_bindgen_test::wasm_bindgen_test;
 
 use super::{App, CountState, EnvoyCount, Observation, Phase, Reason, Record, STAYS_DRAINED, Step};
-use crate::config::wire::{BeginCall, Gate};
+use crate::config::wire::{BeginCall, Finish, Gate};
 use crate::gate::policy::Policy;
 
 fn zero(now: u64) -> Observation {
@@ -32,6 +32,40 @@ fn a_drain_without_evaluations_opens_for_no_later_hook() {
     assert_eq!(record.clone().evaluate(&policy, later, &busy).0, Reason::NotDraining);
     assert!(record.drain(&policy, later, 0), "the hook gets a deadline of its own");
     assert_eq!(record.evaluate(&policy, later, &busy).0, Reason::Streams(1));
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn the_deadline_opens_a_gate_that_waits_for_its_last_call() {
+    let mut policy = Policy::new(Gate::default());
+    (policy.begin, policy.finish) = (BeginCall::Nothing, Finish::DrainAgent);
+    let mut record = Record::default();
+    record.drain(&policy, 1_000, 0);
+    let end = record.deadline;
+    for now in [1_000, end - 100] {
+        record.evaluate(&policy, now, &zero(now));
+    }
+    assert_eq!(record.phase, Phase::Drained);
+    let last = end + policy.open_for - 1;
+    for now in [end, end + STAYS_DRAINED, last] {
+        assert!(!record.clone().drain(&policy, now, 0), "a poll of the same hook");
+        let reason = record.clone().evaluate(&policy, now, &zero(now)).0;
+        assert_eq!(reason, Reason::Open(Phase::Drained));
+    }
+    let now = last + STAYS_DRAINED;
+    assert_eq!(record.clone().evaluate(&policy, now, &zero(now)).0, Reason::NotDraining);
+    record.finish = Step::Done;
+    assert!(record.drain(&policy, end, 0), "a later hook has a deadline of its own");
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn a_begin_call_that_is_configured_no_more_is_not_made() {
+    let mut policy = Policy::new(Gate::default());
+    policy.delay = 500;
+    let mut record = Record::default();
+    record.drain(&policy, 1_000, 0);
+    policy.begin = BeginCall::Nothing;
+    let (reason, action) = record.evaluate(&policy, 1_500, &zero(1_500));
+    assert_eq!((reason, action), (Reason::Quiet { since: 1_500 }, None));
 }
 
 #[wasm_bindgen_test(unsupported = test)]

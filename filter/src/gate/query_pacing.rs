@@ -9,9 +9,12 @@ use crate::shared_text::{self, SharedText};
 
 /// The shared data key. The name is that of earlier versions.
 const KEY: &str = "laststream.questions";
-/// The interval between two queries is so many times what an answer takes, which leaves four fifths
-/// of the main thread's time.
-const INTERVAL_FACTOR: u64 = 5;
+/// The pause after an answer is so many times what the answer took, which leaves four fifths of the
+/// main thread's time.
+const PAUSE_FACTOR: u64 = 4;
+/// But no longer, in milliseconds. A push of configuration and a time-out also make an answer slow,
+/// and after them a drain must not be without a query up to its deadline.
+const LONGEST_PAUSE: u64 = 10_000;
 /// A query that is running for so long, in milliseconds, and for so many times what the last answer
 /// took was made by a VM that died.
 const ABANDONED_AFTER: u64 = 1_000;
@@ -61,8 +64,12 @@ impl QueryPacing {
 
     /// Whether the next query may begin.
     pub(crate) fn is_allowed(self, now: u64) -> bool {
-        !self.is_running(now)
-            && now >= self.began.saturating_add(INTERVAL_FACTOR.saturating_mul(self.took))
+        !self.is_running(now) && now >= self.began.saturating_add(self.interval())
+    }
+
+    /// From the beginning of one query to the beginning of the next.
+    fn interval(self) -> u64 {
+        self.took.saturating_add(self.took.saturating_mul(PAUSE_FACTOR).min(LONGEST_PAUSE))
     }
 
     /// Whether the next query is left to the worker that has the last answer, which is still valid.
@@ -72,7 +79,7 @@ impl QueryPacing {
 
     /// The longest time until the answer to the next query.
     pub(crate) fn longest_wait(self) -> u64 {
-        self.took.saturating_mul(INTERVAL_FACTOR + 1)
+        self.interval().saturating_add(self.took)
     }
 
     /// Claims the next query. False: it is too early.
@@ -135,5 +142,14 @@ mod tests {
         );
         assert!(!pacing.is_reserved(9_340), "the answer is too old");
         assert_eq!(pacing.busy(9_040), 80);
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_slow_answer_forbids_no_query_for_a_whole_drain() {
+        let paced = |took| QueryPacing { began: 1_000, ended: 1_000 + took, took, busy: took };
+        assert!(!paced(2_000).is_allowed(10_999) && paced(2_000).is_allowed(11_000));
+        let timed_out = paced(10_000);
+        assert!(!timed_out.is_allowed(20_999) && timed_out.is_allowed(21_000));
+        assert_eq!(timed_out.longest_wait(), 30_000);
     }
 }

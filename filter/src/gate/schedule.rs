@@ -151,8 +151,6 @@ impl Schedule<'_> {
 
     /// Whether the last call of the drain is yet to be made.
     pub(super) fn awaits_finish_call(&self) -> bool {
-        self.record.phase == Phase::Drained
-            && self.policy.finishes()
-            && !self.record.finish.has_ended()
+        self.record.awaits_finish_call(self.policy)
     }
 }

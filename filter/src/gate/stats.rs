@@ -6,7 +6,7 @@ use crate::config::wire::Scope;
 /// began in between.
 pub(crate) const GAUGES: &str = concat!(
     "/stats?type=Gauges&filter=",
-    "%5E%28http%5C..*%5C.downstream_%28rq_active%7Ccx_tx_bytes_buffered%29",
+    "%5E%28http%5C..*%5C.downstream_%28rq_active%7Ccx_tx_bytes_buffered%7Ccx_http3_active%29",
     "%7Chttp2%5C.pending_send_bytes",
     "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency%29$"
 );
@@ -14,7 +14,8 @@ pub(crate) const GAUGES: &str = concat!(
 /// The gauges and the total number of requests, if only Envoy can tell what began in between.
 pub(crate) const ALL: &str = concat!(
     "/stats?filter=",
-    "%5E%28http%5C..*%5C.downstream_%28rq_active%7Crq_total%7Ccx_tx_bytes_buffered%29",
+    "%5E%28http%5C..*%5C.downstream_",
+    "%28rq_active%7Crq_total%7Ccx_tx_bytes_buffered%7Ccx_http3_active%29",
     "%7Chttp2%5C.pending_send_bytes",
     "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency%29$"
 );
@@ -55,10 +56,30 @@ impl ConnectionManagers<'_> {
         if self.tunnels.iter().any(|tunnels| tunnels == prefix) {
             return Place::Tunnels;
         }
+        match self.own_and_other_names() {
+            Some([_, other]) if prefix.starts_with(other) => Place::OtherDirection,
+            _ => Place::Here,
+        }
+    }
+
+    /// How Istio's names of a gate's own direction begin, and those of the other one; none if the
+    /// gate is for both.
+    fn own_and_other_names(&self) -> Option<[&'static str; 2]> {
         let only = |scope| self.scopes.iter().all(|other| *other == scope);
-        let is_other_direction = only(Scope::Inbound) && prefix.starts_with("outbound_")
-            || only(Scope::Outbound) && prefix.starts_with("inbound_");
-        if is_other_direction { Place::OtherDirection } else { Place::Here }
+        if only(Scope::Inbound) {
+            Some(["inbound_", "outbound_"])
+        } else if only(Scope::Outbound) {
+            Some(["outbound_", "inbound_"])
+        } else {
+            None
+        }
+    }
+
+    /// Whether the name tells a direction and the gate is for one. Then each direction has
+    /// connection managers of its own, even if Envoy exports those of one direction only.
+    fn tells_direction(&self, prefix: &str) -> bool {
+        self.own_and_other_names()
+            .is_some_and(|names| names.iter().any(|name| prefix.starts_with(name)))
     }
 }
 
@@ -74,7 +95,9 @@ pub(crate) struct Stats {
     pub(crate) tunnels: u64,
     /// Bytes that wait in HTTP/2 streams of clients for their windows.
     pub(crate) pending: Option<u64>,
-    /// Whether there are connection managers that are known to be of the other direction.
+    /// HTTP/3 connections.
+    pub(crate) http3: u64,
+    /// Whether each direction is known to have connection managers of its own.
     pub(crate) splits_directions: bool,
     /// Listeners and filter chains that were replaced and still have connections; the filter may
     /// not be in them.
@@ -94,6 +117,11 @@ impl Stats {
         }
         if !managers.tunnels.is_empty() {
             stats.add_bytes_in_tunnels();
+        }
+        // Envoy does not export the bytes that wait in HTTP/3 streams, which have ended by both
+        // counts when QUIC has taken their last byte.
+        if stats.http3 > 0 && stats.buffered == Some(0) {
+            stats.buffered = None;
         }
         stats
     }
@@ -122,6 +150,7 @@ impl Stats {
                 if let Some((prefix, what)) =
                     name.strip_prefix("http.").and_then(|name| name.rsplit_once('.'))
                 {
+                    self.splits_directions |= managers.tells_direction(prefix);
                     self.add_of_manager(managers.place(prefix), what, value);
                 }
             }
@@ -141,7 +170,9 @@ impl Stats {
             (Place::Ignored, "downstream_rq_active") => {
                 self.ignored = self.ignored.saturating_add(value)
             }
-            (Place::OtherDirection, _) => self.splits_directions = true,
+            (Place::Here | Place::Tunnels, "downstream_cx_http3_active") => {
+                self.http3 = self.http3.saturating_add(value)
+            }
             _ => {}
         }
     }
@@ -218,6 +249,32 @@ http.a.downstream_rq_time: P0(1,2)
             tunnels: &[],
         };
         assert_eq!(Stats::parse("http.admin.downstream_rq_active: 1", managers), Stats::default());
+    }
+
+    /// Streams of the other direction are not in Envoy's count then, so they excuse no request.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn directions_are_split_if_only_one_is_exported() {
+        let text = "http.inbound_0.0.0.0_80.downstream_rq_active: 1";
+        let splits = |scopes: &[Scope]| {
+            let managers = ConnectionManagers { scopes, ignore: &[], tunnels: &[] };
+            Stats::parse(text, managers).splits_directions
+        };
+        assert!(splits(&[Scope::Inbound]) && splits(&[Scope::Outbound]));
+        assert!(!splits(&[Scope::Inbound, Scope::Outbound]) && !splits(&[Scope::Gateway]));
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn bytes_that_wait_in_http3_are_not_known() {
+        let read = |http3: u64, buffered: u64| {
+            let managers =
+                ConnectionManagers { scopes: &[Scope::Gateway], ignore: &[], tunnels: &[] };
+            let text = format!(
+                "http.a.downstream_cx_http3_active: {http3}\n\
+                 http.a.downstream_cx_tx_bytes_buffered: {buffered}"
+            );
+            Stats::parse(&text, managers).buffered
+        };
+        assert_eq!((read(0, 0), read(2, 0), read(2, 7)), (Some(0), None, Some(7)));
     }
 
     #[wasm_bindgen_test(unsupported = test)]

@@ -89,8 +89,10 @@ impl World {
         }
         let (now, record, notes) = (self.shared.clock, self.record(gate), self.notes[gate]);
         let (phase, deadline) = (record.phase, notes.drains_since + DEADLINE);
+        let is_finished = setup.finish == "nothing" || record.finish.has_ended();
+        let more = if is_finished { 0 } else { OPEN_FOR };
         let is_overdue = phase == Phase::Draining && now >= deadline
-            || phase == Phase::Drained && now >= deadline.max(record.ended + STAYS_DRAINED);
+            || phase == Phase::Drained && now >= deadline.max(record.ended + STAYS_DRAINED) + more;
         if is_overdue {
             self.report(Violation::Overdue);
         }
