@@ -1,6 +1,6 @@
 //! Tables of metrics and presets, from the types they are about.
 
-use laststream_filter::config::wire::Scope;
+use laststream_filter::config::wire::{Preset, Scope};
 use laststream_filter::config::{self, schema};
 use laststream_filter::forwarded::{FORWARDED_PROTO, Verdict};
 use laststream_filter::gate::{CountState, StreamKind};
@@ -92,38 +92,55 @@ fn about(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Each preset, with the headers that the module reads for it.
+/// Each preset, with the headers that the module reads for it and the vendor's page about them.
 pub(super) fn presets() -> Outcome<String> {
     let schema = schema::schema();
     let presets =
         schema["properties"]["forwarded_proto"]["properties"]["presets"]["items"]["oneOf"]
             .as_array();
-    let mut rows =
-        String::from("| preset | load balancer | headers that are believed |\n|---|---|---|\n");
+    let mut rows = String::from(
+        "| preset | load balancer | headers that are believed | documentation |\n\
+         |---|---|---|---|\n",
+    );
     for preset in presets.context("the schema has no presets")? {
         let (name, about) = preset["const"]
             .as_str()
             .zip(preset["description"].as_str())
             .context("a preset has no name")?;
-        // By the name that the load balancer knows, not the one under which it is saved.
-        let sources = json!({
-            "trust": { "peers": ["192.0.2.1"] }, "presets": [name],
-            "original_header": FORWARDED_PROTO,
-        });
-        let configuration = json!({ "forwarded_proto": sources });
-        let configuration =
-            config::parse(configuration.to_string().as_bytes()).with_context(|| name.to_owned())?;
-        let policy = configuration.forwarded_proto().context("no policy")?;
-        let headers: Vec<String> =
-            policy.sources.iter().map(|source| format!("`{}`", source.header)).collect();
-        let believed = match policy.reads_destination {
-            true => "the destination port of the PROXY protocol header".into(),
-            false => headers.join(", "),
-        };
         rows.push_str(&format!(
-            "| `{name}` | {} | {believed} |\n",
+            "| `{name}` | {} | {} | {} |\n",
             super::fields::one_line(about).trim_end_matches('.'),
+            believed(name).with_context(|| name.to_owned())?,
+            documentation(name).with_context(|| name.to_owned())?,
         ));
     }
     Ok(rows)
+}
+
+/// What the module reads for a preset.
+fn believed(preset: &str) -> Outcome<String> {
+    // By the name that the load balancer knows, not the one under which it is saved.
+    let sources = json!({
+        "trust": { "peers": ["192.0.2.1"] }, "presets": [preset],
+        "original_header": FORWARDED_PROTO,
+    });
+    let configuration = json!({ "forwarded_proto": sources });
+    let configuration = config::parse(configuration.to_string().as_bytes())?;
+    let policy = configuration.forwarded_proto().context("no policy")?;
+    let headers: Vec<String> =
+        policy.sources.iter().map(|source| format!("`{}`", source.header)).collect();
+    Ok(match policy.reads_destination {
+        true => "the destination port of the PROXY protocol header".into(),
+        false => headers.join(", "),
+    })
+}
+
+/// A link to the vendor's page, under the name of its host.
+fn documentation(preset: &str) -> Outcome<String> {
+    let page = serde_json::from_value::<Preset>(preset.into())?.documentation();
+    let (host, _) = page
+        .strip_prefix("https://")
+        .and_then(|rest| rest.split_once('/'))
+        .context("no link to the vendor's documentation")?;
+    Ok(format!("[{host}]({page})"))
 }

@@ -211,3 +211,51 @@ pub enum Preset {
     /// HAProxy, with `http-request set-header X-Forwarded-Proto`.
     Haproxy,
 }
+
+#[cfg(feature = "schema")]
+impl Preset {
+    /// The vendor's page about the headers, or about the rule that writes them. The table in the
+    /// documents shows it; the module is compiled without it.
+    pub const fn documentation(self) -> &'static str {
+        match self {
+            Self::AwsAlb => {
+                "https://docs.aws.amazon.com/elasticloadbalancing/latest/application/\
+                 x-forwarded-headers.html"
+            }
+            Self::AwsClb => {
+                "https://docs.aws.amazon.com/elasticloadbalancing/latest/classic/\
+                 x-forwarded-headers.html"
+            }
+            Self::Nlb => {
+                "https://docs.aws.amazon.com/elasticloadbalancing/latest/network/\
+                 edit-target-group-attributes.html#proxy-protocol"
+            }
+            Self::Cloudfront => {
+                "https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/\
+                 adding-cloudfront-headers.html"
+            }
+            Self::Gcp => "https://cloud.google.com/load-balancing/docs/https#target-proxies",
+            Self::AzureFrontDoor => {
+                "https://learn.microsoft.com/en-us/azure/frontdoor/front-door-http-headers-protocol"
+            }
+            Self::AzureAppGateway => {
+                "https://learn.microsoft.com/en-us/azure/application-gateway/\
+                 how-application-gateway-works#modifications-to-the-request"
+            }
+            Self::Cloudflare => {
+                "https://developers.cloudflare.com/fundamentals/reference/http-headers/"
+            }
+            Self::Fastly => {
+                "https://www.fastly.com/documentation/reference/http/http-headers/Fastly-SSL/"
+            }
+            Self::Akamai => {
+                "https://techdocs.akamai.com/property-mgr/docs/modify-outgoing-req-header"
+            }
+            Self::Heroku => "https://devcenter.heroku.com/articles/http-routing#heroku-headers",
+            Self::Nginx => {
+                "https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_set_header"
+            }
+            Self::Haproxy => "https://docs.haproxy.org/3.4/configuration.html#4.2-http-request",
+        }
+    }
+}
