@@ -55,7 +55,8 @@ pub(crate) struct Render {
     /// Without `--namespace` they are for the whole cluster.
     #[arg(long = "verb", value_enum, value_name = "VERB", value_delimiter = ',')]
     pub(crate) verbs: Vec<Verb>,
-    /// The folder to write the files to; `-` for standard output.
+    /// The folder to write the files to; `-` for standard output. Files there that laststream has
+    /// not rendered are not replaced.
     #[arg(short, long, value_name = "DIR", default_value = "-")]
     pub(crate) output: PathBuf,
     /// Writes nothing. If the folder differs from the rendered files, it prints what differs, and

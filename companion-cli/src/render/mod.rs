@@ -120,8 +120,12 @@ impl From<Vec<File>> for Rendered {
     }
 }
 
-/// Begins every rendered file, and tells it from others in the folder.
+/// Begins every YAML file that is rendered from a policy, and tells it from others in the folder.
 pub const MARK: &str = "Rendered by laststream. Change the policy and render again.";
+
+/// The same in JSON, which has no comments.
+pub(crate) const MARK_IN_JSON: &str =
+    "Rendered by laststream. Render again instead of changing it here.";
 
 /// The files that [`Kind::All`] can write, whatever the policy. Its comparison ignores all others.
 const FILES_OF_ALL: [&str; 14] = [

@@ -7,12 +7,15 @@ use std::path::{Path, PathBuf};
 
 use similar::TextDiff;
 
-use super::{FILES_OF_ALL, MARK, Rendered};
+use super::{FILES_OF_ALL, MARK, MARK_IN_JSON, Rendered, rbac};
 use crate::files::write_atomically;
 use crate::foreign;
 
 /// Of a file that was rendered once; more is something else.
 const LARGEST: u64 = 16 << 20;
+
+/// The names are those that people use for files of their own, such as `kustomization.yaml`.
+const NOT_RENDERED: &str = "it was not rendered by laststream; name another folder, or remove it";
 
 /// How a file in the folder differs from what would be rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,28 +98,52 @@ fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, FolderError> {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             text => text.map_err(FolderError::of("read", &path))?,
         };
-        if text.strip_prefix(b"# ").is_some_and(|text| text.starts_with(MARK.as_bytes())) {
+        if was_rendered(&text) {
             names.insert(name.to_owned());
         }
     }
     Ok(names)
 }
 
+/// Whether this version or an earlier one has rendered a file. In YAML the comment at the head says
+/// so, also below a licence; in JSON a value.
+fn was_rendered(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let is_json = text.trim_start().starts_with('{');
+    let mut head = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| line.is_empty() || line.starts_with('#') || *line == "---");
+    let is_mark = |line: &str| {
+        let comment = line.trim_start_matches('#').trim_start();
+        comment.starts_with(MARK) || comment.starts_with(rbac::MARK)
+    };
+    head.any(is_mark) || is_json && text.contains(MARK_IN_JSON)
+}
+
 /// Writes what differs, each file whole or not at all; returns the names of those written. Nothing
-/// is deleted.
+/// is deleted, and no file is replaced that was not rendered, unless it is empty.
 ///
 /// # Errors
-/// The folder or a file cannot be written.
+/// The folder or a file cannot be written, or a file was not rendered. Then nothing is written.
 pub fn write(folder: &Path, rendered: &Rendered) -> Result<Vec<String>, FolderError> {
     fs::create_dir_all(folder).map_err(FolderError::of("make the folder", folder))?;
-    let mut written = Vec::new();
+    // All files are looked at before the first one is written.
+    let mut outdated = Vec::new();
     for file in &rendered.files {
         let path = folder.join(&file.name);
-        if foreign::read_named(&path, LARGEST).is_ok_and(|there| there == file.text.as_bytes()) {
-            continue;
+        match foreign::read_named(&path, LARGEST) {
+            Ok(there) if there == file.text.as_bytes() => {}
+            Ok(there) if there.trim_ascii().is_empty() || was_rendered(&there) => {
+                outdated.push((file, path));
+            }
+            Ok(_) => return Err(FolderError::of("write", &path)(io::Error::other(NOT_RENDERED))),
+            Err(error) if error.kind() == ErrorKind::NotFound => outdated.push((file, path)),
+            Err(error) => return Err(FolderError::of("read", &path)(error)),
         }
-        write_atomically(&path, file.text.as_bytes()).map_err(FolderError::of("write", &path))?;
-        written.push(file.name.clone());
     }
-    Ok(written)
+    for (file, path) in &outdated {
+        write_atomically(path, file.text.as_bytes()).map_err(FolderError::of("write", path))?;
+    }
+    Ok(outdated.into_iter().map(|(file, _)| file.name.clone()).collect())
 }

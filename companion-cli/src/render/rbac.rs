@@ -5,6 +5,9 @@ use clap::ValueEnum;
 use super::{File, Rendered};
 use crate::yaml::{self, List, Map};
 
+/// Begins the file, which is not rendered from a policy.
+pub(super) const MARK: &str = "Rendered by `laststream render rbac`";
+
 /// A verb over many pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Verb {
@@ -82,8 +85,7 @@ pub struct Place<'a> {
 #[must_use]
 pub fn render(verbs: &[Verb], place: Place<'_>) -> Rendered {
     let about = [
-        "Rendered by `laststream render rbac`: the least rights of the verbs that were named."
-            .to_owned(),
+        format!("{MARK}: the least rights of the verbs that were named."),
         binding(place),
     ];
     let text = yaml::write(&about, &[role(verbs, place)]);

@@ -61,6 +61,62 @@ fn check_tells_missing_changed_and_stale_and_writes_nothing() -> Outcome {
     Ok(())
 }
 
+/// People use these names for files of their own.
+#[test]
+fn a_file_that_was_not_rendered_is_not_replaced() -> Outcome {
+    let folder = folder(&gateway());
+    let path = folder.path();
+    let all = |more: &[&str]| render(path, &[&["all", "--policy", "policy.yaml"], more].concat());
+    let file = path.join("out/kustomization.yaml");
+    fs::create_dir(path.join("out"))?;
+    let own = "# Rendered by another program\nresources: [mine.yaml]\n";
+    fs::write(&file, own)?;
+    all(&["--output", "out"])?.expect(2)?.stderr_contains(
+        "cannot write `out/kustomization.yaml`: it was not rendered by laststream; name another",
+    )?;
+    assert_eq!(fs::read_to_string(&file)?, own);
+    assert_eq!(fs::read_dir(path.join("out"))?.count(), 1, "nothing is half done");
+    all(&["--check", "out"])?.expect(1)?.stderr_contains("differs: kustomization.yaml")?;
+    all(&["--diff", "out"])?.expect(0)?.stderr_contains("differs: kustomization.yaml")?;
+
+    let mark = "# Rendered by laststream. Change the policy and render again.";
+    for earlier in [
+        String::new(),
+        "\n".to_owned(),
+        format!("{mark}\r\nkind: Older\r\n"),
+        format!("---\n# A licence\n\n{mark}\nkind: Older\n"),
+    ] {
+        fs::write(&file, &earlier)?;
+        let output = all(&["--output", "out"])?.expect(0)?;
+        output.stderr_contains("wrote out/kustomization.yaml")?;
+    }
+    Ok(())
+}
+
+/// The one has another first line, the other is JSON.
+#[test]
+fn rights_and_a_dashboard_are_replaced_if_they_were_rendered() -> Outcome {
+    let folder = folder(&gateway());
+    let path = folder.path();
+    let run = |arguments: &str| render(path, &arguments.split(' ').collect::<Vec<_>>());
+    let monitoring = "monitoring --policy policy.yaml --output out";
+    run("rbac --output out")?.expect(0)?;
+    run("rbac --verb events --output out")?.expect(0)?.stderr_contains("wrote out/rbac.yaml")?;
+    run(monitoring)?.expect(0)?;
+    let dashboard = path.join("out/grafana-dashboard.json");
+    let text = fs::read_to_string(&dashboard)?;
+    fs::write(&dashboard, text.replace("drains", "earlier"))?;
+    run(monitoring)?.expect(0)?.stderr_contains("wrote out/grafana-dashboard.json")?;
+    assert_eq!(fs::read_to_string(&dashboard)?, text);
+
+    fs::write(path.join("out/rbac.yaml"), "kind: Role\n")?;
+    fs::write(&dashboard, "{\"title\": \"mine\"}\n")?;
+    for arguments in ["rbac --output out", monitoring] {
+        run(arguments)?.expect(2)?.stderr_contains("was not rendered by laststream")?;
+    }
+    Ok(())
+}
+
 /// `render all` judges the files that it can write itself, and opens no others.
 #[test]
 fn files_of_other_kinds_are_not_stale() -> Outcome {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::rules::{ABSENT, COUNT, IN_FLIGHT, PROGRESS, STATE, VERDICTS};
+use crate::render::MARK_IN_JSON;
 
 /// How a panel shows its series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,7 +206,7 @@ pub fn json() -> Value {
     json!({
         "uid": "laststream",
         "title": "laststream: drains",
-        "description": "Rendered by laststream. Render again instead of changing it here.",
+        "description": MARK_IN_JSON,
         "tags": ["laststream", "envoy"],
         "schemaVersion": 39,
         "version": 1,
