@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
 use laststream::oci::image::Reference;
+use laststream::oci::inspect::image::pin_of_index;
 use laststream::oci::registry::Registry;
 use laststream::oci::registry::credentials::Sources;
 use laststream::policy::Resolve;
@@ -66,7 +67,17 @@ fn digest_of(
         let reference: Reference = image.parse()?;
         let options = args.options();
         let registry = Registry::new(&reference.registry, &options, sources, printer)?;
-        Ok(registry.resolve(&reference)?.digest.to_string())
+        let resolved = registry.resolve(&reference)?;
+        if !resolved.is_index() {
+            return Ok(resolved.digest.to_string());
+        }
+        let index = Reference { digest: Some(resolved.digest), ..reference };
+        let pin = pin_of_index(&registry.manifest(&index)?.bytes)?;
+        printer.warning(&format!(
+            "`{image}` is an index, not a manifest: `{pin}` is pinned, its manifest for \
+                linux/amd64, because Istio and Envoy Gateway compare the digest of that"
+        ));
+        Ok(pin)
     };
     ask().map_err(|error| format!("{error}; `--digest sha256:…` renders without asking"))
 }

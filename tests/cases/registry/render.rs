@@ -2,13 +2,16 @@
 
 use super::{PASSWORD, USERNAME, push, registry_with_password, user_with_password};
 use crate::lab::envoyless_cases;
+use kit::fake_server::Fault;
 use kit::prelude::*;
-use kit::registry::faulty::Faulty;
+use kit::registry::faulty::{Faulty, Phase};
 use kit::registry::real::{Registry, Settings};
+use kit::registry::sha256;
 use kit::user::User;
 
 envoyless_cases! {
     a_tag_is_rendered_as_its_digest,
+    of_an_index_the_manifest_for_linux_is_rendered,
     all_images_are_asked_for_with_one_login,
     one_login_is_for_one_registry,
 }
@@ -41,6 +44,47 @@ fn a_tag_is_rendered_as_its_digest() -> Outcome {
     ensure!(differs.stdout.contains(&digest), "what was there: {}", differs.stdout);
     user.run(&[&render[..], &["--digest", &digest, "--check", "manifests"]].concat(), "")?
         .expect(0)?;
+    Ok(())
+}
+
+/// Istio and Envoy Gateway refuse a module that is pinned by the digest of an index.
+fn of_an_index_the_manifest_for_linux_is_rendered() -> Outcome {
+    const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+    let kind = Fault::Header("content-type", INDEX.to_owned());
+    let faulty = Faulty::failing(Phase::LookForManifest, kind)?;
+    let child = |name: &str, platform: Value| {
+        json!({
+            "mediaType": "application/vnd.oci.image.manifest.v1+json", "size": 2,
+            "digest": sha256(name.as_bytes()), "platform": platform,
+        })
+    };
+    let arm = child("arm", json!({ "os": "linux", "architecture": "arm64" }));
+    let amd = child("amd", json!({ "os": "linux", "architecture": "amd64" }));
+    let attestation = child("unknown", json!({ "os": "unknown", "architecture": "unknown" }));
+    let put = |tag: &str, manifests: &[&Value]| {
+        let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": manifests });
+        let index = index.to_string();
+        let digest = sha256(index.as_bytes());
+        faulty.put(&format!("/v2/a/manifests/{tag}"), index.as_bytes());
+        faulty.put(&format!("/v2/a/manifests/{digest}"), index.as_bytes());
+        digest
+    };
+    let user = User::new()?;
+    let render = |tag: &str| {
+        let module = format!("oci://{}/a:{tag}", faulty.name());
+        user.run(&["render", "envoyfilter", "--module", &module], "")
+    };
+
+    let digest = put("both", &[&attestation, &arm, &amd]);
+    let rendered = render("both")?.expect(0)?.stderr_contains("is an index, not a manifest")?;
+    ensure!(rendered.stdout.contains(&sha256(b"amd")), "{}", rendered.stdout);
+    ensure!(!rendered.stdout.contains(&digest), "the index: {}", rendered.stdout);
+    put("arm", &[&attestation, &arm]);
+    render("arm")?
+        .expect(2)?
+        .stderr_contains("without a manifest for linux/amd64")?
+        .stderr_contains("--provenance=false")?
+        .stderr_contains("--digest sha256:")?;
     Ok(())
 }
 

@@ -83,11 +83,23 @@ fn way_out(manifests: &[Descriptor]) -> String {
     )
 }
 
-/// The one that Istio's agent takes, whatever it runs on.
+/// The digest of the manifest that Istio and Envoy Gateway take out of an index, and compare.
+///
+/// # Errors
+/// The index cannot be read, or has no such manifest; with the way out.
+pub fn pin_of_index(index: &[u8]) -> Result<String, String> {
+    let manifests = Document::read(index)?.manifests.unwrap_or_default();
+    for_linux(&manifests).map(|child| child.digest.clone()).ok_or_else(|| {
+        format!("it is an index without a manifest for linux/amd64: {}", way_out(&manifests))
+    })
+}
+
+/// The one that Istio's agent takes, whatever it runs on. One without a platform is for linux/amd64
+/// by its rules.
 fn for_linux(manifests: &[Descriptor]) -> Option<&Descriptor> {
     let is_for_linux =
         |platform: &Platform| platform.os == "linux" && platform.architecture == "amd64";
-    manifests.iter().find(|manifest| manifest.platform.as_ref().is_some_and(is_for_linux))
+    manifests.iter().find(|manifest| manifest.platform.as_ref().is_none_or(is_for_linux))
 }
 
 fn manifest(

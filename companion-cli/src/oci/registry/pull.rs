@@ -24,6 +24,14 @@ pub struct Resolved {
     pub media_type: Option<String>,
 }
 
+impl Resolved {
+    /// Whether it is a list of manifests, of which consumers take the one for their platform.
+    #[must_use]
+    pub fn is_index(&self) -> bool {
+        matches!(self.media_type.as_deref(), Some(INDEX | DOCKER_LIST))
+    }
+}
+
 /// A manifest, or a list of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchedManifest {
