@@ -303,7 +303,8 @@ pub struct Retries {
     pub host: String,
     /// The number of retries, by default 2.
     pub attempts: Option<u16>,
-    /// How long each try may take, by default as long as the longest request.
+    /// How long each try may take until its response begins, by default as long as the longest
+    /// request. Then the caller gets 504, also where Istio had no time-out.
     pub per_try_timeout: Option<TimeSpan>,
     /// The conditions for a retry, by default `connect-failure,refused-stream`: requests that the
     /// app has never seen.

@@ -17,6 +17,12 @@ const WHERE: &str = "Needs Kubernetes 1.35, or 1.33 with the feature gate `Image
 const UPDATE: &str = "Another module is another digest here, so the pods are replaced: a running \
     proxy keeps the module that it began with.";
 
+const REPLACES_LISTS: &str = "Helm replaces lists: add the items of your own `volumes`, \
+    `volumeMounts` and `imagePullSecrets` to these, or the gateway loses them.";
+
+const REPLACES_ANNOTATIONS: &str = "These annotations replace the pod's own of the same name: add \
+    the volumes and mounts of yours to the JSON.";
+
 pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, PolicyProblem> {
     let volumes = Volume::of_modules(policy, resolve)?;
     if volumes.is_empty() {
@@ -51,8 +57,8 @@ pub(super) const WHY_SECRET: &str =
     "Kubelet pulls the image of a volume with the pod's own secrets.";
 
 fn gateway_chart(policy: &Policy, volumes: &[Volume]) -> File {
-    let about =
-        [lifecycle::how_to_upgrade("image-volume.yaml"), UPDATE.to_owned(), WHERE.to_owned()];
+    let how = lifecycle::how_to_upgrade("image-volume.yaml");
+    let about = [how, REPLACES_LISTS.to_owned(), UPDATE.to_owned(), WHERE.to_owned()];
     let values = Map::of("volumes", volumes.iter().map(Volume::item).collect::<List>())
         .with("volumeMounts", volumes.iter().map(Volume::mount).collect::<List>())
         .note(WHY_SECRET)
@@ -86,6 +92,7 @@ fn sidecar(policy: &Policy, volumes: &[Volume]) -> File {
             "{how}. Every pod that the EnvoyFilter chooses needs it: without the file a proxy \
                 refuses its listeners."
         ),
+        REPLACES_ANNOTATIONS.to_owned(),
         UPDATE.to_owned(),
         WHERE.to_owned(),
     ];
@@ -140,6 +147,15 @@ mod tests {
             assert_eq!(spec["volumes"][0]["name"], mounts[0]["name"], "{spec}");
             assert_eq!(mounts[0]["mountPath"], "/opt/laststream", "{spec}");
             assert_eq!(spec["imagePullSecrets"][0]["name"], "s", "{spec}");
+        }
+    }
+
+    #[test]
+    fn what_is_replaced_is_named_in_the_head() {
+        let sidecar = "placement: {sidecar: {workload: shop}}";
+        for (more, words) in [("", "Helm replaces lists"), (sidecar, "replace the pod's own")] {
+            let text = &rendered(Kind::ImageVolume, more).expect(more).files[0].text;
+            assert!(text.replace("\n# ", " ").contains(words), "`{words}` in {text}");
         }
     }
 

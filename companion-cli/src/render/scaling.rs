@@ -3,7 +3,7 @@
 
 use super::monitoring::Settings;
 use super::{Kind, Rendered, metadata, object, objects, other};
-use crate::policy::file::{Placement, Scaling};
+use crate::policy::file::{GatewayApi, Placement, Scaling};
 use crate::policy::{Policy, PolicyProblem};
 use crate::yaml::{List, Map};
 
@@ -11,6 +11,9 @@ use crate::yaml::{List, Map};
 const METRIC: &str = "laststream_streams_in_flight";
 /// Of proxies that take new streams.
 const WHY_SERVING: &str = "Pods that drain are left out: new pods do not take their streams over.";
+const ONE_AUTOSCALER: &str = "A Deployment has one autoscaler: of two, Kubernetes follows neither. \
+    Istio's gateway chart makes one by default: set `autoscaling: {enabled: false}` in its values \
+    first, and no `replicaCount`. The number of pods then stays until this object changes it.";
 
 fn scaling<'p>(policy: &'p Policy, kind: &str) -> Result<&'p Scaling, PolicyProblem> {
     let scaling = policy.scaling.as_ref().ok_or_else(|| {
@@ -38,6 +41,12 @@ fn why_not(policy: &Policy) -> Option<&'static str> {
         )
     } else if policy.placement.class().is_some() {
         Some("scales one Deployment, and a class has many: write a policy for one Gateway")
+    } else if let Placement::GatewayApi(GatewayApi { autoscaler: Some(_), .. }) = &policy.placement
+    {
+        Some(
+            "makes a second autoscaler beside `placement.gateway_api.autoscaler`, and Kubernetes \
+                follows neither: take one of them out",
+        )
     } else {
         None
     }
@@ -105,7 +114,8 @@ fn keda(policy: &Policy) -> Result<Rendered, PolicyProblem> {
         .with("triggers", List::of(trigger));
     let metadata = metadata(policy, &policy.name);
     let object = object("keda.sh/v1alpha1", "ScaledObject", metadata, spec);
-    let about = ["The query uses what `render monitoring` records.".to_owned()];
+    let about =
+        ["The query uses what `render monitoring` records.".to_owned(), ONE_AUTOSCALER.to_owned()];
     let file = objects("scaledobject.yaml", &about, &[object]);
     Ok(vec![file].into())
 }
@@ -132,9 +142,10 @@ fn hpa(policy: &Policy) -> Result<Rendered, PolicyProblem> {
         .with("behavior", behaviour(policy));
     let metadata = metadata(policy, &policy.name);
     let object = object("autoscaling/v2", "HorizontalPodAutoscaler", metadata, spec);
-    let about = [format!(
+    let needs = format!(
         "Needs the metric `{METRIC}` from the Prometheus adapter: prometheus-adapter.values.yaml."
-    )];
+    );
+    let about = [needs, ONE_AUTOSCALER.to_owned()];
     let files = vec![objects("hpa.yaml", &about, &[object]), adapter()];
     Ok(files.into())
 }
@@ -211,12 +222,22 @@ mod tests {
             "gate: {enabled: false}\n",
             "namespace: a\nplacement: {envoy_gateway: {gateway: g}}\n",
             "placement: {gateway_api: {class: istio}}\n",
+            "placement: {gateway_api: {gateway: g, autoscaler: {maxReplicas: 3}}}\n",
         ] {
             let policy = tests::policy(&EDGE.replace("/a.wasm", "oci://h/r:t").add(more));
             assert!([keda(&policy), hpa(&policy)].iter().all(Result::is_err), "{more}");
         }
         let listed = tests::policy(&format!("{EDGE}monitoring: {{targets: [\"a:1\"]}}\n"));
         assert!(keda(&listed).is_ok() && hpa(&listed).is_err());
+    }
+
+    /// The gateway chart makes a HorizontalPodAutoscaler by default.
+    #[test]
+    fn the_chart_s_own_autoscaler_is_named() {
+        for kind in [Kind::Keda, Kind::Hpa] {
+            let text = tests::rendered(kind, EDGE)[0].text.replace("\n# ", " ");
+            assert!(text.contains("autoscaling: {enabled: false}"), "{text}");
+        }
     }
 
     #[test]

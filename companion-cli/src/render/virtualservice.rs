@@ -15,7 +15,9 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     let retry = Map::of("attempts", retries.attempts.unwrap_or(2))
         .note(
             "Each try by itself; shorter than the longest request it would repeat work that \
-            still runs.",
+            still runs. If a response has not begun by then, the caller gets 504, also where \
+            Istio had no time-out: for slower requests write `drain.longest_request` into the \
+            policy.",
         )
         .with("perTryTimeout", per_try.to_string())
         .note(

@@ -127,6 +127,7 @@ fn restricted() -> Map {
         .with("capabilities", Map::of("drop", List::of("ALL")))
         .with("readOnlyRootFilesystem", true)
         .with("runAsNonRoot", true)
+        .note("On OpenShift leave this line out: by default a namespace has user IDs of its own.")
         .with("runAsUser", 65_532_u64)
         .with("seccompProfile", Map::of("type", "RuntimeDefault"))
 }

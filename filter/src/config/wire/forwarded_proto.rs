@@ -44,7 +44,9 @@ pub struct ForwardedProto {
     pub silent: Fallback,
     /// Which forgeable headers are removed.
     pub strip: Strip,
-    /// Also write `:scheme`, which HTTP/2 upstreams and some filters use.
+    /// Also write `:scheme`. HTTP/2 upstreams, some filters and Envoy's redirects without a scheme
+    /// of their own use it: behind a load balancer that ends TLS such redirects say `http://`
+    /// without this.
     pub write_scheme: bool,
     /// Also write `x-forwarded-port` if it is absent or contradicts the decision.
     pub write_port: bool,
