@@ -36,6 +36,11 @@ impl<'g> Object<'g> {
         self.metadata("namespace")
     }
 
+    /// The revision of Istio that reads it; none where it does not say.
+    pub(super) fn revision(self) -> Option<&'g str> {
+        self.node.fields("metadata.labels")?.get("istio.io/rev")?.text()
+    }
+
     /// The labels of the proxies that it is for; none means all.
     pub(super) fn selector(self) -> Option<Node<'g>> {
         let labels = self.spec()?.fields("workloadSelector.labels")?;

@@ -23,10 +23,16 @@ pub(super) enum Reach {
 /// What an EnvoyFilter's patch selects by.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mesh {
+    /// Kind and name of the resource.
+    name: (String, String),
+    /// The tree and the number of its object.
+    place: (u32, u32),
     namespace: Option<String>,
     labels: Vec<(String, String)>,
     targets: Vec<(String, String)>,
     version: Option<String>,
+    /// The revision of Istio whose control plane reads the resource. None is read by all.
+    revision: Option<String>,
 }
 
 impl Reach {
@@ -56,18 +62,18 @@ impl Mesh {
         let targets = filter.targets().into_iter().flat_map(Node::items);
         Self {
             version: patch.proxy_version().and_then(Node::text).map(str::to_owned),
-            ..Self::selected(filter.namespace(), filter.selector(), targets)
+            ..Self::selected(filter, filter.selector(), targets)
         }
     }
 
     /// What a WasmPlugin selects by.
     pub(super) fn of_plugin(plugin: Object<'_>) -> Self {
         let selector = plugin.node.fields("spec.selector.matchLabels");
-        Self::selected(plugin.namespace(), selector, plugin.policy_targets())
+        Self::selected(plugin, selector, plugin.policy_targets())
     }
 
     fn selected<'g>(
-        namespace: Option<&str>,
+        resource: Object<'g>,
         selector: Option<Node<'g>>,
         targets: impl Iterator<Item = Node<'g>>,
     ) -> Self {
@@ -75,12 +81,15 @@ impl Mesh {
             |node: Option<Node<'g>>| node.and_then(Node::text).unwrap_or_default().to_owned();
         let labels = selector.into_iter().flat_map(Node::entries);
         Self {
-            namespace: namespace.map(str::to_owned),
+            name: (resource.kind.to_owned(), resource.name().to_owned()),
+            place: (resource.node.tree, resource.node.id),
+            namespace: resource.namespace().map(str::to_owned),
             labels: labels.map(|(key, value)| (key.to_owned(), text(Some(value)))).collect(),
             targets: targets
                 .map(|target| (text(target.get("kind")), text(target.get("name"))))
                 .collect(),
             version: None,
+            revision: resource.revision().map(str::to_owned),
         }
     }
 
@@ -128,8 +137,16 @@ impl Mesh {
             && self.labels.iter().all(by_label)
     }
 
-    /// Going by namespaces, labels, targets and versions.
+    /// Whether both are one resource, given twice: a cluster has one of them.
+    fn replaces(&self, other: &Self) -> bool {
+        self.place != other.place && self.name == other.name && self.namespace == other.namespace
+    }
+
+    /// Going by namespaces, labels, targets, versions and revisions.
     pub(super) fn may_meet(&self, other: &Self) -> bool {
+        if self.replaces(other) {
+            return false;
+        }
         let spaces = match (&self.namespace, &other.namespace) {
             (Some(one), Some(two)) => one == two || one == ROOT_NAMESPACE || two == ROOT_NAMESPACE,
             _ => true,
@@ -140,14 +157,9 @@ impl Mesh {
         let targets = self.targets.is_empty()
             || other.targets.is_empty()
             || self.targets.iter().any(|target| other.targets.contains(target));
-        let versions =
-            self.version.is_none() || other.version.is_none() || self.version == other.version;
+        let versions = self.version.as_ref().zip(other.version.as_ref());
+        let revisions = self.revision.as_ref().zip(other.revision.as_ref());
+        let versions = [versions, revisions].into_iter().flatten().all(|(one, two)| one == two);
         spaces && targets && versions && !self.labels.iter().any(|(key, value)| differ(key, value))
     }
-}
-
-/// Whether two objects are one resource, given twice.
-pub(super) fn is_same_resource(one: Object<'_>, two: Object<'_>) -> bool {
-    one.node != two.node
-        && (one.kind, one.name(), one.namespace()) == (two.kind, two.name(), two.namespace())
 }

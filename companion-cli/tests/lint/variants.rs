@@ -307,6 +307,22 @@ fn a_plugin_restores_twice_on_all_ports_of_one_scope() {
     finds("LS355.bad.yaml", &[elsewhere], &and("LS353"));
 }
 
+/// A control plane of one revision does not read the resources of another one.
+#[test]
+fn resources_of_two_revisions_do_not_meet() {
+    let Example { name, text } = Example::read(&folder("rules").join("LS355.good.yaml"));
+    let both = |revisions: [&str; 2]| {
+        let text = revisions.map(|revision| {
+            let metadata = format!("name: of-{revision}\n  labels: {{istio.io/rev: {revision}}}\n");
+            text.replacen("name: laststream\n", &metadata, 1)
+        });
+        codes(&Example { name: name.clone(), text: text.join("---\n") })
+    };
+    assert!(both(["a", "b"]).is_empty());
+    let text = text.replace("name: laststream\n", "name: other\n") + "---\n" + &text;
+    assert!(!codes(&Example { name: name.clone(), text }).is_empty());
+}
+
 #[test]
 fn matchers_of_two_policies_are_found_where_they_share_a_chain() {
     let Example { name, text } = Example::read(&folder("rules").join("LS355.good.yaml"));

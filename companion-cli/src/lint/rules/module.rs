@@ -11,7 +11,7 @@ use crate::lint::listeners::{connection_manager, uses};
 use crate::lint::modules::{Module, counters, ours};
 use crate::lint::node::{Node, is_string_value};
 use crate::lint::plugin_configs::plugin_configs;
-use crate::lint::reach::{Mesh, is_same_resource};
+use crate::lint::reach::Mesh;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -236,7 +236,6 @@ pub(super) fn share_chain(one: Node<'_>, two: Node<'_>) -> bool {
             inserts(one)
                 && inserts(two)
                 && one.context() == two.context()
-                && !is_same_resource(one.filter, two.filter)
                 && !CHAIN_FIELDS.into_iter().any(|path| differ(one, two, path))
                 && Mesh::of(one).may_meet(&Mesh::of(two))
         }

@@ -8,7 +8,7 @@ use crate::lint::finding::Rule;
 use crate::lint::finding::{Findings, Severity};
 use crate::lint::inputs::Inputs;
 use crate::lint::node::Node;
-use crate::lint::reach::{Mesh, is_same_resource};
+use crate::lint::reach::Mesh;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -97,9 +97,7 @@ fn report_twice<'g>(
         let earlier = by_name.entry(name).or_default();
         let mesh = Mesh::of(patch);
         let meets = |(other, _, reach): &&(Patch<'g>, Node<'g>, Mesh)| {
-            mesh.may_meet(reach)
-                && meet(patch, *other)
-                && !is_same_resource(patch.filter, other.filter)
+            mesh.may_meet(reach) && meet(patch, *other)
         };
         if let Some((other, place, _)) = earlier.iter().find(meets) {
             let file = given_name(*place);

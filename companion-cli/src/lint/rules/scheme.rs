@@ -12,7 +12,7 @@ use crate::lint::listeners::{connection_manager, uses};
 use crate::lint::modules::Module;
 use crate::lint::node::Node;
 use crate::lint::objects::Object;
-use crate::lint::reach::{Reach, is_same_resource};
+use crate::lint::reach::Reach;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -173,7 +173,7 @@ fn plugins_restore_twice<'g>(all: &[Restorer<'g>], findings: &mut Findings<'g>) 
                     Holder::Filter(module) => !has_ports(object) && reach.may_meet(module.reach()),
                     Holder::Plugin(other, theirs) => {
                         let may_differ = has_ports(object) && has_ports(*other);
-                        !may_differ && !is_same_resource(object, *other) && reach.may_meet(theirs)
+                        !may_differ && reach.may_meet(theirs)
                     }
                     Holder::Policy(_) => false,
                 }

@@ -10,7 +10,7 @@ use crate::lint::listeners::uses;
 use crate::lint::modules::{Module, counters, gates};
 use crate::lint::objects::of_kind;
 use crate::lint::pods::Pod;
-use crate::lint::reach::{Mesh, Reach, is_same_resource};
+use crate::lint::reach::{Mesh, Reach};
 use crate::lint::rules::envoy_gateway::proxy_of;
 
 /// The number of gates that are compared pair by pair. More would not add information.
@@ -107,11 +107,7 @@ pub(super) fn two_gates<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let place = uses(inputs, module).into_iter().find_map(patch_of);
         let meets = |(other, there): &&(Module<'g>, Option<Patch<'g>>)| {
             let contexts = place.zip(*there).is_none_or(|(one, two)| one.contexts_meet(two));
-            let same = module
-                .patch()
-                .zip(other.patch())
-                .is_some_and(|(one, two)| is_same_resource(one.filter, two.filter));
-            contexts && !same && module.may_meet(*other)
+            contexts && module.may_meet(*other)
         };
         if let Some((other, _)) = earlier.iter().find(meets) {
             findings.at(
