@@ -167,7 +167,7 @@ fn holds_text(node: Node<'_>) -> bool {
     if key == "value" {
         return text.trim_start().starts_with('{') && node.parent().is_some_and(is_string_value);
     }
-    if ANNOTATIONS.contains(&key) {
+    if ANNOTATIONS.contains(&key) || is_of_chart(node) {
         return true;
     }
     let named = CONFIG_KEYS.contains(&key)
@@ -182,6 +182,13 @@ fn holds_text(node: Node<'_>) -> bool {
 fn is_bootstrap(node: Node<'_>) -> bool {
     let object = node.has_keys(&["value", "bootstrap", "spec"]).then(|| node.upwards().nth(3));
     object.flatten().and_then(|object| object.text_of("kind")) == Some("EnvoyProxy")
+}
+
+/// Whether it is the text of a chart's values in Argo CD's Application.
+fn is_of_chart(node: Node<'_>) -> bool {
+    let mut kinds = node.upwards().filter_map(|node| node.text_of("kind"));
+    node.has_keys(&["values", "helm"])
+        && kinds.any(|kind| ["Application", "ApplicationSet"].contains(&kind))
 }
 
 fn by_awaited_name(texts: &Texts) -> Waiting {

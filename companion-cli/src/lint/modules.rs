@@ -35,11 +35,11 @@ pub(super) fn counters(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Sco
     })
 }
 
-/// The pods that a gate of these files is for, with the gate's configuration.
-pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Gate, Pod<'_>)> {
+/// The pods that a gate of these files is for, with the gate and its configuration.
+pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Module<'_>, Gate, Pod<'_>)> {
     let gates: Vec<_> = gates(inputs).collect();
     let mut gated = Vec::new();
-    for pod in pods(inputs).filter(|_| !gates.is_empty()) {
+    for pod in pods(inputs).filter(|pod| !gates.is_empty() && pod.has_proxy()) {
         let labels = pod.labels();
         let overlaid = pod.is_overlay().then(|| Overlaid::by(inputs, pod));
         let trees: Vec<u32> =
@@ -49,7 +49,7 @@ pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Gate, Pod<'_>)> {
             (Reach::Mesh(mesh), None) => mesh.selects(pod.namespace(), &labels),
             (Reach::Envoy { document }, _) => trees.contains(&document.0),
         });
-        gated.extend(own.map(|(_, gate)| (gate.clone(), pod)));
+        gated.extend(own.map(|(module, gate)| (*module, gate.clone(), pod)));
     }
     gated
 }

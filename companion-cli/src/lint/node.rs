@@ -183,6 +183,11 @@ impl<'g> Node<'g> {
         std::iter::successors(Some(self), |node| node.parent())
     }
 
+    /// The same, then what the text around it is in, up to the file's own document.
+    pub(super) fn outwards(self) -> impl Iterator<Item = Self> {
+        std::iter::successors(Some(self), |node| node.carrier()).flat_map(Self::upwards)
+    }
+
     /// The key that it is the value of.
     pub(super) fn key(self) -> Option<Self> {
         self.with(self.raw()?.key)

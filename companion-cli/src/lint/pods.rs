@@ -37,6 +37,7 @@ impl<'g> Pod<'g> {
             | "DaemonSet"
             | "ReplicaSet"
             | "ReplicationController"
+            | "Rollout"
             | "Job" => object.node.fields("spec.template")?,
             "CronJob" => object.node.fields("spec.jobTemplate.spec.template")?,
             _ => return None,
@@ -109,14 +110,28 @@ impl<'g> Pod<'g> {
         self.spec.get("terminationGracePeriodSeconds")
     }
 
+    /// The pod's own containers that are called as Istio's proxy is.
+    fn proxies(self) -> impl Iterator<Item = Node<'g>> {
+        let lists = ["containers", "initContainers"].into_iter();
+        let containers = lists.flat_map(move |key| self.spec.list(key));
+        containers.filter(|container| container.text_of("name") == Some("istio-proxy"))
+    }
+
     /// Whether the proxy has a stop hook of its own, in place of Istio's.
     pub(super) fn has_own_hook(self) -> bool {
-        let containers =
-            ["containers", "initContainers"].into_iter().flat_map(|key| self.spec.list(key));
-        let mut hooks = containers
-            .filter(|container| container.text_of("name") == Some("istio-proxy"))
-            .filter_map(|container| container.fields("lifecycle.preStop"));
+        let mut hooks = self.proxies().filter_map(|proxy| proxy.fields("lifecycle.preStop"));
         hooks.any(|hook| hook.entries().next().is_some())
+    }
+
+    /// Whether a proxy is in it: Istio injects one unless the pod forbids it or is in the network
+    /// of its node, or the pod has one with an image of its own.
+    pub(super) fn has_proxy(self) -> bool {
+        const INJECT: &str = "sidecar.istio.io/inject";
+        let annotation = || self.annotation(INJECT).and_then(Node::text);
+        let is_forbidden = self.label(INJECT).or_else(annotation) == Some("false");
+        let is_of_node = self.spec.get("hostNetwork").is_some_and(Node::is_true);
+        let mut images = self.proxies().filter_map(|proxy| proxy.text_of("image"));
+        self.is_overlay() || !(is_forbidden || is_of_node) || images.any(|image| image != "auto")
     }
 
     /// Gateways have the proxy as their only container, injected with a template of its own.
@@ -147,8 +162,7 @@ pub(super) fn metadata_patches(texts: &Texts) -> impl Iterator<Item = Pod<'_>> {
 
 /// The pod that something stands in, also within its annotations.
 pub(super) fn pod_around(node: Node<'_>) -> Option<Pod<'_>> {
-    let carriers = std::iter::successors(Some(node), |node| node.carrier());
-    carriers.flat_map(Node::upwards).filter(|node| node.get("kind").is_some()).find_map(|node| {
+    node.outwards().filter(|node| node.get("kind").is_some()).find_map(|node| {
         let object = Object::new(node)?;
         Pod::of(object).or_else(|| Pod::of_overlay(object))
     })
@@ -211,12 +225,20 @@ impl<'g> Hook<'g> {
         };
         match self.container().and_then(|container| container.text_of("name")) {
             Some(name) => name == "istio-proxy",
-            // Helm values: of the mesh, and of the gateway chart.
+            // Helm values: of the mesh, and of the gateway chart. What Argo CD installs is any
+            // chart.
             None => {
+                let top = lifecycle.parent().filter(|parent| parent.parent().is_none());
+                let of_argo = |text: Node<'g>| text.has_keys(&["values", "helm"]);
                 lifecycle.has_keys(&["lifecycle", "proxy", "global"])
-                    || lifecycle.parent().is_some_and(|top| top.parent().is_none())
+                    || top.is_some_and(|top| !top.carrier().is_some_and(of_argo))
             }
         }
+    }
+
+    /// The grace period that stands beside `lifecycle` in the values of a chart.
+    pub(super) fn grace_in_values(self) -> Option<Node<'g>> {
+        self.container()?.get("terminationGracePeriodSeconds")
     }
 
     /// The pod that it is in.

@@ -16,4 +16,5 @@ mod load;
 mod output;
 mod reading;
 mod support;
+mod times;
 mod variants;

@@ -1,19 +1,20 @@
-//! LS55x: times that must fit together: grace periods, deadlines, the agent's drain.
+//! LS55x: times that must fit together: grace periods, deadlines, the agent's drain. Below are the
+//! agent's settings: LS554 to LS556, LS559.
 
-use std::collections::HashMap;
+mod deadlines;
+mod requests;
 
-use super::traffic::http_routes;
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Findings, Severity};
 use crate::lint::inputs::Inputs;
-use crate::lint::listeners::{address, listener, uses};
-use crate::lint::modules::{Module, gated_pods, gates};
 use crate::lint::node::Node;
 use crate::lint::objects::object_of;
 use crate::lint::parts::Parts;
-use crate::lint::pods::{DEFAULT_GRACE, Hook, Pod, pod_around, pods, stop_hooks};
+use crate::lint::pods::{Pod, pod_around, pods};
 use crate::lint::reach::Mesh;
 use crate::time_span::milliseconds;
+use deadlines::{drain_below_deadline, grace_below_deadline, grace_below_hook, hook_below_deadline};
+use requests::request_beyond_grace;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -112,98 +113,6 @@ pub(super) const RULES: &[Rule] = &[
         check: exit_on_zero_with_grace,
     },
 ];
-
-/// What comes after the hook, in seconds: the agent waits 5 s, and kubelet gives 2 s. At the
-/// deadline the agent has not been told to drain, because `finish` is called at zero only.
-const AFTER: u64 = 7;
-
-fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let parts = Parts::of(inputs);
-    for (gate, pod) in gated_pods(inputs) {
-        let deadline = gate.deadline_ms.div_ceil(1000);
-        let needed = deadline.saturating_add(AFTER);
-        let node = parts.grace(pod);
-        let grace = node.and_then(Node::number).unwrap_or(DEFAULT_GRACE);
-        if grace < needed {
-            let place = node.unwrap_or(pod.spec);
-            findings.at(
-                place,
-                format!(
-                    "{grace} s of grace, and the gate needs {deadline} s and \
-                {AFTER} s after it: write {needed}"
-                ),
-            );
-        }
-    }
-}
-
-/// How long a hook may take, in seconds, and where it says so.
-fn longest<'g>(hook: Hook<'g>) -> Option<(u64, Node<'g>)> {
-    if let Some(seconds) = hook.node.get("sleep").and_then(|sleep| sleep.get("seconds")) {
-        return Some((seconds.number()?, seconds));
-    }
-    let place = hook.command()?;
-    if hook.runs_agent("wait") {
-        let seconds = hook.option("--timeoutSeconds").map_or(Some(60), |text| text.parse().ok())?;
-        return Some((seconds, hook.item_with("--timeoutSeconds").unwrap_or(place)));
-    }
-    let words = hook.words();
-    let after_sleep =
-        words.windows(2).find(|pair| pair[0] == "sleep" || pair[0].ends_with("/sleep"))?[1];
-    let seconds = milliseconds(after_sleep.trim_end_matches(';'))? / 1000;
-    Some((seconds, hook.item_with("sleep").unwrap_or(place)))
-}
-
-fn grace_below_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let parts = Parts::of(inputs);
-    for hook in stop_hooks(inputs) {
-        let Some(pod) = hook.pod() else { continue };
-        let Some((seconds, place)) = longest(hook) else { continue };
-        let grace = parts.grace_seconds(pod);
-        if seconds >= grace {
-            findings.at(
-                place,
-                format!("the hook may take {seconds} s, and the pod has {grace} s of grace"),
-            );
-        }
-    }
-}
-
-fn hook_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let mut by_port: HashMap<u64, (Module<'g>, u64)> = HashMap::new();
-    for (module, gate) in gates(inputs) {
-        for (_, port) in uses(inputs, module).into_iter().filter_map(listener).filter_map(address) {
-            let longest = by_port.entry(port).or_insert((module, gate.deadline_ms));
-            if longest.1 < gate.deadline_ms {
-                *longest = (module, gate.deadline_ms);
-            }
-        }
-    }
-    for hook in stop_hooks(inputs).filter(|hook| hook.runs_agent("wait")) {
-        let Some((seconds, place)) = longest(hook) else { continue };
-        let Some((module, deadline)) =
-            hook.option("--url").and_then(port_of).and_then(|port| by_port.get(&port))
-        else {
-            continue;
-        };
-        if seconds.saturating_mul(1000) < *deadline {
-            findings.at(
-                place,
-                format!(
-                    "the hook waits {seconds} s, the gate `{}` up to {} s",
-                    module.name(),
-                    deadline.div_ceil(1000)
-                ),
-            );
-        }
-    }
-}
-
-/// The port in an URL.
-fn port_of(url: &str) -> Option<u64> {
-    let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split(['/', '?']).next()?;
-    authority.rsplit_once(':')?.1.parse().ok()
-}
 
 const EXIT_ON_ZERO: &str = "EXIT_ON_ZERO_ACTIVE_CONNECTIONS";
 const MINIMUM: &str = "MINIMUM_DRAIN_DURATION";
@@ -310,87 +219,24 @@ fn concerned<'g>(inputs: &'g Inputs, parts: &Parts<'g>, node: Node<'g>) -> Vec<(
     let all: Vec<Pod<'g>> = match (pod_around(node), object_of(holder)) {
         (Some(pod), _) => vec![pod],
         (None, _) if is_of_mesh => pods(inputs).collect(),
+        (None, Some(object)) if CHARTS.contains(&object.kind) => return grace_in_values(node),
         (None, Some(object)) if object.kind == "ProxyConfig" => {
             let selected = Mesh::of_plugin(object);
             pods(inputs).filter(|pod| selected.may_select(inputs, *pod)).collect()
         }
         (None, Some(object)) => parts.of_object(object).collect(),
-        (None, None) => {
-            // Values of a chart.
-            let grace = holder.upwards().find_map(|map| map.get("terminationGracePeriodSeconds"));
-            let grace = grace.and_then(Node::number);
-            return grace.map(|grace| ("the pod".to_owned(), grace)).into_iter().collect();
-        }
+        (None, None) => return grace_in_values(node),
     };
     let named = |pod: Pod<'g>| (format!("`{}`", pod.object.name()), parts.grace_seconds(pod));
-    all.into_iter().map(named).collect()
+    all.into_iter().filter(|pod| pod.has_proxy()).map(named).collect()
 }
 
-/// Istio's default, in milliseconds.
-const DRAIN: u64 = 45_000;
-const DRAIN_DURATION: &str = "drainDuration";
+/// Kinds of objects with the values of a chart in them.
+const CHARTS: [&str; 3] = ["HelmRelease", "Application", "ApplicationSet"];
 
-fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let longest = |node: Node<'g>| node.text().and_then(milliseconds).unwrap_or(DRAIN);
-    let needed = |deadline: u64| deadline.saturating_mul(3) / 2;
-    let message = |drain: u64, deadline: u64| {
-        let (drain, deadline, needed) =
-            (drain / 1000, deadline.div_ceil(1000), needed(deadline).div_ceil(1000));
-        format!(
-            "Envoy drains for {drain} s, the gate holds for {deadline} s: write `drainDuration: \
-                {needed}s`"
-        )
-    };
-    // Of the mesh, or in values of a chart.
-    let common: Vec<_> =
-        inputs.keyed(DRAIN_DURATION).filter(|node| pod_around(*node).is_none()).collect();
-    let parts = Parts::of(inputs);
-    for (gate, pod) in gated_pods(inputs) {
-        let of_part = |part: Pod<'g>| part.proxy_config()?.get(DRAIN_DURATION);
-        let own = parts.with_others(pod).into_iter().find_map(of_part);
-        let drain = own.or_else(|| common.first().copied()).map_or(DRAIN, longest);
-        if drain < needed(gate.deadline_ms) {
-            findings.at(
-                own.or_else(|| pod.grace()).unwrap_or(pod.spec),
-                message(drain, gate.deadline_ms),
-            );
-        }
-    }
-    let deadline = gates(inputs).map(|(_, gate)| gate.deadline_ms).max().unwrap_or(0);
-    for node in common.into_iter().filter(|node| longest(*node) < needed(deadline)) {
-        findings.at(node, message(longest(node), deadline));
-    }
+/// The grace period that the values of a chart give its pod.
+fn grace_in_values(node: Node<'_>) -> Vec<(String, u64)> {
+    let grace = node.outwards().find_map(|map| map.get("terminationGracePeriodSeconds"));
+    let grace = grace.and_then(Node::number);
+    grace.map(|grace| ("the pod".to_owned(), grace)).into_iter().collect()
 }
-
-fn request_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let parts = Parts::of(inputs);
-    let mut least: HashMap<&str, (u64, &str)> = HashMap::new();
-    for pod in pods(inputs).filter(|pod| !pod.is_job()) {
-        let (name, grace) = (pod.object.name(), parts.grace_seconds(pod));
-        let known = least.entry(if pod.is_gateway() { GATEWAYS } else { name });
-        let known = known.or_insert((grace, name));
-        *known = (*known).min((grace, name));
-    }
-    for route in http_routes(inputs) {
-        let Some(node) = route.node.get("timeout") else { continue };
-        let Some(longest) = node.text().and_then(milliseconds) else { continue };
-        let hosts = route.node.list("route").filter_map(|to| to.text_of("destination.host"));
-        let names = hosts.filter_map(|host| host.split('.').next());
-        let names = names.chain(route.comes_through_gateway().then_some(GATEWAYS));
-        let short = names
-            .filter_map(|name| least.get(name))
-            .filter(|(grace, _)| grace.saturating_mul(1000) < longest);
-        if let Some((grace, name)) = short.min() {
-            findings.at(
-                node,
-                format!(
-                    "`{name}` has {grace} s of grace, and the request may take {} s",
-                    longest / 1000
-                ),
-            );
-        }
-    }
-}
-
-/// No object has this name.
-const GATEWAYS: &str = "";

@@ -191,7 +191,7 @@ fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         })
         .collect();
     let parts = Parts::of(inputs);
-    for (_, pod) in gated_pods(inputs) {
+    for (.., pod) in gated_pods(inputs) {
         let statistics = statistics_of(&parts.with_others(pod), &of_mesh);
         if let Some(missing) = missing(&statistics) {
             let place = pod

@@ -122,13 +122,25 @@ pub(super) struct Route<'g> {
     service: Object<'g>,
 }
 
-impl Route<'_> {
-    /// Whether gateways have it. Without `gateways` only sidecars do. A delegate has neither hosts
-    /// nor gateways: it has those of its root.
+impl<'g> Route<'g> {
+    /// Whether gateways have it. Without `gateways` only sidecars do.
     pub(super) fn comes_through_gateway(self) -> bool {
-        let is_delegate = self.service.node.list("spec.hosts").next().is_none();
-        let mut gateways = self.service.node.list("spec.gateways");
-        is_delegate || gateways.any(|gateway| gateway.text() != Some("mesh"))
+        self.is_delegate() || self.gateways().next().is_some()
+    }
+
+    /// A delegate has neither hosts nor gateways: it has those of its root.
+    pub(super) fn is_delegate(self) -> bool {
+        self.service.node.list("spec.hosts").next().is_none()
+    }
+
+    /// The gateways that the VirtualService names: `NAME`, or `NAMESPACE/NAME`.
+    pub(super) fn gateways(self) -> impl Iterator<Item = &'g str> {
+        let names = self.service.node.list("spec.gateways").filter_map(Node::text);
+        names.filter(|name| *name != "mesh")
+    }
+
+    pub(super) fn namespace(self) -> Option<&'g str> {
+        self.service.namespace()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::lint::finding::{Findings, Rule, Severity};
 use crate::lint::inputs::Inputs;
 use crate::lint::modules::{Module, modules};
 use crate::lint::node::Node;
-use crate::lint::pods::{Pod, pods};
+use crate::lint::pods::pods;
 use crate::lint::reach::Reach;
 use crate::lint::volumes::{Holders, ImageVolume, image_volumes};
 use crate::render::IMAGE_ANNOTATION;
@@ -105,7 +105,7 @@ fn no_image_volumes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn no_file<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let volumes = Holders::of(inputs);
     let overlays: Vec<_> = overlay::pod_specs(inputs).collect();
-    let pods: Vec<_> = pods(inputs).filter(|pod| pod.is_whole() && has_proxy(*pod)).collect();
+    let pods: Vec<_> = pods(inputs).filter(|pod| pod.is_whole() && pod.has_proxy()).collect();
     let mut seen = BTreeSet::new();
     for (module, Wanted { path, .. }) in from_volumes(inputs) {
         let Some(filter) = module.patch().map(|patch| patch.filter) else { continue };
@@ -128,12 +128,6 @@ fn no_file<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn lacking(path: &str) -> String {
     format!("no volume is mounted where `{path}` is")
-}
-
-fn has_proxy(pod: Pod<'_>) -> bool {
-    const INJECT: &str = "sidecar.istio.io/inject";
-    pod.label(INJECT) != Some("false")
-        && pod.annotation(INJECT).and_then(Node::text) != Some("false")
 }
 
 fn other_image<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
