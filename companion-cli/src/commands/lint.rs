@@ -98,6 +98,11 @@ impl Lint {
 
 pub(super) fn run(lint: &Lint, printer: &Printer) -> Result<Exit, Exit> {
     if let Some(rule) = lint.explain {
+        if lint.output != Format::Text {
+            return Err(printer.misused(
+                &"`--explain` prints text only: leave out `--output`, or take `--list` for JSON",
+            ));
+        }
         printer.stdout(&output::explanation(rule));
         return Ok(Exit::Fine);
     }

@@ -43,6 +43,9 @@ pub enum SourceError {
     /// A folder without manifests.
     #[error("`{0}` holds no file that ends in .yaml, .yml or .json")]
     Empty(String),
+    /// Standard input without a text, as after a command that failed.
+    #[error("standard input holds nothing: did the command before it fail?")]
+    NoInput,
     /// More than is taken.
     #[error("`{0}` holds more than {MOST_FILES} files: name the folders that matter")]
     TooMany(String),
@@ -108,6 +111,9 @@ pub fn gather(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<SourceFile>
                 path: "standard input".into(),
                 error,
             })?;
+            if bytes.iter().all(u8::is_ascii_whitespace) {
+                return Err(SourceError::NoInput);
+            }
             add("<stdin>".into(), bytes, &mut sum, &mut sources)?;
             continue;
         }

@@ -35,6 +35,7 @@ fn exit_codes_say_how_it_ended() -> Outcome {
         (&["good", "--istio", "new"], 64),
         (&["--explain", "nothing"], 64),
         (&["--explain", "LS204"], 0),
+        (&["--explain", "LS204", "-o", "json"], 64),
         (&["--list"], 0),
         (&["--change", "changes/LS707/old.yaml", "changes/LS707/new.yaml"], 1),
         (&["--change", "changes/nothing/old.yaml", "changes/nothing/new.yaml"], 0),
@@ -90,6 +91,18 @@ fn standard_input_is_a_file_too() -> Outcome {
     Ok(())
 }
 
+/// A command in front of a pipe may have failed.
+#[test]
+fn an_empty_standard_input_cannot_be_read() -> Outcome {
+    for arguments in [&["-"][..], &["--change", "good", "-"], &["--crds", "-", "good"]] {
+        for input in ["", " \n"] {
+            let output = run_with_input(&mut laststream(arguments), input)?.expect(2)?;
+            output.stderr_contains("standard input holds nothing")?;
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn folders_are_searched_without_running_in_circles() -> Outcome {
     let home = tempfile::tempdir()?;
@@ -136,12 +149,13 @@ fn the_examples_of_the_help_work() -> Outcome {
         let arguments = arguments.split(" > ").next().unwrap().replace("mesh/", "good");
         let arguments = arguments.replace("changed/", "good");
         let arguments: Vec<_> = arguments.split_whitespace().collect();
-        lint(&arguments)?.expect(0)?;
+        run_with_input(&mut laststream(&arguments), "kind: List\n")?.expect(0)?;
     }
     Ok(())
 }
 
-/// What the project itself hands out, and renders: each situation by itself, as it is applied.
+/// What the project itself hands out, and renders: each situation by itself, as it is applied, and
+/// all together, as in a repository with several policies.
 #[test]
 fn the_projects_own_manifests_are_good() -> Outcome {
     let manifests =
@@ -152,9 +166,13 @@ fn the_projects_own_manifests_are_good() -> Outcome {
         .filter(|path| path.is_dir());
     let situations: Vec<_> = situations.collect();
     assert!(situations.len() > 1, "{situations:?}");
-    for situation in situations {
-        lint(&[situation.to_str().unwrap(), "--fail-on", "info"])?.expect(0)?;
+    let mut all = vec!["--fail-on", "info"];
+    for situation in &situations {
+        let situation = situation.to_str().unwrap();
+        lint(&[situation, "--fail-on", "info"])?.expect(0)?;
+        all.push(situation);
     }
+    lint(&all)?.expect(0)?;
     Ok(())
 }
 
