@@ -80,7 +80,7 @@ Examples:
   laststream size --prometheus http://127.0.0.1:9090 --selector 'namespace=\"shop\"'
   laststream size --prometheus http://127.0.0.1:9090 --pods 400 --startup 30s --cut 1
   laststream streams -o json --limit 100 > streams.json; laststream size streams.json
-  curl http://POD:15090/stats/prometheus > metrics.txt; laststream size metrics.txt --in-flight 20
+  curl POD:15090/stats/prometheus > stats.txt; laststream size stats.txt --in-flight 20 --pods 3
   laststream size streams.json --kind statefulset --pods 12 -o json";
 
 /// The kind of workload.

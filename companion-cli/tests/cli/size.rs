@@ -1,5 +1,7 @@
-//! What `laststream size` asks of Prometheus.
+//! What `laststream size` asks of Prometheus, and its examples for files.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use kit::Outcome;
@@ -7,7 +9,7 @@ use kit::command::run;
 use kit::fake_server::{Answer, Asked, FakeServer};
 use serde_json::{Value, json};
 
-use crate::support::PROGRAM;
+use crate::support::{PROGRAM, laststream};
 
 fn answer(status: u16, body: &Value) -> Answer {
     Answer::new(status).with("content-type", "application/json").body(body.to_string())
@@ -35,6 +37,32 @@ fn result(asked: &Asked, records: bool) -> Value {
 
 fn prometheus(records: bool) -> Outcome<FakeServer> {
     FakeServer::start(move |asked, _| Ok(answer(200, &result(asked, records))))
+}
+
+/// What stands before the semicolon of an example asks a cluster or a pod; the files hold what that
+/// gives.
+#[test]
+fn examples_with_files_run() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let listing = json!({
+        "state": "serving", "holding": 1, "complete": true,
+        "streams": [{ "scope": "inbound", "age_ms": 60_000 }],
+    });
+    fs::write(folder.path().join("streams.json"), listing.to_string())?;
+    let bucket = "istio_request_duration_milliseconds_bucket";
+    let histogram = format!("{bucket}{{le=\"500\"}} 8\n{bucket}{{le=\"+Inf\"}} 10\n");
+    fs::write(folder.path().join("stats.txt"), histogram)?;
+    let help = laststream(Path::new("."), ["size", "--help"])?.expect(0)?.stdout;
+    let (_, examples) = help.split_once("Examples:\n").unwrap();
+    let examples = examples.lines().filter(|line| !line.contains("--prometheus"));
+    let commands: Vec<_> = examples
+        .filter_map(|line| line.rsplit("; ").next()?.trim().strip_prefix("laststream "))
+        .collect();
+    assert_eq!(commands.len(), 3, "{help}");
+    for command in commands {
+        laststream(folder.path(), command.split_whitespace())?.expect(0)?;
+    }
+    Ok(())
 }
 
 #[test]
