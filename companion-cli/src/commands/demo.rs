@@ -1,6 +1,5 @@
 //! `laststream demo`
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,7 +21,7 @@ use crate::commands::exit::Exit;
 use crate::commands::guarded;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
-use crate::commands::screen::terminal;
+use crate::commands::screen::{can_redraw, terminal};
 
 /// Shows on this machine which requests are lost when a pod is deleted.
 ///
@@ -180,10 +179,7 @@ fn show(mut view: View, receiver: Receiver<ViewMessage>, printer: &Printer) {
     }
 }
 
-/// Without colours the printer lets no other control characters through either.
 fn can_change_lines() -> bool {
     let stderr = std::io::stderr();
-    stderr.is_terminal()
-        && terminal(&stderr).0 > WIDTH
-        && anstream::AutoStream::choice(&stderr) != anstream::ColorChoice::Never
+    can_redraw(&stderr) && terminal(&stderr).0 > WIDTH
 }

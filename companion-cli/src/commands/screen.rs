@@ -2,6 +2,9 @@
 
 use std::os::fd::AsFd;
 
+use anstream::stream::RawStream;
+use anstream::{AutoStream, ColorChoice};
+
 use crate::commands::printer::Printer;
 
 /// What was drawn last.
@@ -27,6 +30,12 @@ impl Screen {
     pub(super) fn forget(&mut self) {
         self.height = 0;
     }
+}
+
+/// Whether lines that stand there can be replaced. Without colours (NO_COLOR, or a terminal that has
+/// none) the printer lets no other control characters through either.
+pub(super) fn can_redraw(output: &impl RawStream) -> bool {
+    output.is_terminal() && AutoStream::choice(output) != ColorChoice::Never
 }
 
 /// The columns and rows of the terminal; a terminal may not know them.

@@ -1,6 +1,5 @@
 //! `laststream status`
 
-use std::io::IsTerminal as _;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use crate::commands::fleet::status as many;
 use crate::commands::gate_args::{EXIT_CODES, GateArgs, error_text, failed};
 use crate::commands::output::FleetOutput;
 use crate::commands::printer::Printer;
-use crate::commands::screen::Screen;
+use crate::commands::screen::{Screen, can_redraw};
 
 /// Shows the state of an Envoy's gate: the drain, the streams in flight, and the reason for
 /// waiting. With a namespace, a selector or a node: of every pod with a proxy.
@@ -36,8 +35,8 @@ pub(crate) struct Status {
     gate: GateArgs,
     #[command(flatten)]
     fleet: FleetArgs,
-    /// Repeats until the gate is open. A terminal is updated in place; otherwise each result is a
-    /// line.
+    /// Repeats until the gate is open. A terminal is updated in place. Otherwise, and with NO_COLOR,
+    /// each result is a line.
     #[arg(short, long)]
     watch: bool,
     /// The time between two requests, with `--watch`.
@@ -133,7 +132,7 @@ struct View {
 
 impl View {
     fn new(output: FleetOutput) -> Self {
-        let in_place = output == FleetOutput::Text && std::io::stdout().is_terminal();
+        let in_place = output == FleetOutput::Text && can_redraw(&std::io::stdout());
         let screen = in_place.then(|| Screen::new("a larger terminal"));
         Self { screen, shown_text: String::new() }
     }

@@ -72,19 +72,23 @@ fn job_control_works_and_keys_come_once() -> Outcome {
     Ok(())
 }
 
-/// Lines that have scrolled away cannot be replaced, and would be shown twice.
-#[test]
-fn a_watched_status_fits_on_the_terminal() -> Outcome {
+/// A status with more scopes than a small terminal has lines.
+fn long_status() -> String {
     let scope = r#"{"scope": "gateway", "in_flight": 1, "begun": 7}"#;
-    let proxy = Proxy::start()?;
-    let body = format!(
+    format!(
         r#"{{
             "state": "draining", "reason": "x", "count": "exact", "holding": 1,
             "scopes": [{}]
         }}"#,
         [scope; 20].join(", ")
-    );
-    proxy.answer("GET /status", 200, &body);
+    )
+}
+
+/// Lines that have scrolled away cannot be replaced, and would be shown twice.
+#[test]
+fn a_watched_status_fits_on_the_terminal() -> Outcome {
+    let proxy = Proxy::start()?;
+    proxy.answer("GET /status", 200, &long_status());
     let mut terminal = Terminal::start()?;
     terminal.types(&format!(
         "stty cols 60 rows 12; '{}' status --watch --interval 100ms --gate {}\n",
@@ -93,6 +97,24 @@ fn a_watched_status_fits_on_the_terminal() -> Outcome {
     ))?;
     until("several looks", || terminal.shows("more, which a larger terminal shows") >= 3)?;
     assert!(terminal.shows("\u{1b}[10A\r\u{1b}[J") >= 2, "{:?}", terminal.0.stdout());
+    Ok(())
+}
+
+/// The printer writes no cursor movements there, so a drawing would stand below the one before.
+#[test]
+fn without_colours_each_look_is_a_line() -> Outcome {
+    let proxy = Proxy::start()?;
+    proxy.answer("GET /status", 200, &long_status());
+    for variable in ["NO_COLOR=1", "TERM=dumb"] {
+        let mut terminal = Terminal::start()?;
+        terminal.types(&format!(
+            "stty cols 60 rows 12; {variable} '{}' status --watch --interval 100ms --gate {}\n",
+            crate::support::PROGRAM,
+            proxy.url("")
+        ))?;
+        until("several looks", || terminal.shows("draining: x") >= 3)?;
+        assert_eq!(terminal.shows("a larger terminal"), 0, "{variable}");
+    }
     Ok(())
 }
 

@@ -1,6 +1,5 @@
 //! `laststream status` over many pods.
 
-use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use laststream::fleet::events::Events;
@@ -12,7 +11,7 @@ use super::{block_on, ending};
 use crate::commands::exit::Exit;
 use crate::commands::output::FleetOutput;
 use crate::commands::printer::Printer;
-use crate::commands::screen::Screen;
+use crate::commands::screen::{Screen, can_redraw};
 
 /// What `status` is given for many pods.
 pub(in crate::commands) struct Wish<'a> {
@@ -87,7 +86,7 @@ fn show(wish: &Wish<'_>, survey: &Survey, screen: &mut Screen, printer: &Printer
     let width =
         Width { namespaces: wish.fleet.is_everywhere(), wide: wish.output == FleetOutput::Wide };
     let (text, last) = (table::pods(&sights, width), last_line(&sights, survey.without_proxy));
-    if wish.watch.is_some() && std::io::stdout().is_terminal() {
+    if wish.watch.is_some() && can_redraw(&std::io::stdout()) {
         return screen.draw(&text, Some(&last), printer);
     }
     if !sights.is_empty() {
