@@ -325,6 +325,21 @@ mod tests {
         assert!(error.contains("none"), "{error}");
     }
 
+    /// As `kubectl config unset current-context` leaves it.
+    #[test]
+    fn an_empty_current_context_is_none() {
+        let (folder, path) = written();
+        let first = folder.path().join("first");
+        fs::write(&first, "apiVersion: v1\nkind: Config\ncurrent-context: \"\"\n").unwrap();
+        let value = std::env::join_paths([&first, &path]).unwrap();
+        let lookup = move |name: &str| (name == KUBECONFIG).then(|| value.clone());
+        let runtime = runtime().unwrap();
+        let both = runtime.block_on(Cluster::connect(&Access::default(), &lookup)).unwrap();
+        assert_eq!(both.namespace(), "shop", "the second file names one");
+        let error = connect(&access(&first)).unwrap_err();
+        assert_eq!(error, FleetError::NoCurrentContext("none".to_owned()));
+    }
+
     #[test]
     fn no_time_for_a_request_is_no_limit() {
         let (_folder, path) = written();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use http::Uri;
 use kube::client::AuthError;
-use kube::config::KubeconfigError;
+use kube::config::{InClusterError, KubeconfigError};
 
 use super::client::Call;
 use crate::causes::with_sources;
@@ -20,6 +20,12 @@ pub enum FleetError {
          `--kubeconfig` or the variable KUBECONFIG", .0.display()
     )]
     NoKubeconfig(PathBuf),
+    /// There is none, and the pod has no usable service account.
+    #[error(
+        "the service account of this pod cannot be used: {0}; mount its token \
+         (`automountServiceAccountToken`), or name a kubeconfig with `--kubeconfig`"
+    )]
+    ServiceAccount(String),
     /// It cannot be read or contradicts itself.
     #[error("the kubeconfig cannot be used: {0}")]
     Kubeconfig(String),
@@ -194,6 +200,15 @@ impl FleetError {
         }
     }
 
+    /// What is wrong with the pod that this process runs in, if it is one. Without a kubeconfig this
+    /// file was looked for.
+    pub(crate) fn of_pod(error: &InClusterError, usual: PathBuf) -> Self {
+        match error {
+            InClusterError::ReadEnvironmentVariable(_) => Self::NoKubeconfig(usual),
+            error => Self::ServiceAccount(error.to_string()),
+        }
+    }
+
     /// A proxy with a scheme that kube does not know.
     pub(crate) fn of_proxy(url: &Uri) -> Self {
         let url = without_login(url);
@@ -309,6 +324,18 @@ mod tests {
         ] {
             assert_eq!(without_login(&url.parse().unwrap()), told);
         }
+    }
+
+    #[test]
+    fn a_pod_without_a_token_is_still_a_pod() {
+        let of = |error| FleetError::of_pod(&error, PathBuf::from("/root/.kube/config"));
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let text = of(InClusterError::ReadDefaultNamespace(missing)).to_string();
+        assert!(text.starts_with("the service account of this pod cannot be used: "), "{text}");
+        assert!(text.contains("entity not found; mount its token"), "{text}");
+        let outside = InClusterError::ReadEnvironmentVariable(std::env::VarError::NotPresent);
+        let text = of(outside).to_string();
+        assert!(text.contains("this is not a pod of a cluster"), "{text}");
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Finds the kubeconfig, and what it says, as kubectl does.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::Config;
-use kube::config::{ExecConfig, KubeConfigOptions, Kubeconfig};
+use kube::config::{ExecConfig, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::client::Access;
 use super::error::FleetError;
@@ -74,7 +74,7 @@ pub(super) fn guard(exec: &mut ExecConfig, words: &[OsString]) {
 fn kubeconfig(access: &Access, lookup: Lookup<'_>) -> Result<Option<Kubeconfig>, FleetError> {
     let to_error = |error| FleetError::of_kubeconfig(&error, &[]);
     if let Some(path) = &access.kubeconfig {
-        return Kubeconfig::read_from(path).map(Some).map_err(to_error);
+        return read(path).map(Some).map_err(to_error);
     }
     let named: Vec<PathBuf> =
         lookup(KUBECONFIG).map(|value| std::env::split_paths(&value).collect()).unwrap_or_default();
@@ -83,15 +83,21 @@ fn kubeconfig(access: &Access, lookup: Lookup<'_>) -> Result<Option<Kubeconfig>,
         // kubectl passes over files that are not there.
         let mut files = named.iter().copied().filter(|path| path.exists()).peekable();
         if files.peek().is_none() {
-            return Kubeconfig::read_from(first).map(Some).map_err(to_error);
+            return read(first).map(Some).map_err(to_error);
         }
-        let merged = files.try_fold(Kubeconfig::default(), |merged, path| {
-            merged.merge(Kubeconfig::read_from(path)?)
-        });
+        let merged =
+            files.try_fold(Kubeconfig::default(), |merged, path| merged.merge(read(path)?));
         return merged.map(Some).map_err(to_error);
     }
     let usual = usual_file(lookup);
-    if usual.exists() { Kubeconfig::read_from(usual).map(Some).map_err(to_error) } else { Ok(None) }
+    if usual.exists() { read(&usual).map(Some).map_err(to_error) } else { Ok(None) }
+}
+
+/// kubectl writes an empty `current-context` where none is chosen. The next file may choose one.
+fn read(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
+    let mut file = Kubeconfig::read_from(path)?;
+    file.current_context = file.current_context.filter(|name| !name.is_empty());
+    Ok(file)
 }
 
 fn usual_file(lookup: Lookup<'_>) -> PathBuf {
@@ -101,7 +107,7 @@ fn usual_file(lookup: Lookup<'_>) -> PathBuf {
 
 /// The service account of the pod that this process runs in.
 fn in_cluster(lookup: Lookup<'_>) -> Result<Config, FleetError> {
-    Config::incluster().map_err(|_| FleetError::NoKubeconfig(usual_file(lookup)))
+    Config::incluster().map_err(|error| FleetError::of_pod(&error, usual_file(lookup)))
 }
 
 #[cfg(test)]
