@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use laststream::module::analysis::Module;
-use laststream::oci::image::{NotAReference, Reference};
+use laststream::oci::image::{DOCKER_HUB, NotAReference, Reference};
 use laststream::oci::inspect::{self, Consumer, Image, Inspection, Remote, Usability, Verdict};
 use laststream::oci::registry::Registry;
 use laststream::oci::registry::credentials::Sources;
@@ -63,8 +63,8 @@ pub(super) fn run(command: &Inspect, printer: &Printer) -> Result<Exit, Exit> {
     Ok(if inspection.verdicts.iter().all(is_fine) { Exit::Fine } else { Exit::Found })
 }
 
-/// What is on this machine comes first; `oci://` or a tag tells a reference from a file that is
-/// missing.
+/// What is on this machine comes first; `oci://`, a registry, a tag or a digest tells a reference
+/// from a file that is missing.
 fn look(command: &Inspect, printer: &Printer) -> Result<Inspection, Exit> {
     let failed =
         |error: String| printer.failed(&format!("`{}`: {error}", command.subject.display()));
@@ -110,9 +110,23 @@ fn remote(subject: &Path) -> Option<Result<Reference, String>> {
         || is_archive(subject)
         || subject.extension().is_some_and(|end| end == "wasm");
     (text.starts_with("oci://") || !is_path).then(|| {
-        text.parse()
-            .map_err(|error: NotAReference| format!("there is no such file, and it {error}"))
+        let reference: Reference = text.parse().map_err(|error: NotAReference| {
+            format!("there is no such file, and it {error}")
+        })?;
+        if is_bare_name(text, &reference) {
+            let way_out = format!("for an image on Docker Hub write `{text}:TAG`");
+            return Err(format!("there is no such file; {way_out}"));
+        }
+        Ok(reference)
     })
+}
+
+/// Whether nothing but the name tells an image from a file.
+fn is_bare_name(text: &str, reference: &Reference) -> bool {
+    let host = text.split_once('/').map_or("", |(host, _)| host);
+    let names_registry = text.starts_with("oci://") || host.contains('.');
+    let names_version = reference.tag.is_some() || reference.digest.is_some();
+    reference.registry == DOCKER_HUB && !names_registry && !names_version
 }
 
 fn is_layout(subject: &Path) -> bool {

@@ -113,6 +113,11 @@ fn what_is_not_there_is_no_finding() -> Outcome {
         .expect(2)?
         .stderr_contains("`missing.tar`")?;
     laststream(folder.path(), ["inspect", "."])?.expect(2)?.stderr_contains("no OCI layout")?;
+    // Not a question to Docker Hub.
+    for missing in ["layout", "build/module", "my.module"] {
+        let words = format!("no such file; for an image on Docker Hub write `{missing}:TAG`");
+        laststream(folder.path(), ["inspect", missing])?.expect(2)?.stderr_contains(&words)?;
+    }
     Ok(())
 }
 
