@@ -39,6 +39,19 @@ fn write(path: &Path, bytes: &[u8], sync: fn(&File) -> io::Result<()>) -> io::Re
     Ok(())
 }
 
+/// Whether a file can be written there, before the work whose result it takes. The error says what
+/// is wrong with the place.
+pub(crate) fn check_place(path: &Path) -> io::Result<()> {
+    let place = std::path::absolute(path)?;
+    let refused = |why: String| Err(io::Error::other(why));
+    match place.parent() {
+        _ if place.is_dir() => refused("it is a folder: name a file".to_owned()),
+        Some(parent) if parent.is_dir() => Ok(()),
+        Some(parent) => refused(format!("there is no folder `{}`", parent.display())),
+        None => refused("it is no file".to_owned()),
+    }
+}
+
 /// Whether this is a device or a pipe, or a file that is already open, such as `/dev/stdout`. A
 /// rename would put a file in its place.
 fn is_stream(path: &Path) -> io::Result<bool> {

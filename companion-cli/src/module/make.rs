@@ -14,7 +14,7 @@ use super::compile::{Compile, FRAMES, TARGET};
 use super::optimise;
 use super::verdict::loadable;
 use crate::children::{self, Scratch};
-use crate::files::write_atomically;
+use crate::files::{check_place, write_atomically};
 use crate::progress::Progress;
 
 /// What to make.
@@ -81,6 +81,7 @@ impl Make {
     pub fn run(&self, progress: &dyn Progress) -> Result<BuiltModule, BuildError> {
         let wasm_opt = OsStr::new(optimise::PROGRAM);
         // Asked first: compiling takes a while.
+        check_place(&self.output).map_err(|source| self.output_error(source))?;
         let version = self
             .optimise
             .then(|| optimise::version(wasm_opt))
@@ -99,8 +100,7 @@ impl Make {
         }
         let bytes = read(&wasm)?;
         let module = check(&bytes)?;
-        write_atomically(&self.output, &bytes)
-            .map_err(|source| BuildError::File { path: self.output.clone(), source })?;
+        write_atomically(&self.output, &bytes).map_err(|source| self.output_error(source))?;
         Ok(BuiltModule {
             path: self.output.clone(),
             size: module.size,
@@ -109,6 +109,10 @@ impl Make {
             compiler: compiler(&self.source),
             wasm_opt: version,
         })
+    }
+
+    fn output_error(&self, source: io::Error) -> BuildError {
+        BuildError::File { path: self.output.clone(), source }
     }
 
     fn compile(&self, scratch: &Path, progress: &dyn Progress) -> Result<PathBuf, BuildError> {

@@ -157,6 +157,19 @@ fn what_does_not_compile_leaves_the_old_file() -> Outcome {
 }
 
 #[test]
+fn a_place_that_cannot_be_written_is_told_before_the_build() -> Outcome {
+    let elsewhere = Elsewhere::new();
+    for (file, words) in [
+        ("dist/x.wasm", "`dist/x.wasm`: there is no folder `"),
+        (".", "`.`: it is a folder: name a file"),
+    ] {
+        let said = elsewhere.build(&["--file", file])?.expect(2)?.stderr_contains(words)?;
+        assert!(!said.stderr.contains("compiling"), "{}", said.stderr);
+    }
+    Ok(())
+}
+
+#[test]
 fn what_an_optimiser_spoils_is_not_handed_out() -> Outcome {
     let elsewhere = Elsewhere::new();
     let file = elsewhere.path("output/new.wasm");

@@ -2,6 +2,7 @@
 //! no network; light and dark.
 
 use std::fmt::Write as _;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::judge::LaneResult;
@@ -9,7 +10,7 @@ use super::judge::times_in_words;
 use super::record::{Actor, Event, Span};
 use super::times::Times;
 use super::{Outcome, Row};
-use crate::files::write_atomically;
+use crate::files::{self, write_atomically};
 
 const STYLE: &str = include_str!("report/page.css");
 
@@ -26,14 +27,7 @@ pub struct ReportError {
 /// # Errors
 /// It is a folder, or in none.
 pub fn check_place(file: &Path) -> Result<(), ReportError> {
-    let refused = |why: String| Err(ReportError { file: file.to_owned(), why });
-    let place = absolute(file)?;
-    match place.parent() {
-        _ if place.is_dir() => refused("it is a folder: name a file".to_owned()),
-        Some(parent) if parent.is_dir() => Ok(()),
-        Some(parent) => refused(format!("there is no folder `{}`", parent.display())),
-        None => refused("it is no file".to_owned()),
-    }
+    files::check_place(file).map_err(|error| ReportError::of(file, &error))
 }
 
 /// Writes the report.
@@ -41,13 +35,15 @@ pub fn check_place(file: &Path) -> Result<(), ReportError> {
 /// # Errors
 /// The file cannot be written; what was there before is still there.
 pub fn write(file: &Path, outcome: &Outcome) -> Result<(), ReportError> {
-    write_atomically(&absolute(file)?, page(outcome).as_bytes())
-        .map_err(|error| ReportError { file: file.to_owned(), why: error.to_string() })
+    std::path::absolute(file)
+        .and_then(|file| write_atomically(&file, page(outcome).as_bytes()))
+        .map_err(|error| ReportError::of(file, &error))
 }
 
-fn absolute(file: &Path) -> Result<PathBuf, ReportError> {
-    std::path::absolute(file)
-        .map_err(|error| ReportError { file: file.to_owned(), why: error.to_string() })
+impl ReportError {
+    fn of(file: &Path, error: &io::Error) -> Self {
+        Self { file: file.to_owned(), why: error.to_string() }
+    }
 }
 
 /// The page.
