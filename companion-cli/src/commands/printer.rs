@@ -5,6 +5,8 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::exit;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use laststream::children;
 use laststream::progress::Progress;
@@ -13,22 +15,28 @@ use laststream::visible;
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;
 
+/// The time from one line on the progress of a download to the next.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
 /// Prints. Colours appear on terminals only, and NO_COLOR is respected.
 pub(crate) struct Printer {
     /// How the command ends if its reader has enough.
     at_closed_pipe: Exit,
+    /// When the last work began, or its last progress was printed.
+    last_progress: Mutex<Option<Instant>>,
 }
 
 impl Default for Printer {
     fn default() -> Self {
-        Self { at_closed_pipe: Exit::Fine }
+        Self { at_closed_pipe: Exit::Fine, last_progress: Mutex::default() }
     }
 }
 
 impl Printer {
     /// For a command whose exit code is a verdict, which is not reached if its reader has enough.
     pub(crate) fn of_verdicts() -> Self {
-        Self { at_closed_pipe: Exit::Child(141) } // as a program that SIGPIPE ends
+        // as a program that SIGPIPE ends
+        Self { at_closed_pipe: Exit::Child(141), ..Self::default() }
     }
 
     /// The result of a command as text, on standard output.
@@ -113,16 +121,58 @@ impl Printer {
         let message = message.to_string().replace('\n', "\n  ");
         self.stderr_verbatim(&format!("{label}{}", visible::text(&message)));
     }
+
+    fn last_progress(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.last_progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether progress is to be printed now. A short download prints none.
+    fn is_progress_due(&self, now: Instant) -> bool {
+        let mut last = self.last_progress();
+        let is_due = now.duration_since(*last.get_or_insert(now)) >= PROGRESS_INTERVAL;
+        if is_due {
+            *last = Some(now);
+        }
+        is_due
+    }
 }
 
 impl Progress for Printer {
     fn started(&self, what: &str) {
+        *self.last_progress() = Some(Instant::now());
         self.status_line(what);
     }
 
-    fn advanced(&self, _done: u64, _total: Option<u64>) {}
+    fn advanced(&self, done: u64, total: Option<u64>) {
+        if self.is_progress_due(Instant::now()) {
+            self.status_line(&megabytes(done, total));
+        }
+    }
 
     fn finished(&self, what: &str) {
         self.status_line(what);
+    }
+}
+
+fn megabytes(done: u64, total: Option<u64>) -> String {
+    const MEGABYTE: u64 = 1_000_000;
+    let done = done / MEGABYTE;
+    match total {
+        Some(total) => format!("{done} of {} MB", total.div_ceil(MEGABYTE)),
+        None => format!("{done} MB"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_printed_each_ten_seconds() {
+        let (printer, began) = (Printer::default(), Instant::now());
+        let is_due = |seconds| printer.is_progress_due(began + Duration::from_secs(seconds));
+        assert_eq!([0, 9, 10, 11, 19, 20].map(is_due), [false, false, true, false, false, true]);
+        assert_eq!(megabytes(34_900_000, Some(106_100_000)), "34 of 107 MB");
+        assert_eq!(megabytes(34_900_000, None), "34 MB");
     }
 }
