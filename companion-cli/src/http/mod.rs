@@ -25,6 +25,8 @@ pub(crate) use tls::Trust;
 pub use tls::{CertificateError, Tls};
 use url::Url;
 
+use crate::env_vars::{self, Lookup};
+
 /// How long things may take.
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -164,7 +166,15 @@ impl Client {
     }
 
     fn plain(&self) -> Result<&blocking::Client, HttpError> {
-        let made = self.plain.get_or_init(|| made(self.builder().tls_certs_only([])));
+        let made = self.plain.get_or_init(|| {
+            let may_ask_proxy = matches!(self.settings.route, Route::ProxyFromEnv);
+            // Only a proxy can speak TLS here, and loading the machine's certificates takes time.
+            made(if may_ask_proxy && names_tls_proxy(&env_vars::of_process) {
+                self.settings.trust.apply(self.builder())?
+            } else {
+                self.builder().tls_certs_only([])
+            })
+        });
         made.as_ref().map_err(|error| HttpError::Other(error.clone()))
     }
 
@@ -192,6 +202,14 @@ impl Client {
             Route::From(address) => builder.no_proxy().local_address(*address),
         }
     }
+}
+
+/// Whether a variable names a proxy for plain requests that speaks TLS.
+fn names_tls_proxy(lookup: Lookup<'_>) -> bool {
+    let names = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+    names.into_iter().filter_map(lookup).any(|proxy| {
+        proxy.to_string_lossy().trim_start().to_ascii_lowercase().starts_with("https://")
+    })
 }
 
 fn made(builder: blocking::ClientBuilder) -> Result<blocking::Client, String> {
@@ -231,5 +249,24 @@ impl Response {
         }
         let count = self.body.read(buffer).map_err(|error| HttpError::of(&error, &self.limits))?;
         Ok(buffer.get(..count).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::names_tls_proxy;
+
+    #[test]
+    fn a_proxy_that_speaks_tls_is_known_by_its_scheme() {
+        let speaks_tls = |variable: &str, value: &str| {
+            names_tls_proxy(&|name: &str| (name == variable).then(|| OsString::from(value)))
+        };
+        assert!(speaks_tls("HTTP_PROXY", "https://proxy:3129"));
+        assert!(speaks_tls("all_proxy", "HTTPS://proxy:3129"));
+        assert!(!speaks_tls("HTTP_PROXY", "http://proxy:3128"));
+        assert!(!speaks_tls("http_proxy", "proxy:3128"));
+        assert!(!speaks_tls("HTTPS_PROXY", "https://proxy:3129"), "not for plain requests");
     }
 }
