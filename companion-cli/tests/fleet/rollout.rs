@@ -73,6 +73,14 @@ fn a_hook_that_is_longer_than_the_grace_period_is_told_beforehand() -> Outcome {
     Ok(())
 }
 
+/// The value of `--watch` needs its `=`, as in kubectl.
+#[test]
+fn the_workload_may_stand_behind_watch() -> Outcome {
+    let cluster = follow([1, 1, 1, 1], "NewReplicaSetAvailable", 24)?;
+    cluster.run(&["rollout", "-w", "deployment/web"])?.expect(0)?;
+    Ok(())
+}
+
 #[test]
 fn failures_and_time_outs_end_with_one() -> Outcome {
     let cluster = follow([3, 1, 4, 3], "ReplicaSetUpdated", 24)?;

@@ -46,7 +46,7 @@ pub(crate) struct Rollout {
     timeout: TimeSpan,
     /// Follows the rollout; `false` shows it once.
     #[arg(short, long, value_name = "BOOL", default_value_t = true, num_args = 0..=1,
-        default_missing_value = "true", action = clap::ArgAction::Set)]
+        require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     watch: bool,
     /// Writes a Kubernetes Event on each pod whose drain has been held for 10 s, or has expired.
     #[arg(long)]

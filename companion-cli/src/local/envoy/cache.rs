@@ -138,7 +138,7 @@ impl Slot {
                 file.lock().map_err(failed())?;
                 progress.finished("the other process is done");
             }
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
+            Err(TryLockError::Error(error)) if has_no_locks(&error) => {
                 return Ok(Lock { held: None });
             }
             Err(TryLockError::Error(error)) => return Err(failed()(error)),
@@ -211,6 +211,12 @@ impl Slot {
         let source = if origin == Origin::PyPi { "pypi" } else { "release" };
         self.folder.join(format!("without-v8-{source}-{}", self.platform.replace('/', "-")))
     }
+}
+
+/// Whether the file system has no locks. NFS without its lock service says that none is available.
+fn has_no_locks(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Unsupported
+        || error.raw_os_error() == Some(rustix::io::Errno::NOLCK.raw_os_error())
 }
 
 impl Drop for Lock {
@@ -302,6 +308,14 @@ mod tests {
         let error = slot.find().unwrap_err();
         assert!(matches!(error, EnvoySourceError::Files { .. }), "{error}");
         assert!(error.to_string().contains("envoy.json"), "{error}");
+    }
+
+    #[test]
+    fn locks_that_a_file_system_lacks_are_done_without() {
+        use rustix::io::Errno;
+        let lacks = |errno: Errno| has_no_locks(&io::Error::from(errno));
+        assert!(lacks(Errno::NOLCK) && lacks(Errno::NOSYS));
+        assert!(!lacks(Errno::IO) && !lacks(Errno::ACCESS));
     }
 
     #[test]
