@@ -32,8 +32,8 @@ impl Screen {
     }
 }
 
-/// Whether lines that stand there can be replaced. Without colours (NO_COLOR, or a terminal that has
-/// none) the printer lets no other control characters through either.
+/// Whether lines that stand there can be replaced. Without colours (NO_COLOR, or a terminal without
+/// them) the printer lets no other control characters through either.
 pub(super) fn can_redraw(output: &impl RawStream) -> bool {
     output.is_terminal() && AutoStream::choice(output) != ColorChoice::Never
 }

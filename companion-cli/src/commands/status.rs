@@ -35,8 +35,8 @@ pub(crate) struct Status {
     gate: GateArgs,
     #[command(flatten)]
     fleet: FleetArgs,
-    /// Repeats until the gate is open. A terminal is updated in place. Otherwise, and with NO_COLOR,
-    /// each result is a line.
+    /// Repeats until the gate is open. A terminal is updated in place. Otherwise, and with
+    /// NO_COLOR, each result is a line.
     #[arg(short, long)]
     watch: bool,
     /// The time between two requests, with `--watch`.

@@ -200,8 +200,8 @@ impl FleetError {
         }
     }
 
-    /// What is wrong with the pod that this process runs in, if it is one. Without a kubeconfig this
-    /// file was looked for.
+    /// Why the pod that this process runs in gives no access; it may be no pod. This is the place
+    /// of the kubeconfig that is missing.
     pub(crate) fn of_pod(error: &InClusterError, usual: PathBuf) -> Self {
         match error {
             InClusterError::ReadEnvironmentVariable(_) => Self::NoKubeconfig(usual),
