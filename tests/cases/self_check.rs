@@ -14,6 +14,7 @@ cases! {
     basics::fails_a_trial_that_hangs,
     basics::leaves_fetching_out_of_deadlines,
     basics::ends_processes_with_their_parent,
+    basics::ends_a_command_that_goes_on,
     dynamic::replaces_listeners,
     dynamic::replaces_filters,
     dynamic::reaches_admin_through_a_cluster,

@@ -1,13 +1,13 @@
 //! Standard output that takes nothing: a full device, and a reader that has enough.
 
 use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kit::Outcome;
 use kit::command::run_with_input;
 use kit::fake_server::{Answer, FakeServer};
+use kit::process::{Process, guarded};
 
 use crate::support::{PROGRAM, loadable};
 
@@ -42,13 +42,10 @@ fn a_full_device_is_an_error() -> Outcome {
 fn without_a_reader(arguments: &[&str], input: &Path) -> Outcome<(Option<i32>, String)> {
     let (reader, writer) = std::io::pipe()?;
     drop(reader);
-    let mut command = Command::new(PROGRAM);
+    let mut command = guarded(PROGRAM);
     command.args(arguments).stdin(File::open(input)?).stdout(writer).stderr(Stdio::piped());
-    let mut child = command.spawn()?;
-    drop(command);
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said)?;
-    Ok((child.wait()?.code(), said))
+    let output = Process::spawn(command)?.finish()?;
+    Ok((output.code, output.stderr))
 }
 
 #[test]

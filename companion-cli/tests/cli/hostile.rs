@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use kit::Outcome;
-use kit::command::{CommandOutput, run};
+use kit::command::{CommandOutput, run, run_reading};
 
 use crate::layout::{Layout, OCI_LAYER, OCI_MANIFEST, gzip, tar};
 use crate::support::{PROGRAM, loadable, wasm};
@@ -152,7 +152,7 @@ fn what_has_no_end_is_not_read_to_it() -> Outcome {
         if arguments[0] == "config" {
             command.arg("-");
         }
-        run(command.stdin(File::open("/dev/zero").unwrap()))?
+        run_reading(&mut command, File::open("/dev/zero").unwrap())?
             .expect(2)?
             .stderr_contains("larger than")?;
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kit::command::{CommandOutput, run};
 use kit::fake_server::{Answer, Asked, FakeServer, Fault};
+use kit::process::guarded;
 use kit::{Context as _, Outcome};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -53,7 +54,7 @@ impl Cluster {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
+        let mut command = guarded(PROGRAM);
         command.args(arguments).env_clear().env("HOME", self.home.path());
         command.env("KUBECONFIG", self.kubeconfig());
         command

@@ -1,7 +1,10 @@
 //! Starting, failing to start, hanging, and what is left afterwards: nothing.
 
+use std::process::Command;
+
 use crate::cases::stage::{ACTIVE, SOON, Stage};
 use crate::lab::Lab;
+use kit::command::run_for;
 use kit::prelude::*;
 use kit::process::{Process, guarded};
 use kit::programs::fetching;
@@ -93,4 +96,21 @@ pub(super) async fn ends_processes_with_their_parent(_: &Lab) -> Outcome {
         Ok(())
     })
     .await
+}
+
+pub(super) async fn ends_a_command_that_goes_on(_: &Lab) -> Outcome {
+    let run = || {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo begun; exec sleep 600"]);
+        run_for(&mut command, Duration::from_secs(5))
+    };
+    match tokio::task::spawn_blocking(run).await? {
+        Ok(output) => bail!("a command that goes on has ended: {output:?}"),
+        Err(failure) => {
+            let text = failure.to_string();
+            ensure!(text.contains("sh did not end within 5s"), "{text}");
+            ensure!(text.contains("begun"), "what it has written is not in {text}");
+            Ok(())
+        }
+    }
 }

@@ -2,12 +2,18 @@
 
 use std::io::Write as _;
 use std::panic::Location;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::{Context as _, Outcome, ensure};
+use crate::process::Captured;
+use crate::{Context as _, Outcome, bail, ensure};
+
+/// No command takes longer; the slowest ones compile a program on a busy machine.
+const LIMIT: Duration = Duration::from_secs(600);
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// How a command ended. The checks return it, so that they chain; their errors name the line of
 /// the test and show everything.
@@ -19,24 +25,57 @@ pub struct CommandOutput {
     pub stderr: String,
 }
 
-/// Runs a command; without input, if it has none of its own.
+/// Runs a command without input.
 pub fn run(command: &mut Command) -> Outcome<CommandOutput> {
-    let output = command.output().with_context(|| name(command))?;
-    CommandOutput::of(output)
+    run_reading(command, Stdio::null())
+}
+
+/// Runs a command that has this as its standard input.
+pub fn run_reading(command: &mut Command, stdin: impl Into<Stdio>) -> Outcome<CommandOutput> {
+    wait(spawn(command, stdin.into())?, &name(command), LIMIT)
 }
 
 /// Runs a command that reads this, or less.
 pub fn run_with_input(command: &mut Command, input: &str) -> Outcome<CommandOutput> {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().with_context(|| name(command))?;
+    let mut child = spawn(command, Stdio::piped())?;
     let mut stdin = child.stdin.take().context("its input")?;
     let input = input.to_owned();
     // From a thread of its own: the command may write more than a pipe holds before it has read
     // all. It need not read all.
-    let writer = thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
-    let output = child.wait_with_output()?;
-    drop(writer.join());
-    CommandOutput::of(output)
+    thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+    wait(child, &name(command), LIMIT)
+}
+
+/// Runs a command that goes on for longer than this: an error with what it has written.
+pub fn run_for(command: &mut Command, limit: Duration) -> Outcome<CommandOutput> {
+    wait(spawn(command, Stdio::null())?, &name(command), limit)
+}
+
+fn spawn(command: &mut Command, stdin: Stdio) -> Outcome<Child> {
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().with_context(|| name(command))
+}
+
+/// Until it has ended, and with it both outputs. A command that does not is killed.
+fn wait(mut child: Child, name: &str, limit: Duration) -> Outcome<CommandOutput> {
+    let deadline = Instant::now() + limit;
+    let stdout = Captured::of(child.stdout.take());
+    let stderr = Captured::of(child.stderr.take());
+    loop {
+        if let Some(status) = child.try_wait()?
+            && stdout.is_whole()
+            && stderr.is_whole()
+        {
+            return CommandOutput::of(status, stdout.bytes(), stderr.bytes());
+        }
+        if Instant::now() >= deadline {
+            child.kill().ok(); // it may have ended, and a descendant holds an output
+            child.wait()?;
+            let (stdout, stderr) = (stdout.text(), stderr.text());
+            bail!("{name} did not end within {limit:?}; stdout: {stdout}\nstderr: {stderr}");
+        }
+        thread::sleep(PAUSE);
+    }
 }
 
 fn name(command: &Command) -> String {
@@ -44,7 +83,7 @@ fn name(command: &Command) -> String {
 }
 
 impl CommandOutput {
-    fn of(Output { status, stdout, stderr }: Output) -> Outcome<Self> {
+    fn of(status: ExitStatus, stdout: Vec<u8>, stderr: Vec<u8>) -> Outcome<Self> {
         let text = |bytes| String::from_utf8(bytes).context("the output is no UTF-8");
         Ok(Self { code: status.code(), stdout: text(stdout)?, stderr: text(stderr)? })
     }

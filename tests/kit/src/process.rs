@@ -221,13 +221,13 @@ fn start_spawner() -> Sender<(Command, Reply)> {
 
 /// An output, read by a thread.
 #[derive(Default)]
-struct Captured {
+pub(crate) struct Captured {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Captured {
-    fn of(output: Option<impl Read + Send + 'static>) -> Self {
+    pub(crate) fn of(output: Option<impl Read + Send + 'static>) -> Self {
         let Some(mut output) = output else { return Self::default() };
         let bytes = Arc::<Mutex<Vec<u8>>>::default();
         let into = Arc::clone(&bytes);
@@ -240,20 +240,26 @@ impl Captured {
         Self { bytes, reader: Some(reader) }
     }
 
-    fn text(&self) -> String {
-        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&bytes).into_owned()
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes()).into_owned()
+    }
+
+    /// Whether its writers have ended, and all is read.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.reader.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// All of it, if its writers have ended. A descendant may hold the pipe open, so there is a
     /// limit.
-    fn whole(&mut self) -> Outcome<String> {
-        if let Some(reader) = &self.reader {
-            wait_for_blocking("the end of an output", || {
-                crate::ensure!(reader.is_finished(), "{}", self.text());
-                Ok(())
-            })?;
-        }
+    fn whole(&self) -> Outcome<String> {
+        wait_for_blocking("the end of an output", || {
+            crate::ensure!(self.is_whole(), "{}", self.text());
+            Ok(())
+        })?;
         Ok(self.text())
     }
 }
