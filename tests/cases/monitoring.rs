@@ -197,8 +197,9 @@ async fn every_alert_fires_and_resolves(lab: &Lab) -> Outcome {
 async fn drains(fleet: &Fleet) -> Outcome {
     let held = fleet.one.held("long").await?;
     fleet.one.post("/drain").await?.expect(202)?;
-    fleet.fires("LaststreamDrainNearDeadline").await?;
+    // The alert outlasts the drain, and the panel does not.
     fleet.panel_is("Drains now", "1").await?;
+    fleet.fires("LaststreamDrainNearDeadline").await?;
     tokio::try_join!(every_panel_has_data(fleet), fleet.fires("LaststreamDrainExpired"))?;
     fleet.resolves("LaststreamDrainNearDeadline").await?;
     fleet.one.upstream.release("long");

@@ -72,12 +72,14 @@ async fn a_drained_gate_serves_again_after_its_deadline(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 4000}"#).await?;
     opens(&bench).await?;
     bench.until("state", "serving").await?;
-    let client = bench.held("a").await?;
+    let mut client = bench.held("a").await?;
     let answer = bench.get("/prestop").await?.expect(503)?.json()?;
     same(&answer, "state", "draining")?;
     let left = bench.status().await?["deadline_in_ms"].as_u64();
     ensure!(left > Some(2_000), "a deadline of its own: {left:?}");
-    holds_until_answered(&bench, "a", client).await
+    lets_nothing_out(&bench, 3).await?;
+    bench.release("a", &mut client).await?;
+    opens(&bench).await
 }
 
 async fn an_expired_gate_serves_again(lab: &Lab) -> Outcome {

@@ -13,15 +13,12 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::forwarded_proto::proxy_header::ProxyHeader;
-use crate::wait::within;
+use crate::wait::{ANSWER, within};
 use crate::wire::{Framing, Headers, Io, Wire};
 use crate::{Context as _, Error, Outcome, bail, ensure};
 
 /// Long enough for a segment of its own.
 const BETWEEN_PIECES: Duration = Duration::from_millis(3);
-
-/// Longest wait for an answer unless [`Client::patience`] says otherwise.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A request as bytes; `host: test.local` unless another or none is asked for.
 #[derive(Clone)]
@@ -209,8 +206,8 @@ impl Connect {
     }
 
     pub async fn open(self) -> Outcome<Client> {
-        let io = within(PATIENCE, "opening a connection", self.io()).await?;
-        Ok(Client { wire: Wire::new(io), patience: PATIENCE })
+        let io = within(ANSWER, "opening a connection", self.io()).await?;
+        Ok(Client { wire: Wire::new(io), patience: ANSWER })
     }
 }
 

@@ -15,11 +15,9 @@ use rustix::net::sockopt::set_socket_linger;
 use tokio::task::JoinHandle;
 
 use crate::h1::{Connect, Ended, Response};
-use crate::wait::within;
+use crate::wait::{ANSWER, within};
 use crate::wire::{Headers, tcp};
 use crate::{Context as _, Error, Outcome, bail};
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// `request("POST", "https", "/path")`, for `test.local`; the scheme is the caller's claim.
 pub fn request(method: &str, scheme: &str, path: &str) -> Request<()> {
@@ -65,7 +63,7 @@ impl Client {
 
     /// From another address, after a PROXY header, or over TLS (with ALPN `h2`).
     pub async fn over(connect: Connect) -> Outcome<Self> {
-        within(PATIENCE, "opening an HTTP/2 connection", async {
+        within(ANSWER, "opening an HTTP/2 connection", async {
             let io = connect.io().await?;
             let socket = tcp(&io).as_fd().try_clone_to_owned()?;
             let (send, connection) =
@@ -95,7 +93,7 @@ impl Client {
 
     /// Starts a stream; `end` when no body follows.
     pub async fn open(&mut self, request: Request<()>, end: bool) -> Outcome<Stream> {
-        within(PATIENCE, "a free HTTP/2 stream", async {
+        within(ANSWER, "a free HTTP/2 stream", async {
             poll_fn(|poller| self.send.poll_ready(poller)).await?;
             let (head, out) = self.send.send_request(request, end)?;
             Ok(Stream { head: Some(head), out, body: None })
@@ -112,7 +110,7 @@ impl Client {
     pub async fn go_away(self) -> Outcome {
         let Self { send, connection, socket } = self;
         drop((send, socket));
-        within(PATIENCE, "GOAWAY and the end of the connection", async {
+        within(ANSWER, "GOAWAY and the end of the connection", async {
             connection.await?.map_err(Error::from)
         })
         .await
@@ -121,7 +119,7 @@ impl Client {
     /// Until the server has ended the connection; tells why when it said so.
     pub async fn ended(self) -> Outcome<Option<Reason>> {
         let Self { send: _send, connection, socket: _socket } = self;
-        within(PATIENCE, "the end of the HTTP/2 connection", async {
+        within(ANSWER, "the end of the HTTP/2 connection", async {
             Ok(connection.await?.err().and_then(|error| error.reason()))
         })
         .await
@@ -148,14 +146,14 @@ pub struct Stream {
 
 impl Stream {
     pub async fn send(&mut self, piece: impl Into<Bytes>, end: bool) -> Outcome {
-        within(PATIENCE, "sending on a stream", send_piece(&mut self.out, piece.into(), end)).await
+        within(ANSWER, "sending on a stream", send_piece(&mut self.out, piece.into(), end)).await
     }
 
     /// Status and headers; the body follows through [`Self::piece`].
     pub async fn head(&mut self) -> Outcome<Response> {
         let Some(head) = self.head.take() else { bail!("the response head was read already") };
         let (parts, body) =
-            within(PATIENCE, "a response head", async { Ok(head.await?) }).await?.into_parts();
+            within(ANSWER, "a response head", async { Ok(head.await?) }).await?.into_parts();
         self.body = Some(body);
         let headers = header_pairs(&parts.headers);
         Ok(Response {
@@ -169,13 +167,13 @@ impl Stream {
     /// The next piece of the body; nothing at its end.
     pub async fn piece(&mut self) -> Outcome<Option<Bytes>> {
         let body = self.body.as_mut().context("the response head comes first")?;
-        within(PATIENCE, "more of a body", receive_piece(body)).await
+        within(ANSWER, "more of a body", receive_piece(body)).await
     }
 
     /// After the body.
     pub async fn trailers(&mut self) -> Outcome<Headers> {
         let body = self.body.as_mut().context("the response head comes first")?;
-        let trailers = within(PATIENCE, "trailers", async { Ok(body.trailers().await?) }).await?;
+        let trailers = within(ANSWER, "trailers", async { Ok(body.trailers().await?) }).await?;
         Ok(trailers.as_ref().map(header_pairs).unwrap_or_default())
     }
 

@@ -2,10 +2,9 @@
 //! protocol.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use crate::h1::{Client, Connect};
-use crate::wait::within;
+use crate::wait::{ANSWER, within};
 use crate::{Context as _, Outcome, ensure};
 
 pub(crate) const DATA: u8 = 0;
@@ -17,7 +16,6 @@ pub(crate) const GOAWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
-const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
 pub struct Frame {
@@ -84,7 +82,7 @@ impl RawH2 {
 
     /// The next frame, with settings acknowledged on the way.
     pub async fn receive(&mut self) -> Outcome<Frame> {
-        let frame = within(PATIENCE, "an HTTP/2 frame", self.read()).await?;
+        let frame = within(ANSWER, "an HTTP/2 frame", self.read()).await?;
         if frame.kind == SETTINGS && frame.flags & ACK == 0 {
             self.send(&Frame::new(SETTINGS, ACK, 0, Vec::new())).await?;
         }

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use h3::client::{RequestStream, SendRequest};
@@ -15,11 +14,9 @@ use tokio::task::JoinHandle;
 
 use crate::h1::Response;
 use crate::h2::{header_pairs, request};
-use crate::wait::within;
+use crate::wait::{ANSWER, within};
 use crate::wire::{Headers, local};
 use crate::{Context as _, Outcome};
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One connection on a UDP socket of its own. Dropping it closes with error code 0, which HTTP/3
 /// does not know.
@@ -36,7 +33,7 @@ impl Client {
         let mut endpoint = Endpoint::client(local(0)).context("a UDP socket")?;
         let crypto = QuicClientConfig::try_from(Arc::clone(tls))?;
         endpoint.set_default_client_config(ClientConfig::new(Arc::new(crypto)));
-        within(PATIENCE, "opening an HTTP/3 connection", async {
+        within(ANSWER, "opening an HTTP/3 connection", async {
             let connection = endpoint.connect(to, "localhost")?.await.context("QUIC handshake")?;
             let (mut driver, send) =
                 h3::client::new(h3_quinn::Connection::new(connection.clone())).await?;
@@ -69,7 +66,7 @@ impl Client {
     }
 
     pub async fn open(&mut self, request: Request<()>) -> Outcome<Stream> {
-        let stream = within(PATIENCE, "an HTTP/3 stream", async {
+        let stream = within(ANSWER, "an HTTP/3 stream", async {
             Ok(self.send.send_request(request).await?)
         })
         .await?;
@@ -79,7 +76,7 @@ impl Client {
     /// CONNECTION_CLOSE with `H3_NO_ERROR`, whatever the streams were doing.
     pub async fn close(self) -> Outcome {
         self.connection.close(VarInt::from_u32(0x100), b"done");
-        within(PATIENCE, "the QUIC connection to drain", async {
+        within(ANSWER, "the QUIC connection to drain", async {
             self.endpoint.wait_idle().await;
             Ok(())
         })
@@ -97,18 +94,18 @@ pub struct Stream(RequestStream<BidiStream<Bytes>, Bytes>);
 
 impl Stream {
     pub async fn send(&mut self, piece: impl Into<Bytes>) -> Outcome {
-        within(PATIENCE, "sending on a stream", async { Ok(self.0.send_data(piece.into()).await?) })
+        within(ANSWER, "sending on a stream", async { Ok(self.0.send_data(piece.into()).await?) })
             .await
     }
 
     /// No more to send.
     pub async fn finish(&mut self) -> Outcome {
-        within(PATIENCE, "ending a request", async { Ok(self.0.finish().await?) }).await
+        within(ANSWER, "ending a request", async { Ok(self.0.finish().await?) }).await
     }
 
     /// Status and headers; the body follows through [`Self::piece`].
     pub async fn head(&mut self) -> Outcome<Response> {
-        let head = within(PATIENCE, "a response head", async { Ok(self.0.recv_response().await?) })
+        let head = within(ANSWER, "a response head", async { Ok(self.0.recv_response().await?) })
             .await?;
         let headers = header_pairs(head.headers());
         Ok(Response {
@@ -121,7 +118,7 @@ impl Stream {
 
     /// The next piece of the body; nothing at its end.
     pub async fn piece(&mut self) -> Outcome<Option<Bytes>> {
-        within(PATIENCE, "more of a body", async {
+        within(ANSWER, "more of a body", async {
             let piece = self.0.recv_data().await?;
             Ok(piece.map(|mut piece| piece.copy_to_bytes(piece.remaining())))
         })
@@ -135,7 +132,7 @@ impl Stream {
             response.body.extend_from_slice(&piece);
         }
         let trailers =
-            within(PATIENCE, "trailers", async { Ok(self.0.recv_trailers().await?) }).await?;
+            within(ANSWER, "trailers", async { Ok(self.0.recv_trailers().await?) }).await?;
         response.trailers = trailers.as_ref().map(header_pairs).unwrap_or_default();
         Ok(response)
     }

@@ -11,6 +11,9 @@ use crate::{Context as _, Error, Outcome, ensure};
 /// The longest wait, generous because the machines are shared; a wait ends as soon as it can.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
+/// The longest wait of a client for one answer.
+pub const ANSWER: Duration = Duration::from_secs(30);
+
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Bounds one step in time.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 
 use crate::h1::{Client, Request};
-use crate::wait::within;
+use crate::wait::{ANSWER, within};
 use crate::wire::Wire;
 use crate::{Context as _, Outcome, ensure, ensure_eq};
 
@@ -16,7 +16,6 @@ pub(crate) const PING: u8 = 9;
 pub(crate) const PONG: u8 = 10;
 
 const MASK: [u8; 4] = [0x21, 0x43, 0x65, 0x87];
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// One unfragmented frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +113,7 @@ impl WebSocket {
     }
 
     pub async fn receive(&mut self) -> Outcome<Frame> {
-        within(PATIENCE, "a WebSocket frame", Frame::read(&mut self.client.wire)).await
+        within(ANSWER, "a WebSocket frame", Frame::read(&mut self.client.wire)).await
     }
 
     /// Sends a text and waits for it to come back.

@@ -15,6 +15,7 @@ use super::stops::{LANES, Lane, deployment};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
+use kit::wait::ANSWER;
 
 const REPLICAS: u8 = 2;
 /// Clients, and how long each of their requests takes; most are short.
@@ -130,14 +131,18 @@ async fn ready<'w>(
 async fn client(endpoints: Endpoints, takes: Duration, over: Arc<AtomicBool>) -> Fate {
     let mut fate = Fate::default();
     while !over.load(Ordering::Relaxed) {
-        let Some(address) = endpoints.any() else { break };
-        match Client::connect(address).await {
+        let connected = match endpoints.any() {
+            Some(address) => Client::connect(address).await,
+            None => Err(Error::msg("no pod gets new connections")),
+        };
+        match connected {
             Err(_) => {
                 fate.refused += 1;
                 sleep(Duration::from_millis(100)).await;
             }
             Ok(client) => {
-                let mut client = client.patience(takes * 4);
+                // A slow answer is none that was cut.
+                let mut client = client.patience(takes + ANSWER);
                 match client.get(&format!("/delay/{}", takes.as_millis())).await {
                     Ok(response) if response.status == 200 => fate.answered += 1,
                     _ => fate.cut += 1,
