@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use laststream::local::envoy::{self, SUPPORTED, Version, Wanted};
-use laststream::progress::Progress;
+use laststream::progress::Texts;
 use libtest_mimic::Trial;
 use tempfile::TempDir;
 
@@ -32,9 +32,13 @@ pub(crate) fn versions() -> Outcome<Vec<Version>> {
     }
 }
 
-/// A number that an environment variable may set.
-pub(crate) fn number<T: FromStr>(variable: &str, default: T) -> T {
-    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+/// A number that an environment variable may set. Another text is an error: a misspelt seed would
+/// replay another round.
+pub(crate) fn number<T: FromStr>(variable: &str, default: T) -> Outcome<T> {
+    match std::env::var(variable).as_deref().map(str::trim) {
+        Err(_) | Ok("") => Ok(default),
+        Ok(text) => text.parse().ok().with_context(|| format!("{variable}={text} is no number")),
+    }
 }
 
 /// What a case is run with.
@@ -132,8 +136,8 @@ impl Envoys {
         if let Some(binary) = known.get(&version) {
             return Ok(binary.clone());
         }
-        let found = envoy::find_or_get(&Wanted { path: None, ..Wanted::version(version) }, &Spoken)
-            .map_err(Error::msg)?;
+        let wanted = Wanted { path: None, ..Wanted::version(version) };
+        let found = envoy::find_or_get(&wanted, &Texts(say)).map_err(Error::msg)?;
         known.insert(version, found.binary.clone());
         Ok(found.binary)
     }
@@ -215,20 +219,5 @@ pub(crate) fn mortal_module() -> Outcome<PathBuf> {
     match env!("LASTSTREAM_TEST_DEATHS_MODULE") {
         "" => bail!("there is no module to test: {}", env!("LASTSTREAM_TEST_DEATHS_MODULE_ERROR")),
         path => Ok(Path::new(path).to_owned()),
-    }
-}
-
-/// Says on standard error what takes a while, such as a download.
-struct Spoken;
-
-impl Progress for Spoken {
-    fn started(&self, what: &str) {
-        say(what);
-    }
-
-    fn advanced(&self, _done: u64, _total: Option<u64>) {}
-
-    fn finished(&self, what: &str) {
-        say(what);
     }
 }

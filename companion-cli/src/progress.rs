@@ -19,3 +19,19 @@ impl Progress for Silent {
     fn advanced(&self, _done: u64, _total: Option<u64>) {}
     fn finished(&self, _what: &str) {}
 }
+
+/// Hands each text to this function.
+#[derive(Debug, Clone, Copy)]
+pub struct Texts<F>(pub F);
+
+impl<F: Fn(&str) + Sync> Progress for Texts<F> {
+    fn started(&self, what: &str) {
+        self.0(what);
+    }
+
+    fn advanced(&self, _done: u64, _total: Option<u64>) {}
+
+    fn finished(&self, what: &str) {
+        self.0(what);
+    }
+}

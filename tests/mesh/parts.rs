@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 use laststream::local::envoy::{self, Wanted};
-use laststream::progress::Progress;
+use laststream::progress::Texts;
 
 use kit::prelude::*;
 use kit::user;
@@ -46,7 +46,8 @@ pub(crate) fn see_to(names: &[&str]) -> Outcome<Parts> {
         .zip(paths.lines().map(PathBuf::from))
         .collect();
     let wanted = Wanted { path: None, ..Wanted::version(envoy::NEWEST) };
-    parts.insert("envoy".into(), envoy::find_or_get(&wanted, &Spoken).map_err(Error::msg)?.binary);
+    let found = envoy::find_or_get(&wanted, &Texts(say)).map_err(Error::msg)?;
+    parts.insert("envoy".into(), found.binary);
     say("building the command line, if it has changed");
     user::laststream()?;
     Ok(Parts(parts))
@@ -64,19 +65,4 @@ pub(crate) fn part(name: &str) -> Outcome<&'static Path> {
         .get(name)
         .map(PathBuf::as_path)
         .with_context(|| format!("`{name}` is not among the parts of this level"))
-}
-
-/// Says what takes a while, such as a download.
-struct Spoken;
-
-impl Progress for Spoken {
-    fn started(&self, what: &str) {
-        say(what);
-    }
-
-    fn advanced(&self, _done: u64, _total: Option<u64>) {}
-
-    fn finished(&self, what: &str) {
-        say(what);
-    }
 }

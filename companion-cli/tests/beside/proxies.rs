@@ -1,21 +1,22 @@
 //! Proxies that are late, missing, silent, dying, busy, or keep a secret.
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use kit::Outcome;
 use kit::command::run;
 use kit::process::Process;
 use kit::wait::until;
+use kit::wire::{free_port, local};
 
 use crate::support::Proxy;
 
 const RAN: [&str; 3] = ["sh", "-c", "echo ran; exit 4"];
 
 fn unused_address() -> String {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    format!("http://{address}")
+    format!("http://{}", local(free_port().unwrap()))
 }
 
 #[test]
@@ -77,10 +78,11 @@ fn a_proxy_that_restarts_is_not_missing() -> Outcome {
     let limit = Duration::from_millis(1500);
     let options = ["--no-proxy-ok=1500ms", "--end-proxy", "never"];
     let mut running = Process::capture(&proxy.exec(&options, RAN))?;
+    until("a look", || proxy.received("GET /ready") > 0)?;
     let began = Instant::now();
     until("the limit is over", || began.elapsed() > limit)?;
-    let (asked, gone) = (proxy.received("GET /ready"), Instant::now());
-    assert!(asked > 0 && running.exited()?.is_none());
+    assert!(running.exited()?.is_none());
+    let gone = Instant::now();
     proxy.ends_at("GET /ready");
     running.finish()?.expect(4)?.stderr_contains("there is no proxy")?;
     assert!(gone.elapsed() >= limit, "ran {:?} after the proxy was gone", gone.elapsed());
@@ -217,14 +219,18 @@ fn without_a_gate_or_its_scope_it_says_so_and_goes_on() -> Outcome {
 #[test]
 fn a_proxy_that_has_gone_is_not_ended() -> Outcome {
     let proxy = Proxy::start()?;
+    let folder = tempfile::tempdir()?;
+    let gone = folder.path().join("gone");
+    let script = "echo ready; while [ ! -e \"$0\" ]; do sleep 0.02; done; exit 6";
     let mut running = Process::capture(&proxy.exec(
         &["--gate-timeout", "300ms"],
-        ["sh", "-c", "echo ready; read line </dev/null; sleep 1; exit 6"],
+        ["sh", "-c", script, gone.to_str().unwrap()],
     ))?;
     assert_eq!(running.next_line()?, "ready");
     proxy.ends_at("GET /die");
-    let _ = std::net::TcpStream::connect(proxy.server.address)
-        .map(|mut stream| std::io::Write::write_all(&mut stream, b"GET /die HTTP/1.1\r\n\r\n"));
+    TcpStream::connect(proxy.server.address)?.write_all(b"GET /die HTTP/1.1\r\n\r\n")?;
+    until("the proxy is gone", || TcpStream::connect(proxy.server.address).is_err())?;
+    fs::write(&gone, "")?;
     running.finish()?.expect(6)?.stderr_contains("there is nothing to end")?;
     Ok(())
 }

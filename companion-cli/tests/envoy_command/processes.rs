@@ -60,7 +60,7 @@ fn of_many_processes_one_fetches_and_all_have_it() -> Outcome {
 
 #[test]
 fn who_waits_says_so() -> Outcome {
-    let (home, server) = (Home::new(), slow(Duration::from_millis(300)));
+    let (home, server) = (Home::new(), slow(Duration::from_secs(3)));
     let other = start(&home, &server);
     until("the other process downloads", || server.downloads() == 1)?;
     let heard = Heard::default();

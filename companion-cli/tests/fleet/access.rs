@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use kit::Outcome;
 use kit::fake_server::Answer;
+use kit::wire::{free_port, local};
 
 use serde_json::json;
 
@@ -98,7 +99,7 @@ fn the_header_of_an_overloaded_server_says_how_long_to_wait() -> Outcome {
 fn a_server_that_is_away_and_a_context_that_is_not_there_are_named() -> Outcome {
     let cluster = Cluster::start(|_, _| Ok(Answer::new(500)))?;
     let config = std::fs::read_to_string(cluster.kubeconfig())?;
-    let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let free = local(free_port()?);
     let config = config.replace(&cluster.server.url(""), &format!("http://{free}"));
     std::fs::write(cluster.kubeconfig(), config)?;
     let said = cluster.run(&STATUS)?.expect(2)?;
@@ -118,7 +119,7 @@ fn another_user_is_impersonated() -> Outcome {
     cluster.run(&arguments)?.expect(0)?;
     let asked = cluster.server.asked();
     assert_eq!(asked[0].header("impersonate-user"), Some("operator"));
-    assert_eq!(asked[0].header("impersonate-group"), Some("a"), "the first of two");
+    assert_eq!(asked[0].all("impersonate-group"), ["a", "b"]);
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use std::thread;
 use kit::prelude::*;
 use kit::wait::{blocking, wait_for_blocking};
 use kit::websocket::WebSocket;
+use kit::wire::{free_port, local};
 use laststream::local::envoy::{NEWEST, OLDEST};
 
 use crate::support::{Run, fails, send, unwilling};
@@ -76,8 +77,9 @@ fn two_at_once_do_not_meet() -> Outcome {
 
 #[test]
 fn a_port_in_use_is_named() -> Outcome {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port().to_string();
+    let port = free_port()?;
+    let taken = TcpListener::bind(local(port))?;
+    let port = port.to_string();
     let folder = tempfile::tempdir()?;
     for option in ["--listen", "--gate", "--admin"] {
         fails(folder.path(), &[option, &port], &[])?
@@ -99,9 +101,7 @@ fn a_port_in_use_is_named() -> Outcome {
 
 #[test]
 fn an_app_that_is_not_there_yet_is_told() -> Outcome {
-    let app = TcpListener::bind("127.0.0.1:0").unwrap();
-    let at = app.local_addr().unwrap();
-    drop(app);
+    let at = local(free_port()?);
     let run = Run::start(&["--upstream", &at.to_string()])?;
     run.wait_for_stderr(&format!("no program listens on {at} yet"))?;
     assert_eq!(run.get("/")?.status, 503);

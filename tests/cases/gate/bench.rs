@@ -3,14 +3,13 @@
 use laststream_filter::gate::access::ADDRESS_KEY;
 use tokio::task::JoinHandle;
 
+pub(crate) use crate::cases::stage::SOON;
 use crate::cases::stage::{clusters, hcm};
 use crate::lab::Lab;
 use kit::admin_cluster::admin_cluster;
 use kit::admin_proxy::{AdminProxy, CallHandling};
 use kit::bootstrap::filters::{Wasm, filter_state};
 use kit::prelude::*;
-
-pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// Requests to the gate that are in flight.
 pub(crate) const WAITING: &str = "http.laststream.downstream_rq_active";

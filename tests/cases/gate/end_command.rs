@@ -9,11 +9,12 @@ use kit::prelude::*;
 use kit::process::{Process, guarded};
 use kit::programs::program;
 use kit::user::User;
+use kit::wait::PATIENCE;
 use kit::websocket::WebSocket;
 
 cases! {
     a_share_ends_on_command,
-    a_browser_connects_anew,
+    a_browser_connects_anew: 200,
 }
 
 async fn a_share_ends_on_command(lab: &Lab) -> Outcome {
@@ -88,7 +89,7 @@ async fn a_browser_connects_anew(lab: &Lab) -> Outcome {
     command.args(["--remote-debugging-port=0"]).env("HOME", user.path("browser"));
     command.arg(format!("--user-data-dir={}", user.path("browser").display()));
     let _browser = Process::capture(command.arg(format!("file://{}", page.display())))?;
-    bench.upstream.wait_held("browser", 1, SOON).await?;
+    bench.upstream.wait_held("browser", 1, PATIENCE).await?;
     sleep(OLD).await;
     bench.post("/end?kind=event_stream&share=100&over=1s").await?.expect(202)?;
     let ended = Instant::now();

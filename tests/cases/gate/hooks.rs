@@ -37,11 +37,11 @@ fn polls(gate: SocketAddr, path: &'static str) -> JoinHandle<Outcome<usize>> {
                 timeout(Duration::from_millis(500), once(gate, &Request::get(path))).await
                 && answer.status == 200
             {
-                break;
+                return Ok(tries);
             }
             sleep(Duration::from_millis(100)).await;
         }
-        Ok(tries)
+        bail!("no 200 on {path} within {SOON:?}")
     })
 }
 
@@ -63,7 +63,7 @@ async fn holds_pollers_and_single_calls(lab: &Lab) -> Outcome {
     for poller in pollers {
         ensure!(poller.await?? >= 3, "several tries");
     }
-    single.await??;
+    single.await??.expect(200)?;
     same(&bench.status().await?, "state", "drained")?;
     bench.envoy.wait_for_stat(WAITING, 0, SOON).await
 }

@@ -85,7 +85,7 @@ const PASSES: u64 = 400;
 
 async fn no_stream_is_there_when_a_signal_passes(lab: &Lab) -> Outcome {
     let main = hcm(lab, "{}");
-    let passes = number("LASTSTREAM_TEST_PASSES", PASSES);
+    let passes = number("LASTSTREAM_TEST_PASSES", PASSES)?;
     let tally = pass_many(lab, main, passes, Duration::ZERO).await?;
     ensure_eq!(
         (tally.passed.load(Ordering::Relaxed) >= passes, tally.hurt.load(Ordering::Relaxed)),

@@ -33,7 +33,7 @@ const PROOFS: &[&str] = &[
 /// `LASTSTREAM_LOAD=20000` makes it the long one; `LASTSTREAM_LOAD_REPORT=<file>` keeps what it
 /// saw.
 pub(super) async fn leaves_nothing_open(lab: &Lab) -> Outcome {
-    let operations = number("LASTSTREAM_LOAD", OPERATIONS);
+    let operations = number("LASTSTREAM_LOAD", OPERATIONS)?;
     let (upstream, authority) = (Upstream::start().await?, Authority::new()?);
     let hcm = |prefix: &str| bed::routes(Hcm::new(prefix));
     let config = bed::bootstrap(&upstream, hcm("load"), hcm("load3"), &authority)?.build();

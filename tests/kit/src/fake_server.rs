@@ -26,6 +26,12 @@ impl Asked {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// All values of that name, in their order.
+    pub fn all(&self, name: &str) -> Vec<&str> {
+        let same = self.headers.iter().filter(|(known, _)| known == name);
+        same.map(|(_, value)| value.as_str()).collect()
+    }
+
     /// Method and target.
     pub fn line(&self) -> String {
         format!("{} {}", self.method, self.target)

@@ -10,6 +10,7 @@ use crate::cases::gate::deaths::mortal;
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
 use kit::prelude::*;
+use kit::wire::free_port;
 
 cases! {
     begins_and_holds,
@@ -86,7 +87,7 @@ async fn gives_up_in_time(lab: &Lab) -> Outcome {
 }
 
 async fn survives_a_gate_that_comes_later(lab: &Lab) -> Outcome {
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let port = free_port()?;
     let operator = Operator::at(&format!("http://127.0.0.1:{port}"))?;
     let waits = operator.starts(&["wait", "--timeout", "90s", "--interval", "100ms"]);
     sleep(Duration::from_millis(1_000)).await;
