@@ -43,6 +43,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("links_lead_somewhere", links::lead_somewhere),
         trial("each_alert_has_a_runbook", links::each_alert_has_a_runbook),
         trial("the_readme_is_short_and_counts_the_rules", the_readme_is_short_and_counts_the_rules),
+        trial("the_tested_istio_is_the_pinned_one", the_tested_istio_is_the_pinned_one),
     ]
 }
 
@@ -116,6 +117,20 @@ fn the_readme_is_short_and_counts_the_rules() -> Outcome {
         text.contains(&format!("[{rules} rules]")),
         "README.md does not say that there are {rules} rules"
     );
+    Ok(())
+}
+
+fn the_tested_istio_is_the_pinned_one() -> Outcome {
+    let pinned = read("tests/mesh/parts/istio/go.mod")?;
+    let pinned = pinned.lines().find_map(|line| line.strip_prefix("require istio.io/istio "));
+    let pinned = pinned.context("no version of Istio in tests/mesh/parts/istio/go.mod")?;
+    let table = read("tests/mesh/README.md")?;
+    let rest = format!("-alpha, `{pinned}` |");
+    let row = table.lines().find_map(|line| line.split_once(&rest));
+    let (row, _) = row.with_context(|| format!("tests/mesh/README.md has no `{rest}`"))?;
+    let version = row.rsplit(' ').next().unwrap_or_default();
+    let claim = format!("a snapshot of Istio {version}.");
+    ensure!(read("README.md")?.contains(&claim), "README.md does not say `{claim}`");
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 pub(super) mod args;
 pub(crate) mod deletion_cost;
 pub(super) mod node;
+mod patience;
 pub(crate) mod rollout;
 pub(super) mod status;
 pub(super) mod streams;

@@ -1,6 +1,5 @@
 //! `laststream rollout`
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -19,6 +18,7 @@ use laststream::visible;
 
 use super::args::ReachArgs;
 use super::block_on;
+use super::patience::{Lines, may_answer_again};
 use crate::commands::cluster_args::ClusterArgs;
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
@@ -56,8 +56,6 @@ pub(crate) struct Rollout {
 const VERB: &str = "rollout";
 /// From one look to the next: the end is seen within a second.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The same line is printed again after this time.
-const REMIND: Duration = Duration::from_secs(30);
 
 pub(in crate::commands) fn run(command: &Rollout, printer: &Printer) -> Exit {
     let done = block_on(printer, follow(command, printer));
@@ -115,7 +113,7 @@ struct Follower<'a> {
     printer: &'a Printer,
     began: Instant,
     answered: Instant,
-    said: BTreeMap<String, (String, Instant)>,
+    said: Lines,
     last_stream: LastStream,
     endings: Endings,
     holdings: Holdings,
@@ -136,7 +134,7 @@ impl<'a> Follower<'a> {
             printer,
             began: Instant::now(),
             answered: Instant::now(),
-            said: BTreeMap::new(),
+            said: Lines::default(),
             last_stream: LastStream::default(),
             endings: Endings::default(),
             holdings: Holdings::default(),
@@ -165,7 +163,7 @@ impl<'a> Follower<'a> {
     }
 
     fn may_go_on(&mut self, error: &FleetError) -> bool {
-        let goes_on = error.may_pass() && !self.is_first && self.answered.elapsed() < REMIND;
+        let goes_on = !self.is_first && may_answer_again(error, self.answered.elapsed());
         if goes_on {
             self.say("", "away", &error.to_string());
         }
@@ -301,14 +299,8 @@ impl<'a> Follower<'a> {
 
     /// Prints a line if it is new, or old enough to be a reminder.
     fn say(&mut self, subject: &str, key: &str, text: &str) {
-        let now = Instant::now();
-        let is_known = self
-            .said
-            .get(subject)
-            .is_some_and(|(said, at)| said == key && now.duration_since(*at) < REMIND);
-        if !is_known {
+        if self.said.is_due(subject, key, Instant::now()) {
             self.printer.stdout(&visible::line(text));
-            self.said.insert(subject.to_owned(), (key.to_owned(), now));
         }
     }
 

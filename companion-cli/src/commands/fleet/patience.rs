@@ -1,0 +1,63 @@
+//! How often a command that follows repeats a line, and how long it goes on without an answer.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use laststream::fleet::FleetError;
+
+const REMIND: Duration = Duration::from_secs(30);
+
+/// The last line about each subject, and when it was printed.
+#[derive(Default)]
+pub(super) struct Lines(BTreeMap<String, (String, Instant)>);
+
+impl Lines {
+    /// Whether a line is new, or its last print is so long ago that it is a reminder. It then counts
+    /// as printed.
+    pub(super) fn is_due(&mut self, subject: &str, key: &str, now: Instant) -> bool {
+        let is_known = self
+            .0
+            .get(subject)
+            .is_some_and(|(known, at)| known == key && now.duration_since(*at) < REMIND);
+        if !is_known {
+            self.0.insert(subject.to_owned(), (key.to_owned(), now));
+        }
+        !is_known
+    }
+}
+
+/// Whether the API server may answer again, this long after its last answer.
+pub(super) fn may_answer_again(error: &FleetError, silent: Duration) -> bool {
+    error.may_pass() && silent < REMIND
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_line_is_printed_when_it_is_new_and_every_30_s() {
+        let (mut lines, begin) = (Lines::default(), Instant::now());
+        let mut is_due = |subject: &str, key: &str, after: u32| {
+            lines.is_due(subject, key, begin + SECOND * after)
+        };
+        assert!(is_due("pod/a", "1 stream", 0));
+        assert!(!is_due("pod/a", "1 stream", 29));
+        assert!(is_due("pod/a", "1 stream", 30), "a reminder");
+        assert!(!is_due("pod/a", "1 stream", 59), "30 s after the reminder");
+        assert!(is_due("pod/b", "1 stream", 59), "another pod");
+        assert!(is_due("pod/a", "2 streams", 59), "another line");
+        assert!(is_due("pod/a", "1 stream", 59), "what was said before the last line");
+    }
+
+    #[test]
+    fn the_api_server_may_be_away_for_30_s() {
+        let away = FleetError::Unreachable { server: "https://a".into(), why: "refused".into() };
+        assert!(may_answer_again(&away, SECOND * 29));
+        assert!(!may_answer_again(&away, SECOND * 30));
+        let wrong = FleetError::Unauthorized("https://a".into());
+        assert!(!may_answer_again(&wrong, Duration::ZERO), "credentials do not heal");
+    }
+}
