@@ -275,8 +275,8 @@ async fn a_drain_goes_on_through_other_configurations(lab: &Lab) -> Outcome {
         .accepted()?;
     stays_closed(&bench, 3).await?;
     let status = bench.status().await?;
-    let moved = status["deadline_in_ms"].as_u64().context("a longer deadline: none is left")?;
-    ensure!(moved < left, "a longer deadline moves nothing away: {status}");
+    let left_now = status["deadline_in_ms"].as_u64().context("the time until the deadline")?;
+    ensure!(left_now < left, "a longer deadline moves nothing away: {status}");
     xds.replace_filter(&bench.envoy, "gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 60000}"#))
         .await?
         .accepted()?;

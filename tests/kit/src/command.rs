@@ -46,7 +46,7 @@ pub fn run_with_input(command: &mut Command, input: &str) -> Outcome<CommandOutp
     wait(child, &name(command), LIMIT)
 }
 
-/// Runs a command that goes on for longer than this: an error with what it has written.
+/// Runs a command that may take this long at most.
 pub fn run_for(command: &mut Command, limit: Duration) -> Outcome<CommandOutput> {
     wait(spawn(command, Stdio::null())?, &name(command), limit)
 }

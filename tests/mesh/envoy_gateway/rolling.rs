@@ -141,7 +141,7 @@ async fn client(endpoints: Endpoints, takes: Duration, over: Arc<AtomicBool>) ->
                 sleep(Duration::from_millis(100)).await;
             }
             Ok(client) => {
-                // A slow answer is none that was cut.
+                // A slow answer is not a cut one.
                 let mut client = client.patience(takes + ANSWER);
                 match client.get(&format!("/delay/{}", takes.as_millis())).await {
                     Ok(response) if response.status == 200 => fate.answered += 1,

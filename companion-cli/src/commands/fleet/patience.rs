@@ -12,8 +12,7 @@ const REMIND: Duration = Duration::from_secs(30);
 pub(super) struct Lines(BTreeMap<String, (String, Instant)>);
 
 impl Lines {
-    /// Whether a line is new, or its last print is so long ago that it is a reminder. It then counts
-    /// as printed.
+    /// Whether a line is new, or old enough to be a reminder. If so, it counts as printed now.
     pub(super) fn is_due(&mut self, subject: &str, key: &str, now: Instant) -> bool {
         let is_known = self
             .0
