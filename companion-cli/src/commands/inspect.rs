@@ -110,9 +110,9 @@ fn remote(subject: &Path) -> Option<Result<Reference, String>> {
         || is_archive(subject)
         || subject.extension().is_some_and(|end| end == "wasm");
     (text.starts_with("oci://") || !is_path).then(|| {
-        let reference: Reference = text.parse().map_err(|error: NotAReference| {
-            format!("there is no such file, and it {error}")
-        })?;
+        let reference: Reference = text
+            .parse()
+            .map_err(|error: NotAReference| format!("there is no such file, and it {error}"))?;
         if is_bare_name(text, &reference) {
             let way_out = format!("for an image on Docker Hub write `{text}:TAG`");
             return Err(format!("there is no such file; {way_out}"));

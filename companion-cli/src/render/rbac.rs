@@ -84,10 +84,7 @@ pub struct Place<'a> {
 /// A Role or ClusterRole with the rights of these verbs.
 #[must_use]
 pub fn render(verbs: &[Verb], place: Place<'_>) -> Rendered {
-    let about = [
-        format!("{MARK}: the least rights of the verbs that were named."),
-        binding(place),
-    ];
+    let about = [format!("{MARK}: the least rights of the verbs that were named."), binding(place)];
     let text = yaml::write(&about, &[role(verbs, place)]);
     let file = File { name: "rbac.yaml".to_owned(), text, applies: true };
     vec![file].into()

@@ -222,10 +222,9 @@ fn a_proxy_that_has_gone_is_not_ended() -> Outcome {
     let folder = tempfile::tempdir()?;
     let gone = folder.path().join("gone");
     let script = "echo ready; while [ ! -e \"$0\" ]; do sleep 0.02; done; exit 6";
-    let mut running = Process::capture(&proxy.exec(
-        &["--gate-timeout", "300ms"],
-        ["sh", "-c", script, gone.to_str().unwrap()],
-    ))?;
+    let mut running = Process::capture(
+        &proxy.exec(&["--gate-timeout", "300ms"], ["sh", "-c", script, gone.to_str().unwrap()]),
+    )?;
     assert_eq!(running.next_line()?, "ready");
     proxy.ends_at("GET /die");
     TcpStream::connect(proxy.server.address)?.write_all(b"GET /die HTTP/1.1\r\n\r\n")?;

@@ -194,9 +194,8 @@ impl Record {
         }
         let finish = self.finish_once(policy, now);
         // The deadline does not wait for the agent, as it does not when the drain expires.
-        let is_agent_told = policy.finish != Finish::DrainAgent
-            || self.finish.has_ended()
-            || now >= self.deadline;
+        let is_agent_told =
+            policy.finish != Finish::DrainAgent || self.finish.has_ended() || now >= self.deadline;
         (if is_agent_told { reason } else { Reason::Finishing }, finish.or(heal))
     }
 

@@ -105,8 +105,8 @@ impl Stream {
 
     /// Status and headers; the body follows through [`Self::piece`].
     pub async fn head(&mut self) -> Outcome<Response> {
-        let head = within(ANSWER, "a response head", async { Ok(self.0.recv_response().await?) })
-            .await?;
+        let head =
+            within(ANSWER, "a response head", async { Ok(self.0.recv_response().await?) }).await?;
         let headers = header_pairs(head.headers());
         Ok(Response {
             status: head.status().as_u16(),

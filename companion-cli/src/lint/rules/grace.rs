@@ -13,7 +13,9 @@ use crate::lint::parts::Parts;
 use crate::lint::pods::{Pod, pod_around, pods};
 use crate::lint::reach::Mesh;
 use crate::time_span::milliseconds;
-use deadlines::{drain_below_deadline, grace_below_deadline, grace_below_hook, hook_below_deadline};
+use deadlines::{
+    drain_below_deadline, grace_below_deadline, grace_below_hook, hook_below_deadline,
+};
 use requests::request_beyond_grace;
 
 pub(super) const RULES: &[Rule] = &[

@@ -6,7 +6,6 @@ use super::overlay;
 use crate::lint::finding::{Findings, Rule, Severity};
 use crate::lint::inputs::Inputs;
 use crate::lint::modules::{Module, modules};
-use crate::lint::node::Node;
 use crate::lint::pods::pods;
 use crate::lint::reach::Reach;
 use crate::lint::volumes::{Holders, ImageVolume, image_volumes};
