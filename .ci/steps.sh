@@ -69,7 +69,7 @@ build_script() {
     tests/tools/build-script
 }
 
-# A change that makes requests dearer must say so. With the tests' profile, for what they compile will do.
+# A change that makes requests more expensive must update the baseline. With the tests' profile, for what they compile will do.
 cost() {
     cargo bench --bench cost --profile dev --locked -- --check
 }

@@ -215,7 +215,7 @@ pub(crate) fn module_before_the_sdk() -> Outcome<TempDir> {
 pub(crate) const MODULE: &str = "laststream.wasm";
 
 /// The same with the feature `test-deaths`: a request with `x-laststream-die` makes its VM die.
-pub(crate) fn mortal_module() -> Outcome<PathBuf> {
+pub(crate) fn test_deaths_module() -> Outcome<PathBuf> {
     match env!("LASTSTREAM_TEST_DEATHS_MODULE") {
         "" => bail!("there is no module to test: {}", env!("LASTSTREAM_TEST_DEATHS_MODULE_ERROR")),
         path => Ok(Path::new(path).to_owned()),

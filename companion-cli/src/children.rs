@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deaf_program_at_the_terminal_is_killed_and_its_folder_goes() {
+    fn a_program_that_ignores_sigterm_is_killed_and_its_folder_removed() {
         let folder = tempfile::tempdir().unwrap();
         let ready = folder.path().join("ready");
         let script = format!("trap '' TERM; : >'{}'; exec sleep 60", ready.display());

@@ -1,7 +1,7 @@
 //! The parts of the `laststream` command line that do the work. They return data and report
 //! progress through [`progress::Progress`]; printing is left to the binary, in `commands`.
 //!
-//! Each room serves some commands: [`module`] build, version and inspect of files; [`oci`] push and
+//! The commands of each folder: [`module`] build, version and inspect of files; [`oci`] push and
 //! inspect of images; [`policy`] and [`render`] render; [`lint`] lint; [`gate`] status, streams,
 //! drain, wait, exec and install; [`fleet`] the verbs over many pods; [`local`] envoy, run and
 //! demo.

@@ -123,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_steers_is_shown_and_the_rest_stays() {
+    fn control_characters_are_escaped_and_other_text_stays() {
         assert_eq!(text("a\tb\nc é 日本 👍🏽 \u{200d}"), "a\tb\nc é 日本 👍🏽 \u{200d}");
         assert_eq!(
             text("\r\u{1b}[2K\u{7f}\u{9b}\u{202e}\u{2028}"),
@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_steers_afterwards(given: String) {
+        fn escaped_text_has_no_control_characters(given: String) {
             prop_assert!(!line(&given).contains(steers));
             let breaks = |character| matches!(character, '\n' | '\t');
             prop_assert!(!text(&given).contains(|found| steers(found) && !breaks(found)));

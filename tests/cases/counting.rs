@@ -12,7 +12,7 @@ cases! {
     excluded_streams_are_not_counted,
     long_lived_streams_are_told_apart,
     scopes_have_metrics_of_their_own,
-    a_route_can_do_without,
+    a_route_that_disables_the_filter_is_not_counted,
 }
 
 async fn empty_configuration_counts_and_touches_nothing(lab: &Lab) -> Outcome {
@@ -201,7 +201,7 @@ async fn scopes_have_metrics_of_their_own(lab: &Lab) -> Outcome {
 }
 
 /// The exclusion that costs nothing.
-async fn a_route_can_do_without(lab: &Lab) -> Outcome {
+async fn a_route_that_disables_the_filter_is_not_counted(lab: &Lab) -> Outcome {
     let hcm = Hcm::new("main").filter(lab.stream("{}").filter());
     let hcm = hcm
         .route(Route::prefix("/healthz").direct(200, "fine").without_filter("laststream"))

@@ -11,7 +11,7 @@ use kit::programs::program;
 use kit::user::User;
 
 envoyless_cases! {
-    traps_are_read_as_they_were_meant,
+    ambiguous_yaml_words_keep_their_meaning,
     every_manifest_builds,
     overlays_change_selector_namespace_and_digest,
     patches_fit_deployments,
@@ -105,7 +105,7 @@ const TRAPS: &[&str] = &[
     " a ",
 ];
 
-fn traps_are_read_as_they_were_meant() -> Outcome {
+fn ambiguous_yaml_words_keep_their_meaning() -> Outcome {
     let headers: Vec<Value> =
         TRAPS.iter().map(|trap| json!({ "name": "x-trap", "exact": trap })).collect();
     let labels: Value = ["on", "yes", "1_000", "012", "1e3", "2024-01-01", "null", "y", ""]

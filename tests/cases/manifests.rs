@@ -14,7 +14,7 @@ use kit::bootstrap::set;
 use kit::prelude::*;
 
 cases! {
-    plain_envoy_does_it_all,
+    the_plain_envoy_manifest_counts_restores_and_drains,
     rendered::a_rendered_gateway_restores_counts_and_holds,
     rendered::a_rendered_gateway_restores_by_envoys_own_matchers,
     rendered::a_rendered_wasmplugin_restores,
@@ -84,7 +84,7 @@ async fn gate_says(gate: SocketAddr, path: &str, status: u16) -> Outcome<Value> 
     once(gate, &Request::get(path).host("localhost")).await?.expect(status)?.json()
 }
 
-async fn plain_envoy_does_it_all(lab: &Lab) -> Outcome {
+async fn the_plain_envoy_manifest_counts_restores_and_drains(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     let options = Options { extra: node(), ..Options::default() };
     let envoy =

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use laststream::render::monitoring::dashboard::PANELS;
 
 use crate::cases::gate::bench::{Bench, bootstrap, gate_listener, options};
-use crate::cases::gate::deaths::{hold, kill, mortal};
+use crate::cases::gate::deaths::{hold, kill, with_test_deaths};
 use crate::cases::stage::routes;
 use crate::lab::{Case, EnvoylessCase, Lab, case};
 use kit::bootstrap::filters::{Wasm, direct_peer};
@@ -68,7 +68,7 @@ fn uncounted_listener() -> Listener {
 impl Fleet {
     async fn start(lab: &Lab) -> Outcome<Self> {
         let one = Bench::behind(main_listener(lab), Bootstrap::new(), lab, &gate()).await?;
-        let (lab, xds) = (mortal(lab)?, Xds::new()?);
+        let (lab, xds) = (with_test_deaths(lab)?, Xds::new()?);
         xds.write_listeners(&[main_listener(&lab), uncounted_listener()])?;
         let upstream = Upstream::start().await?;
         let config = bootstrap(&upstream).listeners_from(&xds).build();

@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PART", num_args = 1, value_delimiter = ',')]
     only: Vec<Part>,
     /// Compares the instructions of a few variants with tests/cost/baseline.json; ends with 1 where
-    /// they are more than 10 % dearer.
+    /// they are more than 10 % more expensive.
     #[arg(long, conflicts_with_all = ["only", "variants", "output"])]
     pub(crate) check: bool,
     /// Writes table, figures and plot to this folder.

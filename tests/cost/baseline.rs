@@ -1,4 +1,4 @@
-//! What a few variants may cost, as it is committed: a change that makes them dearer must say so.
+//! The committed cost of a few variants: a change that makes them more expensive must update it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use kit::prelude::*;
 const FILE: &str = "tests/cost/baseline.json";
 /// Set to write the figures anew instead of comparing them.
 const BLESS: &str = "LASTSTREAM_BLESS";
-/// Another machine, another compiler: so much dearer is not dearer yet.
+/// Up to this factor a difference may come from another machine or another compiler.
 const SLACK: f64 = 1.10;
 
 /// What is checked; the Lua is the measure.
@@ -33,7 +33,7 @@ struct Figures {
     lua: f64,
 }
 
-/// The verdict on each variant, and whether nothing has become dearer.
+/// The verdict on each variant, and whether no variant has become more expensive.
 pub(crate) fn check(envoy: &str, rows: &[Row]) -> Outcome<(String, bool)> {
     let fresh = Baseline { envoy: envoy.into(), variants: figures(rows)? };
     if std::env::var_os(BLESS).is_some() {
@@ -60,11 +60,11 @@ pub(crate) fn check(envoy: &str, rows: &[Row]) -> Outcome<(String, bool)> {
             before.lua,
             verdict.in_words()
         ));
-        good &= verdict != Verdict::Dearer;
+        good &= verdict != Verdict::MoreExpensive;
     }
     if !good {
         lines.push(format!(
-            "dearer than {FILE} by more than 10 %; if that is meant, {BLESS}=1 cargo bench -- \
+            "more than 10 % above {FILE}; if that is meant, {BLESS}=1 cargo bench -- \
                 --check writes it anew"
         ));
     }
@@ -73,7 +73,7 @@ pub(crate) fn check(envoy: &str, rows: &[Row]) -> Outcome<(String, bool)> {
 
 #[derive(Debug, PartialEq)]
 enum Verdict {
-    Dearer,
+    MoreExpensive,
     Cheaper,
     Alike,
 }
@@ -81,7 +81,7 @@ enum Verdict {
 impl Verdict {
     fn of(before: &Figures, now: &Figures) -> Self {
         if now.instructions > before.instructions * SLACK || now.lua > before.lua * SLACK {
-            Self::Dearer
+            Self::MoreExpensive
         } else if now.instructions * SLACK < before.instructions {
             Self::Cheaper
         } else {
@@ -91,14 +91,14 @@ impl Verdict {
 
     fn in_words(&self) -> &'static str {
         match self {
-            Self::Dearer => "DEARER",
+            Self::MoreExpensive => "MORE EXPENSIVE",
             Self::Cheaper => "cheaper; write the baseline anew to hold that",
             Self::Alike => "good",
         }
     }
 }
 
-/// The Lua itself is the measure: it is not what the project can make dearer.
+/// The Lua itself is the measure: the project does not change its cost.
 fn figures(rows: &[Row]) -> Outcome<BTreeMap<String, Figures>> {
     let figures = |name: &str| {
         let row = rows

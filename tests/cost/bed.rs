@@ -39,8 +39,8 @@ pub(crate) fn quietly(workers: u32) -> Options {
     }
 }
 
-/// Brings the gate into the state that the variants are about.
-pub(crate) async fn settle(envoy: &Envoy, around: Around) -> Outcome {
+/// Begins a drain, if the variants are about requests during one.
+pub(crate) async fn begin_drain_if_needed(envoy: &Envoy, around: Around) -> Outcome {
     if around == Around::Drain {
         let gate = envoy.address("gate").await?;
         once(gate, &Request::post("/drain", "").host("localhost")).await?.expect(202)?;

@@ -62,7 +62,7 @@ async fn in_one_envoy(site: &Site, around: Around, variants: &[Variant]) -> Outc
     let listeners = variants.iter().map(listener).collect::<Outcome<Vec<Value>>>()?;
     let counted =
         Counted::start(&site.envoy, bed::with_listeners(site, variants, listeners)?).await?;
-    bed::settle(&counted.envoy, around).await?;
+    bed::begin_drain_if_needed(&counted.envoy, around).await?;
     let (mut probes, mut kept) = (Vec::new(), Vec::new());
     for variant in variants {
         bed::prove(&counted.envoy, variant).await?;

@@ -1,4 +1,4 @@
-//! The plot: a bar for each variant, as long as it is dear, and where the targets are. One SVG that
+//! The plot: a bar for each variant, whose length is its cost, and the targets. One SVG that
 //! needs nothing else, light and dark.
 
 use std::fmt::Write as _;

@@ -43,7 +43,7 @@ async fn in_one_envoy(site: &Site, variant: &Variant, title: &str) -> Outcome<Ve
         Counted::start(&site.envoy, bed::with_listeners(site, &[*variant], vec![listener])?)
             .await?;
     bed::prove(&counted.envoy, variant).await?;
-    bed::settle(&counted.envoy, variant.around).await?;
+    bed::begin_drain_if_needed(&counted.envoy, variant.around).await?;
     let mut held = Held::new(counted.envoy.address(variant.name).await?);
     let mut rows = Vec::new();
     for streams in STREAMS {

@@ -3,7 +3,7 @@
 //!
 //! Nothing is left behind, however this ends. The first process inside holds the read end of a pipe
 //! whose other end is outside: when that closes, be it by SIGKILL, it ends, and the kernel ends
-//! everybody else. All files are in a tmpfs that only the namespace knows.
+//! all other processes. All files are in a tmpfs that only the namespace knows.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};

@@ -34,7 +34,7 @@ pub(crate) struct Build {
         default_value_if("frames", "true", "laststream_frames.wasm")
     )]
     file: PathBuf,
-    /// Makes the module of the frame filter, which ends WebSockets with a close frame.
+    /// Compiles the module of the frame filter, which ends WebSockets with a close frame.
     #[arg(long)]
     frames: bool,
     /// Makes the module smaller with wasm-opt, which must be installed.

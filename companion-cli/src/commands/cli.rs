@@ -35,8 +35,9 @@ pub(crate) struct Arguments {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 success, 1 the check found a problem, 2 the command failed, 64 wrong arguments. If \
-the reader closes the pipe of the output, commands whose exit code is a verdict (`inspect`, \
+Exit codes: 0 success, 1 a negative result (a finding, a time-out, streams that were cut), 2 the \
+command failed, 64 wrong arguments. If the reader closes the pipe of the output, commands whose \
+exit code is a verdict (`inspect`, \
 `lint`, `ready`, `render --check`, `rollout`, `status --watch`, `wait`) end with 141, others with \
 0.";
 

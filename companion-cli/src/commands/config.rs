@@ -56,7 +56,7 @@ fn run_check(check: &Check, printer: &Printer) -> Result<Exit, Exit> {
             for problem in &refused.0 {
                 printer.error(problem);
             }
-            Err(Exit::Found)
+            Err(Exit::Negative)
         }
     }
 }

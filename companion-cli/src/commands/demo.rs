@@ -108,7 +108,7 @@ fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
         .surprises
         .iter()
         .for_each(|surprise| printer.warning(&format!("not as expected: {surprise}")));
-    Exit::Found
+    Exit::Negative
 }
 
 /// The first signal asks for an end in order, the second one does not ask. A hang-up that is

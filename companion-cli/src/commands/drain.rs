@@ -36,7 +36,7 @@ pub(crate) struct Drain {
     /// The reason, for Envoy's log and for waiting hooks.
     #[arg(long, value_name = "TEXT", requires = "force", value_parser = reason)]
     reason: Option<String>,
-    /// A node: what `kubectl drain` of it would wait for, and for how long.
+    /// The node: shows what `kubectl drain` of it would wait for, and for how long.
     #[arg(
         long,
         value_name = "NAME",
@@ -85,5 +85,5 @@ pub(super) fn run(command: &Drain, printer: &Printer) -> Result<Exit, Exit> {
     let is_refused = !command.cancel
         && command.reason.is_none()
         && matches!(answer.body.state.as_str(), "expired" | "forced");
-    Ok(if is_refused { Exit::Found } else { Exit::Fine })
+    Ok(if is_refused { Exit::Negative } else { Exit::Fine })
 }

@@ -43,7 +43,7 @@ pub(crate) struct End {
     dry_run: bool,
     #[command(flatten)]
     list: ListArgs,
-    /// Stops what this command began.
+    /// Stops the ends that an earlier `end` or a change of Envoy's configuration began.
     #[arg(long, conflicts_with_all = ["kind", "share", "over", "changing", "dry_run"])]
     stop: bool,
     /// The format of the result. `json` prints the body of the gate's response.

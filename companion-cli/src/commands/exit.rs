@@ -5,7 +5,7 @@
 pub(crate) enum Exit {
     Fine,
     /// The answer is no: a finding, a time-out, streams that were cut.
-    Found,
+    Negative,
     /// The work could not be done.
     Failed,
     /// Wrong arguments; sysexits' EX_USAGE.
@@ -18,7 +18,7 @@ impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Fine => 0,
-            Self::Found => 1,
+            Self::Negative => 1,
             Self::Failed => 2,
             Self::Usage => 64,
             Self::Child(code) => code,

@@ -20,7 +20,7 @@ use crate::commands::registry_args::RegistryArgs;
 /// Shows what a module or an image contains, which proxies can use it, and where to write its
 /// checksums.
 ///
-/// The exit code is 1 if a consumer cannot use it; the output shows the reason.
+/// The exit code is 1 if a consumer cannot use the module; the output shows the reason.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  laststream inspect registry.example.com/team/laststream:1.0.0\n  \
@@ -60,7 +60,7 @@ pub(super) fn run(command: &Inspect, printer: &Printer) -> Result<Exit, Exit> {
     let json = format!("{:#}", serde_json::json!(inspection));
     printer.result(command.output, &json, &text(&inspection));
     let is_fine = |verdict: &Verdict| verdict.answer == Usability::Ok;
-    Ok(if inspection.verdicts.iter().all(is_fine) { Exit::Fine } else { Exit::Found })
+    Ok(if inspection.verdicts.iter().all(is_fine) { Exit::Fine } else { Exit::Negative })
 }
 
 /// What is on this machine comes first; `oci://`, a registry, a tag or a digest tells a reference

@@ -131,7 +131,7 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Result<Exit, Exit> {
     }
     printer.status_line(&output::summary(&findings, files));
     let counts = findings.iter().any(|finding| finding.rule.severity >= lint.fail_on);
-    Ok(if counts { Exit::Found } else { Exit::Fine })
+    Ok(if counts { Exit::Negative } else { Exit::Fine })
 }
 
 /// What is found, and in how many files.

@@ -196,7 +196,7 @@ impl Push {
             .map_err(|error| printer.failed(&format!("cannot read `{name}`: {error}")))?;
         refuse_unloadable(&module).map_err(|problem| {
             printer.error(&format!("`{name}` {problem}"));
-            Exit::Found
+            Exit::Negative
         })?;
         Ok(module)
     }

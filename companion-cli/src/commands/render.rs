@@ -273,7 +273,7 @@ fn compare(
         printer.status_line(&words(difference));
     }
     let is_wrong = command.check.is_some() && !differences.is_empty();
-    Ok(if is_wrong { Exit::Found } else { Exit::Fine })
+    Ok(if is_wrong { Exit::Negative } else { Exit::Fine })
 }
 
 fn words(difference: &Difference) -> String {

@@ -316,7 +316,7 @@ fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
             printer.warning(&format!(
                 "{why}; streams in flight at the last look, cut now: {streams}; Envoy's log: {log}"
             ));
-            Exit::Found
+            Exit::Negative
         }
         Drained::Ended(status) => ended(runner, &status, printer),
     }

@@ -65,7 +65,7 @@ const SHORTEST_OF_MANY: Duration = Duration::from_secs(1);
 pub(super) fn run(command: &Status, printer: &Printer) -> Result<Exit, Exit> {
     if command.fleet.are_given() {
         command.gate.refuse(printer)?;
-        return Ok(many::run(&command.wish(), printer));
+        return Ok(many::run(&command.many_pods_options(), printer));
     }
     if command.output == FleetOutput::Wide || command.events || command.every_gate {
         return Err(printer.misused(
@@ -90,9 +90,9 @@ impl Status {
         self.watch
     }
 
-    fn wish(&self) -> many::Wish<'_> {
+    fn many_pods_options(&self) -> many::StatusOptions<'_> {
         let interval = self.interval.duration().max(SHORTEST_OF_MANY);
-        many::Wish {
+        many::StatusOptions {
             fleet: &self.fleet,
             output: self.output,
             watch: self.watch.then_some(interval),

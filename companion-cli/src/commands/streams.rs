@@ -10,7 +10,7 @@ use crate::commands::gate_args::{EXIT_CODES, GateArgs, ListArgs};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Lists the oldest streams that hold the drain of an Envoy, or of many.
+/// Lists the oldest streams that hold the drain of an Envoy, or the drains of many pods.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
     "Examples:\n  laststream streams\n  laststream streams --limit 100 -o json\n  laststream \

@@ -89,7 +89,7 @@ pub(super) fn run_ready(command: &Ready, printer: &Printer) -> Result<Exit, Exit
 
 fn show(answer: &GateAnswer<Outcome>, output: Output, printer: &Printer) -> Exit {
     printer.result(output, &answer.text, &text::outcome(&answer.body));
-    if answer.status == 200 { Exit::Fine } else { Exit::Found }
+    if answer.status == 200 { Exit::Fine } else { Exit::Negative }
 }
 
 /// Without the numbers that change all the time.

@@ -18,7 +18,7 @@ use crate::gate::text::many;
 pub struct Budget {
     namespace: String,
     name: String,
-    /// Nothing for a budget that is of no pod.
+    /// `None` for a budget that applies to no pod.
     selector: Option<Selector>,
     /// How many evictions it allows now.
     allowed: usize,

@@ -11,8 +11,8 @@ use kube::api::{Patch, PatchParams};
 
 use super::client::{Call, Cluster};
 use super::error::FleetError;
+use super::pod_report::Answer;
 use super::pods::{DELETION_COST, OWN_COST, PodFacts};
-use super::sight::Answer;
 
 /// Writes at a time: they are few, and nothing waits for them.
 const AT_A_TIME: usize = 8;
@@ -92,7 +92,7 @@ pub struct Lowering {
 
 impl Lowering {
     /// The changes of one look that are to be written now.
-    pub fn settled(&mut self, changes: Vec<Change>) -> Vec<Change> {
+    pub fn changes_to_write(&mut self, changes: Vec<Change>) -> Vec<Change> {
         let before = std::mem::take(&mut self.looks);
         let mut settled = Vec::new();
         for change in changes {
@@ -207,10 +207,10 @@ mod tests {
     fn a_cost_rises_at_once_and_falls_after_several_looks() {
         let look = |streams, from| found("ReplicaSet/a", streams, from).into_iter().collect();
         let mut lowering = Lowering::default();
-        assert_eq!(lowering.settled(look(1, 0)).len(), 1);
-        assert_eq!(lowering.settled(look(0, 1)).len(), 0);
-        assert_eq!(lowering.settled(look(1, 1)).len(), 0, "there is a stream again");
-        let looks = [0; 3].map(|streams| lowering.settled(look(streams, 1)).len());
+        assert_eq!(lowering.changes_to_write(look(1, 0)).len(), 1);
+        assert_eq!(lowering.changes_to_write(look(0, 1)).len(), 0);
+        assert_eq!(lowering.changes_to_write(look(1, 1)).len(), 0, "there is a stream again");
+        let looks = [0; 3].map(|streams| lowering.changes_to_write(look(streams, 1)).len());
         assert_eq!(looks, [0, 0, 1]);
     }
 

@@ -44,7 +44,7 @@ pub enum FleetError {
     #[error("the kubeconfig names no current context; it has {0}: choose with `--context`")]
     NoCurrentContext(String),
     /// A context names a cluster that is not in the file.
-    #[error("the kubeconfig has no cluster `{0}`: choose with `--cluster` or mend the file")]
+    #[error("the kubeconfig has no cluster `{0}`: choose with `--cluster` or correct the file")]
     NoCluster(String),
     /// The program that gives credentials failed.
     #[error(

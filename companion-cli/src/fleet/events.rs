@@ -12,8 +12,8 @@ use kube::api::PostParams;
 use super::ask::Detail;
 use super::client::{Call, Cluster};
 use super::error::FleetError;
+use super::pod_report::Answer;
 use super::pods::PodFacts;
-use super::sight::Answer;
 use super::table::held;
 
 /// A drain that holds for less than this is not worth an Event: every rollout has some.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use super::pod_report::Answer;
 use super::pods::PodFacts;
-use super::sight::Answer;
 use crate::gate::Status;
 
 /// A pod that ended while streams were in flight, or may have been.
@@ -12,7 +12,7 @@ use crate::gate::Status;
 pub struct Cut {
     /// The pod's name.
     pub pod: String,
-    /// Streams that held the drain at its gate's last answer. Nothing if they were not known, or if
+    /// Streams that held the drain at its gate's last answer. `None` if they were not known, or if
     /// they may have ended well between that answer and the pod's end.
     pub streams: Option<u64>,
 }
@@ -26,7 +26,7 @@ pub struct Holdings {
 #[derive(Debug)]
 struct Holding {
     cut: Cut,
-    /// When the streams may have ended well, and the pod with them. Nothing if that cannot be, and
+    /// When the streams may have ended well, and the pod with them. `None` if that cannot be, and
     /// after a look without an answer.
     in_doubt_from: Option<Instant>,
     /// Whether the gate drained. Else a newer answer says more.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::ask::Detail;
+use super::pod_report::{Answer, reason};
 use super::pods::PodFacts;
-use super::sight::{Answer, reason};
 use super::table::{PodStream, oldest};
 use crate::gate::Stream;
 use crate::gate::text::many;
@@ -64,7 +64,7 @@ impl Listing {
 }
 
 impl PodListing {
-    /// Nothing for a proxy without laststream, and for one that does not run.
+    /// `None` for a proxy without laststream, and for one that does not run.
     fn of(pod: &PodFacts, answer: &Answer, limit: u32) -> Option<Self> {
         let (in_flight, holding) = match answer {
             Answer::Detail(detail) => {

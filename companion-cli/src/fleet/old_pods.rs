@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 
+use super::pod_report::Answer;
 use super::pods::PodFacts;
-use super::sight::Answer;
 
 /// When the old pods' streams ended.
 #[derive(Debug, Clone, Default)]

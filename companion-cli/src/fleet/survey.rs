@@ -7,24 +7,24 @@ use futures_util::stream;
 
 use super::client::Cluster;
 use super::error::FleetError;
+use super::pod_report::Answer;
 use super::pods::PodFacts;
-use super::sight::Answer;
 use super::stats::Stats;
 use crate::visible::brief;
 
-/// In how many namespaces the API server is asked whether it refused itself. Where it did, the
-/// first shows it.
-const MOST_DOUBTS: usize = 16;
+/// In at most so many namespaces the API server is asked whether an error is its own. If a right is
+/// missing, the first answer shows that.
+const MOST_CONFIRMED: usize = 16;
 
 /// A refusal that a pod could have sent, and the pod that was asked.
-type Doubtful = (PodFacts, FleetError);
+type Unconfirmed = (PodFacts, FleetError);
 
 /// An answer, and why the gate could not be asked for it.
 type Answered = (Answer, Option<FleetError>);
 
 /// How pods are asked.
 #[derive(Debug, Clone, Copy)]
-pub struct Manner {
+pub struct AskOptions {
     /// The verb of this program, for errors.
     pub for_verb: &'static str,
     /// How many at a time.
@@ -49,8 +49,8 @@ pub enum Gates {
 }
 
 impl Gates {
-    /// Whether these statistics say all that is to be known.
-    fn are_told(self, stats: &Stats) -> bool {
+    /// Whether these statistics are enough, so that the gate need not be asked.
+    fn are_answered_by(self, stats: &Stats) -> bool {
         stats.state.is_none_or(|state| {
             // A gate that has not been asked yet has no word for its count.
             let has_count =
@@ -91,18 +91,18 @@ impl Survey {
 
 impl Cluster {
     /// Asks these pods.
-    pub async fn survey(&self, pods: Vec<PodFacts>, manner: Manner) -> Survey {
+    pub async fn survey(&self, pods: Vec<PodFacts>, options: AskOptions) -> Survey {
         let all = pods.len();
         let proxies: Vec<PodFacts> = pods.into_iter().filter(|pod| pod.proxy.is_some()).collect();
         let without_proxy = all - proxies.len();
         let mut answers = stream::iter(proxies)
             .map(|pod| async move {
-                let answer = self.answer(&pod, manner).await;
+                let answer = self.answer(&pod, options).await;
                 (pod, answer)
             })
-            .buffer_unordered(manner.at_a_time.max(1));
+            .buffer_unordered(options.at_a_time.max(1));
         let mut survey = Survey { without_proxy, ..Survey::default() };
-        let mut doubtful = BTreeMap::new();
+        let mut unconfirmed = BTreeMap::new();
         while let Some((pod, answer)) = answers.next().await {
             let (answer, error) = match answer {
                 Ok(Some(answered)) => answered,
@@ -110,8 +110,8 @@ impl Cluster {
                 Err(error) => (Answer::Silent(short(&error)), Some(error)),
             };
             match error {
-                Some(error) if is_through_proxy(&error) => {
-                    doubtful.entry(pod.namespace.clone()).or_insert((pod.clone(), error));
+                Some(error) if may_come_from_a_pod(&error) => {
+                    unconfirmed.entry(pod.namespace.clone()).or_insert((pod.clone(), error));
                 }
                 Some(error) if concerns_all(&error) => drop(survey.failure.get_or_insert(error)),
                 _ => {}
@@ -119,45 +119,49 @@ impl Cluster {
             survey.pods.push((pod, answer));
         }
         drop(answers);
-        self.confirm(&mut survey, doubtful).await;
+        self.confirm(&mut survey, unconfirmed).await;
         survey.pods.sort_by_cached_key(|(pod, _)| (pod.namespace.clone(), pod.name.clone()));
         survey
     }
 
     /// Takes a refusal of a namespace's statistics for a failure if it is the API server's own.
-    async fn confirm(&self, survey: &mut Survey, doubtful: BTreeMap<String, Doubtful>) {
+    async fn confirm(&self, survey: &mut Survey, unconfirmed: BTreeMap<String, Unconfirmed>) {
         let mut answers = survey.pods.iter().map(|(_, answer)| answer);
         let is_alone = !answers.any(|answer| matches!(answer, Answer::Stats(_)));
-        for (pod, error) in doubtful.into_values().take(MOST_DOUBTS) {
+        for (pod, error) in unconfirmed.into_values().take(MOST_CONFIRMED) {
             if survey.failure.is_none() && self.refuses(&pod, &error, is_alone).await {
                 survey.failure = Some(error);
             }
         }
     }
 
-    async fn answer(&self, pod: &PodFacts, manner: Manner) -> Result<Option<Answered>, FleetError> {
+    async fn answer(
+        &self,
+        pod: &PodFacts,
+        options: AskOptions,
+    ) -> Result<Option<Answered>, FleetError> {
         if !pod.proxy_runs {
             return Ok(Some((Answer::Unasked, None)));
         }
         let mut gate_error = None;
         // Istio's agent ends its server at SIGTERM; the gate is there until Envoy ends.
-        if matches!(manner.gates, Gates::Every | Gates::Only) || pod.terminating {
-            match self.detail(manner.for_verb, pod, manner.streams).await {
+        if matches!(options.gates, Gates::Every | Gates::Only) || pod.terminating {
+            match self.detail(options.for_verb, pod, options.streams).await {
                 Ok(detail) => return Ok(Some((Answer::Detail(Box::new(detail)), None))),
-                Err(FleetError::NotFound(_)) if manner.gates == Gates::Only => return Ok(None),
-                Err(error) if manner.gates == Gates::Only => return Err(error),
+                Err(FleetError::NotFound(_)) if options.gates == Gates::Only => return Ok(None),
+                Err(error) if options.gates == Gates::Only => return Err(error),
                 Err(error) => gate_error = Some(error), // there may be no gate
             }
         }
-        let mut stats = match self.stats(manner.for_verb, pod).await {
+        let mut stats = match self.stats(options.for_verb, pod).await {
             Ok(stats) => stats,
-            Err(FleetError::NotFound(_)) if self.has_gone(manner.for_verb, pod).await => {
+            Err(FleetError::NotFound(_)) if self.has_gone(options.for_verb, pod).await => {
                 return Ok(None);
             }
             Err(error) => return Err(gate_error.filter(concerns_all).unwrap_or(error)),
         };
-        if !manner.gates.are_told(&stats) && gate_error.is_none() {
-            match self.detail(manner.for_verb, pod, manner.streams).await {
+        if !options.gates.are_answered_by(&stats) && gate_error.is_none() {
+            match self.detail(options.for_verb, pod, options.streams).await {
                 Ok(detail) => return Ok(Some((Answer::Detail(Box::new(detail)), None))),
                 Err(error) => gate_error = Some(error), // the statistics say what is known
             }
@@ -176,7 +180,7 @@ fn concerns_all(error: &FleetError) -> bool {
 }
 
 /// Whether a pod could have sent it.
-fn is_through_proxy(error: &FleetError) -> bool {
+fn may_come_from_a_pod(error: &FleetError) -> bool {
     match error {
         FleetError::Forbidden(forbidden) => forbidden.call.is_on("pods/proxy"),
         error => concerns_all(error),

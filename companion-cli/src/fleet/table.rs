@@ -1,8 +1,8 @@
 //! What is known of pods as text. Pure; every name stays on its line.
 
 use super::ask::Detail;
+use super::pod_report::{Answer, Class, PodReport};
 use super::pods::PodFacts;
-use super::sight::{Answer, Class, PodSight};
 use crate::gate::text::columns;
 use crate::gate::{Stream, text};
 
@@ -15,40 +15,42 @@ pub struct Width {
     pub wide: bool,
 }
 
-type Column = (&'static str, fn(&PodSight) -> String);
+type Column = (&'static str, fn(&PodReport) -> String);
 
 const USUAL: [Column; 8] = [
-    ("POD", |sight| sight.pod.clone()),
-    ("LIFE", |sight| sight.life.to_string()),
-    ("GATE", |sight| sight.gate().to_owned()),
-    ("COUNT", |sight| sight.count.clone().unwrap_or_default()),
-    ("IN FLIGHT", PodSight::flight),
-    ("LONG-LIVED", |sight| if_any(sight.long_lived, &sight.long_lived.to_string())),
-    ("DRAIN", |sight| if_any(sight.drain_seconds, &format!("{} s", sight.drain_seconds))),
-    ("LEFT", |sight| sight.deadline_in_seconds.map(|left| format!("{left} s")).unwrap_or_default()),
+    ("POD", |report| report.pod.clone()),
+    ("LIFE", |report| report.life.to_string()),
+    ("GATE", |report| report.gate().to_owned()),
+    ("COUNT", |report| report.count.clone().unwrap_or_default()),
+    ("IN FLIGHT", PodReport::flight),
+    ("LONG-LIVED", |report| if_any(report.long_lived, &report.long_lived.to_string())),
+    ("DRAIN", |report| if_any(report.drain_seconds, &format!("{} s", report.drain_seconds))),
+    ("LEFT", |report| {
+        report.deadline_in_seconds.map(|left| format!("{left} s")).unwrap_or_default()
+    }),
 ];
 
 const WIDE: [Column; 5] = [
-    ("HOLDING", |sight| sight.holding.map(|count| count.to_string()).unwrap_or_default()),
-    ("VERSION", |sight| sight.version.clone().unwrap_or_default()),
-    ("OWNER", |sight| sight.owner.clone().unwrap_or_default()),
-    ("NODE", |sight| sight.node.clone()),
-    ("WHY", |sight| sight.why.clone().unwrap_or_default()),
+    ("HOLDING", |report| report.holding.map(|count| count.to_string()).unwrap_or_default()),
+    ("VERSION", |report| report.version.clone().unwrap_or_default()),
+    ("OWNER", |report| report.owner.clone().unwrap_or_default()),
+    ("NODE", |report| report.node.clone()),
+    ("WHY", |report| report.why.clone().unwrap_or_default()),
 ];
 
 /// A row for each pod.
 #[must_use]
-pub fn pods(sights: &[PodSight], width: Width) -> String {
-    let namespace: Column = ("NAMESPACE", |sight| sight.namespace.clone());
+pub fn pods(reports: &[PodReport], width: Width) -> String {
+    let namespace: Column = ("NAMESPACE", |report| report.namespace.clone());
     let mut shown: Vec<Column> = Vec::new();
     shown.extend(width.namespaces.then_some(namespace));
     shown.extend(USUAL);
     if width.wide {
         shown.extend(WIDE);
-    } else if sights.iter().any(|it| it.class == Class::Unreachable || it.gate_unreachable) {
+    } else if reports.iter().any(|it| it.class == Class::Unreachable || it.gate_unreachable) {
         shown.extend(WIDE.last().copied());
     }
-    let cells = |value: fn(&PodSight) -> String| sights.iter().map(value).collect();
+    let cells = |value: fn(&PodReport) -> String| reports.iter().map(value).collect();
     columns(shown.into_iter().map(|(title, value)| (title, cells(value))).collect())
 }
 
@@ -203,13 +205,13 @@ mod tests {
     fn a_table_drops_what_no_pod_has() {
         let page = "laststream_gate_state{} 0\nlaststream_gate_count_exact{} 1\n\
             laststream_streams_in_flight_inbound{} 2\n";
-        let sights = [
-            PodSight::of(&pod("a"), &Answer::Stats(Stats::read(page))),
-            PodSight::of(&pod("b"), &answer(STREAM, 1)),
-            PodSight::of(&pod("c"), &Answer::Silent("refused".into())),
+        let reports = [
+            PodReport::of(&pod("a"), &Answer::Stats(Stats::read(page))),
+            PodReport::of(&pod("b"), &answer(STREAM, 1)),
+            PodReport::of(&pod("c"), &Answer::Silent("refused".into())),
         ];
         assert_eq!(
-            pods(&sights, Width::default()),
+            pods(&reports, Width::default()),
             "POD  LIFE   GATE         COUNT  IN FLIGHT  DRAIN  LEFT  WHY\n\
              a    ready  serving      exact  inbound 2  -      -     -\n\
              b    ready  draining     exact  -          3 s    9 s   -\n\

@@ -85,7 +85,7 @@ impl Status {
     }
 
     /// Streams in flight in all scopes, also those that hold nothing: by Envoy's own count, too,
-    /// where the filter's does not have all. Nothing if neither count is known.
+    /// where the filter's does not have all. `None` if neither count is known.
     #[must_use]
     pub fn all_in_flight(&self) -> Option<u64> {
         let counted = self.in_flight();

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn new_fields_and_words_pass_and_strangers_do_not() {
+    fn accepts_unknown_fields_and_states_and_rejects_other_servers() {
         let body = r#"{"state": "evicting", "reason": "", "count": "exact", "holding": 1,
             "scopes": [], "new": {"x": 1}}"#;
         assert_eq!(

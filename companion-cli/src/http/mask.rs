@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_goes_and_the_rest_stays() {
+    fn every_encoding_of_a_secret_is_masked() {
         assert_eq!(
             masked("hunter2", "no, hunter2 and Basic dGVzdGVyOmh1bnRlcjI=: ö"),
             "no, … and Basic …: ö"
@@ -188,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_encoding_of_ours_is_left(
+        fn random_secrets_are_masked_in_every_encoding(
             before in "[a-z:]{0,4}",
             secret in ".{9,20}",
             after in ".{0,4}",

@@ -25,12 +25,13 @@ enum Scope {
 /// The marks of a text.
 pub(super) fn ignore_comments(tree: &Tree) -> impl Iterator<Item = IgnoreComment> {
     tree.comments.iter().filter_map(|(line, trails, text)| {
-        let wish = text.trim().strip_prefix("laststream-lint:")?.trim();
-        let (scope, codes) = match wish.strip_prefix("ignore-file=") {
+        let instruction = text.trim().strip_prefix("laststream-lint:")?.trim();
+        let (scope, codes) = match instruction.strip_prefix("ignore-file=") {
             Some(codes) => (Scope::File, codes),
-            None => {
-                (if *trails { Scope::Line } else { Scope::NextLine }, wish.strip_prefix("ignore=")?)
-            }
+            None => (
+                if *trails { Scope::Line } else { Scope::NextLine },
+                instruction.strip_prefix("ignore=")?,
+            ),
         };
         // What follows the codes is the reason.
         let codes = codes.split_whitespace().next().unwrap_or_default();

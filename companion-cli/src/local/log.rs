@@ -78,7 +78,7 @@ mod tests {
     use super::{refusal, tail};
 
     #[test]
-    fn the_end_is_what_tells() {
+    fn the_tail_leaves_out_the_list_of_extensions() {
         let log = "[info][main] [a.cc]   envoy.filters\nfirst\nsecond\n[info][main] [a.cc] request \
             header map: 6\nthird\n";
         assert_eq!(tail(log, 2), "second\nthird");

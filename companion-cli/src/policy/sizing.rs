@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_is_refused_with_its_numbers() {
+    fn contradictory_times_are_rejected_with_all_numbers() {
         for (longest, grace, deadline, path, words) in [
             (
                 "60s",

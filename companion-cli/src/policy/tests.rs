@@ -126,7 +126,7 @@ fn a_class_of_gateways_is_in_istiods_own_namespace() {
 }
 
 #[test]
-fn nothing_is_a_policy_without_wishes() {
+fn an_empty_policy_has_the_defaults() {
     for text in ["", "# nothing\n", "---\n", "{}"] {
         assert_eq!(read(text).expect(text).sizing.grace_period.to_string(), "30s");
     }

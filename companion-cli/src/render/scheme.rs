@@ -194,7 +194,7 @@ mod tests {
     const PROTO: &str = "forwarded_proto: {trust: {peers: [10.0.0.0/8]}, ";
 
     #[test]
-    fn envoy_does_what_it_can_where_it_surely_can() {
+    fn placement_and_engine_choose_matchers_or_the_module() {
         for (placement, engine, module) in [
             ("envoy: {}", "auto", false),
             ("envoy: {}", "native", false),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_cannot_is_told_or_refused() {
+    fn what_matchers_cannot_express_goes_to_the_module_or_is_refused() {
         for (proto, word) in [
             ("presets: [cloudflare]}", "`cf-visitor` is JSON"),
             ("sources: [{header: forwarded}]}", "`forwarded` has a grammar"),

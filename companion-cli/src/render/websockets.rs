@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_names_the_way_out() {
+    fn unsupported_kinds_and_images_are_refused_with_the_way_out() {
         let refused = rendered(Kind::WasmPlugin, CHAT).expect_err("a WasmPlugin");
         assert!(refused.contains("render envoyfilter"), "{refused}");
         let plain = "websockets: {module: 'oci://h/f:t', routes: [{prefix: /ws}]}\n\

@@ -60,7 +60,7 @@ mod tests {
     use super::scalar;
 
     #[test]
-    fn what_could_be_taken_for_something_else_is_quoted() {
+    fn ambiguous_scalars_are_quoted() {
         #[rustfmt::skip]
         let quoted = [
             "", "on", "Yes", "NO", "y", "~", "null", "1_000", "12:30:45", "1:30", "0o7", "0x1f",

@@ -91,7 +91,7 @@ fn arguments_are_no_shells() -> Outcome {
 /// What was ignored stays ignored, what was not is not: `nohup` works, and broken pipes end
 /// commands as always.
 #[test]
-fn the_command_begins_with_the_signals_that_we_were_given() -> Outcome {
+fn the_command_inherits_the_signal_dispositions() -> Outcome {
     let proxy = Proxy::start()?;
     let ask = "grep -E '^Sig(Ign|Blk|Cgt)' /proc/self/status";
     let direct = |before: &str| {

@@ -84,7 +84,7 @@ fn all_obstacles_are_told_at_once() -> Outcome {
 }
 
 #[test]
-fn only_who_is_asked_for_counts() -> Outcome {
+fn for_limits_the_verdicts_to_the_named_consumers() -> Outcome {
     let later =
         loadable(r#"(import "wasi_snapshot_preview1" "fd_sync" (func (param i32) (result i32)))"#);
     let ran = inspect(&later, &[])?.expect(1)?;

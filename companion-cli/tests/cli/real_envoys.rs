@@ -66,7 +66,7 @@ const MALLOC: &str = r#"(func (export "malloc") (param i32) (result i32) unreach
 
 /// An Envoy refuses an import of another type, so the types are right, too.
 #[test]
-fn have_what_is_said_to_be_offered() {
+fn envoys_offer_every_host_call_of_the_table() {
     let [oldest, newest] = [OLDEST, NEWEST].map(get);
     for (abi, name) in ABIS {
         let [env, wasi] = ["env", "wasi_snapshot_preview1"].map(|module| offered(abi, module));
@@ -90,7 +90,7 @@ fn have_what_is_said_to_be_offered() {
 }
 
 #[test]
-fn lack_what_is_said_to_have_come_later() {
+fn envoy_1_38_lacks_the_functions_that_came_with_1_39() {
     let before = get("1.38.2".parse().unwrap());
     let later = offered(Abi::V0_2_1, "wasi_unstable")
         .into_iter()
@@ -104,7 +104,7 @@ fn lack_what_is_said_to_have_come_later() {
 }
 
 #[test]
-fn want_exports_of_the_types_that_are_said() {
+fn envoys_expect_exports_of_the_types_of_the_table() {
     let newest = get(NEWEST);
     for (abi, name) in ABIS {
         let export = |function: &Function| {
@@ -131,7 +131,7 @@ fn want_exports_of_the_types_that_are_said() {
 }
 
 #[test]
-fn agree_on_single_modules() {
+fn envoys_and_inspect_agree_on_each_module() {
     let abi = r#"(func (export "proxy_abi_version_0_2_1"))"#;
     let memory = r#"(memory (export "memory") 1)"#;
     let cases = [

@@ -43,7 +43,7 @@ fn slow(wait: Duration) -> Server {
 }
 
 #[test]
-fn of_many_processes_one_fetches_and_all_have_it() -> Outcome {
+fn one_of_several_processes_downloads_and_all_use_its_file() -> Outcome {
     let (home, server) = (Home::new(), slow(Duration::from_millis(300)));
     let children: Vec<Process> = (0..4).map(|_| start(&home, &server)).collect();
     let heard: Vec<String> =
@@ -59,7 +59,7 @@ fn of_many_processes_one_fetches_and_all_have_it() -> Outcome {
 }
 
 #[test]
-fn who_waits_says_so() -> Outcome {
+fn a_process_that_waits_for_another_reports_it() -> Outcome {
     let (home, server) = (Home::new(), slow(Duration::from_secs(3)));
     let other = start(&home, &server);
     until("the other process downloads", || server.downloads() == 1)?;

@@ -1,4 +1,4 @@
-//! What is read as what: encodings, aliases, embedded texts, comments that ignore.
+//! How `lint` reads its inputs: encodings, aliases, embedded texts, comments that ignore rules.
 
 use laststream::lint::{Assume, Finding, LARGEST_FILE, SourceFile, lint};
 

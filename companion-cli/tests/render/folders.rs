@@ -1,4 +1,4 @@
-//! Folders: `envoyfilter-manifests` is what its policies say, and git is what is checked.
+//! Rendered folders: `envoyfilter-manifests` is up to date; `--check` and `--output` on folders.
 
 use std::fs;
 

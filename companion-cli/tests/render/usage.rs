@@ -1,4 +1,4 @@
-//! What is asked for and cannot be had, and what is said then.
+//! `render`: which requests are refused or warned about, and the messages.
 
 use kit::Outcome;
 use kit::command::run;
@@ -40,7 +40,7 @@ fn a_patch_names_the_namespace_of_the_policy() -> Outcome {
 }
 
 #[test]
-fn what_cannot_be_had_is_said() -> Outcome {
+fn policies_that_cannot_be_rendered_are_refused_with_the_reason() -> Outcome {
     let sidecar = "namespace: a\nplacement: {sidecar: {}}\n";
     let waypoint = "namespace: a\nplacement: {waypoint: {gateway: w}}\n";
     let envoy = "placement: {envoy: {}}\n";

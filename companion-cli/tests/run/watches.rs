@@ -1,4 +1,4 @@
-//! What is changed while Envoy runs, and must not be taken.
+//! `run --watch`: changes while Envoy runs, and the roll-back of those that it rejects.
 
 use kit::Outcome;
 use kit::checkout::copy_checkout;
@@ -33,7 +33,7 @@ fn a_checkout_is_compiled_again() -> Outcome {
 }
 
 #[test]
-fn what_is_broken_is_told_and_the_old_one_goes_on() -> Outcome {
+fn an_invalid_update_is_reported_and_the_previous_one_stays_active() -> Outcome {
     let folder = tempfile::tempdir()?;
     let (policy, plugin) = (folder.path().join("policy.yaml"), folder.path().join("plugin.wasm"));
     let trusting = "forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.0/8]}}";
@@ -81,7 +81,7 @@ fn what_is_broken_is_told_and_the_old_one_goes_on() -> Outcome {
 /// The gate's configuration is the longer one: its filter takes this module, the counting one does
 /// not.
 #[test]
-fn what_is_taken_by_half_is_taken_back() -> Outcome {
+fn an_update_that_one_of_two_filters_rejects_is_rolled_back() -> Outcome {
     let folder = tempfile::tempdir()?;
     let plugin = folder.path().join("plugin.wasm");
     module(&plugin, b'0');

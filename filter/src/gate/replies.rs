@@ -296,14 +296,14 @@ pub(super) fn sentence(snapshot: &Snapshot, needed: u64) -> String {
         Reason::Streams(count) => {
             format!("{count} streams are in flight{}", ends_in_words(snapshot))
         }
-        Reason::NoCounter => format!("{}{HOLDING}", doubt(CountState::Unknown)),
+        Reason::NoCounter => format!("{}{HOLDING}", why_not_exact(CountState::Unknown)),
         Reason::Requests(state, 1) => {
-            format!("Envoy counts 1 request in flight ({})", doubt(*state))
+            format!("Envoy counts 1 request in flight ({})", why_not_exact(*state))
         }
         Reason::Requests(state, requests) => {
-            format!("Envoy counts {requests} requests in flight ({})", doubt(*state))
+            format!("Envoy counts {requests} requests in flight ({})", why_not_exact(*state))
         }
-        Reason::Unsure(state) => format!("{}{HOLDING}", doubt(*state)),
+        Reason::Unsure(state) => format!("{}{HOLDING}", why_not_exact(*state)),
         Reason::Asking => "the counters and Envoy are being asked".into(),
         Reason::Finishing => {
             "nothing is in flight; waiting for the answer of Istio's agent to `POST /drain`".into()
@@ -337,7 +337,7 @@ fn ends_in_words(snapshot: &Snapshot) -> String {
 }
 
 /// Why a count is not exact.
-fn doubt(state: CountState) -> &'static str {
+fn why_not_exact(state: CountState) -> &'static str {
     match state {
         CountState::Leaking => "a worker's counter has died",
         CountState::Partial => {

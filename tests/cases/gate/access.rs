@@ -1,4 +1,4 @@
-//! Who may use the gate: not a browser's page, not a stranger with a PROXY protocol header, and
+//! Which clients may use the gate: no browser's page, no client with a forged PROXY header, and
 //! with a secret only a client that has it. Each line of docs/threat-model.md names a case of this
 //! file.
 

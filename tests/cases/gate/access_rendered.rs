@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use laststream::render::Kind;
 use tempfile::TempDir;
 
-use super::deaths::mortal;
+use super::deaths::with_test_deaths;
 use crate::cases::manifests::rendered::yaml;
 use crate::cases::manifests::{node, place};
 use crate::lab::{Lab, cases};
@@ -224,7 +224,8 @@ async fn follows_a_new_secret_of_sds(lab: &Lab) -> Outcome {
 async fn a_hook_that_a_dead_gate_holds_is_ended(lab: &Lab) -> Outcome {
     // Envoy ends what is held 10 s after the deadline.
     let rendered =
-        Rendered::start(&mortal(lab)?, "drain: {deadline: 5s, grace_period: 30s}", &[]).await?;
+        Rendered::start(&with_test_deaths(lab)?, "drain: {deadline: 5s, grace_period: 30s}", &[])
+            .await?;
     let client = rendered.upstream.hold(rendered.main, "a").await?;
     let gate = rendered.gate;
     let hook = async move {

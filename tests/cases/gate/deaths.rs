@@ -5,7 +5,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, routes};
-use crate::lab::{Lab, cases, mortal_module};
+use crate::lab::{Lab, cases, test_deaths_module};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 
@@ -23,9 +23,9 @@ cases! {
     queue_messages_of_a_dead_vm_reach_no_stream,
 }
 
-/// The module that can be made to die.
-pub(crate) fn mortal(lab: &Lab) -> Outcome<Lab> {
-    Ok(Lab { version: lab.version, envoy: lab.envoy.clone(), module: mortal_module()? })
+/// The same lab, with the module in which a request can make the VM die.
+pub(crate) fn with_test_deaths(lab: &Lab) -> Outcome<Lab> {
+    Ok(Lab { version: lab.version, envoy: lab.envoy.clone(), module: test_deaths_module()? })
 }
 
 async fn bench(lab: &Lab, failure_policy: &str) -> Outcome<Bench> {
@@ -33,7 +33,7 @@ async fn bench(lab: &Lab, failure_policy: &str) -> Outcome<Bench> {
 }
 
 async fn bench_with(lab: &Lab, failure_policy: &str, gate: &str) -> Outcome<Bench> {
-    let lab = mortal(lab)?;
+    let lab = with_test_deaths(lab)?;
     let wasm = Wasm { failure_policy, ..lab.stream("{}") };
     Bench::with(&lab, gate, routes(Hcm::new("main").filter(wasm.filter()))).await
 }
@@ -207,7 +207,7 @@ async fn stays_closed_for_pollers(bench: &Bench) -> Outcome {
 /// Six counters of one VM have the contexts 1 to 6. In the VM after it, most of these numbers
 /// belong to streams, and Envoy announces there what the gate sends to the dead counters.
 async fn queue_messages_of_a_dead_vm_reach_no_stream(lab: &Lab) -> Outcome {
-    let lab = mortal(lab)?;
+    let lab = with_test_deaths(lab)?;
     let upstream = Upstream::start().await?;
     let mut bootstrap = bootstrap(&upstream).listener(gate_listener(&lab, GATE));
     for name in ["main", "b", "c", "d", "e", "f"] {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::bench::{Bench, SOON, same};
-use super::deaths::{hold, kill, mortal};
+use super::deaths::{hold, kill, with_test_deaths};
 use crate::cases::stage::{BEGUN, IN_FLIGHT, hcm};
 use crate::lab::{Lab, cases};
 use kit::h2;
@@ -241,7 +241,7 @@ async fn streams_that_end_by_themselves_are_counted_once(lab: &Lab) -> Outcome {
 
 /// The VM of one worker dies in the window: its streams run on, uncounted, and the others end.
 async fn ends_survive_the_death_of_a_counter(lab: &Lab) -> Outcome {
-    let lab = mortal(lab)?;
+    let lab = with_test_deaths(lab)?;
     let gate = r#"{"quiet_ms": 300, "linger_ms": 300, "deadline_ms": 12000,
         "end": {"waiting": "end", "over_ms": 10000}}"#;
     let bench = bench(&lab, gate).await?;

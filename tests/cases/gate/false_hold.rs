@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, SOON, bootstrap, gate_listener, main_listener, options, same};
-use super::deaths::{hold, mortal};
+use super::deaths::{hold, with_test_deaths};
 use super::watch::{holds_until_answered, opens};
 use crate::cases::stage::{ACTIVE, hcm, routes};
 use crate::lab::{Lab, cases};
@@ -31,7 +31,7 @@ const DEATHS: usize = 5;
 
 /// Five deaths of workers' VMs one after the other, each with streams in flight.
 async fn a_crash_loop_heals_when_both_counts_are_zero(lab: &Lab) -> Outcome {
-    let lab = mortal(lab)?;
+    let lab = with_test_deaths(lab)?;
     let mut bench = Bench::with(&lab, GATE, hcm(&lab, "{}")).await?;
     bench.until("count", "exact").await?;
     for death in 1..=DEATHS {
@@ -206,7 +206,7 @@ const LEFT_BY_A_LOOK: u64 = 250;
 
 /// The queue of a VM that died is not read any more.
 async fn a_dead_vm_that_is_bypassed_costs_no_memory(lab: &Lab) -> Outcome {
-    let lab = mortal(lab)?;
+    let lab = with_test_deaths(lab)?;
     let wasm = Wasm { failure_policy: "FAIL_OPEN", ..lab.stream("{}") };
     let bench = Bench::with(&lab, GATE, routes(Hcm::new("main").filter(wasm.filter()))).await?;
     bench.until("count", "exact").await?;
@@ -241,7 +241,7 @@ async fn allocated(bench: &Bench) -> Outcome<u64> {
 
 /// The listener ends what a dead VM can no longer answer, later than the deadline would.
 async fn a_hook_on_a_gate_that_dies_ends_without_200(lab: &Lab) -> Outcome {
-    let lab = mortal(lab)?;
+    let lab = with_test_deaths(lab)?;
     let upstream = Upstream::start().await?;
     let gate = gate_listener(&lab, r#"{"quiet_ms": 300, "deadline_ms": 3000}"#)
         .with("/filter_chains/0/filters/0/typed_config/stream_idle_timeout", json!("13s"));

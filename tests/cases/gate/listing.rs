@@ -7,7 +7,7 @@ use ::h2::Reason;
 use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, same};
-use super::deaths::{hold, kill, mortal};
+use super::deaths::{hold, kill, with_test_deaths};
 use crate::cases::stage::{ACTIVE, routes};
 use crate::lab::{Lab, cases};
 use kit::bootstrap::filters::{Wasm, filter_state};
@@ -208,7 +208,7 @@ async fn lists_only_what_holds(lab: &Lab) -> Outcome {
 }
 
 async fn says_that_a_worker_is_missing(lab: &Lab) -> Outcome {
-    let lab = mortal(lab)?;
+    let lab = with_test_deaths(lab)?;
     let wasm = Wasm { failure_policy: "FAIL_RELOAD", ..lab.stream("{}") };
     let bench = Bench::with(
         &lab,

@@ -17,7 +17,7 @@ use kit::prelude::*;
 use kit::wait::join_all;
 
 cases! {
-    empties_of_clients_that_leave,
+    drains_when_http1_clients_leave,
     keeps_the_deadline_when_clients_stay,
     is_not_fooled_by_light_traffic,
     waits_for_a_slow_reader,
@@ -49,7 +49,7 @@ async fn stays(main: SocketAddr, tally: Arc<Tally>) -> Outcome {
     Ok(())
 }
 
-async fn empties_of_clients_that_leave(lab: &Lab) -> Outcome {
+async fn drains_when_http1_clients_leave(lab: &Lab) -> Outcome {
     for begin in ["drain_listeners", "fail_health_checks"] {
         let bench = Bench::set(
             lab,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::mesh::{Delivery, GATEWAY, Proxy, SIDECAR};
 use super::rendered::{filter, yaml};
 use crate::cases::stage::SOON;
-use crate::lab::{Lab, mortal_module};
+use crate::lab::{Lab, test_deaths_module};
 use kit::bootstrap::set;
 use kit::certificates::Authority;
 use kit::forwarded_proto::listeners::Certificates;
@@ -26,12 +26,12 @@ const CLAIMS: [&str; 4] = ["https", "HTTPS", "https, http", "wss"];
 pub(super) async fn without_its_module_a_proxy_trusts_no_header(lab: &Lab) -> Outcome {
     let (sidecar, gateway) =
         (filter("sidecar")?, with_trusted_hops(filter("gateway-behind-alb")?, 1)?);
-    let mortal = mortal_module()?;
-    for delivery in [Delivery::AllowAll, Delivery::Module(&mortal)] {
+    let module = test_deaths_module()?;
+    for delivery in [Delivery::AllowAll, Delivery::Module(&module)] {
         for (places, filter, listener) in [(SIDECAR, &sidecar, "in"), (GATEWAY, &gateway, "main")] {
             let proxy = Proxy::given(lab, places, filter, delivery).await?;
             let to = proxy.envoy.address(listener).await?;
-            if matches!(delivery, Delivery::Module(file) if file == mortal) {
+            if matches!(delivery, Delivery::Module(file) if file == module) {
                 kill(|| Connect::to(to), &proxy.envoy).await?;
             }
             claims_nothing(to, &proxy.upstream)
@@ -46,9 +46,9 @@ pub(super) async fn without_its_module_a_proxy_trusts_no_header(lab: &Lab) -> Ou
 pub(super) async fn without_its_module_a_sidecar_makes_no_http_https(lab: &Lab) -> Outcome {
     let authority = Authority::new()?;
     let certificates = Certificates { server: authority.server()?, authority };
-    let mortal = mortal_module()?;
+    let module = test_deaths_module()?;
     let usual = sidecar("http")?;
-    for delivery in [Delivery::AllowAll, Delivery::Module(&mortal)] {
+    for delivery in [Delivery::AllowAll, Delivery::Module(&module)] {
         let proxy = Proxy::strict(lab, &usual, delivery, &certificates).await?;
         let peers = Peers::of(&proxy, &certificates).await?;
         if matches!(delivery, Delivery::Module(_)) {

@@ -1,5 +1,5 @@
-//! What passes is tried again, from the beginning; what does not, is not; and no tag ever stands
-//! for half an image.
+//! Temporary errors are retried from the beginning, permanent ones are not, and no tag ever points
+//! to a partially uploaded image.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +7,15 @@ use super::push;
 use crate::lab::envoyless_cases;
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
-use kit::registry::faulty::{Faulty, PUSH, Phase, error};
+use kit::registry::faulty::{Faulty, Operation, PUSH, error};
 use kit::registry::sha256;
 use kit::user::User;
 
 envoyless_cases! {
-    a_fault_while_looking_for_a_blob_passes => || passes(Phase::LookForBlob),
-    a_fault_while_beginning_an_upload_passes => || passes(Phase::BeginUpload),
-    a_fault_while_uploading_passes => || passes(Phase::Upload),
-    a_fault_while_publishing_passes => || passes(Phase::PutManifest),
+    a_fault_while_looking_for_a_blob_passes => || passes(Operation::LookForBlob),
+    a_fault_while_beginning_an_upload_passes => || passes(Operation::BeginUpload),
+    a_fault_while_uploading_passes => || passes(Operation::Upload),
+    a_fault_while_publishing_passes => || passes(Operation::PutManifest),
     a_refused_mount_is_an_upload,
     a_fault_that_stays_is_the_end,
     what_cannot_pass_is_tried_once,
@@ -28,14 +28,14 @@ envoyless_cases! {
     no_tag_changes_before_everything_is_everywhere,
 }
 
-/// One request of a phase goes wrong, in every way that may pass.
-fn passes(phase: Phase) -> Outcome {
+/// One request for an operation fails, with each temporary error.
+fn passes(operation: Operation) -> Outcome {
     let statuses =
         [408, 429, 500, 502, 503, 504].map(|status| Fault::Answer(error(status, "TROUBLE")));
     for fault in statuses.into_iter().chain([Fault::Cut, Fault::CutBody, Fault::CutAnswer]) {
-        let what = format!("{fault:?} in {phase:?}");
+        let what = format!("{fault:?} at {operation:?}");
         let faulty = Faulty::start(move |_, now, before| {
-            (now == phase && before == 0).then(|| fault.clone())
+            (now == operation && before == 0).then(|| fault.clone())
         })?;
         let said = push(&User::new()?, &["-o", "json", &faulty.image()])?
             .expect(0)
@@ -45,15 +45,16 @@ fn passes(phase: Phase) -> Outcome {
         ensure_eq!(said.json_lines()?[0]["digest"], sha256(&manifest), "{what}: the digest");
         // Each upload into a session of its own; and what arrived although its answer was cut is
         // not sent again.
-        let sessions = if phase == Phase::Upload && !what.starts_with("CutAnswer") { 3 } else { 2 };
-        let lost = phase == Phase::BeginUpload && what.starts_with("CutAnswer");
+        let sessions =
+            if operation == Operation::Upload && !what.starts_with("CutAnswer") { 3 } else { 2 };
+        let lost = operation == Operation::BeginUpload && what.starts_with("CutAnswer");
         ensure!(
-            faulty.count(Phase::Upload) <= sessions,
+            faulty.count(Operation::Upload) <= sessions,
             "{what}: {} uploads",
-            faulty.count(Phase::Upload)
+            faulty.count(Operation::Upload)
         );
         ensure!(
-            lost || faulty.count(Phase::BeginUpload) >= faulty.count(Phase::Upload),
+            lost || faulty.count(Operation::BeginUpload) >= faulty.count(Operation::Upload),
             "{what}: a session was used twice"
         );
     }
@@ -69,43 +70,43 @@ fn a_refused_mount_is_an_upload() -> Outcome {
         push(&User::new()?, &["--mount-from", "other/repository", &faulty.image()])?
             .expect(0)
             .with_context(|| format!("a mount is answered with {status}"))?;
-        ensure_eq!(faulty.count(Phase::Upload), 2, "uploads after {status}");
+        ensure_eq!(faulty.count(Operation::Upload), 2, "uploads after {status}");
     }
     Ok(())
 }
 
 fn a_fault_that_stays_is_the_end() -> Outcome {
-    for phase in PUSH {
-        let faulty = Faulty::failing(phase, Fault::Answer(error(503, "TROUBLE")))?;
+    for operation in PUSH {
+        let faulty = Faulty::failing(operation, Fault::Answer(error(503, "TROUBLE")))?;
         let said = push(&User::new()?, &["--retries", "1", &faulty.image()])?.expect(2)?;
-        let words = if phase == Phase::LookForBlob {
+        let words = if operation == Operation::LookForBlob {
             "status 503"
         } else {
             "status 503 (TROUBLE: says the registry)"
         };
         said.stderr_contains(words)?.stderr_contains("no tag has changed")?;
-        ensure_eq!(faulty.count(phase), 2, "{phase:?}: tries");
-        ensure!(faulty.has_no_manifest(), "{phase:?}: something was published");
+        ensure_eq!(faulty.count(operation), 2, "{operation:?}: tries");
+        ensure!(faulty.has_no_manifest(), "{operation:?}: something was published");
     }
     Ok(())
 }
 
 fn what_cannot_pass_is_tried_once() -> Outcome {
     for status in [400, 401, 403, 404, 405, 413, 501] {
-        for phase in [Phase::BeginUpload, Phase::Upload, Phase::PutManifest] {
-            let faulty = Faulty::failing(phase, Fault::Answer(error(status, "NO")))?;
+        for operation in [Operation::BeginUpload, Operation::Upload, Operation::PutManifest] {
+            let faulty = Faulty::failing(operation, Fault::Answer(error(status, "NO")))?;
             let said = push(&User::new()?, &[&faulty.image()])?.expect(2)?;
             said.stderr_contains(&format!("status {status} (NO: says the registry)"))?
                 .stderr_contains("no tag has changed")?;
-            ensure_eq!(faulty.count(phase), 1, "{status} in {phase:?}: tries");
-            ensure!(faulty.has_no_manifest(), "{status} in {phase:?}: something was published");
+            ensure_eq!(faulty.count(operation), 1, "{status} at {operation:?}: tries");
+            ensure!(faulty.has_no_manifest(), "{status} at {operation:?}: something was published");
         }
     }
     // A HEAD has no words: what it refuses is left to the upload. But without credentials there is
     // no upload.
-    let faulty = Faulty::failing(Phase::LookForBlob, Fault::Answer(error(403, "NO")))?;
+    let faulty = Faulty::failing(Operation::LookForBlob, Fault::Answer(error(403, "NO")))?;
     push(&User::new()?, &[&faulty.image()])?.expect(0)?;
-    let faulty = Faulty::failing(Phase::LookForBlob, Fault::Answer(error(401, "NO")))?;
+    let faulty = Faulty::failing(Operation::LookForBlob, Fault::Answer(error(401, "NO")))?;
     push(&User::new()?, &[&faulty.image()])?.expect(2)?;
     ensure_eq!(faulty.asked().len(), 1, "requests");
     Ok(())
@@ -115,7 +116,7 @@ fn a_registry_that_wants_a_pause_gets_it() -> Outcome {
     let busy = |wait: &'static str| {
         let answer = error(429, "TOOMANYREQUESTS").with("retry-after", wait);
         Faulty::start(move |_, now, before| {
-            (now == Phase::BeginUpload && before == 0).then(|| Fault::Answer(answer.clone()))
+            (now == Operation::BeginUpload && before == 0).then(|| Fault::Answer(answer.clone()))
         })
     };
     let began = Instant::now();
@@ -125,24 +126,24 @@ fn a_registry_that_wants_a_pause_gets_it() -> Outcome {
     let faulty = busy("3600")?;
     let said = push(&User::new()?, &[&faulty.image()])?.expect(2)?;
     said.stderr_contains("status 429")?.stderr_contains("it wants to be left alone for 3600 s")?;
-    ensure_eq!(faulty.count(Phase::BeginUpload), 1, "tries");
+    ensure_eq!(faulty.count(Operation::BeginUpload), 1, "tries");
     Ok(())
 }
 
 fn a_registry_that_is_silent_is_left() -> Outcome {
-    for phase in PUSH {
-        let faulty = Faulty::failing(phase, Fault::Silence(Duration::from_secs(20)))?;
+    for operation in PUSH {
+        let faulty = Faulty::failing(operation, Fault::Silence(Duration::from_secs(20)))?;
         let began = Instant::now();
         let said = push(&User::new()?, &["--timeout", "1", "--retries", "1", &faulty.image()])?
             .expect(2)?;
         // An upload gets a second more for every 64 kB that it sends.
-        let seconds = if phase == Phase::Upload { 2 } else { 1 };
+        let seconds = if operation == Operation::Upload { 2 } else { 1 };
         said.stderr_contains(&format!(
             "nothing came for {seconds} s while waiting for its answer"
         ))?;
-        ensure!(began.elapsed() < Duration::from_secs(15), "{phase:?}: {:?}", began.elapsed());
-        ensure_eq!(faulty.count(phase), 2, "{phase:?}: tries");
-        ensure!(faulty.has_no_manifest(), "{phase:?}: something was published");
+        ensure!(began.elapsed() < Duration::from_secs(15), "{operation:?}: {:?}", began.elapsed());
+        ensure_eq!(faulty.count(operation), 2, "{operation:?}: tries");
+        ensure!(faulty.has_no_manifest(), "{operation:?}: something was published");
     }
     Ok(())
 }
@@ -168,7 +169,7 @@ fn what_is_no_answer_is_an_error() -> Outcome {
         b"HTTP/1.1 307 x\r\nlocation: http://[::/\r\ncontent-length: 0\r\n\r\n",
         b"HTTP/1.1 202 x\r\nlocation: http://us er/\r\ncontent-length: 0\r\n\r\n",
     ] {
-        let faulty = Faulty::failing(Phase::BeginUpload, Fault::Bytes(bytes))?;
+        let faulty = Faulty::failing(Operation::BeginUpload, Fault::Bytes(bytes))?;
         let said = push(&User::new()?, &["--retries", "0", "--timeout", "2", &faulty.image()])?;
         said.expect(2)
             .with_context(|| String::from_utf8_lossy(bytes).into_owned())?
@@ -180,11 +181,12 @@ fn what_is_no_answer_is_an_error() -> Outcome {
 
 fn another_digest_is_an_error() -> Outcome {
     let other = sha256(b"something else");
-    for phase in [Phase::Upload, Phase::PutManifest] {
-        let faulty = Faulty::failing(phase, Fault::Header("docker-content-digest", other.clone()))?;
+    for operation in [Operation::Upload, Operation::PutManifest] {
+        let faulty =
+            Faulty::failing(operation, Fault::Header("docker-content-digest", other.clone()))?;
         let said = push(&User::new()?, &[&faulty.image()])?.expect(2)?;
         said.stderr_contains(&format!("the registry says `{other}`, but it is `sha256:"))?;
-        ensure_eq!(faulty.count(phase), 1, "{phase:?}: tries");
+        ensure_eq!(faulty.count(operation), 1, "{operation:?}: tries");
     }
     Ok(())
 }
@@ -210,13 +212,13 @@ fn published_tags_are_reported_after_a_failure() -> Outcome {
 
 fn no_tag_changes_before_everything_is_everywhere() -> Outcome {
     let good = Faulty::start(|_, _, _| None)?;
-    let full = Faulty::failing(Phase::Upload, Fault::Answer(error(413, "FULL")))?;
+    let full = Faulty::failing(Operation::Upload, Fault::Answer(error(413, "FULL")))?;
     let images = [good.image(), full.image()];
     push(&User::new()?, &[&images[0], &images[1]])?
         .expect(2)?
         .stderr_contains("status 413")?
         .stderr_contains("no tag has changed")?;
-    ensure_eq!(good.count(Phase::Upload), 2, "blobs that were sent");
+    ensure_eq!(good.count(Operation::Upload), 2, "blobs that were sent");
     ensure!(good.has_no_manifest() && full.has_no_manifest(), "something was published");
     Ok(())
 }

@@ -10,7 +10,7 @@ use super::{
 use crate::lab::{self, envoyless_cases};
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
-use kit::registry::faulty::{Faulty, Phase};
+use kit::registry::faulty::{Faulty, Operation};
 use kit::registry::real::{Registry, Settings, skopeo_pull};
 use kit::registry::tokens::{Accounts, TokenServer};
 use kit::user::User;
@@ -176,34 +176,40 @@ fn a_token_server_that_knows_no_post() -> Outcome {
     Ok(())
 }
 
-/// In any phase; an upload begins anew then.
+/// A token may end before any operation; an upload then begins anew.
 fn a_token_that_ends_is_renewed_once() -> Outcome {
-    for phase in [Phase::LookForBlob, Phase::BeginUpload, Phase::Upload, Phase::PutManifest] {
+    for operation in
+        [Operation::LookForBlob, Operation::BeginUpload, Operation::Upload, Operation::PutManifest]
+    {
         for ever in [false, true] {
-            let faulty = tokens_end_in(phase, ever)?;
+            let faulty = tokens_end_in(operation, ever)?;
             let said = push(&User::new()?, &[&faulty.image()])?;
             let said = said.hides("token-number")?;
             if ever {
                 said.expect(2)?;
-                ensure!(faulty.has_no_manifest(), "{phase:?}: something was published");
+                ensure!(faulty.has_no_manifest(), "{operation:?}: something was published");
             } else {
                 said.expect(0)?;
                 // One at the beginning, one in the middle; the manifest's scope may be another,
                 // with a token of its own.
                 ensure!(
-                    faulty.count(Phase::Token) <= 3,
-                    "{phase:?}: {} tokens",
-                    faulty.count(Phase::Token)
+                    faulty.count(Operation::Token) <= 3,
+                    "{operation:?}: {} tokens",
+                    faulty.count(Operation::Token)
                 );
             }
-            ensure!(faulty.count(phase) <= 4, "{phase:?}: tried {} times", faulty.count(phase));
+            ensure!(
+                faulty.count(operation) <= 4,
+                "{operation:?}: tried {} times",
+                faulty.count(operation)
+            );
         }
     }
     Ok(())
 }
 
-/// The first token is refused in a phase, or all are.
-fn tokens_end_in(phase: Phase, ever: bool) -> Outcome<Faulty> {
+/// The first token is refused for an operation, or all tokens are.
+fn tokens_end_in(operation: Operation, ever: bool) -> Outcome<Faulty> {
     Faulty::start(move |asked, now, before| {
         let realm = format!(
             "Bearer realm=\"http://{}/token\",service=\"s\"",
@@ -211,14 +217,14 @@ fn tokens_end_in(phase: Phase, ever: bool) -> Outcome<Faulty> {
         );
         let refusal = Some(unauthorized(&realm));
         match (now, asked.header("authorization")) {
-            (Phase::Token, _) => Some(Fault::Answer(
+            (Operation::Token, _) => Some(Fault::Answer(
                 Answer::new(200).body(format!(r#"{{"token":"token-number-{before}"}}"#)),
             )),
             (_, None) => refusal,
-            (now, Some(_)) if now == phase && ever => refusal,
+            (now, Some(_)) if now == operation && ever => refusal,
             // The first blob is looked for with a token that is new.
             (now, Some("Bearer token-number-0"))
-                if now == phase && (phase != Phase::LookForBlob || before > 1) =>
+                if now == operation && (operation != Operation::LookForBlob || before > 1) =>
             {
                 refusal
             }

@@ -1,5 +1,5 @@
-//! What is done through the library. Finding and fetching, as other commands do it: digests are
-//! checked, sizes have limits, blobs may be elsewhere. And what no real module is large enough for.
+//! Tests of the library, without the program: resolving and fetching with checked digests, limits
+//! on sizes and blobs on other hosts; and uploads that are larger than any real module.
 
 use laststream::digest::Digest;
 use laststream::oci::image::{Descriptor, Image, Manifest, Reference};
@@ -11,7 +11,7 @@ use super::{PASSWORD, USERNAME, push, registry_with_password, user_with_password
 use crate::lab::{self, envoyless_cases};
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
-use kit::registry::faulty::{Faulty, Phase};
+use kit::registry::faulty::{Faulty, Operation};
 use kit::registry::sha256;
 
 envoyless_cases! {
@@ -83,7 +83,7 @@ fn fails_with<T>(result: Result<T, RegistryError>, words: &[&str]) -> Outcome {
 const MANIFEST: &[u8] = br#"{"schemaVersion":2}"#;
 
 fn a_tag_is_found_without_head() -> Outcome {
-    let faulty = Faulty::failing(Phase::LookForManifest, Fault::Answer(Answer::new(405)))?;
+    let faulty = Faulty::failing(Operation::LookForManifest, Fault::Answer(Answer::new(405)))?;
     faulty.put("/v2/a/manifests/1", MANIFEST);
     let (options, sources) = (options(), Sources::none());
     let registry = Registry::new(&faulty.name(), &options, &sources, &Silent)?;
@@ -93,12 +93,12 @@ fn a_tag_is_found_without_head() -> Outcome {
 }
 
 fn wrong_bytes_are_not_taken() -> Outcome {
-    let faulty = Faulty::start(|asked, phase, _| match (phase, asked.path()) {
-        (Phase::GetBlob, _) => Some(Fault::Answer(Answer::new(200).body("hellO"))),
-        (Phase::LookForManifest | Phase::GetManifest, "/v2/a/manifests/lie") => {
+    let faulty = Faulty::start(|asked, operation, _| match (operation, asked.path()) {
+        (Operation::GetBlob, _) => Some(Fault::Answer(Answer::new(200).body("hellO"))),
+        (Operation::LookForManifest | Operation::GetManifest, "/v2/a/manifests/lie") => {
             Some(Fault::Header("docker-content-digest", sha256(b"lie")))
         }
-        (Phase::GetManifest, "/v2/a/manifests/huge") => {
+        (Operation::GetManifest, "/v2/a/manifests/huge") => {
             Some(Fault::Answer(Answer::new(200).body(vec![b' '; 5 << 20])))
         }
         _ => None,
@@ -139,14 +139,14 @@ fn a_large_upload_that_is_cut_begins_anew() -> Outcome {
     let image = Image::of(&module, std::collections::BTreeMap::new())?;
     for fault in [Fault::Cut, Fault::CutBody] {
         let what = format!("{fault:?}");
-        let faulty = Faulty::start(move |_, phase, before| {
-            (phase == Phase::Upload && before == 0).then(|| fault.clone())
+        let faulty = Faulty::start(move |_, operation, before| {
+            (operation == Operation::Upload && before == 0).then(|| fault.clone())
         })?;
         let references = [reference(&format!("{}/a:1", faulty.name()))?];
         publish(&references, &image, None, &options(), &Sources::none(), &Silent)
             .map_err(kit::Error::msg)
             .with_context(|| what.clone())?;
-        ensure_eq!(faulty.count(Phase::Upload), 3, "{what}: uploads");
+        ensure_eq!(faulty.count(Operation::Upload), 3, "{what}: uploads");
         ensure!(
             faulty.manifest("a", "1").as_ref() == Some(&image.manifest),
             "{what}: what is there"
@@ -160,12 +160,12 @@ fn blobs_elsewhere_are_fetched_without_credentials() -> Outcome {
     let elsewhere = storage.name();
     let module = std::fs::read(lab::module()?)?;
     storage.put("a blob", &module);
-    let faulty = Faulty::start(move |asked, phase, before| {
+    let faulty = Faulty::start(move |asked, operation, before| {
         let to = format!("http://{elsewhere}{}?signature=s", asked.path());
-        wants_password(asked).or_else(|| match phase {
+        wants_password(asked).or_else(|| match operation {
             // The first try is cut: fetching is tried again, too.
-            Phase::GetBlob if before == 1 => Some(Fault::Cut),
-            Phase::GetBlob => Some(Fault::Answer(Answer::new(307).with("location", to))),
+            Operation::GetBlob if before == 1 => Some(Fault::Cut),
+            Operation::GetBlob => Some(Fault::Answer(Answer::new(307).with("location", to))),
             _ => None,
         })
     })?;

@@ -8,13 +8,13 @@ use crate::lab::envoyless_cases;
 use kit::certificates::Authority;
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
-use kit::registry::faulty::{Faulty, Phase};
+use kit::registry::faulty::{Faulty, Operation};
 use kit::user::User;
 
 envoyless_cases! {
     an_upload_elsewhere_gets_no_credentials,
     a_redirect_elsewhere_gets_no_credentials,
-    who_leads_back_gets_no_credentials_either,
+    a_redirect_back_to_the_registry_gets_no_credentials,
     a_redirect_at_home_keeps_them,
     nothing_is_led_from_tls_to_plain_http,
     a_manifest_is_not_led_elsewhere,
@@ -34,11 +34,11 @@ fn redirect(status: u16, to: String) -> Fault {
 fn an_upload_elsewhere_gets_no_credentials() -> Outcome {
     let storage = Faulty::start(|_, _, _| None)?;
     let elsewhere = storage.name();
-    let faulty = Faulty::start(move |asked, phase, _| {
+    let faulty = Faulty::start(move |asked, operation, _| {
         let to = format!("http://{elsewhere}/v2/x/blobs/uploads/1?signature=of-the-test");
-        wants_password(asked).or_else(|| match phase {
-            Phase::BeginUpload => Some(redirect(202, to)),
-            Phase::PutManifest => Some(Fault::Answer(Answer::new(201))),
+        wants_password(asked).or_else(|| match operation {
+            Operation::BeginUpload => Some(redirect(202, to)),
+            Operation::PutManifest => Some(Fault::Answer(Answer::new(201))),
             _ => None,
         })
     })?;
@@ -47,8 +47,8 @@ fn an_upload_elsewhere_gets_no_credentials() -> Outcome {
     said.expect(2)?.hides("of-the-test")?;
     let asked = storage.asked();
     ensure_eq!(
-        asked.first().map(|(phase, _)| *phase),
-        Some(Phase::Upload),
+        asked.first().map(|(operation, _)| *operation),
+        Some(Operation::Upload),
         "the first request elsewhere"
     );
     ensure!(
@@ -67,9 +67,9 @@ fn a_redirect_elsewhere_gets_no_credentials() -> Outcome {
     for status in [301, 302, 303, 307, 308] {
         let storage = Faulty::start(|_, _, _| None)?;
         let elsewhere = storage.name();
-        let faulty = Faulty::start(move |asked, phase, _| {
+        let faulty = Faulty::start(move |asked, operation, _| {
             let to = format!("http://{elsewhere}{}", asked.target);
-            let leads_away = phase == Phase::LookForBlob;
+            let leads_away = operation == Operation::LookForBlob;
             wants_password(asked).or_else(|| leads_away.then(|| redirect(status, to)))
         })?;
         push(&user()?, &[&faulty.image()])?.expect(0)?;
@@ -84,7 +84,7 @@ fn a_redirect_elsewhere_gets_no_credentials() -> Outcome {
 }
 
 /// Else another host could have things done in the user's name.
-fn who_leads_back_gets_no_credentials_either() -> Outcome {
+fn a_redirect_back_to_the_registry_gets_no_credentials() -> Outcome {
     let home = Arc::new(Mutex::new(String::new()));
     let back = home.clone();
     let elsewhere = Faulty::start(move |_, _, _| {
@@ -92,8 +92,8 @@ fn who_leads_back_gets_no_credentials_either() -> Outcome {
         Some(redirect(307, format!("http://{home}/v2/victim/manifests/latest")))
     })?;
     let away = elsewhere.name();
-    let faulty = Faulty::start(move |asked, phase, _| {
-        let leads_away = phase == Phase::Upload;
+    let faulty = Faulty::start(move |asked, operation, _| {
+        let leads_away = operation == Operation::Upload;
         wants_password(asked)
             .or_else(|| leads_away.then(|| redirect(307, format!("http://{away}{}", asked.target))))
     })?;
@@ -111,8 +111,8 @@ fn who_leads_back_gets_no_credentials_either() -> Outcome {
 /// Also for what has a body.
 fn a_redirect_at_home_keeps_them() -> Outcome {
     // Not the upload: the half of a redirect that comes first counts as its one use.
-    let faulty = Faulty::start(|asked, phase, _| {
-        let moved = !matches!(phase, Phase::Upload) && !asked.target.contains("moved");
+    let faulty = Faulty::start(|asked, operation, _| {
+        let moved = !matches!(operation, Operation::Upload) && !asked.target.contains("moved");
         let separator = if asked.target.contains('?') { '&' } else { '?' };
         wants_password(asked)
             .or_else(|| moved.then(|| redirect(307, format!("{}{separator}moved=1", asked.target))))
@@ -124,7 +124,9 @@ fn a_redirect_at_home_keeps_them() -> Outcome {
 fn nothing_is_led_from_tls_to_plain_http() -> Outcome {
     let authority = Authority::new()?;
     let identity = authority.server()?;
-    for phase in [Phase::LookForBlob, Phase::BeginUpload, Phase::Upload, Phase::PutManifest] {
+    for operation in
+        [Operation::LookForBlob, Operation::BeginUpload, Operation::Upload, Operation::PutManifest]
+    {
         let plain = Faulty::start(|_, _, _| None)?;
         let (elsewhere, user) = (plain.name(), user()?);
         let faulty = Faulty::start_with(
@@ -133,8 +135,8 @@ fn nothing_is_led_from_tls_to_plain_http() -> Outcome {
                 let to = format!("http://{elsewhere}{}", asked.target);
                 // 202 is no redirect, but says where to upload to: what a proxy does that hides TLS
                 // from the registry.
-                let status = if now == Phase::BeginUpload { 202 } else { 307 };
-                wants_password(asked).or_else(|| (now == phase).then(|| redirect(status, to)))
+                let status = if now == Operation::BeginUpload { 202 } else { 307 };
+                wants_password(asked).or_else(|| (now == operation).then(|| redirect(status, to)))
             },
         )?;
         let ca = user.file("ca.pem", authority.pem())?;
@@ -142,8 +144,8 @@ fn nothing_is_led_from_tls_to_plain_http() -> Outcome {
         said.stderr_contains("which is not followed: it leads from https to http")?
             .stderr_contains("no tag has changed")?
             .hides(PASSWORD)?;
-        ensure!(plain.asked().is_empty(), "{phase:?}: {:#?}", plain.asked());
-        ensure!(faulty.has_no_manifest(), "{phase:?}: something was published");
+        ensure!(plain.asked().is_empty(), "{operation:?}: {:#?}", plain.asked());
+        ensure!(faulty.has_no_manifest(), "{operation:?}: something was published");
     }
     Ok(())
 }
@@ -151,8 +153,8 @@ fn nothing_is_led_from_tls_to_plain_http() -> Outcome {
 fn a_manifest_is_not_led_elsewhere() -> Outcome {
     let other = Faulty::start(|_, _, _| None)?;
     let elsewhere = other.name();
-    let faulty = Faulty::start(move |asked, phase, _| {
-        (phase == Phase::PutManifest)
+    let faulty = Faulty::start(move |asked, operation, _| {
+        (operation == Operation::PutManifest)
             .then(|| redirect(307, format!("http://{elsewhere}{}", asked.target)))
     })?;
     push(&User::new()?, &[&faulty.image()])?
@@ -163,16 +165,16 @@ fn a_manifest_is_not_led_elsewhere() -> Outcome {
 }
 
 fn redirects_end() -> Outcome {
-    let faulty = Faulty::start(|asked, phase, _| {
-        (phase == Phase::LookForBlob).then(|| redirect(302, asked.target.clone()))
+    let faulty = Faulty::start(|asked, operation, _| {
+        (operation == Operation::LookForBlob).then(|| redirect(302, asked.target.clone()))
     })?;
     push(&User::new()?, &[&faulty.image()])?.expect(2)?.stderr_contains("more than 5 redirects")?;
-    ensure_eq!(faulty.count(Phase::LookForBlob), 6, "requests");
-    let faulty = Faulty::start(|asked, phase, _| {
-        (phase == Phase::BeginUpload).then(|| redirect(302, asked.target.clone()))
+    ensure_eq!(faulty.count(Operation::LookForBlob), 6, "requests");
+    let faulty = Faulty::start(|asked, operation, _| {
+        (operation == Operation::BeginUpload).then(|| redirect(302, asked.target.clone()))
     })?;
     push(&User::new()?, &[&faulty.image()])?.expect(2)?.stderr_contains("turns it into a GET")?;
-    let faulty = Faulty::failing(Phase::BeginUpload, Fault::Answer(Answer::new(202)))?;
+    let faulty = Faulty::failing(Operation::BeginUpload, Fault::Answer(Answer::new(202)))?;
     push(&User::new()?, &[&faulty.image()])?
         .expect(2)?
         .stderr_contains("does not say where to upload to")

@@ -4,7 +4,7 @@ use super::{PASSWORD, USERNAME, push, registry_with_password, user_with_password
 use crate::lab::envoyless_cases;
 use kit::fake_server::Fault;
 use kit::prelude::*;
-use kit::registry::faulty::{Faulty, Phase};
+use kit::registry::faulty::{Faulty, Operation};
 use kit::registry::real::{Registry, Settings};
 use kit::registry::sha256;
 use kit::user::User;
@@ -51,7 +51,7 @@ fn a_tag_is_rendered_as_its_digest() -> Outcome {
 fn of_an_index_the_manifest_for_linux_is_rendered() -> Outcome {
     const INDEX: &str = "application/vnd.oci.image.index.v1+json";
     let kind = Fault::Header("content-type", INDEX.to_owned());
-    let faulty = Faulty::failing(Phase::LookForManifest, kind)?;
+    let faulty = Faulty::failing(Operation::LookForManifest, kind)?;
     let child = |name: &str, platform: Value| {
         json!({
             "mediaType": "application/vnd.oci.image.manifest.v1+json", "size": 2,

@@ -9,7 +9,7 @@ use crate::lab::envoyless_cases;
 use kit::command::CommandOutput;
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
-use kit::registry::faulty::{Faulty, Phase};
+use kit::registry::faulty::{Faulty, Operation};
 
 envoyless_cases! {
     a_registry_that_repeats_the_password,
@@ -18,12 +18,13 @@ envoyless_cases! {
 }
 
 fn a_registry_that_repeats_the_password() -> Outcome {
-    let faulty = Faulty::start(|asked, phase, _| match (asked.header("authorization"), phase) {
-        (Some(shown), Phase::BeginUpload) => Some(Fault::Answer(
-            Answer::new(403).body(format!("no, {shown} and {PASSWORD}: not allowed")),
-        )),
-        _ => wants_password(asked),
-    })?;
+    let faulty =
+        Faulty::start(|asked, operation, _| match (asked.header("authorization"), operation) {
+            (Some(shown), Operation::BeginUpload) => Some(Fault::Answer(
+                Answer::new(403).body(format!("no, {shown} and {PASSWORD}: not allowed")),
+            )),
+            _ => wants_password(asked),
+        })?;
     let user = user_with_password(PASSWORD)?;
     let said = push(&user, &[&format!("{}/x:1", faulty.name())])?.expect(2)?;
     said.stderr_contains("status 403 (no, Basic … and …: not allowed)")?
@@ -100,11 +101,11 @@ fn a_token_server_that_repeats_the_request() -> Outcome {
 
 /// By a token server, which says this.
 fn refused_with(body: String, secret: &str) -> Outcome<CommandOutput> {
-    let faulty = Faulty::start(move |asked, phase, _| {
+    let faulty = Faulty::start(move |asked, operation, _| {
         let realm =
             format!("Bearer realm=\"http://{}/token\"", asked.header("host").unwrap_or_default());
-        Some(match phase {
-            Phase::Token => Fault::Answer(Answer::new(403).body(body.clone())),
+        Some(match operation {
+            Operation::Token => Fault::Answer(Answer::new(403).body(body.clone())),
             _ => unauthorized(&realm),
         })
     })?;
@@ -114,9 +115,9 @@ fn refused_with(body: String, secret: &str) -> Outcome<CommandOutput> {
 fn a_registry_that_repeats_secrets_in_other_forms() -> Outcome {
     for form in written(ODD_PASSWORD) {
         let repeated = form.clone();
-        let faulty = Faulty::start(move |asked, phase, _| {
+        let faulty = Faulty::start(move |asked, operation, _| {
             let refusal = || Fault::Answer(Answer::new(403).body(format!("no, {repeated}")));
-            wants_password(asked).or_else(|| (phase == Phase::BeginUpload).then(refusal))
+            wants_password(asked).or_else(|| (operation == Operation::BeginUpload).then(refusal))
         })?;
         refused_by(&faulty, "status 403 (no, …", &form)?;
     }

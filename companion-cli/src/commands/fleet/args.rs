@@ -1,7 +1,7 @@
 //! Which pods, and how they are asked.
 
 use clap::Args;
-use laststream::fleet::{Cluster, FleetError, Gates, Manner, Ports, Selection, Survey};
+use laststream::fleet::{AskOptions, Cluster, FleetError, Gates, Ports, Selection, Survey};
 
 use crate::commands::cluster_args::{ClusterArgs, node};
 
@@ -51,9 +51,9 @@ impl ReachArgs {
         Ports { stats: self.stats_port, gate: self.gate_port }
     }
 
-    pub(in crate::commands) fn manner(&self, for_verb: &'static str) -> Manner {
+    pub(in crate::commands) fn ask_options(&self, for_verb: &'static str) -> AskOptions {
         let at_a_time = self.at_a_time.unwrap_or(AT_A_TIME).into();
-        Manner { for_verb, at_a_time, gates: Gates::Draining, streams: 3 }
+        AskOptions { for_verb, at_a_time, gates: Gates::Draining, streams: 3 }
     }
 }
 
@@ -76,7 +76,7 @@ impl FleetArgs {
     pub(in crate::commands) async fn survey(
         &self,
         cluster: &Cluster,
-        manner: Manner,
+        options: AskOptions,
     ) -> Result<Survey, FleetError> {
         let selection = Selection {
             everywhere: self.is_everywhere(),
@@ -84,7 +84,7 @@ impl FleetArgs {
             node: self.node.clone(),
             ports: self.reach.ports(),
         };
-        let pods = cluster.pods(manner.for_verb, &selection).await?;
-        Ok(cluster.survey(pods, manner).await)
+        let pods = cluster.pods(options.for_verb, &selection).await?;
+        Ok(cluster.survey(pods, options).await)
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use laststream::fleet::deletion_cost::{self, Change, Lowering};
-use laststream::fleet::{Cluster, FleetError, Gates, Manner, PodFacts, Survey};
+use laststream::fleet::{AskOptions, Cluster, FleetError, Gates, PodFacts, Survey};
 use laststream::gate::text::many;
 use laststream::time_span::TimeSpan;
 
@@ -24,7 +24,7 @@ use crate::commands::printer::Printer;
 pub(crate) struct DeletionCost {
     #[command(flatten)]
     fleet: FleetArgs,
-    /// Looks and writes once, before a scale-down for example. Otherwise it goes on.
+    /// Writes the costs once, for example before a scale-down. By default the command goes on.
     #[arg(long)]
     once: bool,
     /// The time between two looks, 30s or more.
@@ -93,8 +93,8 @@ async fn look(
     state: &mut State,
     printer: &Printer,
 ) -> Result<Exit, FleetError> {
-    let manner = Manner { gates: Gates::Uncounted, ..command.fleet.reach.manner(VERB) };
-    let survey = command.fleet.survey(cluster, manner).await?;
+    let options = AskOptions { gates: Gates::Uncounted, ..command.fleet.reach.ask_options(VERB) };
+    let survey = command.fleet.survey(cluster, options).await?;
     let keeps = |pod: &PodFacts| !command.overwrite && deletion_cost::is_foreign(pod);
     let foreign = survey.pods.iter().filter(|(pod, _)| keeps(pod)).count();
     if foreign > 0 && foreign != state.foreign {
@@ -107,7 +107,7 @@ async fn look(
     let uncounted = warn_uncounted(&survey, state, printer);
     let own = survey.pods.iter().filter(|(pod, _)| !keeps(pod));
     let changes = own.filter_map(|(pod, answer)| deletion_cost::change(pod, answer)).collect();
-    let changes = if command.once { changes } else { state.lowering.settled(changes) };
+    let changes = if command.once { changes } else { state.lowering.changes_to_write(changes) };
     let (written, failure) = match command.dry_run {
         true => (changes, None),
         false => cluster.write_costs(changes).await,
@@ -121,7 +121,7 @@ async fn look(
             .status_line(&format!("{}, nothing to write", many(survey.pods.len() as u64, "pod")));
     }
     let exit = ending_of_statistics(&survey, printer);
-    Ok(if exit == Exit::Fine && uncounted > 0 { Exit::Found } else { exit })
+    Ok(if exit == Exit::Fine && uncounted > 0 { Exit::Negative } else { exit })
 }
 
 /// Says how many pods have streams that no count has, if that is new, and gives their number.

@@ -36,7 +36,7 @@ pub(super) fn ending(survey: &Survey, printer: &Printer) -> Exit {
         return exit;
     }
     printer.warning(&format!("{} could not be asked; {WHY}", many(gates, "gate")));
-    Exit::Found
+    Exit::Negative
 }
 
 /// The same for work that needs no gate.
@@ -49,7 +49,7 @@ pub(super) fn ending_of_statistics(survey: &Survey, printer: &Printer) -> Exit {
         return Exit::Fine;
     }
     printer.warning(&format!("{} could not be asked; {WHY}", many(silent, "pod")));
-    Exit::Found
+    Exit::Negative
 }
 
 const WHY: &str = "`laststream status -o wide` says why";

@@ -3,7 +3,7 @@
 use laststream::fleet::bounds::bound;
 use laststream::fleet::budgets::{HeldEvictions, held_evictions};
 use laststream::fleet::{
-    Answer, Cluster, Detail, FleetError, Gates, Manner, PodFacts, Selection, Stats, table,
+    Answer, AskOptions, Cluster, Detail, FleetError, Gates, PodFacts, Selection, Stats, table,
 };
 use laststream::gate::text::{many, uncounted};
 use laststream::visible;
@@ -37,14 +37,14 @@ pub(in crate::commands) fn run(
         let all = pods.len();
         if all == 0 {
             printer.error(&no_pod(node));
-            return Ok(Exit::Found);
+            return Ok(Exit::Negative);
         }
         let moved: Vec<PodFacts> =
             pods.into_iter().filter(|pod| !pod.stays_on_its_node()).collect();
         let staying = all - moved.len();
         let held = held(&cluster, selection.everywhere, &moved, printer).await?;
-        let manner = Manner { gates: Gates::Every, ..reach.manner(VERB) };
-        let survey = cluster.survey(moved, manner).await;
+        let options = AskOptions { gates: Gates::Every, ..reach.ask_options(VERB) };
+        let survey = cluster.survey(moved, options).await;
         let known = held.as_deref().unwrap_or_default();
         let rows = survey.pods.iter().map(|(pod, answer)| Row::of(pod, answer, known)).collect();
         let drain = NodeDrain { node, rows, held, without_proxy: survey.without_proxy, staying };
@@ -155,7 +155,7 @@ fn of_stats(stats: &Stats) -> (Option<u64>, u64, String) {
 struct NodeDrain<'a> {
     node: &'a str,
     rows: Vec<Row>,
-    /// Nothing if budgets are not known.
+    /// `None` if budgets are not known.
     held: Option<Vec<HeldEvictions>>,
     without_proxy: usize,
     staying: usize,

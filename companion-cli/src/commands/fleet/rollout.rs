@@ -10,7 +10,7 @@ use laststream::fleet::holdings::{Cut, Holdings};
 use laststream::fleet::old_pods::{Ending, Endings, LastStream};
 use laststream::fleet::rollout::{Progress, RolloutFacts, Workload, progress};
 use laststream::fleet::{
-    Answer, Cluster, Detail, FleetError, Gates, Manner, PodFacts, Selection, table,
+    Answer, AskOptions, Cluster, Detail, FleetError, Gates, PodFacts, Selection, table,
 };
 use laststream::gate::text::{many, uncounted};
 use laststream::time_span::TimeSpan;
@@ -60,38 +60,38 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(in crate::commands) fn run(command: &Rollout, printer: &Printer) -> Exit {
     let done = block_on(printer, follow(command, printer));
     // kubectl knows one code for everything that is not a success.
-    if done == Exit::Failed { Exit::Found } else { done }
+    if done == Exit::Failed { Exit::Negative } else { done }
 }
 
 async fn follow(command: &Rollout, printer: &Printer) -> Result<Exit, FleetError> {
     let mut follower = Follower::new(command, printer);
     let Some(cluster) = within(follower.left(), command.cluster.connect()).await else {
-        return Ok(follower.tell_late());
+        return Ok(follower.report_timeout());
     };
     let cluster = cluster?;
     loop {
-        let step = match follower.look_in_time(&cluster).await {
+        let step = match follower.evaluate_in_time(&cluster).await {
             // The API server may restart while a rollout goes on.
             Err(error) if follower.may_go_on(&error) => Step::Wait,
             other => other?,
         };
         match step {
             Step::Done => {
-                follower.tell_end();
+                follower.report_end();
                 return Ok(Exit::Fine);
             }
-            Step::Failed => return Ok(Exit::Found),
+            Step::Failed => return Ok(Exit::Negative),
             Step::Wait if !command.watch => return Ok(Exit::Fine),
             Step::Wait | Step::Late => {}
         }
         if follower.left().is_some_and(|left| left.is_zero()) {
-            return Ok(follower.tell_late());
+            return Ok(follower.report_timeout());
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Nothing if the time is over first. One request may take longer than the whole command.
+/// `None` if the time is over first. One request may take longer than the whole command.
 async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
     match limit {
         Some(limit) => tokio::time::timeout(limit, work).await.ok(),
@@ -152,14 +152,14 @@ impl<'a> Follower<'a> {
         (!limit.is_zero()).then(|| limit.saturating_sub(self.began.elapsed()))
     }
 
-    async fn look_in_time(&mut self, cluster: &Cluster) -> Result<Step, FleetError> {
-        within(self.left(), self.look(cluster)).await.unwrap_or(Ok(Step::Late))
+    async fn evaluate_in_time(&mut self, cluster: &Cluster) -> Result<Step, FleetError> {
+        within(self.left(), self.evaluate(cluster)).await.unwrap_or(Ok(Step::Late))
     }
 
-    fn tell_late(&self) -> Exit {
+    fn report_timeout(&self) -> Exit {
         let Rollout { workload, timeout, .. } = self.command;
         self.printer.error(&format!("timed out: {workload} is not done after {timeout}"));
-        Exit::Found
+        Exit::Negative
     }
 
     fn may_go_on(&mut self, error: &FleetError) -> bool {
@@ -170,7 +170,7 @@ impl<'a> Follower<'a> {
         goes_on
     }
 
-    async fn look(&mut self, cluster: &Cluster) -> Result<Step, FleetError> {
+    async fn evaluate(&mut self, cluster: &Cluster) -> Result<Step, FleetError> {
         let workload = &self.command.workload;
         let facts = cluster.rollout(VERB, workload).await?;
         let pods = cluster.pods(VERB, &self.selection(&facts)).await?;
@@ -179,7 +179,7 @@ impl<'a> Follower<'a> {
             beforehand(&pods).iter().for_each(|line| self.printer.stdout(line));
         }
         let ending: Vec<_> = pods.into_iter().filter(|pod| pod.terminating).collect();
-        let holds = self.look_at_old_pods(cluster, ending).await?;
+        let holds = self.evaluate_old_pods(cluster, ending).await?;
         match progress(workload, &facts) {
             Progress::Failed(why) => {
                 self.printer.error(&why);
@@ -204,7 +204,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Whether any of them holds the end of the rollout.
-    async fn look_at_old_pods(
+    async fn evaluate_old_pods(
         &mut self,
         cluster: &Cluster,
         pods: Vec<PodFacts>,
@@ -212,20 +212,20 @@ impl<'a> Follower<'a> {
         self.lost = 0;
         let (pods, others): (Vec<_>, Vec<_>) =
             pods.into_iter().partition(|pod| pod.proxy.is_some());
-        let mut holds = self.tell_unknown(&others);
-        let manner = Manner { gates: Gates::Only, ..self.command.reach.manner(VERB) };
+        let mut holds = self.report_pods_without_proxy(&others);
+        let options = AskOptions { gates: Gates::Only, ..self.command.reach.ask_options(VERB) };
         let began = Instant::now();
-        let mut survey = cluster.survey(pods, manner).await;
+        let mut survey = cluster.survey(pods, options).await;
         if let Some(failure) = survey.failure {
             return Err(failure);
         }
         for (pod, answer) in &survey.pods {
             self.last_stream.note(&pod.uid, answer, Instant::now());
-            holds |= self.tell_pod(pod, answer);
+            holds |= self.report_pod(pod, answer);
         }
         survey.pods.extend(others.into_iter().map(|pod| (pod, Answer::Unasked)));
         for cut in self.holdings.note(&survey.pods, began) {
-            self.tell_cut(&cut);
+            self.report_cut(&cut);
         }
         if let Some(events) = &mut self.events
             && let Err(error) = events.note_all(cluster, &survey.pods).await
@@ -236,17 +236,17 @@ impl<'a> Follower<'a> {
     }
 
     /// Pods whose proxy has another name: nothing tells whether their streams have ended.
-    fn tell_unknown(&mut self, pods: &[PodFacts]) -> bool {
+    fn report_pods_without_proxy(&mut self, pods: &[PodFacts]) -> bool {
         let mut holds = false;
         for pod in pods {
             let is_lost = pod.is_overdue(Timestamp::now());
-            self.tell_streams_unknown(pod, "no container of it is a proxy by name", is_lost);
+            self.report_unknown_streams(pod, "no container of it is a proxy by name", is_lost);
             holds |= !is_lost;
         }
         holds
     }
 
-    fn tell_streams_unknown(&mut self, pod: &PodFacts, why: &str, is_lost: bool) {
+    fn report_unknown_streams(&mut self, pod: &PodFacts, why: &str, is_lost: bool) {
         let name = format!("pod/{}", pod.name);
         let what = format!("{name}: its streams are not known ({why})");
         if is_lost {
@@ -258,7 +258,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    fn tell_cut(&mut self, Cut { pod, streams }: &Cut) {
+    fn report_cut(&mut self, Cut { pod, streams }: &Cut) {
         let how = match streams {
             Some(streams) => {
                 self.cut = self.cut.saturating_add(*streams);
@@ -272,7 +272,7 @@ impl<'a> Follower<'a> {
         self.printer.stdout(&format!("pod/{pod}: went {how}"));
     }
 
-    fn tell_pod(&mut self, pod: &PodFacts, answer: &Answer) -> bool {
+    fn report_pod(&mut self, pod: &PodFacts, answer: &Answer) -> bool {
         let name = format!("pod/{}", pod.name);
         let ending = self.endings.note(pod, answer, Timestamp::now());
         match (ending, answer) {
@@ -291,7 +291,7 @@ impl<'a> Follower<'a> {
                     Answer::Detail(detail) => uncounted(&detail.status.count),
                     _ => "it has no gate".to_owned(),
                 };
-                self.tell_streams_unknown(pod, &why, ending == Ending::Lost);
+                self.report_unknown_streams(pod, &why, ending == Ending::Lost);
             }
         }
         ending.holds()
@@ -304,7 +304,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    fn tell_end(&self) {
+    fn report_end(&self) {
         let workload = &self.command.workload;
         let end = match self
             .last_stream

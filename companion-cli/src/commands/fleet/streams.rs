@@ -1,7 +1,7 @@
 //! `laststream streams` over many pods.
 
 use laststream::fleet::listing::{Listing, PodListing};
-use laststream::fleet::{Answer, Gates, Manner, PodFacts, table};
+use laststream::fleet::{Answer, AskOptions, Gates, PodFacts, table};
 use laststream::gate::text::many;
 
 use super::args::FleetArgs;
@@ -22,8 +22,9 @@ pub(in crate::commands) fn run(
 ) -> Exit {
     block_on(printer, async {
         let cluster = fleet.cluster.connect().await?;
-        let manner = Manner { streams: limit, gates: Gates::Every, ..fleet.reach.manner(VERB) };
-        let survey = fleet.survey(&cluster, manner).await?;
+        let options =
+            AskOptions { streams: limit, gates: Gates::Every, ..fleet.reach.ask_options(VERB) };
+        let survey = fleet.survey(&cluster, options).await?;
         let listing = Listing::of(&survey.pods, limit);
         let streams = &listing.streams;
         match output {
@@ -43,7 +44,7 @@ pub(in crate::commands) fn run(
         }
         warn(&listing, printer);
         let exit = ending_of_statistics(&survey, printer);
-        Ok(if exit == Exit::Fine && !listing.complete { Exit::Found } else { exit })
+        Ok(if exit == Exit::Fine && !listing.complete { Exit::Negative } else { exit })
     })
 }
 

@@ -46,7 +46,7 @@ impl Reaper {
     }
 }
 
-/// Nothing for a child that has only stopped.
+/// `None` for a child that has only stopped.
 fn code(status: WaitStatus) -> Option<u8> {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => Some(u8::try_from(code).unwrap_or(u8::MAX)),

@@ -1,7 +1,7 @@
 //! Schemas by group and kind: the built-in table of released versions, and CRDs from files.
 //!
-//! The table is generated from the CRDs in the projects' Go modules (`cargo mesh crds`), one line
-//! for each schema, so that only the schemas in use are parsed.
+//! The table is generated from the CRDs in the projects' Go modules (`LASTSTREAM_BLESS=1
+//! cargo mesh c1`), one line for each schema, so that only the schemas in use are parsed.
 
 use std::io::Read as _;
 use std::sync::LazyLock;

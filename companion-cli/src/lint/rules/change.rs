@@ -110,7 +110,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Clusters, the routes of gateways and of outbound listeners, and configurations of \
             filters by discovery (EXTENSION_CONFIG, url and pluginConfig of a WasmPlugin or \
             TrafficExtension) count for new requests. Streams that run stay.",
-        fix: "Nothing is to be done.",
+        fix: "No action is needed.",
         check: |inputs, findings| report(Effect::NothingDrains, inputs, findings),
     },
     Rule {
@@ -118,7 +118,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Info,
         title: "this part of the change counts from the next start of each pod on",
         why: "ProxyConfig and defaultConfig are read when a proxy starts.",
-        fix: "Restart the workloads, with a gate in front of their ends.",
+        fix: "Restart the workloads. With a gate, the restart loses no request.",
         check: |inputs, findings| report(Effect::NextStart, inputs, findings),
     },
     Rule {

@@ -35,11 +35,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS360",
         severity: Severity::Error,
-        title: "redirected connections pass for those with a PROXY protocol header",
-        why: "With the preset `nlb` the module knows a PROXY protocol header by a local address \
-            that is not the socket's own. Redirection by iptables, which a sidecar's listeners and \
-            the `original_dst` listener filter undo, replaces it, too: a plain request to the \
-            app's port 443 would become https.",
+        title: "redirected connections look like those with a PROXY protocol header",
+        why: "With the preset `nlb` the module recognises a PROXY protocol header by a local \
+            address that is not the socket's own. After a redirection by iptables, a sidecar's \
+            listeners and the `original_dst` listener filter restore the former local address, \
+            which is not the socket's own either: a plain request to the app's port 443 would \
+            become https.",
         fix: "Restore the scheme at the proxy that meets the load balancer, in a listener without \
             `original_dst` and `use_original_dst`.",
         check: redirected,

@@ -11,11 +11,11 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS201",
         severity: Severity::Error,
-        title: "Envoy itself is to fetch from `oci://`, which it cannot",
-        why: "Only Istio's agent understands oci://, and it rewrites nothing but extension \
-            configurations. In a filter written into a listener, or in a plain Envoy, the URI \
-            reaches Envoy as it is: the module never loads, and what the failure policy says \
-            happens to every request.",
+        title: "Envoy cannot fetch a module from `oci://`",
+        why: "Only Istio's agent understands oci://, and it rewrites only extension \
+            configurations. In a filter that is written into a listener, or in a plain Envoy, the \
+            URI reaches Envoy unchanged. The module never loads, and the failure policy decides \
+            about every request.",
         fix: "Make two patches: EXTENSION_CONFIG ADD with the module, and HTTP_FILTER with \
             `config_discovery` that asks for its name. Plain Envoy wants a local file or http(s).",
         check: inline_oci,
@@ -35,8 +35,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS203",
         severity: Severity::Warning,
         title: "the module comes without a checksum",
-        why: "Whatever stands behind the URI is run in the proxy. Envoy wants `sha256` with every \
-            remote source; Istio's word for none is `nil`.",
+        why: "The proxy runs any file that the URI returns. Envoy wants `sha256` with every remote \
+            source; in Istio the value `nil` means none.",
         fix: "For oci:// write the digest of the manifest (`laststream inspect REF` prints it), \
             for http(s):// the SHA-256 of the module's file.",
         check: no_checksum,

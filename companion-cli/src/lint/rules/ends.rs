@@ -7,7 +7,7 @@ use crate::lint::modules::{counters, gates};
 pub(super) const RULES: &[Rule] = &[Rule {
     code: "LS620",
     severity: Severity::Error,
-    title: "the gate is to end streams, and their counter does not keep kinds",
+    title: "the gate should end streams by kind, but the counter keeps no kinds",
     why: "Each stream is ended by its counter, and by its kind. A counter without `count.kinds` \
         knows no kinds, so nothing is ended: at the deadline Envoy cuts all streams at once.",
     fix: "Write `\"count\": {\"kinds\": true}` into the counter's configuration; `laststream \

@@ -26,7 +26,7 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS102",
         severity: Severity::Error,
         title: "a patch does nothing: its `patch`, operation or value is missing",
-        why: "The API server takes it, istiod skips it. Nothing but a log line of istiod tells.",
+        why: "The API server accepts the patch and istiod skips it. Only istiod's log says so.",
         fix: "Write `patch: {operation: …, value: …}`; only REMOVE needs no value.",
         check: patch,
     },
@@ -78,8 +78,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "the type of the configuration is not known to Envoy",
         why: "The API server takes anything in `patch.value`. istiod cannot make the message, and \
-            drops the patch; with the API of 2020 (v2, `envoy.config.filter.…`) as with a slip of \
-            the pen.",
+            drops the patch. This happens to types of the v2 API (`envoy.config.filter.…`) and to \
+            misspelt names.",
         fix: "Write the v3 type, with `type.googleapis.com/` in front.",
         check: wrong_type,
     },

@@ -3,6 +3,7 @@
 
 mod patch;
 
+use super::hooks::ENVOY_COUNT_STATS;
 use crate::lint::finding::{Findings, Rule, Severity};
 use crate::lint::inputs::Inputs;
 use crate::lint::modules::{Module, gates};
@@ -348,9 +349,6 @@ fn covers_target(counter: Object<'_>, target: Node<'_>) -> bool {
     })
 }
 
-/// What is in flight, and what tells that nothing began and ended between two looks.
-const WITNESSES: [&str; 2] = ["downstream_rq_active", "downstream_rq_total"];
-
 fn no_own_count<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for Placed { proxy, .. } in placed(inputs) {
         let Some(metrics) = proxy.node.fields("spec.telemetry.metrics") else { continue };
@@ -362,24 +360,24 @@ fn no_own_count<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         else {
             continue;
         };
-        let names = |witness: &&&str| matches.items().any(|item| covers(item, witness));
-        if let Some(missing) = WITNESSES.iter().find(|witness| !names(witness)) {
+        let names = |statistic: &&&str| matches.items().any(|item| covers(item, statistic));
+        if let Some(missing) = ENVOY_COUNT_STATS.iter().find(|statistic| !names(statistic)) {
             findings.at(matches, format!("no match names `{missing}`"));
         }
     }
 }
 
 /// Whether an item of `matches` takes this statistic of connection managers.
-fn covers(item: Node<'_>, witness: &str) -> bool {
+fn covers(item: Node<'_>, statistic: &str) -> bool {
     // Of each name, the beginning and the end are known.
     const BEGINNING: &str = "http.";
     let Some(value) = item.text_of("value") else { return false };
-    let ending = format!(".{witness}");
+    let ending = format!(".{statistic}");
     match item.text_of("type") {
         Some("Prefix") => BEGINNING.starts_with(value),
         Some("Suffix") => ending.ends_with(value),
         Some("RegularExpression") => {
-            value.contains(witness) || value.ends_with(".*") || value.ends_with(".+")
+            value.contains(statistic) || value.ends_with(".*") || value.ends_with(".+")
         }
         _ => value.starts_with(BEGINNING) && value.ends_with(&ending),
     }

@@ -50,9 +50,9 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS005",
         severity: Severity::Warning,
-        title: "a comment ignores a rule that there is not",
-        why: "The comment does nothing, and what it was written for is reported or was never a \
-            rule.",
+        title: "a comment ignores a rule that does not exist",
+        why: "No rule has this code, so the comment has no effect: the finding that it should hide \
+            is still reported.",
         fix: "Correct the code, or remove it from the comment: `laststream lint --list` names them \
             all.",
         check: unknown_ignored,

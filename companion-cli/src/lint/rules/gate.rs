@@ -31,8 +31,9 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS402",
         severity: Severity::Error,
         title: "the gate runs in the VM that counts",
-        why: "Envoy shares a VM when vm_id, code and `vm_config.configuration` are equal. What \
-            kills the counter then kills the gate, which should have said that the count is lost.",
+        why: "Envoy shares a VM when vm_id, code and `vm_config.configuration` are equal. If \
+            the counter then fails, the gate fails with it, and cannot report that the count is \
+            lost.",
         fix: "Give the gate a `vm_config.configuration` of its own, such as the text `gate`. Keep \
             the vm_id.",
         check: shared_vm,
@@ -50,8 +51,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS404",
         severity: Severity::Error,
         title: "the gate fails open",
-        why: "A gate that is gone must not say that one may go. When its VM dies or its module \
-            cannot be fetched, FAIL_OPEN passes requests by it.",
+        why: "Only the gate may answer a stop hook. If its VM dies or its module cannot be \
+            fetched, FAIL_OPEN passes the request to the route behind it.",
         fix: "Write `failure_policy: FAIL_RELOAD` (or FAIL_CLOSED) for the gate, whatever the \
             counter has.",
         check: fails_open,
@@ -59,9 +60,9 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS405",
         severity: Severity::Error,
-        title: "what is behind the gate does not say no",
-        why: "Requests reach the route only when the gate is not there. Hooks wait for exactly \
-            200: a route that answers 200, or an app that does, lets the proxy be stopped.",
+        title: "the route behind the gate does not answer 503",
+        why: "Requests reach the route only if the gate has failed or is not loaded. Stop hooks \
+            wait for exactly 200: a route or an app that answers 200 releases the proxy.",
         fix: "Make the route a `direct_response` with status 503.",
         check: open_route,
     },

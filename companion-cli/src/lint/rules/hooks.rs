@@ -180,8 +180,8 @@ const INCLUSIONS: [(&str, &str); 3] = [
     ("sidecar.istio.io/statsInclusionPrefixes", "inclusion_prefixes"),
     ("sidecar.istio.io/statsInclusionRegexps", "inclusion_regexps"),
 ];
-/// What is in flight, and what tells that nothing began and ended between two looks.
-const WITNESSES: [&str; 2] = ["downstream_rq_active", "downstream_rq_total"];
+/// The statistics of Envoy's own count: requests in flight, and all requests so far.
+pub(super) const ENVOY_COUNT_STATS: [&str; 2] = ["downstream_rq_active", "downstream_rq_total"];
 
 fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let of_mesh: Vec<Node<'g>> = inputs
@@ -226,7 +226,9 @@ fn statistics_of<'g>(parts: &[Pod<'g>], of_mesh: &[Node<'g>]) -> Vec<&'g str> {
     statistics
 }
 
-/// The first witness that none of these texts names.
+/// The first of these statistics that none of these texts names.
 fn missing(texts: &[&str]) -> Option<&'static str> {
-    WITNESSES.into_iter().find(|witness| !texts.iter().any(|text| text.contains(witness)))
+    ENVOY_COUNT_STATS
+        .into_iter()
+        .find(|statistic| !texts.iter().any(|text| text.contains(statistic)))
 }

@@ -18,8 +18,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS301",
         severity: Severity::Error,
         title: "the module refuses its configuration",
-        why: "Envoy then refuses the filter: a proxy that runs goes on with what it has, a new one \
-            does not get ready or fails as its policy says.",
+        why: "Envoy then refuses the filter: a running proxy keeps its former configuration; a new \
+            one does not become ready, or does what its failure policy says.",
         fix: "Correct the field. `laststream config check` says the same about a file, `laststream \
             config schema` prints what there is.",
         check: refused,

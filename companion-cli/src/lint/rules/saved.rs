@@ -31,9 +31,9 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS352",
         severity: Severity::Error,
         title: "a forged copy of the saved header survives",
-        why: "A client may send the saved header itself. Only when it is removed before it is \
-            appended, and empty values are not kept, is what the module reads the peer's own \
-            x-forwarded-proto.",
+        why: "A client may send the saved header itself. The module reads the peer's own \
+            x-forwarded-proto there only if the mutation removes the header before it appends it, \
+            and keeps no empty value.",
         fix: "In `mutations`: first `remove` the header, then `append` it, without \
             `keep_empty_value`.",
         check: forgeable,

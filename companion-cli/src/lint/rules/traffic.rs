@@ -25,7 +25,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS702",
         severity: Severity::Warning,
-        title: "requests are tried again that may already have been done",
+        title: "requests are retried that may already have been executed",
         why: "Retries hide that a pod went away with requests in flight. A request that is tried \
             again after the upstream has begun to work, on a 503, a reset or a time-out of one \
             try, may be done twice; and retries do not help when the last pod goes.",
@@ -38,9 +38,9 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS703",
         severity: Severity::Warning,
         title: "the route cuts requests after 15 s, and the drain waits for longer ones",
-        why: "A route of Envoy without `timeout` answers 504 after 15 s. A deadline that is sized \
-            for longer requests is then never used, and those requests do not survive a normal day \
-            either.",
+        why: "A route of Envoy without `timeout` answers 504 after 15 s. A drain deadline for \
+            longer requests then has no effect, and longer requests get 504 at any other time, \
+            too.",
         fix: "Write the route's `timeout`: `0s` for none, or what your longest request takes. \
             (Istio's own routes have none unless a VirtualService says so.)",
         check: default_timeout,
@@ -49,8 +49,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS704",
         severity: Severity::Warning,
         title: "requests may take longer than the gate holds",
-        why: "At its deadline the gate lets go, and a request that is allowed to run longer is cut \
-            with the proxy.",
+        why: "At its deadline the gate opens. A request that may still run then is cut when the \
+            proxy stops.",
         fix: "Make `gate.deadline_ms` at least the longest time-out, and the grace period longer \
             still (deadline and 7 s).",
         check: timeout_above_deadline,

@@ -1,5 +1,5 @@
-//! LS356 to LS358: what is left of the trust in peers where the restoring filter fails, Envoy keeps
-//! the header, or a range is wide.
+//! LS356 to LS358: untrusted peers can claim https, because the restoring filter can fail, Envoy
+//! keeps the header, or a trusted range is wide.
 
 use laststream_filter::config::wire::{ForwardedProto, Scope};
 

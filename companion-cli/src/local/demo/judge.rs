@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is() {
+    fn each_wrong_result_is_a_surprise() {
         let gate = || observed(Lane::Laststream, EndedBy::Gate);
         let broken = Some("reset".to_owned());
         let cut = LaneResult { lost: true, status: None, broken, ..gate() };

@@ -1,4 +1,4 @@
-//! The wishes of the caller: which Envoy, and where to look and download.
+//! The options of a search for an Envoy: which version, and where to look and download.
 
 use std::path::PathBuf;
 

@@ -28,7 +28,7 @@ async fn echo(request: Request<Incoming>) -> Result<Response<String>, hyper::Err
     while let Some(frame) = body.frame().await {
         bytes += frame?.data_ref().map_or(0, |data| data.len());
     }
-    let (status, delay) = wish(head.uri.path());
+    let (status, delay) = status_and_delay(head.uri.path());
     tokio::time::sleep(delay).await;
     let shown = json!({
         "method": head.method.as_str(),
@@ -54,8 +54,8 @@ fn text(value: &http::HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
-/// What the path wants: a status, and how long to wait before.
-fn wish(path: &str) -> (u16, Duration) {
+/// The status and the delay that the path asks for.
+fn status_and_delay(path: &str) -> (u16, Duration) {
     let seconds = path.strip_prefix("/delay/").and_then(|text| text.parse::<f64>().ok());
     let seconds = seconds.filter(|seconds| (0.0..=LONGEST_DELAY).contains(seconds)).unwrap_or(0.0);
     let status = path.strip_prefix("/status/").and_then(|text| text.parse().ok());
@@ -70,7 +70,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{Shutdown, TcpStream};
 
-    use super::{start, wish};
+    use super::{start, status_and_delay};
 
     /// Everything that comes back for this text, until the echo closes the connection. Nothing
     /// follows the text if `is_cut`.
@@ -123,11 +123,15 @@ mod tests {
     }
 
     #[test]
-    fn only_sensible_wishes_are_followed() {
-        assert_eq!(wish("/delay/1.5").1.as_millis(), 1500);
-        assert_eq!(wish("/status/503").0, 503);
+    fn invalid_values_in_the_path_mean_200_at_once() {
+        assert_eq!(status_and_delay("/delay/1.5").1.as_millis(), 1500);
+        assert_eq!(status_and_delay("/status/503").0, 503);
         for path in ["/delay/-1", "/delay/NaN", "/delay/1e99", "/status/7", "/status/x", "/"] {
-            assert_eq!((wish(path).0, wish(path).1.as_millis()), (200, 0), "{path}");
+            assert_eq!(
+                (status_and_delay(path).0, status_and_delay(path).1.as_millis()),
+                (200, 0),
+                "{path}"
+            );
         }
     }
 }

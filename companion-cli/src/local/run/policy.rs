@@ -1,4 +1,4 @@
-//! A policy that was written for some mesh, on this machine.
+//! Reads a policy with any placement for the Envoy of `run` on this machine.
 
 use crate::env_vars::LASTSTREAM_SECRET;
 use crate::policy::file::{Engine, Finish, GateSecret, Placement, PlainEnvoy};

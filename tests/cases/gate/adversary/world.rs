@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::streams::{Kind, Stream};
 use super::view::{Id, View};
 use crate::cases::gate::bench::{gate_listener_with, options};
-use crate::cases::gate::deaths::mortal;
+use crate::cases::gate::deaths::with_test_deaths;
 use crate::cases::stage::clusters;
 use crate::lab::Lab;
 use kit::admin_proxy::{AdminProxy, CallHandling};
@@ -183,7 +183,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) async fn new(lab: &Lab, seed: u64) -> Outcome<Self> {
-        let (plan, lab, rng) = (Plan::new(seed), mortal(lab)?, Rng::with_seed(seed));
+        let (plan, lab, rng) = (Plan::new(seed), with_test_deaths(lab)?, Rng::with_seed(seed));
         let (upstream, view, signals) =
             (Arc::new(Upstream::start().await?), Arc::<View>::default(), Arc::<Signals>::default());
         let (judge, seen) = (Arc::clone(&signals), Arc::clone(&view));

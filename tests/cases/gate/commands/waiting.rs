@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Operator, shows};
 use crate::cases::gate::bench::{Bench, SOON, bootstrap, gate_listener, same};
-use crate::cases::gate::deaths::mortal;
+use crate::cases::gate::deaths::with_test_deaths;
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
 use kit::prelude::*;
@@ -108,7 +108,7 @@ async fn survives_a_gate_that_comes_later(lab: &Lab) -> Outcome {
 }
 
 async fn survives_a_gate_that_dies(lab: &Lab) -> Outcome {
-    let lab = mortal(lab)?;
+    let lab = with_test_deaths(lab)?;
     let bench = Bench::set(&lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#).await?;
     let mut client = bench.held("a").await?;
     let operator = Operator::beside(&bench)?;

@@ -12,7 +12,7 @@ use crate::fake_server::{Answer, Asked, Fault, Service, serve};
 
 /// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Phase {
+pub enum Operation {
     LookForBlob,
     BeginUpload,
     Upload,
@@ -24,11 +24,11 @@ pub enum Phase {
     Other,
 }
 
-pub const PUSH: [Phase; 4] =
-    [Phase::LookForBlob, Phase::BeginUpload, Phase::Upload, Phase::PutManifest];
+pub const PUSH: [Operation; 4] =
+    [Operation::LookForBlob, Operation::BeginUpload, Operation::Upload, Operation::PutManifest];
 
-/// Decides by the phase, and by how often it was there before.
-type Script = dyn Fn(&Asked, Phase, usize) -> Option<Fault> + Send + Sync;
+/// Decides by the operation, and by how often it was there before.
+type Script = dyn Fn(&Asked, Operation, usize) -> Option<Fault> + Send + Sync;
 
 pub struct Faulty {
     service: Arc<Memory>,
@@ -42,8 +42,8 @@ struct Memory {
 
 #[derive(Default)]
 struct State {
-    asked: Vec<(Phase, Asked)>,
-    counts: HashMap<Phase, usize>,
+    asked: Vec<(Operation, Asked)>,
+    counts: HashMap<Operation, usize>,
     blobs: HashMap<String, Vec<u8>>,
     /// By path.
     manifests: HashMap<String, Vec<u8>>,
@@ -54,19 +54,19 @@ struct State {
 
 impl Faulty {
     pub fn start(
-        script: impl Fn(&Asked, Phase, usize) -> Option<Fault> + Send + Sync + 'static,
+        script: impl Fn(&Asked, Operation, usize) -> Option<Fault> + Send + Sync + 'static,
     ) -> Outcome<Self> {
         Self::start_with(None, script)
     }
 
-    /// Each request of this phase fails so.
-    pub fn failing(failing: Phase, fault: Fault) -> Outcome<Self> {
-        Self::start(move |_, phase, _| (phase == failing).then(|| fault.clone()))
+    /// Each request for this operation fails in this way.
+    pub fn failing(failing: Operation, fault: Fault) -> Outcome<Self> {
+        Self::start(move |_, operation, _| (operation == failing).then(|| fault.clone()))
     }
 
     pub fn start_with(
         tls: Option<Arc<ServerConfig>>,
-        script: impl Fn(&Asked, Phase, usize) -> Option<Fault> + Send + Sync + 'static,
+        script: impl Fn(&Asked, Operation, usize) -> Option<Fault> + Send + Sync + 'static,
     ) -> Outcome<Self> {
         let service = Arc::new(Memory { script: Box::new(script), state: Mutex::default() });
         let address = serve(tls, service.clone())?;
@@ -82,12 +82,12 @@ impl Faulty {
         format!("{}/laststream:1", self.address)
     }
 
-    pub fn asked(&self) -> Vec<(Phase, Asked)> {
+    pub fn asked(&self) -> Vec<(Operation, Asked)> {
         self.service.state().asked.clone()
     }
 
-    pub fn count(&self, phase: Phase) -> usize {
-        self.service.state().counts.get(&phase).copied().unwrap_or(0)
+    pub fn count(&self, operation: Operation) -> usize {
+        self.service.state().counts.get(&operation).copied().unwrap_or(0)
     }
 
     /// The manifest under a name.
@@ -113,18 +113,18 @@ impl Faulty {
     }
 }
 
-fn phase(asked: &Asked) -> Phase {
+fn operation_of(asked: &Asked) -> Operation {
     let path = asked.path();
     match asked.method.as_str() {
-        "HEAD" if path.contains("/blobs/") => Phase::LookForBlob,
-        "GET" if path.contains("/blobs/") => Phase::GetBlob,
-        "POST" if path.ends_with("/blobs/uploads/") => Phase::BeginUpload,
-        "PUT" if path.contains("/uploads/") => Phase::Upload,
-        "PUT" if path.contains("/manifests/") => Phase::PutManifest,
-        "HEAD" if path.contains("/manifests/") => Phase::LookForManifest,
-        "GET" if path.contains("/manifests/") => Phase::GetManifest,
-        _ if path.starts_with("/token") => Phase::Token,
-        _ => Phase::Other,
+        "HEAD" if path.contains("/blobs/") => Operation::LookForBlob,
+        "GET" if path.contains("/blobs/") => Operation::GetBlob,
+        "POST" if path.ends_with("/blobs/uploads/") => Operation::BeginUpload,
+        "PUT" if path.contains("/uploads/") => Operation::Upload,
+        "PUT" if path.contains("/manifests/") => Operation::PutManifest,
+        "HEAD" if path.contains("/manifests/") => Operation::LookForManifest,
+        "GET" if path.contains("/manifests/") => Operation::GetManifest,
+        _ if path.starts_with("/token") => Operation::Token,
+        _ => Operation::Other,
     }
 }
 
@@ -136,14 +136,14 @@ impl Memory {
 
 impl Service for Memory {
     fn fault(&self, asked: &Asked) -> Option<Fault> {
-        let phase = phase(asked);
+        let operation = operation_of(asked);
         let before = {
             let mut state = self.state();
-            state.asked.push((phase, asked.clone()));
-            let count = state.counts.entry(phase).or_default();
+            state.asked.push((operation, asked.clone()));
+            let count = state.counts.entry(operation).or_default();
             *count += 1;
             let before = *count - 1;
-            if phase == Phase::Upload && !state.used.insert(asked.path().to_owned()) {
+            if operation == Operation::Upload && !state.used.insert(asked.path().to_owned()) {
                 return Some(Fault::Answer(
                     Answer::new(416)
                         .body(r#"{"errors":[{"code":"BLOB_UPLOAD_INVALID","message":"used"}]}"#),
@@ -151,23 +151,23 @@ impl Service for Memory {
             }
             before
         };
-        (self.script)(asked, phase, before)
+        (self.script)(asked, operation, before)
     }
 
     fn answer(&self, asked: &Asked, body: &[u8]) -> Answer {
         let mut state = self.state();
         let last = asked.path().rsplit('/').next().unwrap_or_default().to_owned();
-        match phase(asked) {
-            Phase::LookForBlob | Phase::GetBlob => match state.blobs.get(&last) {
+        match operation_of(asked) {
+            Operation::LookForBlob | Operation::GetBlob => match state.blobs.get(&last) {
                 Some(blob) => Answer::new(200).body(blob.clone()),
                 None => error(404, "BLOB_UNKNOWN"),
             },
-            Phase::BeginUpload => {
+            Operation::BeginUpload => {
                 state.sessions += 1;
                 Answer::new(202)
                     .with("location", format!("{}{}?_state=a%3Db", asked.path(), state.sessions))
             }
-            Phase::Upload => {
+            Operation::Upload => {
                 let digest = sha256(body);
                 if asked.parameter("digest") != Some(&digest) {
                     return error(400, "DIGEST_INVALID");
@@ -175,8 +175,8 @@ impl Service for Memory {
                 state.blobs.insert(digest.clone(), body.to_vec());
                 Answer::new(201).with("docker-content-digest", digest)
             }
-            Phase::PutManifest => state.put_manifest(asked.path(), body),
-            Phase::LookForManifest | Phase::GetManifest => {
+            Operation::PutManifest => state.put_manifest(asked.path(), body),
+            Operation::LookForManifest | Operation::GetManifest => {
                 match state.manifests.get(asked.path()) {
                     Some(manifest) => {
                         let answer = Answer::new(200)
@@ -187,7 +187,7 @@ impl Service for Memory {
                     None => error(404, "MANIFEST_UNKNOWN"),
                 }
             }
-            Phase::Token | Phase::Other => error(404, "UNKNOWN"),
+            Operation::Token | Operation::Other => error(404, "UNKNOWN"),
         }
     }
 }

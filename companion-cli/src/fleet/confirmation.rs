@@ -1,5 +1,5 @@
-//! Asks the API server whether it said what came through its proxy: what a pod sends there looks
-//! the same.
+//! Asks the API server whether an error that came through its proxy is its own, because a pod can
+//! send an answer that looks the same.
 
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,

@@ -1,4 +1,4 @@
-//! What is known of a pod's gate, put into one word and one row. Pure.
+//! What is known of one pod: the answer of its statistics or of its gate, as a row. Pure.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// All streams in flight. Nothing if no count has them all.
+    /// All streams in flight. `None` if no count has them all.
     #[must_use]
     pub fn in_flight(&self) -> Option<u64> {
         match self {
@@ -73,7 +73,7 @@ pub enum Life {
 
 /// A pod with a proxy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct PodSight {
+pub struct PodReport {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -116,7 +116,7 @@ pub struct PodSight {
     pub version: Option<String>,
 }
 
-impl PodSight {
+impl PodReport {
     /// What the pod and its answer come to.
     #[must_use]
     pub fn of(pod: &PodFacts, answer: &Answer) -> Self {
@@ -125,7 +125,7 @@ impl PodSight {
             (false, true) => Life::Ready,
             (false, false) => Life::NotReady,
         };
-        let mut sight = Self {
+        let mut report = Self {
             namespace: pod.namespace.clone(),
             pod: pod.name.clone(),
             node: pod.node.clone(),
@@ -136,13 +136,13 @@ impl PodSight {
         match answer {
             Answer::Unasked => {}
             Answer::Silent(why) => {
-                sight.class = Class::Unreachable;
-                sight.why = Some(why.clone());
+                report.class = Class::Unreachable;
+                report.why = Some(why.clone());
             }
-            Answer::Stats(stats) => sight.note_stats(stats),
-            Answer::Detail(detail) => sight.note_status(&detail.status),
+            Answer::Stats(stats) => report.note_stats(stats),
+            Answer::Detail(detail) => report.note_status(&detail.status),
         }
-        sight
+        report
     }
 
     fn note_stats(&mut self, stats: &Stats) {
@@ -234,18 +234,18 @@ pub(super) fn reason(count: &str) -> Option<&'static str> {
 
 /// How many pods are how, for the line below a table.
 #[must_use]
-pub fn summary(sights: &[PodSight]) -> String {
+pub fn summary(reports: &[PodReport]) -> String {
     let mut words: BTreeMap<&str, usize> = BTreeMap::new();
-    sights.iter().for_each(|sight| *words.entry(sight.gate()).or_default() += 1);
-    let not_ready = sights.iter().filter(|sight| sight.life == Life::NotReady).count();
+    reports.iter().for_each(|report| *words.entry(report.gate()).or_default() += 1);
+    let not_ready = reports.iter().filter(|report| report.life == Life::NotReady).count();
     let mut parts: Vec<String> =
         words.iter().map(|(word, count)| format!("{count} {word}")).collect();
     if not_ready > 0 {
         parts.push(format!("{not_ready} not ready"));
     }
-    let streams: u64 = sights.iter().map(PodSight::total).fold(0, u64::saturating_add);
+    let streams: u64 = reports.iter().map(PodReport::total).fold(0, u64::saturating_add);
     parts.push(format!("{} in flight", many(streams, "stream")));
-    format!("{} with a proxy: {}", many(sights.len() as u64, "pod"), parts.join(", "))
+    format!("{} with a proxy: {}", many(reports.len() as u64, "pod"), parts.join(", "))
 }
 
 #[cfg(test)]
@@ -256,8 +256,8 @@ mod tests {
         PodFacts { namespace: "n".into(), name: "p".into(), ready: true, ..PodFacts::default() }
     }
 
-    fn sight(page: &str) -> PodSight {
-        PodSight::of(&pod(), &Answer::Stats(Stats::read(page)))
+    fn report(page: &str) -> PodReport {
+        PodReport::of(&pod(), &Answer::Stats(Stats::read(page)))
     }
 
     const GATE: &str = "laststream_gate_state{} 0\nlaststream_gate_count_exact{} 1\n";
@@ -271,19 +271,19 @@ mod tests {
             (COUNTER.to_owned(), "half-upgraded", Some("streams are counted, and no gate listens")),
             ("envoy_up{} 1\n".to_owned(), "without laststream", None),
         ] {
-            let sight = sight(&page);
-            assert_eq!((sight.gate(), sight.why.as_deref()), (word, why), "{page}");
+            let report = report(&page);
+            assert_eq!((report.gate(), report.why.as_deref()), (word, why), "{page}");
         }
-        let silent = PodSight::of(&pod(), &Answer::Silent("refused".into()));
+        let silent = PodReport::of(&pod(), &Answer::Silent("refused".into()));
         assert_eq!((silent.gate(), silent.why.as_deref()), ("unreachable", Some("refused")));
-        assert_eq!(PodSight::of(&pod(), &Answer::Unasked).gate(), "not running");
+        assert_eq!(PodReport::of(&pod(), &Answer::Unasked).gate(), "not running");
     }
 
     #[test]
     fn a_deleted_pod_is_terminating_whether_ready_or_not() {
         let of = |terminating, ready| {
             let pod = PodFacts { terminating, ready, ..pod() };
-            PodSight::of(&pod, &Answer::Unasked).life
+            PodReport::of(&pod, &Answer::Unasked).life
         };
         assert_eq!(of(true, true), Life::Terminating);
         assert_eq!(of(false, true), Life::Ready);
@@ -297,21 +297,21 @@ mod tests {
             laststream_gate_drain_seconds{{}} 7\nlaststream_gate_deadline_seconds{{}} 30\n\
             laststream_gate_holding{{}} 2\n{COUNTER}"
         );
-        let sight = sight(&page);
-        assert_eq!((sight.gate(), sight.drain_seconds), ("draining", 7));
-        assert_eq!((sight.deadline_in_seconds, sight.holding), (Some(23), Some(2)));
-        assert!(sight.why.is_some_and(|why| why.contains("no counter knows")));
+        let report = report(&page);
+        assert_eq!((report.gate(), report.drain_seconds), ("draining", 7));
+        assert_eq!((report.deadline_in_seconds, report.holding), (Some(23), Some(2)));
+        assert!(report.why.is_some_and(|why| why.contains("no counter knows")));
     }
 
     #[test]
     fn a_gate_that_could_not_be_asked_is_told() {
         let of = |page: &str| {
             let gate_error = Some("port 15091 is silent".to_owned());
-            PodSight::of(&pod(), &Answer::Stats(Stats { gate_error, ..Stats::read(page) }))
+            PodReport::of(&pod(), &Answer::Stats(Stats { gate_error, ..Stats::read(page) }))
         };
-        let sight = of(&format!("{GATE}{COUNTER}"));
+        let report = of(&format!("{GATE}{COUNTER}"));
         assert_eq!(
-            (sight.gate(), sight.why.as_deref(), sight.gate_unreachable),
+            (report.gate(), report.why.as_deref(), report.gate_unreachable),
             ("serving", Some("its gate cannot be asked: port 15091 is silent"), true)
         );
         for without_gate in [COUNTER, "envoy_up{} 1\n"] {
@@ -322,9 +322,9 @@ mod tests {
     #[test]
     fn a_summary_counts_every_pod() {
         let all = [
-            sight(&format!("{GATE}{COUNTER}")),
-            sight(""),
-            PodSight::of(&PodFacts { ready: false, ..pod() }, &Answer::Unasked),
+            report(&format!("{GATE}{COUNTER}")),
+            report(""),
+            PodReport::of(&PodFacts { ready: false, ..pod() }, &Answer::Unasked),
         ];
         assert_eq!(
             summary(&all),
