@@ -222,7 +222,7 @@ mod tests {
             "gate: {enabled: false}\n",
             "namespace: a\nplacement: {envoy_gateway: {gateway: g}}\n",
             "placement: {gateway_api: {class: istio}}\n",
-            "placement: {gateway_api: {gateway: g, autoscaler: {maxReplicas: 3}}}\n",
+            "namespace: a\nplacement: {gateway_api: {gateway: g, autoscaler: {maxReplicas: 3}}}\n",
         ] {
             let policy = tests::policy(&EDGE.replace("/a.wasm", "oci://h/r:t").add(more));
             assert!([keda(&policy), hpa(&policy)].iter().all(Result::is_err), "{more}");

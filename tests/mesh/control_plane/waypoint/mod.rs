@@ -5,6 +5,7 @@
 pub(super) mod traffic;
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use super::crds;
 use super::gateway_api::{hook, template};
@@ -245,10 +246,18 @@ async fn agent(stage: &Stage, template: &Value, more: &[Value]) -> Outcome<Agent
 
 /// Beside other cases istiod takes a while to find the services of a new waypoint.
 const KNOWN: Duration = Duration::from_secs(90);
+/// For so long nothing is changed.
+const UNCHANGED: Duration = Duration::from_secs(15);
 
-/// What istiod has for the waypoint, while its agent is connected.
+/// What istiod has for the waypoint, while its agent is connected. If it computes them before it
+/// knows the waypoint's services, they stay without until something else changes.
 async fn listeners(stage: &Stage) -> Outcome<Vec<Value>> {
+    let mut changed = Instant::now();
     wait_for(KNOWN, "istiod's listeners for the waypoint", async || {
+        if changed.elapsed() >= UNCHANGED {
+            changed = Instant::now();
+            change_app(stage).await?;
+        }
         let dump = debug(&format!("config_dump?proxyID={0}.{0}", stage.name)).await?;
         let dump: Value = serde_json::from_str(&dump)?;
         let configs = dump["configs"].as_array().context("configs")?;
@@ -260,6 +269,13 @@ async fn listeners(stage: &Stage) -> Outcome<Vec<Value>> {
         Ok(found)
     })
     .await
+}
+
+/// Changes the app's ServiceEntry, and nothing that matters in it.
+async fn change_app(stage: &Stage) -> Outcome {
+    let label = format!("changed={}", fastrand::u32(..));
+    let label = ["label", "--overwrite", "--namespace", stage.name, "serviceentry/app", &label];
+    stage.world.cluster.run(&label).await.map(drop)
 }
 
 async fn debug(path: &str) -> Outcome<String> {
