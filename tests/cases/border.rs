@@ -35,8 +35,8 @@ const CLOCK: &str = "wasi_snapshot_preview1.clock_time_get";
 
 /// The most that the module may weigh, in bytes, and compressed with `gzip -9`: a ratchet, a little
 /// above what it weighs.
-const BUDGET: usize = 300_000;
-const GZIP_BUDGET: usize = 127_500;
+const BUDGET: usize = 301_000;
+const GZIP_BUDGET: usize = 128_000;
 
 async fn exports_only_what_it_needs(lab: &Lab) -> Outcome {
     let code = std::fs::read(&lab.module).context("the module")?;
