@@ -14,7 +14,8 @@ use kube::api::Portforwarder;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
 
-use super::client::{Call, Cluster};
+use super::call::Call;
+use super::client::Cluster;
 use super::error::FleetError;
 use super::pods::PodFacts;
 use super::stats::{PageReader, Stats};

@@ -8,7 +8,8 @@ use kube::api::ListParams;
 use kube::core::{Selector, SelectorExt as _};
 use serde::Serialize;
 
-use super::client::{Call, Cluster};
+use super::call::Call;
+use super::client::Cluster;
 use super::error::FleetError;
 use super::pods::PodFacts;
 use crate::gate::text::many;

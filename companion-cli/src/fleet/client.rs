@@ -1,16 +1,16 @@
 //! The connection to a cluster, as kubectl finds it: kubeconfig, context, namespace, impersonation.
 //! Requests are repeated a bounded number of times.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::future::Future;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use kube::Client;
 use kube::client::ClientBuilder;
 use tower::util::MapResponseLayer;
 
+use super::access::Access;
+use super::call::Call;
 use super::error::{FleetError, is_temporary, without_login};
 use super::kubeconfig;
 use super::{names, pause};
@@ -29,81 +29,6 @@ const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 const TRIES: u32 = 3;
 /// The pause before the second try; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-
-/// Which cluster, and as which user; the options of kubectl with the same names.
-#[derive(Debug, Clone, Default)]
-pub struct Access {
-    /// A file instead of KUBECONFIG and `~/.kube/config`.
-    pub kubeconfig: Option<PathBuf>,
-    /// A context of the file instead of the current one.
-    pub context: Option<String>,
-    /// A cluster of the file instead of the context's.
-    pub cluster: Option<String>,
-    /// A user of the file instead of the context's.
-    pub user: Option<String>,
-    /// A namespace instead of the context's.
-    pub namespace: Option<String>,
-    /// The user to impersonate.
-    pub as_user: Option<String>,
-    /// The groups to impersonate.
-    pub as_groups: Vec<String>,
-    /// How long one request may take.
-    pub request_timeout: Option<Duration>,
-    /// What is put before the program that gives credentials, so that it ends with this process.
-    pub guard: Vec<OsString>,
-}
-
-/// What is asked of the API server, for errors.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
-    pub(crate) for_verb: &'static str,
-    verb: &'static str,
-    resource: &'static str,
-    namespace: Option<String>,
-    name: Option<String>,
-}
-
-impl Call {
-    /// A verb of RBAC on a resource, for a verb of this program.
-    #[must_use]
-    pub fn new(for_verb: &'static str, verb: &'static str, resource: &'static str) -> Self {
-        Self { for_verb, verb, resource, namespace: None, name: None }
-    }
-
-    /// In this namespace; without it in all.
-    #[must_use]
-    pub fn within(mut self, namespace: &str) -> Self {
-        self.namespace = Some(namespace.to_owned());
-        self
-    }
-
-    /// On the object with this name.
-    #[must_use]
-    pub fn named(mut self, name: &str) -> Self {
-        self.name = Some(name.to_owned());
-        self
-    }
-
-    pub(crate) fn is_on(&self, resource: &str) -> bool {
-        self.resource == resource
-    }
-
-    pub(crate) fn object(&self) -> String {
-        let name = self.name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default();
-        let place = self.namespace.as_ref().map(|name| format!(" in namespace `{name}`"));
-        format!("{}{name}{}", self.resource, place.unwrap_or_default())
-    }
-}
-
-impl fmt::Display for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` `{}`", self.verb, self.resource)?;
-        match &self.namespace {
-            Some(namespace) => write!(f, " in namespace `{namespace}`"),
-            None => f.write_str(" in the whole cluster"),
-        }
-    }
-}
 
 /// A cluster that can be asked.
 #[derive(Clone)]
@@ -278,7 +203,7 @@ fn client_error(error: &kube::Error) -> FleetError {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     use super::*;
     use crate::env_vars::KUBECONFIG;

@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 
-use super::client::{Call, Cluster};
+use super::call::Call;
+use super::client::Cluster;
 use super::error::FleetError;
 use super::pod_report::Answer;
 use super::pods::{DELETION_COST, OWN_COST, PodFacts};

@@ -7,7 +7,7 @@ use http::Uri;
 use kube::client::AuthError;
 use kube::config::{InClusterError, KubeconfigError};
 
-use super::client::Call;
+use super::call::Call;
 use crate::causes::with_sources;
 use crate::visible::brief;
 

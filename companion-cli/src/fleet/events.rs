@@ -10,7 +10,8 @@ use kube::Api;
 use kube::api::PostParams;
 
 use super::ask::Detail;
-use super::client::{Call, Cluster};
+use super::call::Call;
+use super::client::Cluster;
 use super::error::FleetError;
 use super::pod_report::Answer;
 use super::pods::PodFacts;

@@ -8,7 +8,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 use kube::Config;
 use kube::config::{ExecConfig, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-use super::client::Access;
+use super::access::Access;
 use super::error::FleetError;
 use crate::env_vars::{self, KUBECONFIG, Lookup};
 use crate::http::url::is_loopback;

@@ -2,9 +2,11 @@
 //! holds a rollout or a node. Decisions are pure; [`client`] and `ask` call the API. Printing is
 //! done in `commands`.
 
+mod access;
 mod ask;
 pub mod bounds;
 pub mod budgets;
+mod call;
 pub mod client;
 mod confirmation;
 pub mod deletion_cost;
@@ -24,8 +26,10 @@ mod stats;
 mod survey;
 pub mod table;
 
+pub use access::Access;
 pub use ask::Detail;
-pub use client::{Access, Call, Cluster};
+pub use call::Call;
+pub use client::Cluster;
 pub use error::FleetError;
 pub use pod_report::{Answer, Class, Life, PodReport, summary};
 pub use pods::{GATE_PORT, Hook, PodFacts, Ports, STATS_PORT, Selection};

@@ -7,7 +7,8 @@ use kube::api::ListParams;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
-use super::client::{Call, Cluster};
+use super::call::Call;
+use super::client::Cluster;
 use super::error::FleetError;
 
 /// Objects in one answer: larger ones cost the API server memory, smaller ones round trips.

@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::ListParams;
 
-use super::client::{Call, Cluster};
+use super::call::Call;
+use super::client::Cluster;
 use super::error::FleetError;
 use crate::gate::USUAL_PORT;
 

@@ -8,7 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
 use kube::{Api, Resource};
 
-use super::client::{Call, Cluster};
+use super::call::Call;
+use super::client::Cluster;
 use super::error::FleetError;
 use super::names;
 

@@ -4,9 +4,8 @@
 use laststream_filter::config::wire::Scope;
 
 use super::restorers::{Holder, Restorer, is_patched_beside, restorers};
-use super::scheme::{
-    SupportingFilter, mutations, own_peer_info_filters, peer_info_filters, writers,
-};
+use super::scheme::own_peer_info_filters;
+use super::supporting::{SupportingFilter, mutations, peer_info_filters, writers};
 use super::trust::{is_removed, is_removed_somewhere, keeps, stands_at_sidecar};
 use crate::lint::envoy_filter::patch_of;
 use crate::lint::finding::{Findings, Rule, Severity};

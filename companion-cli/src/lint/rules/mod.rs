@@ -20,6 +20,7 @@ mod restorers;
 mod saved;
 mod schema;
 mod scheme;
+mod supporting;
 mod traffic;
 mod trust;
 mod volume;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use laststream_filter::config;
 use laststream_filter::config::wire::{ForwardedProto, Preset, Scope};
 
-use super::scheme::SupportingFilter;
+use super::supporting::SupportingFilter;
 use crate::lint::inputs::Inputs;
 use crate::lint::modules::{Module, ours};
 use crate::lint::node::Node;

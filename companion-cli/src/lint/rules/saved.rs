@@ -3,7 +3,7 @@
 use laststream_filter::config::wire::{ForwardedProto, ORIGINAL_HEADER, Preset};
 
 use super::restorers::{Restorer, restorers};
-use super::scheme::{
+use super::supporting::{
     FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, writers,
 };
 use crate::lint::finding::{Findings, Rule, Severity};

@@ -4,15 +4,14 @@ use laststream_filter::config::wire::Scope;
 
 use super::module::{fits, in_one_chain, share_chain};
 use super::restorers::{Holder, Restorer, restorers, restoring_modules, section};
-use super::trust::tag;
+use super::supporting::{SupportingFilter, peer_info_filters, tag, writers};
 use crate::lint::envoy_filter::{Patch, patch_of};
 use crate::lint::finding::{Findings, Rule, Severity};
 use crate::lint::inputs::Inputs;
-use crate::lint::listeners::{connection_manager, uses};
+use crate::lint::listeners::uses;
 use crate::lint::modules::Module;
 use crate::lint::node::Node;
 use crate::lint::objects::Object;
-use crate::lint::reach::Reach;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -53,79 +52,6 @@ pub(super) const RULES: &[Rule] = &[
         check: restored_twice,
     },
 ];
-
-/// Envoy's own filters that write it.
-pub(super) fn writers(inputs: &Inputs) -> impl Iterator<Item = SupportingFilter<'_>> {
-    let writes = |tag: &Node<'_>| {
-        tag.text_of("header").is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
-    };
-    inputs.keyed_field("ip_tag_header", "ipTagHeader").filter(writes).map(SupportingFilter::new)
-}
-
-/// The filter that leaves another one out where its matcher says so.
-pub(super) fn matcher_around(filter: Node<'_>) -> Option<Node<'_>> {
-    filter.upwards().find(|node| node.field("xds_matcher").is_some())
-}
-
-pub(super) const FORWARDED_PROTO: &str = "x-forwarded-proto";
-
-/// A filter or mutation that the module needs around it, and the proxies that it reaches.
-pub(super) struct SupportingFilter<'g> {
-    /// The list of mutations, or the key of the filter state.
-    pub(super) node: Node<'g>,
-    pub(super) reach: Reach,
-    pub(super) manager: Option<Node<'g>>,
-}
-
-impl<'g> SupportingFilter<'g> {
-    pub(super) fn new(node: Node<'g>) -> Self {
-        Self { node, reach: Reach::of(node), manager: connection_manager(node) }
-    }
-
-    /// Whether it applies to the module: in a mesh on the same proxies, in a plain Envoy in the
-    /// same chain.
-    pub(super) fn applies_to(&self, module: Module<'g>) -> bool {
-        let in_mesh = matches!(self.reach, Reach::Mesh(_));
-        self.reach.may_meet(module.reach())
-            && (in_mesh
-                || self
-                    .manager
-                    .is_some_and(|manager| connection_manager(module.typed) == Some(manager)))
-    }
-
-    /// The same for another filter.
-    pub(super) fn may_meet(&self, other: &Self) -> bool {
-        let in_mesh = matches!(self.reach, Reach::Mesh(_));
-        self.reach.may_meet(&other.reach)
-            && (in_mesh || (self.manager.is_some() && self.manager == other.manager))
-    }
-}
-
-/// Early header mutations, also those of JSON patches.
-pub(super) fn mutations(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
-    const EARLY: [&str; 2] = ["early_header_mutation_extensions", "earlyHeaderMutationExtensions"];
-    let early = |node: Node<'_>| {
-        let is_named = |name: &str| EARLY.contains(&name);
-        node.key_text().is_some_and(is_named)
-            || node.text_of("path").is_some_and(|path| path.split('/').any(is_named))
-    };
-    inputs
-        .keyed("mutations")
-        .filter(|list| list.upwards().any(early))
-        .map(SupportingFilter::new)
-        .collect()
-}
-
-/// The mutations in front of one, in the same list.
-pub(super) fn mutations_before(mutation: Node<'_>) -> impl Iterator<Item = Node<'_>> {
-    let all = mutation.parent().into_iter().flat_map(Node::items);
-    all.take_while(move |item| *item != mutation)
-}
-
-/// Where filter state is written.
-pub(super) fn peer_info_filters(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
-    inputs.keyed_field("object_key", "objectKey").map(SupportingFilter::new).collect()
-}
 
 fn restored_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let writers: Vec<_> = writers(inputs).collect();

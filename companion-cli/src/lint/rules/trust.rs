@@ -4,8 +4,8 @@
 use laststream_filter::config::wire::{ForwardedProto, Scope};
 
 use super::restorers::{restorers, restoring_modules};
-use super::scheme::{
-    FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, writers,
+use super::supporting::{
+    FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, tag, writers,
 };
 use crate::lint::envoy_filter::patch_of;
 use crate::lint::finding::Rule;
@@ -226,11 +226,6 @@ fn matchers_on_kept_header<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) 
             findings.at(writer.node, "the listener has TLS, and no filter writes http");
         }
     }
-}
-
-/// What the filter writes.
-pub(super) fn tag<'g>(writer: &SupportingFilter<'g>) -> Option<&'g str> {
-    writer.node.parent()?.field("ip_tags")?.items().next()?.text_of("ip_tag_name")
 }
 
 fn has_tls(writer: &SupportingFilter<'_>) -> bool {

@@ -1,0 +1,55 @@
+//! A call of the API server, as errors name it.
+
+use std::fmt;
+
+/// What is asked of the API server, for errors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    pub(crate) for_verb: &'static str,
+    verb: &'static str,
+    resource: &'static str,
+    namespace: Option<String>,
+    name: Option<String>,
+}
+
+impl Call {
+    /// A verb of RBAC on a resource, for a verb of this program.
+    #[must_use]
+    pub fn new(for_verb: &'static str, verb: &'static str, resource: &'static str) -> Self {
+        Self { for_verb, verb, resource, namespace: None, name: None }
+    }
+
+    /// In this namespace; without it in all.
+    #[must_use]
+    pub fn within(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// On the object with this name.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    pub(crate) fn is_on(&self, resource: &str) -> bool {
+        self.resource == resource
+    }
+
+    pub(crate) fn object(&self) -> String {
+        let name = self.name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default();
+        let place = self.namespace.as_ref().map(|name| format!(" in namespace `{name}`"));
+        format!("{}{name}{}", self.resource, place.unwrap_or_default())
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` `{}`", self.verb, self.resource)?;
+        match &self.namespace {
+            Some(namespace) => write!(f, " in namespace `{namespace}`"),
+            None => f.write_str(" in the whole cluster"),
+        }
+    }
+}
