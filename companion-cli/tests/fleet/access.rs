@@ -173,8 +173,8 @@ fn a_login_that_hangs_later_holds_nothing() -> Outcome {
     with_credentials(&cluster, &script)?;
     std::fs::write(cluster.kubeconfig().with_file_name("login.asked"), "")?;
     let began = Instant::now();
-    let said = cluster.run(&["status", "-n", "shop", "--request-timeout", "1s"])?.expect(2)?;
-    said.stderr_contains("no answer within 1 s")?;
+    let said = cluster.run(&["status", "-n", "shop", "--request-timeout", "5s"])?.expect(2)?;
+    said.stderr_contains("no answer within 5 s")?;
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     Ok(())
 }
