@@ -40,13 +40,13 @@ pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Module<'_>, Gate, Pod<'_>)> {
     let gates: Vec<_> = gates(inputs).collect();
     let mut gated = Vec::new();
     for pod in pods(inputs).filter(|pod| !gates.is_empty() && pod.has_proxy()) {
-        let labels = pod.labels();
+        let (namespace, labels) = (pod.namespace(), pod.labels());
         let overlaid = pod.is_overlay().then(|| Overlaid::by(inputs, pod));
         let trees: Vec<u32> =
             bootstraps_of(inputs, pod).filter_map(|part| Some(part.root.ok()??.tree)).collect();
         let own = gates.iter().filter(|(module, _)| match (module.reach(), &overlaid) {
             (Reach::Mesh(mesh), Some(overlaid)) => mesh.may_select_gateway(overlaid),
-            (Reach::Mesh(mesh), None) => mesh.selects(pod.namespace(), &labels),
+            (Reach::Mesh(mesh), None) => mesh.selects(namespace, &labels),
             (Reach::Envoy { document }, _) => trees.contains(&document.0),
         });
         gated.extend(own.map(|(module, gate)| (*module, gate.clone(), pod)));

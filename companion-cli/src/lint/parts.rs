@@ -12,8 +12,15 @@ use super::texts::Texts;
 /// The pods of all files, by what they are parts of.
 pub(super) struct Parts<'g> {
     /// By kind and name.
-    named: HashMap<(&'g str, &'g str), Vec<Pod<'g>>>,
+    named: HashMap<(&'g str, &'g str), Vec<Part<'g>>>,
     overlays: Vec<(Pod<'g>, Overlaid<'g>)>,
+}
+
+/// One of many pods with a name, which are compared with each other.
+struct Part<'g> {
+    pod: Pod<'g>,
+    is_whole: bool,
+    namespace: Option<&'g str>,
 }
 
 impl<'g> Parts<'g> {
@@ -24,7 +31,8 @@ impl<'g> Parts<'g> {
                 parts.overlays.push((pod, Overlaid::by(texts, pod)));
             } else {
                 let name = (pod.object.kind, pod.object.name());
-                parts.named.entry(name).or_default().push(pod);
+                let part = Part { pod, is_whole: pod.is_whole(), namespace: pod.namespace() };
+                parts.named.entry(name).or_default().push(part);
             }
         }
         parts
@@ -46,10 +54,12 @@ impl<'g> Parts<'g> {
     pub(super) fn of_object(&self, object: Object<'g>) -> impl Iterator<Item = Pod<'g>> {
         let name = (object.kind, object.name());
         let same = self.named.get(&name).filter(|_| !name.1.is_empty());
-        let same = same.into_iter().flatten().filter(move |pod| {
-            pod.namespace().zip(object.namespace()).is_none_or(|(one, two)| one == two)
-        });
-        same.copied()
+        let space = object.namespace();
+        let same = same
+            .into_iter()
+            .flatten()
+            .filter(move |part| part.namespace.zip(space).is_none_or(|(one, two)| one == two));
+        same.map(|part| part.pod)
     }
 
     /// The part itself, then the other parts of the same pod.
@@ -71,12 +81,12 @@ impl<'g> Parts<'g> {
     fn patches_beside(&self, pod: Pod<'g>) -> Vec<Pod<'g>> {
         let name = (pod.object.kind, pod.object.name());
         let same = self.named.get(&name).filter(|_| !name.1.is_empty());
+        let (is_whole, space) = (pod.is_whole(), pod.namespace());
         let others = same.into_iter().flatten().filter(|other| {
-            let spaces = other.namespace().zip(pod.namespace());
-            !(other.is_whole() && pod.is_whole())
-                && other.template != pod.template
-                && spaces.is_none_or(|(one, two)| one == two)
+            !(other.is_whole && is_whole)
+                && other.pod.template != pod.template
+                && other.namespace.zip(space).is_none_or(|(one, two)| one == two)
         });
-        others.copied().collect()
+        others.map(|other| other.pod).collect()
     }
 }

@@ -52,6 +52,7 @@ pub(super) fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let holders: Vec<(u32, Pod<'g>)> =
         bootstraps(inputs).filter_map(|part| Some((part.root.ok()??.tree, part.pod))).collect();
+    let plugins: Vec<_> = plugin_scopes(inputs).collect();
     // Envoy Gateway's counter is in a policy of its own: LS591.
     for (module, gate) in gates(inputs).filter(|(module, _)| proxy_of(module.plugin).is_none()) {
         // The counter of a gate in a bootstrap comes from a resource.
@@ -64,7 +65,7 @@ pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g
                     || matches!(counter.reach(), Reach::Mesh(mesh) if selects(mesh))
             })
             .map(|(_, scope)| scope)
-            .chain(plugin_scopes(inputs).filter(|(mesh, _)| selects(mesh)).map(|(_, scope)| scope))
+            .chain(plugins.iter().filter(|(mesh, _)| selects(mesh)).map(|(_, scope)| *scope))
             .collect();
         let missing: Vec<_> = gate
             .scopes
