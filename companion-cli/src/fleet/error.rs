@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_pod_without_a_token_is_still_a_pod() {
-        let of = |error| FleetError::of_pod(&error, PathBuf::from("/root/.kube/config"));
+        let of = |error| FleetError::of_pod(&error, PathBuf::from(".kube/config"));
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
         let text = of(InClusterError::ReadDefaultNamespace(missing)).to_string();
         assert!(text.starts_with("the service account of this pod cannot be used: "), "{text}");

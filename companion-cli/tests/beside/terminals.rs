@@ -84,17 +84,23 @@ fn long_status() -> String {
     )
 }
 
+/// `status --watch`, with this assignment of a variable in front.
+fn watched_on_a_small_terminal(proxy: &Proxy, variable: &str) -> Outcome<Terminal> {
+    let mut terminal = Terminal::start()?;
+    terminal.types(&format!(
+        "stty cols 60 rows 12; {variable} '{}' status --watch --interval 100ms --gate {}\n",
+        crate::support::PROGRAM,
+        proxy.url("")
+    ))?;
+    Ok(terminal)
+}
+
 /// Lines that have scrolled away cannot be replaced, and would be shown twice.
 #[test]
 fn a_watched_status_fits_on_the_terminal() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.answer("GET /status", 200, &long_status());
-    let mut terminal = Terminal::start()?;
-    terminal.types(&format!(
-        "stty cols 60 rows 12; '{}' status --watch --interval 100ms --gate {}\n",
-        crate::support::PROGRAM,
-        proxy.url("")
-    ))?;
+    let terminal = watched_on_a_small_terminal(&proxy, "")?;
     until("several looks", || terminal.shows("more, which a larger terminal shows") >= 3)?;
     assert!(terminal.shows("\u{1b}[10A\r\u{1b}[J") >= 2, "{:?}", terminal.0.stdout());
     Ok(())
@@ -106,12 +112,7 @@ fn without_colours_each_look_is_a_line() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.answer("GET /status", 200, &long_status());
     for variable in ["NO_COLOR=1", "TERM=dumb"] {
-        let mut terminal = Terminal::start()?;
-        terminal.types(&format!(
-            "stty cols 60 rows 12; {variable} '{}' status --watch --interval 100ms --gate {}\n",
-            crate::support::PROGRAM,
-            proxy.url("")
-        ))?;
+        let terminal = watched_on_a_small_terminal(&proxy, variable)?;
         until("several looks", || terminal.shows("draining: x") >= 3)?;
         assert_eq!(terminal.shows("a larger terminal"), 0, "{variable}");
     }
