@@ -33,9 +33,12 @@ impl Screen {
 }
 
 /// Whether lines that stand there can be replaced. Without colours (NO_COLOR, or a terminal without
-/// them) the printer lets no other control characters through either.
+/// them) the printer lets no other control characters through either. In a CI job it lets them
+/// through whatever TERM says, because logs show colours; but a log moves no cursor.
 pub(super) fn can_redraw(output: &impl RawStream) -> bool {
-    output.is_terminal() && AutoStream::choice(output) != ColorChoice::Never
+    output.is_terminal()
+        && anstyle_query::term_supports_ansi_color()
+        && AutoStream::choice(output) != ColorChoice::Never
 }
 
 /// The columns and rows of the terminal; a terminal may not know them.

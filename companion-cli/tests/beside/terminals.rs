@@ -84,11 +84,11 @@ fn long_status() -> String {
     )
 }
 
-/// `status --watch`, with this assignment of a variable in front.
-fn watched_on_a_small_terminal(proxy: &Proxy, variable: &str) -> Outcome<Terminal> {
+/// `status --watch`, with these assignments of variables in front.
+fn watched_on_a_small_terminal(proxy: &Proxy, variables: &str) -> Outcome<Terminal> {
     let mut terminal = Terminal::start()?;
     terminal.types(&format!(
-        "stty cols 60 rows 12; {variable} '{}' status --watch --interval 100ms --gate {}\n",
+        "stty cols 60 rows 12; {variables} '{}' status --watch --interval 100ms --gate {}\n",
         crate::support::PROGRAM,
         proxy.url("")
     ))?;
@@ -106,15 +106,16 @@ fn a_watched_status_fits_on_the_terminal() -> Outcome {
     Ok(())
 }
 
-/// The printer writes no cursor movements there, so a drawing would stand below the one before.
+/// The printer writes no cursor movements there, so a drawing would stand below the one before. A
+/// CI job has colours, but a terminal that is dumb there is dumb.
 #[test]
 fn without_colours_each_look_is_a_line() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.answer("GET /status", 200, &long_status());
-    for variable in ["NO_COLOR=1", "TERM=dumb"] {
-        let terminal = watched_on_a_small_terminal(&proxy, variable)?;
+    for variables in ["NO_COLOR=1", "TERM=dumb", "CI=true TERM=dumb"] {
+        let terminal = watched_on_a_small_terminal(&proxy, variables)?;
         until("several looks", || terminal.shows("draining: x") >= 3)?;
-        assert_eq!(terminal.shows("a larger terminal"), 0, "{variable}");
+        assert_eq!(terminal.shows("a larger terminal"), 0, "{variables}");
     }
     Ok(())
 }
