@@ -42,7 +42,8 @@ as_a_stranger() (
     while read -r name; do
         unset "$name"
     done < <(compgen -e | grep -E '^(CARGO|RUST|LASTSTREAM)')
-    env --default-signal=INT,QUIT RUSTUP_HOME="$rustup" CARGO_HOME="$1/cargo" LASTSTREAM_CACHE="$1/cache" PATH="$1/path" bash -c "$2"
+    # Tests send these signals; a shell in the background, or `nohup`, has the commands that it starts ignore them.
+    env --default-signal=INT,QUIT,HUP RUSTUP_HOME="$rustup" CARGO_HOME="$1/cargo" LASTSTREAM_CACHE="$1/cache" PATH="$1/path" bash -c "$2"
 )
 
 # hide_programs FOLDER: links to all programs but the hidden ones, to be used as PATH.

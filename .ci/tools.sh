@@ -43,11 +43,11 @@ install_tool() (
     fi
 )
 
-# These programs run for seconds and compile for minutes, so they are optimised only a little. Nothing that is meant for the project's
-# own code goes in. Not `--locked`: a lock file that was published once may name versions that are withdrawn, or not on a mirror.
+# These programs run for seconds and compile for minutes, so they are not optimised. Nothing that is meant for the project's own code
+# goes in. Not `--locked`: a lock file that was published once may name versions that are withdrawn, or not on a mirror.
 cargo_install() {
     env -u CARGO_TARGET_DIR -u CARGO_BUILD_TARGET -u RUSTFLAGS -u CARGO_ENCODED_RUSTFLAGS -u RUSTC_WORKSPACE_WRAPPER \
-        CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+        CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
         CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_RESOLVER_INCOMPATIBLE_RUST_VERSIONS=fallback \
         cargo install --quiet --root "$3" "$1@$2"
 }
