@@ -6,10 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use kit::command::{CommandOutput, run_with_input};
+use kit::command::{CommandOutput, run_with_input_for};
 use kit::prelude::*;
 use kit::process::{Process, read_log, tail};
 use kit::trial::Notes;
+
+/// No program that is asked takes longer. It is shorter than what a case may take, so that a failure
+/// names the program.
+const ANSWER: Duration = Duration::from_secs(240);
 
 /// One that runs. It ends when it is dropped; a failing case prints the end of its log.
 pub(crate) struct Program {
@@ -77,6 +81,9 @@ impl Drop for Program {
 /// Runs one to its end, beside the other tasks.
 pub(crate) async fn ask(mut command: Command, input: impl Into<String>) -> Outcome<CommandOutput> {
     let input = input.into();
-    let ask = move || run_with_input(&mut command, &input);
+    let ask = move || {
+        let asked = run_with_input_for(&mut command, &input, ANSWER);
+        asked.with_context(|| format!("{command:?}"))
+    };
     tokio::task::spawn_blocking(ask).await.context("a thread for a program")?
 }

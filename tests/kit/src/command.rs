@@ -37,13 +37,22 @@ pub fn run_reading(command: &mut Command, stdin: impl Into<Stdio>) -> Outcome<Co
 
 /// Runs a command that reads this, or less.
 pub fn run_with_input(command: &mut Command, input: &str) -> Outcome<CommandOutput> {
+    run_with_input_for(command, input, LIMIT)
+}
+
+/// The same, and it may take this long at most.
+pub fn run_with_input_for(
+    command: &mut Command,
+    input: &str,
+    limit: Duration,
+) -> Outcome<CommandOutput> {
     let mut child = spawn(command, Stdio::piped())?;
     let mut stdin = child.stdin.take().context("its input")?;
     let input = input.to_owned();
     // From a thread of its own: the command may write more than a pipe holds before it has read
     // all. It need not read all.
     thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
-    wait(child, &name(command), LIMIT)
+    wait(child, &name(command), limit)
 }
 
 /// Runs a command that may take this long at most.

@@ -144,12 +144,13 @@ impl Lane {
         )
     }
 
-    /// The pod is not replaced: that would only keep the machine busy.
+    /// The pod is not replaced: that would only keep the machine busy. What is deleted is not waited
+    /// for: Istio makes the Deployment of a Gateway again at once, under the same name.
     async fn orphan(&self, world: &World) -> Outcome {
         let selector = format!("--selector=app={}", self.workload.name);
         for kind in ["deployments", "replicasets"] {
             let delete = ["delete", kind, "--namespace", self.workload.namespace, &selector];
-            world.kubectl(&[&delete[..], &["--cascade=orphan"]].concat()).await?;
+            world.kubectl(&[&delete[..], &["--cascade=orphan", "--wait=false"]].concat()).await?;
         }
         Ok(())
     }
