@@ -11,8 +11,8 @@ use kit::prelude::*;
 use kit::process::{Process, read_log, tail};
 use kit::trial::Notes;
 
-/// No program that is asked takes longer. It is shorter than what a case may take, so that a failure
-/// names the program.
+/// No program that is asked takes longer. It is shorter than what a case may take, so that a
+/// failure names the program.
 const ANSWER: Duration = Duration::from_secs(240);
 
 /// One that runs. It ends when it is dropped; a failing case prints the end of its log.

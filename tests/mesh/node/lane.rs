@@ -144,7 +144,7 @@ impl Lane {
         )
     }
 
-    /// The pod is not replaced: that would only keep the machine busy. What is deleted is not waited
+    /// The pod is not replaced: that would only keep the machine busy. The deletion is not waited
     /// for: Istio makes the Deployment of a Gateway again at once, under the same name.
     async fn orphan(&self, world: &World) -> Outcome {
         let selector = format!("--selector=app={}", self.workload.name);
