@@ -1,13 +1,14 @@
 # shellcheck shell=bash
 # The README's commands as a first visitor runs them: a fresh clone, an empty cargo home, an empty cache folder, and none of the programs that
 # tests need besides Rust, Python and a C compiler.
+# shellcheck disable=SC2154 # `work` is the working folder of .ci/run
 
 # Whatever a step of these checks installs, or a machine of a developer has.
 hidden=(chromium chromium-browser google-chrome docker-registry etcd go kubectl node npm shellcheck skopeo valgrind vgdb)
 
 fresh() (
-    place=$(mktemp -d)
-    trap 'chmod -R u+w "$place"; rm -rf "$place"' EXIT
+    place=$work/fresh
+    mkdir "$place"
     git clone --quiet . "$place/laststream"
     hide_programs "$place/path"
     commands=$(readme_commands)
@@ -18,6 +19,16 @@ fresh() (
     done 7<<<"$commands"
     printf '\n$ cargo test --test envoy -- registry::push, without a network\n'
     counted as_a_stranger "$place" 'unshare --map-root-user --net sh -c "ip link set lo up && cargo test --test envoy -- registry::push"'
+)
+
+# in_clone COMMAND...: runs it where `fresh` has compiled most of it already, or here if that step has not run. The caches are the user's.
+in_clone() (
+    if [[ -d $work/fresh/laststream ]]; then
+        cd "$work/fresh/laststream" || exit
+        unset CARGO_TARGET_DIR CARGO_INCREMENTAL
+        export CARGO_HOME=$work/fresh/cargo
+    fi
+    "$@"
 )
 
 # The block of code after the marker, without comments.

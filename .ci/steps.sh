@@ -27,8 +27,10 @@ scripts() {
         tests/mesh/parts/*/build
 }
 
-# The module's border to Envoy is only there for wasm32; the command line turns the `schema` feature on wherever it is along.
+# The module's border to Envoy is only there for wasm32; the command line turns the `schema` feature on wherever it is along. No module
+# is needed inside it.
 lint() {
+    local -x SKIP_WASM_BUILD=1
     cargo clippy --workspace --all-targets --locked -- --deny warnings
     cargo clippy --test mesh --features mesh --locked -- --deny warnings
     cargo clippy --package laststream-filter --all-targets --locked -- --deny warnings
@@ -48,7 +50,7 @@ licences() {
 
 # For developers of the project, so private items are in, and may be linked to.
 docs() {
-    RUSTDOCFLAGS='--deny warnings --allow rustdoc::private_intra_doc_links' cargo doc --workspace --no-deps --all-features --document-private-items --locked
+    SKIP_WASM_BUILD=1 RUSTDOCFLAGS='--deny warnings --allow rustdoc::private_intra_doc_links' cargo doc --workspace --no-deps --all-features --document-private-items --locked
 }
 
 # With the `schema` feature they are among the tests of `fresh`.
@@ -71,7 +73,7 @@ build_script() {
 
 # A change that makes requests more expensive must update the baseline. With the tests' profile, for what they compile will do.
 cost() {
-    cargo bench --bench cost --profile dev --locked -- --check
+    in_clone cargo bench --bench cost --profile dev --locked -- --check
 }
 
 # What operators get, in target/release-files. Not one of the steps of a whole run, because it takes minutes and finds little else.
@@ -102,5 +104,5 @@ fuzz() {
 
 # A real mesh: Kubernetes, Istio and, as root, a kubelet. The first run compiles them, which takes minutes.
 mesh() {
-    counted cargo mesh
+    counted in_clone cargo mesh
 }

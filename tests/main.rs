@@ -20,9 +20,9 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials()).exit_code()
 }
 
-/// Most of a trial is waiting, so each core has room for three.
+/// Most of a trial is waiting, so each core has room for five.
 fn threads() -> Option<usize> {
-    std::thread::available_parallelism().ok().map(|cores| 3 * cores.get())
+    std::thread::available_parallelism().ok().map(|cores| 5 * cores.get())
 }
 
 fn trials() -> Vec<Trial> {

@@ -5,7 +5,7 @@
 //! whose other end is outside: when that closes, be it by SIGKILL, it ends, and the kernel ends
 //! all other processes. All files are in a tmpfs that only the namespace knows.
 
-use std::io::{self, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::{env, fs, thread};
@@ -38,18 +38,32 @@ pub(crate) fn run(level: &str, makes_cgroups: bool, parts: &Parts) -> Outcome<Ex
     }
     command.arg("--").arg(env::current_exe()?).args(env::args_os().skip(1));
     command.env(ROLE, "init").env(LEVEL, level).env(PARTS, parts.json()).stdin(Stdio::piped());
+    command.stdout(Stdio::piped());
     let sweeper = makes_cgroups.then(Sweeper::start).transpose()?;
     if let Some(sweeper) = &sweeper {
         command.env(CGROUP, sweeper.cgroup());
     }
     let mut child = command.spawn().context("unshare, of util-linux")?;
     let lifeline = child.stdin.take(); // `wait` would close it
+    if let Some(output) = child.stdout.take() {
+        print_lines(output)?;
+    }
     let status = child.wait()?;
     drop(lifeline);
     if let Some(sweeper) = sweeper {
         sweeper.sweep()?;
     }
     Ok(code(status))
+}
+
+/// Prints whole lines, because several levels print at the same time.
+fn print_lines(output: impl Read) -> io::Result<()> {
+    for line in BufReader::new(output).split(b'\n') {
+        let mut line = line?;
+        line.push(b'\n');
+        io::stdout().lock().write_all(&line)?;
+    }
+    Ok(())
 }
 
 /// Nothing that is needed may be where the tmpfs goes.

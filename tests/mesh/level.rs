@@ -2,6 +2,7 @@
 //! inside its namespaces a level runs.
 
 use std::process::ExitCode;
+use std::thread;
 
 use libtest_mimic::{Arguments, Conclusion, Trial};
 
@@ -61,6 +62,14 @@ impl Level {
         self.trials(false).iter().any(wanted)
     }
 
+    /// As [`Level::run`], with its error said.
+    fn exit_code(&self, arguments: &Arguments) -> ExitCode {
+        self.run(arguments).unwrap_or_else(|failure| {
+            say(&format!("{}: {failure:#}", self.name));
+            ExitCode::FAILURE
+        })
+    }
+
     fn run(&self, arguments: &Arguments) -> Outcome<ExitCode> {
         if self.needs_root && !rustix::process::geteuid().is_root() {
             say(&format!(
@@ -81,33 +90,29 @@ fn arguments() -> Arguments {
     Arguments::from_iter(std::env::args_os().filter(|argument| argument != "--"))
 }
 
-/// From outside: lists the cases, or runs each level that is asked for. The first failure is what
-/// the process ends with.
+/// From outside: lists the cases, or runs the levels that are asked for, all at once: they share
+/// nothing, and each waits most of the time. The first failure is what the process ends with.
 pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
     let arguments = arguments();
     if arguments.list {
         let trials = levels.iter().flat_map(|level| level.trials(false)).collect();
         return libtest_mimic::run(&arguments, trials).exit_code();
     }
-    if !levels.iter().any(|level| level.is_wanted(&arguments)) {
+    let wanted: Vec<&Level> = levels.iter().filter(|level| level.is_wanted(&arguments)).collect();
+    if wanted.is_empty() {
         say("no case has such a name; `cargo mesh --list` lists them");
         return ExitCode::FAILURE;
     }
-    let mut code = ExitCode::SUCCESS;
     if let Err(failure) = seen::begin_table() {
         say(&format!("the table: {failure:#}"));
         return ExitCode::FAILURE;
     }
-    for level in levels.iter().filter(|level| level.is_wanted(&arguments)) {
-        let ended = level.run(&arguments).unwrap_or_else(|failure| {
-            say(&format!("{}: {failure:#}", level.name));
-            ExitCode::FAILURE
-        });
-        if code == ExitCode::SUCCESS {
-            code = ended;
-        }
-    }
-    code
+    let codes: Vec<ExitCode> = thread::scope(|scope| {
+        let running: Vec<_> =
+            wanted.iter().map(|level| scope.spawn(|| level.exit_code(&arguments))).collect();
+        running.into_iter().map(|level| level.join().unwrap_or(ExitCode::FAILURE)).collect()
+    });
+    codes.into_iter().find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS)
 }
 
 /// In the namespaces of this level.
