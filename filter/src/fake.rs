@@ -61,7 +61,7 @@ pub(crate) struct Fake {
     /// Metrics whose names contain this stay zero, as if the stats matcher rejected them.
     pub(crate) rejects: RefCell<Option<&'static str>>,
     pub(crate) properties: RefCell<BTreeMap<&'static str, &'static str>>,
-    /// The chunk that the module sees, and what it makes of it.
+    /// The chunk of a body that the module sees and can replace.
     pub(crate) chunk: RefCell<Vec<u8>>,
     /// How many bytes of chunks were read.
     pub(crate) body_reads: Cell<usize>,
@@ -71,7 +71,7 @@ pub(crate) struct Fake {
     pub(crate) writes: Cell<usize>,
     /// Milliseconds.
     pub(crate) clock: Cell<u64>,
-    /// How far the wall clock has stepped from it.
+    /// How far the wall clock is ahead of `clock`; milliseconds.
     pub(crate) step: Cell<i64>,
     /// How often the clock was read.
     pub(crate) clock_reads: Cell<usize>,

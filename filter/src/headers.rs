@@ -9,7 +9,7 @@
 #[derive(Debug, Clone, Copy)]
 pub struct Headers<'m>(Rest<'m>);
 
-/// The headers that are still to be shown.
+/// The headers that the iterator has not returned yet.
 #[derive(Debug, Clone, Copy)]
 enum Rest<'m> {
     Map { lengths: &'m [u8], texts: &'m [u8] },
@@ -61,7 +61,7 @@ impl<'m> Headers<'m> {
     }
 }
 
-/// Whether a text begins so, in upper or lower case.
+/// Whether a text begins with `start`, in upper or lower case.
 pub(crate) fn begins_with(text: &[u8], start: &str) -> bool {
     text.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start.as_bytes()))
 }
@@ -99,7 +99,7 @@ fn take_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_le_bytes(*number), rest))
 }
 
-/// A text, and the zero byte after it.
+/// Splits off a text and the zero byte after it.
 #[inline(always)] // as above
 fn take_text(bytes: &[u8], length: u32) -> Option<(&[u8], &[u8])> {
     let length = usize::try_from(length).ok()?;

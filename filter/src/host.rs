@@ -101,9 +101,9 @@ pub trait Control: Host {
 /// The body of a request or of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// What the client sends.
+    /// The body that the client sends.
     Request,
-    /// What the upstream sends.
+    /// The body that the upstream sends.
     Response,
 }
 
@@ -115,7 +115,7 @@ pub trait BodyHost: Control {
     fn replace_body(&self, body: Body, bytes: &[u8]);
 }
 
-/// From the current value to the new one; none leaves it unchanged.
+/// A function from the current value to the new one; none leaves it unchanged.
 pub(crate) type Update<'u> = &'u mut dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>>;
 
 /// Updates shared data, and tries again if another VM has changed it meanwhile. False: every try
@@ -134,5 +134,5 @@ pub(crate) fn compare_and_set_shared(host: &impl Control, key: &str, update: Upd
     false
 }
 
-/// More than there are workers that could change it meanwhile.
+/// The most tries of an update. There are fewer workers that could change the value meanwhile.
 const TRIES: usize = 1_000;

@@ -9,7 +9,7 @@
 //! | `census` | the protocol between the counters and the gate |
 //! | [`gate`] | the drain, and the gate's HTTP interface |
 //! | [`lifecycle`] | root contexts and HTTP contexts, without the SDK |
-//! | [`host`], [`headers`], [`metrics`], [`text`], `parse` | what several of these use |
+//! | [`host`], [`headers`], [`metrics`], [`text`], `parse` | code that several of these use |
 //! | `shared_text` | values that the VMs of all workers share |
 //! | [`identity`] | the version, in the module's custom section |
 //! | `contexts`, `roots` | the border to Envoy: callbacks |

@@ -30,8 +30,8 @@ enum Role {
 #[derive(Debug)]
 struct CountingRoot {
     plugin: Rc<Plugin>,
-    /// With the numbers of their contexts. They are stored here and not in their contexts, because
-    /// the SDK's table of contexts cannot be iterated.
+    /// The streams, with the numbers of their contexts. They are stored here and not in their
+    /// contexts, because the SDK's table of contexts cannot be iterated.
     streams: RefCell<Slab<(u32, Stream)>>,
 }
 
@@ -64,7 +64,7 @@ enum Kind {
 pub enum Flow {
     /// It goes on to the next filter.
     Continue,
-    /// It does not: it was answered, or will be.
+    /// It stops here: it was answered, or will be.
     Stop,
 }
 
@@ -181,7 +181,7 @@ impl Role {
 const WRONG_MODULE: &str = "`websocket` is the role of another module, laststream_frames.wasm: \
                             this one is not entered for bodies";
 
-/// When the first tick comes; milliseconds.
+/// The delay of the first tick; milliseconds.
 const FIRST_TICK: u32 = 10;
 
 impl HttpStream {
@@ -219,7 +219,7 @@ impl HttpStream {
         }
     }
 
-    /// The stream has ended, in whatever way. Does nothing the second time.
+    /// The stream has ended, in any way. A second call does nothing.
     pub fn on_delete(&mut self, host: &impl Control) {
         match core::mem::replace(&mut self.0, Kind::Ignored) {
             Kind::Counted { key, root, .. } => {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn no_stream_reads_the_clock_unless_a_gate_asks_for_it() {
+    fn streams_read_the_clock_only_while_they_check_the_latch() {
         let host = Fake::default();
         let mut contexts = Contexts::configured(ROOT, &host, "");
         for (stream, time, looks) in
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn a_stream_without_request_headers_is_not_taken_off() {
+    fn a_stream_without_request_headers_is_not_subtracted() {
         let host = Fake::default();
         let mut contexts = Contexts::configured(ROOT, &host, "");
         contexts.create(2, ROOT);
@@ -349,7 +349,8 @@ mod tests {
         assert_eq!(host.metric_of("in_flight"), 1);
     }
 
-    /// A gate that read it then would take the stream in flight for exempt.
+    /// A gate that read the gauge during a probe would mistake the stream in flight for an exempt
+    /// one.
     #[wasm_bindgen_test(unsupported = test)]
     fn the_gauge_of_long_lived_streams_is_not_probed_while_one_is_in_flight() {
         let host = Fake::default();
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn a_gauge_that_does_not_count_is_refused() {
+    fn a_gauge_that_envoy_rejects_is_an_error() {
         for gauge in ["in_flight", "long_lived"] {
             let host = Fake::default();
             *host.rejects.borrow_mut() = Some(gauge);
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn a_counter_that_does_not_count_is_made_known_once() {
+    fn a_counter_that_envoy_rejects_is_reported_once() {
         let rules = r#"{"count": {"exclude": {"paths": [{"exact": "/probe"}]}}}"#;
         for (rejected, known) in [(None, false), (Some("begun"), true), (Some("excluded"), true)] {
             let host = Fake::default();

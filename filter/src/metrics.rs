@@ -9,8 +9,8 @@ use crate::config::{Fault, fault};
 use crate::forwarded::Verdict;
 use crate::host::{Host, Kind, Metric};
 
-/// Gauge: until when, in milliseconds of Envoy's monotonic clock, no new stream may begin because a
-/// signal passes. It runs out by itself.
+/// Gauge: the time, in milliseconds of Envoy's monotonic clock, until which no new stream may begin
+/// because a signal passes. It expires by itself.
 pub const CLOSING: &str = "laststream_gate_closing_until";
 
 /// The gate's own metrics.
@@ -36,7 +36,7 @@ pub const CONFIG_DRAIN: [(Kind, &str); 2] = [
 /// Counter: streams that the gate ended.
 pub const EVICTIONS: &str = "laststream_gate_evictions_total";
 
-/// Counter: those of them that were of this kind.
+/// Counter: streams of this kind that the gate ended.
 pub fn evictions(kind: StreamKind) -> String {
     format!("laststream_gate_evictions_{kind}_total")
 }
@@ -50,7 +50,7 @@ pub(crate) struct Evictions {
 
 impl Evictions {
     /// # Errors
-    /// Which metric Envoy does not define.
+    /// The metric that Envoy does not define.
     pub(crate) fn define(host: &impl Host) -> Result<Self, Fault> {
         let total = define(host, Kind::Counter, EVICTIONS.into())?;
         let mut kinds = [Metric(0); StreamKind::VARIANTS.len()];
@@ -68,7 +68,7 @@ impl Evictions {
 }
 
 /// # Errors
-/// Which metric Envoy does not define.
+/// The metric that Envoy does not define.
 pub(crate) fn define(host: &impl Host, kind: Kind, name: String) -> Result<Metric, Fault> {
     host.define_metric(kind, &name)
         .ok_or_else(|| fault("", &format!("Envoy does not define the metric `{name}`")))
@@ -84,7 +84,7 @@ pub(crate) fn rejected(name: &str) -> String {
     )
 }
 
-/// Gauge: 1 while the count is worth that, else 0.
+/// Gauge: 1 while the count is in this state, else 0.
 pub fn count(state: CountState) -> String {
     format!("laststream_gate_count_{state}")
 }
@@ -94,7 +94,7 @@ pub fn in_flight(scope: Scope) -> String {
     format!("laststream_streams_in_flight_{scope}")
 }
 
-/// Gauge: those of them that are long-lived.
+/// Gauge: long-lived streams in flight, over all workers.
 pub fn long_lived(scope: Scope) -> String {
     format!("laststream_streams_long_lived_{scope}")
 }
@@ -109,7 +109,7 @@ pub fn excluded(scope: Scope) -> String {
     format!("laststream_streams_excluded_{scope}_total")
 }
 
-/// Counter: requests by what became of their `x-forwarded-proto`.
+/// Counter: requests with this verdict on their `x-forwarded-proto`.
 pub fn forwarded_proto(verdict: Verdict, scope: Scope) -> String {
     format!("laststream_forwarded_proto_{}_{scope}_total", verdict.name())
 }

@@ -2,12 +2,12 @@
 
 use core::str::FromStr;
 
-/// A number in digits, and nothing but digits: `str::parse` also takes a plus sign in front.
+/// Parses a number of digits only: `str::parse` also accepts a plus sign in front.
 pub(crate) fn digits<N: FromStr>(text: &[u8]) -> Option<N> {
     core::str::from_utf8(text).ok().filter(|text| !text.starts_with('+'))?.parse().ok()
 }
 
-/// The next words, if they are as many numbers.
+/// Parses the next `N` words as numbers.
 pub(crate) fn numbers<const N: usize>(words: &mut dyn Iterator<Item = &str>) -> Option<[u64; N]> {
     let mut numbers = [0; N];
     for number in &mut numbers {
@@ -16,7 +16,8 @@ pub(crate) fn numbers<const N: usize>(words: &mut dyn Iterator<Item = &str>) -> 
     Some(numbers)
 }
 
-/// One line of limited length: control characters would break lines of the log and of listings.
+/// A text as one line of limited length. Blanks replace control characters, which would break lines
+/// of the log and of listings.
 pub(crate) fn printable_line(bytes: &[u8], longest: usize) -> String {
     let printable = |character: char| if character.is_control() { ' ' } else { character };
     String::from_utf8_lossy(bytes).chars().take(longest).map(printable).collect()

@@ -4,9 +4,9 @@
 
 use crate::host::{Control, compare_and_set_shared};
 
-/// A value with a text.
+/// A value that is stored as text.
 pub(crate) trait SharedText: Default + Clone + PartialEq {
-    /// None for a text of another version.
+    /// Parses a text; none for a text of another version.
     fn parse(text: &str) -> Option<Self>;
 
     /// The text, for all versions of the module.
@@ -33,8 +33,7 @@ pub(crate) fn update<T: SharedText>(
     })
 }
 
-/// Changes the value so that one worker alone does something. `work` returns whether it is this
-/// worker.
+/// Changes the value so that only one worker acts. `work` returns whether this worker may act.
 pub(crate) fn claim<T: SharedText>(
     host: &impl Control,
     key: &str,
@@ -49,7 +48,7 @@ fn parse<T: SharedText>(text: &[u8]) -> Option<T> {
     T::parse(core::str::from_utf8(text).ok()?)
 }
 
-/// What stands behind this version.
+/// The text behind this version.
 pub(crate) fn after_version<'t>(text: &'t str, version: &str) -> Option<&'t str> {
     text.strip_prefix(version)?.strip_prefix(' ')
 }

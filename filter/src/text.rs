@@ -1,6 +1,6 @@
 //! A text to compare with.
 
-/// The whole of it, or its beginning.
+/// A whole text, or the beginning of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Text {
     /// The whole text.

@@ -16,7 +16,7 @@ fuzz_target!(|text: &str| {
         let expected = ranges::read(line);
         assert_eq!(range.is_ok(), expected.is_some(), "{line}: {range:?} instead of {expected:?}");
         if let Err(error) = &range {
-            way_out(line, error);
+            check_error(line, error);
         }
         all.extend(range.ok());
         naive.extend(expected);
@@ -56,15 +56,15 @@ fuzz_target!(|text: &str| {
     peers.contains_text(text.as_bytes());
 });
 
-/// A range that is suggested must be valid.
-fn way_out(line: &str, error: &RangeError) {
+/// Checks that the error has a text, and that a range that it suggests is valid.
+fn check_error(line: &str, error: &RangeError) {
     assert!(!error.to_text().is_empty());
     if let RangeError::HostBits(instead) = error {
         assert!(instead.parse::<Range>().is_ok(), "{line}: offers {instead}, which is none");
     }
 }
 
-/// The address and its neighbours, also as the other family shows it.
+/// The address and its neighbours, for IPv4 also in their IPv6-mapped form.
 fn around(address: IpAddr) -> Vec<IpAddr> {
     match address {
         IpAddr::V4(address) => {

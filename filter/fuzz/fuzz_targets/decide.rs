@@ -1,4 +1,4 @@
-//! Whole requests: a configuration, and requests after lines of `===`. With any headers, no
+//! Whole requests: a configuration, and requests after lines of `===`. Whatever the headers, no
 //! untrusted peer gets https without TLS, only necessary edits are made, and the counts are zero in
 //! the end.
 //!
@@ -66,7 +66,7 @@ fn peer_key(wire: &Configuration) -> Vec<u8> {
         .unwrap_or_default()
 }
 
-/// A gate counts nothing, and must not panic on any request.
+/// Checks that a gate counts nothing, and does not panic on any request.
 fn ask(root: &Root, host: &Memory, requests: Vec<Request>) {
     for (id, request) in (2..).zip(requests) {
         host.serve(request);
@@ -78,7 +78,8 @@ fn ask(root: &Root, host: &Memory, requests: Vec<Request>) {
     assert_eq!(host.sum(IN_FLIGHT), 0, "a gate counts streams");
 }
 
-/// Every other stream ends at once; the others outlive the configuration, and a new one.
+/// Serves the requests. Every other stream ends at once; the others outlive the configuration, and
+/// end under an empty one.
 fn serve(root: &mut Root, host: &Memory, wire: &Configuration, requests: Vec<Request>) {
     let mut streams = Vec::new();
     let mut served = 0;
@@ -166,7 +167,8 @@ fn trusts(policy: &ForwardedProto, request: &Request) -> bool {
     is_peer || policy.trust.identities.iter().any(is)
 }
 
-/// Only three headers are set, to new values; and only forgeable headers are removed.
+/// Checks that an edit sets only one of three headers, and to a new value, or removes a header that
+/// was there, if the policy strips headers.
 fn check_edit(edit: &Edit, policy: &ForwardedProto, before: &Request) {
     match edit {
         Edit::Set(name, value) => {
@@ -196,8 +198,8 @@ fn check_edit(edit: &Edit, policy: &ForwardedProto, before: &Request) {
     }
 }
 
-/// The result for a request without a believed header. `keep` believes the `x-forwarded-proto` of
-/// the request, and no other header.
+/// Checks the result for a request without a believed header. `keep` believes the
+/// `x-forwarded-proto` of the request, and no other header.
 fn check_fallback(
     fallback: Fallback,
     policy: &ForwardedProto,
@@ -231,7 +233,8 @@ fn check_fallback(
     }
 }
 
-/// Only a local address that differs from the socket's own tells a port.
+/// Checks the scheme by the port of the local address, which counts only if the address differs
+/// from the socket's own.
 fn check_destination(policy: &ForwardedProto, before: &Request, after: &Request, edits: &[Edit]) {
     let line = String::from_utf8_lossy(after.peer.as_deref().unwrap_or_default()).into_owned();
     let words: Vec<&str> = line.split(' ').collect();

@@ -13,7 +13,8 @@ fuzz_target!(|input: &[u8]| {
     let mut found = Vec::new();
     let mut start = 0;
     for (index, chunk) in bytes.chunks(usize::from(*cut).max(1)).enumerate() {
-        // Every other chunk is skipped as far as that goes, as the filter does with payloads.
+        // Every other chunk is skipped as far as the follower allows, as the filter does with
+        // payloads.
         let skips = options & 2 != 0 && index % 2 == 0;
         follow(&mut follower, chunk, start, skips, &mut found);
         start += chunk.len();
@@ -52,7 +53,7 @@ enum End {
     Garbage,
 }
 
-/// The ends of all complete frames but the close frame, and what comes behind them.
+/// The ends of all complete frames but the close frame, and the state behind them.
 fn naive(bytes: &[u8], is_masked: bool) -> (Vec<usize>, End) {
     let (mut ends, mut at, mut in_message) = (Vec::new(), 0, false);
     loop {

@@ -11,7 +11,7 @@ fuzz_target!(|map: &[u8]| {
     sound(map);
 });
 
-/// The bytes as the map itself.
+/// Checks the bytes as the map itself.
 fn damaged(map: &[u8]) {
     let headers = Headers::new(map);
     let said = map.first_chunk().map_or(0, |count| u32::from_le_bytes(*count) as usize);
@@ -34,7 +34,7 @@ fn damaged(map: &[u8]) {
     }
 }
 
-/// The bytes as lines, each a header, serialised as the host does it.
+/// Checks the bytes as lines, each a header, serialised as the host does it.
 fn sound(text: &[u8]) {
     let header = |line: &[u8]| -> Header {
         let middle = line.len() / 2;
@@ -45,7 +45,7 @@ fn sound(text: &[u8]) {
     let seen: Vec<_> =
         Headers::new(&map).iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
     assert_eq!(seen, headers);
-    // Cut anywhere, it shows the beginning of the same.
+    // A map that is cut anywhere shows the first of the same headers.
     let cut = Headers::new(&map[..text.len().min(map.len())]);
     assert!(
         cut.iter()

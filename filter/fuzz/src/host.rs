@@ -39,7 +39,7 @@ impl Memory {
         self.edits.borrow_mut().clear();
     }
 
-    /// The sum of the metrics whose names begin so.
+    /// The sum of the metrics whose names begin with `start`.
     pub fn sum(&self, start: &str) -> i64 {
         self.metrics
             .borrow()
@@ -111,7 +111,7 @@ impl Host for Memory {
     }
 }
 
-/// There is no other VM, no time and no cluster.
+/// A host without other VMs, time or clusters.
 impl Control for Memory {
     fn monotonic_time(&self) -> u64 {
         0

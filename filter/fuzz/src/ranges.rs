@@ -1,4 +1,4 @@
-//! Address ranges the naive way: bit by bit, in no order.
+//! A naive version of address ranges: bit by bit, in no order.
 
 use std::net::IpAddr;
 
@@ -41,13 +41,13 @@ pub fn read(text: &str) -> Option<Naive> {
 }
 
 impl Naive {
-    /// Whether the address is in it.
+    /// Whether the address is in the range.
     pub fn holds(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.v4 == address.is_ipv4() && bits(address).starts_with(&self.prefix)
     }
 
-    /// Whether all addresses of its family are in it.
+    /// Whether all addresses of its family are in the range.
     pub fn holds_family(&self) -> bool {
         self.prefix.is_empty()
     }

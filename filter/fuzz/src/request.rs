@@ -13,18 +13,18 @@ use crate::map::Header;
 /// A request, and the connection that it came on.
 #[derive(Debug, Default)]
 pub struct Request {
-    /// What the filter state says of the direct peer.
+    /// The filter state of the direct peer.
     pub peer: Option<Vec<u8>>,
     /// The first URI of the peer's certificate.
     pub identity: Option<Vec<u8>>,
-    /// Whether the connection is a TLS one.
+    /// Whether the connection is encrypted with TLS.
     pub tls: bool,
     /// The headers, names in lower case as Envoy keeps them.
     pub headers: Vec<Header>,
 }
 
 impl Request {
-    /// Reads a request. Every text is one.
+    /// Reads a request. Every text is a valid request.
     pub fn read(text: &[u8]) -> Self {
         let mut request = Self::default();
         for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {

@@ -1,4 +1,4 @@
-//! The asking side of the census: a gate's rounds of requests, and what it knows of each counter.
+//! The asking side of the census: a gate's rounds of requests, and its record of each counter.
 
 use super::ending::EndReply;
 use super::index::{IndexEntry, entries, register_queue, remove_from_index};
@@ -8,20 +8,23 @@ use super::survey::{ByLiveness, Liveness, Survey, SurveyOptions};
 use crate::config::wire::Scope;
 use crate::host::Control;
 
-/// How long a reply may take, and how long it is valid; milliseconds. A worker may be busy.
+/// How long a reply may take, and how long it is valid; milliseconds. A worker may be busy for a
+/// while.
 const REPLY_TIMEOUT: u64 = 1_000;
-/// A counter of the same configuration that began to count so much later than a lost one that never
-/// replied is taken for its replacement; milliseconds.
+/// A counter of the same configuration replaces a lost one if it began to count at least this much
+/// later, and not before the last reply of the lost one; milliseconds.
 const REPLACED_AFTER: u64 = 5_000;
-/// A dead VM reads no message and gets no more than so many; a live one reads them all once it
-/// runs.
+/// The most messages to a counter since its last reply. A dead VM never reads its queue; a live one
+/// reads all messages once it runs.
 const MOST_UNREAD: u32 = 8;
-/// A lost counter without replacement is written off only after such a silence. Its worker may
-/// merely not have been scheduled, and would let streams begin while a signal passes; milliseconds.
+/// A lost counter without replacement is written off only after this silence; milliseconds. Its
+/// worker may merely not have been scheduled, and would let streams begin while a signal passes.
 const WRITE_OFF_AFTER: u64 = 10_000;
-/// A counter that was written off and has been silent for so long does not return; milliseconds.
+/// A counter that was written off this long ago, and has not replied since, is forgotten;
+/// milliseconds.
 const GONE_AFTER: u64 = 600_000;
-/// Replies to a request that was sent less than this ago are as good as new; milliseconds.
+/// A query joins the last round if that began less than this ago, because its replies are as good
+/// as new; milliseconds.
 const JUST_ASKED: u64 = 5;
 
 /// A reply that has not arrived.
@@ -32,7 +35,7 @@ struct AwaitedReply {
     busy: u64,
 }
 
-/// What the gate knows of one counter.
+/// The gate's record of one counter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct KnownCounter {
     awaited: Option<AwaitedReply>,
@@ -42,15 +45,16 @@ struct KnownCounter {
     last_reply: CountReply,
     /// The listing of its streams, and the round of that listing.
     listing: Option<(u64, String)>,
-    /// Since when its streams are subtracted from the count. It holds nothing until it replies
-    /// again.
+    /// The time since which its streams are subtracted from the count. The counter holds nothing
+    /// until it replies again.
     written_off: Option<u64>,
-    /// What it has replied about ends, by job.
+    /// Its last replies about ends, one for each job.
     ends: Vec<KnownEnd>,
 }
 
 impl KnownCounter {
-    /// The time for which the gates' own queries kept Envoy busy does not count against it.
+    /// Whether its reply is overdue. Time for which the gates' own queries kept Envoy busy does not
+    /// count.
     fn is_late(&self, now: u64, busy: u64) -> bool {
         self.awaited.is_some_and(|awaited| {
             now.saturating_sub(awaited.since)
@@ -71,7 +75,7 @@ impl KnownCounter {
     }
 }
 
-/// What the gate requests of the counters; see [`CountRequest`].
+/// The gate's choices for a round of requests; see [`CountRequest`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestOptions {
     pub(crate) latch_check: LatchCheck,
@@ -163,7 +167,7 @@ impl Census {
         self.end_round
     }
 
-    /// What a counter has replied about a job, if it is still valid.
+    /// A counter's last reply about a job, if it is still valid.
     pub(super) fn known_end(&self, queue: u32, job: u64, now: u64) -> Option<&KnownEnd> {
         known_end::of_job(&self.find(queue)?.ends, job, now)
     }
@@ -210,7 +214,7 @@ impl Census {
         has_reply
     }
 
-    /// What is known now of all counters.
+    /// Evaluates the last replies of all counters.
     pub(crate) fn survey(&self, host: &impl Control, options: SurveyOptions<'_>) -> Survey {
         let now = host.monotonic_time();
         let unknown = KnownCounter::default();
@@ -245,8 +249,8 @@ impl Census {
         survey
     }
 
-    /// Whether as many counters of the same scope and configuration have begun to count as are
-    /// lost.
+    /// Whether at least as many counters of the same scope and configuration have begun to count
+    /// since as are lost, or whether counters reply, but none of this scope and configuration.
     fn is_replaced(&self, gone: &IndexEntry, lost: &[IndexEntry], fresh: &[IndexEntry]) -> bool {
         let died_at = self
             .find(gone.queue)
@@ -288,8 +292,9 @@ impl Census {
         (listings, is_complete)
     }
 
-    /// The streams of the lost counters were subtracted from the count. Counters that are replaced
-    /// or have been silent for long are forgotten; the others may only be slow and are asked again.
+    /// Marks the lost counters as written off if they have been silent for long; the caller has
+    /// subtracted their streams from the count. Counters that were replaced, or written off long
+    /// ago, are forgotten; the others may only be slow and are asked again.
     pub(crate) fn write_off(&mut self, host: &impl Control, lost: &[u32], replaced: &[u32]) {
         let now = host.monotonic_time();
         for (queue, known) in &mut self.known {

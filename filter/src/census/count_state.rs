@@ -1,4 +1,4 @@
-//! How far a count can be believed.
+//! The state of a count: how far it can be believed.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;

@@ -1,4 +1,5 @@
-//! The counting side of the census: what a counter publishes about its streams.
+//! The counting side of the census: a counter's entry in the index, and its replies about its
+//! streams.
 
 use core::cell::Cell;
 
@@ -20,20 +21,21 @@ pub(crate) struct Counter {
     queue: Cell<Option<u32>>,
     /// Streams that it has counted and that have not ended.
     pub(crate) in_flight: Cell<u64>,
-    /// Those of them that are long-lived.
+    /// Streams among them that are long-lived.
     pub(crate) long_lived: Cell<u64>,
     /// Streams that a rule excludes from the count, and that have not ended.
     pub(crate) excluded: Cell<u64>,
-    /// Until when each stream must check the latch; 0 for never. It runs out by itself, because a
-    /// gate that dies must not refuse streams for ever.
+    /// The time until which each new stream must check the latch; 0 for never. It expires by
+    /// itself, because a gate that dies must not refuse streams for ever.
     pub(crate) checks_latch_until: Cell<u64>,
     /// Streams that began before this are already marked as long-lived.
     long_lived_before: Cell<u64>,
     /// The last [`CountRequest::older_than`], and the first context that is not older.
     older_than: Cell<(u64, u64)>,
-    /// How far the monotonic clock was behind the wall clock when no stream was last in flight.
+    /// How far the wall clock was ahead of the monotonic clock when the counter last had no stream
+    /// in flight.
     clock_offset: Cell<Option<u64>>,
-    /// Whether it ticks because of WebSockets that the frame filter closes.
+    /// Whether the root context ticks because the frame filter is closing WebSockets.
     has_closing: Cell<bool>,
 }
 
@@ -61,7 +63,7 @@ impl Counter {
         }
     }
 
-    /// Looks at the WebSockets that the frame filter closes, if there are any.
+    /// Resets the WebSockets that the frame filter has not closed in time, and sets the next tick.
     pub(crate) fn on_tick<S: ListedStream>(
         &self,
         host: &impl Control,
@@ -72,7 +74,8 @@ impl Counter {
         host.set_tick_period(next.unwrap_or(0));
     }
 
-    /// Only ever extends the time, because another worker's gate may have asked for more.
+    /// Extends the time and never shortens it, because another worker's gate may have asked for
+    /// more.
     fn check_latch(&self, host: &impl Control, check: LatchCheck) {
         let until = match check {
             LatchCheck::Off => 0,
@@ -82,7 +85,8 @@ impl Counter {
         self.checks_latch_until.set(self.checks_latch_until.get().max(until));
     }
 
-    /// While no stream is in flight, no step of the wall clock matters.
+    /// Reads both clocks. The offset is renewed while no stream is in flight, because a step of the
+    /// wall clock does not matter then.
     fn read_clocks(&self, host: &impl Control) -> Clock {
         let now = host.monotonic_time();
         let offset = host.wall_clock().saturating_sub(now);
@@ -108,7 +112,7 @@ impl Counter {
                 let clock = self.read_clocks(host);
                 let owner = Owner { queue, knows_kinds, actions: &mut actions };
                 let after = ender::end_streams(host, owner, request, clock, for_each);
-                // To set the period again would put the next tick off.
+                // Setting the period again would postpone the next tick.
                 if after.has_closing && !self.has_closing.replace(true) {
                     host.set_tick_period(ender::CLOSING_TICK);
                 }
@@ -154,8 +158,9 @@ impl Counter {
 }
 
 impl Counter {
-    /// Streams that began before that moment. Their times are read once for each moment, because
-    /// that costs two host calls for each stream; streams that begin later have higher numbers.
+    /// Counts the streams in flight that began before the moment. Their times are read once for
+    /// each moment, because that costs two host calls for each stream; streams that begin later
+    /// have higher numbers.
     fn count_older<S: ListedStream>(
         &self,
         host: &impl Control,

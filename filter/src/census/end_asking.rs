@@ -1,4 +1,4 @@
-//! The asking side of an end: orders to the counters, and what they reply.
+//! The gate's side of ending streams: orders to the counters, and their replies.
 
 use super::asking::Census;
 use super::ending::{EndFilter, EndManner, EndRequest};
@@ -8,7 +8,8 @@ use super::known_end::KnownEnd;
 use crate::config::wire::Scope;
 use crate::host::Control;
 
-/// The most that one counter is ordered to end at once. It takes several callbacks for them.
+/// The most streams that one counter is ordered to end at once. It needs several callbacks for
+/// them.
 pub(crate) const MOST_ORDERED: u64 = 512;
 
 /// An order to all counters of some scopes.
@@ -24,7 +25,7 @@ pub(crate) struct EndOrder<'o> {
     pub(crate) look_since: u64,
 }
 
-/// What the counters have replied about one job.
+/// The sum of the counters' replies about one job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct EndSurvey {
     /// Streams that match and have not been ended.
@@ -33,15 +34,16 @@ pub(crate) struct EndSurvey {
     ///
     /// [`EndReply::unseen`]: super::ending::EndReply::unseen
     pub(crate) unseen: u64,
-    /// Counters that are to reply, those that have, and those of them that keep kinds.
+    /// Counters that should reply, counters that have replied, and replies from counters that keep
+    /// kinds.
     pub(crate) asked: u64,
     pub(crate) replied: u64,
     pub(crate) with_kinds: u64,
 }
 
 impl EndSurvey {
-    /// How many streams of these kinds match for certain. A request at which no pass has looked is
-    /// among `endable` as waiting, and its response may have begun.
+    /// The number of streams of these kinds that certainly match. A request that no pass has looked
+    /// at counts as waiting in `endable`, but its response may have begun.
     pub(crate) fn certain(&self, kinds: Kinds) -> u64 {
         let unseen = if kinds.contains(StreamKind::Waiting) { self.unseen } else { 0 };
         self.endable.saturating_sub(unseen)
@@ -50,8 +52,9 @@ impl EndSurvey {
 
 impl Census {
     /// Sends an order to every counter of the scopes. Each gets a part of the count that fits its
-    /// share of the streams, so no two counters end a stream for the same order. Returns the round,
-    /// and how many streams were ordered: a counter gets only so many orders at once.
+    /// share of the streams, so no two counters end a stream for the same order. Returns the round
+    /// and the number of streams that were ordered. It can be less than the count, because of
+    /// [`MOST_ORDERED`] and because a counter with many unread messages gets none.
     pub(crate) fn order_ends(&mut self, host: &impl Control, order: EndOrder<'_>) -> (u64, u64) {
         let Some(reply_to) = self.queue_or_register(host) else { return (0, 0) };
         let (now, round, mut sent) = (host.monotonic_time(), self.next_end_round(), 0);
@@ -88,7 +91,7 @@ impl Census {
         self.known_end(queue, job, now).map_or(0, |known| known.reply.endable)
     }
 
-    /// What is known of a job, from replies to this round or a later one.
+    /// Sums up the replies about a job to this round or a later one.
     pub(crate) fn end_survey(
         &self,
         host: &impl Control,
@@ -110,7 +113,7 @@ impl Census {
         survey
     }
 
-    /// The listings of a job's round.
+    /// The listings of a job from this round or a later one.
     pub(crate) fn end_listings(
         &self,
         host: &impl Control,
@@ -130,7 +133,8 @@ impl Census {
     }
 }
 
-/// Splits a count in proportion to the streams of each counter, never more than it has.
+/// Splits a count in proportion to the streams of each counter, but at most as many as it has, and
+/// at most [`MOST_ORDERED`].
 fn split(count: u64, endable: &[u64]) -> Vec<u64> {
     let total = endable.iter().copied().fold(0, u64::saturating_add);
     let mut passed = 0_u64;

@@ -1,5 +1,5 @@
-//! The end of streams by the counter that owns them. It only ever asks Envoy to end a stream: the
-//! count goes down when Envoy has done so, as for any other stream.
+//! Ending streams by the counter that owns them. The counter only asks Envoy to end a stream: the
+//! count goes down when Envoy has ended it, as for any other stream.
 
 use super::ending::{EndFilter, EndManner, EndReply, EndRequest};
 use super::frames::{CLOSE, FRAMES};
@@ -9,23 +9,23 @@ use super::listing::{
 };
 use crate::host::Control;
 
-/// Ends in one callback. Envoy nests them after the callback, and a few hundred overflow the stack
-/// of the VM.
+/// The most streams that one callback ends. Envoy nests the ends after the callback, and a few
+/// hundred overflow the stack of the VM.
 pub(crate) const MOST_ACTIONS: u64 = 64;
-/// Between two looks at WebSockets that the frame filter closes; milliseconds.
+/// The tick period while the frame filter is closing WebSockets; milliseconds.
 pub(crate) const CLOSING_TICK: u32 = 100;
-/// The same, while some are overdue: the grace period of as many as the gate orders at once can end
-/// at once.
+/// The tick period while some WebSockets are overdue; milliseconds. The grace periods of all that a
+/// gate orders at once can end together.
 const OVERDUE_TICK: u32 = 10;
 /// Younger streams are left alone: Envoy takes many ends of young streams on one connection for an
 /// attack, and closes the connection; milliseconds.
 pub(crate) const YOUNG: u64 = 2_000;
-/// A request that is older was made for another state of the drain; milliseconds.
+/// An older request ends nothing, because it was made for another state of the drain; milliseconds.
 const VALID_FOR: u64 = 1_000;
-/// The frame filter waits so long for the end of a message, at most half of the grace period;
+/// How long the frame filter waits for the end of a message, at most half of the grace period;
 /// milliseconds.
 const WAITS_FOR_MESSAGE: u64 = 1_000;
-/// Requests at whose responses one pass looks, which takes about 2.5 µs each.
+/// The most waiting requests whose response one pass looks at, which takes about 2.5 µs each.
 const MOST_LOOKS: u32 = 1_024;
 
 /// The counter that ends its streams.
@@ -37,20 +37,20 @@ pub(crate) struct Owner<'c> {
     pub(crate) actions: &'c mut u64,
 }
 
-/// The looks of one pass at the responses of waiting requests. Each request keeps when it was
-/// looked at, so a pass goes on where the one before ended, and jobs do not disturb each other.
+/// The looks of one pass at the responses of waiting requests. Each request keeps the time of its
+/// last look, so a pass continues where the previous one ended, and jobs do not disturb each other.
 #[derive(Debug, Default)]
 struct Looks {
     /// See [`EndRequest::look_since`].
     since: u64,
     now: u64,
     left: u32,
-    /// Requests at which the pass had to look and could not.
+    /// Requests that the pass should have looked at, but had no looks left for.
     unseen: u64,
 }
 
-/// Ends the oldest streams that match, lists some if that is asked for, and replies how many are
-/// left. What exceeds the actions of this callback goes into another.
+/// Ends the oldest streams that match, lists some if the request asks for it, and replies how many
+/// are left. Ends beyond the actions of this callback are left to another one.
 pub(crate) fn end_streams<S: ListedStream>(
     host: &impl Control,
     owner: Owner<'_>,
@@ -76,7 +76,7 @@ pub(crate) fn end_streams<S: ListedStream>(
         });
     }
     *actions -= chosen.len() as u64;
-    // With fewer, there are no more old ones.
+    // If fewer were chosen, no more old streams match.
     let has_rest = wanted > count && chosen.len() as u64 == count;
     if has_rest {
         let rest = EndRequest { count: wanted - count, list_limit: 0, ..request };
@@ -88,7 +88,8 @@ pub(crate) fn end_streams<S: ListedStream>(
     AfterEnd { has_closing, has_rest }
 }
 
-/// How many streams match, at how many no pass has looked, and the oldest that may be ended now.
+/// Returns the number of streams that match, the number that no pass has looked at, and the oldest
+/// streams that may be ended now.
 fn choose<S: ListedStream>(
     host: &impl Control,
     request: &EndRequest,
@@ -112,7 +113,7 @@ fn choose<S: ListedStream>(
     (endable, looks.unseen, chosen)
 }
 
-/// Sends the reply, with a listing if the request wants one and it is known what matches.
+/// Sends the reply, with a listing if the request asks for one and no request is left to look at.
 fn reply<S: ListedStream>(
     host: &impl Control,
     reply: EndReply,
@@ -131,16 +132,16 @@ fn reply<S: ListedStream>(
     host.enqueue(reply_to, text.as_bytes());
 }
 
-/// What the counter has to do after a request.
+/// The work that is left for the counter after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AfterEnd {
-    /// A WebSocket must be looked at again.
+    /// The frame filter is closing a WebSocket, which the counter resets if that takes too long.
     pub(crate) has_closing: bool,
     /// The rest of the request is in the counter's own queue, for another callback.
     pub(crate) has_rest: bool,
 }
 
-/// Whether a job may end this stream. A request at whose response no pass has looked counts as
+/// Whether a job may end this stream. A request whose response no pass has looked at counts as
 /// waiting.
 fn matches<S: ListedStream>(
     host: &impl Control,
@@ -163,7 +164,7 @@ fn matches<S: ListedStream>(
     kinds.contains(kept.kind)
 }
 
-/// Whether the response has begun.
+/// Looks whether the response has begun, and then changes the kind.
 fn look(host: &impl Control, context: u32, kept: &mut KeptKind, looks: &mut Looks) {
     if looks.left == 0 {
         looks.unseen += 1;
@@ -180,11 +181,12 @@ fn is_old<S: ListedStream>(stream: &mut S, now: u64) -> bool {
     stream.kept_kind().is_some_and(|kept| now.saturating_sub(kept.began) >= YOUNG)
 }
 
-/// An upgrade that was refused is no WebSocket, so the frame filter lets it be.
+/// The status of an accepted upgrade. A refused one is not a WebSocket, so the frame filter does
+/// not close it.
 const SWITCHING_PROTOCOLS: u64 = 101;
 
 /// Ends one stream. Two actions on one stream in one callback crash Envoy, so this is called once
-/// for each.
+/// for each stream.
 fn end<S: ListedStream>(
     host: &impl Control,
     context: u32,
@@ -224,7 +226,7 @@ fn end<S: ListedStream>(
 
 const BODY: &str = "the proxy ends soon: send the request again\n";
 
-/// Resets WebSockets whose grace period is over. Returns when to look again, if there are more.
+/// Resets WebSockets whose grace period is over. Returns the next tick period, if there are more.
 pub(crate) fn reset_overdue<S: ListedStream>(
     host: &impl Control,
     for_each: ForEachStream<'_, S>,
@@ -246,7 +248,7 @@ pub(crate) fn reset_overdue<S: ListedStream>(
     next
 }
 
-/// A number in the range, which differs from stream to stream: clients that are ended together
+/// A number in the range, which differs from stream to stream: clients whose streams end together
 /// must not return together.
 fn drawn([from, to]: [u64; 2], context: u32, now: u64) -> u64 {
     // The finalizer of splitmix64.

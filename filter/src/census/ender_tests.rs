@@ -62,7 +62,7 @@ impl Counter {
         EndReply::parse(&message).expect("a reply").0
     }
 
-    /// What the frame filter reads.
+    /// The property that the frame filter reads.
     fn close(&self, socket: u32) -> Option<Vec<u8>> {
         self.host.set_properties.borrow().get(&(socket, CLOSE.to_owned())).cloned()
     }
@@ -134,7 +134,7 @@ fn young_late_and_long_lived_streams_are_left_alone() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn what_has_a_response_is_reset() {
+fn streams_whose_response_has_begun_are_reset() {
     let mut counter = Counter::new(KINDS);
     let [download, waiting, events, socket] =
         [GET, GET, &[(":method", "GET"), ("accept", "text/event-stream")], WEBSOCKET]
@@ -233,7 +233,7 @@ fn a_refused_upgrade_is_not_left_to_the_frame_filter() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn no_callback_has_more_actions_than_the_stack_bears() {
+fn no_callback_ends_more_streams_than_the_stack_allows() {
     let mut counter = Counter::new(KINDS);
     for _ in 0..200 {
         counter.begin(GET);
@@ -257,7 +257,7 @@ fn no_callback_has_more_actions_than_the_stack_bears() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn an_order_that_only_young_streams_could_fill_ends_there() {
+fn an_order_ends_when_only_young_streams_are_left() {
     let mut counter = Counter::new(KINDS);
     counter.begin(GET);
     counter.host.clock.set(19_000);
@@ -296,7 +296,7 @@ fn retries_are_spread_over_the_range() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn responses_behind_many_that_wait_are_found() {
+fn responses_behind_many_waiting_requests_are_found() {
     let mut counter = Counter::new(KINDS);
     for _ in 0..2 * MOST_LOOKS + 100 {
         counter.begin(GET);
@@ -311,9 +311,9 @@ fn responses_behind_many_that_wait_are_found() {
     assert_eq!((endable(9), counter.host.metric_of("evictions_other")), (1, 9));
 }
 
-/// What an operator asks before the end of a share of them.
+/// An operator asks for this number before ending a share of the requests.
 #[wasm_bindgen_test(unsupported = test)]
-fn it_is_known_how_many_requests_wait_for_certain() {
+fn the_reply_counts_the_requests_that_certainly_wait() {
     let mut counter = Counter::new(KINDS);
     for _ in 0..3 * MOST_LOOKS {
         let context = counter.begin(GET);
@@ -338,7 +338,7 @@ fn it_is_known_how_many_requests_wait_for_certain() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn a_job_with_few_streams_does_not_keep_another_from_its_responses() {
+fn a_job_with_few_streams_does_not_stop_another_from_finding_responses() {
     let mut counter = Counter::new(KINDS);
     for _ in 0..10 {
         counter.begin(GET);

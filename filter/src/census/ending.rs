@@ -1,5 +1,5 @@
-//! The messages of an end: the gate's request to end some streams, and a counter's reply with how
-//! many can still be ended.
+//! The messages for ending streams: the gate's request, and a counter's reply with the number that
+//! can still be ended.
 
 use super::kinds::Kinds;
 use super::messages::parse_numbers;
@@ -19,7 +19,7 @@ pub(crate) struct EndRequest {
     pub(crate) how: EndManner,
     /// How many of them to list, the oldest first.
     pub(crate) list_limit: usize,
-    /// A waiting request is looked at again if that was last done before this moment.
+    /// The counter looks again at waiting requests that it last looked at before this moment.
     pub(crate) look_since: u64,
 }
 
@@ -27,9 +27,9 @@ pub(crate) struct EndRequest {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct EndFilter {
     pub(crate) kinds: Kinds,
-    /// Also those whose method changes something.
+    /// Also requests whose method changes something.
     pub(crate) changing: bool,
-    /// Only those that began before this moment of the monotonic clock.
+    /// Only streams that began before this moment of the monotonic clock.
     pub(crate) began_before: u64,
     /// Long-lived streams are left alone.
     pub(crate) plain_only: bool,
@@ -55,8 +55,8 @@ pub(crate) struct EndReply {
     pub(crate) knows_kinds: bool,
     /// Streams that match and that it has not ended yet.
     pub(crate) endable: u64,
-    /// Requests at which no pass has looked since [`EndRequest::look_since`]. As long as there are
-    /// any, `endable` may be wrong by so many.
+    /// Requests that no pass has looked at since [`EndRequest::look_since`]. `endable` may be wrong
+    /// by up to this number.
     pub(crate) unseen: u64,
 }
 
@@ -94,7 +94,7 @@ impl EndRequest {
             count,
             how: EndManner { retry_after: [from, to], grace },
             list_limit: usize::try_from(list_limit).ok()?,
-            // A gate of an earlier version says nothing.
+            // A gate of an earlier version does not send this number.
             look_since: if look_since == 0 { sent_at } else { look_since },
         })
     }

@@ -1,8 +1,9 @@
-//! What the frame filter, a counter and the gate tell each other about WebSockets.
+//! The properties and messages with which the gate and a counter make the frame filter close
+//! WebSockets.
 //!
-//! The roots of the frame filter have an index of their own: a survey asks only what is in the
-//! index of counters, so a frame filter is never taken for a counter, nor missed as one. A line has
-//! the queue, and how many notices were sent since the frame filter last read one.
+//! The roots of the frame filter have their own index. A survey asks only the entries in the index
+//! of counters, so a frame filter is never mistaken for a counter, or missed as one. A line has the
+//! queue, and the number of notices that were sent since the frame filter last read them.
 
 use super::index::register_queue;
 use crate::host::{Control, compare_and_set_shared};
@@ -10,17 +11,18 @@ use crate::parse;
 
 /// The frame filter sets this property on each WebSocket that it follows.
 pub(crate) const FRAMES: &str = "laststream.frames";
-/// The counter sets this property on a WebSocket that the frame filter is to close. The value is
-/// the monotonic time in milliseconds from which the end of a fragment is enough; before, the frame
+/// The counter sets this property on a WebSocket that the frame filter must close. The value is the
+/// monotonic time in milliseconds from which the end of a fragment is enough; before, the frame
 /// filter waits for the end of a message.
 pub(crate) const CLOSE: &str = "laststream.close";
 /// The shared data key of the index.
 const INDEX: &str = "laststream.frame_filters";
-/// A dead VM reads no notice and gets no more than so many; a live one reads them all once it runs.
+/// The most unread notices to one frame filter. A dead VM never reads its queue; a live one reads
+/// all notices once it runs.
 const MOST_UNREAD: u32 = 8;
 
-/// A gate's message to every root of the frame filter: WebSockets are ended now. Until it runs out,
-/// the frame filter reads [`CLOSE`] in its callbacks.
+/// A gate's message to every root of the frame filter: WebSockets are ended now. Until the notice
+/// expires, the frame filter reads [`CLOSE`] in its callbacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameNotice {
     /// Milliseconds of the monotonic clock.
@@ -39,7 +41,7 @@ impl FrameNotice {
     }
 }
 
-/// One frame filter, as the index has it.
+/// The entry of one frame filter in the index.
 struct Entry {
     queue: u32,
     unread: u32,
@@ -75,12 +77,12 @@ pub(crate) fn register_frame_filter(host: &impl Control) -> Option<u32> {
     Some(queue)
 }
 
-/// This root of the frame filter follows nothing any more.
+/// Removes this root of the frame filter from the index.
 pub(crate) fn remove_frame_filter(host: &impl Control, queue: u32) {
     update(host, &mut |entries| entries.retain(|entry| entry.queue != queue));
 }
 
-/// This root of the frame filter has read its notices.
+/// Records that this root of the frame filter has read its notices.
 pub(crate) fn mark_as_read(host: &impl Control, queue: u32) {
     update(host, &mut |entries| {
         for entry in entries.iter_mut().filter(|entry| entry.queue == queue) {
@@ -89,7 +91,7 @@ pub(crate) fn mark_as_read(host: &impl Control, queue: u32) {
     });
 }
 
-/// Sends a notice to every frame filter that reads them.
+/// Sends a notice to every frame filter that has not reached [`MOST_UNREAD`].
 pub(crate) fn notify_frame_filters(host: &impl Control, notice: FrameNotice) {
     let mut live = Vec::new();
     update(host, &mut |entries| {

@@ -11,13 +11,13 @@ const REJECTED: &str = "laststream.rejected";
 /// The shared data key of the last queue number that was assigned.
 const NUMBERS: &str = "laststream.number";
 
-/// One counter, as the index has it.
+/// The entry of one counter in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndexEntry {
     pub(crate) queue: u32,
     pub(crate) scope: Scope,
-    /// Since when it counts. A stream that began earlier may be uncounted, even if another counter
-    /// existed then.
+    /// The time since which it counts. A stream that began earlier may be uncounted, even if
+    /// another counter existed then.
     pub(crate) since: u64,
     /// The fingerprint of its configuration. A worker whose VM died returns with the same one.
     pub(crate) configuration: u32,

@@ -38,39 +38,41 @@ pub enum StreamKind {
 }
 
 impl StreamKind {
-    /// A request that waited is another stream once its response has begun, whose status this is.
+    /// The kind at this response status, which is 0 until the response begins. Then a waiting
+    /// request becomes [`Self::Other`].
     pub(crate) fn at_status(self, status: u64) -> Self {
         if self == Self::Waiting && status > 0 { Self::Other } else { self }
     }
 }
 
-/// What a counter keeps of a stream, so that a gate can end it.
+/// The record that a counter keeps of a stream, so that a gate can end it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeptKind {
-    /// [`StreamKind::Waiting`] until it is known that the response has begun.
+    /// [`StreamKind::Waiting`] until the counter has seen that the response has begun.
     pub(crate) kind: StreamKind,
-    /// Its method changes something, and its kind does not make that meaningless.
+    /// The request's method changes something, and the stream's kind does not make the method
+    /// meaningless.
     pub(crate) changing: bool,
     /// Milliseconds of the monotonic clock.
     pub(crate) began: u64,
-    /// When it was last found whether the response has begun; 0 for never.
+    /// When the counter last looked whether the response has begun; 0 for never.
     pub(crate) looked_at: u64,
     pub(crate) ending: Ending,
 }
 
-/// How far the end of one stream by its counter is.
+/// The progress of ending one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It is left alone.
+    /// The stream is not being ended.
     No,
-    /// The frame filter closes it, until then.
+    /// The frame filter is closing it; the counter resets it at `until`.
     Closing { until: u64 },
     /// It was answered or reset.
     Ended,
 }
 
 impl KeptKind {
-    /// By its request headers.
+    /// The kind by the request headers.
     pub(crate) fn new(headers: Headers<'_>, now: u64) -> Self {
         let method = headers.first(":method").unwrap_or_default();
         let is_websocket = |name| {
@@ -88,7 +90,7 @@ impl KeptKind {
             StreamKind::Waiting
         };
         let is_safe = [&b"GET"[..], b"HEAD", b"OPTIONS", b"TRACE"].contains(&method);
-        // An upgrade may also hide a request that changes something behind its header.
+        // A request that changes something can also have the header of an upgrade.
         let says_nothing = match kind {
             StreamKind::Grpc => true,
             StreamKind::Websocket => method == b"CONNECT",
@@ -139,7 +141,7 @@ mod tests {
     use crate::headers::{Headers, serialise};
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn the_request_headers_tell_the_kind() {
+    fn the_kind_follows_from_the_request_headers() {
         use StreamKind::{EventStream, Grpc, Other, Waiting, Websocket};
         for (headers, kind, changing) in [
             (&[(":method", "GET")][..], Waiting, false),
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn a_set_holds_what_was_put_in() {
+    fn a_set_contains_exactly_its_kinds() {
         for kind in StreamKind::VARIANTS {
             let set = Kinds::of(&[*kind]);
             assert!(set.contains(*kind) && Kinds::from_number(set.to_number()) == set);

@@ -1,22 +1,23 @@
 //! The latch: while it is closed, the filter refuses new streams, so that a signal can pass.
 //!
-//! One worker's gate holds it at a time. It opens by itself when that gate's VM has died. A sealed
-//! latch never opens, because the signal that was sent cannot be undone.
+//! One worker's gate holds it at a time. If that gate's VM dies, it opens by itself when its time
+//! is over. A sealed latch never opens, because the signal that was sent cannot be undone.
 
 use crate::host::{Control, Metric, compare_and_set_shared};
 
-/// The shared data key of the gate that holds the latch, and until when.
+/// The shared data key of the gate that holds the latch, and of the end of its time.
 const HOLDER: &str = "laststream.passing";
-/// How much longer than the calls behind it the latch stays closed; milliseconds.
+/// How much longer than the time-out of the calls behind it the latch can stay closed;
+/// milliseconds.
 const SLACK: u64 = 1_000;
-/// Until the process ends.
+/// The end of the time of a latch that stays closed until the process ends.
 pub(crate) const SEALED: u64 = i64::MAX as u64;
 
 pub(crate) fn is_sealed(host: &impl Control) -> bool {
     holder(host).is_some_and(|(_, until)| until == SEALED)
 }
 
-/// Whether any worker's gate keeps it closed.
+/// Whether the gate of any worker keeps the latch closed.
 pub(crate) fn is_closed(host: &impl Control) -> bool {
     holder(host).is_some_and(|(_, until)| until > host.monotonic_time())
 }
@@ -28,7 +29,8 @@ fn holder(host: &impl Control) -> Option<(u32, u64)> {
 /// One worker's view of the latch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Latch {
-    /// Until when new streams are refused. Streams read it; only the holder of the latch writes it.
+    /// The gauge of the time until which new streams are refused. Streams read it; only the holder
+    /// of the latch writes it.
     closing: Metric,
     is_held: bool,
     /// Envoy's stats matcher rejects the gauge, so streams would not see that the latch is closed.
@@ -71,7 +73,8 @@ impl Latch {
         is_closed && !self.is_rejected
     }
 
-    /// Resets the gauge first, because another gate may write it as soon as the latch is free.
+    /// Opens the latch if this gate holds it. Resets the gauge first, because another gate may
+    /// write it as soon as the latch is free.
     pub(crate) fn open(&mut self, host: &impl Control, gate: u32) {
         if !core::mem::replace(&mut self.is_held, false) {
             return;
@@ -115,7 +118,7 @@ mod tests {
     use crate::host::{Host as _, Kind};
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn one_gate_holds_it_until_it_runs_out() {
+    fn one_gate_holds_the_latch_until_its_time_is_over() {
         let host = Fake::default();
         let gauge = host.define_metric(Kind::Gauge, "closing").expect("a gauge");
         let [mut one, mut other] = [Latch::new(gauge), Latch::new(gauge)];
@@ -149,7 +152,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn does_not_close_where_streams_would_not_see_it() {
+    fn the_latch_does_not_close_if_envoy_rejects_its_gauge() {
         let host = Fake::default();
         let gauge = host.define_metric(Kind::Gauge, "closing").expect("a gauge");
         let mut latch = Latch::new(gauge);

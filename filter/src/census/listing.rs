@@ -9,19 +9,19 @@ use crate::parse::{self, printable_line};
 
 /// A stream that a counter can list.
 pub(crate) trait ListedStream {
-    /// It is counted, and not long-lived.
+    /// Whether it is counted, and not long-lived.
     fn is_plain(&self) -> bool;
-    /// It is counted as long-lived.
+    /// Whether it is counted as long-lived.
     fn is_long_lived(&self) -> bool;
-    /// It is counted, as whatever.
+    /// Whether it is counted, long-lived or not.
     fn is_in_flight(&self) -> bool {
         self.is_plain() || self.is_long_lived()
     }
     /// Counts a plain stream as long-lived from now on.
     fn become_long_lived(&mut self, host: &impl Control);
-    /// Its kind, if the configuration asks for kinds and it is counted.
+    /// The record of its kind, if the configuration asks for kinds and it is counted.
     fn kept_kind(&mut self) -> Option<&mut KeptKind>;
-    /// Counts that the counter ends it.
+    /// Increments the metrics of ended streams.
     fn count_eviction(&self, host: &impl Control, kind: StreamKind);
 }
 
@@ -42,8 +42,8 @@ pub(crate) fn insert_lowest(list: &mut Vec<(u64, usize)>, limit: usize, key: u64
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     now: u64,
-    /// How far the monotonic clock is behind the wall clock now, and was before the oldest stream
-    /// in flight began: the lesser and the greater.
+    /// How far the wall clock is ahead of the monotonic clock now, and was before the oldest stream
+    /// in flight began; the smaller number first.
     offsets: [u64; 2],
 }
 
@@ -54,7 +54,7 @@ impl Clock {
 
     /// If the wall clock has stepped, a time may be from before or after the step. The later
     /// reading is taken unless it is in the future: a step must not make a stream look older than
-    /// it is, because older streams may not hold the drain.
+    /// it is, because a drain may ignore streams above an age.
     fn to_monotonic(self, wall: u64) -> u64 {
         let [later, earlier] = self.offsets.map(|offset| wall.saturating_sub(offset));
         if later > self.now { earlier } else { later }
@@ -125,7 +125,7 @@ pub(super) fn oldest_of<S: ListedStream>(
             insert_lowest(&mut chosen, limit, context.into(), 0);
         }
     });
-    // Kept for the chosen only: a Wasm memory never shrinks, and there may be many streams.
+    // Only for the chosen streams: a Wasm memory never shrinks, and there may be many streams.
     let mut listed = vec![(false, None); chosen.len()];
     for_each(&mut |context, stream| {
         let index = chosen.binary_search(&(context.into(), 0)).ok();
@@ -157,8 +157,8 @@ pub(super) fn oldest_of<S: ListedStream>(
 /// Longer texts are truncated, because a path can be as long as a header may be.
 const LONGEST_TEXT: usize = 512;
 
-/// In the order of [`ListingLine::texts`]. All can be read in every phase of a stream; the first
-/// only if the operator configures Envoy to write it.
+/// Properties in the order of [`ListingLine::texts`]. All can be read in every phase of a stream;
+/// the first exists only if the operator configures Envoy to write it.
 const TEXTS: [&str; 6] = [
     "filter_state\0laststream.request",
     "request\0protocol",
@@ -181,7 +181,7 @@ pub(crate) struct ListingLine<'t> {
     pub(crate) texts: [&'t str; 6],
     /// None if the counter does not keep it.
     pub(crate) kind: Option<StreamKind>,
-    /// Its counter ends it.
+    /// Whether its counter is ending it.
     pub(crate) ending: bool,
 }
 
@@ -199,8 +199,8 @@ impl<'t> ListingLine<'t> {
     }
 }
 
-/// Whether a stream began before that moment. What a counter has kept knows no steps of the wall
-/// clock.
+/// Whether a stream began before that moment. A time that the counter has kept is of the monotonic
+/// clock, so no step of the wall clock changes it.
 fn is_older<S: ListedStream>(
     host: &impl Control,
     clock: Clock,
@@ -217,8 +217,8 @@ fn is_older<S: ListedStream>(
     }
 }
 
-/// The status of the response; 0 until it has begun. Envoy also has that of an interim response
-/// here: its own `100 Continue` comes before the request has reached the upstream.
+/// The status of the response; 0 until it has begun. Envoy's property can also be the status of an
+/// interim response: its own `100 Continue` comes before the request has reached the upstream.
 pub(super) fn response_status(host: &impl Control) -> u64 {
     match number(host, "response\0code") {
         100 | 102..=199 => 0,
@@ -226,7 +226,8 @@ pub(super) fn response_status(host: &impl Control) -> u64 {
     }
 }
 
-/// Envoy's property is in nanoseconds.
+/// The begin of the stream by the monotonic clock. Envoy's property is in nanoseconds of the wall
+/// clock.
 fn began(host: &impl Control, clock: Clock) -> Option<u64> {
     Some(number(host, "request\0time") / 1_000_000)
         .filter(|began| *began > 0)

@@ -2,7 +2,7 @@
 
 use crate::parse;
 
-/// For how long each new stream must check whether the latch is closed. The check costs a read.
+/// How long each new stream must check whether the latch is closed. The check costs a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LatchCheck {
     /// Not at all.
@@ -35,9 +35,9 @@ pub(crate) struct CountRequest {
     pub(crate) long_lived_before: u64,
     /// How many streams to list, the oldest first.
     pub(crate) list_limit: usize,
-    /// Long-lived streams are not to be listed.
+    /// Whether long-lived streams are left out of the listing.
     pub(crate) plain_only: bool,
-    /// Streams that began before this are to be counted; 0 for none.
+    /// The counter counts streams that began before this moment; 0 for none.
     pub(crate) older_than: u64,
 }
 
@@ -105,9 +105,9 @@ impl CountReply {
     }
 }
 
-/// The numbers of a message, and those that later versions have added behind them. A message of an
-/// earlier version has none of the latter: gate and counters are replaced one after the other, and
-/// a drain goes on meanwhile. Both sides ignore words behind those that they know.
+/// Parses the numbers of a message, and those that later versions have added behind them. The
+/// latter are 0 if a message of an earlier version has none: gate and counters are replaced one
+/// after the other, while a drain may be running. Both sides ignore further words.
 pub(super) fn parse_numbers<const N: usize, const LATER: usize>(
     kind: &str,
     message: &str,

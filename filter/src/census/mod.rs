@@ -2,7 +2,7 @@
 //!
 //! Each counter registers a queue in a shared index. The gate queries all of them; only live VMs
 //! reply. A gauge of zero alone is not proof: the filter may not be loaded, or a VM may have died
-//! with streams in its count. What the gate concludes from the replies lives in [`crate::gate`].
+//! with streams in its count. The gate's conclusions from the replies live in [`crate::gate`].
 
 mod asking;
 mod count_state;

@@ -1,4 +1,4 @@
-//! What the last replies of all counters say together.
+//! The combined last replies of all counters.
 
 use super::count_state::CountState;
 use super::index::{IndexEntry, is_rejected};
@@ -12,7 +12,7 @@ pub(crate) type Sides = [u64; 2];
 /// Whether a counter still replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Liveness {
-    /// It has replied lately.
+    /// It has replied recently.
     Fresh,
     /// It may still reply.
     Pending,
@@ -22,7 +22,7 @@ pub(super) enum Liveness {
     WrittenOff,
 }
 
-/// The counters of the gate's scopes.
+/// The counters of the gate's scopes, by liveness.
 #[derive(Debug, Default)]
 pub(super) struct ByLiveness {
     pub(super) fresh: Vec<IndexEntry>,
@@ -58,7 +58,7 @@ impl ByLiveness {
     }
 }
 
-/// What a survey takes into account.
+/// The options of a survey.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SurveyOptions<'s> {
     pub(crate) scopes: &'s [Scope],
@@ -70,10 +70,10 @@ pub(crate) struct SurveyOptions<'s> {
     pub(crate) busy: u64,
 }
 
-/// What the last replies say.
+/// The combined last replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Survey {
-    /// By the counters alone.
+    /// The state by the counters alone, without Envoy's own count.
     pub(crate) count_state: CountState,
     /// Streams in flight of the counters that replied.
     pub(crate) in_flight: u64,
@@ -81,11 +81,11 @@ pub(crate) struct Survey {
     pub(crate) counters: u64,
     /// Queues of counters that do not reply any more.
     pub(crate) lost: Vec<u32>,
-    /// Those of them that were replaced by newer counters.
+    /// Queues among them whose counters were replaced by newer ones.
     pub(crate) replaced: Vec<u32>,
-    /// Since when all of the counters count.
+    /// The time since which all counters that replied have counted.
     pub(crate) counting_since: u64,
-    /// Up to when all counters that replied are known to have been alive.
+    /// The time until which all counters that replied are known to have been alive.
     pub(crate) alive_until: u64,
     /// The last round to which every counter that may reply has replied.
     pub(crate) completed_round: u64,
@@ -126,7 +126,8 @@ impl Survey {
             *other += if is_current { reply.in_flight + reply.excluded } else { 0 };
             return;
         }
-        // A time in the future is of another clock: of a module version that used wall time.
+        // A time in the future is of another clock: it comes from a module version that used wall
+        // time.
         self.counting_since = self.counting_since.max(entry.since.min(now));
         self.in_flight += reply.in_flight;
         self.older += reply.older;

@@ -12,11 +12,11 @@ pub struct Config {
     pub(crate) scope: Scope,
     pub(crate) exclude: Vec<Rule>,
     pub(crate) long_lived: Vec<Rule>,
-    /// The kind of each stream is kept.
+    /// Whether the kind of each stream is kept.
     pub(crate) kinds: bool,
     pub(crate) forwarded_proto: Option<Policy>,
     pub(crate) gate: Option<GatePolicy>,
-    /// A hash of the text, which tells it from other configurations.
+    /// A hash of the text, which distinguishes it from other configurations.
     pub(crate) fingerprint: u32,
 }
 
@@ -28,7 +28,7 @@ impl Config {
         self.scope
     }
 
-    /// How `x-forwarded-proto` is restored, if it is.
+    /// The policy for `x-forwarded-proto`, if it is restored.
     pub fn forwarded_proto(&self) -> Option<&Policy> {
         self.forwarded_proto.as_ref()
     }

@@ -15,13 +15,13 @@ pub struct Problem {
 /// A problem as the error of a reader. It is boxed, because many functions return it.
 pub type Fault = Box<Problem>;
 
-/// A problem at a place.
+/// A problem at a path.
 pub(crate) fn fault(path: &str, message: &str) -> Fault {
     Box::new(Problem { path: path.into(), message: message.into() })
 }
 
 impl Problem {
-    /// A problem at a place.
+    /// A problem at a path.
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { path: path.into(), message: message.into() }
     }
@@ -32,7 +32,7 @@ impl Problem {
         self.path = format!("{field}{joint}{}", self.path);
     }
 
-    /// As one line.
+    /// The problem as one line.
     pub fn to_text(&self) -> String {
         let path = if self.path.is_empty() { "configuration" } else { &self.path };
         format!("{path}: {}", self.message)
@@ -58,7 +58,7 @@ impl From<Fault> for Refused {
 }
 
 impl Refused {
-    /// As one line.
+    /// All problems as one line.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for problem in &self.0 {

@@ -16,7 +16,7 @@ pub use checked::Config;
 pub(crate) use error::fault;
 pub use error::{Fault, Problem, Refused};
 
-/// Reads and checks a configuration. No text at all is the empty configuration.
+/// Reads and checks a configuration. An empty text is the empty configuration.
 ///
 /// # Errors
 /// The first problem of the shape, or all problems of the values.
@@ -57,7 +57,7 @@ mod tests {
     use super::{parse, read_wire};
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn nothing_is_the_empty_configuration() {
+    fn an_empty_text_is_the_empty_configuration() {
         for text in ["", " \n", "{}"] {
             let config = parse(text.as_bytes()).expect(text);
             assert_eq!(config.scope, Scope::Gateway);

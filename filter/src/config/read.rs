@@ -155,7 +155,7 @@ pub(crate) fn whole<'de, const LOW: u64, const HIGH: u64, D: Deserializer<'de>>(
     reader.deserialize_any(Bounds { low: LOW, high: HIGH })
 }
 
-/// The same where the number may be missing. `null` counts as missing, as in all other fields.
+/// Like [`whole`], but the number may be missing. `null` counts as missing, as in all other fields.
 pub(crate) fn optional_whole<'de, const LOW: u64, const HIGH: u64, D: Deserializer<'de>>(
     reader: D,
 ) -> Result<Option<u64>, D::Error> {
@@ -180,7 +180,7 @@ impl<'de, const LOW: u64, const HIGH: u64> Visitor<'de> for Optional<LOW, HIGH> 
     }
 }
 
-/// The lowest and the highest number that there may be.
+/// The lowest and the highest number that are allowed.
 struct Bounds {
     low: u64,
     high: u64,

@@ -36,7 +36,7 @@ pub enum Value<'t> {
 pub fn parse(text: &str) -> Result<Value<'_>, Fault> {
     serde_json::from_str(text).map_err(|error| {
         let (line, column, message) = (error.line(), error.column(), format!("{error}"));
-        // The place is the path.
+        // The path shows the position, so the message does not repeat it.
         let message =
             message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message);
         fault(&format!("line {line}, column {column}"), &format!("not JSON: {message}"))
@@ -105,7 +105,7 @@ impl<'de> Visitor<'de> for Any {
     }
 }
 
-/// Borrowed if possible; serde's own `Cow` never is.
+/// The name of a member, borrowed if possible; serde's own `Cow` is never borrowed.
 struct Name<'t>(Cow<'t, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {

@@ -1,4 +1,4 @@
-//! The decision on a scheme, from what the sources say.
+//! The decision on a scheme, from the values of the sources.
 
 use super::known::FORWARDED_PROTO;
 use super::policy::Policy;
@@ -10,7 +10,7 @@ use crate::headers::Headers;
 /// The result for a request; each has a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Trusted, and `x-forwarded-proto` was something else.
+    /// Trusted, and `x-forwarded-proto` had another value.
     Overridden,
     /// Trusted, and `x-forwarded-proto` was already right.
     Kept,
@@ -39,12 +39,12 @@ impl Verdict {
     }
 }
 
-/// What the headers of a request say about its scheme.
+/// The scheme of a request, by its headers or its destination port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// A trusted peer says this scheme.
+    /// A trusted peer names this scheme.
     Known(Scheme),
-    /// A trusted peer says nothing.
+    /// A trusted peer names no scheme.
     Silent,
     /// A trusted peer contradicts itself.
     Conflicting,
@@ -53,9 +53,9 @@ pub(crate) enum Finding {
 }
 
 impl Policy {
-    /// What a trusted peer's headers say. If Envoy has followed a redirect itself, the request was
+    /// Reads a trusted peer's headers. If Envoy has followed a redirect itself, the request was
     /// decided in its first pass, and the route of that pass has removed the saved header.
-    /// `is_redirected` is called only if the saved header says nothing.
+    /// `is_redirected` is called only if the saved header names no scheme.
     pub(crate) fn find(
         &self,
         headers: Headers<'_>,
@@ -86,8 +86,8 @@ impl Policy {
         }
     }
 
-    /// What the destination port in the PROXY protocol header of a trusted peer says; none without
-    /// such a header.
+    /// Maps the destination port in the PROXY protocol header of a trusted peer to a scheme; the
+    /// port is none without such a header.
     pub(crate) fn find_by_port(&self, port: Option<u16>) -> Finding {
         port.and_then(|port| self.ports.scheme(port)).map_or(Finding::Silent, Finding::Known)
     }
@@ -162,7 +162,7 @@ mod tests {
 
     /// The route of the first pass has removed the saved header, and nothing else.
     #[wasm_bindgen_test(unsupported = test)]
-    fn a_redirected_request_keeps_what_was_decided() {
+    fn a_redirected_request_keeps_its_first_decision() {
         for (inside, decided, port) in [
             (r#""presets": ["gcp"]"#, Scheme::Https, "443"),
             (r#""presets": ["gcp"]"#, Scheme::Http, "80"),
@@ -180,10 +180,10 @@ mod tests {
         );
     }
 
-    /// The host is asked only if the saved header says nothing, which no correct load balancer
-    /// causes.
+    /// The host is asked only if the saved header names no scheme, which a correct load balancer
+    /// never causes.
     #[wasm_bindgen_test(unsupported = test)]
-    fn a_saved_header_is_no_redirect() {
+    fn a_request_with_a_saved_header_is_not_a_redirect() {
         let policy = policy(r#""presets": ["gcp"]"#);
         for (saved, expected) in
             [("http", Finding::Known(Scheme::Http)), ("ftp", Finding::Conflicting)]

@@ -1,5 +1,4 @@
-//! Restoring `x-forwarded-proto`: which peers are trusted, what their headers say, and which
-//! headers are written.
+//! Restoring `x-forwarded-proto`: trust in peers, the scheme by their headers, and the edits.
 //!
 //! Only [`Trust`] reads from Envoy; everything else is pure. The edits are made in
 //! [`crate::stream`].

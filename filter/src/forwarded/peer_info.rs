@@ -1,5 +1,5 @@
-//! What the filter in front writes about a request: one value of filter state, so that the module
-//! needs only one read.
+//! The peer information, which the filter in front writes as one value of filter state, so that the
+//! module needs only one read.
 
 use core::net::SocketAddr;
 
@@ -23,7 +23,8 @@ pub(crate) struct PeerInfo<'t> {
     headers: Option<[&'t [u8]; 3]>,
 }
 
-/// The peer alone, or with two addresses. A line of any other form is no peer.
+/// Splits a line into the peer and two addresses. Any other line is returned whole as the peer;
+/// with blanks in it, it is not an address, and so not trusted.
 fn addresses(line: &[u8]) -> (&[u8], Option<[&[u8]; 2]>) {
     let mut words = line.split(|byte| *byte == b' ');
     match (words.next(), words.next(), words.next(), words.next()) {
@@ -100,7 +101,8 @@ impl Policy {
     }
 }
 
-/// Other headers can come several times, and the filter in front writes only the first line.
+/// Whether all sources are in [`PeerInfo`]. Other headers can occur several times, and the filter
+/// in front writes only the first line.
 fn covered_by_peer_info(sources: &[Source], original: &str) -> bool {
     sources.iter().all(|source| {
         let is_covered = source.header == original || source.header == FORWARDED_PORT;
@@ -260,7 +262,7 @@ mod tests {
 
         proptest! {
             #[test]
-            fn comes_to_the_same(
+            fn peer_info_and_all_headers_give_the_same_outcome(
                 text in any_policy(),
                 current in any_value(),
                 saved in any_value(),

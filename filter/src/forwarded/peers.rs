@@ -11,7 +11,7 @@ use ipnet::{IpNet, Ipv4Net};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range(IpNet);
 
-/// Why a text is not a range.
+/// The reason why a text is not a range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RangeError {
     /// The part before the slash is not an address.
@@ -60,13 +60,13 @@ impl FromStr for Range {
     }
 }
 
-/// Only the canonical form, because other programs may read a leading zero as octal.
+/// Parses only the canonical form, because other programs may read a leading zero as octal.
 fn decimal(text: &str) -> Option<u8> {
     let number = text.parse().ok()?;
     (format!("{number}") == text).then_some(number)
 }
 
-/// A range within the IPv4-mapped addresses is one of IPv4.
+/// Converts a range of IPv4-mapped addresses to the IPv4 range.
 fn canonical(range: IpNet) -> IpNet {
     let IpNet::V6(v6) = range else { return range };
     let mapped =
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn refuses_what_is_no_range() {
+    fn texts_that_are_not_ranges_are_refused() {
         for (text, error) in [
             ("", RangeError::Address),
             ("10.0.0/8", RangeError::Address),
@@ -308,7 +308,7 @@ mod tests {
             }
 
             #[test]
-            fn finds_the_same(
+            fn both_searches_find_the_same_addresses(
                 networks in prop::collection::vec(any_network(), 0..12),
                 v4 in 0x0a00_0000_u32..0x0a80_0010,
                 low in 0_u128..16,

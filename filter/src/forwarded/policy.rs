@@ -14,15 +14,15 @@ pub struct Policy {
     pub reads_destination: bool,
     /// The headers to read, each once; `x-forwarded-proto` under the name of the saved header.
     pub sources: Vec<Source>,
-    /// The saved header: it holds what the peer sent as `x-forwarded-proto`.
+    /// The saved header: it holds the `x-forwarded-proto` that the peer sent.
     pub original: String,
     /// How several sources are combined.
     pub decision: Decision,
-    /// Which scheme a port stands for.
+    /// The schemes of ports.
     pub ports: Ports,
-    /// What the request of an untrusted peer gets.
+    /// The value for requests of untrusted peers.
     pub fallback: Fallback,
-    /// What the request of a trusted peer gets if its headers say nothing.
+    /// The value for requests of trusted peers that name no scheme.
     pub silent: Fallback,
     /// Which forgeable headers are removed.
     pub strip: Strip,

@@ -1,6 +1,6 @@
 //! The two schemes, and their words in headers.
 
-/// What `x-forwarded-proto` may be.
+/// A value of `x-forwarded-proto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// Without TLS.

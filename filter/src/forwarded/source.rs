@@ -6,12 +6,12 @@ use crate::config::wire::{Element, Form};
 use crate::headers::Headers;
 use crate::parse::digits;
 
-/// Which scheme a port stands for.
+/// The schemes of ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ports {
-    /// Those of https.
+    /// The ports of https.
     pub https: Vec<u16>,
-    /// Those of http.
+    /// The ports of http.
     pub http: Vec<u16>,
     /// The ports that are written for https and for http.
     written: [String; 2],
@@ -49,12 +49,12 @@ impl Ports {
     }
 }
 
-/// What one header, or one element of it, says about the scheme.
+/// The statement of one header, or of one element of it, about the scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Says {
     /// It is missing, empty, or about something else.
     Nothing,
-    /// It says this.
+    /// It names this scheme.
     Scheme(Scheme),
     /// It breaks its own grammar, or its elements contradict each other.
     Unclear,
@@ -105,7 +105,8 @@ impl Source {
         }
     }
 
-    /// An element that says nothing still counts as an element: another must not take its place.
+    /// Combines the result so far with the next element. An element that names no scheme still
+    /// counts as an element: another must not take its place.
     fn join(&self, so_far: Option<Says>, next: Says) -> Option<Says> {
         Some(match (so_far, self.element) {
             (None, _) | (_, Element::Last) => next,
@@ -116,7 +117,7 @@ impl Source {
     }
 }
 
-/// The scheme on which two agree.
+/// The statement on which two sources agree.
 pub(crate) fn agreed(one: Says, other: Says) -> Says {
     match (one, other) {
         (Says::Nothing, only) | (only, Says::Nothing) => only,
@@ -129,7 +130,7 @@ fn forwarded(proto: Option<Vec<u8>>) -> Says {
     proto.map_or(Says::Nothing, |proto| Scheme::from_word(&proto).into())
 }
 
-/// Without the optional white space of HTTP (RFC 9110, section 5.6.3): spaces and tabs. Anything
+/// Removes the optional white space of HTTP (RFC 9110, section 5.6.3): spaces and tabs. Anything
 /// else belongs to the value.
 fn trim(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = text {

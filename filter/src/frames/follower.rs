@@ -1,17 +1,17 @@
-//! Follows the frames of one direction of a WebSocket (RFC 6455), to know where one ends and
-//! another may be inserted. It looks at frame headers only; payloads are skipped, so compression
-//! and text are of no interest.
+//! Follows the frames of one direction of a WebSocket (RFC 6455), to find the places where another
+//! frame may be inserted. It reads only frame headers and skips payloads, so compression and text
+//! do not matter.
 
-/// Which end of the WebSocket writes the direction.
+/// The end of the WebSocket that writes the direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writer {
-    /// Its frames are masked.
+    /// The client, whose frames are masked.
     Client,
-    /// Its frames are not.
+    /// The server, whose frames are not masked.
     Server,
 }
 
-/// Where the direction stands.
+/// The position at the end of the bytes that have arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
     /// Between two messages.
@@ -22,7 +22,7 @@ pub enum Position {
     InFrame,
     /// Behind the writer's own close frame: no frame may follow.
     Closed,
-    /// These bytes are no frames. Where the next one would begin is not known.
+    /// In bytes that are not frames. The beginning of the next frame is not known.
     Garbage,
 }
 
@@ -51,12 +51,12 @@ pub struct Follower {
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// So many bytes of a header have come.
+    /// `count` bytes of a header have arrived.
     Header {
         bytes: [u8; LONGEST_HEADER],
         count: usize,
     },
-    /// So many bytes of the payload are missing.
+    /// `missing` bytes of the payload have not arrived.
     Payload {
         missing: u64,
         closes: bool,
@@ -67,7 +67,7 @@ enum State {
 
 const BEGIN: State = State::Header { bytes: [0; LONGEST_HEADER], count: 0 };
 
-/// What a complete header says.
+/// The fields of a complete header.
 struct Header {
     payload: u64,
     closes: bool,
@@ -75,13 +75,13 @@ struct Header {
 }
 
 impl Follower {
-    /// A direction of which nothing has come.
+    /// A direction of which no byte has arrived.
     #[must_use]
     pub fn new(writer: Writer) -> Self {
         Self { writer, state: BEGIN, in_message: false }
     }
 
-    /// Where it stands.
+    /// The current position.
     #[must_use]
     pub fn position(&self) -> Position {
         match self.state {
@@ -100,8 +100,8 @@ impl Follower {
         matches!(self.state, State::Closed | State::Payload { closes: true, .. })
     }
 
-    /// Skips payload of the current frame, of at most so many bytes; returns how many. What is
-    /// behind a close frame, or garbage, is skipped as a whole.
+    /// Skips at most `available` bytes of the current frame's payload, and returns how many. Bytes
+    /// behind a close frame, and garbage, are skipped as a whole.
     pub fn skip(&mut self, available: usize) -> usize {
         match &mut self.state {
             State::Header { .. } => 0,
@@ -160,8 +160,8 @@ impl Follower {
     }
 }
 
-/// Whether a frame may begin so. Longer lengths than needed are let through: they leave no doubt
-/// about where the frame ends.
+/// Whether a frame may begin with these bytes. A length in more bytes than necessary is accepted,
+/// because the end of the frame is still certain.
 fn is_plausible(header: &[u8], is_masked: bool, in_message: bool) -> bool {
     let Some(&first) = header.first() else { return true };
     let opcode = first & 0x0f;
@@ -180,11 +180,11 @@ fn is_plausible(header: &[u8], is_masked: bool, in_message: bool) -> bool {
     if (second & MASKED != 0) != is_masked || is_control && length > LONGEST_CONTROL {
         return false;
     }
-    // A length of 64 bits never has the highest one.
+    // The highest bit of a 64-bit length is never set.
     length != 127 || header.get(2).is_none_or(|byte| byte & 0x80 == 0)
 }
 
-/// Reads a plausible header; nothing as long as bytes are missing.
+/// Parses a plausible header; none while bytes are missing.
 fn parse(header: &[u8], is_masked: bool, in_message: bool) -> Option<Header> {
     let &[first, second, ref rest @ ..] = header else { return None };
     let length = second & !MASKED;

@@ -94,7 +94,7 @@ fn nothing_may_follow_a_close_frame() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn what_is_no_frame_is_garbage_for_ever() {
+fn bytes_that_are_not_a_frame_are_garbage_for_ever() {
     let cases: [(&str, Writer, &[u8]); 12] = [
         ("an unknown opcode", Writer::Server, &[0x83]),
         ("an unknown control opcode", Writer::Server, &[0x8b]),

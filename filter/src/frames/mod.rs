@@ -1,4 +1,4 @@
-//! The frame filter: follows the frames of a WebSocket, and ends it with a close frame where a
+//! The frame filter: follows the frames of a WebSocket, and ends it with a close frame when a
 //! counter asks for it. It has a module file of its own, because Envoy enters a module that takes
 //! bodies for every chunk of every stream.
 

@@ -1,5 +1,5 @@
 //! The life of root contexts and HTTP contexts in the module of the frame filter, without the SDK.
-//! They have the names of [`crate::lifecycle`], which is the other module's.
+//! The types are named like those of [`crate::lifecycle`], which belong to the other module.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -18,14 +18,14 @@ pub struct Root {
     shared: Option<Rc<Shared>>,
 }
 
-/// An HTTP context. None if its frames are not followed.
+/// An HTTP context. Its `socket` is none if its frames are not followed.
 #[derive(Debug)]
 pub struct HttpStream {
     shared: Option<Rc<Shared>>,
     socket: Option<Socket>,
 }
 
-/// When the first tick comes; milliseconds.
+/// The delay of the first tick; milliseconds.
 const FIRST_TICK: u32 = 10;
 
 impl Root {
@@ -66,7 +66,7 @@ impl Root {
         }
     }
 
-    /// A gate says until when ends go on.
+    /// A gate has sent the time until which it ends streams.
     pub fn on_queue_ready(&self, host: &impl Control, queue: u32) {
         if let Some(shared) = &self.shared {
             while let Some(message) = host.dequeue(queue) {
@@ -86,8 +86,8 @@ impl Root {
     }
 }
 
-/// The role and nothing else. The types of the whole configuration would double the module, and
-/// accept the same texts.
+/// Accepts the role and nothing else. The types of the whole configuration would double the size of
+/// the module, and accept the same texts.
 fn check(text: &[u8]) -> Result<(), Fault> {
     let text = core::str::from_utf8(text).unwrap_or_default();
     match tree::parse(text)? {

@@ -1,15 +1,15 @@
-//! What the streams of a root context share in the module of the frame filter.
+//! The state that the streams of a root context share in the module of the frame filter.
 
 use core::cell::Cell;
 
 use crate::census::frames::register_frame_filter;
 use crate::host::{Body, Control, Level};
 
-/// What the streams of a root context share.
+/// The state that the streams of a root context share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) queue: Cell<Option<u32>>,
-    /// Until when a counter may ask for the end of a stream.
+    /// The time until which a counter may ask for the end of a stream; 0 for never.
     pub(super) ends_until: Cell<u64>,
     has_warned: Cell<bool>,
 }
@@ -21,7 +21,8 @@ impl Shared {
         }
     }
 
-    /// The time, as long as ends go on. Else no chunk reads the clock.
+    /// The time while streams are being ended, otherwise none. At other times no chunk reads the
+    /// clock.
     pub(super) fn time_if_ends_go_on(&self, host: &impl Control) -> Option<u64> {
         if self.ends_until.get() == 0 {
             return None;

@@ -10,7 +10,7 @@ use crate::headers::Headers;
 use crate::host::{Body, BodyHost, Control};
 use crate::parse::digits;
 
-/// How much of a chunk is read at once. A frame that is longer is skipped without its bytes.
+/// The most bytes of a chunk that are read at once. The rest of a longer frame is skipped unread.
 const WINDOW: usize = 4096;
 
 /// Status 1001, going away. The client's frame is masked with zeros, which change nothing.
@@ -25,7 +25,7 @@ pub(super) struct Socket {
     response: Side,
     /// The upstream has agreed to the upgrade, so both bodies are made of frames.
     is_open: bool,
-    /// The value of [`CLOSE`]. None as long as the stream is not to end.
+    /// The value of [`CLOSE`]. None until a counter asks for the end of the stream.
     fragments_from: Option<u64>,
 }
 
@@ -38,8 +38,8 @@ struct Side {
 }
 
 impl Socket {
-    /// None if the request asks for anything else. Envoy shows the extended CONNECT of HTTP/2 and
-    /// HTTP/3 as such an upgrade, too.
+    /// None if the request is not a WebSocket upgrade. Envoy also shows the extended CONNECT of
+    /// HTTP/2 and HTTP/3 as such an upgrade.
     pub(super) fn new(shared: &Rc<Shared>, host: &impl Control) -> Option<Self> {
         let map = host.request_headers();
         let upgrade = Headers::new(&map).first("upgrade")?;
@@ -57,7 +57,7 @@ impl Socket {
         })
     }
 
-    /// A chunk has come. False: the stream has become none that the filter could follow.
+    /// A chunk has arrived. False: the filter cannot follow the stream any more.
     pub(super) fn on_body(
         &mut self,
         host: &impl BodyHost,
@@ -79,7 +79,8 @@ impl Socket {
         let place = self.side(body).follow(host, body, size, takes_fragments == Some(true));
         if self.side(body).follower.position() == Position::Garbage {
             self.shared.warn_of_garbage(host, body);
-            // Nothing may follow a close frame of ours, so the other direction stays cut.
+            // Nothing may follow a close frame of the filter, so a direction that has one stays
+            // cut.
             return self.request.is_written || self.response.is_written;
         }
         if let (Some(place), Some(_)) = (place, takes_fragments)
@@ -91,13 +92,15 @@ impl Socket {
         true
     }
 
-    /// Until the upgrade is accepted, and after it was refused, the bodies are none of a WebSocket.
+    /// Whether the upgrade was accepted. Until then, and after a refusal, the bodies are not those
+    /// of a WebSocket.
     fn has_opened(&mut self, host: &impl Control) -> bool {
         self.is_open = self.is_open || response_code(host) == Some(SWITCHING_PROTOCOLS);
         self.is_open
     }
 
-    /// None if the stream is not to end; else whether it may end between two fragments now.
+    /// None if no counter has asked for the end of the stream; otherwise whether it may end between
+    /// two fragments now.
     fn takes_fragments(&mut self, host: &impl Control) -> Option<bool> {
         if let Some(from) = self.fragments_from {
             return Some(host.monotonic_time() >= from);
@@ -108,8 +111,8 @@ impl Socket {
         Some(now >= from)
     }
 
-    /// Client or server have begun to close by themselves, and each answers the other: a second
-    /// close frame would break the rules. So would one of ours behind theirs.
+    /// Whether the client or the server has begun to close. Each answers the other's close frame,
+    /// so one of the filter would be a second one in its direction, which RFC 6455 forbids.
     fn is_closing(&self) -> bool {
         self.request.follower.is_closing() || self.response.follower.is_closing()
     }
@@ -134,7 +137,7 @@ impl Socket {
 
 impl Side {
     /// Follows a chunk. Returns the last place in it where a close frame may be inserted; none if
-    /// the chunk holds one already.
+    /// there is no such place, or the chunk ends behind a close frame.
     fn follow(
         &mut self,
         host: &impl BodyHost,
@@ -177,7 +180,7 @@ impl Side {
 
 const SWITCHING_PROTOCOLS: u64 = 101;
 
-/// Known from the response headers on.
+/// The status of the response, which Envoy knows from the response headers on.
 fn response_code(host: &impl Control) -> Option<u64> {
     let bytes = host.property("response\0code")?;
     Some(u64::from_le_bytes(bytes.try_into().ok()?))

@@ -26,7 +26,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// After an upgrade that the upstream has answered so.
+    /// A stream with these request headers, answered with this status.
     fn answered(headers: &[(&str, &str)], code: &'static str) -> Self {
         let host = Fake::with_headers(headers);
         host.clock.set(10_000);
@@ -43,7 +43,7 @@ impl Scene {
         Self::answered(&[("upgrade", "WebSocket")], "\u{65}\0\0\0\0\0\0\0")
     }
 
-    /// A counter asks for the end of the stream.
+    /// Asks for the end of the stream, as a gate and a counter do.
     fn end(&self) {
         let until = self.host.clock.get() + 5_000;
         notify_frame_filters(&self.host, FrameNotice { until });
@@ -52,7 +52,7 @@ impl Scene {
         self.host.set_property(CLOSE, format!("{fragments_from}").as_bytes());
     }
 
-    /// What goes on in place of a chunk.
+    /// Passes a chunk to the filter, and returns the bytes that Envoy forwards instead.
     fn pass(&mut self, body: Body, chunk: &[u8]) -> Vec<u8> {
         *self.host.chunk.borrow_mut() = chunk.to_vec();
         self.stream.on_body(&self.host, body, chunk.len(), false);
@@ -132,7 +132,7 @@ fn leaves_a_closing_handshake_alone() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn the_answer_to_its_own_close_frame_passes() {
+fn the_answer_to_the_filters_close_frame_passes() {
     let mut scene = Scene::websocket();
     scene.end();
     assert_eq!(scene.pass(Request, MASKED_TEXT), [MASKED_TEXT, CLOSE_TO_UPSTREAM].concat());
@@ -168,7 +168,7 @@ fn garbage_is_reported_once_and_left_alone() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn nothing_follows_its_close_frame_whatever_the_other_side_sends() {
+fn no_bytes_follow_the_filters_close_frame_even_if_the_other_side_sends_garbage() {
     for (written, other) in [(Response, Request), (Request, Response)] {
         let frame = if written == Response { TEXT } else { MASKED_TEXT };
         let mut scene = Scene::websocket();
@@ -182,7 +182,7 @@ fn nothing_follows_its_close_frame_whatever_the_other_side_sends() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn looks_at_the_property_only_while_ends_go_on() {
+fn the_property_is_read_only_while_streams_are_ended() {
     let mut scene = Scene::websocket();
     scene.host.set_property(CLOSE, b"1");
     assert_eq!(scene.pass(Response, TEXT), TEXT, "no gate has announced ends");
@@ -218,7 +218,7 @@ fn follows_only_websockets_that_were_accepted() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn takes_no_other_role() {
+fn other_roles_are_refused() {
     assert!(crate::config::parse(CONFIGURATION).is_ok());
     for text in [
         "",

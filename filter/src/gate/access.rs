@@ -1,5 +1,5 @@
-//! Which clients may use the gate. Pure: a request's headers and the properties of its connection
-//! go in, a refusal comes out.
+//! Access to the gate. Pure: a request's headers and the properties of its connection go in, a
+//! refusal comes out.
 //!
 //! There are three checks: for pages in a browser, for clients on the network, and for clients in
 //! the pod without the secret. docs/threat-model.md describes what each of them can do.
@@ -15,12 +15,12 @@ use crate::host::Host;
 const SECRET_HEADER: &str = "x-laststream-secret";
 
 /// The filter state key of the connection's local address, from Envoy itself:
-/// `%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%`. The property `destination.address` is what a PROXY protocol
-/// header claims, where the listener takes such headers; it counts only where nothing writes this
-/// key, so that the hooks of gates from earlier manifests keep working.
+/// `%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%`. The property `destination.address` is the address that a
+/// PROXY protocol header claims, if the listener takes such headers. It is used only where no
+/// filter writes this key, so that the hooks of gates from earlier manifests keep working.
 pub const ADDRESS_KEY: &str = "laststream.gate_address";
 
-/// What the gate requires of a request.
+/// The conditions under which the gate accepts a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Access<'a> {
     /// Names that `:authority` may have besides addresses and `localhost`; in lower case, without a
@@ -34,9 +34,9 @@ pub(super) struct Access<'a> {
 /// The gate's secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Secret<'a> {
-    /// None is configured.
+    /// No secret is configured.
     NotConfigured,
-    /// One is configured, but Envoy does not have it.
+    /// A secret is configured, but Envoy does not have it, or it is too short.
     Missing,
     /// The secret.
     Known(&'a [u8]),
@@ -50,7 +50,7 @@ impl<'a> Secret<'a> {
     }
 }
 
-/// What Envoy knows of the connection and the secret.
+/// The properties of the connection that Envoy keeps, among them the secret in filter state.
 #[derive(Debug)]
 pub(super) struct ConnectionProperties {
     address: Option<Vec<u8>>,
@@ -76,8 +76,8 @@ impl ConnectionProperties {
     }
 }
 
-/// Why a request from a page in a browser is refused, whatever its command. Browsers send headers
-/// that show it, or a host name that is not the gate's.
+/// The reason to refuse a request from a page in a browser, whatever its command. Browsers send
+/// headers that show a page, or a host name that is not the gate's.
 pub(super) fn browser_refusal(headers: Headers<'_>, access: &Access<'_>) -> Option<&'static str> {
     if headers.first("origin").is_some() {
         return Some(
@@ -100,7 +100,7 @@ pub(super) fn browser_refusal(headers: Headers<'_>, access: &Access<'_>) -> Opti
     )
 }
 
-/// Why a command is refused. Status and readiness need no access.
+/// The reason to refuse a command, if there is one. Status and readiness need no access.
 pub(super) fn access_refusal(
     headers: Headers<'_>,
     path: &[u8],
@@ -149,8 +149,8 @@ fn host_of(authority: &str) -> Option<&str> {
 /// these to a page.
 fn is_own_host(host: &str, hosts: &[String]) -> bool {
     if let Some(literal) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        // Browsers treat only ::1 as the loopback interface. To other addresses that lead there
-        // they do not send the headers that show a page.
+        // Browsers treat only ::1 as the loopback interface. They do not send the headers that show
+        // a page to other addresses that lead there.
         return literal
             .parse::<Ipv6Addr>()
             .is_ok_and(|address| !address.is_unspecified() && address.to_ipv4_mapped().is_none());
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn recognises_browsers_by_their_headers() {
+    fn pages_in_browsers_are_recognised_by_their_headers() {
         let own = (":authority", "127.0.0.1:15091");
         for (marks, expected) in [
             (&[][..], false),
@@ -243,7 +243,7 @@ mod tests {
     ];
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn takes_only_its_own_host_names() {
+    fn requests_for_other_host_names_are_refused() {
         let hosts = ["gate.shop".into()];
         for (authority, expected) in AUTHORITIES {
             assert_eq!(
@@ -273,7 +273,7 @@ mod tests {
     ];
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn without_a_secret_only_the_loopback_interface_counts() {
+    fn without_a_secret_only_loopback_connections_get_access() {
         let at = |address| Access { hosts: &[], secret: Secret::NotConfigured, address };
         for (address, expected) in [
             (Some(&b"127.0.0.1:15091"[..]), false),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn a_secret_that_is_missing_opens_nothing() {
+    fn a_missing_secret_gives_no_access() {
         for held in [&b""[..], b"-", b"\n", b"fifteen-letters", b"fifteen-letters\n\n"] {
             let access = Access {
                 hosts: &[],

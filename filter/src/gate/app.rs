@@ -34,7 +34,7 @@ mod tests {
     use super::{App, from_response};
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn only_a_refused_connection_is_gone() {
+    fn only_a_refused_connection_means_that_the_app_has_gone() {
         const RESET: &str =
             "upstream connect error or disconnect/reset before headers. reset reason: ";
         for (status, is_from_app, body, expected) in [

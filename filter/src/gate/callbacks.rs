@@ -26,8 +26,8 @@ impl Gate {
         self.evaluate_and_answer(host);
     }
 
-    /// A message has arrived: for a command, or a counter's reply. Envoy calls this once for each,
-    /// so a call that runs a command leaves the evaluation to the others.
+    /// Handles a message: the gate's own for a command, or a counter's reply. Envoy calls this once
+    /// for each message, so a call that runs a command leaves the evaluation to the other calls.
     pub(crate) fn on_queue_ready(&mut self, host: &impl Control, queue: u32) {
         if !self.sources.census.owns_queue(queue) {
             return;
@@ -39,8 +39,8 @@ impl Gate {
         }
     }
 
-    /// The request is refused here, while its headers and its connection can be read, or its
-    /// command waits for the root context.
+    /// Refuses the request here, while its headers and its connection can be read, or enqueues its
+    /// command for the root context.
     #[inline(never)] // keeps this code out of the path of every stream
     pub(crate) fn on_request_headers(&mut self, host: &impl Control, stream: u32, map: &[u8]) {
         let headers = Headers::new(map);
@@ -81,8 +81,8 @@ impl Gate {
         }
     }
 
-    /// Envoy turns every answer of a filter to a gRPC request into HTTP 200, and a client that
-    /// polls for 200 would take a refusal for success.
+    /// Resets a gRPC request. Envoy turns every answer of a filter to it into HTTP 200, and a
+    /// client that polls for 200 would take a refusal for success.
     fn reset_grpc(&mut self, host: &impl Control, stream: u32) {
         if !core::mem::replace(&mut self.has_reset_grpc, true) {
             host.log(
@@ -93,7 +93,7 @@ impl Gate {
         host.reset_stream(stream);
     }
 
-    /// The request was answered, or its client has gone.
+    /// Forgets a request that was answered, or whose client has gone.
     #[inline(never)] // as above
     pub(crate) fn on_stream_end(&mut self, host: &impl Control, stream: u32) {
         self.commands.retain(|(other, _)| *other != stream);
@@ -105,7 +105,8 @@ impl Gate {
         }
     }
 
-    /// A call has ended. Without headers it failed, and the SDK panics if they are read.
+    /// Handles the end of a call. A call without response headers failed, and the SDK panics if
+    /// they are read.
     pub(crate) fn on_http_call_response(
         &mut self,
         host: &impl Control,

@@ -2,17 +2,17 @@
 
 use crate::host::Control;
 
-/// What a call is for.
+/// The purpose of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Call {
     Begin,
     Finish,
-    /// Undoes the begin call of the drain that began then; the stream gets the answer.
+    /// Undoes the begin call of the drain that began at `began`; `stream` gets the answer.
     Cancel {
         stream: u32,
         began: u64,
     },
-    /// An operator's signal; the stream gets the answer.
+    /// An operator's signal; `stream` gets the answer.
     Signal {
         stream: u32,
         is_latched: bool,
@@ -21,15 +21,15 @@ pub(super) enum Call {
     },
     Stats,
     App,
-    /// Tells the app that the drain has begun, which began then.
+    /// Tells the app that a drain began at `began`.
     Notify {
         began: u64,
     },
-    /// Queries what is draining of Envoy's configuration; with the time of the query.
+    /// Queries the listeners and filter chains that are draining; with the time of the query.
     ConfigDrain(u64),
 }
 
-/// The calls of which the shared record has a [`Step`](super::step::Step).
+/// The calls for which the shared record keeps a [`Step`](super::step::Step).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallKind {
     /// Tells clients to leave.
@@ -44,11 +44,11 @@ pub(super) struct Target<'t> {
     pub(super) cluster: &'t str,
     pub(super) method: &'t str,
     pub(super) path: &'t str,
-    /// Milliseconds.
+    /// The time limit of the call; milliseconds.
     pub(super) patience: u64,
 }
 
-/// The calls without an answer, by their numbers.
+/// The calls that Envoy has not answered yet, by their numbers.
 #[derive(Debug, Clone, Hash)]
 pub(super) struct Calls {
     root: u32,
@@ -61,7 +61,7 @@ impl Calls {
     }
 
     /// Makes a call in the root context, because the HTTP context may end before the answer. False:
-    /// Envoy does not know the cluster, or no healthy endpoint in it.
+    /// Envoy does not know the cluster, or the cluster has no healthy endpoint.
     pub(super) fn send(&mut self, host: &impl Control, call: Call, target: Target<'_>) -> bool {
         let Target { cluster, method, path, patience } = target;
         host.set_effective_context(self.root);

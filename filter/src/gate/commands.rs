@@ -18,16 +18,18 @@ use crate::host::{Control, Level};
 
 /// The message that the gate sends to its own queue. No reply of a counter has this text.
 const COMMAND: &[u8] = b"command";
-/// How long a status waits for the counters. If Envoy has to be asked, it waits for
-/// [`READY_WAIT`]; milliseconds.
+/// The time for which a status waits for the counters; milliseconds. If it needs Envoy's answer, it
+/// waits for [`READY_WAIT`].
 const STATUS_WAIT: u64 = 50;
-/// No request is held for longer than the deadline and this: the last call may be under way, or the
-/// drain may have been cancelled; milliseconds.
+/// A hook is held for at most the deadline plus this, because the last call may be under way, or
+/// the drain may have been cancelled; milliseconds.
 const AFTER_DEADLINE: u64 = 5_000;
-/// How long a signal waits until every counter makes its streams check the latch; milliseconds.
+/// The time for which a signal waits until every counter makes its streams check the latch;
+/// milliseconds.
 const SIGNAL_WAIT: u64 = 1_000;
-/// How long a request for readiness waits for fresh counts where Envoy answers quickly, and at the
-/// most; `pilot-agent wait` waits 500 ms by default, the command line 5 s.
+/// The time for which a request for readiness waits for fresh counts if Envoy answers quickly, and
+/// the longest such time; milliseconds. `pilot-agent wait` waits 500 ms by default, the command
+/// line 5 s.
 const READY_WAIT: u64 = 400;
 const MOST_READY_WAIT: u64 = 4_000;
 const ALREADY_OPEN: &str =
@@ -35,7 +37,7 @@ const ALREADY_OPEN: &str =
 const STAYS_SEALED: &str = "; the signal to end was sent and cannot be undone: new streams are \
     refused until the process ends";
 
-/// What became of the call that told clients to leave.
+/// Whether the call that told clients to leave was undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Undo {
     NotNeeded,
@@ -65,7 +67,8 @@ fn stays_sealed(host: &impl Control) -> &'static str {
 }
 
 impl Gate {
-    /// If the message cannot be sent, the next tick runs the command.
+    /// Enqueues a command for the root context. If the message cannot be sent, the next tick runs
+    /// the command.
     pub(super) fn enqueue_command(&mut self, host: &impl Control, stream: u32, command: Command) {
         self.commands.push_back((stream, command));
         let queue = self.sources.census.queue_or_register(host);
@@ -74,8 +77,9 @@ impl Gate {
         }
     }
 
-    /// Runs the oldest command, and returns whether there was one. Only one in a callback: Envoy
-    /// nests the answers of one callback, and each command may also answer all held requests.
+    /// Runs the oldest command, and returns whether there was one. Only one command runs in a
+    /// callback, because Envoy nests the answers of one callback, and each command may also answer
+    /// all held requests.
     pub(super) fn run_next_command(&mut self, host: &impl Control) -> bool {
         let Some((stream, command)) = self.commands.pop_front() else { return false };
         self.run_command(host, stream, command);
@@ -127,7 +131,7 @@ impl Gate {
         }
     }
 
-    /// Cancels the drain: always the gate's, Envoy's if that is possible.
+    /// Cancels the gate's drain, and Envoy's if that is possible.
     fn cancel_drain(&mut self, host: &impl Control, stream: u32) {
         let record = self.record.read(host);
         let began = record.began;
@@ -136,7 +140,7 @@ impl Gate {
             let why = format!("there is no drain{}", stays_sealed(host));
             return self.respond_plainly(host, stream, 200, &why);
         }
-        // Envoy's answer can take a while, and until then the record says that the drain goes on.
+        // Envoy's answer can take a while, and until then the record shows a drain that goes on.
         self.ends.stop_drain(host, &record);
         match self.policy.undo_path().filter(|_| has_begun) {
             Some(path) => {
@@ -152,7 +156,8 @@ impl Gate {
         }
     }
 
-    /// Envoy has answered the call that undoes the begin call of the drain that began then.
+    /// Handles Envoy's answer to the call that undoes the begin call of the drain that began at
+    /// `began`.
     pub(super) fn on_cancel_response(
         &mut self,
         host: &impl Control,
@@ -164,7 +169,7 @@ impl Gate {
         self.end_drain(host, stream, began, if is_undone { Undo::Done } else { Undo::Failed });
     }
 
-    /// Ends the drain that began then. A drain that has begun since goes on.
+    /// Ends the drain that began at `began`. A drain that has begun since goes on.
     fn end_drain(&mut self, host: &impl Control, stream: u32, began: u64, undo: Undo) {
         let (mut ended, mut phase) = ("", Phase::Serving);
         self.record.update(host, &mut |record| {
@@ -232,14 +237,15 @@ impl Gate {
                 .saturating_add(QueryPacing::read(host).longest_wait());
             let waits_for = WaitsFor::Signal;
             self.waiting.hold(Waiter { stream, waits_for, until, needs, path });
-            // Asked after the signal is held, because that makes every counter check the latch.
+            // The counters are asked after the signal is held, because a held signal makes every
+            // counter check the latch.
             self.ask_counters(host);
             self.evaluate_and_answer(host);
         }
     }
 
-    /// Responds at once if the gate is certainly closed, or unconditionally open. Else the request
-    /// is held for fresh counts.
+    /// Responds at once if the gate is certainly closed, or unconditionally open. Otherwise holds
+    /// the request until fresh counts arrive.
     fn respond_or_hold(&mut self, host: &impl Control, stream: u32) {
         let snapshot = self.evaluate(host);
         if snapshot.may_open() && !snapshot.record.phase.is_unconditionally_open() {
@@ -253,7 +259,8 @@ impl Gate {
         }
     }
 
-    /// Recent replies are good enough for a status, unless the count is zero.
+    /// Holds a request until counts arrive. Replies to a request that was just sent are good enough
+    /// for a status. Envoy's answer is needed only if the count is zero, or if there is none yet.
     pub(super) fn hold_for_counts(
         &mut self,
         host: &impl Control,
@@ -278,8 +285,8 @@ impl Gate {
         self.query_envoy_stats(host, now, &record, &survey);
     }
 
-    /// An answer that opens the gate must be true when it is given, so it needs answers to later
-    /// requests.
+    /// Holds a request for the opening of the gate. The response must be true when it is sent, so
+    /// it needs answers to later queries of the counters and Envoy.
     fn hold_for_opening(&mut self, stream: u32, waits_for: WaitsFor, until: u64) {
         let needs = self.sources.next_answers();
         self.waiting.hold(Waiter { stream, waits_for, until, needs, path: String::new() });

@@ -8,7 +8,7 @@ use crate::host::Control;
 use crate::parse;
 use crate::shared_text::{self, SharedText, after_version, numbers_to_text};
 
-/// What is queried.
+/// The path of the query for the gauges of draining filter chains and listeners.
 pub(super) const DRAINING: &str = concat!(
     "/stats?type=Gauges&filter=",
     "%5Elistener_manager%5C.total_%28filter_chains%7Clisteners%29_draining$"
@@ -16,51 +16,55 @@ pub(super) const DRAINING: &str = concat!(
 
 /// The shared data key.
 const KEY: &str = "laststream.config_drain";
-/// Every later version reads and writes this one. What is new gets a key of its own: the gates of
-/// two versions run side by side while the module is replaced.
+/// The version of the text, which all later versions of the module keep. A new value gets a key of
+/// its own, because the gates of two versions run side by side while the module is replaced.
 const VERSION: &str = "1";
-/// Between two queries; milliseconds. Less than a tick, because a tick can come a little early.
+/// The interval between two queries; milliseconds. It is shorter than a tick, because a tick can
+/// come a little early.
 const INTERVAL: u64 = 950;
-/// A change for which Envoy still drains so long after its time was not the last one; milliseconds.
+/// If something still drains this long after a change's drain time, a later change is the cause;
+/// milliseconds.
 const SLACK: u64 = 5_000;
-/// More changes at a time are not told apart.
+/// The most changes that are recorded at a time.
 const MOST_CHANGES: usize = 16;
 
-/// What all workers know of changes. Times are milliseconds of Envoy's clock.
+/// The changes that the gates of all workers know of. Times are milliseconds of Envoy's clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ConfigDrain {
-    /// When the last query began.
+    /// The beginning of the last query.
     asked_at: u64,
-    /// When the last query began that was answered.
+    /// The beginning of the last query that was answered.
     known_at: u64,
-    /// Listeners and filter chains that drained then; none if Envoy does not export that.
+    /// Listeners and filter chains that drained at `known_at`; none if Envoy does not export their
+    /// number.
     draining: Option<u64>,
     /// For each change, the beginning of the last query before it, the oldest first. A stream that
     /// began earlier is older than the change.
     changes: Vec<u64>,
 }
 
-/// The configuration that drains at a moment.
+/// The drain of Envoy's configuration at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Draining {
-    /// None.
+    /// Nothing drains.
     Nothing,
     /// Envoy does not export what drains.
     NotExported,
-    /// It has drained since before the first query, so no stream is known to be older.
+    /// The gate has not seen the drain begin, so no stream is known to be older.
     SinceUnknown,
     /// Streams that began before `moment` may be closed in `left` milliseconds.
     Since { moment: u64, left: u64 },
 }
 
 impl Draining {
-    /// Streams that began before this are older than the change; 0 if none is known to be.
+    /// Streams that began before this moment are older than the change; 0 if the moment is not
+    /// known.
     pub(super) fn moment(self) -> u64 {
         if let Self::Since { moment, .. } = self { moment } else { 0 }
     }
 }
 
-/// How an answer changed what is known.
+/// The change that an answer of Envoy has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transition {
     None,
@@ -101,8 +105,8 @@ impl ConfigDrain {
         is_due
     }
 
-    /// Envoy has answered the query that began at that time. Answers to several workers may arrive
-    /// in another order than the queries began.
+    /// Records Envoy's answer to the query that began at `at`. The answers to several workers may
+    /// arrive in another order than the queries began.
     pub(super) fn observe(
         &mut self,
         at: u64,
@@ -146,7 +150,8 @@ impl ConfigDrain {
         match self.draining {
             None if self.known_at > 0 => Draining::NotExported,
             None | Some(0) => Draining::Nothing,
-            // A change is over before Envoy's statistics show it. The next one counts then.
+            // Envoy's statistics show late that a change is over. By then, the next change is
+            // returned.
             Some(_) => match self.unclosed(now, drain_time).first().or(self.changes.last()) {
                 Some(moment) => Draining::Since { moment: *moment, left: left(*moment) },
                 None => Draining::SinceUnknown,
@@ -169,13 +174,13 @@ impl ConfigDrain {
         shared_text::read(host, KEY)
     }
 
-    /// Whether this worker is to query Envoy now.
+    /// Claims the next query to Envoy for this worker, if it is due.
     pub(super) fn claim_query(host: &impl Control) -> bool {
         let now = host.monotonic_time();
         shared_text::claim(host, KEY, &mut |known: &mut Self| known.claim(now))
     }
 
-    /// Records what a query that began at that time has shown.
+    /// Records Envoy's answer to the query that began at `at`, for all workers.
     pub(super) fn record(
         host: &impl Control,
         at: u64,

@@ -1,4 +1,4 @@
-//! What a status shows of a drain of Envoy's configuration. Pure.
+//! The part of a status about a drain of Envoy's configuration. Pure.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -28,7 +28,7 @@ pub struct ConfigDrainStatus {
 }
 
 impl ConfigDrainStatus {
-    /// With the number of streams that are older; none if nothing drains.
+    /// `older`: the number of streams older than the change. None if nothing drains.
     pub(super) fn new(draining: Draining, older: u64) -> Option<Self> {
         let unknown =
             |reason: &str| Some(Self { reason: reason.into(), older: None, left_ms: None });

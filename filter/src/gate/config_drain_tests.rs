@@ -6,7 +6,8 @@ use crate::shared_text::SharedText as _;
 
 const DRAIN: u64 = 45_000;
 
-/// Answers of Envoy: when the query began, what drained, and what follows.
+/// The state after answers of Envoy: the beginning of each query, the number that drained, and the
+/// expected transition.
 fn after(answers: &[(u64, u64, Transition)]) -> ConfigDrain {
     let mut known = ConfigDrain::default();
     for (at, draining, expected) in answers {
@@ -17,14 +18,14 @@ fn after(answers: &[(u64, u64, Transition)]) -> ConfigDrain {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn the_text_is_that_of_earlier_versions() {
+fn the_text_keeps_the_format_of_earlier_versions() {
     use Transition::{Changed, None};
     let known = after(&[(1_000, 0, None), (2_000, 1, Changed), (3_000, 3, Changed)]);
     assert_eq!(known.to_text(), "1 3000 3000 1 3 1000 2000");
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn a_change_came_after_the_last_query_that_said_zero() {
+fn a_change_is_dated_to_the_last_query_before_it() {
     use Transition::{Changed, Ended, None};
     let known = after(&[(1_000, 0, None), (2_000, 0, None), (3_000, 1, Changed)]);
     assert_eq!(known.at(3_010, DRAIN), Draining::Since { moment: 2_000, left: 43_990 });
@@ -34,7 +35,7 @@ fn a_change_came_after_the_last_query_that_said_zero() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn of_two_changes_the_one_that_ends_next_counts() {
+fn the_change_that_ends_next_is_shown() {
     use Transition::{Changed, None};
     let known = after(&[
         (1_000, 0, None),
@@ -53,21 +54,21 @@ fn of_two_changes_the_one_that_ends_next_counts() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn without_a_zero_before_no_stream_is_known_to_be_older() {
+fn a_drain_whose_beginning_was_not_seen_has_no_moment() {
     use Transition::{Changed, FoundDraining, None};
     let known = after(&[(1_000, 2, FoundDraining), (2_000, 2, None)]);
     assert_eq!(known.at(2_000, DRAIN), Draining::SinceUnknown);
     assert_eq!(Draining::SinceUnknown.moment(), 0);
-    // One more change is known again.
+    // The moment of a further change is known.
     let known = after(&[(1_000, 2, FoundDraining), (2_000, 2, None), (3_000, 3, Changed)]);
     assert_eq!(known.at(3_000, DRAIN), Draining::Since { moment: 2_000, left: 44_000 });
-    // A change that began in the second in which the one before ended is not seen.
+    // A change that begins in the same second in which the one before ends is not seen.
     let known = after(&[(1_000, 0, None), (2_000, 1, Changed), (51_001, 1, None)]);
     assert_eq!(known.at(51_001, DRAIN), Draining::SinceUnknown);
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn answers_in_another_order_and_missing_statistics_make_no_change() {
+fn late_answers_and_missing_statistics_are_not_changes() {
     let mut known = after(&[(1_000, 0, Transition::None), (3_000, 1, Transition::Changed)]);
     assert_eq!(known.observe(2_000, Some(0), DRAIN), Transition::None, "an older answer");
     assert_eq!(known.at(3_000, DRAIN).moment(), 1_000);

@@ -1,4 +1,5 @@
-//! The gate's watch over changes of Envoy's configuration: its queries, and what they mean.
+//! The gate's watch over changes of Envoy's configuration: its queries, and the handling of their
+//! answers.
 
 use super::calls::{Call, Target};
 use super::config_drain::{ConfigDrain, DRAINING, Draining, Transition};
@@ -13,19 +14,19 @@ use crate::census::latch;
 use crate::host::{Control, Level};
 
 impl Gate {
-    /// What drains now; none if the gate does not watch.
+    /// The drain of Envoy's configuration; none if the gate does not watch changes.
     pub(super) fn config_draining(&self, host: &impl Control) -> Option<Draining> {
         let drain_time = self.policy.config_drain_time?;
         Some(ConfigDrain::read(host).at(host.monotonic_time(), drain_time))
     }
 
-    /// Whether streams are known to be older than a change.
+    /// Whether the moment of a change is known, so that streams may be older than it.
     pub(super) fn has_older_streams(&self, host: &impl Control) -> bool {
         self.config_draining(host).is_some_and(|draining| draining.moment() > 0)
     }
 
-    /// Queries what drains, once a second. All gates' queries to Envoy have one pace, and the first
-    /// worker that ticks after that second makes this one.
+    /// Queries Envoy for what drains, once a second. All queries of all gates share one pace, and
+    /// the first worker that ticks after that second makes this query.
     pub(super) fn query_config_drain(&mut self, host: &impl Control, now: u64, record: &Record) {
         let is_watched = self.policy.config_drain_time.is_some();
         let is_running = self.calls.any(|call| matches!(call, Call::Stats | Call::ConfigDrain(_)));
@@ -45,14 +46,14 @@ impl Gate {
         }
     }
 
-    /// Whether a query would put off one for Envoy's count, which shows what drains, too: in a
-    /// drain that nothing holds any more, and behind the latch of any worker.
+    /// Whether a query would delay one for Envoy's count, which also shows what drains. It would in
+    /// a drain that no stream holds any more, and while any worker's latch is closed.
     fn awaits_envoy_stats(&self, host: &impl Control, record: &Record) -> bool {
         latch::is_closed(host)
             || record.phase.is_draining() && self.sources.holding(host, &self.policy) == 0
     }
 
-    /// Envoy has answered the query that began at that time, or failed to.
+    /// Handles Envoy's answer to the query that began at `at`, or the failure of the query.
     pub(super) fn on_config_drain_answer(
         &mut self,
         host: &impl Control,
@@ -63,7 +64,8 @@ impl Gate {
         self.record_config_drain(host, at, stats);
     }
 
-    /// Every answer with Envoy's statistics shows what drains.
+    /// Records what drains. Every answer with Envoy's statistics shows it, also one to a query for
+    /// Envoy's count.
     pub(super) fn record_config_drain(
         &mut self,
         host: &impl Control,
@@ -76,7 +78,7 @@ impl Gate {
         let line = match ConfigDrain::record(host, at, stats.draining, drain_time) {
             Transition::None => return,
             Transition::Changed => {
-                // Counted at once, so that no other stream is taken for an older one.
+                // The counters are asked at once, so that no other stream counts as an older one.
                 self.ask_counters(host);
                 "config drain: a change has replaced a listener or filter chain, and Envoy closes \
                  its streams after the drain time"
@@ -88,7 +90,8 @@ impl Gate {
         host.log(Level::Warning, line);
     }
 
-    /// Replies of an earlier moment say nothing about this one.
+    /// Sets the gauges of the config drain. The number of streams is set only from replies to the
+    /// current round, because earlier replies may be about an earlier moment.
     pub(super) fn report_config_drain(&self, host: &impl Control, snapshot: &Snapshot) {
         let Some([streams, seconds]) = self.sources.metrics.config_drain else { return };
         match snapshot.config_draining {
@@ -119,7 +122,7 @@ mod tests {
     use crate::host::{Control as _, Kind};
     use crate::metrics::{self, define};
 
-    /// A second later, whether the gate queries.
+    /// Whether the gate queries, one second later.
     fn queries(host: &Fake, gate: &mut Gate, phase: Phase) -> bool {
         host.clock.update(|clock| clock + 1_000);
         let before = host.calls.borrow().len();
@@ -135,7 +138,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn the_watch_leaves_the_queries_of_a_drain_and_of_the_latch_alone() {
+    fn the_watch_does_not_delay_queries_of_a_drain_or_of_the_latch() {
         let host = Fake::default();
         host.clock.set(10_000);
         let mut policy = Policy::new(wire::Gate {

@@ -1,4 +1,5 @@
-//! Tests: what is answered, queried and signalled follows from one snapshot, without a host.
+//! Tests of the pure decisions: answers, queries and signals follow from one snapshot, without a
+//! host.
 
 use wasm_bindgen_test::wasm_bindgen_test;
 
@@ -22,7 +23,7 @@ const NOW: u64 = 10_000;
 const FIRST: Needs = Needs { round: 1, query: 1 };
 const NEXT: Needs = Needs { round: 2, query: 1 };
 
-/// Envoy and every counter have answered the first requests.
+/// A snapshot after Envoy and every counter have answered the first requests.
 fn snapshot(phase: Phase, reason: Reason, count: CountState, envoy: EnvoyCount) -> Snapshot {
     let survey = Survey {
         count_state: count,
@@ -62,7 +63,7 @@ fn snapshot(phase: Phase, reason: Reason, count: CountState, envoy: EnvoyCount) 
     }
 }
 
-/// Nothing is in flight, by both counts.
+/// A snapshot in which both counts are zero.
 fn zero(phase: Phase, reason: Reason) -> Snapshot {
     snapshot(phase, reason, CountState::Exact, EnvoyCount::Holds(0))
 }
@@ -77,7 +78,7 @@ fn policy(gate: &str) -> Policy {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn a_held_request_is_answered_from_new_enough_answers() {
+fn a_held_request_is_answered_once_answers_are_new_enough() {
     use EnvoyCount::Absent;
     use Phase::{Drained, Draining, Forced, Serving};
     const LATER: u64 = NOW + 1;
@@ -159,7 +160,7 @@ fn a_signal_waits_for_the_bytes_that_clients_have_not_read() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn behind_the_latch_the_counts_are_confirmed() {
+fn a_latched_signal_is_sent_only_after_fresh_counts() {
     let operator = SignalKind::Operator { stream: 4, path: String::new(), until: NOW + 1 };
     let latched = |kind: &SignalKind| LatchedSignal { kind: kind.clone(), needs: FIRST, until: 0 };
     let drained = zero(Phase::Drained, Reason::Open(Phase::Drained));
@@ -181,7 +182,7 @@ fn behind_the_latch_the_counts_are_confirmed() {
     assert!(latched(&operator).is_of_stream(4) && !latched(&operator).is_of_stream(5));
 }
 
-/// A schedule with nothing to do in `phase`.
+/// A schedule without work beyond that of the record and the held requests.
 fn idle<'g>(
     (policy, samples, waiting): &'g (Policy, EnvoySamples, Waiting),
     record: &'g Record,

@@ -1,4 +1,4 @@
-//! What a status shows of the streams that the gate ends. Pure.
+//! The part of a status about the streams that the gate ends. Pure.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;

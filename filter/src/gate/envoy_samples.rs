@@ -1,19 +1,19 @@
-//! Envoy's own count, sampled through its admin interface, beside what the gate knew just before
-//! each query.
+//! Samples of Envoy's own count through its admin interface, each with the gate's own numbers just
+//! before the query.
 
 use super::observation::EnvoyCount;
 use super::stats::Stats;
 use crate::census::Sides;
 
-/// How long a sample is valid, beside what the query took; milliseconds.
+/// The time for which a sample is valid, in addition to [`VALID_FACTOR`]; milliseconds.
 const VALID: u64 = 100;
-/// A sample is also valid for so many times what the query took, because the next one may not come
-/// sooner.
+/// A sample is also valid for this multiple of the duration of its query, because the next one may
+/// not come sooner.
 const VALID_FACTOR: u64 = 6;
-/// After so many failures in a row, there is no admin interface.
+/// The number of failures in a row after which the admin interface counts as missing.
 const MISSING_AFTER: u32 = 3;
 
-/// What the gate knew when a query began.
+/// The gate's own numbers when a query began.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct BeforeQuery {
     pub(crate) at: u64,
@@ -21,7 +21,7 @@ pub(crate) struct BeforeQuery {
     pub(crate) begun: Sides,
     /// The gauges of all of the gate's scopes.
     pub(crate) gauges: Vec<u64>,
-    /// How often a leaked count had been healed.
+    /// The number of times that a leaked count had been healed.
     pub(crate) heals: u64,
     /// Whether the query includes the total number of requests.
     pub(crate) with_totals: bool,
@@ -33,7 +33,7 @@ struct Sample {
     query: u64,
     before: BeforeQuery,
     took: u64,
-    /// The round of the census after it.
+    /// The first round of the census after the sample.
     round: u64,
     stats: Stats,
 }
@@ -47,13 +47,13 @@ pub(crate) struct EnvoySamples {
     last: Option<Sample>,
     /// The total number of requests in the sample before the last one, if none was in flight then.
     idle_total: Option<u64>,
-    /// Whether Envoy has ever answered with its count. Then it exports the count, and a missing
-    /// answer does not mean that there is none.
+    /// Whether Envoy has ever answered with its count. Then Envoy exports the count, and a missing
+    /// answer does not mean that there is no count.
     has_counted: bool,
     failures: u32,
 }
 
-/// What the counters know, after a sample, of streams that do not hold the drain.
+/// The counters' numbers, after a sample, of streams that do not hold the drain.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Ignorable {
     /// Streams in flight that do not hold the drain.
@@ -70,7 +70,7 @@ impl EnvoySamples {
         self.running = Some(before);
     }
 
-    /// The number of the next query. Its answer is of a later moment than now.
+    /// The number of the next query. Its answer will be about a later moment than now.
     pub(crate) fn next_query(&self) -> u64 {
         self.queries + 1
     }
@@ -80,19 +80,20 @@ impl EnvoySamples {
         self.queries >= query
     }
 
-    /// The last query that was answered. If no answer is to be expected, all queries count as
+    /// The last query that was answered. If the admin interface is missing, all queries count as
     /// answered.
     pub(crate) fn answered_query(&self) -> u64 {
         if self.is_missing() { u64::MAX } else { self.last.as_ref().map_or(0, |last| last.query) }
     }
 
-    /// When the last query began.
+    /// The beginning of the last query.
     pub(crate) fn queried_at(&self) -> u64 {
         let last = || self.last.as_ref().map(|last| &last.before);
         self.running.as_ref().or_else(last).map_or(0, |before| before.at)
     }
 
-    /// The query was answered, or failed if `stats` is none. `round` is the next one of the census.
+    /// Records the answer to the query, or its failure if `stats` is none. `round` is the next
+    /// round of the census.
     pub(crate) fn end_query(&mut self, now: u64, round: u64, stats: Option<Stats>) {
         match (stats, self.running.take()) {
             (Some(stats), Some(before)) => {
@@ -109,8 +110,8 @@ impl EnvoySamples {
         }
     }
 
-    /// The total number of requests in the last answer, if it was needed, and when Envoy was
-    /// queried.
+    /// The beginning of the last answered query, and the total number of requests in its answer, if
+    /// the query included it.
     pub(crate) fn needed_total(&self) -> Option<(u64, u64)> {
         let last = self.last.as_ref().filter(|last| last.before.with_totals)?;
         Some((last.before.at, last.stats.total?))
@@ -126,12 +127,12 @@ impl EnvoySamples {
         self.last.is_none() && !self.is_missing()
     }
 
-    /// The round of the census that tells which requests of the last sample do not hold the drain.
+    /// The round of the census that shows which requests of the last sample do not hold the drain.
     pub(crate) fn round(&self) -> u64 {
         self.last.as_ref().map_or(0, |last| last.round)
     }
 
-    /// Whether Envoy exports, as far as is known, how many bytes wait to be written.
+    /// Whether Envoy exports the number of bytes that wait to be written, as far as is known.
     pub(crate) fn has_buffered_bytes(&self) -> bool {
         !self.is_missing() && self.last.as_ref().is_none_or(|last| last.stats.buffered.is_some())
     }
@@ -149,7 +150,8 @@ impl EnvoySamples {
         self.valid(now).map(|sample| sample.stats)
     }
 
-    /// Up to when Envoy's count is known. Without an admin interface, it limits nothing.
+    /// The time up to which Envoy's count is known. Without an admin interface, Envoy's count is no
+    /// limit.
     pub(crate) fn known_until(&self) -> u64 {
         match &self.last {
             Some(last) => last.before.at,
@@ -158,8 +160,8 @@ impl EnvoySamples {
         }
     }
 
-    /// The requests that hold the drain. With `needs_totals`, the counters cannot tell what began
-    /// in between, so Envoy must.
+    /// The requests that hold the drain. With `needs_totals`, the counters cannot show whether a
+    /// stream began in between, so Envoy's totals must.
     pub(crate) fn count(&self, now: u64, ignorable: Ignorable, needs_totals: bool) -> EnvoyCount {
         let Some(sample) = self.valid(now) else {
             let is_absent = self.is_missing() || self.last.is_some() && !self.has_counted;
@@ -167,7 +169,7 @@ impl EnvoySamples {
         };
         let stats = &sample.stats;
         match stats.active {
-            // Envoy exports its count, so it has no connection manager left.
+            // Envoy has exported its count before, so it has no connection manager left.
             None if self.has_counted => EnvoyCount::Holds(0),
             None => EnvoyCount::Absent,
             Some(_) if needs_totals && !sample.before.with_totals => EnvoyCount::Asking,
@@ -180,9 +182,9 @@ impl EnvoySamples {
         }
     }
 
-    /// What the gate knew at a moment when Envoy had no request in flight, and had none for a
-    /// while: the gauges showed leaked streams only, but for short streams of connection managers
-    /// that the operator ignores.
+    /// The gate's numbers before the last query, if Envoy had no request in flight in this sample
+    /// and the one before, and none began in between. The gauges then showed only leaked streams,
+    /// and perhaps short streams of connection managers that the operator ignores.
     pub(crate) fn leaked(&self, now: u64) -> Option<&BeforeQuery> {
         let sample = self.valid(now)?;
         let stats = &sample.stats;
@@ -194,16 +196,16 @@ impl EnvoySamples {
     }
 }
 
-/// How long a sample is valid, after a query that took so long; milliseconds.
+/// The time for which a sample is valid after a query that took `took`; milliseconds.
 pub(super) fn valid_for(took: u64) -> u64 {
     took.saturating_mul(VALID_FACTOR).saturating_add(VALID)
 }
 
 impl Sample {
     /// Requests of this sample that do not hold the drain. A stream that is in flight after the
-    /// sample and did not begin since the query was in the sample, too. If connection managers of
-    /// the other direction are left out, streams of other scopes are not in it. Each request in a
-    /// connection manager that the operator ignores may be one of these streams.
+    /// sample and did not begin since the query was also in the sample. If connection managers of
+    /// the other direction are left out, streams of other scopes are not in the sample. Each
+    /// request in a connection manager that the operator ignores may be one of these streams.
     fn ignorable_requests(&self, after: Ignorable) -> u64 {
         let stayed = |side: usize| {
             let began = after.begun[side].saturating_sub(self.before.begun[side]);
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn ignores_only_streams_that_were_in_the_sample() {
+    fn only_streams_that_were_in_the_sample_are_ignored() {
         let mut samples = EnvoySamples::default();
         sees(&mut samples, (100, 7, 0), counted(3, 9));
         assert_eq!(samples.count(110, ignorable(2, 7), true), EnvoyCount::Holds(1));

@@ -1,4 +1,4 @@
-//! One evaluation: the gate queries what is due, takes a snapshot, and does what follows from it.
+//! One evaluation: the gate sends the queries that are due, takes a snapshot, and acts on it.
 
 use strum::VariantArray as _;
 
@@ -20,12 +20,13 @@ use super::waiting::{MOST_ANSWERS, Needs, Waiter, WaitsFor};
 use crate::census::{CountState, Survey, latch};
 use crate::host::{Control, Level};
 
-/// A query of the statistics may take so many times as long as other calls, because Envoy goes
-/// through all of them.
+/// The time limit of a query for statistics, as a multiple of that of other calls, because Envoy
+/// goes through all its statistics.
 pub(super) const STATS_PATIENCE: u64 = 10;
 
 impl Gate {
-    /// Called when something new is known, so that its consequences need not wait for the tick.
+    /// Evaluates, and answers the held requests that are ready. The gate calls this when something
+    /// new is known, so that the consequences need not wait for the tick.
     pub(super) fn evaluate_and_answer(&mut self, host: &impl Control) {
         let snapshot = self.evaluate(host);
         self.confirm_latched_signal(host, &snapshot);
@@ -34,7 +35,7 @@ impl Gate {
         self.set_tick_period(host);
     }
 
-    /// Observes, updates the shared record, and does what follows.
+    /// Observes, updates the shared record, and performs the action that follows.
     pub(super) fn evaluate(&mut self, host: &impl Control) -> Snapshot {
         let now = host.monotonic_time();
         let survey = self.sources.survey(host, &self.policy);
@@ -118,8 +119,8 @@ impl Gate {
         host.log(Level::Warning, &line);
     }
 
-    /// A count that is merely being asked for is not reported again. The gauges are those of all
-    /// workers: another one may have reported since.
+    /// Sets the gauges of the count's state. While the counters are being asked, a state that is
+    /// shown stays. All workers share the gauges, so another worker may have reported since.
     fn report_count_state(&mut self, host: &impl Control, snapshot: &Snapshot) {
         let count = snapshot.observed.count;
         let gauges = || CountState::VARIANTS.iter().zip(&self.sources.metrics.count);
@@ -153,7 +154,7 @@ impl Gate {
         }
     }
 
-    /// Queries Envoy's own count, if it matters now.
+    /// Queries Envoy's own count, if that is due.
     pub(super) fn query_envoy_stats(
         &mut self,
         host: &impl Control,
@@ -187,8 +188,9 @@ impl Gate {
         }
     }
 
-    /// Envoy has answered, or failed to. The counters are asked again after that, because only they
-    /// can tell which of Envoy's requests do not hold the drain.
+    /// Handles Envoy's answer, or its failure. If Envoy has requests, or its total was needed, the
+    /// counters are asked again, because only they know which of Envoy's requests do not hold the
+    /// drain.
     pub(super) fn on_envoy_stats(&mut self, host: &impl Control, stats: Option<Stats>) {
         QueryPacing::end(host);
         self.record_config_drain(host, self.sources.samples.queried_at(), stats);
@@ -220,7 +222,7 @@ impl Gate {
         }
     }
 
-    /// Sends the signal behind the latch, if nothing is in flight now that no stream can begin.
+    /// Sends the signal behind the latch, if nothing is in flight. No stream can begin meanwhile.
     fn confirm_latched_signal(&mut self, host: &impl Control, snapshot: &Snapshot) {
         let Some(signal) = self.latched_signal.take_if(|signal| signal.is_ready(snapshot)) else {
             return;
@@ -324,7 +326,7 @@ impl Gate {
                 let kind = SignalKind::Operator { stream, path: waiter.path.clone(), until };
                 match self.close_latch(host, kind) {
                     Ok(()) => {}
-                    // Untried again: the next query is left to it.
+                    // Query 0 marks the signal as untried, so the next query is left to it.
                     Err(BUSY) if snapshot.now < until => {
                         let needs = Needs { query: 0, ..waiter.needs };
                         self.waiting.hold(Waiter { needs, ..waiter })

@@ -1,7 +1,7 @@
-//! The gate of one worker: its state, and its calls and answers. The record is shared with the
+//! The gate of one worker: its state, its calls and its responses. The record is shared with the
 //! gates of the other workers.
 //!
-//! What follows from a snapshot is in `evaluation`, above this.
+//! The consequences of a snapshot are in `evaluation`, above this.
 
 use std::collections::VecDeque;
 
@@ -29,8 +29,8 @@ use crate::config::{Fault, wire::Finish};
 use crate::host::{Control, Kind, Level};
 use crate::metrics::{self, define};
 
-/// The latch stays closed for so many times what a call may take, so that Envoy's statistics can be
-/// queried in that time.
+/// The time for which the latch stays closed, as a multiple of the time limit of a call, so that
+/// Envoy's statistics can be queried meanwhile.
 const LATCHED_FOR: u64 = 12;
 
 /// The gate of one worker.
@@ -49,14 +49,14 @@ pub(crate) struct Gate {
     pub(super) is_idle: bool,
     /// Whether a gRPC request was reset, which is logged once.
     pub(super) has_reset_grpc: bool,
-    /// Commands that the root context is to run, with their streams, the oldest first.
+    /// Commands that wait for the root context, with their streams, the oldest first.
     pub(super) commands: VecDeque<(u32, Command)>,
     pub(super) ends: Ends,
 }
 
 impl Gate {
     /// # Errors
-    /// Which metric Envoy does not define.
+    /// The metric that Envoy does not define.
     pub(crate) fn new(host: &impl Control, root: u32, policy: Policy) -> Result<Self, Fault> {
         let watches_config = policy.config_drain_time.is_some();
         let metrics = Metrics::define(host, &policy.scopes, watches_config)?;
@@ -172,12 +172,12 @@ impl Gate {
         if may_have_arrived(status) { self.seal(host) } else { self.open_latch(host) }
     }
 
-    /// The last call is not made now.
+    /// Postpones the last call, which was claimed but not made.
     pub(super) fn postpone_finish(&self, host: &impl Control) {
         self.record.update(host, &mut |record| record.finish.postpone());
     }
 
-    /// Sends a signal at once; the stream gets Envoy's answer.
+    /// Sends a signal at once; `stream` gets Envoy's answer.
     pub(super) fn send_signal(
         &mut self,
         host: &impl Control,
@@ -191,7 +191,7 @@ impl Gate {
         }
     }
 
-    /// Envoy has answered a signal, or failed to.
+    /// Handles Envoy's answer to a signal, or its failure.
     pub(super) fn on_signal_response(
         &mut self,
         host: &impl Control,
@@ -216,9 +216,9 @@ impl Gate {
         }
     }
 
-    /// Closes the gate to new streams, and asks for both counts again. A stream counts itself
-    /// before it checks the latch, and the gate closes the latch before it reads the count: one of
-    /// the two sees the other.
+    /// Closes the latch, which refuses new streams, and asks for both counts again. A stream is
+    /// counted before it checks the latch, and the gate closes the latch before it reads the count,
+    /// so one of the two sees the other.
     pub(super) fn close_latch(
         &mut self,
         host: &impl Control,
@@ -242,7 +242,7 @@ impl Gate {
         let needs = self.sources.next_answers();
         self.latched_signal = Some(LatchedSignal { kind, needs, until });
         self.ask_counters(host);
-        // Another worker may have claimed the query since, and then must be waited for.
+        // If another worker has claimed the query since, the signal waits for that query to end.
         let (record, survey) = (self.record.read(host), self.sources.survey(host, &self.policy));
         self.query_envoy_stats(host, host.monotonic_time(), &record, &survey);
         if !self.sources.samples.has_begun(needs.query) {
@@ -253,8 +253,8 @@ impl Gate {
         Ok(())
     }
 
-    /// Envoy replaces the configuration or removes it, and drops the answers of all calls. A signal
-    /// that was sent may have arrived.
+    /// Envoy replaces or removes the configuration, and drops the answers to all calls. A signal to
+    /// end that was sent may have arrived, so the latch is sealed.
     pub(crate) fn on_delete(&mut self, host: &impl Control) {
         let ends = |call: &Call| match call {
             Call::Finish => true,

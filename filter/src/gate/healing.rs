@@ -1,4 +1,5 @@
-//! Subtracts leaked streams from the count, once both Envoy and the live counters say zero.
+//! The subtraction of leaked streams from the count, once both Envoy's count and that of the live
+//! counters are zero.
 
 use super::metrics::Metrics;
 use super::observation::{EnvoyCount, Observation};
@@ -6,12 +7,13 @@ use crate::census::CountState;
 use crate::host::{Control, Level, compare_and_set_shared};
 use crate::parse::digits;
 
-/// The shared data key of how often a leaked count was healed. Only one gate may heal each leak.
+/// The shared data key of the number of healed leaks. Only the gate that increments it heals the
+/// leak.
 const HEALS: &str = "laststream.heals";
-/// For how many evaluations the gate keeps ticking to heal a leak.
+/// The number of evaluations for which the gate keeps ticking to heal a leak.
 const MOST_EVALUATIONS: u32 = 200;
 
-/// For how many evaluations in a row a leaked count could be healed.
+/// The number of evaluations in a row in which a leaked count could be healed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Healing(u32);
 
@@ -27,15 +29,15 @@ impl Healing {
     }
 }
 
-/// How often a leaked count was healed.
+/// The number of times that a leaked count was healed.
 pub(super) fn heals(host: &impl Control) -> u64 {
     host.get_shared_data(HEALS).and_then(|(text, _)| digits(&text)).unwrap_or_default()
 }
 
-/// No live counter has a stream, and Envoy has no request: the gauges at that moment were streams
-/// of dead VMs. Exactly those values are subtracted, not the current ones, because a stream that
-/// has begun since is not leaked; and by one gate only. Returns whether the counters that leaked
-/// them are to be written off.
+/// Subtracts leaked streams from the gauges. No live counter had a stream, and Envoy no request, so
+/// `leaked`, the gauges at that moment, showed streams of dead VMs. Exactly these values are
+/// subtracted, not the current ones, because a stream that has begun since is not leaked. Only one
+/// gate subtracts them. Returns whether the counters that leaked them are to be written off.
 pub(super) fn subtract(host: &impl Control, metrics: &Metrics, leaked: &[u64], heals: u64) -> bool {
     let gauges = || metrics.gauges.iter().zip(leaked);
     let is_covered =
@@ -60,7 +62,7 @@ pub(super) fn subtract(host: &impl Control, metrics: &Metrics, leaked: &[u64], h
     true
 }
 
-/// False: another gate has healed this leak.
+/// Claims the healing of this leak. False: another gate has healed it.
 fn claim_heal(host: &impl Control, heals: u64) -> bool {
     let mut is_own = false;
     let is_changed = compare_and_set_shared(host, HEALS, &mut |text| {

@@ -1,4 +1,4 @@
-//! The requests that the gate takes: from method and path to a command. Pure.
+//! The parser of the gate's requests: from method and path to a command. Pure.
 
 use super::ends::{EndCommand, parse_end};
 use crate::parse::{digits, printable_line};
@@ -12,7 +12,7 @@ pub enum Command {
     Streams(usize),
     /// Whether the gate is open.
     Ready,
-    /// Begin a drain, and hold the request for so many milliseconds at most.
+    /// Begin a drain, and hold the request for at most this number of milliseconds.
     PreStop(u64),
     /// Begin a drain.
     Drain,
@@ -20,20 +20,20 @@ pub enum Command {
     Cancel,
     /// End a share of the streams.
     End(EndCommand),
-    /// Stop that.
+    /// Stop the ends of a command, and those of changes of Envoy's configuration.
     StopEnd,
     /// Open the gate, for this reason.
     Force(String),
     /// Pass a signal to Envoy's admin interface: at zero only, unless it is graceful.
     Signal {
-        /// With its query.
+        /// The path with its query.
         path: String,
         /// Whether Envoy lets the streams in flight end.
         is_graceful: bool,
     },
 }
 
-/// Why a request is invalid.
+/// The error of an invalid request, by its status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestError {
     /// 404: there is no such path.
@@ -47,15 +47,15 @@ pub enum RequestError {
 /// The wait of a request that is held until the gate opens.
 pub const UNTIL_OPEN: u64 = u64::MAX;
 
-/// Each listed stream costs a dozen reads.
+/// The most streams in one listing, because each costs a dozen reads.
 const MOST_STREAMS: usize = 100;
 
 /// Longer than any valid path.
 const LONGEST_PATH: usize = 4_096;
 
 impl Command {
-    /// Whether stop hooks send this. `pilot-agent wait` sends no headers of its own, so a hook may
-    /// have the secret in the URL.
+    /// Whether stop hooks send this command. `pilot-agent wait` sends no headers of its own, so a
+    /// hook may have the secret in the URL.
     pub(super) fn is_of_hook(&self) -> bool {
         matches!(self, Self::PreStop(_) | Self::Drain)
     }
@@ -64,7 +64,7 @@ impl Command {
 /// Parses a request. HEAD is GET without the body.
 ///
 /// # Errors
-/// Why the request is invalid.
+/// The reason why the request is invalid.
 pub fn parse_command(method: &str, path: &str) -> Result<Command, RequestError> {
     if path.len() > LONGEST_PATH {
         return Err(RequestError::Path);
@@ -168,12 +168,12 @@ pub(super) fn secret_in_query(path: &[u8]) -> Option<Vec<u8>> {
     parameter(query, "secret").map(percent_decoded)
 }
 
-/// Decoded and printable, as one line.
+/// The decoded text as one printable line.
 fn decoded_line(text: &str) -> String {
     printable_line(&percent_decoded(text), 200)
 }
 
-/// With percent signs and plus signs decoded.
+/// The text with percent-encoded bytes and plus signs decoded.
 fn percent_decoded(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -200,7 +200,7 @@ fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// Compares in a time that does not reveal how much of the secret was right.
+/// Compares in a time that does not reveal how much of the given secret is right.
 pub fn same_secret(given: &[u8], secret: &[u8]) -> bool {
     let difference = given.iter().zip(secret).fold(0, |sum, (one, other)| sum | (one ^ other));
     given.len() == secret.len() && core::hint::black_box(difference) == 0

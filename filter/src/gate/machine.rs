@@ -1,5 +1,5 @@
 //! The drain as a state machine. Pure: an observation goes in, a reason and an action come out. All
-//! workers update one shared record, one at a time.
+//! workers update one shared record, one after the other.
 //!
 //! `drained` is an observation, not a promise: it holds for the moment of the evaluation. If Envoy
 //! outlives an open gate, the gate serves again: after a drain that reached zero at its deadline or
@@ -12,36 +12,39 @@ use super::step::Step;
 use crate::census::CountState;
 use crate::config::wire::Finish;
 
-/// Milliseconds.
+/// The interval of log lines that show why the gate waits; milliseconds.
 const LOG_INTERVAL: u64 = 1_000;
-/// A drain that reached zero shortly before its deadline stays for so long, because hooks may still
-/// wait for the last call; milliseconds.
+/// A drain that reached zero shortly before its deadline stays `drained` for this long, because
+/// hooks may still wait for the last call; milliseconds.
 pub(super) const STAYS_DRAINED: u64 = 5_000;
 
 /// The state of a drain, which all workers share.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// How far the drain is.
+    /// The phase of the drain.
     pub phase: Phase,
-    /// When it began; times are milliseconds of Envoy's clock.
+    /// The beginning of the drain. Times are milliseconds of Envoy's monotonic clock.
     pub began: u64,
-    /// When it is over, whatever is in flight.
+    /// The time at which the gate opens, whatever is in flight.
     pub deadline: u64,
-    /// When it ended.
+    /// The time at which the gate opened; 0 while it has not.
     pub ended: u64,
     /// The counter of begun streams when the drain began.
     pub begun_before: u64,
-    /// The same at the last evaluation.
+    /// That counter at the last evaluation.
     pub begun_last: u64,
-    /// Since when nothing is in flight and nothing began; 0 when that is not so.
+    /// The beginning of the quiet period: since then nothing has been in flight and nothing has
+    /// begun, no bytes wait to be written, and the app is gone if it matters. 0 if that is not so
+    /// now.
     pub quiet_since: u64,
-    /// The call that tells clients to leave. It stays known after the drain, until it is undone.
+    /// The call that tells clients to leave. Its state is kept after the drain, until the call is
+    /// undone.
     pub begin: Step,
     /// The call after the last stream.
     pub finish: Step,
-    /// When the log last showed why the gate waits.
+    /// The time of the last log line that shows why the gate waits.
     pub logged_at: u64,
-    /// Why the gate was forced.
+    /// The operator's reason for forcing the gate open.
     pub force_reason: String,
 }
 
@@ -63,8 +66,8 @@ impl Default for Record {
     }
 }
 
-/// What a worker does next. Only one worker gets each, because the record says that it is under
-/// way.
+/// The next action of a worker. Only one worker gets a call, because the record then shows it as
+/// under way; [`Self::Heal`] is claimed by the worker that performs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Tell clients to leave.
@@ -76,7 +79,7 @@ pub enum Action {
 }
 
 impl Record {
-    /// Whether the log is to show again why the gate waits. Only one worker shows it.
+    /// Claims the next log line that shows why the gate waits. Only one worker writes it.
     pub(super) fn claim_log(&mut self, now: u64) -> bool {
         let is_due =
             self.phase == Phase::Draining && now.saturating_sub(self.logged_at) >= LOG_INTERVAL;
@@ -86,7 +89,7 @@ impl Record {
         is_due
     }
 
-    /// Begins a drain. A second call changes nothing.
+    /// Begins a drain, and returns whether it did. A second call changes nothing.
     pub fn drain(&mut self, policy: &Policy, now: u64, begun: u64) -> bool {
         self.reset_when_over(policy, now, 0);
         let begins = self.phase == Phase::Serving;
@@ -104,7 +107,8 @@ impl Record {
         begins
     }
 
-    /// The begin call of a new drain. If an earlier one was not undone, that stays known.
+    /// The begin call of a new drain. If an earlier call was not undone, the step is not `Due`, so
+    /// that a cancelled drain undoes the call.
     fn begin_again(&self, policy: &Policy) -> Step {
         match self.begin {
             _ if !policy.begins() => Step::Done,
@@ -113,7 +117,8 @@ impl Record {
         }
     }
 
-    /// An earlier begin call was undone. If another drain has begun since, it is made again.
+    /// Records that an earlier begin call was undone. If another drain has begun since, the call is
+    /// made again.
     pub(super) fn begin_is_undone(&mut self, policy: &Policy) {
         self.begin =
             if self.phase == Phase::Serving { Step::Due } else { self.begin_again(policy) };
@@ -133,8 +138,9 @@ impl Record {
 
     /// Serves again when a drain is over but Envoy still runs. A drain that reached zero ends with
     /// its deadline, because a later hook gets a deadline of its own; without a later hook, it
-    /// stays `drained` for at least so long, and until the last call has been made. A drain that no
-    /// worker has evaluated since its deadline must not open for a later hook either.
+    /// stays `drained` for at least `stays_drained`, and for up to [`Policy::open_for`] longer
+    /// until the last call has been made. A drain that no worker has evaluated since its deadline
+    /// must not open for a later hook either.
     fn reset_when_over(&mut self, policy: &Policy, now: u64, stays_drained: u64) {
         if self.phase.is_draining() {
             // A new configuration can make the deadline earlier, but not later, and not earlier
@@ -157,13 +163,14 @@ impl Record {
         }
     }
 
-    /// Ends the drain. The begin call stays known, because that does not undo it.
+    /// Ends the drain. The state of the begin call is kept, because the end of the drain does not
+    /// undo the call.
     pub(super) fn serve_again(&mut self, policy: &Policy) {
         let begin = if policy.begins() { self.begin } else { Step::Due };
         *self = Self { begin, ..Self::default() };
     }
 
-    /// Applies one observation. Returns why the gate is closed, and what is to be done.
+    /// Applies one observation. Returns why the gate is closed or open, and the next action.
     pub fn evaluate(
         &mut self,
         policy: &Policy,
@@ -193,7 +200,8 @@ impl Record {
             return (reason, begin.or(heal));
         }
         let finish = self.finish_once(policy, now);
-        // The deadline does not wait for the agent, as it does not when the drain expires.
+        // At the deadline the gate opens without the agent's answer, as it does when the drain
+        // expires.
         let is_agent_told =
             policy.finish != Finish::DrainAgent || self.finish.has_ended() || now >= self.deadline;
         (if is_agent_told { reason } else { Reason::Finishing }, finish.or(heal))
@@ -210,9 +218,9 @@ impl Record {
         }
     }
 
-    /// Why the drain is not over; [`Reason::Open`] if it is. Zero is only known for the time up to
-    /// which all sources have answered, because a worker may have died since. So both counts must
-    /// have been asked for after the quiet period.
+    /// The reason why the drain is not over, or [`Reason::Open`] if it is. Zero is known only up to
+    /// the time at which all sources have answered, because a worker may have died since. So both
+    /// counts must have been asked for after the quiet period.
     fn reason_at(&mut self, policy: &Policy, now: u64, observed: &Observation) -> Reason {
         let bytes = observed.unwritten_bytes().map(Reason::Bytes);
         let is_app_unknown = policy.waits_for_app() && observed.app == App::Asking;
@@ -258,7 +266,7 @@ impl Record {
         self.phase == Phase::Drained && policy.finishes() && !self.finish.has_ended()
     }
 
-    /// How long the drain has lasted.
+    /// The duration of the drain, up to now or to its end; milliseconds.
     pub fn duration(&self, now: u64) -> u64 {
         let until = if self.ended == 0 { now } else { self.ended };
         if self.began == 0 { 0 } else { until.saturating_sub(self.began) }
@@ -270,7 +278,7 @@ impl Record {
     }
 }
 
-/// Whether both live counters and Envoy say zero, and only a dead VM's count does not.
+/// Whether the counts of live counters and of Envoy are zero, and only a dead VM's count is not.
 fn is_healable(observed: &Observation) -> bool {
     observed.count == CountState::Leaking
         && observed.envoy == EnvoyCount::Holds(0)

@@ -16,18 +16,18 @@ fn outcome() -> impl Strategy<Value = CallOutcome> {
     prop_oneof![Just(CallOutcome::Success), Just(CallOutcome::Failure)]
 }
 
-/// What happens to a machine.
+/// An event for the state machine.
 #[derive(Debug, Clone)]
 enum Event {
     Evaluate(Observation),
     Drain,
     Cancel,
     Force,
-    /// The oldest call that is under way ends.
+    /// A call that is under way ends: the begin call, or else the last call.
     Answer(CallOutcome),
     /// A new configuration has another deadline.
     Deadline(u64),
-    /// A new configuration tells clients in this way.
+    /// A new configuration has this begin call.
     Begin(BeginCall),
 }
 
@@ -58,7 +58,8 @@ fn app() -> impl Strategy<Value = App> {
     prop_oneof![1 => Just(App::Asking), 1 => Just(App::There), 4 => Just(App::Gone)]
 }
 
-/// `begun` is how many more began, `known_until` how long ago that was known.
+/// An observation with relative numbers: `begun` is the number of streams that began since the last
+/// one, and `known_until` the age of the counts.
 fn observation() -> impl Strategy<Value = Observation> {
     let buffered = prop_oneof![1 => Just(None), 4 => few().prop_map(Some)];
     let begun = prop_oneof![12 => Just(0_u64), 1 => 1..3_u64];
@@ -116,14 +117,15 @@ fn policy() -> impl Strategy<Value = Policy> {
     )
 }
 
-/// The rules, and what has happened so far.
+/// The rules, and the history that they need.
 #[derive(Default)]
 struct Watch {
     /// The last evaluation at which a stream held the drain or began.
     busy_at: u64,
     /// The earliest deadline of this drain so far.
     deadline: u64,
-    /// Calls of this drain, and when the last one began: begin, finish.
+    /// The tries of the begin call and of the last call in this drain, and when the current try of
+    /// each began.
     tries: [u64; 2],
     under_way: [Option<u64>; 2],
 }
@@ -133,7 +135,8 @@ impl Watch {
         *self = Self { busy_at: now, deadline: now + policy.deadline, ..Self::default() };
     }
 
-    /// An action was returned: not while another of its kind is under way, and not too often.
+    /// Checks an action that was returned: no other of its kind may be under way, and there may not
+    /// be too many.
     fn acted(&mut self, action: Action, now: u64, patience: u64) {
         let kind = match action {
             Action::Begin => 0,
@@ -198,7 +201,7 @@ impl Watch {
         }
     }
 
-    /// Zero lasted for the quiet period, and clients were told to leave.
+    /// Checks that zero lasted for the quiet period, and that the begin call was made before.
     fn check_drained(&self, policy: &Policy, observed: &Observation, after: &Record) {
         assert!(
             observed.known_until >= self.busy_at + policy.quiet,
@@ -268,7 +271,7 @@ fn evaluate(
     }
 }
 
-/// A second evaluation at the same moment changes nothing, and returns no second call.
+/// Checks that a second evaluation at the same moment changes nothing, and returns no second call.
 fn evaluate_again(
     record: &Record,
     policy: &Policy,
@@ -332,7 +335,7 @@ proptest! {
     })]
 
     #[test]
-    fn never_a_false_zero(mut policy in policy(), events in events()) {
+    fn a_drain_never_ends_at_a_false_zero(mut policy in policy(), events in events()) {
         let (mut record, mut watch) = start();
         let (mut now, mut begun) = (1_000_000, 0);
         for (step, event) in events {

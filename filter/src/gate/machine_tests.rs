@@ -1,4 +1,4 @@
-//! Single steps of the state machine. What holds for every sequence is in `machine_properties`.
+//! Single steps of the state machine. Properties of every sequence are in `machine_properties`.
 
 use wasm_bindgen_test::wasm_bindgen_test;
 
@@ -21,7 +21,7 @@ fn zero(now: u64) -> Observation {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn a_drain_without_evaluations_opens_for_no_later_hook() {
+fn a_drain_without_evaluations_does_not_open_for_a_later_hook() {
     let policy = Policy::new(Gate::default());
     let mut record = Record::default();
     assert!(record.drain(&policy, 1_000, 0));
@@ -58,7 +58,7 @@ fn the_deadline_opens_a_gate_that_waits_for_its_last_call() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn a_begin_call_that_is_configured_no_more_is_not_made() {
+fn a_begin_call_that_is_no_longer_configured_is_not_made() {
     let mut policy = Policy::new(Gate::default());
     policy.delay = 500;
     let mut record = Record::default();
@@ -69,7 +69,7 @@ fn a_begin_call_that_is_configured_no_more_is_not_made() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn what_envoy_was_told_stays_known_after_the_drain() {
+fn the_begin_call_stays_recorded_after_the_drain() {
     let policy = Policy::new(Gate::default());
     let mut record = Record { phase: Phase::Drained, begin: Step::Done, ..Record::default() };
     record.evaluate(&policy, STAYS_DRAINED, &zero(STAYS_DRAINED));
@@ -95,7 +95,7 @@ fn a_deadline_that_a_configuration_makes_earlier_opens_the_gate() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn an_answer_without_bytes_reopens_no_drain() {
+fn an_answer_without_bytes_does_not_restart_the_drain() {
     let mut policy = Policy::new(Gate::default());
     (policy.quiet, policy.linger, policy.begin) = (200, 400, BeginCall::Nothing);
     let mut record = Record::default();

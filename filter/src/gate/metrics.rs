@@ -10,13 +10,13 @@ use crate::metrics::{self, Evictions, define};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Metrics {
-    /// In flight, long-lived and begun of each of the gate's scopes.
+    /// The metrics for streams in flight, long-lived and begun, of each of the gate's scopes.
     pub(super) scopes: Vec<(Scope, [Metric; 3])>,
-    /// In flight and long-lived of each of the gate's scopes.
+    /// The gauges for streams in flight and long-lived, of each of the gate's scopes.
     pub(super) gauges: Vec<Metric>,
-    /// Begun and excluded of every scope, the gate's or not.
+    /// The counters for streams begun and excluded, of every scope, the gate's or not.
     pub(super) all_begun: Vec<(Scope, Metric)>,
-    /// One for each [`CountState`]: 1 for the state of the count, else 0.
+    /// One for each [`CountState`]: 1 for the state of the count, otherwise 0.
     pub(super) count: Vec<Metric>,
     pub(super) state: Metric,
     pub(super) seconds: Metric,
@@ -27,8 +27,8 @@ pub(super) struct Metrics {
     pub(super) forced: Metric,
     pub(super) deadline: Metric,
     pub(super) holding: Metric,
-    /// Streams that are older than a change of the configuration, and the seconds that they have;
-    /// none if the gate does not watch changes.
+    /// The gauges for streams that are older than a change of the configuration, and for the
+    /// seconds until Envoy closes them; none if the gate does not watch changes.
     pub(super) config_drain: Option<[Metric; 2]>,
     pub(super) evictions: Evictions,
 }
@@ -43,7 +43,7 @@ const OF_A_SCOPE: [(Kind, NameOfScope); 3] = [
 
 impl Metrics {
     /// # Errors
-    /// Which metric Envoy does not define.
+    /// The metric that Envoy does not define.
     pub(super) fn define(
         host: &impl Control,
         gate_scopes: &[Scope],
@@ -86,7 +86,7 @@ impl Metrics {
     }
 }
 
-/// Every stream of a scope is in one of its two.
+/// Defines two counters for each scope. Each stream of the scope is in one of them.
 fn define_all_begun(host: &impl Control) -> Result<Vec<(Scope, Metric)>, Fault> {
     let mut all_begun = Vec::new();
     for scope in Scope::VARIANTS {

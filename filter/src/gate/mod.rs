@@ -7,16 +7,16 @@
 //! |---|---|
 //! | configuration, requests and calls | `calls`, `policy`, [`http`], [`access`] |
 //! | the drain as a state machine, pure | [`phase`], [`step`], [`observation`], [`machine`] |
-//! | what is known at one moment, pure | `stats`, `envoy_samples`, `app`, `waiting`, `snapshot` |
+//! | knowledge at one moment, pure | `stats`, `envoy_samples`, `app`, `waiting`, `snapshot` |
 //! | parts of a status, pure | `config_drain_status`, `end_status` |
-//! | what follows from it, pure | [`replies`], `streams`, `schedule` |
-//! | what becomes of a signal, pure | `signals` |
-//! | what is read and shared | `record`, `total`, `config_drain`, `query_pacing`, `metrics` |
+//! | replies, listings and schedule, pure | [`replies`], `streams`, `schedule` |
+//! | the steps of a signal, pure | `signals` |
+//! | shared data and metrics | `record`, `total`, `config_drain`, `query_pacing`, `metrics` |
 //! | leaked counts | `healing` |
-//! | where the counts come from | `sources` |
+//! | the sources of the counts | `sources` |
 //! | the gate of one worker | `gate` (its state), `evaluation`, `commands`, `callbacks` |
-//! | what the app is told | `notification` |
-//! | what a serving gate watches | `config_drain_watch`, `routine` |
+//! | the call to the app | `notification` |
+//! | the work of a serving gate | `config_drain_watch`, `routine` |
 
 /// The gate's HTTP interface, as OpenAPI.
 #[cfg(feature = "schema")]

@@ -1,4 +1,4 @@
-//! The call that tells the app that a drain has begun: when it is due, and how far it is.
+//! The call that tells the app that a drain has begun: when it is due, and its progress.
 //!
 //! Its progress is shared in a key of its own. Its text, like that of the [`Record`], must stay
 //! readable for every version of the module, because a drain goes on while the module is replaced.
@@ -15,7 +15,7 @@ use crate::shared_text::{after_version, numbers_to_text};
 
 const VERSION: &str = "1";
 
-/// How far the call is in the drain that began at that moment.
+/// The progress of the call in the drain that began at `began`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Notification {
     began: u64,
@@ -23,7 +23,7 @@ struct Notification {
 }
 
 impl Notification {
-    /// Of this drain: that of an earlier one says nothing.
+    /// The progress in this drain. That of an earlier drain is ignored.
     fn of_drain(text: Option<&[u8]>, began: u64) -> Self {
         text.and_then(Self::parse)
             .filter(|notification| notification.began == began)
@@ -42,7 +42,7 @@ impl Notification {
     }
 }
 
-/// Whether the app is to know by now. Nothing waits for the call.
+/// Whether the call is due. The drain does not wait for it.
 fn is_due(policy: &Policy, record: &Record, now: u64) -> bool {
     record.phase == Phase::Draining && now >= record.began.saturating_add(policy.delay)
 }
@@ -70,7 +70,7 @@ impl Gate {
         });
     }
 
-    /// How far the call is, if one was configured and a drain goes on.
+    /// The progress of the call, if one is configured and the gate is not serving.
     pub(super) fn notify_step(&self, host: &impl Control, record: &Record) -> Option<Step> {
         self.policy.notify.as_ref().filter(|_| record.phase != Phase::Serving)?;
         let shared = host.get_shared_data(&self.notification_key());
@@ -97,7 +97,7 @@ impl Gate {
         }
     }
 
-    /// The app has answered, or failed to.
+    /// Handles the app's answer, or its failure.
     pub(super) fn on_notify_response(&self, host: &impl Control, began: u64, status: Option<u16>) {
         let is_told = status.is_some_and(|status| (200..300).contains(&status));
         let outcome = if is_told { CallOutcome::Success } else { CallOutcome::Failure };
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn progress_survives_its_text() {
+    fn progress_is_the_same_after_a_round_trip_through_its_text() {
         for step in [
             Step::Due,
             Step::UnderWay { since: 2, tries: 3 },
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn the_answer_to_a_cancelled_drain_says_nothing_about_the_next_one() {
+    fn an_answer_for_a_cancelled_drain_does_not_change_the_next_one() {
         let host = Fake::default();
         let mut gate = gate(&host);
         let (first, second) = (draining(10_000), draining(20_000));

@@ -1,4 +1,4 @@
-//! What one worker observes at one moment, and why that keeps the gate closed.
+//! The observation of one worker at one moment, and the reason why it keeps the gate closed.
 
 use super::phase::Phase;
 use crate::census::CountState;
@@ -6,7 +6,7 @@ use crate::census::CountState;
 /// Whether the app is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum App {
-    /// It was not asked yet.
+    /// The app has not answered in this drain yet.
     Asking,
     /// Its port is open, whatever it answers.
     There,
@@ -24,16 +24,17 @@ pub enum EnvoyCount {
     Asking,
     /// Envoy does not export it.
     Absent,
-    /// So many requests.
+    /// The number of requests.
     Holds(u64),
 }
 
-/// What one worker observes at one moment.
+/// The counts, and the state of the app, that one worker observes at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Observation {
-    /// How far `holding` can be believed; see [`combine_counts`].
+    /// The state of the count: how far `holding` can be believed; see [`combine_counts`].
     pub count: CountState,
-    /// Up to when all of this is known to be true: every source was alive and complete then.
+    /// The time up to which all of this is known to be true: every source was alive and complete
+    /// then.
     pub known_until: u64,
     /// Streams that hold the drain, by the filter's count.
     pub holding: u64,
@@ -51,9 +52,9 @@ pub struct Observation {
     pub app: App,
 }
 
-/// How far the counters can be believed, given Envoy's own count. With `may_have_uncounted`,
-/// streams may be older than the counters or on a filter chain without one; only Envoy's count
-/// shows them.
+/// The state of the counters' count, given Envoy's own count: how far it can be believed. With
+/// `may_have_uncounted`, streams may be older than the counters or on a filter chain without one;
+/// only Envoy's count shows them.
 #[must_use]
 pub fn combine_counts(
     counters: CountState,
@@ -74,7 +75,7 @@ pub fn combine_counts(
     }
 }
 
-/// Why the gate is closed.
+/// The reason why the gate is closed or open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// No drain was asked for.
@@ -93,21 +94,22 @@ pub enum Reason {
     Bytes(u64),
     /// The app is still there, or that is not known.
     App(App),
-    /// Clients are not yet told to leave.
+    /// The call that tells clients to leave is still due or under way.
     Beginning,
-    /// Zero, but not for long enough.
+    /// Nothing is in flight, but not for long enough.
     Quiet {
-        /// From when on.
+        /// The beginning of the quiet period.
         since: u64,
     },
-    /// Zero; Istio's agent must be told before the hook may end.
+    /// Nothing is in flight; Istio's agent must answer its call before the hook may end.
     Finishing,
-    /// It is open.
+    /// The gate is open.
     Open(Phase),
 }
 
 impl Observation {
-    /// What is in flight by either count. None if both are zero, or not known yet.
+    /// The reason if something is in flight by either count, or if the counts cannot be believed.
+    /// None if both are zero, or not known yet.
     #[must_use]
     pub fn in_flight_reason(&self) -> Option<Reason> {
         let is_believed =
@@ -123,7 +125,7 @@ impl Observation {
         }
     }
 
-    /// The bytes that wait to be written to clients, if there are any and they are known.
+    /// The number of bytes that wait to be written to clients, if it is known and above zero.
     pub(super) fn unwritten_bytes(&self) -> Option<u64> {
         self.buffered.filter(|&bytes| bytes > 0)
     }

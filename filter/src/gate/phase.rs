@@ -1,4 +1,4 @@
-//! How far the drain is.
+//! The phases of a drain.
 //!
 //! ```text
 //! serving ── drain ──► draining ── both counts zero, quiet ──► drained

@@ -5,7 +5,7 @@ pub(crate) use super::ends::{EndPolicy, SHORTEST};
 use super::stats::ConnectionManagers;
 use crate::config::wire::{App, BeginCall, Finish, Gate, LongLivedPolicy, Notify, Scope};
 
-/// Between two looks at changes of Envoy's configuration.
+/// The tick period of an idle gate that watches changes of Envoy's configuration.
 const WATCH_TICK: u32 = 1_000;
 
 /// The fields are described in [`crate::config::wire`].
@@ -17,7 +17,7 @@ pub struct Policy {
     pub(crate) deadline: u64,
     pub(crate) open_for: u64,
     pub(crate) assumed_after: u64,
-    /// 0: only when something needs it.
+    /// 0: the gate evaluates only when something needs it.
     pub(crate) evaluate_every: u64,
     pub(crate) delay: u64,
     pub(crate) patience: u64,
@@ -77,7 +77,7 @@ impl Policy {
         Target { cluster: &self.admin, method, path, patience: self.patience }
     }
 
-    /// Which of Envoy's connection managers matter.
+    /// The connection managers of Envoy that matter to the gate.
     pub(super) fn connection_managers(&self) -> ConnectionManagers<'_> {
         ConnectionManagers { scopes: &self.scopes, ignore: &self.ignore, tunnels: &self.tunnels }
     }
@@ -94,7 +94,7 @@ impl Policy {
         self.app.is_some()
     }
 
-    /// Between two ticks of a gate that has nothing to do; 0 for none.
+    /// The tick period of a gate that has nothing to do; 0 for none.
     pub(super) fn idle_tick(&self) -> u32 {
         match self.config_drain_time {
             Some(_) => WATCH_TICK,
@@ -111,7 +111,7 @@ impl Policy {
         }
     }
 
-    /// The path of the call that undoes it, if there is one.
+    /// The path of the call that undoes the begin call, if there is one.
     pub(crate) fn undo_path(&self) -> Option<&'static str> {
         (self.begin == BeginCall::FailHealthChecks).then_some("/healthcheck/ok")
     }

@@ -1,6 +1,6 @@
-//! How often Envoy's own count is queried. An answer keeps Envoy's main thread busy, with many
-//! clusters for seconds. So the gates of all workers query one after the other, and the pause
-//! between queries is a multiple of what the last answer took.
+//! The pace of queries for Envoy's own count. An answer keeps Envoy's main thread busy, for seconds
+//! if there are many clusters. So the gates of all workers query one after the other, and the pause
+//! between queries is a multiple of the time that the last answer took.
 
 use super::envoy_samples::valid_for;
 use crate::host::Control;
@@ -9,27 +9,27 @@ use crate::shared_text::{self, SharedText};
 
 /// The shared data key. The name is that of earlier versions.
 const KEY: &str = "laststream.questions";
-/// The pause after an answer is so many times what the answer took, which leaves four fifths of the
-/// main thread's time.
+/// The pause after an answer, as a multiple of the time that the answer took. It leaves four fifths
+/// of the main thread's time.
 const PAUSE_FACTOR: u64 = 4;
-/// But no longer, in milliseconds. A push of configuration and a time-out also make an answer slow,
-/// and after them a drain must not be without a query up to its deadline.
+/// The longest pause, in milliseconds. A push of configuration and a time-out also make an answer
+/// slow, and after them a drain must not be without a query up to its deadline.
 const LONGEST_PAUSE: u64 = 10_000;
-/// A query that is running for so long, in milliseconds, and for so many times what the last answer
-/// took was made by a VM that died.
+/// A query that has been running for this time, in milliseconds, and this multiple of the time that
+/// the last answer took was made by a VM that died.
 const ABANDONED_AFTER: u64 = 1_000;
 const ABANDONED_FACTOR: u64 = 10;
 
 /// The queries of all gates so far; times are in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct QueryPacing {
-    /// When the last query began.
+    /// The beginning of the last query.
     began: u64,
-    /// When it was answered or failed; 0 while it is running.
+    /// The end of the last query, answered or failed; 0 while it is running.
     ended: u64,
-    /// How long the last answer took.
+    /// The time that the last answer took.
     took: u64,
-    /// How long all answers took together.
+    /// The time that all answers took together.
     busy: u64,
 }
 
@@ -56,7 +56,7 @@ impl QueryPacing {
         self.began > 0 && self.ended == 0 && now.saturating_sub(self.began) < longest
     }
 
-    /// How long Envoy's main thread has been busy with queries, up to now.
+    /// The time for which Envoy's main thread has been busy with queries, up to now.
     pub(crate) fn busy(self, now: u64) -> u64 {
         let running = if self.is_running(now) { now.saturating_sub(self.began) } else { 0 };
         self.busy.saturating_add(running)
@@ -67,7 +67,7 @@ impl QueryPacing {
         !self.is_running(now) && now >= self.began.saturating_add(self.interval())
     }
 
-    /// From the beginning of one query to the beginning of the next.
+    /// The time from the beginning of one query to the beginning of the next.
     fn interval(self) -> u64 {
         self.took.saturating_add(self.took.saturating_mul(PAUSE_FACTOR).min(LONGEST_PAUSE))
     }
@@ -94,7 +94,7 @@ impl QueryPacing {
         })
     }
 
-    /// The query was answered, or failed.
+    /// Records that the query was answered, or failed.
     pub(crate) fn end(host: &impl Control) {
         let now = host.monotonic_time();
         shared_text::update(host, KEY, &mut |queries: &mut Self| {
@@ -115,7 +115,7 @@ mod tests {
     use crate::fake::Fake;
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn one_query_at_a_time_and_not_too_often() {
+    fn queries_run_one_at_a_time_and_after_a_pause() {
         let host = Fake::default();
         host.clock.set(1_000);
         assert!(QueryPacing::begin(&host));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn a_slow_answer_forbids_no_query_for_a_whole_drain() {
+    fn a_slow_answer_does_not_block_queries_for_a_whole_drain() {
         let paced = |took| QueryPacing { began: 1_000, ended: 1_000 + took, took, busy: took };
         assert!(!paced(2_000).is_allowed(10_999) && paced(2_000).is_allowed(11_000));
         let timed_out = paced(10_000);

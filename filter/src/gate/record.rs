@@ -14,11 +14,11 @@ use crate::host::{Control, compare_and_set_shared};
 use crate::parse;
 use crate::shared_text::{after_version, numbers_to_text};
 
-/// Every earlier version reads and writes this one. What is new gets a key of its
-/// own: a drain goes on through an upgrade, and through a downgrade.
+/// The version of the text, which every earlier version of the module reads and writes. A new value
+/// gets a key of its own, because a drain goes on through an upgrade, and through a downgrade.
 const VERSION: &str = "2";
 
-/// Numbers separated by blanks, the reason last.
+/// The record as numbers separated by blanks, with the reason last.
 pub(crate) fn to_text(record: &Record) -> String {
     let [begin, finish] = [record.begin, record.finish].map(Step::to_numbers);
     let numbers = [
@@ -119,7 +119,7 @@ mod tests {
     use super::{Phase, Record, Step, parse, to_text};
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn the_text_is_that_of_earlier_versions() {
+    fn the_text_keeps_the_format_of_earlier_versions() {
         let record = Record {
             phase: Phase::Draining,
             began: 10_000,

@@ -100,7 +100,7 @@ pub struct EndOutcome {
     pub streams: Vec<StreamStatus>,
 }
 
-/// Kinds in words.
+/// The names of the kinds, with commas between them.
 pub(super) fn kind_names(kinds: Kinds) -> String {
     let names: Vec<&str> = kinds.iter().map(Into::into).collect();
     names.join(", ")
@@ -216,7 +216,7 @@ impl From<Step> for Progress {
     }
 }
 
-/// What only a status shows. It is read when the status is sent.
+/// The values that only a status shows. They are read when the status is sent.
 #[derive(Debug, Default)]
 pub(super) struct Details {
     pub(super) scopes: Vec<ScopeStatus>,
@@ -266,7 +266,7 @@ impl Status {
 }
 
 impl Outcome {
-    /// With the state and the counts of a snapshot.
+    /// An outcome with the state and the count of a snapshot.
     pub(super) fn new(snapshot: &Snapshot, reason: &str) -> Self {
         let holding = Some(snapshot.observed.holding);
         Self { state: snapshot.record.phase, reason: reason.into(), holding }
@@ -275,13 +275,13 @@ impl Outcome {
 
 /// The text of a body.
 pub(super) fn json(body: &impl Serialize) -> String {
-    // It can only fail for maps whose keys are not strings.
+    // This can fail only for maps whose keys are not strings.
     serde_json::to_string(body).unwrap_or_default()
 }
 
 const HOLDING: &str = ", and Envoy's own count is not known: holding until the deadline";
 
-/// How to make Envoy export its own count.
+/// The advice on how to make Envoy export its own count.
 pub(crate) const ADVICE: &str = "Envoy does not export its own count of requests, so none can be \
     compared; in Istio the annotation `sidecar.istio.io/statsInclusionSuffixes: \
     downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered` makes the count \
@@ -336,7 +336,7 @@ fn ends_in_words(snapshot: &Snapshot) -> String {
     })
 }
 
-/// Why a count is not exact.
+/// The reason why a count is not exact.
 fn why_not_exact(state: CountState) -> &'static str {
     match state {
         CountState::Leaking => "a worker's counter has died",

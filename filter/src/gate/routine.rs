@@ -1,5 +1,5 @@
-//! Evaluations that nothing asked for, so that the metrics of a serving gate show whether its count
-//! is exact before a drain depends on it.
+//! Periodic evaluations, so that the metrics of a serving gate show whether its count is exact
+//! before a drain depends on it.
 
 use super::gate::Gate;
 use super::phase::Phase;
@@ -7,11 +7,11 @@ use super::waiting::WaitsFor;
 use crate::host::{Control, compare_and_set_shared};
 use crate::parse;
 
-/// The shared data key, before the record's.
+/// The beginning of the shared data key; the key of the record follows.
 const KEY: &str = "laststream.routine.";
-/// A tick can come so much early; milliseconds.
+/// The time by which a tick can come early; milliseconds.
 const SLACK: u64 = 500;
-/// No HTTP context has this number: nothing is answered.
+/// A number that no HTTP context has, because there is no request to answer.
 const NO_STREAM: u32 = 0;
 
 impl Gate {
@@ -21,7 +21,8 @@ impl Gate {
         self.evaluate_and_answer(host);
     }
 
-    /// Whether this worker evaluates now, for all. They tick a little apart.
+    /// Claims the next evaluation for this worker, if it is due. One worker evaluates for all,
+    /// which tick a little apart.
     pub(super) fn claim_routine(&self, host: &impl Control) -> bool {
         let (now, every) = (host.monotonic_time(), self.policy.evaluate_every);
         if every == 0 || self.record.read(host).phase != Phase::Serving {
@@ -56,7 +57,7 @@ mod tests {
     const EVERY_5_S: &[u8] = br#"{"role": "gate", "gate": {"evaluate_every_ms": 5000}}"#;
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn a_gate_that_is_told_to_evaluates_while_it_serves() {
+    fn a_gate_with_an_interval_evaluates_while_it_serves() {
         let host = Fake::default();
         host.clock.set(10_000);
         let root = gate(&host, EVERY_5_S);

@@ -1,5 +1,5 @@
-//! When Envoy and the app are queried, what the counters are asked for, and when the gate ticks.
-//! Pure.
+//! The schedule of one worker's gate: its queries to Envoy and the app, its requests to the
+//! counters, and its ticks. Pure.
 
 use super::envoy_samples::EnvoySamples;
 use super::machine::Record;
@@ -8,14 +8,14 @@ use super::policy::Policy;
 use super::waiting::{Needs, Waiting, WaitsFor};
 use crate::census::LatchCheck;
 
-/// Between two evaluations; milliseconds.
+/// The tick period while the gate drains or waits; milliseconds.
 const TICK: u32 = 100;
-/// The same while a request waits for fresh counts.
+/// The tick period while a command, a signal or the last call waits, or a request for fresh counts.
 const SHORT_TICK: u32 = 10;
-/// The same while the drain is over, and Envoy may outlive it.
+/// The tick period while the gate is open, because Envoy may outlive the drain.
 const TICK_WHEN_OVER: u32 = 1_000;
-/// Between two queries to Envoy or to the app; milliseconds. Less than a tick, because a tick can
-/// come a little early.
+/// The interval between two queries to Envoy or to the app; milliseconds. It is shorter than a
+/// tick, because a tick can come a little early.
 const QUERY_INTERVAL: u64 = 50;
 
 /// The state of one worker's gate that decides what is due.
@@ -30,9 +30,10 @@ pub(super) struct Schedule<'g> {
     pub(super) is_latch_held: bool,
     pub(super) is_healing: bool,
     pub(super) has_commands: bool,
-    /// A command waits for the counters to say how many streams can be ended.
+    /// Whether a command waits for the counters to reply how many streams can be ended.
     pub(super) awaits_end: bool,
-    /// Streams are ended on command.
+    /// Whether streams are ended without a drain: on command, or after a change of the
+    /// configuration.
     pub(super) is_ending: bool,
 }
 
@@ -40,14 +41,16 @@ pub(super) struct Schedule<'g> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StatsQuery {
     Due,
-    /// While the filter's own count is above zero, Envoy's cannot open the gate.
+    /// Due if no stream holds the drain by the filter's own count; otherwise Envoy's count cannot
+    /// open the gate.
     DueIfNothingHolds,
     NotDue,
 }
 
 impl Schedule<'_> {
-    /// With `needs_totals`, the filter's count cannot be believed: Envoy's also tells what began,
-    /// and is needed all the time.
+    /// Whether Envoy's own count is queried now. With `needs_totals`, the filter's count cannot be
+    /// believed: Envoy's count, which then also shows whether a request began, is needed all the
+    /// time.
     pub(super) fn stats_query(&self, now: u64, needs_totals: bool) -> StatsQuery {
         let is_fresh = self.samples.stats(now).is_some();
         // An answer that became too old before the counters' replies came is queried again.
@@ -95,7 +98,8 @@ impl Schedule<'_> {
             && (now.saturating_sub(asked_at) >= QUERY_INTERVAL || decides())
     }
 
-    /// Streams check the latch only when it may be closed, because each check costs a read.
+    /// The check of the latch that the counters are asked for. Streams check it only when it may be
+    /// closed, because each check costs a read.
     pub(super) fn latch_check(&self, is_sealed: bool) -> LatchCheck {
         if is_sealed {
             LatchCheck::Always
@@ -116,8 +120,8 @@ impl Schedule<'_> {
         age.map_or(0, |age| self.record.began.saturating_sub(age))
     }
 
-    /// The gate ticks only while there is something to do. The last tick of the quiet period is
-    /// shorter, so that its end is not missed by a tick.
+    /// The tick period, or 0 if there is nothing to do. The last tick of the quiet period is
+    /// shorter, so that the gate does not miss its end by a tick.
     pub(super) fn tick_period(&self, now: impl FnOnce() -> u64) -> u32 {
         if self.has_commands
             || self.awaits_end
@@ -143,7 +147,7 @@ impl Schedule<'_> {
         }
     }
 
-    /// When the quiet period ends, if no stream begins.
+    /// The end of the quiet period, if no stream begins.
     fn quiet_period_end(&self) -> Option<u64> {
         (self.record.phase == Phase::Draining && self.record.quiet_since > 0)
             .then_some(self.record.quiet_since + self.policy.quiet)

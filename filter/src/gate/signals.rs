@@ -1,4 +1,4 @@
-//! Whether a signal to Envoy or to its agent may pass. Pure.
+//! The decision whether a signal to Envoy or to its agent may pass. Pure.
 //!
 //! A signal cannot be undone. It passes at zero only, behind the latch, so that no stream
 //! begins meanwhile. Once one has passed, the latch stays closed until the process ends.
@@ -19,7 +19,7 @@ pub(super) enum SignalKind {
     Operator {
         stream: u32,
         path: String,
-        /// When it is refused at the latest.
+        /// The latest time at which it is refused.
         until: u64,
     },
     /// The last call of the drain.
@@ -31,19 +31,19 @@ pub(super) enum SignalKind {
 pub(super) struct LatchedSignal {
     pub(super) kind: SignalKind,
     pub(super) needs: Needs,
-    /// When it gives up.
+    /// The time after which it no longer waits for these counts.
     pub(super) until: u64,
 }
 
-/// What follows for a signal whose counts are known, or whose time is over.
+/// The next step of a signal whose counts are known, or whose time is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignalStep {
     Send,
     /// The counts are zero: the latch is closed, and they are asked for once more.
     CloseLatch,
-    /// It is tried again with the same answers.
+    /// The signal is tried again with the same answers.
     Hold,
-    /// It is tried again with the next answers, which may be zero.
+    /// The signal is tried again with the next answers, which may show zero.
     AwaitNext,
     Refuse(&'static str),
 }
@@ -93,7 +93,7 @@ impl LatchedSignal {
     }
 }
 
-/// Without an answer, or after a time-out, a call may have arrived, so it counts as sent.
+/// Whether a call counts as sent: without an answer, or after a time-out, it may have arrived.
 pub(super) fn may_have_arrived(status: Option<u16>) -> bool {
     matches!(status, None | Some(200 | 504))
 }
@@ -110,8 +110,8 @@ const DIED: &str = "a worker's counter does not answer; the signal passes once a
 const NO_COUNTER: &str = "no counter of streams is known here";
 const REJECTED: &str = "Envoy's stats matcher rejects a counter of streams";
 
-/// Why a signal may not pass at this moment. If no counter is known, or none can be believed, a
-/// single zero of Envoy's is not enough: a drain must have found that it lasts.
+/// The reason why a signal may not pass at this moment. If no counter is known, or none can be
+/// believed, a single zero of Envoy's count is not enough: a drain must have found that it lasts.
 pub(super) fn signal_refusal(snapshot: &Snapshot) -> Option<&'static str> {
     let observed = &snapshot.observed;
     let lasts = snapshot.record.phase == Phase::Drained;
@@ -130,7 +130,7 @@ pub(super) fn signal_refusal(snapshot: &Snapshot) -> Option<&'static str> {
         (None, _) if !observed.is_complete() => Some(ASKING),
         (None, CountState::Unknown) if !lasts => Some(NO_COUNTER),
         (None, CountState::Rejected) if !lasts => Some(REJECTED),
-        // Its worker may be alive after all, and would not check the latch.
+        // The counter's worker may be alive after all, and would not check the latch.
         (None, CountState::Leaking) if !lasts => Some(DIED),
         (None, _) => None,
     }

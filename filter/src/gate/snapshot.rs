@@ -1,5 +1,5 @@
-//! What one worker's gate knows at one moment. Its replies, and what it does next, are pure
-//! functions of one snapshot.
+//! A snapshot: the knowledge of one worker's gate at one moment. The gate's replies and its next
+//! steps are pure functions of one snapshot.
 
 use super::config_drain::Draining;
 use super::end_status::EndStatus;
@@ -24,9 +24,9 @@ pub(super) struct Snapshot {
     /// The record after the evaluation, and the reason that it returned.
     pub(super) record: Record,
     pub(super) reason: Reason,
-    /// What drains of Envoy's configuration, if the gate watches it.
+    /// The drain of Envoy's configuration, if the gate watches changes.
     pub(super) config_draining: Option<Draining>,
-    /// How far the call to the app is, if there is one.
+    /// The progress of the call to the app, if there is one.
     pub(super) notify: Option<Step>,
     /// The ends that go on, or will in this drain.
     pub(super) ends: Vec<EndStatus>,
@@ -38,20 +38,20 @@ impl Snapshot {
         matches!(self.reason, Reason::Open(_))
     }
 
-    /// Whether newer answers may show it open.
+    /// Whether newer answers may show that the gate is open.
     pub(super) fn may_open(&self) -> bool {
         matches!(self.reason, Reason::Open(_) | Reason::Asking | Reason::Finishing)
     }
 
-    /// Whether it is open, by answers that are new enough if it needs any. A request whose time is
-    /// over may get older ones.
+    /// Whether the gate is open, by answers that are new enough if it needs any. A request whose
+    /// time is over may get older ones.
     pub(super) fn proves_open(&self, needs: Needs) -> bool {
         self.record.phase.is_unconditionally_open() || self.is_open() && self.has_answers(needs)
     }
 
-    /// Whether those answers have arrived, or are not to be expected. For Envoy's answer, the
-    /// counters must also have told which of its requests hold the drain. An answer without Envoy's
-    /// count tells whether listeners drain only while it is valid.
+    /// Whether those answers have arrived, or cannot be expected. For Envoy's answer, the counters
+    /// must also have replied which of its requests hold the drain. An answer without Envoy's count
+    /// shows whether listeners drain, but only while it is valid.
     pub(super) fn has_answers(&self, needs: Needs) -> bool {
         let is_valid = match self.observed.envoy {
             EnvoyCount::Asking => false,

@@ -1,5 +1,5 @@
-//! What one worker's gate reads: the counters' metrics, their replies, Envoy's own count, and the
-//! app's answer.
+//! The sources of one worker's gate: the counters' metrics, their replies, Envoy's own count, and
+//! the app's answer.
 
 use strum::VariantArray as _;
 
@@ -18,7 +18,8 @@ use crate::census::{Census, CountState, Sides, Survey, SurveyOptions, is_rejecte
 use crate::config::wire::Scope;
 use crate::host::{Control, Metric};
 
-/// How often `in_flight` and `long_lived` are read before all long-lived streams count as holding.
+/// The number of times that `in_flight` and `long_lived` are read before all long-lived streams
+/// count as holding.
 const READS: usize = 4;
 
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ pub(super) struct Sources {
     pub(super) metrics: Metrics,
     pub(super) census: Census,
     pub(super) samples: EnvoySamples,
-    /// What the app's last answer says, and when the app was asked.
+    /// The time of the last query to the app that has a result, and the state that it shows.
     pub(super) app_reply: Option<(u64, App)>,
     pub(super) app_asked_at: u64,
     pub(super) total: SharedTotal,
@@ -44,7 +45,7 @@ impl Sources {
         }
     }
 
-    /// The answers to the next requests.
+    /// The numbers of the next requests to the counters and to Envoy.
     pub(super) fn next_answers(&self) -> Needs {
         Needs { round: self.census.round() + 1, query: self.samples.next_query() }
     }
@@ -56,12 +57,13 @@ impl Sources {
         self.metrics.scopes.iter().map(begun).fold(0, u64::saturating_add)
     }
 
-    /// Streams that hold the drain. An impossibly large number is an error of accounting, and is
-    /// not taken for zero.
+    /// Streams that hold the drain. An impossibly large number is an error of accounting, and does
+    /// not count as zero.
     ///
     /// `in_flight` and `long_lived` cannot be read at once. If no stream began between the reads,
     /// `in_flight`, which is read first, is never too low and `long_lived` never too high; see
-    /// `Stream::count`. If one began, long-lived streams hold the drain, too.
+    /// `Stream::count`. If streams keep beginning between the reads, long-lived streams also count
+    /// as holding.
     pub(super) fn holding(&self, host: &impl Control, policy: &Policy) -> u64 {
         let sum = |which: usize| {
             let scopes = self.metrics.scopes.iter();
@@ -83,7 +85,7 @@ impl Sources {
         sum(in_flight)
     }
 
-    /// Streams ever begun, counted or excluded.
+    /// Streams ever begun, counted or excluded: of the gate's scopes, and of all others.
     fn total_streams_begun(&self, host: &impl Control, policy: &Policy) -> Sides {
         let mut begun = [0_u64; 2];
         for (scope, counter) in &self.metrics.all_begun {
@@ -117,7 +119,7 @@ impl Sources {
         let ignorable = self.ignorable_in_flight(host, policy, survey);
         let envoy = self.samples.count(now, ignorable, needs_totals(survey.count_state));
         let may_have_uncounted = self.may_have_uncounted_streams(policy, now, survey, stats);
-        // An answer from before this drain says nothing about it.
+        // An answer from before this drain is no answer about it.
         let app = self.app_reply.filter(|(asked_at, _)| *asked_at >= record.began);
         let app_known_until = app.map_or(u64::MAX, |(asked_at, _)| asked_at);
         Observation {
@@ -133,7 +135,7 @@ impl Sources {
         }
     }
 
-    /// The streams in flight that Envoy counts, too, and that do not hold the drain. If Envoy
+    /// The streams in flight that Envoy also counts and that do not hold the drain. If Envoy
     /// rejects a counter, a stream that is in flight now cannot be told from an earlier one.
     fn ignorable_in_flight(
         &self,
@@ -163,14 +165,14 @@ impl Sources {
     ) -> bool {
         let is_young = now.saturating_sub(survey.counting_since) < policy.assumed_after;
         let Some(stats) = stats else { return is_young };
-        // One for each worker and the main thread. A VM that has never entered the index may be
-        // dead.
+        // There is one counter for each worker and the main thread. A VM that has never entered the
+        // index may be dead.
         let each = stats.workers.unwrap_or(0) + 1;
         let is_missing = survey.counters < each.saturating_mul(policy.scopes.len() as u64);
         is_young || is_missing || stats.draining.unwrap_or(0) > 0
     }
 
-    /// What the gate knows when it queries Envoy.
+    /// The gate's own numbers at the beginning of a query to Envoy.
     pub(super) fn before_query(
         &self,
         host: &impl Control,
@@ -189,8 +191,9 @@ impl Sources {
     }
 
     /// Subtracts leaked streams from the count, and writes off the counters that leaked them. Every
-    /// live counter must have said zero after Envoy did, and none of the gate's scopes may have
-    /// counted a stream since the gauges were read: else a gauge may show one that is in flight.
+    /// live counter must have replied zero after Envoy did, and none of the gate's scopes may have
+    /// counted a stream since the gauges were read; otherwise a gauge may show a stream that is in
+    /// flight.
     pub(super) fn heal(&mut self, host: &impl Control, policy: &Policy, survey: &Survey) {
         let leaked = self.samples.leaked(host.monotonic_time()).filter(|leaked| {
             survey.completed_round >= self.samples.round()
@@ -220,13 +223,13 @@ impl Sources {
     }
 }
 
-/// How long Envoy's main thread has been busy with the gates' queries.
+/// The time for which Envoy's main thread has been busy with the gates' queries.
 pub(super) fn envoy_busy(host: &impl Control) -> u64 {
     QueryPacing::read(host).busy(host.monotonic_time())
 }
 
-/// Whether the counters cannot tell what began in between, so that Envoy's totals must. Counters
-/// that are merely being asked can.
+/// Whether Envoy's totals must show that no stream began in between, because the counters cannot.
+/// Counters that are merely being asked can.
 pub(super) fn needs_totals(counters: CountState) -> bool {
     !matches!(counters, CountState::Exact | CountState::Asking)
 }

@@ -2,8 +2,8 @@
 
 use crate::config::wire::Scope;
 
-/// Gauges only, a few of many statistics. Enough if the filter's counters show whether a stream
-/// began in between.
+/// The path of a query for gauges, which are few of many statistics. They are enough if the
+/// filter's counters show whether a stream began in between.
 pub(crate) const GAUGES: &str = concat!(
     "/stats?type=Gauges&filter=",
     "%5E%28http%5C..*%5C.downstream_%28rq_active%7Ccx_tx_bytes_buffered%7Ccx_http3_active%29",
@@ -11,7 +11,8 @@ pub(crate) const GAUGES: &str = concat!(
     "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency%29$"
 );
 
-/// The gauges and the total number of requests, if only Envoy can tell what began in between.
+/// The path of a query for the gauges and the total number of requests, for when only Envoy can
+/// show whether a request began in between.
 pub(crate) const ALL: &str = concat!(
     "/stats?filter=",
     "%5E%28http%5C..*%5C.downstream_",
@@ -24,7 +25,7 @@ pub(crate) const ALL: &str = concat!(
 /// never in them.
 const OWN: [&str; 6] = ["admin", "stats", "agent", "laststream", "eg-ready-http", "eg-stats-http"];
 
-/// Which connection managers matter to a gate.
+/// The connection managers that matter to a gate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionManagers<'p> {
     pub(crate) scopes: &'p [Scope],
@@ -37,14 +38,15 @@ pub(crate) struct ConnectionManagers<'p> {
 enum Place {
     /// Its requests hold the drain.
     Here,
-    /// They do not, by configuration; streams of the gate's scopes may be counted there.
+    /// Its requests do not hold the drain, by configuration; streams of the gate's scopes may be
+    /// counted there.
     Ignored,
-    /// They are tunnels around requests of other connection managers. Only bytes that are not
-    /// written yet hold the drain.
+    /// Its requests are tunnels around requests of other connection managers. Only bytes that are
+    /// not written yet hold the drain.
     Tunnels,
-    /// They do not, because they are of the other direction.
+    /// Its requests do not hold the drain, because they are of the other direction.
     OtherDirection,
-    /// They do not, and the filter counts none of them.
+    /// Its requests do not hold the drain, and the filter counts none of them.
     Own,
 }
 
@@ -62,8 +64,8 @@ impl ConnectionManagers<'_> {
         }
     }
 
-    /// How Istio's names of a gate's own direction begin, and those of the other one; none if the
-    /// gate is for both.
+    /// The beginnings of Istio's names for the gate's own direction and for the other one; none
+    /// unless the gate is for one direction.
     fn own_and_other_names(&self) -> Option<[&'static str; 2]> {
         let only = |scope| self.scopes.iter().all(|other| *other == scope);
         if only(Scope::Inbound) {
@@ -75,8 +77,8 @@ impl ConnectionManagers<'_> {
         }
     }
 
-    /// Whether the name tells a direction and the gate is for one. Then each direction has
-    /// connection managers of its own, even if Envoy exports those of one direction only.
+    /// Whether the name shows a direction, and the gate is for one direction. Then each direction
+    /// has connection managers of its own, even if Envoy exports those of one direction only.
     fn tells_direction(&self, prefix: &str) -> bool {
         self.own_and_other_names()
             .is_some_and(|names| names.iter().any(|name| prefix.starts_with(name)))
@@ -91,7 +93,7 @@ pub(crate) struct Stats {
     pub(crate) buffered: Option<u64>,
     /// Requests in flight in connection managers that the operator ignores.
     pub(crate) ignored: u64,
-    /// Tunnels.
+    /// Tunnels in flight.
     pub(crate) tunnels: u64,
     /// Bytes that wait in HTTP/2 streams of clients for their windows.
     pub(crate) pending: Option<u64>,
@@ -102,7 +104,7 @@ pub(crate) struct Stats {
     /// Listeners and filter chains that were replaced and still have connections; the filter may
     /// not be in them.
     pub(crate) draining: Option<u64>,
-    /// Workers.
+    /// Envoy's number of workers.
     pub(crate) workers: Option<u64>,
 }
 
@@ -129,7 +131,7 @@ impl Stats {
     /// A response that has ended may still wait in the tunnel around its connection, where only the
     /// HTTP/2 codec knows its bytes. That statistic exists from the first HTTP/2 connection on: if
     /// there are tunnels, and it is missing, the number of bytes is unknown. Zero bytes in tunnels
-    /// do not stand for those of connections that Envoy does not export.
+    /// do not replace the bytes of connections, if Envoy does not export those.
     fn add_bytes_in_tunnels(&mut self) {
         match self.pending {
             Some(0) => {}
@@ -227,7 +229,7 @@ http.a.downstream_rq_time: P0(1,2)
         );
     }
 
-    /// A probe is not a stream that began and must be waited for.
+    /// A probe of the proxy itself is not a stream for which a drain waits.
     #[wasm_bindgen_test(unsupported = test)]
     fn the_proxys_own_connection_managers_hold_no_counted_streams() {
         for own in ["stats", "eg-ready-http", "eg-stats-http"] {
@@ -251,7 +253,8 @@ http.a.downstream_rq_time: P0(1,2)
         assert_eq!(Stats::parse("http.admin.downstream_rq_active: 1", managers), Stats::default());
     }
 
-    /// Streams of the other direction are not in Envoy's count then, so they excuse no request.
+    /// Streams of the other direction are then not in Envoy's count, so they do not explain any
+    /// request in it.
     #[wasm_bindgen_test(unsupported = test)]
     fn directions_are_split_if_only_one_is_exported() {
         let text = "http.inbound_0.0.0.0_80.downstream_rq_active: 1";
@@ -264,7 +267,7 @@ http.a.downstream_rq_time: P0(1,2)
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn bytes_that_wait_in_http3_are_not_known() {
+    fn bytes_that_wait_in_http3_are_unknown() {
         let read = |http3: u64, buffered: u64| {
             let managers =
                 ConnectionManagers { scopes: &[Scope::Gateway], ignore: &[], tunnels: &[] };
@@ -278,7 +281,7 @@ http.a.downstream_rq_time: P0(1,2)
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn a_tunnel_holds_by_its_bytes_alone() {
+    fn a_tunnel_holds_the_drain_only_by_its_unwritten_bytes() {
         let read = |text: &str, tunnels: &[String]| {
             let managers = ConnectionManagers { scopes: &[Scope::Inbound], ignore: &[], tunnels };
             let stats = Stats::parse(text, managers);

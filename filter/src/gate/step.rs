@@ -1,42 +1,42 @@
-//! A call of the drain that is made once, and may fail.
+//! The progress of a call of the drain, which one worker makes and which may fail.
 
-/// How often a call is tried.
+/// The number of times that a call is tried.
 pub(super) const TRIES: u64 = 3;
-/// After a failure, [`Step::record_and_pause`] waits for so long, times the number of tries;
-/// milliseconds.
+/// The pause of [`Step::record_and_pause`] after a failure, for each try so far; milliseconds.
 const PAUSE: u64 = 1_000;
 
-/// A call to Envoy or its agent that must be made once, and may fail.
+/// The progress of a call to Envoy, its agent or the app. One worker makes it at a time, and it may
+/// fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// It is not made yet.
+    /// The call is not made yet.
     Due,
-    /// A worker makes it.
+    /// A worker makes the call.
     UnderWay {
-        /// When this try began.
+        /// The beginning of this try.
         since: u64,
         /// The number of this try.
         tries: u64,
     },
     /// A try has failed, and the next one comes after a pause.
     Paused {
-        /// When the next try is due.
+        /// The time at which the next try is due.
         until: u64,
         /// The number of tries so far.
         tries: u64,
     },
-    /// It was answered with success.
+    /// The call was answered with success.
     Done,
-    /// It was tried as often as it may be.
+    /// All tries have failed.
     Failed,
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// With success.
+    /// The call was answered with success.
     Success,
-    /// With a failure, or without an answer.
+    /// The call failed, or got no answer.
     Failure,
 }
 
@@ -47,7 +47,7 @@ impl CallOutcome {
 }
 
 impl Step {
-    /// For the text of shared data.
+    /// The step as numbers, for the text in shared data.
     pub(super) fn to_numbers(self) -> [u64; 3] {
         match self {
             Self::Due => [0, 0, 0],
@@ -69,13 +69,13 @@ impl Step {
         }
     }
 
-    /// Whether the call is not to be tried again.
+    /// Whether the call is not tried again.
     pub(super) fn has_ended(self) -> bool {
         matches!(self, Self::Done | Self::Failed)
     }
 
-    /// Claims the call, if it is due or its worker has not come back. A try may take twice as long
-    /// as a call may, before another worker tries.
+    /// Claims the call, if it is due or its worker has not recorded an outcome in time. Another
+    /// worker tries after twice the time limit of a call.
     pub fn claim(&mut self, patience: u64, now: u64) -> bool {
         let tries = match *self {
             Self::Due => 0,
@@ -91,7 +91,7 @@ impl Step {
         true
     }
 
-    /// The call was not made after all. It does not count as a try.
+    /// Records that the call was not made after all, which does not count as a try.
     pub fn postpone(&mut self) {
         if let Self::UnderWay { tries, .. } = *self {
             *self =
@@ -99,9 +99,9 @@ impl Step {
         }
     }
 
-    /// The call has ended. A failure is tried again at once, as long as tries are left. The outcome
-    /// of a call of an earlier, cancelled drain changes nothing, and a late failure does not undo
-    /// the success of another try.
+    /// Records the outcome of the call. After a failure, it is tried again at once, as long as
+    /// tries are left. The outcome of a call of an earlier, cancelled drain changes nothing, and a
+    /// late failure does not undo the success of another try.
     pub fn record(&mut self, outcome: CallOutcome) {
         *self = match (outcome, *self) {
             (_, Self::Due) => Self::Due,
@@ -114,7 +114,8 @@ impl Step {
         };
     }
 
-    /// The same, but the next try comes after a pause: the call is to the app, which may be busy.
+    /// Records the outcome like [`Self::record`], but the next try comes after a pause, because the
+    /// call is to the app, which may be busy.
     pub fn record_and_pause(&mut self, outcome: CallOutcome, now: u64) {
         self.record(outcome);
         if let Self::UnderWay { since: 0, tries } = *self {

@@ -6,7 +6,8 @@ use crate::census::{CountState, ListingLine, insert_lowest};
 use crate::config::wire::Scope;
 
 impl Streams {
-    /// At most `limit` streams. `is_complete`: every counter has listed all of its streams.
+    /// The oldest streams, at most `limit`. `is_complete`: every counter has listed all of its
+    /// streams.
     pub(super) fn oldest(
         snapshot: &Snapshot,
         listings: &[(Scope, &str)],
@@ -26,7 +27,7 @@ impl Streams {
     }
 }
 
-/// At most `limit` streams of all listings.
+/// The oldest streams of all listings, at most `limit`.
 pub(super) fn oldest_streams(
     now: u64,
     listings: &[(Scope, &str)],

@@ -1,12 +1,12 @@
-//! The total number of requests by Envoy's own count: the newest that this gate of any worker has
-//! got. All of them use this one number, because a difference between two workers' answers would
+//! The total number of requests by Envoy's own count: the newest that this gate has got on any
+//! worker. All workers use this one number, because a difference between two workers' answers would
 //! look like a request that has begun. Each gate has its own, because gates count the requests of
 //! different connection managers.
 
 use crate::host::{Control, compare_and_set_shared};
 use crate::parse;
 
-/// The number in shared data, with when Envoy was queried.
+/// The number in shared data, with the time of the query.
 #[derive(Debug, Clone)]
 pub(super) struct SharedTotal {
     key: String,
@@ -18,13 +18,13 @@ impl SharedTotal {
         Self { key: format!("laststream.requests {record}") }
     }
 
-    /// Zero as long as this gate has not needed it.
+    /// The newest total; zero as long as this gate has not needed it.
     pub(super) fn newest(&self, host: &impl Control) -> u64 {
         let text = host.get_shared_data(&self.key);
         text.and_then(|(text, _)| read(&text)).map_or(0, |[_, total]| total)
     }
 
-    /// `at`: when the query began.
+    /// Shares a total, unless there is a newer one. `at`: the beginning of the query.
     pub(super) fn publish(&self, host: &impl Control, at: u64, total: u64) {
         compare_and_set_shared(host, &self.key, &mut |text| {
             let is_newer = text.and_then(read).is_none_or(|[last, _]| at >= last);

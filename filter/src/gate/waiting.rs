@@ -1,17 +1,17 @@
-//! The requests that the gate holds, and what each waits for.
+//! The requests that the gate holds, and the condition that each waits for.
 
-/// What a held request waits for.
+/// The condition that a held request waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum WaitsFor {
     /// Fresh counts, for a status.
     Counts,
-    /// The same for the metrics alone; there is no stream to answer.
+    /// Fresh counts, for the metrics alone; there is no stream to answer.
     Metrics,
-    /// Fresh counts, for whether the gate is open at this moment.
+    /// Fresh counts, to answer whether the gate is open at this moment.
     Ready,
     /// The gate to open.
     Opening,
-    /// A fresh listing of so many streams.
+    /// A fresh listing of at most this number of streams.
     Listing(usize),
     /// Every counter to check the latch, so that a signal may pass.
     Signal,
@@ -30,14 +30,14 @@ pub(crate) struct Needs {
 pub(crate) struct Waiter {
     pub(crate) stream: u32,
     pub(crate) waits_for: WaitsFor,
-    /// When it is answered at the latest.
+    /// The latest time at which it is answered.
     pub(crate) until: u64,
     pub(crate) needs: Needs,
     /// The path of a signal.
     pub(crate) path: String,
 }
 
-/// In one callback. More answers nest deeper than the stack of the VM allows.
+/// The most answers in one callback. More answers nest deeper than the stack of the VM allows.
 pub(crate) const MOST_ANSWERS: usize = 64;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -48,7 +48,7 @@ impl Waiting {
         self.0.push(waiter);
     }
 
-    /// The client has gone, or was answered.
+    /// Forgets the request of a client that has gone, or that was answered.
     pub(crate) fn forget(&mut self, stream: u32) {
         if let Some(index) = self.0.iter().position(|waiter| waiter.stream == stream) {
             self.0.remove(index);
@@ -63,7 +63,8 @@ impl Waiting {
         self.0.iter().any(|waiter| waiter.waits_for == waits_for)
     }
 
-    /// Whether a signal waits that needs no newer count to be tried.
+    /// Whether a signal waits that was not tried yet, and that needs no newer answer of Envoy for
+    /// it.
     pub(crate) fn has_untried_signal(&self) -> bool {
         self.0.iter().any(|waiter| waiter.waits_for == WaitsFor::Signal && waiter.needs.query == 0)
     }
@@ -82,7 +83,7 @@ impl Waiting {
         self.0.iter().any(|waiter| waiter.waits_for != WaitsFor::Opening)
     }
 
-    /// How many streams the counters must list.
+    /// The number of streams that the counters must list.
     pub(crate) fn list_limit(&self) -> usize {
         let length = |waiter: &Waiter| {
             if let WaitsFor::Listing(length) = waiter.waits_for { length } else { 0 }

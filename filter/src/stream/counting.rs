@@ -10,7 +10,7 @@ use crate::census::{KeptKind, ListedStream, StreamKind};
 use crate::host::{Control, Host};
 use crate::metrics;
 
-/// What the module keeps of a stream.
+/// The module's record of a stream.
 #[derive(Debug)]
 pub(crate) struct Stream {
     plugin: Rc<Plugin>,
@@ -78,7 +78,7 @@ impl Stream {
         host.get_metric(self.plugin.metrics.closing).is_some_and(|until| until > now)
     }
 
-    /// The stream has ended, in whatever way. Does nothing the second time.
+    /// The stream has ended, in any way. A second call does nothing.
     pub(crate) fn on_end(&mut self, host: &impl Host) {
         let Plugin { metrics, counter, .. } = &*self.plugin;
         let counted = core::mem::replace(&mut self.counted, Counted::No);

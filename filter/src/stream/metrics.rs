@@ -27,7 +27,7 @@ impl Metrics {
     /// Defines them and makes them visible, at zero if they are new.
     ///
     /// # Errors
-    /// Which metric Envoy does not define or rejects, and what to change.
+    /// The metric that Envoy does not define or rejects, and the fix.
     pub(super) fn define(
         host: &impl Host,
         scope: Scope,
@@ -93,7 +93,7 @@ impl ProbedCounter {
         Self { metric, is_probed: Cell::new(false) }
     }
 
-    /// Adds one. Returns false, and that only once, if Envoy rejects the metric.
+    /// Adds one. The first call returns false if Envoy rejects the metric.
     pub(crate) fn increment(&self, host: &impl Host) -> bool {
         host.increment_metric(self.metric, 1);
         self.is_probed.replace(true) || host.get_metric(self.metric).is_some_and(|value| value > 0)
@@ -102,8 +102,8 @@ impl ProbedCounter {
 
 /// Whether Envoy keeps the values of a gauge; makes it visible, too. If the stats matcher rejects
 /// its name, Envoy returns a gauge that stays zero: "none in flight", for ever. The probe is
-/// skipped while streams are in flight: a reader would see one too many, or one that is exempt.
-/// A stream that begins during the probe is no zero either, because `begun` changes.
+/// skipped while streams are in flight: a reader would see one too many, or one that is exempt. A
+/// stream that begins during the probe cannot look like zero either, because `begun` changes.
 fn accepts_values(host: &impl Host, gauge: Metric, in_flight: Metric) -> bool {
     let is_above_zero = |gauge| host.get_metric(gauge).is_some_and(|value| value > 0);
     if is_above_zero(gauge) || is_above_zero(in_flight) {

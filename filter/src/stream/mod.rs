@@ -1,7 +1,6 @@
 //! One HTTP stream, from its request headers to its end: it is counted, and its scheme restored.
 //!
-//! What the scheme is, is decided in [`crate::forwarded`]; the life of contexts is in
-//! [`crate::lifecycle`].
+//! [`crate::forwarded`] decides on the scheme; the life of contexts is in [`crate::lifecycle`].
 
 mod counting;
 mod headers;

@@ -1,4 +1,4 @@
-//! A configured counter: what all streams of one root context share.
+//! A configured counter, which all streams of one root context share.
 
 use core::cell::Cell;
 
@@ -22,7 +22,7 @@ impl Plugin {
     /// Defines the metrics.
     ///
     /// # Errors
-    /// Why this Envoy cannot run the configuration.
+    /// The reason why this Envoy cannot run the configuration.
     pub(crate) fn new(host: &impl Host, config: Config) -> Result<Self, Refused> {
         let metrics =
             Metrics::define(host, config.scope, config.forwarded_proto.is_some(), config.kinds)?;
@@ -34,7 +34,8 @@ impl Plugin {
         })
     }
 
-    /// Publishes that Envoy rejects a counter, because the gate would take its zero for quiet.
+    /// Publishes that Envoy rejects a counter, because the gate would mistake its zero for a quiet
+    /// period.
     #[cold]
     pub(super) fn report_rejected(&self, host: &impl Control, name: &str) {
         host.log(Level::Error, &rejected(name));
@@ -54,7 +55,7 @@ impl Plugin {
         }
     }
 
-    /// The same for the addresses of the connection, which only `nlb` needs.
+    /// Logs once that the addresses of the connection are missing, which only `nlb` needs.
     #[cold]
     pub(super) fn warn_of_missing_addresses(&self, host: &impl Host, key: &str) {
         if !self.has_warned_of_peer.replace(true) {

@@ -3,7 +3,7 @@
 use crate::headers::Headers;
 use crate::text::Text;
 
-/// How a stream is recognised.
+/// A rule that recognises streams.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// The path, without the query string.
@@ -22,7 +22,7 @@ pub(crate) enum Rule {
     Route(Text),
 }
 
-/// How the user agents of health checkers begin.
+/// The beginnings of the user agents of health checkers.
 const HEALTH_CHECKERS: [&str; 8] = [
     "kube-probe/",                         // kubelet
     "Envoy/HC",                            // Envoy's own
@@ -56,7 +56,7 @@ impl Rule {
     }
 }
 
-/// Whether any rule matches. `route` is asked for only if a rule needs it.
+/// Whether any rule matches. `route` is called only if a rule needs it.
 pub(crate) fn any(rules: &[Rule], headers: Headers<'_>, route: impl Fn() -> Vec<u8>) -> bool {
     rules.iter().any(|rule| rule.matches(headers, &route))
 }

@@ -1,5 +1,5 @@
-//! Restores the scheme of one request: reads what [`crate::forwarded`] needs from Envoy, and makes
-//! the edits that it decides on.
+//! Restores the scheme of one request: reads the input of [`crate::forwarded`] from Envoy, and
+//! makes the edits that it decides on.
 
 use super::headers::LazyHeaders;
 use super::plugin::Plugin;

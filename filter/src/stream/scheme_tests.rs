@@ -32,7 +32,7 @@ fn counted(host: &Fake) -> String {
     counted.join(" and ")
 }
 
-/// The same request, with the headers in [`crate::forwarded::PeerInfo`].
+/// A copy of the request, with the headers in [`crate::forwarded::PeerInfo`].
 fn with_peer_info(host: &Fake) -> Fake {
     let header = |name: &str| host.header(name).unwrap_or_default();
     let headers =
@@ -171,7 +171,7 @@ fn several_sources_agree_or_the_first_decides() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn a_load_balancer_of_layer_4_is_read_by_its_port() {
+fn the_destination_port_decides_behind_a_layer_4_load_balancer() {
     const NLB: &str = r#""presets": ["nlb"]"#;
     for (peer, expected, becomes) in [
         ("10.0.0.1 192.0.2.1:443 10.9.9.9:8443", "overridden", "https"),
@@ -186,7 +186,7 @@ fn a_load_balancer_of_layer_4_is_read_by_its_port() {
         ("192.0.2.9 10.0.0.1:443 10.0.0.1:8443", "untrusted", "http"),
         ("10.0.0.1 192.0.2.1:443 10.9.9.9:8443 10.0.0.1", "untrusted", "http"),
     ] {
-        // Headers are a client's, whatever they say.
+        // Clients can write all of these headers, so they must not matter.
         let host = from(
             peer,
             &[
@@ -205,7 +205,7 @@ fn a_load_balancer_of_layer_4_is_read_by_its_port() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn without_a_port_of_its_own_it_gets_what_silent_says() {
+fn a_connection_without_a_destination_port_gets_the_silent_value() {
     for (silent, becomes) in [("http", "http"), ("connection", "https")] {
         let host = from("10.0.0.1 10.9.9.9:443 10.9.9.9:443", &[("x-forwarded-proto", "http")]);
         host.properties.borrow_mut().insert("connection/tls_version", "TLSv1.3");
@@ -264,7 +264,7 @@ fn every_form_of_header_is_read() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn nothing_is_written_that_is_already_there() {
+fn headers_that_are_already_right_are_not_written() {
     let all = r#""presets": ["gcp"], "write_scheme": true, "write_port": true,
         "strip": {"untrusted": true, "twins": true}"#;
     let headers = [

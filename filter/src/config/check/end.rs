@@ -1,4 +1,4 @@
-//! Checks which streams the gate ends, and when.
+//! Checks the settings for ending streams.
 
 use super::Checker;
 use crate::config::wire::{End, Gate};
@@ -29,7 +29,7 @@ impl Checker {
         }
     }
 
-    /// Some time must be left to spread the ends over.
+    /// Checks that the window is long enough to spread the ends.
     fn check_window(&mut self, gate: &Gate) {
         let policy = EndPolicy::new(gate);
         let deadline = gate.deadline_ms.saturating_sub(gate.begin.delay_ms);
@@ -69,7 +69,7 @@ mod tests {
     use crate::config::parse;
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn accepts_what_can_be_done() {
+    fn feasible_settings_are_accepted() {
         for inside in [
             r#""end": {}"#,
             r#""end": {"websocket": "end", "waiting": "end", "other": "end"}"#,

@@ -121,7 +121,7 @@ impl Checker {
         }
     }
 
-    /// Two presets may share a source.
+    /// Adds a source once, because two presets may share it.
     fn add_source(
         &mut self,
         sources: &mut Vec<Source>,

@@ -117,7 +117,7 @@ impl Checker {
         }
     }
 
-    /// The deadline must leave time for what comes before it.
+    /// Checks that the deadline comes after the delay and the quiet period or linger time.
     fn check_times(&mut self, gate: &Gate) {
         let (delay, zero) = (gate.begin.delay_ms, gate.quiet_ms.max(gate.linger_ms));
         let before = delay.saturating_add(zero);

@@ -72,7 +72,7 @@ impl Checker {
         }
     }
 
-    /// `wrong` returns what else is wrong with a text of this kind.
+    /// `wrong` returns a further problem, which only texts of this kind can have.
     fn texts(
         &mut self,
         path: &str,

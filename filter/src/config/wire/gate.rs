@@ -12,7 +12,7 @@ use crate::config::read::{optional_whole, whole};
 /// The longest drain: thirty days, in milliseconds. A larger number is a mistake.
 const LONGEST: u64 = 2_592_000_000;
 
-/// Shorter secrets are refused, because they can be guessed.
+/// The length of the shortest secret. Shorter ones are refused, because they can be guessed.
 pub const SHORTEST_SECRET: usize = 16;
 
 /// What the gate waits for, and how it tells clients to leave.

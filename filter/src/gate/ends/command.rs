@@ -12,7 +12,7 @@ use crate::gate::snapshot::Snapshot;
 use crate::gate::streams::oldest_streams;
 use crate::host::{Control, Level};
 
-/// What an operator asks for.
+/// The parameters of `POST /end`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EndCommand {
     pub(crate) kinds: Kinds,
@@ -22,7 +22,7 @@ pub struct EndCommand {
     pub(crate) over: u64,
     pub(crate) changing: bool,
     pub(crate) dry_run: bool,
-    /// How many streams a dry run lists.
+    /// The most streams that a dry run lists.
     pub(crate) limit: usize,
 }
 
@@ -33,16 +33,17 @@ pub(crate) struct PendingEnd {
     command: EndCommand,
     which: EndFilter,
     asked_at: u64,
-    /// The first and the last question to the counters, and when the last one was sent. In one pass
-    /// a counter looks at the responses of a part of its streams only.
+    /// The rounds of the first and the last query to the counters, and when the last one was sent.
+    /// There can be several, because a counter looks at the responses of only a part of its streams
+    /// in one pass.
     first_round: u64,
     last_round: u64,
     sent_at: u64,
 }
 
-/// How long the counters may take to reply; milliseconds. A worker may be busy.
+/// The time that the counters have to reply, because a worker may be busy; milliseconds.
 const REPLY_WAIT: u64 = 1_000;
-/// Between two passes of a counter, each of which takes some 3 ms; milliseconds.
+/// The interval between two passes of a counter, each of which takes some 3 ms; milliseconds.
 const PASS_INTERVAL: u64 = 10;
 /// The longest window; milliseconds. A day.
 const LONGEST: u64 = 86_400_000;
@@ -67,7 +68,7 @@ const FLAG: RequestError =
 /// misspelled `dry_run` would end streams.
 ///
 /// # Errors
-/// Which parameter is invalid, and how it is written.
+/// The invalid parameter, and how it is written.
 pub(crate) fn parse_end(query: &str) -> Result<EndCommand, RequestError> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let mut unseen = vec!["kind", "share", "over", "changing", "dry_run", "limit"];
@@ -107,7 +108,7 @@ const NO_KINDS: &str = "no counter keeps the kinds of its streams: set `count.ki
     section `end` to the policy";
 
 impl Gate {
-    /// Asks the counters how many streams match.
+    /// Begins a command or a dry run: asks the counters how many streams match.
     pub(in crate::gate) fn begin_end(
         &mut self,
         host: &impl Control,
@@ -135,7 +136,7 @@ impl Gate {
         self.ends.pending = Some(PendingEnd { first_round, last_round: first_round, ..pending });
     }
 
-    /// Asks the counters how many streams match.
+    /// Asks the counters how many streams match, and returns the round.
     fn query_endable(&mut self, host: &impl Control, pending: &PendingEnd) -> u64 {
         let PendingEnd { command, which, asked_at, .. } = pending;
         let order = EndOrder {
@@ -155,7 +156,7 @@ impl Gate {
         self.ends.read(host).command.is_some_and(|job| job.is_active(now))
     }
 
-    /// Answers the pending command, once every counter has replied or taken too long.
+    /// Answers the pending command, once every counter has replied or its time is over.
     pub(in crate::gate) fn answer_pending_end(&mut self, host: &impl Control, snapshot: &Snapshot) {
         let Some(mut pending) = self.ends.pending.take() else { return };
         let (now, job, scopes) = (snapshot.now, JobKind::Query as u64, &self.policy.scopes);
@@ -190,7 +191,7 @@ impl Gate {
         respond_json(host, *stream, status, &json(&outcome));
     }
 
-    /// The status of the response, and its reason.
+    /// Begins the ends, unless it is a dry run. Returns the status of the response, and its reason.
     fn start_command(
         &self,
         host: &impl Control,
@@ -241,8 +242,8 @@ impl Gate {
         (202, format!("ends {what}"))
     }
 
-    /// Stops what `POST /end` began, and the ends of streams that are older than a change, for all
-    /// changes that are known.
+    /// Stops the ends of `POST /end`, and those of streams that are older than a change, for all
+    /// known changes.
     pub(in crate::gate) fn stop_end(&mut self, host: &impl Control, stream: u32) {
         let now = host.monotonic_time();
         let drain_time = self.policy.config_drain_time.unwrap_or_default();

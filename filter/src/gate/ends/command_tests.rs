@@ -17,7 +17,7 @@ use crate::gate::policy::Policy;
 use crate::host::Control as _;
 
 #[wasm_bindgen_test(unsupported = test)]
-fn parses_what_is_within_bounds() {
+fn parameters_within_their_bounds_are_parsed() {
     let kinds = Kinds::of(&[StreamKind::Websocket]);
     let plain =
         EndCommand { kinds, share: 10, over: 60_000, changing: false, dry_run: false, limit: 20 };
@@ -94,7 +94,7 @@ fn gate(host: &Fake) -> Gate {
     Gate::new(host, 1, Policy::new(wire::Gate::default())).expect("metrics")
 }
 
-/// The counter replies to a request, if there is one.
+/// Lets the counter reply to a request, and returns whether there was one.
 fn reply(host: &Fake, gate: &mut Gate, queue: u32, endable: u64, unseen: u64) -> bool {
     let request = host.dequeue(queue).and_then(|message| EndRequest::parse(&message));
     if let Some(EndRequest { reply_to, job, round, .. }) = request {
@@ -107,8 +107,8 @@ fn reply(host: &Fake, gate: &mut Gate, queue: u32, endable: u64, unseen: u64) ->
     request.is_some()
 }
 
-/// The statuses of the responses to a command, if an operator sends `DELETE /end` to another
-/// worker before the counters have answered, or does not.
+/// The statuses of all responses to a command. If `is_stopped`, an operator sends `DELETE /end` to
+/// another worker before the counters have answered.
 fn statuses(is_stopped: bool) -> Vec<u16> {
     let host = Fake::default();
     host.clock.set(40_000);
@@ -130,8 +130,9 @@ fn a_command_that_is_stopped_before_it_begins_ends_nothing() {
     assert_eq!(statuses(true), [200, 409]);
 }
 
-/// The response to the end of a tenth of the waiting requests, and after how many passes of the
-/// counter it comes. Each pass replies how many match and at how many it has not looked.
+/// The number of passes of the counter until a command to end a tenth of the waiting requests is
+/// answered, and the status and the body of the answer. Each pass replies how many requests match,
+/// and at how many it has not looked.
 fn tenth(replies: impl IntoIterator<Item = (u64, u64)>) -> (usize, u16, String) {
     let host = Fake::default();
     host.clock.set(40_000);
@@ -152,7 +153,7 @@ fn tenth(replies: impl IntoIterator<Item = (u64, u64)>) -> (usize, u16, String) 
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn a_share_is_one_of_requests_that_wait_for_certain() {
+fn a_share_is_taken_of_requests_that_are_known_to_wait() {
     let (passes, status, body) = tenth([(7_986, 7_986), (3_000, 2_990), (10, 0)]);
     assert_eq!((passes, status), (3, 202));
     assert!(body.contains("at most 1 of 10 streams"), "{body}");
@@ -160,7 +161,7 @@ fn a_share_is_one_of_requests_that_wait_for_certain() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn what_the_counters_cannot_look_at_in_time_is_not_ended() {
+fn requests_that_no_counter_looked_at_in_time_are_not_ended() {
     let (passes, status, body) = tenth(core::iter::repeat((7_986, 7_936)));
     assert!((50..=101).contains(&passes), "{passes}");
     assert_eq!(status, 202);
@@ -193,7 +194,7 @@ fn a_command_counts_only_the_orders_that_were_sent() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn a_stop_holds_for_all_changes_that_are_known() {
+fn a_stop_applies_to_all_known_changes() {
     let host = Fake::default();
     host.clock.set(9_000);
     let queue = counter(&host);

@@ -1,5 +1,5 @@
-//! The gate of one worker paces the ends: in each round it claims what is due, orders it from the
-//! counters, and asks them what is left.
+//! The pacing of the ends by one worker's gate: in each round it claims the streams that are due,
+//! orders the counters to end them, and asks how many are left.
 
 use super::command::PendingEnd;
 use super::due::{change_windows, jobs};
@@ -16,33 +16,34 @@ use crate::gate::replies::kind_names;
 use crate::host::{Control, Level};
 use crate::shared_text;
 
-/// Between two rounds; milliseconds. Less than a tick, because a tick can come a little early.
+/// The interval between two rounds; milliseconds. It is shorter than a tick, because a tick can
+/// come a little early.
 const INTERVAL: u64 = 50;
-/// Between two questions of a gate that has nothing to order; milliseconds. The gates of all
-/// workers tick in a drain, and each would ask each counter.
+/// The interval between two queries of a gate that has nothing to order; milliseconds. The gates of
+/// all workers tick in a drain, and each would ask each counter on every tick.
 const ASK_INTERVAL: u64 = 400;
-/// Questions without an order in one round, of jobs of one kind. A counter that is behind gets only
-/// a few messages, and several changes can go on at a time.
+/// The most queries without an order in one round, for jobs of one kind. A counter that is behind
+/// gets only a few messages, and there can be several changes at a time.
 const MOST_QUESTIONS: usize = 3;
-/// Between two notices to the frame filters, and for how much longer than that they are valid;
-/// milliseconds.
+/// The interval between two notices to the frame filters; milliseconds. A notice is valid for twice
+/// as long plus the grace period.
 const NOTICE_INTERVAL: u64 = 1_000;
 
-/// The ends, as one worker's gate sees them.
+/// The ends, as far as one worker's gate knows them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ends {
     key: String,
     asked_at: u64,
-    /// The jobs that go on.
+    /// The jobs that go on, once the counters were asked about them.
     asked: Vec<Asked>,
     noticed_at: u64,
     /// A command that waits for the counters' replies.
     pub(super) pending: Option<PendingEnd>,
-    /// Whether streams are ended without a drain, when the tick period was last set.
+    /// Whether streams were ended without a drain when the tick period was last set.
     is_going_on: bool,
 }
 
-/// What the counters were asked about one job.
+/// The last query to the counters about one job.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     /// The number of the job.
@@ -74,7 +75,7 @@ impl Ends {
         self.pending.is_some()
     }
 
-    /// How many streams were ordered to end in this drain.
+    /// The number of streams that were ordered to end in this drain.
     pub(crate) fn ended_in(&self, host: &impl Control, record: &Record) -> u64 {
         let state = self.read(host);
         if state.drain_began == record.began { state.drain.ordered } else { 0 }
@@ -111,13 +112,13 @@ impl Gate {
         jobs(&self.policy.end, self.policy.exempts_long_lived, record, &state, &changes, now)
     }
 
-    /// Looks again whether streams are ended without a drain.
+    /// Updates whether streams are ended without a drain.
     pub(in crate::gate) fn refresh_ends(&mut self, host: &impl Control, record: &Record) {
         let jobs = self.end_jobs(host, record, host.monotonic_time());
         self.ends.is_going_on = jobs.iter().any(|job| job.kind != JobKind::Drain);
     }
 
-    /// Orders what is due now.
+    /// Orders the ends that are due now, for jobs of all kinds.
     pub(in crate::gate) fn drive_ends(&mut self, host: &impl Control) {
         let now = host.monotonic_time();
         if now.saturating_sub(self.ends.asked_at) < INTERVAL {
@@ -133,8 +134,9 @@ impl Gate {
         }
     }
 
-    /// Orders what is due of jobs of one kind. Streams that are older than one change are older
-    /// than the next, too, so only one of the jobs is ordered; the others are asked what is left.
+    /// Orders the ends that are due for jobs of one kind. Streams that are older than one change
+    /// are also older than the next, so only one of the jobs is ordered; for the others, the
+    /// counters are only asked how many streams are left.
     fn drive_jobs(&mut self, host: &impl Control, jobs: &[Job], record: &Record, now: u64) {
         let Some(newest) = jobs.last() else { return };
         self.notify_frame_filters(host, newest, now);
@@ -169,7 +171,8 @@ impl Gate {
         }
     }
 
-    /// Returns how many streams were ordered to end.
+    /// Orders the counters to end `count` streams, or only asks how many are left if it is 0.
+    /// Returns how many ends were sent.
     fn order_ends(
         &mut self,
         host: &impl Control,
@@ -192,7 +195,8 @@ impl Gate {
         sent
     }
 
-    /// The frame filters read the counters' wishes only while they are told to.
+    /// Notifies the frame filters that WebSockets are ended. They read which ones to close only
+    /// while a notice is valid.
     fn notify_frame_filters(&mut self, host: &impl Control, job: &Job, now: u64) {
         let is_due = now.saturating_sub(self.ends.noticed_at) >= NOTICE_INTERVAL;
         if job.which.kinds.contains(StreamKind::Websocket) && is_due {
@@ -202,7 +206,7 @@ impl Gate {
         }
     }
 
-    /// What a status shows of the ends.
+    /// The ends as a status shows them: one entry for each kind of job.
     pub(in crate::gate) fn end_statuses(
         &self,
         host: &impl Control,
@@ -214,7 +218,7 @@ impl Gate {
             let survey = self.sources.census.end_survey(host, scopes, job.number(), 0);
             EndStatus::new(job, survey, now)
         };
-        // The streams of the newest change are those of all before it, too.
+        // The streams of the newest change include those of all changes before it.
         let jobs = self.end_jobs(host, record, now);
         let by_kind = jobs.chunk_by(|one, other| one.kind == other.kind);
         by_kind.filter_map(|jobs| jobs.last()).map(status).collect()
@@ -245,7 +249,7 @@ mod tests {
         queue
     }
 
-    /// A gate in a drain that began then and ends streams from its beginning on.
+    /// A gate in a drain that began at `began` and ends streams from its beginning on.
     fn gate(host: &Fake, began: u64) -> Gate {
         let end = End { waiting: EndKind::End, at_age_ms: Some(0), ..End::default() };
         let policy = Policy::new(wire::Gate { end: Some(end), ..wire::Gate::default() });
@@ -270,7 +274,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn a_cancelled_drain_ends_nothing_while_envoy_is_being_told() {
+    fn a_cancelled_drain_ends_no_stream_before_envoy_has_answered() {
         let host = Fake::default();
         host.clock.set(40_000);
         let queue = counter(&host);
@@ -294,7 +298,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn responses_are_looked_at_anew_once_all_were() {
+    fn responses_are_looked_at_again_after_a_complete_pass() {
         let host = Fake::default();
         let queue = counter(&host);
         let mut gate = gate(&host, 39_000);
@@ -327,7 +331,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn all_of_many_changes_are_asked_about_in_time() {
+    fn counters_are_asked_about_each_of_many_changes_in_time() {
         let host = Fake::default();
         host.clock.set(40_000);
         let queue = counter(&host);
@@ -355,7 +359,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn young_streams_use_up_no_order() {
+    fn young_streams_do_not_use_up_an_order() {
         let host = Fake::default();
         host.clock.set(40_000);
         let queue = counter(&host);

@@ -1,4 +1,4 @@
-//! The jobs that are due: that of a drain, of a command, and of each change of Envoy's
+//! The jobs that are due: those of a drain, of a command, and of each change of Envoy's
 //! configuration. Pure.
 
 use super::job::{CommandJob, Job, JobKind};
@@ -10,16 +10,16 @@ use crate::gate::config_drain::ConfigDrain;
 use crate::gate::machine::Record;
 use crate::gate::phase::Phase;
 
-/// When the streams are to be ended that are older than a change, for each change whose streams
-/// Envoy still keeps. Envoy (after 1.40) closes connections with running streams in the last third
-/// of its drain time, so all is over before.
+/// The windows for the ends of streams that are older than a change, one for each change whose
+/// streams Envoy still keeps. Envoy (after 1.40) closes connections with running streams in the
+/// last third of its drain time, so a window ends before that.
 pub(crate) fn change_windows(known: &ConfigDrain, drain_time: u64, now: u64) -> Vec<Window> {
     let window = |from: &u64| Window { from: *from, to: from.saturating_add(drain_time / 3 * 2) };
     known.unclosed(now, drain_time).iter().map(window).collect()
 }
 
-/// The jobs that go on now, or will in this drain. Those of one kind follow each other, those of
-/// changes with the oldest first.
+/// The jobs that go on now, or will in this drain. Jobs of one kind are next to each other, and the
+/// jobs of changes are in the order of the changes, the oldest first.
 pub(crate) fn jobs(
     policy: &EndPolicy,
     exempts_long_lived: bool,

@@ -1,5 +1,5 @@
-//! The end of streams, as far as the gate decides it: which, from when, and how many at a time.
-//! The counters choose the streams and end them; see `census::ender`.
+//! The gate's part in ending streams: which kinds, from when, and how many at a time. The counters
+//! choose the streams and end them; see `census::ender`.
 
 mod command;
 mod drive;

@@ -1,6 +1,6 @@
-//! How many streams are due at a moment. Pure.
+//! The number of streams that are due at a moment. Pure.
 //!
-//! The pace follows from what is left and from the time that is left, so it corrects itself:
+//! The pace follows from the number of streams and the time that are left, so it corrects itself:
 //! streams that end by themselves, and orders that are lost, change only the interval.
 
 /// An interval of the monotonic clock; milliseconds.
@@ -10,28 +10,29 @@ pub(crate) struct Window {
     pub(crate) to: u64,
 }
 
-/// The most that is caught up at once after a pause, for example because the VM of the gate that
-/// paced has died; milliseconds.
+/// The most time whose ends are caught up at once after a pause, for example if the VM of the gate
+/// that claimed them has died; milliseconds.
 const MOST_CATCH_UP: u64 = 1_000;
 
 impl Window {
-    /// How fast so many streams have to end from now on. The unit does not matter.
+    /// The speed at which `left` streams have to end from now on. It is only compared, so its unit
+    /// does not matter.
     pub(crate) fn pace(self, now: u64, left: u64) -> u64 {
         left.saturating_mul(1 << 24) / self.to.saturating_sub(now).max(1)
     }
 }
 
-/// How far a job is. All workers share it, so no stream is due twice.
+/// The progress of a job. All workers share it, so no stream is due twice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Progress {
-    /// Up to when all that was due was ordered.
+    /// The moment up to which all ends that were due were ordered.
     pub(crate) last: u64,
     /// Streams that the counters were ordered to end.
     pub(crate) ordered: u64,
 }
 
 impl Progress {
-    /// Takes what is due now of `left` streams, and of what may be ordered at once.
+    /// Takes the streams that are due now, of `left` streams and at most `most`.
     pub(crate) fn claim(&mut self, now: u64, window: Window, left: u64, most: u64) -> u64 {
         if now < window.from {
             return 0;
@@ -42,7 +43,7 @@ impl Progress {
             (self.last, self.ordered) = (now, self.ordered.saturating_add(due));
             return due;
         }
-        // Numbers that large are impossible, and 128 bits would make the module larger.
+        // Numbers that saturate here are impossible, and 128 bits would make the module larger.
         let span = (window.to - since).max(1);
         let due = (now - since).saturating_mul(left) / span;
         let caught_up = MOST_CATCH_UP.saturating_mul(left).div_ceil(span);
@@ -67,7 +68,7 @@ mod tests {
 
     const WINDOW: Window = Window { from: 10_000, to: 30_000 };
 
-    /// Claims every `step` milliseconds; the moments and amounts.
+    /// Claims every `step` milliseconds, and returns the moments and the amounts.
     fn run(streams: u64, step: usize) -> Vec<(u64, u64)> {
         let (mut progress, mut left) = (Progress::default(), streams);
         let mut claims = Vec::new();
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn extreme_numbers_are_no_problem() {
+    fn a_claim_of_extreme_numbers_does_not_exceed_the_streams_left() {
         for window in [WINDOW, Window { from: 0, to: u64::MAX }, Window { from: 5, to: 5 }] {
             for now in [0, 5, 10_001, u64::MAX] {
                 for last in [0, 20_000, u64::MAX] {

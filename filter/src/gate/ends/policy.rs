@@ -5,9 +5,9 @@ use crate::census::{EndManner, Kinds, StreamKind};
 use crate::config::wire::{End, EndKind, Gate};
 use crate::gate::machine::Record;
 
-/// What the last ends need besides the quiet period; milliseconds.
+/// The time that the last ends need besides the quiet period; milliseconds.
 const SLACK: u64 = 500;
-/// A window that is shorter spreads nothing; milliseconds.
+/// The shortest window, because a shorter one spreads nothing; milliseconds.
 pub(crate) const SHORTEST: u64 = 1_000;
 
 /// Times are in milliseconds.
@@ -20,7 +20,7 @@ pub(crate) struct EndPolicy {
     pub(crate) over: u64,
     pub(crate) before_deadline: u64,
     pub(crate) at_age: Option<u64>,
-    /// The last end comes so long before the deadline that the quiet period fits in.
+    /// The time from the last end to the deadline, so that the quiet period fits in.
     pub(crate) reserve: u64,
     delay: u64,
 }
@@ -47,7 +47,8 @@ impl EndPolicy {
         }
     }
 
-    /// When the ends of a drain go on. After its end, all that is left is ended at once.
+    /// The window in which a drain ends streams. After it, all streams that are left are ended at
+    /// once.
     pub(super) fn window(&self, record: &Record) -> Window {
         let begins = record.began.saturating_add(self.delay);
         let from = match self.at_age {

@@ -1,7 +1,7 @@
 //! The progress of all jobs as text in shared data, which the VMs of all workers see.
 //!
 //! The gates of two versions run side by side while the module is replaced. So a later version only
-//! adds numbers behind these, and each keeps those that it does not know.
+//! adds numbers behind these, and each version keeps the numbers that it does not know.
 
 use super::job::{CommandJob, Job, JobKind};
 use super::pacing::{Progress, Window};
@@ -9,37 +9,38 @@ use crate::census::{EndFilter, EndSurvey, Kinds, MOST_ORDERED};
 use crate::parse;
 use crate::shared_text::{SharedText, after_version, numbers_to_text};
 
-/// The same in all later versions.
+/// The version of the text, which all later versions of the module keep.
 const VERSION: &str = "4";
 
-/// What the gates of all workers share.
+/// The state of all jobs, which the gates of all workers share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct EndState {
-    /// When the drain began that `drain` is about.
+    /// The beginning of the drain whose progress is in `drain`.
     pub(crate) drain_began: u64,
     pub(crate) drain: Progress,
     /// The newest change for which streams were ended, by its moment. All changes share one
-    /// progress, whose number of streams is that since this change.
+    /// progress, which counts streams from this change on.
     pub(crate) config_moment: u64,
     pub(crate) config: Progress,
-    /// An operator has stopped the ends after this change, and after all before it.
+    /// The newest change whose ends an operator has stopped, together with those of all changes
+    /// before it.
     pub(crate) config_stopped: u64,
-    /// When an operator last stopped a command, begun or not.
+    /// The time of the last `DELETE /end`, whether or not a command had begun.
     pub(crate) stopped_at: u64,
     pub(crate) command: Option<CommandJob>,
-    /// The drain that began then was cancelled, and ends no more streams.
+    /// The beginning of the newest drain that was cancelled, which ends no more streams.
     pub(crate) drain_stopped: u64,
-    /// What a later version has added.
+    /// The numbers that a later version has added.
     pub(crate) later: String,
 }
 
-/// What one worker orders.
+/// The streams that one worker is to order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) count: u64,
     /// The place of the job in the list.
     pub(crate) index: usize,
-    /// It is the first of its drain or change.
+    /// Whether this is the first claim of its drain or change.
     pub(crate) is_first: bool,
 }
 
@@ -97,10 +98,11 @@ impl SharedText for EndState {
 }
 
 impl EndState {
-    /// Takes what is due now of jobs of one kind, whose surveys say what is left. Of several
-    /// changes the one sets the pace whose streams have to end fastest: they are in those of later
-    /// changes, too. Another worker may have ordered some, stopped the job or begun another one
-    /// since this worker has read the state. `drain_began`: when the drain began that goes on.
+    /// Takes the streams that are due now for jobs of one kind, whose surveys show how many are
+    /// left. Of several changes, the one whose streams have to end fastest sets the pace: its
+    /// streams are also among those of later changes. Since this worker has read the state, another
+    /// worker may have ordered some streams, stopped the job or begun another one. `drain_began`:
+    /// the beginning of the current drain.
     pub(crate) fn claim(&mut self, jobs: &[(Job, EndSurvey)], drain_began: u64, now: u64) -> Claim {
         let goes_on = |job: &Job| match job.kind {
             JobKind::Command => self.command.is_some_and(|command| command.is_of(job)),
@@ -116,7 +118,8 @@ impl EndState {
         };
         let newest = jobs.last().map_or(0, |(job, _)| job.window.from);
         let most = MOST_ORDERED.saturating_mul(survey.replied);
-        // A counter that has not replied may have streams: they keep the pace.
+        // A counter that has not replied may have streams. Until it replies, a claim of none leaves
+        // the pace as it is.
         let is_known = survey.endable > 0 || survey.replied == survey.asked;
         let claim = |progress: &mut Progress, left| match is_known {
             true => progress.claim(now, job.window, left, most),
@@ -140,7 +143,7 @@ impl EndState {
         Claim { count, index, is_first }
     }
 
-    /// Returns the part of a claim that no counter was sent.
+    /// Gives back the part of a claim that was not sent to any counter.
     pub(crate) fn return_unsent(&mut self, job: &Job, unsent: u64) {
         let progress = match (job.kind, &mut self.command) {
             (JobKind::Command, Some(command)) if command.is_of(job) => &mut command.progress,
@@ -165,7 +168,7 @@ mod tests {
     use crate::shared_text::{self, SharedText as _};
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn a_state_survives_its_text() {
+    fn a_state_is_the_same_after_a_round_trip_through_its_text() {
         let kinds = Kinds::of(&[StreamKind::Websocket]);
         let command = CommandJob {
             which: EndFilter { kinds, changing: true, began_before: 4, plain_only: false },
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn what_a_later_version_has_written_is_kept() {
+    fn numbers_of_a_later_version_are_kept() {
         let text = "4 1 2 3 4 5 6 7 8 9 0 11 12 13 14 15 16 17 18 a,b";
         let host = Fake::default();
         assert!(host.set_shared_data("key", text.as_bytes(), None));
@@ -254,7 +257,7 @@ mod tests {
         }
     }
 
-    /// Another worker has read the jobs before that.
+    /// The worker that claims has read the jobs before they were stopped.
     #[wasm_bindgen_test(unsupported = test)]
     fn nothing_is_ordered_for_a_drain_or_changes_that_were_stopped() {
         let (_, job) = command();
@@ -289,8 +292,8 @@ mod tests {
         assert_eq!((state.drain.ordered, state.config.ordered), (6, 6));
     }
 
-    /// Ten times a second, the streams that are left of those older than each of two changes 14 s
-    /// apart. Their clients return at once, on the new configuration.
+    /// Claims ten times a second after two changes 14 s apart. The clients of ended streams return
+    /// at once, on the new configuration.
     #[wasm_bindgen_test(unsupported = test)]
     fn the_ends_after_two_changes_are_spread_and_in_time() {
         const BEFORE: u64 = 3_000;
@@ -314,7 +317,7 @@ mod tests {
             let claim = state.claim(live, 0, now);
             let of_older = match live[claim.index].0 == first {
                 true => claim.count,
-                // The counters end their oldest first, but each has its own.
+                // Each counter ends its own oldest streams first, which are not the oldest of all.
                 false => claim.count * older / (older + between).max(1),
             };
             older -= of_older;

@@ -7,7 +7,7 @@ use crate::gate::machine::STAYS_DRAINED;
 use crate::gate::phase::Phase;
 
 impl World {
-    /// Checks what a gate did in this step.
+    /// Checks an event of this step: a gate's answer or signal.
     pub(super) fn note(&mut self, setup: &Setup, event: Event) {
         match event {
             Event::Answered { request, status, holding } => {
@@ -57,7 +57,7 @@ impl World {
         self.signals.push(Signal { number, ends_envoy });
     }
 
-    /// Checks the records after a step.
+    /// Checks the records of all gates after a step.
     pub(super) fn note_records(&mut self, setup: &Setup) {
         let now = self.shared.clock;
         for gate in 0..setup.gates.len() {
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// After a gate has evaluated, no phase may last longer than allowed.
+    /// Checks after an evaluation of a gate that no phase lasts longer than allowed.
     pub(super) fn check_times(&mut self, setup: &Setup, gate: usize) {
         if setup.is_fine {
             return;

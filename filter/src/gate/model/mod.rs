@@ -6,15 +6,15 @@
 //! serves at a moment between the call and its answer; streams of four kinds, also in an earlier
 //! filter, refused ones, and those that outlive their VM; VM deaths, also in the middle of a
 //! callback; reloads; a wall clock that steps. With [`Setup::is_fine`] a worker can be overtaken
-//! before each host call that touches a metric; else a callback of a VM is one step.
+//! before each host call that touches a metric; otherwise a callback of a VM is one step.
 //!
 //! **Not modelled**: calls that fail, latencies of the admin interface, the app, bytes that wait to
 //! be written, `long_lived_after_ms`, clients that give up, other workers between the read and the
 //! change of shared data (the host compares generations), and a live worker that reads no message
 //! for a second, except in one configuration.
 //!
-//! Mistakes that were put back, each with the configuration and the number of steps of the shortest
-//! sequence that shows it:
+//! Mistakes that were put back into the code, each with the configuration and the number of steps
+//! of the shortest sequence that shows it:
 //!
 //! - Envoy's count is ignored if the counters are exact: `unloaded`, 20: no 200 unless Envoy was
 //!   asked since. The same for a signal: `signals`, 30.
@@ -34,9 +34,9 @@
 //! - The gate's time is the wall clock: `clock`, 22: no drain expires before its deadline.
 //! - `is_healable` is never true: `heal`: `healed` is not reached.
 //!
-//! Not found: a stream that checks the latch before it counts itself. The census prevents harm,
-//! too: the worker replies to the round behind the closed latch only after the callback, and the
-//! gate reads the gauges after that.
+//! Not found: a stream that checks the latch before it is counted. The census also prevents harm:
+//! the worker replies to the round behind the closed latch only after the callback, and the gate
+//! reads the gauges after that.
 
 mod checks;
 mod port;
@@ -238,10 +238,10 @@ fn unloaded() {
     );
 }
 
-/// A worker that reads no message for a second may still run. Until it has been silent for long, no
-/// signal passes, because its next stream would not check the latch.
+/// A worker that reads no message for a second may still run. No signal passes until it has been
+/// silent for long, because its next stream would not check the latch.
 #[test]
-fn a_worker_that_stands_still_holds_the_signal() {
+fn a_stalled_worker_holds_the_signal() {
     let setup =
         Setup { is_prompt: false, naps: naps(0, 1), ..Setup::plain() }.stream(1, Kind::Plain);
     check(

@@ -1,6 +1,6 @@
-//! Envoy as one callback of a VM sees it. It runs the callback until the next host call at which
-//! another worker may come in between, and then breaks off: the callback is begun anew with the
-//! answers that it got so far, when it is its turn again.
+//! Envoy as one callback of a VM sees it. The port runs the callback up to the next host call
+//! before which another worker may run, and then suspends it. To resume it, the port begins the
+//! callback anew and replays the replies that it got so far.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -29,7 +29,7 @@ pub(super) struct Caller {
     pub(super) answer: (Option<u16>, String),
     /// Whether other workers may run between two host calls.
     pub(super) is_fine: bool,
-    /// A stream that holds the drain begins or ends.
+    /// Whether the callback is for a stream that holds the drain.
     pub(super) holds: bool,
 }
 
@@ -46,13 +46,13 @@ pub(super) struct Port<'s> {
     caller: Caller,
     progress: RefCell<Progress>,
     next: Cell<usize>,
-    /// A host call was made in this step at which others may come in between.
+    /// Whether this step has made a host call before which other workers may run.
     has_yielded: Cell<bool>,
     answered: RefCell<Vec<u32>>,
     period: Cell<Option<u32>>,
 }
 
-/// The callback is not over.
+/// The payload of the panic that suspends a callback.
 struct Suspended;
 
 impl<'s> Port<'s> {
@@ -91,7 +91,7 @@ impl<'s> Port<'s> {
         self.period.get()
     }
 
-    /// A host call: made if it was not made in an earlier step.
+    /// Makes a host call, or replays its reply if an earlier step has made it.
     fn perform(
         &self,
         yields: bool,
@@ -131,7 +131,8 @@ impl<'s> Port<'s> {
     }
 }
 
-/// The metric at which others may come in between: those that streams and gates both touch.
+/// Whether other workers may run before a host call for this metric: streams and gates both touch
+/// it.
 fn is_contended(metric: Metric) -> bool {
     (metric.0 as usize) < TRACKED && !is_excluded(metric)
 }
@@ -210,7 +211,8 @@ impl Control for Port<'_> {
         self.data(|shared| shared.data.get(key).cloned()).map(|data| (data, 1))
     }
 
-    /// Nothing comes between a read of shared data and its change, so there is one generation.
+    /// No other worker runs between a read of shared data and its change, so there is one
+    /// generation.
     fn set_shared_data(&self, key: &str, value: &[u8], _generation: Option<u32>) -> bool {
         self.flag(|shared| {
             shared.data.insert(key.into(), value.to_vec());
@@ -303,7 +305,7 @@ impl Control for Port<'_> {
     }
 }
 
-/// Metrics before anything is counted; every probe succeeds.
+/// A host that defines metrics before anything is counted; every probe succeeds.
 pub(super) struct Definitions;
 
 impl Host for Definitions {

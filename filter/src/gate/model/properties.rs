@@ -11,7 +11,7 @@ type Condition = fn(&Protocol, &World) -> bool;
 
 pub(super) const BEHIND_THE_LATCH: &str = "no stream is accepted behind the latch";
 
-/// In every state.
+/// Properties that hold in every state.
 const NEVER: [(&str, Condition); 10] = [
     ("no 200 while a counted stream holds", |_, world| {
         world.violation != Some(Violation::OpenWithCounted)

@@ -2,7 +2,7 @@
 
 use crate::config::wire::Scope;
 
-/// How Envoy and the filter treat a stream.
+/// The way in which Envoy and the filter treat a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Plain,
@@ -10,11 +10,11 @@ pub(super) enum Kind {
     Long,
     /// A rule excludes it from the count.
     Excluded,
-    /// It never reaches the filter: another listener, an earlier filter, a disabled route.
+    /// The stream never reaches the filter: another listener, an earlier filter, a disabled route.
     Uncounted,
 }
 
-/// One stream; each is there once.
+/// One stream, which begins at most once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StreamPlan {
     pub(super) worker: usize,
@@ -22,7 +22,7 @@ pub(super) struct StreamPlan {
     pub(super) kind: Kind,
 }
 
-/// A request to a gate; each is sent once at most.
+/// A request to a gate, which is sent at most once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RequestPlan {
     pub(super) worker: usize,
@@ -32,12 +32,12 @@ pub(super) struct RequestPlan {
 }
 
 impl RequestPlan {
-    /// Whether 200 says that the gate is open.
+    /// Whether a 200 means that the gate is open.
     pub(super) fn asks_for_opening(&self) -> bool {
         self.path.starts_with("/prestop") || self.path == "/ready"
     }
 
-    /// Whether it begins a drain of its gate, or forces it open.
+    /// Whether the request begins a drain of its gate, or forces it open.
     pub(super) fn may_open(&self) -> bool {
         self.path.starts_with("/prestop")
             || self.path.starts_with("/force")
@@ -55,7 +55,7 @@ pub(super) enum Goal {
     Passed,
     Healed,
     Expired,
-    /// After a drain.
+    /// The gate serves again after a drain.
     ServingAgain,
     /// The latch refuses a stream.
     Refused,
@@ -69,10 +69,10 @@ pub(super) struct Setup {
     /// The value of `finish`.
     pub(super) finish: &'static str,
     pub(super) streams: Vec<StreamPlan>,
-    /// So many of them, the first ones, are in flight from the beginning.
+    /// The number of streams, the first ones, that are in flight from the beginning.
     pub(super) begun: usize,
     pub(super) requests: Vec<RequestPlan>,
-    /// How often so much time may pass.
+    /// Lengths of time, and how often each may pass.
     pub(super) naps: Vec<(u64, u8)>,
     /// Steps of the wall clock, forward.
     pub(super) wall_steps: u8,
@@ -92,15 +92,15 @@ pub(super) struct Setup {
     pub(super) is_lasting: bool,
     /// Whether workers may run between two host calls of one.
     pub(super) is_fine: bool,
-    /// Whether the messages of the census come in any order. Else the queue that was opened first
-    /// has precedence.
+    /// Whether the messages of the census come in any order. Otherwise the queue that was opened
+    /// first has precedence.
     pub(super) is_unordered: bool,
-    /// Whether time passes only when nothing else is to be done.
+    /// Whether time passes only when there is no other work.
     pub(super) is_prompt: bool,
     pub(super) goals: Vec<Goal>,
 }
 
-/// Milliseconds.
+/// The times of every gate; milliseconds.
 pub(super) const QUIET: u64 = 200;
 pub(super) const DEADLINE: u64 = 600;
 pub(super) const OPEN_FOR: u64 = 1_000;

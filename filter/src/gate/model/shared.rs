@@ -10,10 +10,11 @@ use crate::config::wire::Scope;
 use crate::host::Metric;
 use crate::metrics;
 
-/// So many metrics have an effect on decisions.
+/// The number of metrics that have an effect on decisions.
 pub(super) const TRACKED: usize = 1 + 4 * Scope::VARIANTS.len();
 
-/// The tracked ones first: closing, then in flight, long-lived, begun and excluded of each scope.
+/// The names of all metrics, the tracked ones first: closing, then in flight, long-lived, begun and
+/// excluded of each scope.
 static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
     let mut names = vec![metrics::CLOSING.to_string()];
     for of_scope in [metrics::in_flight, metrics::long_lived, metrics::begun, metrics::excluded] {
@@ -42,7 +43,7 @@ pub(super) fn is_excluded(metric: Metric) -> bool {
     (metric.0 as usize) > 3 * Scope::VARIANTS.len()
 }
 
-/// Whether it may only be sent when nothing is in flight.
+/// Whether a call is a signal, which may only be sent when nothing is in flight.
 pub(super) fn is_signal(path: &str) -> bool {
     path == "/quitquitquit" || path == "/drain_listeners"
 }
@@ -50,8 +51,8 @@ pub(super) fn is_signal(path: &str) -> bool {
 /// An event that is checked as soon as it happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Event {
-    /// A request to the gate was answered; with the streams that held when the gate had last read
-    /// the gauge.
+    /// A request to the gate was answered; with the number of streams that held the drain when the
+    /// gate had last read the gauge.
     Answered { request: u32, status: u16, holding: u64 },
     /// A gate sent a signal to Envoy.
     Passed { number: u32, root: u32 },
@@ -80,17 +81,17 @@ pub(super) struct Call {
 pub(super) struct Shared {
     /// Milliseconds.
     pub(super) clock: u64,
-    /// How far the wall clock has stepped away from it.
+    /// The time by which the wall clock is ahead of it; milliseconds.
     pub(super) wall_step: u64,
     pub(super) values: [u64; TRACKED],
     pub(super) data: BTreeMap<String, Vec<u8>>,
     pub(super) queues: Vec<Queue>,
     pub(super) calls: Vec<Call>,
     pub(super) calls_made: u32,
-    /// The truth: streams of each scope that the filter counts, that hold the drain, and that have
-    /// not ended.
+    /// The true number of streams of each scope that the filter counts, that hold the drain, and
+    /// that have not ended.
     pub(super) holding: [u64; Scope::VARIANTS.len()],
-    /// Of the step that runs; empty in between.
+    /// The events of the current step; empty between steps.
     pub(super) events: Vec<Event>,
 }
 

@@ -10,10 +10,10 @@ use crate::stream::Counted;
 pub(super) enum Action {
     /// Envoy has a new stream.
     Arrive(usize),
-    /// It reaches the filter.
+    /// The stream reaches the filter.
     Begin(usize),
     End(usize),
-    /// A client sends that request to a gate.
+    /// A client sends a request to a gate.
     Send(usize),
     /// A worker goes on with its callback.
     GoOn(usize),
@@ -33,7 +33,7 @@ pub(super) enum Action {
     Leave(usize, u32),
 }
 
-/// How far the wall clock steps; milliseconds.
+/// The size of a step of the wall clock; milliseconds.
 const WALL_STEP: u64 = 120_000;
 
 impl World {
@@ -77,7 +77,7 @@ impl World {
         actions.extend(alive.filter(|_| self.deaths > 0).map(|(worker, _)| Action::Die(worker)));
     }
 
-    /// The next callbacks of its VM.
+    /// Adds the possible next callbacks of one worker's VM.
     fn actions_of(&self, setup: &Setup, number: usize, actions: &mut Vec<Action>) {
         let worker = &self.workers[number];
         if !worker.is_alive {
@@ -140,7 +140,7 @@ impl World {
         }
     }
 
-    /// Requests to gates are sent in their order.
+    /// Adds the next request to a gate. Requests are sent in their order.
     fn request_actions(&self, setup: &Setup, actions: &mut Vec<Action>) {
         let Some(next) = self.requests.iter().position(|request| request.sent.is_none()) else {
             return;
@@ -200,7 +200,7 @@ impl World {
         self.run(setup, plan.worker, Callback::Begin { root, stream }, None);
     }
 
-    /// The client has its response. If the VM has died, only Envoy sees that.
+    /// Ends a stream. If its VM has died, only Envoy sees the end.
     fn end(&mut self, setup: &Setup, stream: usize) {
         let (state, plan) = (self.streams[stream], setup.streams[stream]);
         match state.life {
@@ -232,7 +232,7 @@ impl World {
         );
     }
 
-    /// Statistics are what they are at this moment.
+    /// Serves a call to the admin interface, with the statistics of this moment.
     fn serve(&mut self, setup: &Setup, number: u32) {
         let Some(index) = self.shared.calls.iter().position(|call| call.number == number) else {
             return;

@@ -17,7 +17,7 @@ use crate::stream::{Counted, Plugin, Stream};
 /// A callback of a VM.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Callback {
-    /// Of that counter.
+    /// A counter enters the index.
     Enter(u32),
     Leave(u32),
     Begin {
@@ -71,7 +71,7 @@ pub(super) struct GateRoot {
 }
 
 impl Hash for GateRoot {
-    /// Without fields that never change or have no effect on decisions.
+    /// Leaves out the fields that never change or have no effect on decisions.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let gate = &self.gate;
         (
@@ -94,7 +94,7 @@ pub(super) struct Counter {
     pub(super) root: u32,
     pub(super) scope: Scope,
     pub(super) fields: CounterFields,
-    /// A newer configuration has taken its place.
+    /// Whether a newer configuration has taken its place.
     pub(super) is_replaced: bool,
 }
 
@@ -109,7 +109,8 @@ pub(super) struct Worker {
 type Plugins = BTreeMap<&'static str, Rc<Plugin>>;
 
 thread_local! {
-    /// Configured once for each thread; the fields of the counter are restored for each callback.
+    /// Plugins, configured once for each thread; the fields of the counter are restored for each
+    /// callback.
     static PLUGINS: RefCell<Plugins> = const { RefCell::new(BTreeMap::new()) };
 }
 
@@ -152,12 +153,12 @@ impl Worker {
         });
     }
 
-    /// The one that new streams of this scope go to.
+    /// The counter that new streams of this scope go to.
     pub(super) fn counter(&self, scope: Scope) -> Option<&Counter> {
         self.counters.iter().find(|counter| counter.scope == scope && !counter.is_replaced)
     }
 
-    /// Whether a gate's timer is up.
+    /// Whether the tick of a gate is due.
     pub(super) fn is_due(&self, gate: usize, now: u64) -> bool {
         self.gates.get(gate).is_some_and(|root| root.period > 0 && root.due <= now)
     }
@@ -222,7 +223,7 @@ impl Worker {
         counter.fields = plugin.counter.fields();
     }
 
-    /// Runs code of a gate. The contexts of the requests that it answers end after it.
+    /// Runs code of a gate, and then ends the contexts of the requests that it has answered.
     fn gate(&mut self, port: &Port<'_>, root: u32, now: u64, run: impl FnOnce(&mut Gate)) {
         let Some(gate) = self.gates.get_mut(root as usize) else { return };
         run(&mut gate.gate);

@@ -17,10 +17,10 @@ use crate::stream::Counted;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Life {
     Future,
-    /// Envoy has it; the filter has not, or never will.
+    /// Envoy has the stream; the filter does not have it yet, or never will.
     Arrived,
     Beginning,
-    /// The filter let it go on.
+    /// The filter has let the stream go on.
     Accepted {
         root: u32,
         counted: Counted,
@@ -32,17 +32,17 @@ pub(super) enum Life {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct StreamState {
     pub(super) life: Life,
-    /// The VM that knew of it has died.
+    /// Whether the VM that knew of the stream has died.
     pub(super) is_orphan: bool,
 }
 
 /// A request to a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct RequestState {
-    /// The last call that was made when it arrived.
+    /// The number of calls that had been made when it arrived; none if it has not arrived.
     pub(super) sent: Option<u32>,
-    /// Envoy was asked after it arrived, at a moment when no stream was in flight that the filter
-    /// did not know of.
+    /// Whether Envoy was asked after it arrived, at a moment when no stream was in flight that the
+    /// filter did not know of.
     pub(super) is_confirmed: bool,
     pub(super) status: Option<u16>,
 }
@@ -50,15 +50,17 @@ pub(super) struct RequestState {
 /// Notes on a gate, independent of its own state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Notes {
-    /// A client asked this gate to drain or to open, and none has taken that back since.
+    /// Whether a client has ever asked this gate to drain or to open. A cancelled drain does not
+    /// reset it.
     pub(super) was_asked: bool,
     pub(super) phase: u8,
-    /// By the monotonic clock.
+    /// The end of the phase `serving`, by the monotonic clock.
     pub(super) drains_since: u64,
+    /// The time at which the gate opened whatever is in flight; 0 if it has not.
     pub(super) open_since: u64,
 }
 
-/// A signal on its way, behind the latch.
+/// A signal that was sent behind the latch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Signal {
     pub(super) number: u32,
@@ -91,14 +93,15 @@ pub(super) struct World {
     pub(super) requests: Vec<RequestState>,
     pub(super) notes: Vec<Notes>,
     pub(super) signals: Vec<Signal>,
-    /// How often each may still happen: naps, steps of the wall clock, deaths, reloads.
+    /// The number of times that each event may still happen: naps, steps of the wall clock, deaths,
+    /// reloads.
     pub(super) naps: Vec<u8>,
     pub(super) wall_steps: u8,
     pub(super) deaths: u8,
     pub(super) reloads: Vec<u8>,
-    /// A signal has passed behind the latch.
+    /// Whether a signal has passed behind the latch.
     pub(super) has_passed: bool,
-    /// The latch has refused a stream.
+    /// Whether the latch has refused a stream.
     pub(super) has_refused: bool,
     pub(super) violation: Option<Violation>,
 }
@@ -114,7 +117,8 @@ impl PartialEq for World {
     }
 }
 
-/// Whether the gate is open whatever is in flight. Not [`Phase`]'s own method, which may be wrong.
+/// Whether the gate is open whatever is in flight. This does not use [`Phase`]'s own method, which
+/// may be wrong.
 pub(super) fn is_open_anyway(phase: Phase) -> bool {
     matches!(phase, Phase::Expired | Phase::Forced)
 }
@@ -122,7 +126,7 @@ pub(super) fn is_open_anyway(phase: Phase) -> bool {
 const WORKERS: usize = 2;
 /// Counting roots are numbered from here on, gates from 0.
 pub(super) const COUNTERS: u32 = 10;
-/// Those of a newer configuration.
+/// The offset of counting roots of a newer configuration.
 const NEWER: u32 = 10;
 
 impl World {
@@ -158,7 +162,7 @@ impl World {
         world
     }
 
-    /// A VM as it is when it has just been configured, and its counters have entered the census.
+    /// Starts a VM: configures its gates, and lets its counters enter the index.
     pub(super) fn start(&mut self, setup: &Setup, number: usize) {
         let mut worker = Worker::new();
         for gate in 0..setup.gates.len() {
@@ -174,7 +178,7 @@ impl World {
         }
     }
 
-    /// A newer configuration is loaded. The older counters stay until their streams are over.
+    /// Loads a newer configuration. The older counters stay until their streams are over.
     pub(super) fn reload(&mut self, setup: &Setup, worker: usize) {
         self.reloads[worker] -= 1;
         for scope in setup.scopes() {
@@ -188,7 +192,8 @@ impl World {
         }
     }
 
-    /// The VM traps. Its streams go on without the filter; no other VM answers for its gates.
+    /// Lets the VM trap. Its streams go on without the filter, and no other VM answers for its
+    /// gates.
     pub(super) fn die(&mut self, setup: &Setup, worker: usize) {
         self.deaths -= 1;
         let of_this = |stream: usize| setup.streams[stream].worker == worker;
@@ -206,7 +211,7 @@ impl World {
     }
 
     fn caller(&self, setup: &Setup, worker: usize, running: &Running) -> Caller {
-        // Only streams come in between, so this is pointless once all have ended.
+        // Only streams run between two host calls, so this is pointless once all have ended.
         let is_fine = setup.is_fine && self.streams.iter().any(|stream| stream.life != Life::Over);
         let caller = |root: u32| Caller {
             worker,
@@ -234,7 +239,7 @@ impl World {
         }
     }
 
-    /// Calls a VM, for one step or, where nothing comes in between, to the end.
+    /// Calls a VM: for one step, or to the end if no other worker can run in between.
     pub(super) fn run(
         &mut self,
         setup: &Setup,
@@ -285,7 +290,7 @@ impl World {
         }
     }
 
-    /// A callback is over.
+    /// Applies the result of a callback that is over.
     fn complete(&mut self, setup: &Setup, callback: &Callback, outcome: Outcome) {
         match (callback, outcome) {
             (Callback::Begin { stream, root }, Outcome::Begun { counted, goes_on }) => {
@@ -327,7 +332,8 @@ impl World {
             .unwrap_or_default()
     }
 
-    /// Streams in flight of that scope that hold the drain and that the filter does not know of.
+    /// Whether a stream of that scope is in flight that holds the drain and that the filter does
+    /// not know of.
     pub(super) fn uncounted(&self, setup: &Setup, scope: Scope) -> bool {
         let is_uncounted = |stream: &StreamState, kind: Kind| match stream.life {
             Life::Arrived => true,
@@ -343,7 +349,8 @@ impl World {
         })
     }
 
-    /// Streams in flight of that scope that the filter counts and has let go on.
+    /// Whether a stream of that scope is in flight that holds the drain, and that the filter counts
+    /// and has let go on.
     pub(super) fn counted(&self, setup: &Setup, scope: Scope) -> bool {
         let is_counted = |stream: &StreamState| {
             !stream.is_orphan
