@@ -1,4 +1,4 @@
-//! Compiles the module and that of the frame filter, and puts both into the library, with which
+//! Compiles the module and the frame filter's module, and embeds both in the library, with which
 //! they are tested and shipped.
 //!
 //! If a module cannot be compiled, a debug build goes on, and commands that need the module
@@ -28,7 +28,7 @@ fn embed() -> Result<(), String> {
     embed_module("builtin_frames.rs", &[nested::FRAMES])
 }
 
-/// Both modules share the folder of the compiler's output, and with it their dependencies.
+/// Both modules share the folder of the compiler's output, and with it their compiled dependencies.
 fn embed_module(file: &str, features: &[&str]) -> Result<(), String> {
     let package = nested::variable("CARGO_MANIFEST_DIR")?;
     let workspace =

@@ -1,5 +1,5 @@
-//! What the build scripts of the workspace share: the module is compiled as a part of a cargo
-//! build, and again when its sources change.
+//! Shared by the build scripts of the workspace: compiles the module as a part of a cargo build,
+//! and again when its sources change.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,14 @@ mod compile;
 #[allow(unused_imports, reason = "only one of the build scripts makes that module")]
 pub(crate) use compile::FRAMES;
 
-/// Compiles nothing when it is set, as `1` or anything but `0`.
+/// If it is set, as `1` or anything but `0`, nothing is compiled.
 const SKIP: &str = "SKIP_WASM_BUILD";
 
-/// Never reaches for the network when it is `true` or `1`; cargo's own variable.
+/// If it is `true` or `1`, the network is not used; cargo's own variable.
 const OFFLINE: &str = "CARGO_NET_OFFLINE";
 
-/// The module with these features, in the folder for outputs; or the reason why there is none.
+/// Compiles the module with these features into a folder below `OUT_DIR`. The error says why there
+/// is none.
 pub(crate) fn module(workspace: &Path, folder: &str, features: &[&str]) -> Result<PathBuf, String> {
     for variable in [SKIP, OFFLINE] {
         println!("cargo::rerun-if-env-changed={variable}");
@@ -37,7 +38,7 @@ pub(crate) fn module(workspace: &Path, folder: &str, features: &[&str]) -> Resul
     let compiled = compile(workspace, folder, features);
     match &compiled {
         Ok(module) => module.sources.iter().for_each(|source| rerun_if_changed(source)),
-        Err(_) => rerun_if_changed(&workspace.join("filter/src")), // which file it was is not known
+        Err(_) => rerun_if_changed(&workspace.join("filter/src")), // the failing file is not known
     }
     compiled.map(|module| module.wasm)
 }

@@ -1,8 +1,9 @@
-//! An error in one line, with what is behind it.
+//! An error and its sources in one line.
 
 use std::error::Error;
 
-/// The error and its sources; what is wrong with a certificate stands in the last of them.
+/// Joins the error and its sources, because the problem of a certificate is named only by the last
+/// one.
 pub(crate) fn with_sources(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

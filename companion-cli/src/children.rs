@@ -1,6 +1,6 @@
-//! Programs that run for a moment (pip, cargo, cosign, credential helpers), and the folders in
-//! which they work: both end with this process, also if a signal ends it. `local::process` has the
-//! programs that go on.
+//! Short-lived child programs (pip, cargo, cosign, credential helpers) and their temporary folders:
+//! both end with this process, even if a signal ends it. Long-running children are in
+//! `local::process`.
 
 use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -20,28 +20,28 @@ use tempfile::TempDir;
 
 use crate::{env_vars, files};
 
-/// What ends when this process does.
+/// Child processes and temporary folders that end with this process.
 struct Running {
     children: Vec<(Pid, Group)>,
     folders: Vec<PathBuf>,
 }
 
-/// Held while a child starts or is reaped, so that no other process can have its pid.
+/// Locked while a child starts or is reaped, so that no other process can have its pid.
 static RUNNING: Mutex<Running> = Mutex::new(Running { children: vec![], folders: vec![] });
-/// Whether a signal ends this process.
+/// Whether SIGHUP, SIGINT and SIGTERM end this process.
 static ENDS_AT_SIGNALS: AtomicBool = AtomicBool::new(false);
-/// How long an ended program may take.
+/// The time to wait for an ended program or a removed folder to be gone.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The limit on a program's output, of which the end says what went wrong.
+/// The limit on a program's output in bytes. Only the end is kept, because it says what went wrong.
 const LARGEST_OUTPUT: u64 = 256 << 10;
 
 /// The process group of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
-    /// Its own: what it starts ends with it, such as cargo's compilers. It cannot read from the
-    /// terminal.
+    /// A group of its own: processes that the child starts, such as cargo's compilers, end with it.
+    /// It cannot read from the terminal.
     Own,
-    /// This program's: it may ask for a password at the terminal.
+    /// The group of this program: the child may ask for a password at the terminal.
     Shared,
 }
 
@@ -49,11 +49,11 @@ fn running() -> MutexGuard<'static, Running> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From now on a signal that ends this process ends its children first, and removes their folders.
-/// A signal that is ignored, as `nohup` does, stays ignored.
+/// Makes signals that end this process end its children and remove their folders first. A signal
+/// that is ignored, as under `nohup`, stays ignored.
 ///
 /// # Errors
-/// The operating system takes no handler.
+/// The operating system rejects the signal handler.
 pub fn end_at_signals() -> io::Result<()> {
     let mut signals = Signals::new(heeded(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM]))?;
     ENDS_AT_SIGNALS.store(true, Ordering::Relaxed);
@@ -61,10 +61,11 @@ pub fn end_at_signals() -> io::Result<()> {
         for signal in signals.forever() {
             // SIGQUIT has no other handler.
             if ENDS_AT_SIGNALS.load(Ordering::Relaxed) || signal == SIGQUIT {
-                // Held to the end: no other child is started, and no error printed.
+                // Locked to the end: no other child can start, and no thread can report the killed
+                // ones.
                 let mut running = running();
                 running.end();
-                // The kernel spares the first process of a container.
+                // A signal's default action does not end process 1 of a container.
                 if process::id() != 1 {
                     let _ = emulate_default_handler(signal);
                 }
@@ -75,24 +76,25 @@ pub fn end_at_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// Those of these signals that are not ignored.
+/// The signals of this list that are not ignored.
 #[must_use]
 pub fn heeded(signals: &[i32]) -> Vec<i32> {
     let ignored = ignored_signals();
     signals.iter().copied().filter(|signal| ignored & (1 << (signal - 1)) == 0).collect()
 }
 
-/// From now on signals mean something else.
+/// Leaves SIGHUP, SIGINT and SIGTERM to other handlers. SIGQUIT still ends this process.
 pub fn leave_signals() {
     ENDS_AT_SIGNALS.store(false, Ordering::Relaxed);
 }
 
-/// Ends the children, and removes their folders: for the end of this process.
+/// Ends the children and removes their folders. Call it at the end of this process.
 pub fn end() {
     running().end();
 }
 
-/// A bit for each signal that is ignored. Where there is no /proc, none is known to be.
+/// A bit mask of the ignored signals. Without /proc it is zero, because none is known to be
+/// ignored.
 pub(crate) fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -102,10 +104,10 @@ pub(crate) fn ignored_signals() -> u64 {
 impl Running {
     fn end(&mut self) {
         for (pid, group) in self.children.drain(..) {
-            // These fail only for a program that has ended.
+            // The calls fail only for a program that has ended.
             let _ = match group {
                 Group::Own => kill_process_group(pid, Signal::KILL),
-                // It may have to restore the terminal.
+                // The program may have to restore the terminal.
                 Group::Shared => kill_process(pid, Signal::TERM),
             };
             if !has_ended(pid) {
@@ -135,7 +137,7 @@ fn until(mut is_done: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// A temporary folder that also goes if a signal ends this process.
+/// A temporary folder that is removed even if a signal ends this process.
 #[derive(Debug)]
 pub(crate) struct Scratch(TempDir);
 
@@ -155,13 +157,13 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let mut running = running();
-        // A folder that stays is removed again by its own drop, or only uses disk space.
+        // `TempDir` tries again when it is dropped. A folder that stays only uses disk space.
         let _ = fs::remove_dir_all(self.path());
         running.folders.retain(|folder| folder != self.path());
     }
 }
 
-/// A child that ends with this value.
+/// A child process that is ended when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Child {
     child: process::Child,
@@ -190,7 +192,7 @@ impl Child {
         self.child.stdout.take()
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the child has ended.
     pub(crate) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         let mut running = running();
         let ended = self.child.try_wait()?;
@@ -204,7 +206,7 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if let Ok(None) = self.ended() {
-            // These fail only for a program that has ended.
+            // The calls fail only for a program that has ended.
             let _ = match (self.group, self.pid) {
                 (Group::Own, Some(pid)) => {
                     kill_process_group(pid, Signal::KILL).map_err(Into::into)
@@ -216,18 +218,19 @@ impl Drop for Child {
     }
 }
 
-/// Why a program has no exit status.
+/// The reason why a program has no exit status.
 pub(crate) enum ProgramError {
-    /// It did not start.
+    /// The program did not start, or its status could not be read.
     Start(io::Error),
-    /// It was still running after this time, and was killed.
+    /// The program was still running after this time, and was killed.
     Time(Duration),
 }
 
-/// Runs a program in a group of its own. While it runs, `tick` is called several times a second.
+/// Runs a program in a process group of its own. While it runs, `tick` is called several times a
+/// second.
 ///
-/// Its output goes to unnamed files: with pipes, a grandchild that outlives the program would hold
-/// them, and with them the reader.
+/// Its output goes to unnamed files: a grandchild that outlives the program would keep pipes open,
+/// and block the reader.
 pub(crate) fn run(
     command: &mut Command,
     limit: Duration,
@@ -247,7 +250,7 @@ pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
     run(command, Duration::MAX, &mut || {}).map_err(io_error)
 }
 
-/// Runs a program to its end, beside this one at the terminal.
+/// Runs a program to its end, in the process group of this one and with its terminal.
 pub(crate) fn status(command: &mut Command) -> io::Result<ExitStatus> {
     wait(Child::start(command, Group::Shared)?, Duration::MAX, &mut || {}).map_err(io_error)
 }
@@ -279,7 +282,7 @@ fn wait(
     }
 }
 
-/// Its error is not one of the program, so it has another kind than that of a missing program.
+/// The error has the kind `Other`, so that it is not mistaken for a missing program.
 fn unnamed_file() -> Result<fs::File, ProgramError> {
     tempfile::tempfile().map_err(|error| {
         let folder = std::env::temp_dir();
@@ -309,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_both_outputs_and_the_status() {
+    fn both_outputs_and_the_status_are_kept() {
         let ended = output(&mut shell("echo out; echo err >&2; exit 3")).unwrap();
         assert_eq!(
             (ended.status.code(), ended.stdout.as_slice(), ended.stderr.as_slice()),
@@ -329,13 +332,13 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_output_the_end_is_kept() {
+    fn the_end_of_a_long_output_is_kept() {
         let ended = output(&mut shell("yes line | head -c 300000; echo; echo last")).unwrap();
         assert!(ended.stdout.ends_with(b"last\n"), "{} bytes", ended.stdout.len());
     }
 
     #[test]
-    fn a_silent_program_is_killed_and_a_grandchild_does_not_hold_us() {
+    fn a_silent_program_is_killed_and_a_grandchild_does_not_delay_the_result() {
         let began = Instant::now();
         assert!(matches!(
             run(&mut shell("sleep 30"), Duration::from_millis(200), &mut || {}),

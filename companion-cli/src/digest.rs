@@ -1,4 +1,4 @@
-//! SHA-256, and the name that registries give to bytes by it. The only place that hashes.
+//! SHA-256 digests, by which registries name content. No other module hashes.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -21,7 +21,7 @@ impl Digest {
         hasher.finish()
     }
 
-    /// Only the digits, as `sha256` in an `EnvoyFilter` wants them.
+    /// Only the digits, as the field `sha256` of an `EnvoyFilter` needs them.
     #[must_use]
     pub fn hex(&self) -> &str {
         self.0.strip_prefix(ALGORITHM).unwrap_or(&self.0)
@@ -39,7 +39,7 @@ pub(crate) fn is_hex(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The digest of bytes that come one after another.
+/// Computes the digest of bytes that arrive in parts.
 #[derive(Clone)]
 pub(crate) struct Hasher(Context);
 
@@ -78,7 +78,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// What is no digest.
+/// A text that is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no digest: write `sha256:` and 64 hexadecimal digits in lower case")]
 pub struct NotADigest(String);

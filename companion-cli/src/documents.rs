@@ -10,7 +10,7 @@ use clap_markdown::{MarkdownOptions, help_markdown_command_custom};
 use crate::commands::cli::Arguments;
 use crate::commands::examples::calls;
 
-/// Set to write the document anew instead of comparing it.
+/// If this variable is set, the test rewrites the document instead of comparing it.
 const BLESS: &str = "LASTSTREAM_BLESS";
 
 #[test]
@@ -29,7 +29,7 @@ fn cli_md_is_made_from_the_arguments() {
     );
 }
 
-/// Examples and exit codes are text with line breaks of its own.
+/// Puts examples and exit codes into code blocks, because they have their own line breaks.
 fn with_code_blocks(mut command: clap::Command) -> clap::Command {
     if let Some(help) = command.get_after_help() {
         let block = format!("```text\n{}\n```", help.to_string().trim_end());
@@ -40,9 +40,9 @@ fn with_code_blocks(mut command: clap::Command) -> clap::Command {
     names.into_iter().fold(command, |command, name| command.mut_subcommand(name, with_code_blocks))
 }
 
-/// In blocks for a shell whole commands; in sentences the command's name at least.
+/// Blocks for a shell hold whole commands; in sentences only the command's name is checked.
 #[test]
-fn commands_in_the_documents_are_commands() {
+fn commands_in_the_documents_are_valid() {
     let mut shown = 0;
     for file in documents(&root()) {
         let text = fs::read_to_string(&file).expect("a document");

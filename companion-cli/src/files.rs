@@ -1,4 +1,4 @@
-//! Writes files that are whole or not there, and starts files that were just written.
+//! Writes files atomically, and starts programs whose files were just written.
 
 use std::borrow::Cow;
 use std::fs::{self, File, Permissions};
@@ -8,23 +8,24 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// How the names of unfinished files begin.
+/// The prefix of the names of unfinished files.
 pub(crate) const UNFINISHED: &str = ".laststream-";
 
-/// Writes atomically, with the usual permissions, less the umask, instead of those of a temporary
-/// file. A link stays, and its target is written; so does what is no regular file.
+/// Writes a file atomically, with the usual permissions, less the umask, instead of those of a
+/// temporary file. A symbolic link stays, and its target is written. A device or a pipe is written
+/// to, not replaced.
 pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write(path, bytes, |_| Ok(()))
 }
 
-/// The same; the bytes are on the disk before the file has its name.
+/// Like [`write_atomically`], but the bytes are on the disk before the file has its name.
 pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write(path, bytes, File::sync_all)
 }
 
 fn write(path: &Path, bytes: &[u8], sync: fn(&File) -> io::Result<()>) -> io::Result<()> {
     if is_stream(path)? {
-        // What is there already stays: standard output may go to the end of a file.
+        // Appends, because standard output may lead to the end of a file with content.
         return File::options().append(true).open(path)?.write_all(bytes);
     }
     let target = target(path)?;
@@ -39,8 +40,8 @@ fn write(path: &Path, bytes: &[u8], sync: fn(&File) -> io::Result<()>) -> io::Re
     Ok(())
 }
 
-/// Whether a file can be written there, before the work whose result it takes. The error says what
-/// is wrong with the place.
+/// Checks that a file can be written there, before the work whose result goes into it. The error
+/// names the problem of the path.
 pub(crate) fn check_place(path: &Path) -> io::Result<()> {
     let place = std::path::absolute(path)?;
     let refused = |why: String| Err(io::Error::other(why));
@@ -64,19 +65,19 @@ fn is_stream(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Where a link leads, if the path is one.
+/// The target of a symbolic link, or the path itself.
 fn target(path: &Path) -> io::Result<Cow<'_, Path>> {
     if !path.is_symlink() {
         return Ok(path.into());
     }
     if !path.exists() {
-        File::create(path)?; // the target, without which there is no path to it
+        File::create(path)?; // creates the target, without which there is no path to it
     }
     Ok(fs::canonicalize(path)?.into())
 }
 
-/// A file that was just written can be busy: a child that another thread starts at that moment
-/// holds it open until its own exec.
+/// Retries while the program's file is busy. A file that was just written can be: a child that
+/// another thread starts at that moment holds it open until its own exec.
 pub(crate) fn when_not_busy<T>(mut start: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..100 {
         match start() {
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_not_replaced() {
+    fn pipes_and_open_files_are_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -137,7 +138,7 @@ mod tests {
         assert_eq!(reader.join().unwrap().unwrap(), "through it");
         assert!(!fs::metadata(&pipe).unwrap().is_file());
         assert!(write_atomically(folder.path(), b"x").is_err());
-        // As `/dev/stdout` of a program whose output goes to a file.
+        // Like `/dev/stdout` of a program whose output goes to a file.
         let mut open = tempfile::tempfile_in(folder.path()).unwrap();
         let path = format!("/proc/self/fd/{}", open.as_raw_fd());
         write_atomically(Path::new(&path), b"opened ").unwrap();

@@ -1,5 +1,5 @@
-//! Reads files that come from others: regular files only, up to a limit. A pipe could block for
-//! ever, and a device has no end.
+//! Reads files of untrusted origin: regular files only, up to a limit. A pipe could block forever,
+//! and a device has no end.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,7 +16,7 @@ const FLAGS: OFlags =
 /// this process, as with `<(…)`.
 ///
 /// # Errors
-/// It cannot be opened, or is not a regular file.
+/// The file cannot be opened, or is not a regular file.
 pub fn open_named(path: &Path) -> io::Result<File> {
     if is_own_descriptor(path) {
         return File::open(path);
@@ -27,16 +27,16 @@ pub fn open_named(path: &Path) -> io::Result<File> {
 /// The contents of a file that the user named.
 ///
 /// # Errors
-/// It cannot be read, is not a regular file, or is larger than this.
+/// The file cannot be read, is not a regular file, or is larger than `most` bytes.
 pub fn read_named(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_to(open_named(path)?, most)
 }
 
-/// Reads a file below a folder whose content comes from others. No part of the path below the
-/// folder may be a symbolic link.
+/// Reads a file below a folder with untrusted content. No part of the path below the folder may be
+/// a symbolic link.
 ///
 /// # Errors
-/// It cannot be read, is not a regular file, is or lies behind a link, or is larger than this.
+/// The file cannot be read, is not a regular file, is or lies behind a link, or is too large.
 pub fn read_below(folder: &Path, path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut at: File = open(folder, FLAGS | OFlags::DIRECTORY, Mode::empty())?.into();
     for part in path.components() {
@@ -48,10 +48,10 @@ pub fn read_below(folder: &Path, path: &Path, most: u64) -> io::Result<Vec<u8>> 
     read_to(regular(at)?, most)
 }
 
-/// Everything that a reader gives.
+/// Reads a reader to its end.
 ///
 /// # Errors
-/// It cannot be read, or there is more than this.
+/// The reader fails, or has more than `most` bytes.
 pub fn read_to(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -62,7 +62,7 @@ pub fn read_to(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// A name for a descriptor that this process was started with, or for nothing at all.
+/// Whether the path names a descriptor of this process, or `/dev/null`.
 fn is_own_descriptor(path: &Path) -> bool {
     let number = |folder: &str| {
         path.strip_prefix(folder)
@@ -81,7 +81,7 @@ fn regular(file: File) -> io::Result<File> {
     }
 }
 
-/// The kernel says "too many links" of one that must not be followed.
+/// The kernel reports "too many links" for a link that must not be followed.
 fn not_a_link(error: Errno) -> io::Error {
     if error == Errno::LOOP {
         io::Error::other("it is a symbolic link, and could lead anywhere")
@@ -96,7 +96,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_limit_is_the_largest_size_that_is_taken() {
+    fn files_up_to_the_limit_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "12345").unwrap();

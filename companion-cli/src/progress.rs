@@ -1,12 +1,12 @@
-//! How the library reports progress. The implementation decides what is shown; nothing here prints.
+//! Progress reports of the library. The implementation decides what is shown; nothing here prints.
 
 /// Receives progress of long work. Calls may come from several threads.
 pub trait Progress: Sync {
-    /// Something begins.
+    /// Work begins; the text names it.
     fn started(&self, what: &str);
     /// Progress in bytes, and the total if it is known.
     fn advanced(&self, done: u64, total: Option<u64>);
-    /// It is over; the text says how it ended.
+    /// The work is over; the text says how it ended.
     fn finished(&self, what: &str);
 }
 
@@ -20,7 +20,7 @@ impl Progress for Silent {
     fn finished(&self, _what: &str) {}
 }
 
-/// Hands each text to this function.
+/// Passes each text to a function.
 #[derive(Debug, Clone, Copy)]
 pub struct Texts<F>(pub F);
 

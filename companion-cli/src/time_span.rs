@@ -19,7 +19,7 @@ const LONGEST: u64 = 24 * 60 * 60 * 1000;
 const WANTED: &str = "a time with its unit, such as `60s`, `500ms` or `1m30s`, a day at most";
 
 impl TimeSpan {
-    /// So many seconds.
+    /// A length of time in seconds.
     #[must_use]
     pub const fn seconds(seconds: u64) -> Self {
         Self(seconds * 1000)
@@ -31,27 +31,27 @@ impl TimeSpan {
         self.0
     }
 
-    /// The time in seconds, a begun one as a whole one.
+    /// The time in seconds, rounded up.
     #[must_use]
     pub const fn whole_seconds(self) -> u64 {
         self.0.div_ceil(1000)
     }
 
-    /// Up to the next whole second.
+    /// The time, rounded up to the next whole second.
     #[must_use]
     pub const fn rounded_up(self) -> Self {
         Self::seconds(self.whole_seconds())
     }
 
-    /// As the standard library has it.
+    /// The time as the type of the standard library.
     #[must_use]
     pub const fn duration(self) -> Duration {
         Duration::from_millis(self.0)
     }
 }
 
-/// A duration of any length in whole milliseconds, as manifests hold them. A number alone is
-/// seconds, as `sleep` reads it.
+/// Parses a duration of any length, as manifests hold it, into whole milliseconds. A number without
+/// a unit means seconds, as for `sleep`.
 pub(crate) fn milliseconds(text: &str) -> Option<u64> {
     let text = text.trim();
     let duration = parse(text).or_else(|| parse(&format!("{text}s")))?;
@@ -63,9 +63,9 @@ pub(crate) fn is_time(text: &str) -> bool {
     parse(text).is_some()
 }
 
-/// humantime also reads spaces, words, days and months (`2M`). Go does not, and a file that passes
-/// here must pass there: of its units, `h`, `m`, `s` and `ms` are those that these characters can
-/// write.
+/// humantime also reads spaces, words, days and months (`2M`). Go does not, and a file that is
+/// accepted here must be accepted there. With the characters that are allowed here, only the units
+/// `h`, `m`, `s` and `ms` can be written.
 fn parse(text: &str) -> Option<Duration> {
     let is_ours = text.ends_with('s') || text.ends_with('m') || text.ends_with('h');
     let is_go =
@@ -81,7 +81,7 @@ impl Add for TimeSpan {
     }
 }
 
-/// Never below nothing.
+/// Saturates at zero.
 impl Sub for TimeSpan {
     type Output = Self;
 
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_does_not_read_is_no_time() {
+    fn times_that_go_rejects_are_rejected() {
         for text in [
             "",
             "s",
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_wants_a_unit_whole_milliseconds_and_a_day_at_most() {
+    fn a_policy_requires_a_unit_whole_milliseconds_and_a_day_at_most() {
         for text in ["60", "0", "25h", "0.5ms", "18446744073709551615h"] {
             assert!(text.parse::<TimeSpan>().is_err(), "{text}");
         }

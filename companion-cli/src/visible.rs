@@ -5,25 +5,25 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// A text of several lines.
+/// Escapes a text of several lines.
 #[must_use]
 pub fn text(text: &str) -> Cow<'_, str> {
     escaped(text, |character| steers(character) && !matches!(character, '\n' | '\t'), rust)
 }
 
-/// A text that stays on one line.
+/// Escapes a text that must stay on one line.
 #[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, steers, rust)
 }
 
-/// What another program says, as a sentence of ours can hold it: one line, and not much of it.
+/// A message of another program as a part of a sentence: escaped, on one line, and shortened.
 #[must_use]
 pub fn brief(text: &str) -> String {
     cut_line(text.trim(), LONGEST_BRIEF)
 }
 
-/// A text that stays on one line and has at most so many characters and an ellipsis.
+/// Escapes a text on one line, and cuts it after `most` characters with an ellipsis.
 #[must_use]
 pub fn cut_line(text: &str, most: usize) -> String {
     let shown = line(text);
@@ -33,10 +33,10 @@ pub fn cut_line(text: &str, most: usize) -> String {
     cut
 }
 
-/// The longest sentence that is taken from another program.
+/// The most characters of another program's message that are shown.
 const LONGEST_BRIEF: usize = 200;
 
-/// JSON that says the same. Outside of its strings there are only line breaks and blanks to change.
+/// Escapes JSON without changing its value. Outside of strings only `\r` changes: to a blank.
 #[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
     escaped(
@@ -47,14 +47,15 @@ pub fn json(text: &str) -> Cow<'_, str> {
             _ => {
                 let mut units = [0; 2];
                 for unit in character.encode_utf16(&mut units) {
-                    let _ = write!(out, "\\u{unit:04x}"); // a String takes everything
+                    let _ = write!(out, "\\u{unit:04x}"); // writing to a String cannot fail
                 }
             }
         },
     )
 }
 
-/// A text with colours of ours: what sets a colour stays, all else that steers becomes visible.
+/// Escapes a text with this program's own colours: sequences for colours stay, all others are
+/// escaped.
 #[must_use]
 pub fn coloured(coloured: &str) -> String {
     let mut out = String::with_capacity(coloured.len());
@@ -78,7 +79,7 @@ pub fn coloured(coloured: &str) -> String {
     out
 }
 
-/// `[1;31`
+/// Whether the sequence sets a colour, such as `[1;31`.
 fn is_colour(sequence: &str) -> bool {
     sequence
         .strip_prefix('[')
@@ -109,7 +110,7 @@ fn escaped<'a>(
     Cow::Owned(out)
 }
 
-/// As Rust writes it: `\r`, `\u{1b}`.
+/// Writes a character as Rust does: `\r`, `\u{1b}`.
 fn rust(character: char, out: &mut String) {
     match character {
         '\n' | '\r' | '\t' => out.extend(character.escape_default()),
@@ -148,7 +149,7 @@ mod tests {
         }
 
         #[test]
-        fn json_says_the_same(given: String) {
+        fn escaped_json_has_the_same_value(given: String) {
             let object = serde_json::json!({ &given: [&given] }).to_string();
             let list = format!("{:#}", serde_json::json!([&given])).replace('\n', "\r\n");
             for written in [object, list] {

@@ -1,4 +1,4 @@
-//! The commands there are. Each has its arguments and its help in its own file under `commands`.
+//! The list of commands. Each has its arguments and its help in its own file under `commands`.
 
 use clap::{Parser, Subcommand};
 

@@ -1,4 +1,4 @@
-//! What the commands that ask the Kubernetes API have in common: kubectl's options.
+//! The options of the commands that ask the Kubernetes API, named as in kubectl.
 
 use std::path::PathBuf;
 
@@ -43,13 +43,13 @@ fn namespace(text: &str) -> Result<String, &'static str> {
     names::label(text).map(|()| text.to_owned())
 }
 
-/// The name of a node.
+/// Parses the name of a node.
 pub(super) fn node(text: &str) -> Result<String, &'static str> {
     names::subdomain(text).map(|()| text.to_owned())
 }
 
 impl ClusterArgs {
-    /// Whether any of them is given: then the command means the cluster.
+    /// Whether an option is given: then the command is for the cluster.
     pub(super) fn are_given(&self) -> bool {
         self.namespace.is_some()
             || self.kubeconfig.is_some()

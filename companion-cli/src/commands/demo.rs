@@ -62,7 +62,7 @@ pub(super) fn run(demo: &Demo, printer: &Printer) -> Result<Exit, Exit> {
 }
 
 fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
-    // Not after half a minute.
+    // Checked first, so that a wrong path is not found after half a minute.
     if let Some(file) = &demo.report {
         report::check_place(file).map_err(|error| error.to_string())?;
     }
@@ -86,7 +86,7 @@ fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
 }
 
 fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
-    // First, because a closed pipe of the table ends this process.
+    // Written first, because a closed pipe of the table ends this process.
     let written = demo.report.as_ref().map(|file| (file, report::write(file, outcome)));
     match demo.output {
         Output::Json => printer.json(&serde_json::to_string_pretty(outcome).unwrap_or_default()),
@@ -111,8 +111,8 @@ fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
     Exit::Negative
 }
 
-/// The first signal asks for an end in order, the second one does not ask. A hang-up that is
-/// ignored, as `nohup` does, stays ignored.
+/// The first signal requests an orderly end, the second one ends this process at once. A SIGHUP
+/// that is ignored, as under `nohup`, stays ignored.
 fn stop_at_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM].into_iter().chain(children::heeded(&[SIGHUP])) {
@@ -140,7 +140,7 @@ struct Shown<'a>(&'a Mutex<Sender<ViewMessage>>);
 
 impl Shown<'_> {
     fn send(&self, message: ViewMessage) {
-        // A view that has gone shows nothing.
+        // If the view has ended, the message is dropped.
         let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).send(message);
     }
 }
@@ -155,8 +155,7 @@ impl Watcher for Shown<'_> {
     }
 }
 
-/// Lines that change in a terminal; without one, or without colours, a line for everything that
-/// happens.
+/// Redraws lines in a terminal. Without one, or without colours, prints a line for each event.
 fn show(mut view: View, receiver: Receiver<ViewMessage>, printer: &Printer) {
     let is_live = can_change_lines();
     let mut is_over = false;
@@ -168,7 +167,7 @@ fn show(mut view: View, receiver: Receiver<ViewMessage>, printer: &Printer) {
                     printer.status_line(&plain_line(lane, &event));
                 }
                 view.happened(lane, event);
-                continue; // the next may be there already
+                continue; // the next message may be there already
             }
             Err(RecvTimeoutError::Timeout) => {}
             Ok(ViewMessage::Over) | Err(RecvTimeoutError::Disconnected) => is_over = true,

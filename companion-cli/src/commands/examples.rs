@@ -8,7 +8,8 @@ use clap::{Command, CommandFactory as _, Parser as _};
 
 use crate::commands::cli::Arguments;
 
-/// Notes its arguments, each with a zero behind it, and a line feed behind them all.
+/// A stub that writes its arguments to a file, each followed by a zero byte, and a line feed at the
+/// end.
 const STUB: &str = "#!/bin/sh\nfor argument; do printf '%s\\0' \"$argument\"; done \
     >>\"$NOTES\"\necho >>\"$NOTES\"\n";
 
@@ -29,7 +30,8 @@ fn examples(command: &Command) -> Vec<String> {
     lines.take_while(|line| line.starts_with("  ")).map(|line| line.trim().to_owned()).collect()
 }
 
-/// What the program is called with where a shell runs these lines, and nothing else can be started.
+/// The arguments of each call of the program when a shell runs these lines. The shell can start no
+/// other program.
 pub(crate) fn calls(line: &str) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     let stub = folder.path().join(env!("CARGO_BIN_NAME"));
@@ -48,7 +50,7 @@ pub(crate) fn calls(line: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn every_command_shows_examples_that_it_takes() {
+fn every_command_has_valid_examples() {
     let mut commands = Vec::new();
     leaves(&Arguments::command(), "", &mut commands);
     assert!(commands.len() > 5, "{commands:?}");
@@ -71,6 +73,6 @@ fn every_command_shows_examples_that_it_takes() {
 }
 
 #[test]
-fn arguments_are_put_together_soundly() {
+fn clap_accepts_the_definitions_of_the_arguments() {
     Arguments::command().debug_assert();
 }

@@ -1,4 +1,4 @@
-//! What the commands that ask the gate have in common.
+//! The options of the commands that ask a gate.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ pub(super) struct ListArgs {
 }
 
 impl GateArgs {
-    /// With many pods it is a contradiction if the command line names one gate.
+    /// Rejects the options of one gate, because a command for many pods contradicts them.
     pub(super) fn refuse(&self, printer: &Printer) -> Result<(), Exit> {
         if self.gate.is_none() && self.secret_file.is_none() {
             return Ok(());
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gate_that_refuses_was_asked() {
+    fn a_refusal_is_not_reported_as_an_unreachable_gate() {
         let gate = Gate::new("http://127.0.0.1:1".parse().expect("an address"), None);
         for (error, text) in [
             (

@@ -23,7 +23,7 @@ pub(crate) struct Guarded {
     command: Vec<OsString>,
 }
 
-/// Put before a command, this program becomes that command, which ends with this process.
+/// The arguments to put before a command, so that it ends when this process ends.
 pub(super) fn prefix() -> Vec<OsString> {
     let Ok(program) = std::env::current_exe() else { return Vec::new() };
     let parent = std::process::id().to_string();
@@ -36,7 +36,7 @@ pub(super) fn run(guarded: &Guarded, printer: &Printer) -> Exit {
         return printer.failed(&error);
     }
     let Some((program, arguments)) = guarded.command.split_first() else { return Exit::Usage };
-    // keeps the process, and with it the signal that was asked for
+    // exec keeps the process, and with it the requested death signal
     let error = Command::new(program).args(arguments).exec();
     printer.failed(&format!("cannot start `{}`: {error}", program.display()))
 }

@@ -1,4 +1,4 @@
-//! Files as commands name them.
+//! Reads the files that commands name.
 
 use std::io;
 use std::path::Path;
@@ -10,12 +10,12 @@ use laststream::policy::{Policy, PolicyError};
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 
-/// A policy or a configuration; the largest that Kubernetes keeps has 3 MiB.
+/// The limit for a policy or a configuration; the largest that Kubernetes keeps has 3 MiB.
 pub(super) const LARGEST_TEXT: u64 = 16 << 20;
-/// The most that a module may weigh.
+/// The limit for a module.
 pub(super) const LARGEST_MODULE: u64 = inspect::MOST;
 
-/// A file, or standard input for `-`.
+/// Reads a file, or standard input for `-`.
 pub(super) fn read(file: &Path, most: u64) -> io::Result<Vec<u8>> {
     if file == Path::new("-") {
         foreign::read_to(io::stdin().lock(), most)
@@ -24,15 +24,15 @@ pub(super) fn read(file: &Path, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The text of a policy file; an empty one, which is a policy as well, where no file is named.
+/// The text of a policy file. Without a file it is empty, which is a valid policy.
 pub(super) fn policy_text(file: Option<&Path>, printer: &Printer) -> Result<Vec<u8>, Exit> {
     let Some(file) = file else { return Ok(Vec::new()) };
     read(file, LARGEST_TEXT)
         .map_err(|error| printer.failed(&format!("cannot read `{}`: {error}", file.display())))
 }
 
-/// The policy, with its warnings printed; or its problems printed. `default` stands for the file
-/// where none is named.
+/// Prints the warnings of the policy and returns it, or prints its problems. Without a file, these
+/// lines begin with `default`.
 pub(super) fn policy(
     file: Option<&Path>,
     default: &str,

@@ -63,8 +63,8 @@ pub(super) fn run(command: &Inspect, printer: &Printer) -> Result<Exit, Exit> {
     Ok(if inspection.verdicts.iter().all(is_fine) { Exit::Fine } else { Exit::Negative })
 }
 
-/// What is on this machine comes first; `oci://`, a registry, a tag or a digest tells a reference
-/// from a file that is missing.
+/// Files on this machine take precedence. `oci://`, a registry, a tag or a digest distinguishes a
+/// reference from a missing file.
 fn look(command: &Inspect, printer: &Printer) -> Result<Inspection, Exit> {
     let failed =
         |error: String| printer.failed(&format!("`{}`: {error}", command.subject.display()));
@@ -103,7 +103,7 @@ fn look_far(
     inspect::image(&Remote { registry: &registry, reference })
 }
 
-/// The subject as a reference, where it cannot be a file.
+/// The subject as a reference, if it cannot be a file.
 fn remote(subject: &Path) -> Option<Result<Reference, String>> {
     let text = subject.to_str().filter(|text| *text != "-" && !subject.exists())?;
     let is_path = text.starts_with(['.', '/', '~'])
@@ -121,7 +121,7 @@ fn remote(subject: &Path) -> Option<Result<Reference, String>> {
     })
 }
 
-/// Whether nothing but the name tells an image from a file.
+/// Whether the text could just as well be a file: it has no registry, tag or digest.
 fn is_bare_name(text: &str, reference: &Reference) -> bool {
     let host = text.split_once('/').map_or("", |(host, _)| host);
     let names_registry = text.starts_with("oci://") || host.contains('.');
@@ -222,5 +222,5 @@ fn names(names: impl Iterator<Item = String>) -> String {
 }
 
 fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    let _ = writeln!(text, "  {}", visible::line(&line.to_string())); // text takes everything
+    let _ = writeln!(text, "  {}", visible::line(&line.to_string())); // writing cannot fail
 }

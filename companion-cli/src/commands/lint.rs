@@ -134,7 +134,7 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Result<Exit, Exit> {
     Ok(if counts { Exit::Negative } else { Exit::Fine })
 }
 
-/// What is found, and in how many files.
+/// The findings, and the number of checked files.
 fn findings(lint: &Lint) -> Result<(Vec<Finding>, usize), String> {
     let gather = |paths: &[PathBuf]| {
         lint::gather(paths, &mut io::stdin().lock()).map_err(|error| error.to_string())

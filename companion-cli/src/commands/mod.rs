@@ -1,5 +1,5 @@
 //! One file for each command: it does the work, prints the result, and returns the exit code. An
-//! error is the exit code of a command that has printed what stopped it.
+//! error is the exit code of a command that has already printed why it failed.
 
 pub(crate) mod build;
 pub(crate) mod cli;
@@ -45,7 +45,7 @@ use laststream::children;
 use crate::commands::cli::{Arguments, Command};
 use crate::commands::printer::Printer;
 
-/// Runs the command; no program that it started remains.
+/// Runs the command, and ends the programs that it started.
 pub(crate) fn run(arguments: Arguments) -> Exit {
     let is_verdict = is_verdict(&arguments.command);
     let printer = &if is_verdict { Printer::of_verdicts() } else { Printer::default() };
@@ -59,14 +59,14 @@ pub(crate) fn run(arguments: Arguments) -> Exit {
     exit
 }
 
-/// The kernel gives the first process of a container no defaults for signals, so every command
-/// needs handlers. `exec` has its own; `guarded` becomes another program, which would lose these.
-/// Other commands with handlers of their own call `leave_signals` when these are in place.
+/// Signals have no default action in process 1 of a container, so every command needs handlers.
+/// `exec` has its own; `guarded` becomes another program, which would lose the handlers. Other
+/// commands with their own handlers call `leave_signals` when these are in place.
 fn ends_at_signals(command: &Command) -> bool {
     !matches!(command, Command::Exec(_) | Command::Guarded(_))
 }
 
-/// Whether the exit code judges something, instead of saying that a document was printed.
+/// Whether the exit code is a verdict, instead of saying that a document was printed.
 fn is_verdict(command: &Command) -> bool {
     match command {
         Command::Inspect(_) | Command::Ready(_) | Command::Rollout(_) | Command::Wait(_) => true,

@@ -1,4 +1,4 @@
-//! Forms of results.
+//! Output formats.
 
 use clap::ValueEnum;
 

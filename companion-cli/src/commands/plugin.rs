@@ -6,18 +6,18 @@ use std::path::Path;
 
 use clap::Command;
 
-/// As what the program was called.
+/// The name under which the program was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CalledAs {
     Itself,
     /// `kubectl laststream`.
     Plugin,
-    /// What kubectl asks for the completion of a plugin's arguments.
+    /// The program that kubectl runs to complete a plugin's arguments.
     Completer,
 }
 
 impl CalledAs {
-    /// From the first argument.
+    /// Decides by the program's name, which is the first argument of the process.
     pub(crate) fn of(program: Option<&OsString>) -> Self {
         let name = program.and_then(|program| Path::new(program).file_stem());
         match name.and_then(|name| name.to_str()) {
@@ -35,7 +35,7 @@ impl CalledAs {
         }
     }
 
-    /// Examples as the user types them.
+    /// Rewrites the examples of a help text as the user types them.
     pub(crate) fn help(self, text: String) -> String {
         match self {
             Self::Itself | Self::Completer => text,
@@ -44,8 +44,8 @@ impl CalledAs {
     }
 }
 
-/// What may stand where the last word begins, one a line, and the mark with which cobra, kubectl's
-/// own library, ends its list: 4 means that file names are no candidates.
+/// The completions of the last word, one a line, and the directive with which cobra, kubectl's own
+/// library, ends its list: 4 means that file names are no candidates.
 pub(crate) fn candidates(command: &Command, words: &[String]) -> String {
     let (last, before) = words.split_last().map_or(("", words), |(last, rest)| (last, rest));
     let mut here = command;
@@ -71,7 +71,7 @@ mod tests {
     use crate::commands::cli::Arguments;
 
     #[test]
-    fn the_name_decides() {
+    fn the_program_name_selects_the_mode() {
         for (program, expected) in [
             ("laststream", CalledAs::Itself),
             ("/usr/bin/kubectl-laststream", CalledAs::Plugin),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn help_shows_what_is_typed() {
+    fn examples_in_the_help_begin_with_the_typed_command() {
         let mut command = CalledAs::Plugin.name(Arguments::command());
         let status = command.find_subcommand_mut("status").unwrap();
         let help = CalledAs::Plugin.help(status.render_help().to_string());

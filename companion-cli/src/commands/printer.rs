@@ -20,9 +20,9 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Prints. Colours appear on terminals only, and NO_COLOR is respected.
 pub(crate) struct Printer {
-    /// How the command ends if its reader has enough.
+    /// The exit code if the reader of the output closes the pipe.
     at_closed_pipe: Exit,
-    /// When the last work began, or its last progress was printed.
+    /// The time when the last work began, or its last progress was printed.
     last_progress: Mutex<Option<Instant>>,
 }
 
@@ -33,9 +33,10 @@ impl Default for Printer {
 }
 
 impl Printer {
-    /// For a command whose exit code is a verdict, which is not reached if its reader has enough.
+    /// For a command whose exit code is a verdict: if the reader closes the pipe, there is no
+    /// verdict.
     pub(crate) fn of_verdicts() -> Self {
-        // as a program that SIGPIPE ends
+        // like a program that SIGPIPE ends
         Self { at_closed_pipe: Exit::Child(141), ..Self::default() }
     }
 
@@ -44,7 +45,7 @@ impl Printer {
         self.stdout_verbatim(&visible::text(text));
     }
 
-    /// The same, with this program's own colours.
+    /// The result of a command as text, with this program's own colours.
     pub(crate) fn coloured(&self, text: &str) {
         self.stdout_verbatim(&visible::coloured(text));
     }
@@ -63,7 +64,7 @@ impl Printer {
         }
     }
 
-    /// Replaces this many lines on the terminal.
+    /// Replaces the last `before` lines on the terminal.
     pub(crate) fn redraw(&self, before: usize, lines: &[String]) {
         let back = if before > 0 { format!("\u{1b}[{before}A") } else { String::new() };
         let lines: Vec<_> = lines.iter().map(|line| visible::line(line)).collect();
@@ -115,8 +116,8 @@ impl Printer {
         self.print_message("\u{1b}[1;33mwarning\u{1b}[0m: ", warning);
     }
 
-    /// Indents further lines, so that a line break in foreign text cannot begin what looks like a
-    /// message of this program.
+    /// Indents all lines but the first, so that a line of foreign text cannot look like a message
+    /// of this program.
     fn print_message(&self, label: &str, message: &dyn Display) {
         let message = message.to_string().replace('\n', "\n  ");
         self.stderr_verbatim(&format!("{label}{}", visible::text(&message)));
@@ -126,7 +127,7 @@ impl Printer {
         self.last_progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether progress is to be printed now. A short download prints none.
+    /// Whether progress must be printed now. A short download prints none.
     fn is_progress_due(&self, now: Instant) -> bool {
         let mut last = self.last_progress();
         let is_due = now.duration_since(*last.get_or_insert(now)) >= PROGRESS_INTERVAL;

@@ -103,7 +103,7 @@ impl FromStr for Annotation {
     }
 }
 
-/// Otherwise a proxy would find out only after fetching it.
+/// Rejects a module that no Envoy loads. Otherwise a proxy would fail after fetching it.
 fn refuse_unloadable(module: &[u8]) -> Result<(), String> {
     let because: Vec<_> = obstacles(&analyse(module)?)
         .into_iter()
@@ -159,7 +159,7 @@ pub(super) fn run(mut push: Push, printer: &Printer) -> Result<Exit, Exit> {
             false => printer.failed(&error),
         },
     )?;
-    // First, because a closed pipe of the result ends this process.
+    // Written first, because a closed pipe of the result ends this process.
     let written = push.write_digest(&image.digest, printer);
     let signed = if push.sign { push.sign_all(&image.digest, &options, printer) } else { Ok(()) };
     let exit = push.print_result(&image, &module, printer)?;
@@ -201,7 +201,7 @@ impl Push {
         Ok(module)
     }
 
-    /// Annotations of the command line replace the standard ones.
+    /// The standard annotations, replaced by those of the command line.
     fn annotations(&self) -> BTreeMap<String, String> {
         let mut annotations = standard_annotations();
         annotations.extend(
@@ -245,7 +245,7 @@ impl Push {
         lines.join("\n")
     }
 
-    /// Registry and repository, each once.
+    /// The names of registry and repository, without duplicates.
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for name in self.references.iter().map(Reference::name) {

@@ -9,7 +9,8 @@ use laststream::env_vars;
 use laststream::oci::registry::credentials::{self, Secret, Sources};
 use laststream::oci::registry::{Options, Tls};
 
-/// A longer text on standard input is no password.
+/// The limit in bytes for standard input with a password. A longer text is no password, and is not
+/// read to its end.
 const LONGEST_PASSWORD: u64 = 64 << 10;
 
 #[derive(Debug, Args)]
@@ -71,33 +72,38 @@ impl RegistryArgs {
         options
     }
 
-    /// Whether the arguments have a login, or half of one.
+    /// Whether the arguments give a user name or a password.
     pub(super) fn names_login(&self) -> bool {
         self.username.is_some() || self.password_stdin
     }
 
-    /// Reads the password, if it is to be read.
+    /// Reads the password if `--password-stdin` is given.
     pub(super) fn sources(&self) -> Result<Sources, PasswordError> {
         let password = if self.password_stdin { Some(password(io::stdin().lock())?) } else { None };
         Ok(Sources::from_vars(self.username.clone(), password, &env_vars::of_process)?)
     }
 }
 
-/// Why there is no password, or too much of a login.
+/// The reason why there is no password, or only half of a login.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PasswordError {
     #[error("cannot read the password from standard input: {0}")]
     Read(#[from] io::Error),
     #[error("standard input holds no password: it must be one line of text, not empty")]
     None,
+    #[error("standard input holds no password: it is longer than {} kB", LONGEST_PASSWORD >> 10)]
+    TooLong,
     #[error(transparent)]
     Login(#[from] credentials::CredentialsError),
 }
 
-/// Everything, without the end of the line.
+/// Reads everything but the end of the line.
 fn password(input: impl io::Read) -> Result<Secret, PasswordError> {
     let mut bytes = Vec::new();
-    input.take(LONGEST_PASSWORD).read_to_end(&mut bytes)?;
+    input.take(LONGEST_PASSWORD + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST_PASSWORD {
+        return Err(PasswordError::TooLong);
+    }
     let text = String::from_utf8(bytes).map_err(|_| PasswordError::None)?;
     let text = text.strip_suffix('\n').unwrap_or(&text);
     let text = text.strip_suffix('\r').unwrap_or(text);
@@ -121,5 +127,8 @@ mod tests {
         assert_eq!(read(" p ").as_deref(), Some(" p "));
         assert_eq!(read("\n"), None);
         assert_eq!(read("a\nb\n"), None);
+        let longest = "p".repeat(1 << 16);
+        assert_eq!(read(&longest).as_ref(), Some(&longest));
+        assert_eq!(read(&format!("{longest}p")), None);
     }
 }

@@ -160,7 +160,8 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
     deliver(command, &rendered, printer)
 }
 
-/// The first option that means nothing for what is not rendered from a policy.
+/// The error for the first option that has no effect, because the output is not rendered from a
+/// policy.
 fn without_effect(command: &Render) -> Option<String> {
     let of_policies = [
         ("--policy", command.policy.is_some()),
@@ -184,7 +185,7 @@ fn without_effect(command: &Render) -> Option<String> {
     Some(format!("`{option}` has no effect on `render {kind}`: take it out"))
 }
 
-/// `delivery` of the file says how an image is delivered.
+/// The field `delivery` of the policy file is for images only.
 const GATE_DROPPED: &str = "--module: it is not an image, so `delivery: image_volume` has no \
     effect, and without that this proxy has no gate: write `--module oci://HOST/REPOSITORY:TAG`";
 
@@ -244,8 +245,8 @@ fn differences(
         .map_err(|error| printer.failed(&error))
 }
 
-/// One file. Several files are an error, because some are no objects, and `kubectl apply` would
-/// apply only half of them.
+/// Prints one file. Several files are an error, because some are no objects, and `kubectl apply`
+/// would apply only half of them.
 fn print(rendered: &Rendered, printer: &Printer) -> Exit {
     if let [file] = rendered.files.as_slice() {
         printer.stdout_verbatim(&file.text);

@@ -89,12 +89,12 @@ Examples:
 Exit codes: 0 no stream was cut, 1 streams were or may have been cut (the deadline, or a second \
 Ctrl-C), 2 Envoy did not start or ended by itself, 64 wrong arguments.";
 
-/// Between two looks at signals, files and the process.
+/// The pause between two checks of signals, files and the process.
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) fn run(command: &Run, printer: &Printer) -> Result<Exit, Exit> {
     let parts = Parts::get(command, printer)?;
-    // From here on Ctrl-C has a meaning of its own.
+    // From here on Ctrl-C requests a drain.
     let stop = parts.setup.stop.clone();
     signals::stop_at_signals(stop.clone())
         .map_err(|error| printer.failed(&format!("signals cannot be handled: {error}")))?;
@@ -121,7 +121,7 @@ struct Parts {
     _echo: Option<Server>,
 }
 
-/// What is looked at while Envoy runs.
+/// The files to watch while Envoy runs.
 #[derive(Default)]
 struct Watches {
     policy: Option<(PathBuf, PolicyWatch)>,
@@ -140,7 +140,7 @@ impl Parts {
         let policy = run::policy::read(&text, secret.is_some());
         let policy = self::policy(file, "the default policy", policy, printer)?;
         let (app, echo) = app(command, printer)?;
-        let sources = SourcesSeen::of(&source); // what changes while this compiles is compiled next
+        let sources = SourcesSeen::of(&source); // changes while it compiles are compiled next
         let module = source.bytes(printer).map_err(|error| printer.failed(&error))?;
         let envoy = envoy::find_or_get(&Wanted::version(command.envoy_version), printer)
             .map_err(|error| printer.failed(&error))?;
@@ -184,7 +184,7 @@ fn is_something_to_watch(command: &Run, source: &ModuleSource) -> Result<(), Str
     Ok(())
 }
 
-/// The gate's secret from the environment, where Envoy and the other commands read it, too.
+/// Reads the gate's secret from the environment, like the other commands. Envoy gets it, too.
 fn secret() -> Result<Option<Secret>, String> {
     let secret = gate::secret(None, &env_vars::of_process).map_err(|error| error.to_string())?;
     match secret {
@@ -196,7 +196,7 @@ fn secret() -> Result<Option<Secret>, String> {
     }
 }
 
-/// The app, and the built-in one if it is that, which ends with its value.
+/// The address of the app. The built-in app is returned, too, because it ends when it is dropped.
 fn app(command: &Run, printer: &Printer) -> Result<(SocketAddr, Option<Server>), Exit> {
     let Some(named) = &command.upstream else {
         let echo = echo::start().map_err(|error| {

@@ -1,4 +1,4 @@
-//! Lines that are replaced on a terminal.
+//! Redraws lines on a terminal.
 
 use std::os::fd::AsFd;
 
@@ -7,10 +7,10 @@ use anstream::{AutoStream, ColorChoice};
 
 use crate::commands::printer::Printer;
 
-/// What was drawn last.
+/// The height of the last redraw.
 pub(super) struct Screen {
     height: usize,
-    /// What shows the lines that do not fit.
+    /// The option or the change that would show the lines that do not fit.
     way_out: &'static str,
 }
 
@@ -19,36 +19,36 @@ impl Screen {
         Self { height: 0, way_out }
     }
 
-    /// Replaces what was drawn before by what fits of this text, and by the last line.
+    /// Replaces the last redraw by the lines of `text` that fit, and by the line `last`.
     pub(super) fn draw(&mut self, text: &str, last: Option<&str>, printer: &Printer) {
         let lines = fitted(text, last, self.way_out, terminal(std::io::stdout()));
         printer.redraw(self.height, &lines);
         self.height = lines.len();
     }
 
-    /// Draws below what is there, because a message stands there.
+    /// Makes the next redraw begin below the current line, because a message was printed there.
     pub(super) fn forget(&mut self) {
         self.height = 0;
     }
 }
 
-/// Whether lines that stand there can be replaced. Without colours (NO_COLOR, or a terminal without
-/// them) the printer lets no other control characters through either. In a CI job it lets them
-/// through whatever TERM says, because logs show colours; but a log moves no cursor.
+/// Whether printed lines can be replaced. Without colours (NO_COLOR, or a terminal without them)
+/// the printer removes all other control sequences, too. In a CI job it keeps them whatever TERM
+/// says, because logs show colours; but a log has no cursor to move.
 pub(super) fn can_redraw(output: &impl RawStream) -> bool {
     output.is_terminal()
         && anstyle_query::term_supports_ansi_color()
         && AutoStream::choice(output) != ColorChoice::Never
 }
 
-/// The columns and rows of the terminal; a terminal may not know them.
+/// The columns and rows of the terminal; 80 and 24 if they are not known.
 pub(super) fn terminal(output: impl AsFd) -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(output).ok();
     let known = |size: Option<u16>, usual| size.filter(|size| *size > 0).map_or(usual, usize::from);
     (known(size.map(|size| size.ws_col), 80), known(size.map(|size| size.ws_row), 24))
 }
 
-/// What fits on the terminal: a line that it breaks, or that has scrolled away, cannot be replaced.
+/// The lines that fit on the terminal: a line that wraps or has scrolled away cannot be replaced.
 fn fitted(
     text: &str,
     last: Option<&str>,
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_redrawn_fits_on_the_terminal() {
+    fn redrawn_lines_fit_on_the_terminal() {
         let table: String = (0..30).map(|row| format!("{row} {}\n", "x".repeat(200))).collect();
         let lines = fitted(&table, Some("30 pods"), "`-l`", (80, 24));
         assert_eq!(lines.len(), 23);

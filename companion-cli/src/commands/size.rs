@@ -140,9 +140,9 @@ fn in_flight(text: &str) -> Result<f64, &'static str> {
     text.parse().ok().filter(|count| (0.0..=1e6).contains(count)).ok_or(WANTED)
 }
 
-/// No cluster has more.
+/// A limit above the size of every cluster.
 const MOST_PODS: u32 = 1_000_000;
-/// Files of metrics may be large.
+/// The limit for a file in bytes, because files of metrics may be large.
 const LONGEST: u64 = 256 << 20;
 
 pub(super) fn run(command: &Size, printer: &Printer) -> Exit {
@@ -160,7 +160,8 @@ pub(super) fn run(command: &Size, printer: &Printer) -> Exit {
     }
 }
 
-/// What can be wrong with the arguments alone. An address may hold a password: it is not repeated.
+/// Checks the arguments alone. The error does not repeat an address, because it may hold a
+/// password.
 fn check(command: &Size) -> Result<(), String> {
     if !(0.0..100.0).contains(&command.cut) {
         return Err(format!("--cut: `{}` is not from 0 to 100", command.cut));
@@ -175,13 +176,13 @@ fn check(command: &Size) -> Result<(), String> {
     }
 }
 
-/// What is known of the streams.
+/// The measured streams.
 struct Streams {
     load: Load,
     pods: u32,
-    /// Where it is from.
+    /// The source of the numbers.
     source: String,
-    /// Why it may be wrong.
+    /// Reasons why the numbers may be wrong.
     warnings: Vec<String>,
 }
 
@@ -238,7 +239,7 @@ fn from_prometheus(command: &Size, url: &str) -> Result<Streams, String> {
     let pods = command.pods.or(measured.pods.filter(|pods| *pods > 0)).ok_or(NO_PODS)?;
     let covered = measured.covered.duration().as_secs_f64();
     let rate = measured.durations.total / covered / f64::from(pods);
-    // Streams in flight are those that begin in a second, times how long they last.
+    // Streams in flight are those that begin in a second, times their mean duration in seconds.
     let from_rate = rate * measured.durations.mean();
     let gauge = measured.in_flight.map(|streams| streams / f64::from(pods));
     let load = Load {

@@ -55,11 +55,12 @@ pub(crate) struct Status {
     output: FleetOutput,
 }
 
-/// A gate that does not answer for longer than a moment will not come back.
+/// A gate that has been silent for this long will not come back.
 const SILENCE: Duration = Duration::from_secs(10);
-/// A shorter interval is this one: each look costs Envoy work.
+/// The shortest interval, because each request costs Envoy work.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// The same where each look costs the API server a request for each pod.
+/// The shortest interval for many pods, because each look costs the API server a request for each
+/// pod.
 const SHORTEST_OF_MANY: Duration = Duration::from_secs(1);
 
 pub(super) fn run(command: &Status, printer: &Printer) -> Result<Exit, Exit> {
@@ -124,7 +125,7 @@ fn watch(command: &Status, gate: &Gate, printer: &Printer) -> Exit {
     }
 }
 
-/// What was shown.
+/// The output of `--watch` on a terminal or as lines.
 struct View {
     screen: Option<Screen>,
     shown_text: String,
@@ -145,7 +146,7 @@ impl View {
         }
     }
 
-    /// Once, until there is something new to show.
+    /// Prints a warning once, until there is something new to show.
     fn say(&mut self, what: &str, printer: &Printer) {
         if self.shown_text != what {
             printer.warning(&what);

@@ -1,5 +1,5 @@
-//! The manifests that tags stand for at this moment. Each image is asked for once, all with one
-//! login.
+//! Resolves tags to the digests of the manifests that they point to now. Each image is resolved
+//! once, all with one login.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,10 +15,11 @@ use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
 
-/// Any digest: it shows which images are asked for, and is not rendered.
+/// A placeholder for the call that collects the images. It is never rendered.
 const SOME_DIGEST: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
 
-/// Calls `render` twice: first to learn which images it asks for, before any registry is asked.
+/// Calls `render` twice: first to collect the images that it asks for, before any registry is
+/// asked.
 pub(super) fn with_digests<T, E>(
     args: &RegistryArgs,
     printer: &Printer,
@@ -43,7 +44,7 @@ pub(super) fn with_digests<T, E>(
     }))
 }
 
-/// A password is for one registry; no other one gets to see it.
+/// Rejects a password if the policy names several registries, because it is for one of them only.
 fn one_login(sources: &Sources, images: &BTreeSet<String>) -> Result<(), String> {
     let references = images.iter().filter_map(|image| image.parse::<Reference>().ok());
     let registries: BTreeSet<String> = references.map(|reference| reference.registry).collect();

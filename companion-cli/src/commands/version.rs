@@ -29,7 +29,7 @@ pub(super) fn run(version: &Version, printer: &Printer) -> Exit {
     Exit::Fine
 }
 
-/// A module inside, and the digest that it gets where it is pushed without further options.
+/// A built-in module, and the digest of its image if it is pushed without further options.
 struct BuiltinModule {
     module: Module,
     digest: Digest,

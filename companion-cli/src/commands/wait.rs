@@ -92,7 +92,7 @@ fn show(answer: &GateAnswer<Outcome>, output: Output, printer: &Printer) -> Exit
     if answer.status == 200 { Exit::Fine } else { Exit::Negative }
 }
 
-/// Without the numbers that change all the time.
+/// The progress, without the numbers that change all the time.
 fn progress_text(gate: &Gate, answer: &WaitAnswer) -> String {
     match answer {
         Ok(answer) => text::held(&answer.body),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Which cluster, and as which user; the options of kubectl with the same names.
+/// The cluster and the user of all requests: kubectl's options with the same names.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     /// A file instead of KUBECONFIG and `~/.kube/config`.
@@ -21,8 +21,8 @@ pub struct Access {
     pub as_user: Option<String>,
     /// The groups to impersonate.
     pub as_groups: Vec<String>,
-    /// How long one request may take.
+    /// The time limit for one request, and for the credential program; zero means no limit.
     pub request_timeout: Option<Duration>,
-    /// What is put before the program that gives credentials, so that it ends with this process.
+    /// The command that runs the credential program and ends it with this process.
     pub guard: Vec<OsString>,
 }

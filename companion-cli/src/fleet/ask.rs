@@ -23,23 +23,23 @@ use crate::causes::with_sources;
 use crate::gate::{Status, Streams};
 use crate::visible::brief;
 
-/// How long a pod may take to answer: one that is silent must not hold the others.
+/// The time limit for a pod's answer, so that a silent pod does not delay the others.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// For the reason of a connection that has ended.
+/// The time limit for kubelet's reason after a connection has ended.
 const MOMENT: Duration = Duration::from_millis(100);
-/// A refusal is a sentence.
+/// The size limit for the body of an error response, which is a sentence.
 const LONGEST_REFUSAL: usize = 64 << 10;
-/// A hundred streams with long paths are not half as much.
+/// The size limit for a gate's answer. A hundred streams with long paths take less than half of it.
 const LONGEST: usize = 4 << 20;
-/// Admin interfaces leave out all other statistics; Istio's agent gives everything.
+/// Envoy's admin interface applies the filter; Istio's agent returns all statistics.
 const PATH: &str = "stats/prometheus?filter=laststream_";
 
-/// What the gate of a pod says.
+/// The answers of a pod's gate.
 #[derive(Debug, Clone)]
 pub struct Detail {
-    /// Its status.
+    /// The answer to `GET /status`.
     pub status: Status,
-    /// The streams that hold it, or why they are not told.
+    /// The streams that hold the drain, or why the gate does not list them.
     pub streams: Result<Streams, String>,
 }
 
@@ -47,7 +47,7 @@ impl Cluster {
     /// The statistics of a pod's proxy.
     ///
     /// # Errors
-    /// It does not answer, or a right is missing.
+    /// The pod does not answer, or a right is missing.
     pub async fn stats(&self, for_verb: &'static str, pod: &PodFacts) -> Result<Stats, FleetError> {
         let call = of_pod(for_verb, "get", "pods/proxy", pod);
         let path = format!(
@@ -63,10 +63,11 @@ impl Cluster {
         }
     }
 
-    /// What a pod's gate says, and which streams hold it if any does.
+    /// Asks a pod's gate for its status, and for its streams if any hold the drain or are in
+    /// flight.
     ///
     /// # Errors
-    /// It cannot be asked, or a right is missing.
+    /// The gate cannot be asked, or a right is missing.
     pub async fn detail(
         &self,
         for_verb: &'static str,
@@ -114,13 +115,13 @@ impl Cluster {
         let (sender, connection) =
             handshake.map_err(|error| FleetError::Other(with_sources(&error)))?;
         let connection = tokio::spawn(async move {
-            let _ = connection.await; // its end is told to the sender
+            let _ = connection.await; // the sender reports its end
         });
         Ok(Reached { forward, refused, sender, connection })
     }
 }
 
-/// The statistics, read as they arrive: a pod may send more than there is memory.
+/// Reads the statistics as they arrive, because a pod may send more than fits into memory.
 async fn page(
     client: kube::Client,
     request: Request<Vec<u8>>,
@@ -144,7 +145,8 @@ async fn page(
     Ok(reader.finish())
 }
 
-/// The API server's own status, or what a pod behind its proxy says: they look alike.
+/// The error of a failed request. The body is the API server's own `Status`, or comes from a pod
+/// behind its proxy; the two look alike.
 fn refusal(code: u16, text: &str) -> kube::Error {
     let status: kube::core::Status = serde_json::from_str(text)
         .unwrap_or_else(|_| kube::core::Status::failure(text, "not a Status"));
@@ -157,7 +159,7 @@ type Refusal = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 /// A connection to the gate through a port-forward.
 struct Reached {
     forward: Portforwarder,
-    /// kubelet's word on why nothing listens there.
+    /// kubelet's error for the port, for example that no program listens on it.
     refused: Option<Refusal>,
     sender: SendRequest<Empty<Bytes>>,
     connection: JoinHandle<()>,
@@ -176,7 +178,7 @@ impl Reached {
             Ok(answer) => Ok(answer),
             Err(error) => {
                 let why = match self.refused.take() {
-                    // The connection only ends.
+                    // The connection's own error is only its end; kubelet's error has the reason.
                     Some(refused) => tokio::time::timeout(MOMENT, refused).await.ok().flatten(),
                     None => None,
                 };

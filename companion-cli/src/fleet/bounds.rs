@@ -1,17 +1,17 @@
-//! How long pods may take to end: stop hooks and grace periods. Pure.
+//! The time that streams have when a pod ends, from its stop hook and its grace period. Pure.
 
 use super::pods::{Hook, PodFacts};
 
-/// What holds a pod's end, and whether that is enough.
+/// The time that a pod's streams have after its deletion, and a warning if it is too short.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
     /// The longest time, in seconds, that streams have after the deletion.
     pub seconds: u64,
-    /// Why that is too short, if it is.
+    /// Why the time is too short, if it is.
     pub warning: Option<String>,
 }
 
-/// What a pod's specification allows.
+/// The bound that the pod's stop hook and grace period set.
 #[must_use]
 pub fn bound(pod: &PodFacts) -> Bound {
     let grace = pod.grace;
@@ -33,7 +33,8 @@ pub fn bound(pod: &PodFacts) -> Bound {
     }
 }
 
-/// What is to be said of pods before they are deleted: one line for all that are alike.
+/// The lines to print before pods are deleted: one line for all pods with the same bound and grace
+/// period.
 #[must_use]
 pub fn beforehand(pods: &[PodFacts]) -> Vec<String> {
     let mut alike: Vec<(Bound, u64, Vec<&str>)> = Vec::new();

@@ -1,5 +1,5 @@
-//! What PodDisruptionBudgets mean for the evictions of a node drain, as the eviction API decides.
-//! Pure, but for the list.
+//! The evictions of a node drain that PodDisruptionBudgets refuse or delay, by the rules of the
+//! eviction API. Pure, except for listing the budgets.
 
 use std::collections::BTreeMap;
 
@@ -21,24 +21,24 @@ pub struct Budget {
     name: String,
     /// `None` for a budget that applies to no pod.
     selector: Option<Selector>,
-    /// How many evictions it allows now.
+    /// The number of evictions that the budget allows now.
     allowed: usize,
     /// Whether its status is older than its specification.
     is_outdated: bool,
-    /// Whether pods that are not ready may be evicted whatever it allows.
+    /// Whether pods that are not ready may be evicted regardless of `allowed`.
     ignores_unready: bool,
 }
 
 /// Pods of a node whose eviction a budget refuses or delays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HeldEvictions {
-    /// `NAMESPACE/NAME` of the budget; several if they are of the same pods.
+    /// `NAMESPACE/NAME` of the budget; several, with commas, if they select the same pods.
     pub budget: String,
     /// `NAMESPACE/NAME` of each pod.
     pub pods: Vec<String>,
-    /// Whether none of them can be evicted now. Otherwise they go in turns.
+    /// Whether none of these pods can be evicted now. Otherwise they are evicted in turns.
     pub would_block: bool,
-    /// Why.
+    /// Why the budget refuses or delays the evictions.
     pub why: String,
 }
 
@@ -53,7 +53,7 @@ impl Budget {
         Self {
             namespace: text(&object.metadata.namespace),
             name: text(&object.metadata.name),
-            // A selector that is not valid is of no pod either.
+            // An invalid selector selects no pod either.
             selector: spec.selector.and_then(|selector| selector.try_into().ok()),
             allowed: usize::try_from(status.disruptions_allowed).unwrap_or_default(),
             is_outdated: status.observed_generation < object.metadata.generation,
@@ -66,12 +66,13 @@ impl Budget {
         self.namespace == pod.namespace && self.selector.as_ref().is_some_and(matches)
     }
 
-    /// Whether a pod is evicted only if it allows that.
+    /// Whether the pod can be evicted only if the budget allows an eviction.
     fn counts(&self, pod: &PodFacts) -> bool {
         pod.ready || !self.ignores_unready
     }
 
-    /// What it means for the evictions of so many pods: whether it blocks them, and why.
+    /// Whether the budget blocks the evictions of this many pods, and why; `None` if all can go at
+    /// once.
     fn verdict(&self, pods: usize) -> Option<(bool, String)> {
         if pods == 0 {
             None
@@ -87,11 +88,11 @@ impl Budget {
     }
 }
 
-/// Which of these pods cannot be evicted at once.
+/// The pods that cannot all be evicted at once, with the budgets that hold them.
 #[must_use]
 pub fn held_evictions(budgets: &[Budget], pods: &[PodFacts]) -> Vec<HeldEvictions> {
     let mut alike: BTreeMap<String, (Vec<&Budget>, Vec<&PodFacts>)> = BTreeMap::new();
-    // Pods that end or have not started are evicted whatever a budget says.
+    // The eviction API evicts terminating and pending pods regardless of budgets.
     for pod in pods.iter().filter(|pod| !pod.terminating && !pod.pending) {
         let own: Vec<&Budget> = budgets.iter().filter(|budget| budget.is_of(pod)).collect();
         let names = own.iter().map(|budget| format!("{}/{}", budget.namespace, budget.name));
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_of_its_namespace() {
+    fn a_budget_applies_to_its_own_namespace_only() {
         let other = PodFacts { namespace: "other".to_owned(), ..pod("a", "web") };
         assert!(held(&[budget("x", &json!({}), 0)], &[other]).is_empty());
     }
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_evicted_whatever_a_budget_says_do_not_count() {
+    fn pods_that_a_budget_does_not_protect_are_not_held() {
         let pods = [
             PodFacts { terminating: true, ..pod("a", "web") },
             PodFacts { pending: true, ready: false, ..pod("b", "web") },

@@ -1,8 +1,8 @@
-//! A call of the API server, as errors name it.
+//! A request to the API server, as errors name it.
 
 use std::fmt;
 
-/// What is asked of the API server, for errors.
+/// A request to the API server, for error messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     pub(crate) for_verb: &'static str,
@@ -13,20 +13,20 @@ pub struct Call {
 }
 
 impl Call {
-    /// A verb of RBAC on a resource, for a verb of this program.
+    /// A request with an RBAC verb on a resource, for a verb of this program.
     #[must_use]
     pub fn new(for_verb: &'static str, verb: &'static str, resource: &'static str) -> Self {
         Self { for_verb, verb, resource, namespace: None, name: None }
     }
 
-    /// In this namespace; without it in all.
+    /// Sets the namespace of the request. Without one, the request is for the whole cluster.
     #[must_use]
     pub fn within(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
-    /// On the object with this name.
+    /// Sets the name of the object.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());

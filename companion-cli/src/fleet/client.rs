@@ -17,20 +17,21 @@ use super::{names, pause};
 use crate::causes::with_sources;
 use crate::env_vars::{self, Lookup};
 
-/// Finding the API server and the TLS handshake.
+/// The time limit for a connection to the API server, with name resolution and TLS handshake.
 const CONNECT: Duration = Duration::from_secs(10);
-/// One request, if the command line says nothing.
+/// The time limit for one request, without `--request-timeout`.
 const REQUEST: Duration = Duration::from_secs(30);
-/// The program that gives credentials: a login in a browser takes a while.
+/// The time limit for the credential program, without `--request-timeout`. A login in a browser
+/// takes a while.
 const LOGIN: Duration = Duration::from_secs(120);
-/// What kubectl means by `--request-timeout 0`.
+/// The time limit for `--request-timeout 0`, which means no limit, as in kubectl.
 const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// How often a request that may succeed later is sent.
+/// The number of attempts for a request that may succeed later.
 const TRIES: u32 = 3;
-/// The pause before the second try; it doubles.
+/// The pause before the second attempt; it doubles before the third.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
-/// A cluster that can be asked.
+/// A client of one cluster's API server.
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
@@ -49,9 +50,9 @@ impl Cluster {
     /// Reads the kubeconfig. No request is sent yet.
     ///
     /// # Errors
-    /// There is no kubeconfig, or none that can be used.
+    /// There is no kubeconfig, it cannot be used, or the credential program fails.
     pub async fn connect(access: &Access, lookup: Lookup<'_>) -> Result<Self, FleetError> {
-        // Fails only if one is installed already.
+        // Fails only if a provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut config = kubeconfig::config(access, lookup).await?;
         let limit = |usual| match access.request_timeout {
@@ -60,7 +61,7 @@ impl Cluster {
             Some(limit) => limit,
         };
         config.connect_timeout = Some(CONNECT);
-        config.default_retry = false; // it repeats a pod's 503 fifteen times, for 40 s
+        config.default_retry = false; // kube repeats a pod's 503 fifteen times, for 40 s
         if let Some(user) = &access.as_user {
             config.auth_info.impersonate = Some(user.clone());
         }
@@ -83,13 +84,13 @@ impl Cluster {
         Ok(Self { client, namespace, server, timeout: limit(REQUEST) })
     }
 
-    /// For requests of one's own.
+    /// The kube client, for requests that this type has no method for.
     #[must_use]
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// The namespace that was asked for, else the context's.
+    /// The namespace that was asked for, else the context's, else `default`.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
@@ -101,10 +102,10 @@ impl Cluster {
         &self.server
     }
 
-    /// Sends a request within the time for one, and again if it may succeed later.
+    /// Sends a request within the time limit for one, and repeats it if it may succeed later.
     ///
     /// # Errors
-    /// It failed for good, or [`TRIES`] times.
+    /// The request failed for good, or [`TRIES`] times.
     pub async fn repeat<T, F>(
         &self,
         call: &Call,
@@ -131,10 +132,10 @@ impl Cluster {
         self.once(call, request()).await
     }
 
-    /// Sends a request within the time for one.
+    /// Sends a request once, within the time limit for one.
     ///
     /// # Errors
-    /// It failed.
+    /// The request failed.
     pub async fn once<T>(
         &self,
         call: &Call,
@@ -173,8 +174,8 @@ fn may_succeed_later(error: &kube::Error) -> bool {
     }
 }
 
-/// Runs the program that gives credentials, if the kubeconfig names one. It may never end, and kube
-/// waits for it.
+/// Makes the kube client, which runs the credential program if the kubeconfig names one. The limit
+/// is needed because that program may never end, and kube waits for it.
 async fn client(config: kube::Config, limit: Duration) -> Result<Client, FleetError> {
     let made = tokio::task::spawn_blocking(move || {
         let builder = ClientBuilder::try_from(config)?;
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_not_there_are_passed_over_as_kubectl_does() {
+    fn missing_files_are_skipped_as_in_kubectl() {
         let (folder, path) = written();
         let connect = |paths: &[&Path]| {
             let value = std::env::join_paths(paths).unwrap();
@@ -250,7 +251,7 @@ mod tests {
         assert!(error.contains("none"), "{error}");
     }
 
-    /// As `kubectl config unset current-context` leaves it.
+    /// `kubectl config unset current-context` leaves an empty string.
     #[test]
     fn an_empty_current_context_is_none() {
         let (folder, path) = written();
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_for_a_request_is_no_limit() {
+    fn a_request_timeout_of_zero_is_no_limit() {
         let (_folder, path) = written();
         let request_timeout = Some(Duration::ZERO);
         let cluster = connect(&Access { request_timeout, ..access(&path) }).unwrap();
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn an_error_names_the_missing_context_cluster_or_file() {
         let (folder, path) = written();
         let context = |name: &str| Access { context: Some(name.to_owned()), ..access(&path) };
         let error = connect(&context("prd")).unwrap_err().to_string();

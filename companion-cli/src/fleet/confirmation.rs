@@ -14,7 +14,7 @@ use super::error::FleetError;
 use super::pods::PodFacts;
 
 impl Cluster {
-    /// Whether the API server says that the pod is not there any more.
+    /// Whether the API server says that the pod no longer exists.
     pub(super) async fn has_gone(&self, for_verb: &'static str, pod: &PodFacts) -> bool {
         let call = Call::new(for_verb, "list", "pods").within(&pod.namespace);
         let pods: Api<Pod> = Api::namespaced(self.client(), &pod.namespace);
@@ -25,11 +25,11 @@ impl Cluster {
             .is_ok_and(|list| !list.items.iter().any(|listed| is_it(listed.metadata.uid.as_ref())))
     }
 
-    /// Whether a refusal of the statistics concerns all pods. `is_alone`: no pod has answered, so
-    /// that it is believed if the API server does not say.
+    /// Whether a refusal of the statistics concerns all pods. `is_alone` means that no pod has
+    /// answered; the refusal then counts for all pods if the API server cannot be asked.
     pub(super) async fn refuses(&self, pod: &PodFacts, error: &FleetError, is_alone: bool) -> bool {
         let is_allowed = match error {
-            FleetError::Credentials(_) => return true, // no pod has seen them
+            FleetError::Credentials(_) => return true, // no pod can cause this
             _ => self.allows_statistics(&pod.namespace).await,
         };
         match (is_allowed, error) {
@@ -40,7 +40,7 @@ impl Cluster {
         }
     }
 
-    /// Every user may ask this about itself.
+    /// Asks the API server with a SelfSubjectAccessReview, which every user may create.
     async fn allows_statistics(&self, namespace: &str) -> Result<bool, FleetError> {
         let text = |text: &str| Some(text.to_owned());
         let attributes = ResourceAttributes {

@@ -1,6 +1,6 @@
-//! Which pod a scale-down takes first: the annotation `controller.kubernetes.io/pod-deletion-cost`,
-//! from the streams in flight. In coarse steps, because each change is a write to every watcher of
-//! the pod.
+//! Writes the annotation `controller.kubernetes.io/pod-deletion-cost` from the streams in flight,
+//! so that a scale-down deletes the pods with the fewest streams first. The steps are coarse,
+//! because each write goes to every watcher of the pod.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use super::error::FleetError;
 use super::pod_report::Answer;
 use super::pods::{DELETION_COST, OWN_COST, PodFacts};
 
-/// Writes at a time: they are few, and nothing waits for them.
+/// The number of concurrent writes. Writes are few, and nothing waits for them.
 const AT_A_TIME: usize = 8;
 
-/// A cost that is to be written.
+/// A change of a pod's deletion cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The pod.
@@ -37,8 +37,8 @@ pub fn step(streams: u64) -> i32 {
     streams.checked_ilog2().map_or(0, |doublings| i32::try_from(doublings).unwrap_or(0) + 1)
 }
 
-/// The cost from now on. A number that has fallen below its step by less than a quarter keeps it,
-/// so that a pod at the edge of two steps is not written again and again.
+/// The new cost. A number of streams that is below the current step by at most a quarter keeps the
+/// step, so that a pod at the edge of two steps is not written again and again.
 #[must_use]
 pub fn cost(streams: u64, current: Option<i32>) -> i32 {
     let (new, current) = (step(streams), current.unwrap_or(0));
@@ -46,13 +46,13 @@ pub fn cost(streams: u64, current: Option<i32>) -> i32 {
     if is_near { current } else { new }
 }
 
-/// Whether the pod's cost is read, and is an operator's or another program's.
+/// Whether a ReplicaSet reads the pod's cost, and an operator or another program has written it.
 #[must_use]
 pub fn is_foreign(pod: &PodFacts) -> bool {
     is_of_replica_set(pod) && pod.cost_is_foreign && !pod.terminating
 }
 
-/// No other controller reads the cost.
+/// Whether a ReplicaSet owns the pod. No other controller reads the cost.
 fn is_of_replica_set(pod: &PodFacts) -> bool {
     pod.owner.as_deref().is_some_and(|owner| owner.starts_with("ReplicaSet/"))
 }
@@ -68,8 +68,8 @@ pub fn is_uncounted(pod: &PodFacts, answer: &Answer) -> bool {
     is_of_replica_set(pod) && !pod.terminating && has_gate && answer.in_flight().is_none()
 }
 
-/// What is to be written for a pod of a ReplicaSet that has answered. Pods that end are left alone,
-/// and so are those with streams that no count has.
+/// The change for a pod of a ReplicaSet that has answered. `None` if the pod is terminating, if no
+/// count has all of its streams, or if the cost stays the same.
 #[must_use]
 pub fn change(pod: &PodFacts, answer: &Answer) -> Option<Change> {
     if !is_of_replica_set(pod) {
@@ -81,18 +81,18 @@ pub fn change(pod: &PodFacts, answer: &Answer) -> Option<Change> {
     is_new.then(|| Change { pod: pod.clone(), streams, from, to })
 }
 
-/// How many looks in a row must see fewer streams before a cost is lowered: streams come and go,
-/// and each write goes to every watcher of the pod.
+/// The number of looks in a row that must see fewer streams before a cost is lowered, because
+/// streams come and go, and each write goes to every watcher of the pod.
 const LOOKS: u32 = 3;
 
-/// Holds back costs that fall.
+/// Delays lower costs until several looks in a row have asked for one.
 #[derive(Debug, Default)]
 pub struct Lowering {
     looks: BTreeMap<String, u32>,
 }
 
 impl Lowering {
-    /// The changes of one look that are to be written now.
+    /// Selects the changes of one look that are due now.
     pub fn changes_to_write(&mut self, changes: Vec<Change>) -> Vec<Change> {
         let before = std::mem::take(&mut self.looks);
         let mut settled = Vec::new();
@@ -109,8 +109,8 @@ impl Lowering {
 }
 
 impl Cluster {
-    /// Writes the costs, and gives those that were written and the first failure. Pods that have
-    /// gone meanwhile are passed over.
+    /// Writes the costs. Returns the changes that were written, and the first failure. Pods that
+    /// have gone meanwhile are skipped.
     pub async fn write_costs(&self, changes: Vec<Change>) -> (Vec<Change>, Option<FleetError>) {
         let mut writes = stream::iter(changes)
             .map(|change| async move { (self.write_cost(&change).await, change) })
@@ -131,7 +131,7 @@ impl Cluster {
         let call = Call::new("deletion-cost", "patch", "pods");
         let call = call.within(&pod.namespace).named(&pod.name);
         let pods: Api<Pod> = Api::namespaced(self.client(), &pod.namespace);
-        // The identity is compared, so that a new pod of this name gets nothing.
+        // The API server compares the UID, so that a new pod with this name is not changed.
         let patch = serde_json::json!({ "metadata": {
             "uid": pod.uid,
             "annotations": {
@@ -156,7 +156,7 @@ mod tests {
         for (streams, expected) in steps {
             assert_eq!(step(streams), expected, "{streams}");
         }
-        // From 8 down to 6 the step of 8 stays; below, it goes.
+        // The step of 8 streams stays down to 6 streams, and falls at 5.
         let kept: Vec<i32> = (5..=8).map(|streams| cost(streams, Some(4))).collect();
         assert_eq!(kept, [3, 4, 4, 4]);
         assert_eq!((cost(0, Some(1)), cost(1, Some(2))), (0, 1));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_lacks_streams_is_no_cost() {
+    fn an_incomplete_count_changes_no_cost() {
         let counted =
             |count: &str| Answer::Stats(Stats { count: Some(count.to_owned()), ..stats(4) });
         let partial = |active| Answer::Detail(Box::new(of_partial("serving", active)));
@@ -221,9 +221,9 @@ mod tests {
             prop_assert!(step(streams + more) >= step(streams));
         }
 
-        /// What was written is not written again while nothing changes.
+        /// A cost is not written again while the number of streams stays the same.
         #[test]
-        fn a_cost_stays(streams in 0_u64..1 << 40, current in proptest::option::of(0..64_i32)) {
+        fn a_cost_is_stable(streams in 0_u64..1 << 40, current in proptest::option::of(0..64_i32)) {
             let written = cost(streams, current);
             prop_assert_eq!(cost(streams, Some(written)), written);
             prop_assert!((written - step(streams)).abs() <= 1);

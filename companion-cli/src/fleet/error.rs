@@ -1,4 +1,4 @@
-//! Why the Kubernetes API did not do what a command needs, and the way out.
+//! Errors of the kubeconfig and of the Kubernetes API. Each text says what to do.
 
 use std::error::Error as _;
 use std::path::PathBuf;
@@ -11,33 +11,33 @@ use super::call::Call;
 use crate::causes::with_sources;
 use crate::visible::brief;
 
-/// A cluster that cannot be asked, or that refuses.
+/// Why a cluster cannot be asked, or refuses a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FleetError {
-    /// There is none, and this process does not run in a cluster.
+    /// There is no kubeconfig, and this process does not run in a pod.
     #[error(
         "no kubeconfig: `{}` does not exist, and this is not a pod of a cluster; name a file with \
          `--kubeconfig` or the variable KUBECONFIG", .0.display()
     )]
     NoKubeconfig(PathBuf),
-    /// There is none, and the pod has no usable service account.
+    /// There is no kubeconfig, and the pod of this process has no usable service account.
     #[error(
         "the service account of this pod cannot be used: {0}; mount its token \
          (`automountServiceAccountToken`), or name a kubeconfig with `--kubeconfig`"
     )]
     ServiceAccount(String),
-    /// It cannot be read or contradicts itself.
+    /// The kubeconfig cannot be read, or contradicts itself.
     #[error("the kubeconfig cannot be used: {0}")]
     Kubeconfig(String),
-    /// The proxy in front of the API server.
+    /// The proxy in front of the API server cannot be used.
     #[error("the proxy for the API server cannot be used: {0}")]
     Proxy(String),
-    /// The file has no such context.
+    /// The kubeconfig has no such context.
     #[error("the kubeconfig has no context `{name}`; it has {known}: choose with `--context`")]
     NoContext {
-        /// The one that was asked for.
+        /// The context that was asked for.
         name: String,
-        /// Those that are there.
+        /// The contexts of the kubeconfig.
         known: String,
     },
     /// No context is chosen.
@@ -46,25 +46,25 @@ pub enum FleetError {
     /// A context names a cluster that is not in the file.
     #[error("the kubeconfig has no cluster `{0}`: choose with `--cluster` or correct the file")]
     NoCluster(String),
-    /// The program that gives credentials failed.
+    /// The credential program failed.
     #[error(
         "cannot get credentials from the kubeconfig: {0}; log in again, then try `kubectl get pods`"
     )]
     Credentials(String),
-    /// 401.
+    /// The API server answered with status 401.
     #[error(
         "the API server at {0} does not accept the credentials (401): they are wrong or have \
          expired; log in again, then try `kubectl get pods`"
     )]
     Unauthorized(String),
-    /// 403.
+    /// The API server answered with status 403.
     #[error(
         "no right to {call}: give it with `laststream render rbac --verb {for_verb}`, or ask as \
          another user with `--as` ({message})", call = .0.call, message = .0.message,
          for_verb = .0.for_verb
     )]
     Forbidden(Box<Forbidden>),
-    /// No answer.
+    /// The API server gave no answer.
     #[error(
         "the API server at {server} cannot be reached: {why}; check the context, the network and \
          the proxy variables"
@@ -72,10 +72,10 @@ pub enum FleetError {
     Unreachable {
         /// Its address.
         server: String,
-        /// What went wrong.
+        /// The cause.
         why: String,
     },
-    /// An answer that is none of Kubernetes.
+    /// The answer is not one of a Kubernetes API server.
     #[error(
         "the answer of {server} to {call} cannot be read: {why}; is it the address of an API \
          server?"
@@ -83,22 +83,22 @@ pub enum FleetError {
     Unreadable {
         /// The address.
         server: String,
-        /// What was asked.
+        /// The request.
         call: Box<Call>,
-        /// What is wrong with it.
+        /// Why the answer cannot be read.
         why: String,
     },
-    /// 404.
+    /// The API server answered with status 404.
     #[error("{0} does not exist")]
     NotFound(String),
-    /// Any other answer.
+    /// The API server answered with another error status.
     #[error("the API server refuses to {call}: status {status}, {message}")]
     Api {
-        /// What was asked.
+        /// The request.
         call: Box<Call>,
         /// The HTTP status.
         status: u16,
-        /// Its reason.
+        /// The API server's message.
         message: String,
     },
     /// Anything else.
@@ -109,29 +109,29 @@ pub enum FleetError {
 /// A right that is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forbidden {
-    /// What was asked.
+    /// The request.
     pub call: Call,
     /// The verb of `laststream` whose rights include it.
     pub for_verb: &'static str,
-    /// What the API server says.
+    /// The API server's message.
     pub message: String,
 }
 
 impl FleetError {
-    /// Whether nothing else that is asked of this API server can succeed.
+    /// Whether no other request to this API server can succeed.
     #[must_use]
     pub fn is_final(&self) -> bool {
         !matches!(self, Self::NotFound(_) | Self::Api { .. } | Self::Other(_) | Self::Forbidden(_))
     }
 
-    /// Whether a command that repeats its look ends. An API server that has answered before may
-    /// only restart.
+    /// Whether a command that watches must end. An API server that has answered before may only be
+    /// restarting.
     #[must_use]
     pub fn ends_watch(&self, has_answered: bool) -> bool {
         self.is_final() && !(has_answered && self.may_pass())
     }
 
-    /// Whether the API server may answer again soon: it restarts, or has too much to do.
+    /// Whether the API server may answer again soon: it is restarting or overloaded.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
@@ -141,7 +141,7 @@ impl FleetError {
         }
     }
 
-    /// What a request came to.
+    /// The error of a request that failed.
     pub(crate) fn of(error: &kube::Error, call: &Call, server: &str) -> Self {
         match error {
             kube::Error::Api(status) if is_own(status) => {
@@ -162,7 +162,8 @@ impl FleetError {
                 Self::Other(format!("cannot {call}: {}", with_sources(error)))
             }
             error => {
-                // The credentials' program is asked inside of the service that sends.
+                // kube runs the credential program inside the service that sends requests, so the
+                // program's error is among the sources.
                 let mut source = error.source();
                 while let Some(cause) = source {
                     if let Some(auth) = cause.downcast_ref::<AuthError>() {
@@ -175,7 +176,7 @@ impl FleetError {
         }
     }
 
-    /// The program that gives credentials failed.
+    /// The error of a credential program that failed.
     pub(crate) fn of_auth(error: &AuthError) -> Self {
         let AuthError::AuthExecRun { cmd, out } = error else {
             return Self::Credentials(with_sources(error));
@@ -200,8 +201,8 @@ impl FleetError {
         }
     }
 
-    /// Why the pod that this process runs in gives no access; it may be no pod. This is the place
-    /// of the kubeconfig that is missing.
+    /// The error for a process without a kubeconfig: it does not run in a pod, or the pod's service
+    /// account gives no access. `usual` is the path of the missing kubeconfig.
     pub(crate) fn of_pod(error: &InClusterError, usual: PathBuf) -> Self {
         match error {
             InClusterError::ReadEnvironmentVariable(_) => Self::NoKubeconfig(usual),
@@ -209,13 +210,13 @@ impl FleetError {
         }
     }
 
-    /// A proxy with a scheme that kube does not know.
+    /// The error for a proxy with a scheme that kube does not know.
     pub(crate) fn of_proxy(url: &Uri) -> Self {
         let url = without_login(url);
         Self::Proxy(format!("`{url}` does not begin with `http://`, `https://` or `socks5://`"))
     }
 
-    /// What is wrong with a kubeconfig whose contexts are these.
+    /// The error for a kubeconfig with these contexts.
     pub(crate) fn of_kubeconfig(error: &KubeconfigError, contexts: &[String]) -> Self {
         let known = || {
             let quoted: Vec<_> = contexts.iter().map(|name| format!("`{name}`")).collect();
@@ -241,7 +242,7 @@ impl FleetError {
     }
 }
 
-/// An address for people: without a user, a password, and a slash at the end.
+/// An address to print: without user and password, and without a slash at the end.
 pub(crate) fn without_login(url: &Uri) -> String {
     let text = url.to_string();
     let login = url.authority().and_then(|authority| authority.as_str().rsplit_once('@'));
@@ -252,12 +253,12 @@ pub(crate) fn without_login(url: &Uri) -> String {
     text.trim_end_matches('/').to_owned()
 }
 
-/// The API server's own overload and restarts, not a refusal.
+/// Whether the status means that the API server is overloaded or restarting, not that it refuses.
 pub(crate) fn is_temporary(status: u16) -> bool {
     matches!(status, 429 | 500 | 502..=504)
 }
 
-/// Whether the API server itself says so, not a pod behind its proxy.
+/// Whether the status comes from the API server itself, not from a pod behind its proxy.
 fn is_own(status: &kube::core::Status) -> bool {
     matches!(status.reason.as_str(), "Forbidden" | "Unauthorized" | "NotFound")
 }
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_right_is_named_with_its_verb_and_the_way_out() {
+    fn a_missing_right_is_named_with_its_verb_and_the_fix() {
         let text = FleetError::of_status(403, "pods is forbidden", &call(), "s").to_string();
         assert_eq!(
             text,
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn overload_and_restarts_pass_and_refusals_do_not() {
+    fn overload_and_restarts_are_temporary_and_refusals_are_not() {
         let passes = |status| FleetError::of_status(status, "", &call(), "s").may_pass();
         assert!([429, 500, 502, 503, 504].into_iter().all(passes));
         assert!(![400, 401, 403, 404, 409, 410, 422, 501].into_iter().any(passes));
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn other_answers_say_what_they_are() {
+    fn other_errors_name_the_server_the_object_or_the_status() {
         let of = |status| FleetError::of_status(status, "why", &call(), "https://api").to_string();
         assert!(of(401).contains("https://api") && of(401).contains("log in again"));
         assert_eq!(of(404), "pods in namespace `shop` does not exist");
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn no_password_is_told() {
+    fn passwords_are_not_shown() {
         for (url, told) in [
             ("socks5h://user:hunter2@host:1080", "socks5h://host:1080"),
             ("user:hunter2@proxy.corp:3128", "proxy.corp:3128"),
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_without_a_token_is_still_a_pod() {
+    fn a_pod_without_a_token_gets_an_error_about_its_service_account() {
         let of = |error| FleetError::of_pod(&error, PathBuf::from(".kube/config"));
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
         let text = of(InClusterError::ReadDefaultNamespace(missing)).to_string();
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_that_is_not_there_is_answered_with_those_that_are() {
+    fn an_unknown_context_is_answered_with_the_known_ones() {
         let contexts = ["prod".to_owned(), "test".to_owned()];
         let error = KubeconfigError::LoadContext("prd".to_owned());
         let text = FleetError::of_kubeconfig(&error, &contexts).to_string();

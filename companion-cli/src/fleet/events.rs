@@ -17,12 +17,13 @@ use super::pod_report::Answer;
 use super::pods::PodFacts;
 use super::table::held;
 
-/// A drain that holds for less than this is not worth an Event: every rollout has some.
+/// The time for which a drain must be held before an Event is written. Every rollout has some
+/// shorter holds.
 const HELD_AFTER_MS: u64 = 10_000;
-/// Longer messages are refused by the API server.
+/// The length limit of a message. The API server refuses longer ones.
 const LONGEST: usize = 1000;
 
-/// What an Event says.
+/// The reason for an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// Streams have held the drain for a while.
@@ -32,7 +33,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The word in the Event.
+    /// The value of the Event's field `reason`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -41,13 +42,13 @@ impl Reason {
         }
     }
 
-    /// What a gate's answer deserves.
+    /// The reason for an Event about a gate's answer; `None` if it causes no Event.
     #[must_use]
     pub fn of(detail: &Detail) -> Option<Self> {
         let status = &detail.status;
         let has_streams = match status.held_streams() {
             Some(streams) => streams > 0,
-            // Nothing ends such a drain before its deadline.
+            // Without a known count, the drain does not end before its deadline.
             None => status.count != "asking",
         };
         let is_held =
@@ -59,7 +60,7 @@ impl Reason {
     }
 }
 
-/// Writes Events, and remembers which.
+/// Writes Events, and remembers them, so that each is written once.
 #[derive(Debug, Default)]
 pub struct Events {
     written: BTreeSet<String>,
@@ -67,10 +68,11 @@ pub struct Events {
 }
 
 impl Events {
-    /// Writes what these answers deserve. After a refusal the rest of its namespace is passed over.
+    /// Writes the Events for these answers. After a refusal, the rest of that namespace is skipped.
     ///
     /// # Errors
-    /// The API server did not take one, for the first time. The next call tries again.
+    /// The API server refused an Event for the first time; later refusals are not reported. The
+    /// next call tries again.
     pub async fn note_all(
         &mut self,
         cluster: &Cluster,
@@ -84,7 +86,7 @@ impl Events {
             }
             let Err(error) = self.note(cluster, pod, answer).await else { continue };
             let is_final = error.is_final();
-            // 422: this Event is not valid, such as that of a pod with a very long name.
+            // 422: only this Event is invalid, for example because the pod has a very long name.
             if !matches!(error, FleetError::Api { status: 422, .. }) {
                 refusing.insert(&pod.namespace);
             }
@@ -99,8 +101,9 @@ impl Events {
         }
     }
 
-    /// Writes what this answer deserves, if that has not been done. The Event's name is made of the
-    /// pod's and the state's, so that two of these programs write one Event.
+    /// Writes the Event for this answer, if it has not been written. The Event's name is made of
+    /// the pod's name, its UID and the reason, so that two instances of this program write one
+    /// Event.
     async fn note(
         &mut self,
         cluster: &Cluster,
@@ -128,7 +131,8 @@ impl Events {
     }
 }
 
-/// Queries can have secrets in them, and more users may read Events than ask a gate.
+/// Removes the queries from requests, because queries can contain secrets, and more users may read
+/// Events than ask a gate.
 fn without_queries(detail: &Detail) -> Detail {
     let mut detail = detail.clone();
     let streams = detail.streams.iter_mut().flat_map(|listed| &mut listed.streams);
@@ -177,7 +181,7 @@ mod tests {
     use crate::fleet::old_pods::tests::{detail, of_partial};
 
     #[test]
-    fn a_short_hold_deserves_no_event() {
+    fn a_short_hold_causes_no_event() {
         for (state, holding, millis, expected) in [
             ("draining", 1, 9_999, None),
             ("draining", 1, 10_000, Some(Reason::Held)),
@@ -209,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_is_the_same_for_the_same_state_of_the_same_pod() {
+    fn an_event_is_named_for_its_pod_and_reason() {
         let pod = PodFacts { name: "a".into(), uid: "1-2".into(), ..PodFacts::default() };
         let name = |reason| event(&pod, reason, "", Timestamp::UNIX_EPOCH).metadata.name;
         assert_eq!(name(Reason::Held).as_deref(), Some("a.12.drainheld"));

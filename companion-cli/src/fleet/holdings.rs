@@ -1,4 +1,4 @@
-//! Which old pods of a rollout go while streams are in flight, or while that is not known. Pure.
+//! Finds old pods of a rollout that ended with streams in flight, or with unknown streams. Pure.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ pub struct Cut {
     pub streams: Option<u64>,
 }
 
-/// How many streams held each old pod when its gate last answered.
+/// The streams that held each old pod at its gate's last answer.
 #[derive(Debug, Default)]
 pub struct Holdings {
     last: BTreeMap<String, Holding>,
@@ -26,24 +26,24 @@ pub struct Holdings {
 #[derive(Debug)]
 struct Holding {
     cut: Cut,
-    /// When the streams may have ended well, and the pod with them. `None` if that cannot be, and
-    /// after a look without an answer.
+    /// The time from which the streams may have ended well, and the pod after them. `None` if that
+    /// is impossible, and after a look without an answer.
     in_doubt_from: Option<Instant>,
-    /// Whether the gate drained. Else a newer answer says more.
+    /// Whether the answer came from a gate that drained. Otherwise any newer answer replaces it.
     is_of_drain: bool,
 }
 
 impl Holding {
     fn of_drain(pod: &PodFacts, status: &Status, began: Instant) -> Self {
         let cut = Cut { pod: pod.name.clone(), streams: status.held_streams() };
-        // A gate that drains is open only after a quiet period without a stream.
+        // A gate that drains opens only after a quiet period without a stream.
         let quiet = Duration::from_millis(status.quiet_needed_ms);
         let in_doubt_from = began.checked_add(quiet).filter(|_| !status.gave_up());
         Self { cut, in_doubt_from, is_of_drain: true }
     }
 
-    /// Of a pod whose gate has not drained in any look so far. A gate that serves without a stream
-    /// leaves nothing to tell.
+    /// The entry for a pod whose gate has not drained in any look so far. `None` if the gate serves
+    /// without a stream, because the pod then loses none.
     fn undrained(pod: &PodFacts, answer: &Answer) -> Option<Self> {
         let is_idle = match answer {
             Answer::Detail(detail) => detail.status.held_streams() == Some(0),
@@ -53,8 +53,8 @@ impl Holding {
         (!is_idle).then_some(Self { cut, in_doubt_from: None, is_of_drain: false })
     }
 
-    /// Without an answer in the look that begins now. The first such look decides: a gate that ends
-    /// is silent until its pod has gone.
+    /// The entry after a look that began at `now` and got no answer. The first such look decides,
+    /// because a gate that ends is silent until its pod has gone.
     fn missed(mut self, now: Instant) -> Self {
         let is_in_doubt = self.in_doubt_from.take().is_some_and(|from| now > from);
         if is_in_doubt && self.cut.streams > Some(0) {
@@ -65,8 +65,8 @@ impl Holding {
 }
 
 impl Holdings {
-    /// Notes one look at all old pods, which began at this moment. Gives those whose proxy has
-    /// ended since the last look, although streams were in flight or not known.
+    /// Records one look at all old pods, which began at this moment. Returns the pods whose proxy
+    /// has ended since the last look with streams in flight or unknown.
     pub fn note(&mut self, pods: &[(PodFacts, Answer)], began: Instant) -> Vec<Cut> {
         let mut gone = std::mem::take(&mut self.last);
         for (pod, answer) in pods.iter().filter(|(pod, _)| may_run(pod)) {
@@ -81,13 +81,14 @@ impl Holdings {
     }
 }
 
-/// A proxy with a name that is not known may run until its pod has gone.
+/// Whether the pod's proxy may still run. A proxy with an unknown name may run until its pod has
+/// gone.
 fn may_run(pod: &PodFacts) -> bool {
     pod.proxy_runs || pod.proxy.is_none()
 }
 
-/// The status of a gate that drains or has drained. Pods are asked by name: a gate that serves may
-/// be that of a successor of the same name.
+/// The status of a gate that drains or has drained. Pods are asked by name, so a gate that serves
+/// may belong to a successor with the same name.
 fn of_drain(answer: &Answer) -> Option<&Status> {
     match answer {
         Answer::Detail(detail) if detail.status.state != "serving" => Some(&detail.status),
@@ -103,13 +104,13 @@ mod tests {
     const QUIET: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_pod_that_goes_with_streams_in_flight_is_told_once() {
+    fn a_pod_that_ends_with_streams_in_flight_is_reported_once() {
         let now = Instant::now();
         let cut = vec![Cut { pod: "a".into(), streams: Some(2) }];
         for after in [vec![], vec![(pod(false), Answer::Unasked)]] {
             let mut holdings = Holdings::default();
             assert!(holdings.note(&[(pod(true), answer("draining", 2, 0))], now).is_empty());
-            // A gate that does not answer takes nothing back, however long it is silent.
+            // A silent gate does not change the last answer, however long it is silent.
             let silent = [(pod(true), Answer::Silent("late".into()))];
             assert!(holdings.note(&silent, now).is_empty());
             assert_eq!(holdings.note(&after, now + 3 * QUIET), cut);
@@ -121,7 +122,7 @@ mod tests {
         assert!(holdings.note(&[], now).is_empty());
     }
 
-    /// What is told of a pod that has given these answers, and has gone after so long.
+    /// The reported streams of a pod that gave these answers and had gone after this time.
     fn cut_after(answers: &[Answer], after: Duration) -> Vec<Option<u64>> {
         let (mut holdings, began) = (Holdings::default(), Instant::now());
         for answer in answers {
@@ -130,7 +131,7 @@ mod tests {
         holdings.note(&[], began + after).iter().map(|cut| cut.streams).collect()
     }
 
-    /// Another pod that is silent delays the look by its time-out.
+    /// The look may be late because another pod is silent until its time-out.
     #[test]
     fn streams_may_have_ended_well_after_a_quiet_period() {
         let late = QUIET + Duration::from_millis(1);
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_whose_gate_never_drained_goes_with_streams_that_are_not_known() {
+    fn a_pod_whose_gate_never_drained_ends_with_unknown_streams() {
         let silent = || Answer::Silent("refused".into());
         for (answers, expected) in [
             (vec![silent()], Some(None)),
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_that_only_envoy_counts_are_streams() {
+    fn streams_that_only_envoy_counts_are_reported() {
         for (state, active, expected) in [
             ("expired", Some(40), Some(Some(40))),
             ("forced", Some(0), None),
@@ -193,7 +194,7 @@ mod tests {
 
     /// The successor of a StatefulSet's pod has the same name, and may answer in its place.
     #[test]
-    fn streams_of_a_successor_are_not_the_old_pod_s() {
+    fn streams_of_a_successor_are_not_those_of_the_old_pod() {
         let mut holdings = Holdings::default();
         let now = Instant::now();
         holdings.note(&[(pod(true), answer("draining", 2, 0))], now);

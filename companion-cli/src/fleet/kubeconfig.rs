@@ -1,4 +1,4 @@
-//! Finds the kubeconfig, and what it says, as kubectl does.
+//! Finds and reads the kubeconfig as kubectl does.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,22 +26,22 @@ pub(super) async fn config(access: &Access, lookup: Lookup<'_>) -> Result<Config
     let named = named_proxy(&file, &options);
     let config = Config::from_custom_kubeconfig(file, &options).await;
     let mut config = config.map_err(|error| FleetError::of_kubeconfig(&error, &contexts))?;
-    // kube compares NO_PROXY with the proxy's own host, and that of a kubeconfig, too.
+    // kube compares NO_PROXY with the host of the proxy, even of one from the kubeconfig.
     config.proxy_url = named.or_else(|| proxy_of_environment(&config.cluster_url, lookup));
     Ok(config)
 }
 
-/// The proxy of the cluster's entry. It is used whatever NO_PROXY says, as kubectl does.
+/// The proxy of the cluster's entry. NO_PROXY does not apply to it, as in kubectl.
 fn named_proxy(file: &Kubeconfig, options: &KubeConfigOptions) -> Option<Uri> {
     let context = options.context.as_ref().or(file.current_context.as_ref())?;
     let context = file.contexts.iter().find(|known| known.name == *context)?.context.as_ref()?;
     let cluster = options.cluster.as_ref().unwrap_or(&context.cluster);
     let cluster = file.clusters.iter().find(|known| known.name == *cluster)?.cluster.as_ref()?;
-    cluster.proxy_url.as_ref()?.parse().ok() // kube has read it already
+    cluster.proxy_url.as_ref()?.parse().ok() // kube has parsed it already
 }
 
-/// The proxy that Go's programs take from the environment: none for this machine, and `http://`
-/// where the variable has no scheme.
+/// The proxy that a Go program takes from the environment: none for a server on this machine, and
+/// `http://` if the variable has no scheme.
 fn proxy_of_environment(server: &Uri, lookup: Lookup<'_>) -> Option<Uri> {
     let value = |names: [&str; 2]| names.into_iter().find_map(lookup)?.into_string().ok();
     let is_plain = server.scheme_str() == Some("http");
@@ -51,14 +51,14 @@ fn proxy_of_environment(server: &Uri, lookup: Lookup<'_>) -> Option<Uri> {
         ["HTTPS_PROXY", "https_proxy"]
     })?;
     let exceptions = value(["NO_PROXY", "no_proxy"]).unwrap_or_default();
-    // Asked for the exceptions alone; it would pass over a proxy whose scheme it does not know.
+    // The matcher checks the exceptions alone, because it ignores a proxy with an unknown scheme.
     let matcher = Matcher::builder().all("http://proxy").no(exceptions).build();
     matcher.intercept(server).filter(|_| !server.host().is_some_and(is_loopback))?;
     let proxy = if proxy.contains("://") { proxy } else { format!("http://{proxy}") };
     proxy.parse().ok()
 }
 
-/// Puts these words before the program that gives credentials.
+/// Puts these words before the command of the credential program.
 pub(super) fn guard(exec: &mut ExecConfig, words: &[OsString]) {
     let words: Option<Vec<String>> =
         words.iter().map(|word| Some(word.to_str()?.to_owned())).collect();
@@ -70,7 +70,8 @@ pub(super) fn guard(exec: &mut ExecConfig, words: &[OsString]) {
     }
 }
 
-/// A file that is named must be there. The usual one need not be: pods have none.
+/// Reads the kubeconfig. A file that is named must exist; the default one need not, because pods
+/// have none.
 fn kubeconfig(access: &Access, lookup: Lookup<'_>) -> Result<Option<Kubeconfig>, FleetError> {
     let to_error = |error| FleetError::of_kubeconfig(&error, &[]);
     if let Some(path) = &access.kubeconfig {
@@ -80,7 +81,7 @@ fn kubeconfig(access: &Access, lookup: Lookup<'_>) -> Result<Option<Kubeconfig>,
         lookup(KUBECONFIG).map(|value| std::env::split_paths(&value).collect()).unwrap_or_default();
     let named: Vec<_> = named.iter().filter(|path| !path.as_os_str().is_empty()).collect();
     if let Some(first) = named.first() {
-        // kubectl passes over files that are not there.
+        // kubectl skips missing files.
         let mut files = named.iter().copied().filter(|path| path.exists()).peekable();
         if files.peek().is_none() {
             return read(first).map(Some).map_err(to_error);
@@ -93,7 +94,8 @@ fn kubeconfig(access: &Access, lookup: Lookup<'_>) -> Result<Option<Kubeconfig>,
     if usual.exists() { read(&usual).map(Some).map_err(to_error) } else { Ok(None) }
 }
 
-/// kubectl writes an empty `current-context` where none is chosen. The next file may choose one.
+/// Reads one file. An empty `current-context`, which kubectl writes if none is chosen, counts as
+/// none, so that the next file can choose one.
 fn read(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
     let mut file = Kubeconfig::read_from(path)?;
     file.current_context = file.current_context.filter(|name| !name.is_empty());
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_is_read_as_go_reads_it() {
+    fn proxy_variables_are_read_as_in_go() {
         let https = ("HTTPS_PROXY", "http://10.1.2.3:3128");
         let api = "https://api.test:6443";
         let of = |server: &str, no: &str| proxy(server, &[https, ("NO_PROXY", no)]);

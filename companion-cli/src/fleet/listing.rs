@@ -1,4 +1,4 @@
-//! Whether a list of the streams of many pods has all of them, pod by pod. Pure.
+//! The streams of many pods, and for each pod whether its list is complete. Pure.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,25 +9,25 @@ use super::table::{PodStream, oldest};
 use crate::gate::Stream;
 use crate::gate::text::many;
 
-/// What a pod has listed.
+/// The numbers of a pod's streams, and whether its list is complete.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PodListing {
     /// The pod's namespace.
     pub namespace: String,
     /// The pod.
     pub pod: String,
-    /// Its streams in flight; nothing if it has not answered.
+    /// Its streams in flight; `None` if it has not answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<u64>,
-    /// Those of them that hold the drain.
+    /// Its streams that hold the drain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holding: Option<u64>,
-    /// How many of them it has listed; nothing if it lists none.
+    /// The number of streams in its list; `None` without a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listed: Option<u64>,
-    /// Whether these are all.
+    /// Whether its list is complete.
     pub complete: bool,
-    /// Why they are not.
+    /// Why its list is not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -35,16 +35,16 @@ pub struct PodListing {
 /// The streams of many pods.
 #[derive(Debug, Clone, Serialize)]
 pub struct Listing {
-    /// Whether these are all.
+    /// Whether the list is complete.
     pub complete: bool,
     /// The pods whose streams are counted, and those that have not answered.
     pub pods: Vec<PodListing>,
-    /// The oldest first.
+    /// The streams, the oldest first.
     pub streams: Vec<PodStream>,
 }
 
 impl Listing {
-    /// At most `limit` streams; each gate was asked for so many.
+    /// A list of at most `limit` streams. Each gate was asked for that many.
     #[must_use]
     pub fn of(answers: &[(PodFacts, Answer)], limit: u32) -> Self {
         let pods: Vec<PodListing> =
@@ -55,7 +55,7 @@ impl Listing {
         listing
     }
 
-    /// Streams that pods have listed, and that are beyond the limit.
+    /// The number of streams that pods have listed and that are beyond the limit.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         let listed: u64 = self.pods.iter().filter_map(|pod| pod.listed).sum();
@@ -89,7 +89,7 @@ impl PodListing {
         })
     }
 
-    /// What is missing, in a sentence.
+    /// A sentence on why the pod's list is not complete.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let why = self.why.as_ref()?;
@@ -112,7 +112,7 @@ fn listed(answer: &Answer) -> Option<&[Stream]> {
     detail.streams.as_ref().ok().map(|streams| streams.streams.as_slice())
 }
 
-/// Why not all streams are listed.
+/// Why the answer does not list all streams.
 fn missing(answer: &Answer, limit: u32) -> Option<String> {
     match answer {
         Answer::Detail(detail) => missing_of_gate(detail, limit),
@@ -130,7 +130,8 @@ fn missing_of_gate(Detail { status, streams }: &Detail, limit: u32) -> Option<St
         Err(why) => return Some(why.clone()),
     };
     let listed = streams.streams.len() as u64;
-    // Streams come and go between the two answers: only at the limit a higher count says anything.
+    // Streams begin and end between the two answers, so a higher count shows missing streams only
+    // if the list has reached the limit.
     let is_cut = listed >= u64::from(limit) && streams.holding.max(status.in_flight()) > listed;
     match (is_cut, streams.complete) {
         (true, _) => Some(format!("these are the oldest, and `--limit` is {limit}")),
@@ -147,7 +148,8 @@ mod tests {
     use super::*;
     use crate::fleet::stats::Stats;
 
-    /// A gate with the word for its count, streams in flight, and so many listed.
+    /// The answer of a gate with this word for its count, and this many streams in flight and
+    /// listed.
     fn gate(count: &str, in_flight: u64, listed: usize, complete: bool) -> Answer {
         let status = serde_json::json!({
             "state": "serving", "reason": "r", "count": count, "holding": in_flight,
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told() {
+    fn a_warning_names_the_missing_streams() {
         assert_eq!(warning(gate("exact", 1, 1, true)), None);
         assert_eq!(warning(gate("exact", 5, 1, true)), None, "four have ended meanwhile");
         let cut = "n/a lists 2, and counts 5 streams in flight: these are the oldest, and \

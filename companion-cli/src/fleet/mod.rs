@@ -1,6 +1,6 @@
-//! The pods of a cluster over the Kubernetes API: which have a gate, what their gates say, what
-//! holds a rollout or a node. Decisions are pure; [`client`] and `ask` call the API. Printing is
-//! done in `commands`.
+//! The pods of a cluster over the Kubernetes API: their gates, the gates' answers, and the streams
+//! that hold a rollout or a node. Decisions are pure; [`client`] and `ask` call the API. Printing
+//! is done in `commands`.
 
 mod access;
 mod ask;

@@ -1,4 +1,4 @@
-//! Names of Kubernetes, before they become a part of a path or a selector.
+//! Checks names of Kubernetes before they become a part of a path or a selector.
 
 const LABEL: &str = "is not a name in Kubernetes: small letters, digits and `-` between them, \
     63 at most";
@@ -7,26 +7,26 @@ const SUBDOMAIN: &str = "is not a name in Kubernetes: small letters, digits, and
 const ROLE: &str = "is not a name in Kubernetes: small letters, digits, and `-`, `.` or `:` \
     between them, 253 at most";
 
-/// The name of a namespace.
+/// Checks the name of a namespace.
 ///
 /// # Errors
-/// It is none.
+/// The text is not such a name.
 pub fn label(text: &str) -> Result<(), &'static str> {
     if text.len() <= 63 && is_label(text) { Ok(()) } else { Err(LABEL) }
 }
 
-/// The name of a workload or a node.
+/// Checks the name of a workload or a node.
 ///
 /// # Errors
-/// It is none.
+/// The text is not such a name.
 pub fn subdomain(text: &str) -> Result<(), &'static str> {
     if text.len() <= 253 && text.split('.').all(is_label) { Ok(()) } else { Err(SUBDOMAIN) }
 }
 
-/// The name of a role, whose parts are separated by colons: `team:reader`.
+/// Checks the name of a role, whose parts are separated by colons: `team:reader`.
 ///
 /// # Errors
-/// It is none.
+/// The text is not such a name.
 pub fn role(text: &str) -> Result<(), &'static str> {
     if text.len() <= 253 && text.split(':').all(|part| subdomain(part).is_ok()) {
         Ok(())
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_a_path_or_a_selector_is_no_name() {
+    fn a_text_that_changes_a_path_or_a_selector_is_refused() {
         for name in ["", "a/../..", "a?x", "A", "-a", "a-", "a,spec.x=b", "a b", "a..b"] {
             assert!(label(name).is_err() && subdomain(name).is_err(), "{name}");
         }

@@ -1,4 +1,4 @@
-//! What the old pods of a rollout do: which hold it, and when the last stream ended. Pure.
+//! The old pods of a rollout: which of them hold it, and when their last stream ended. Pure.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::pod_report::Answer;
 use super::pods::PodFacts;
 
-/// When the old pods' streams ended.
+/// The time at which the old pods' last stream ended.
 #[derive(Debug, Clone, Default)]
 pub struct LastStream {
     ended: Option<Instant>,
@@ -16,23 +16,23 @@ pub struct LastStream {
     with_streams: BTreeSet<String>,
 }
 
-/// What a pod that is ending does to the rollout.
+/// The effect of a terminating pod on the rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Streams hold it, or may.
+    /// Streams hold the pod's drain, or may hold it.
     Holds,
-    /// Nothing holds it any more, for so long.
+    /// No stream has held the pod's drain for this time.
     Over(Duration),
     /// Its deadline or an operator ended the wait; this many streams are cut when its proxy ends.
     GaveUp(u64),
-    /// Its streams are not known; it is waited for until it has gone.
+    /// Its streams are not known; the rollout waits until the pod has gone.
     Unknown,
-    /// Its streams are not known, and it should have gone for long: nothing may ever end it.
+    /// Its streams are not known, and the pod is overdue: it may never end.
     Lost,
 }
 
 impl Ending {
-    /// Whether the rollout is not over before the pod's proxy has ended.
+    /// Whether the rollout waits until the pod's proxy has ended.
     #[must_use]
     pub fn holds(self) -> bool {
         match self {
@@ -43,7 +43,7 @@ impl Ending {
     }
 }
 
-/// What a pod that was deleted is about to do, as far as this answer says.
+/// The ending of a deleted pod, from this answer alone.
 #[must_use]
 fn ending(pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
     match answer {
@@ -67,20 +67,22 @@ fn unknown(pod: &PodFacts, now: Timestamp) -> Ending {
     if pod.is_overdue(now) { Ending::Lost } else { Ending::Unknown }
 }
 
-/// A drain runs out while the pod's other containers end: its gate then serves again.
+/// Whether the gate serves. It serves again if its drain runs out while the pod's other containers
+/// end.
 fn serves(answer: &Answer) -> bool {
     matches!(answer, Answer::Detail(detail) if detail.status.state == "serving")
 }
 
-/// The old pods that nothing held any more when their gates last answered.
+/// The old pods whose drain nothing held any more when their gates last answered.
 #[derive(Debug, Default)]
 pub struct Endings {
     over: BTreeSet<String>,
 }
 
 impl Endings {
-    /// What a pod that was deleted is about to do. The API server says that a proxy runs until all
-    /// containers of its pod have ended, so a gate that has ended cannot be told from a silent one.
+    /// Records an answer of a deleted pod, and returns the pod's ending. The API server reports a
+    /// proxy as running until all containers of its pod have ended, so a gate that has ended looks
+    /// like a silent one.
     pub fn note(&mut self, pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
         let ending = ending(pod, answer, now);
         match ending {
@@ -99,7 +101,7 @@ impl Endings {
 }
 
 impl LastStream {
-    /// Notes what the answer of the pod with this uid says of its streams at this moment.
+    /// Records the answer of the pod with this UID about its streams at this moment.
     pub fn note(&mut self, uid: &str, answer: &Answer, now: Instant) {
         let Answer::Detail(detail) = answer else { return };
         let status = &detail.status;
@@ -113,7 +115,7 @@ impl LastStream {
         }
         let ended = match in_flight {
             true => Some(now),
-            // The gate knows since when nothing has been in flight, at most since its drain began.
+            // The gate reports how long nothing has been in flight, at most since its drain began.
             false if self.with_streams.contains(uid) => {
                 now.checked_sub(Duration::from_millis(status.quiet_ms))
             }
@@ -122,7 +124,7 @@ impl LastStream {
         self.ended = self.ended.max(ended);
     }
 
-    /// When, if any stream was seen.
+    /// The time at which the last stream ended; `None` if no stream was seen.
     #[must_use]
     pub fn ended(&self) -> Option<Instant> {
         self.ended
@@ -143,7 +145,7 @@ pub(super) mod tests {
         Answer::Detail(Box::new(detail(state, holding, millis)))
     }
 
-    /// The answer of a gate whose drain has lasted so long.
+    /// The answer of a gate whose drain has lasted this long.
     pub(in crate::fleet) fn detail(state: &str, holding: u64, millis: u64) -> Detail {
         let status = format!(
             r#"{{"state": "{state}", "reason": "r", "count": "exact",
@@ -165,7 +167,7 @@ pub(super) mod tests {
         Answer::Detail(Box::new(of_partial(state, envoy_active)))
     }
 
-    /// The answer of a gate in whose drain nothing has been in flight for so long.
+    /// The answer of a gate that has drained and has been quiet for this time.
     fn quiet(quiet_ms: u64, late: u64) -> Answer {
         let mut detail = detail("drained", 0, 0);
         (detail.status.quiet_ms, detail.status.late) = (quiet_ms, late);
@@ -202,7 +204,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn streams_that_only_envoy_counts_are_streams() {
+    fn streams_that_only_envoy_counts_hold_the_rollout() {
         let (pod, now) = (pod(true), Instant::now());
         for (state, active, expected) in [
             ("expired", Some(40), Ending::GaveUp(40)),
@@ -220,7 +222,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Its app takes longer than the deadline to end.
+    /// The app takes longer to end than the drain's deadline.
     #[test]
     fn a_drained_gate_that_serves_again_holds_nothing() {
         let mut endings = Endings::default();
@@ -234,9 +236,9 @@ pub(super) mod tests {
         assert!(note("serving", 0));
     }
 
-    /// Its Envoy has ended, and its app has not.
+    /// The pod's Envoy has ended, and its app has not.
     #[test]
-    fn a_gate_that_was_drained_is_so_when_it_has_gone() {
+    fn a_drained_gate_counts_as_drained_after_it_has_gone() {
         let pod = PodFacts { grace_ends: Some(Timestamp::UNIX_EPOCH), ..pod(true) };
         let silent = Answer::Silent("refused".into());
         let now = |seconds| Timestamp::from_second(seconds).unwrap();

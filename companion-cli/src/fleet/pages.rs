@@ -11,11 +11,13 @@ use super::call::Call;
 use super::client::Cluster;
 use super::error::FleetError;
 
-/// Objects in one answer: larger ones cost the API server memory, smaller ones round trips.
+/// The number of objects in one answer. Larger answers cost the API server memory, smaller ones
+/// cost round trips.
 const PAGE: u32 = 500;
 
 impl Cluster {
-    /// What is kept of each object of a list, in all namespaces or in the cluster's own.
+    /// Lists objects in all namespaces or in the cluster's own, and returns the result of `keep`
+    /// for each.
     ///
     /// # Errors
     /// The API server does not list them.
@@ -47,7 +49,7 @@ impl Cluster {
                         return Ok(kept);
                     }
                 }
-                // The list was so long that its beginning has been forgotten.
+                // The list took so long that its continue token has expired.
                 Err(FleetError::Api { status: 410, .. }) if !begun_again => {
                     begun_again = true;
                     params.continue_token = None;

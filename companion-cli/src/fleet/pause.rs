@@ -1,5 +1,5 @@
-//! The pause before a request is sent again: the API server says how long, in its answer or in
-//! `Retry-After`, which kube does not give.
+//! The pause before a request is sent again. The API server names it in its answer or in the header
+//! `Retry-After`, which kube does not pass on.
 
 use std::cell::Cell;
 use std::time::{Duration, SystemTime};
@@ -14,9 +14,9 @@ tokio::task_local! {
     static HEADER: Cell<Option<Duration>>;
 }
 
-/// How much longer the pauses are for a server that has too much to do: 1 s and 2 s.
+/// The factor for the pauses after a 429 without a named pause: they are 1 s and 2 s.
 const BUSY: u32 = 4;
-/// A server that asks for a longer pause than this is asked again after it.
+/// The longest pause that a server can ask for; a longer one is cut to this.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Sends a request; the second value is the `Retry-After` of the answer.
@@ -25,17 +25,17 @@ pub(super) async fn with_header<T>(request: impl Future<Output = T>) -> (T, Opti
     HEADER.scope(Cell::new(None), request).await
 }
 
-/// Part of the client: sees each answer.
+/// A layer of the client that stores the `Retry-After` of each answer.
 pub(super) fn keep_header<B>(answer: Response<B>) -> Response<B> {
     let header = answer.headers().get(RETRY_AFTER).and_then(|header| header.to_str().ok());
     let pause = header.and_then(|header| retry::after(header, SystemTime::now()));
-    // It fails for a request that is not repeated.
+    // Fails for a request that is not repeated, because it runs outside of `with_header`.
     let _ = HEADER.try_with(|last| last.set(pause));
     answer
 }
 
-/// The time that the API server names, else this pause, which is also the shortest: a date in
-/// `Retry-After` may have passed on this machine's clock.
+/// The pause that the API server names, else `pause`, which is longer after a 429. `pause` is also
+/// the minimum, because a date in `Retry-After` may have passed on this machine's clock.
 pub(super) fn after(error: &kube::Error, header: Option<Duration>, pause: Duration) -> Duration {
     let kube::Error::Api(status) = error else { return pause };
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_has_too_much_to_do_gets_the_pause_that_it_names_or_a_second() {
+    fn a_busy_server_gets_the_pause_that_it_names_or_a_second() {
         const FIRST: Duration = Duration::from_millis(250);
         let of = |code, named: Option<u32>, header: Option<u64>| {
             let mut status = kube::core::Status::failure("later", "").with_code(code);

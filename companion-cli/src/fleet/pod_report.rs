@@ -1,4 +1,4 @@
-//! What is known of one pod: the answer of its statistics or of its gate, as a row. Pure.
+//! The report on one pod: the answer of its statistics or of its gate, as a row. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use super::stats::{Stats, total};
 use crate::gate::Status;
 use crate::gate::text::many;
 
-/// What asking a pod came to.
+/// The answer of a pod.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// It was not asked: its proxy does not run.
+    /// The pod was not asked, because its proxy does not run.
     Unasked,
-    /// Its statistics.
+    /// The metrics in its statistics.
     Stats(Stats),
-    /// Its gate.
+    /// The answers of its gate.
     Detail(Box<Detail>),
-    /// It could not be asked.
+    /// The pod could not be asked, with the reason.
     Silent(String),
 }
 
@@ -37,7 +37,7 @@ impl Answer {
     }
 }
 
-/// The pods are told apart by these.
+/// The class of a pod: which parts of laststream are there, and whether its proxy runs and answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
@@ -61,13 +61,13 @@ pub enum Class {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "lowercase")]
 pub enum Life {
-    /// It is ready.
+    /// The pod is ready.
     Ready,
-    /// It is not.
+    /// The pod is not ready.
     #[default]
     #[strum(to_string = "not ready")]
     NotReady,
-    /// It was deleted.
+    /// The pod was deleted.
     Terminating,
 }
 
@@ -80,44 +80,45 @@ pub struct PodReport {
     pub pod: String,
     /// Its node.
     pub node: String,
-    /// What made it.
+    /// Its owner, such as `ReplicaSet/web-5d`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Whether it takes traffic.
+    /// Whether the pod takes traffic.
     pub life: Life,
-    /// Whether laststream is there.
+    /// Whether laststream is there, and answers.
     pub class: Class,
     /// The gate's state, if there is a gate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// How far the count can be trusted.
+    /// The word for how far the count can be believed, such as `exact`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<String>,
     /// Why the count is not exact, or why the pod could not be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Whether the gate had to be asked itself and could not be: all else is from the statistics.
+    /// Whether the gate itself had to be asked and could not be, so that all else comes from the
+    /// statistics.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub gate_unreachable: bool,
     /// Streams in flight by scope.
     pub in_flight: BTreeMap<String, u64>,
-    /// Those of them that are long-lived.
+    /// Streams in flight that are long-lived.
     pub long_lived: u64,
     /// Streams that hold the drain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holding: Option<u64>,
-    /// How long the drain has gone on.
+    /// The duration of the drain.
     pub drain_seconds: u64,
-    /// How long until the deadline.
+    /// The time until the deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_in_seconds: Option<u64>,
-    /// The module's version, where the gate was asked itself.
+    /// The module's version; `None` if the gate itself was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
 
 impl PodReport {
-    /// What the pod and its answer come to.
+    /// The report on a pod and its answer.
     #[must_use]
     pub fn of(pod: &PodFacts, answer: &Answer) -> Self {
         let life = match (pod.terminating, pod.ready) {
@@ -212,14 +213,14 @@ impl PodReport {
         scopes.collect::<Vec<_>>().join(", ")
     }
 
-    /// How many streams are in flight in all scopes.
+    /// The number of streams in flight in all scopes.
     #[must_use]
     pub fn total(&self) -> u64 {
         total(&self.in_flight)
     }
 }
 
-/// Why a count is not exact; what `laststream status` of the pod says in full.
+/// Why a count is not exact, in short. `laststream status` of the pod explains it in full.
 pub(super) fn reason(count: &str) -> Option<&'static str> {
     Some(match count {
         "asking" => "not all counters, or not Envoy, have answered yet",
@@ -232,7 +233,7 @@ pub(super) fn reason(count: &str) -> Option<&'static str> {
     })
 }
 
-/// How many pods are how, for the line below a table.
+/// The number of pods in each state, for the line below a table.
 #[must_use]
 pub fn summary(reports: &[PodReport]) -> String {
     let mut words: BTreeMap<&str, usize> = BTreeMap::new();
@@ -264,7 +265,7 @@ mod tests {
     const COUNTER: &str = "laststream_streams_in_flight_inbound{} 2\n";
 
     #[test]
-    fn pods_are_told_apart() {
+    fn pods_are_classified_by_their_gate_and_counters() {
         for (page, word, why) in [
             (format!("{GATE}{COUNTER}"), "serving", None),
             (GATE.to_owned(), "half-upgraded", Some("a gate without a counter")),
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inexact_count_says_why() {
+    fn an_inexact_count_is_reported_with_its_reason() {
         let page = format!(
             "laststream_gate_state{{}} 1\nlaststream_gate_count_partial{{}} 1\n\
             laststream_gate_drain_seconds{{}} 7\nlaststream_gate_deadline_seconds{{}} 30\n\
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_could_not_be_asked_is_told() {
+    fn a_gate_that_could_not_be_asked_is_reported() {
         let of = |page: &str| {
             let gate_error = Some("port 15091 is silent".to_owned());
             PodReport::of(&pod(), &Answer::Stats(Stats { gate_error, ..Stats::read(page) }))

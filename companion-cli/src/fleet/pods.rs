@@ -1,4 +1,4 @@
-//! What the API server says of pods, as far as the verbs over many pods need it.
+//! The facts from the API server that the verbs over many pods need about a pod.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,27 @@ use super::client::Cluster;
 use super::error::FleetError;
 use crate::gate::USUAL_PORT;
 
-/// Containers that are a proxy: Istio's, and Envoy Gateway's.
+/// The names of proxy containers: Istio's and Envoy Gateway's.
 const PROXIES: [&str; 2] = ["istio-proxy", ENVOY_GATEWAYS];
 const ENVOY_GATEWAYS: &str = "envoy";
-/// The port with Envoy's statistics of Istio's agent.
+/// The port on which Istio's agent serves Envoy's statistics.
 const ISTIO_STATS: u16 = 15020;
-/// That of Envoy Gateway's proxies.
+/// The port on which Envoy Gateway's proxies serve their statistics.
 const ENVOY_GATEWAY_STATS: u16 = 19001;
-/// Names the port with the statistics where it is another one.
+/// The annotation that names another port for the statistics.
 pub const STATS_PORT: &str = "laststream.io/stats-port";
-/// Names the gate's port where it is another one.
+/// The annotation that names another port for the gate.
 pub const GATE_PORT: &str = "laststream.io/gate-port";
 const OWNED_BY_ENVOY_GATEWAY: &str = "gateway.envoyproxy.io/owning-gateway-name";
 /// The annotation by which a ReplicaSet chooses the pods that it deletes; the lowest goes first.
 pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-/// The cost that this program wrote last: another one in its place is not its own.
+/// The annotation with the cost that this program wrote last. A deletion cost that differs from it
+/// was written by an operator or another program.
 pub(super) const OWN_COST: &str = "laststream.io/deletion-cost";
-/// Kubernetes' own grace period.
+/// Kubernetes' default grace period, in seconds.
 const GRACE: u64 = 30;
-/// A kubelet that runs ends a pod within seconds of its grace period, and clocks differ.
+/// The time after the end of the grace period from which a pod is overdue. A running kubelet ends a
+/// pod within seconds of its grace period, and clocks differ.
 const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
 
 /// The pods that a command asks.
@@ -37,15 +39,15 @@ const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
 pub struct Selection {
     /// Whether pods of all namespaces are asked, instead of those of the cluster's own.
     pub everywhere: bool,
-    /// The labels of the pods.
+    /// The label selector of the pods.
     pub labels: Option<String>,
     /// The node on which the pods run.
     pub node: Option<String>,
-    /// Ports that hold for all pods.
+    /// Ports that apply to all pods.
     pub ports: Ports,
 }
 
-/// Ports that are given for all pods.
+/// Ports that override the default ports and the annotations of all pods.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ports {
     /// The port with the statistics.
@@ -54,24 +56,24 @@ pub struct Ports {
     pub gate: Option<u16>,
 }
 
-/// A pod.
+/// The facts about a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodFacts {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Tells it from a later one with the same name.
+    /// Its UID, which differs from that of a later pod with the same name.
     pub uid: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Where it runs.
+    /// The node that it runs on.
     pub node: String,
-    /// What made it, such as `ReplicaSet/web-5d`.
+    /// Its owner, such as `ReplicaSet/web-5d`.
     pub owner: Option<String>,
-    /// The container that is a proxy.
+    /// The name of its proxy container.
     pub proxy: Option<String>,
-    /// Whether that container runs.
+    /// Whether the proxy container runs.
     pub proxy_runs: bool,
     /// Whether its containers have not started yet.
     pub pending: bool,
@@ -79,17 +81,17 @@ pub struct PodFacts {
     pub ready: bool,
     /// Whether it has been deleted.
     pub terminating: bool,
-    /// When its grace period ends, once it has been deleted.
+    /// The end of its grace period, if it has been deleted.
     pub grace_ends: Option<Timestamp>,
-    /// How long it may take to end, in seconds.
+    /// Its grace period, in seconds.
     pub grace: u64,
-    /// How long the proxy's stop hook may take, in seconds.
+    /// The proxy's stop hook.
     pub hook: Hook,
     /// The port with Envoy's statistics.
     pub stats_port: u16,
     /// The gate's port.
     pub gate_port: u16,
-    /// What its deletion is said to cost.
+    /// Its deletion cost, from the annotation.
     pub deletion_cost: Option<i32>,
     /// Whether an operator or another program has written that cost.
     pub cost_is_foreign: bool,
@@ -98,14 +100,14 @@ pub struct PodFacts {
 /// The proxy's stop hook.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Hook {
-    /// There is none.
+    /// There is no stop hook.
     #[default]
     Missing,
-    /// There is one that is not laststream's.
+    /// The stop hook does not ask the gate.
     Other,
-    /// It asks the gate, and tells no time.
+    /// The stop hook asks the gate, and names no time limit.
     Untimed,
-    /// It asks the gate for so many seconds at most.
+    /// The stop hook asks the gate for at most this many seconds.
     Within(u64),
 }
 
@@ -147,7 +149,7 @@ impl PodFacts {
         }
     }
 
-    /// Whether it should have gone for long: its node does not run, or cannot be reached.
+    /// Whether the pod is overdue: its node does not run, or cannot be reached.
     #[must_use]
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         self.grace_ends.is_some_and(|end| now.duration_since(end) > OVERDUE)
@@ -159,7 +161,8 @@ impl PodFacts {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// Whether something puts the pod back at once, so that `kubectl drain` leaves it alone.
+    /// Whether a DaemonSet or the node's kubelet would recreate the pod at once, so that `kubectl
+    /// drain` leaves it alone.
     #[must_use]
     pub fn stays_on_its_node(&self) -> bool {
         let owner = self.owner.as_deref().unwrap_or_default();
@@ -167,7 +170,8 @@ impl PodFacts {
     }
 }
 
-/// Envoy Gateway's pods may have a sidecar of Istio, which has no gate.
+/// The pod's proxy container. A pod of Envoy Gateway may also have a sidecar of Istio, which has no
+/// gate.
 fn proxy_of(spec: &PodSpec, is_envoy_gateway: bool) -> Option<&Container> {
     let names: &[&str] = if is_envoy_gateway { &[ENVOY_GATEWAYS] } else { &PROXIES };
     let sidecars = spec.init_containers.iter().flatten().filter(|init| is_sidecar(init));
@@ -204,7 +208,8 @@ fn hook_of(proxy: &Container) -> Hook {
     hook_of_command(&command.map(String::as_str).collect::<Vec<_>>().join(" "))
 }
 
-/// `pilot-agent wait --url=…/prestop --timeoutSeconds=23`, or `laststream wait --timeout 23s`.
+/// Reads a command such as `pilot-agent wait --url=…/prestop --timeoutSeconds=23` or `laststream
+/// wait --timeout 23s`.
 fn hook_of_command(command: &str) -> Hook {
     let runs_program = command.contains("laststream") && command.contains(" wait");
     if !runs_program && !command.contains("/prestop") {
@@ -307,14 +312,14 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_that_sleeps_is_a_hook() {
+    fn a_sleep_action_is_a_stop_hook() {
         let pod = facts(serde_json::json!({ "metadata": {}, "spec": { "containers": [{
             "name": "envoy", "lifecycle": { "preStop": { "sleep": { "seconds": 10 } } } }] } }));
         assert_eq!(pod.hook, Hook::Other);
     }
 
     #[test]
-    fn a_cost_is_foreign_unless_it_is_the_one_that_was_written() {
+    fn a_cost_is_foreign_unless_this_program_wrote_it() {
         for (cost, own, is_foreign) in [
             (None, None, false),
             (Some("2"), Some("2"), false),
@@ -331,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hook_says_how_long_it_waits() {
+    fn a_hook_command_gives_its_time_limit() {
         for (command, expected) in [
             ("", Hook::Missing),
             ("sleep 5", Hook::Other),
@@ -354,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_s_own_grace_period_counts() {
+    fn the_grace_period_of_a_deletion_replaces_that_of_the_pod() {
         let pod = facts(serde_json::json!({
             "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z",
                 "deletionGracePeriodSeconds": 5,

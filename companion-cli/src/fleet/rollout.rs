@@ -1,4 +1,4 @@
-//! How far a rollout is, in kubectl's words, and what it still waits for.
+//! The progress of a rollout, by the rules of `kubectl rollout status`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use super::client::Cluster;
 use super::error::FleetError;
 use super::names;
 
-/// What is rolled out.
+/// A workload that can be rolled out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
     /// Its kind.
@@ -22,7 +22,7 @@ pub struct Workload {
     pub name: String,
 }
 
-/// The kinds that roll.
+/// The kinds of workloads that have rollouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkloadKind {
     /// A Deployment.
@@ -70,45 +70,46 @@ impl FromStr for Workload {
     }
 }
 
-/// What the API server says of it.
+/// The API server's facts about a rollout.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RolloutFacts {
     /// The labels of its pods.
     pub selector: String,
     /// Whether its controller has seen the newest specification.
     pub observed: bool,
-    /// Pods that are wanted.
+    /// Pods that must have the newest specification.
     pub wanted: i32,
-    /// Pods of the newest specification.
+    /// Pods that have the newest specification.
     pub updated: i32,
-    /// Pods that are counted, of any specification.
+    /// Pods of any specification; 0 for a StatefulSet or a DaemonSet, where no old pod is left
+    /// over.
     pub total: i32,
     /// Pods that take traffic.
     pub available: i32,
     /// Pods that must take traffic in the end.
     pub needed: i32,
-    /// Why it cannot be followed, or has failed.
+    /// Why the rollout cannot be followed, or has failed.
     pub failed: Option<String>,
 }
 
-/// How far a rollout is.
+/// The progress of a rollout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// What it waits for.
+    /// The rollout goes on; the text says what it waits for.
     Waiting(String),
     /// All new pods take traffic, and all old ones are deleted or ending.
     Done,
-    /// It will not get there.
+    /// The rollout has failed or cannot be followed.
     Failed(String),
 }
 
-/// As `kubectl rollout status` decides it.
+/// Decides the progress as `kubectl rollout status` does.
 #[must_use]
 pub fn progress(workload: &Workload, facts: &RolloutFacts) -> Progress {
     let waiting = |what: String| Progress::Waiting(format!("waiting for {workload}: {what}"));
     let RolloutFacts { wanted, updated, total, available, needed, .. } = *facts;
     if !facts.observed {
-        // Its conditions are still those of the specification before.
+        // The conditions are still those of the previous specification.
         return waiting("its controller has not seen the newest specification".to_owned());
     }
     if let Some(why) = &facts.failed {
@@ -126,10 +127,10 @@ pub fn progress(workload: &Workload, facts: &RolloutFacts) -> Progress {
 }
 
 impl Cluster {
-    /// What the API server says of a workload.
+    /// Reads a workload's facts from the API server.
     ///
     /// # Errors
-    /// It is not there, or a right is missing.
+    /// The workload does not exist, or a right is missing.
     pub async fn rollout(
         &self,
         for_verb: &'static str,
@@ -186,16 +187,17 @@ fn of_stateful_set(object: &StatefulSet) -> Result<RolloutFacts, FleetError> {
     let strategy = spec.update_strategy.clone().unwrap_or_default();
     let partition = strategy.rolling_update.and_then(|update| update.partition).unwrap_or(0);
     let needed = spec.replicas.unwrap_or(1);
-    // Once everything is new, the controller counts nothing as updated to another revision.
+    // Once all pods are new, the two revisions are the same, and the controller counts no pod as
+    // updated to another one.
     let is_new = status.current_revision == status.update_revision;
     let updated = status.updated_replicas.unwrap_or_default();
     Ok(RolloutFacts {
         selector: selector(&spec.selector)?,
         observed: status.observed_generation >= object.metadata.generation,
         wanted: needed.saturating_sub(partition),
-        needed, // those below the partition too, as kubectl waits for them
+        needed, // pods below the partition too, as in kubectl
         updated: if is_new { status.replicas } else { updated },
-        total: 0, // it replaces one pod after the other: none is left over
+        total: 0, // pods are replaced one by one, so none is left over
         available: status.ready_replicas.unwrap_or_default(),
         failed: on_delete(strategy.type_.as_deref()),
     })
@@ -223,7 +225,7 @@ fn on_delete(strategy: Option<&str>) -> Option<String> {
         .then(|| "its update strategy is OnDelete, so nothing rolls by itself".to_owned())
 }
 
-/// As a list of pods takes it.
+/// The selector as text, for the request that lists pods.
 fn selector(selector: &LabelSelector) -> Result<String, FleetError> {
     let selector = Selector::try_from(selector.clone());
     let selector = selector.map_err(|error| FleetError::Other(format!("its selector: {error}")))?;
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_kubectl_s() {
+    fn progress_follows_the_rules_of_kubectl() {
         let workload: Workload = "deploy/web".parse().unwrap();
         let said = |facts: &RolloutFacts| match progress(&workload, facts) {
             Progress::Waiting(what) => what,

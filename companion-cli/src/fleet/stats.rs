@@ -7,35 +7,38 @@ use strum::VariantArray as _;
 
 use crate::gate::counts_all;
 
-/// What a proxy's statistics say of laststream.
+/// The module's metrics in a proxy's statistics.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
-    /// The gate's state; nothing without a gate.
+    /// The gate's state; `None` without a gate.
     pub state: Option<&'static str>,
-    /// The word for the count; nothing before the gate's first evaluation.
+    /// The word for the count; `None` before the gate's first evaluation.
     pub count: Option<String>,
     /// Streams in flight by scope.
     pub in_flight: BTreeMap<String, u64>,
-    /// Those of them that are long-lived.
+    /// Streams in flight that are long-lived.
     pub long_lived: u64,
-    /// How long the drain has gone on, in seconds.
+    /// The duration of the drain, in seconds.
     pub drain_seconds: u64,
-    /// The deadline of a drain, in seconds from its beginning; nothing from an older module.
+    /// The deadline of a drain, in seconds from its beginning; `None` from an older module.
     pub deadline_seconds: Option<u64>,
     /// Streams that hold the drain.
     pub holding: Option<u64>,
-    /// Why the gate itself could not be asked, if that was tried.
+    /// Why the gate itself could not be asked, if it was tried.
     pub gate_error: Option<String>,
 }
 
-/// More is no page of an Envoy. Istio's agent gives everything, several megabytes in large meshes.
+/// The size limit of a page. Istio's agent returns all statistics, several megabytes in large
+/// meshes.
 const LONGEST_PAGE: usize = 64 << 20;
-/// The module has a few dozen series for each scope.
+/// The size limit of the module's lines in a page. The module has a few dozen series for each
+/// scope.
 const LONGEST_SHARE: usize = 1 << 20;
-/// Names and labels of other series are not longer; a longer line is none of the module's.
+/// The length limit of a line. The module's lines are shorter, so the rest of a longer line is
+/// ignored.
 const LONGEST_LINE: usize = 16 << 10;
 
-/// Reads a page as it arrives, and keeps nothing of it but the module's metrics.
+/// Reads a page as it arrives, and keeps only the module's metrics.
 #[derive(Debug, Default)]
 pub(super) struct PageReader {
     stats: Stats,
@@ -46,7 +49,7 @@ pub(super) struct PageReader {
 
 impl PageReader {
     /// # Errors
-    /// This is no page of statistics.
+    /// The bytes are not a page of statistics, or there are too many of them.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.all += bytes.len();
         if self.all > LONGEST_PAGE {
@@ -56,7 +59,7 @@ impl PageReader {
             if self.line.len() + part.len() <= LONGEST_LINE {
                 self.line.extend_from_slice(part);
             } else {
-                self.line.resize(LONGEST_LINE, b'#'); // the rest of it is passed over
+                self.line.resize(LONGEST_LINE, b'#'); // the rest is ignored
             }
             if part.ends_with(b"\n") {
                 self.end_line()?;
@@ -66,7 +69,7 @@ impl PageReader {
     }
 
     /// # Errors
-    /// This is no page of statistics.
+    /// The bytes are not a page of statistics, or there are too many of them.
     pub(super) fn finish(mut self) -> Result<Stats, String> {
         self.end_line()?;
         Ok(self.stats)
@@ -94,7 +97,7 @@ impl PageReader {
 const PREFIX: &str = "laststream_";
 
 impl Stats {
-    /// Whether a counter is there.
+    /// Whether the proxy has a counter.
     #[must_use]
     pub fn counts(&self) -> bool {
         !self.in_flight.is_empty()
@@ -112,7 +115,8 @@ impl Stats {
         self.count.as_deref().filter(|count| !counts_all(count))
     }
 
-    /// Why the gate could not be asked, if there is one and it had to be.
+    /// Why the gate itself could not be asked; `None` without a gate, and if no request to it
+    /// failed.
     #[must_use]
     pub fn why_unasked(&self) -> Option<String> {
         let why = self.gate_error.as_ref().filter(|_| self.state.is_some())?;
@@ -140,21 +144,23 @@ impl Stats {
     }
 }
 
-/// The word for the number in the metric.
+/// The name of the state that has this number in the metric.
 fn state(number: u64) -> &'static str {
     let phase = usize::try_from(number).ok().and_then(|index| Phase::VARIANTS.get(index));
     phase.map_or("unknown", Into::into)
 }
 
-/// Streams of all scopes. What answers need not be a gate, so the sum does not overflow.
+/// Streams of all scopes. The sum saturates, because the answer may come from another program than
+/// a gate.
 pub(super) fn total(in_flight: &BTreeMap<String, u64>) -> u64 {
     in_flight.values().fold(0, |sum, count| count.saturating_add(sum))
 }
 
-/// No proxy has more of anything; sums over a fleet stay far below the limit of their type.
+/// The largest value that is read. No proxy has more of anything, and sums over a fleet stay far
+/// below the limit of their type.
 const MOST: u64 = 1 << 40;
 
-/// The name and the value of `name{labels} value`; gauges of Envoy are whole.
+/// The name and the value of `name{labels} value`; Envoy's gauges are integers.
 fn sample(line: &str) -> Option<(&str, u64)> {
     let end = line.find(['{', ' '])?;
     let (name, rest) = line.split_at(end);
@@ -188,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_page_is_refused_and_takes_no_memory() {
+    fn an_invalid_page_is_refused_and_takes_no_memory() {
         let html = |text: &str| {
             let mut reader = PageReader::default();
             reader.read(text.as_bytes()).and_then(|()| reader.finish())
@@ -231,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_passed_over() {
+    fn malformed_metrics_are_ignored() {
         for page in [
             "",
             "laststream_",

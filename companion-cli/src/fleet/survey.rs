@@ -1,4 +1,4 @@
-//! Asks many pods at once, a bounded number at a time. One that fails hides no other.
+//! Asks many pods, a bounded number at a time. A pod that fails does not hide the others.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use super::pods::PodFacts;
 use super::stats::Stats;
 use crate::visible::brief;
 
-/// In at most so many namespaces the API server is asked whether an error is its own. If a right is
-/// missing, the first answer shows that.
+/// The number of namespaces for which the API server is asked whether an error is its own. If a
+/// right is missing, the first answer shows that.
 const MOST_CONFIRMED: usize = 16;
 
 /// A refusal that a pod could have sent, and the pod that was asked.
@@ -22,29 +22,30 @@ type Unconfirmed = (PodFacts, FleetError);
 /// An answer, and why the gate could not be asked for it.
 type Answered = (Answer, Option<FleetError>);
 
-/// How pods are asked.
+/// The options of a survey.
 #[derive(Debug, Clone, Copy)]
 pub struct AskOptions {
     /// The verb of this program, for errors.
     pub for_verb: &'static str,
-    /// How many at a time.
+    /// The number of pods that are asked at a time.
     pub at_a_time: usize,
-    /// Which gates are asked themselves.
+    /// The gates that are asked themselves.
     pub gates: Gates,
     /// The most streams that one gate lists.
     pub streams: u32,
 }
 
-/// Which gates are asked through a port-forward.
+/// The gates that are asked through a port-forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gates {
-    /// Those that drain, and those whose statistics do not tell the count.
+    /// Gates that drain, and gates whose statistics have no word for the count.
     Draining,
-    /// The same, and those whose count does not have all streams: they may know Envoy's own count.
+    /// The same, and gates whose count does not have all streams, because they may know Envoy's own
+    /// count.
     Uncounted,
-    /// Every one; where there is none, the statistics.
+    /// Every gate. A pod without one is asked for its statistics.
     Every,
-    /// Every one, and no statistics: a pod that ends has closed their port.
+    /// Every gate, and no statistics, because a pod that ends has closed the port for them.
     Only,
 }
 
@@ -52,7 +53,7 @@ impl Gates {
     /// Whether these statistics are enough, so that the gate need not be asked.
     fn are_answered_by(self, stats: &Stats) -> bool {
         stats.state.is_none_or(|state| {
-            // A gate that has not been asked yet has no word for its count.
+            // A gate has no word for its count before its first evaluation.
             let has_count =
                 stats.count.is_some() && (self != Self::Uncounted || stats.inexact().is_none());
             state == "serving" && has_count
@@ -60,25 +61,26 @@ impl Gates {
     }
 }
 
-/// The pods with a proxy, each with what it answered.
+/// The pods with a proxy, each with its answer.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// In the order of their names.
+    /// The pods and their answers, in the order of namespaces and names.
     pub pods: Vec<(PodFacts, Answer)>,
     /// Pods without a proxy.
     pub without_proxy: usize,
-    /// A failure that concerns all pods, such as a missing right; told once.
+    /// A failure that concerns all pods, such as a missing right; it is reported once.
     pub failure: Option<FleetError>,
 }
 
 impl Survey {
-    /// How many pods could not be asked.
+    /// The number of pods that could not be asked.
     #[must_use]
     pub fn silent(&self) -> usize {
         self.pods.iter().filter(|(_, answer)| matches!(answer, Answer::Silent(_))).count()
     }
 
-    /// How many gates had to be asked themselves and could not be; their statistics are known.
+    /// The number of gates that had to be asked themselves and could not be, although their
+    /// statistics are known.
     #[must_use]
     pub fn silent_gates(&self) -> usize {
         let stats = self.pods.iter().filter_map(|(_, answer)| match answer {
@@ -106,7 +108,7 @@ impl Cluster {
         while let Some((pod, answer)) = answers.next().await {
             let (answer, error) = match answer {
                 Ok(Some(answered)) => answered,
-                Ok(None) => continue, // it has gone meanwhile
+                Ok(None) => continue, // the pod has gone meanwhile
                 Err(error) => (Answer::Silent(short(&error)), Some(error)),
             };
             match error {
@@ -124,7 +126,7 @@ impl Cluster {
         survey
     }
 
-    /// Takes a refusal of a namespace's statistics for a failure if it is the API server's own.
+    /// Records a refusal of a namespace's statistics as a failure if it is the API server's own.
     async fn confirm(&self, survey: &mut Survey, unconfirmed: BTreeMap<String, Unconfirmed>) {
         let mut answers = survey.pods.iter().map(|(_, answer)| answer);
         let is_alone = !answers.any(|answer| matches!(answer, Answer::Stats(_)));
@@ -144,7 +146,7 @@ impl Cluster {
             return Ok(Some((Answer::Unasked, None)));
         }
         let mut gate_error = None;
-        // Istio's agent ends its server at SIGTERM; the gate is there until Envoy ends.
+        // Istio's agent ends its server at SIGTERM; the gate answers until Envoy ends.
         if matches!(options.gates, Gates::Every | Gates::Only) || pod.terminating {
             match self.detail(options.for_verb, pod, options.streams).await {
                 Ok(detail) => return Ok(Some((Answer::Detail(Box::new(detail)), None))),
@@ -163,7 +165,7 @@ impl Cluster {
         if !options.gates.are_answered_by(&stats) && gate_error.is_none() {
             match self.detail(options.for_verb, pod, options.streams).await {
                 Ok(detail) => return Ok(Some((Answer::Detail(Box::new(detail)), None))),
-                Err(error) => gate_error = Some(error), // the statistics say what is known
+                Err(error) => gate_error = Some(error), // the statistics are the answer
             }
         }
         stats.gate_error = gate_error.as_ref().map(short);
@@ -171,7 +173,7 @@ impl Cluster {
     }
 }
 
-/// One connection that breaks says nothing of the other pods.
+/// Whether the error concerns all pods. A connection that breaks says nothing about the other pods.
 fn concerns_all(error: &FleetError) -> bool {
     matches!(
         error,
@@ -179,7 +181,7 @@ fn concerns_all(error: &FleetError) -> bool {
     )
 }
 
-/// Whether a pod could have sent it.
+/// Whether a pod could have sent the error.
 fn may_come_from_a_pod(error: &FleetError) -> bool {
     match error {
         FleetError::Forbidden(forbidden) => forbidden.call.is_on("pods/proxy"),
@@ -187,7 +189,8 @@ fn may_come_from_a_pod(error: &FleetError) -> bool {
     }
 }
 
-/// For a column of a table; what concerns all is told in full once.
+/// The error for a column of a table. An error that concerns all pods is also reported once in
+/// full.
 fn short(error: &FleetError) -> String {
     brief(&match error {
         FleetError::Api { status: status @ 400..500, .. } => {

@@ -1,4 +1,4 @@
-//! What is known of pods as text. Pure; every name stays on its line.
+//! Reports on pods and streams as text. Pure; every name stays on its line.
 
 use super::ask::Detail;
 use super::pod_report::{Answer, Class, PodReport};
@@ -6,12 +6,12 @@ use super::pods::PodFacts;
 use crate::gate::text::columns;
 use crate::gate::{Stream, text};
 
-/// How much a table shows.
+/// The optional columns of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Width {
-    /// A column with the namespaces.
+    /// Whether there is a column with the namespaces.
     pub namespaces: bool,
-    /// All columns.
+    /// Whether all columns are shown.
     pub wide: bool,
 }
 
@@ -72,7 +72,7 @@ pub struct PodStream {
 
 impl PodStream {
     fn of(pod: &PodFacts, mut stream: Stream) -> Self {
-        // What a gate sends must not replace the name of its pod.
+        // A gate's answer must not replace the name of its pod.
         stream.other.retain(|name, _| !matches!(name.as_str(), "namespace" | "pod"));
         Self { namespace: pod.namespace.clone(), pod: pod.name.clone(), stream }
     }
@@ -103,7 +103,8 @@ pub fn streams(streams: &[PodStream], namespaces: bool) -> String {
     text::stream_columns(shown, streams, |stream| &stream.stream)
 }
 
-/// What holds a gate, the oldest first: `holding 2: GET /export, 412 s, route r, from 10.1.2.3`.
+/// The streams that hold a gate, the oldest first, in one line: `holding 2: GET /export, 412 s,
+/// route r, from 10.1.2.3`.
 #[must_use]
 pub fn held(detail: &Detail, most: usize) -> String {
     let count = detail.status.holding;
@@ -124,7 +125,8 @@ pub fn held(detail: &Detail, most: usize) -> String {
     format!("holding {count}: {}{more}", shown.join("; "))
 }
 
-/// What stays the same while the same streams hold a gate: a change is worth a line.
+/// A key that stays the same while the same streams hold a gate. A new line is printed when it
+/// changes.
 #[must_use]
 pub fn held_key(detail: &Detail) -> String {
     let streams = detail.streams.as_ref().map(|streams| streams.streams.as_slice());
@@ -190,7 +192,7 @@ mod tests {
         "route": "r", "peer": "10.1.2.3", "newer": 1, "pod": "another"}]"#;
 
     #[test]
-    fn what_holds_is_one_line() {
+    fn held_streams_are_one_line() {
         assert_eq!(
             held(&detail(STREAM, 2), 3),
             "holding 2: GET /export, 412 s, route r, from 10.1.2.3; and 1 more"
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_drops_what_no_pod_has() {
+    fn a_table_drops_empty_columns() {
         let page = "laststream_gate_state{} 0\nlaststream_gate_count_exact{} 1\n\
             laststream_streams_in_flight_inbound{} 2\n";
         let reports = [

@@ -12,13 +12,13 @@ use crate::env_vars::{LASTSTREAM_GATE, Lookup};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address(String);
 
-/// A text that is none.
+/// A text that is not such an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}: write it like `{USUAL}`")]
 pub struct NotAnAddress(&'static str);
 
 impl Address {
-    /// The same place with a path behind it.
+    /// The URL of a path at this address.
     #[must_use]
     pub fn with(&self, path: &str) -> String {
         format!("{}{path}", self.0)
@@ -64,7 +64,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The address of the gate from the variables, or the usual one.
+/// The gate's address from the variable `LASTSTREAM_GATE`, or the default one.
 ///
 /// # Errors
 /// The variable holds no address.
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_what_can_be_asked() {
+    fn valid_addresses_are_accepted() {
         for (text, expected) in [
             ("http://127.0.0.1:15091", "http://127.0.0.1:15091/status"),
             ("http://127.0.0.1:15091/", "http://127.0.0.1:15091/status"),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_the_rest_and_repeats_no_password() {
+    fn invalid_addresses_are_refused_and_passwords_not_repeated() {
         for text in [
             "",
             "127.0.0.1:15091",
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_names_it() {
+    fn the_environment_names_the_address() {
         let none = |_: &str| None;
         assert_eq!(from_vars(&none).map(|address| address.to_string()).as_deref(), Ok(USUAL));
         let some = |name: &str| (name == LASTSTREAM_GATE).then(|| "http://10.0.0.1:1".into());

@@ -7,63 +7,63 @@ use serde_json::{Map, Value};
 /// `GET /status`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Status {
-    /// How far the drain is.
+    /// The gate's state, such as `draining`.
     pub state: String,
-    /// Why, in words.
+    /// The reason for the state, in words.
     pub reason: String,
-    /// How far the counts can be trusted.
+    /// The word for how far the counts can be believed, such as `exact`.
     pub count: String,
-    /// What would make the count exact.
+    /// Advice on how to make the count exact.
     pub advice: Option<String>,
     /// Streams that hold the drain.
     pub holding: u64,
-    /// Each scope that the gate waits for.
+    /// The scopes that the gate waits for.
     pub scopes: Vec<Scope>,
-    /// How many counters answered.
+    /// The number of counters that answered.
     #[serde(default)]
     pub counters: u64,
-    /// How many do not answer any more.
+    /// The number of counters that no longer answer.
     #[serde(default)]
     pub lost_counters: u64,
     /// Envoy's own count of requests.
     pub envoy_active: Option<u64>,
     /// Bytes that wait to be written to clients.
     pub buffered_bytes: Option<u64>,
-    /// How long nothing has been in flight and nothing began; milliseconds.
+    /// The time for which nothing has been in flight and nothing began, in milliseconds.
     #[serde(default)]
     pub quiet_ms: u64,
-    /// How long that must be.
+    /// The quiet period: the value of `quiet_ms` that the gate waits for.
     #[serde(default)]
     pub quiet_needed_ms: u64,
-    /// How long the drain has gone on, or went on.
+    /// The duration of the drain so far or in all, in milliseconds.
     #[serde(default)]
     pub draining_ms: u64,
-    /// How long until the deadline.
+    /// The time until the deadline, in milliseconds.
     pub deadline_in_ms: Option<u64>,
     /// Streams that began after the drain did.
     #[serde(default)]
     pub late: u64,
-    /// How far the call is that makes traffic leave.
+    /// The progress of the call that makes traffic leave.
     pub begin: Option<String>,
-    /// How far the last call is.
+    /// The progress of the last call.
     pub finish: Option<String>,
-    /// How far the call is that tells the app of the drain.
+    /// The progress of the call that notifies the app of the drain.
     pub notify: Option<String>,
-    /// A drain of Envoy's configuration.
+    /// The config drain, if there is one.
     pub config_drain: Option<ConfigDrain>,
     /// Whether new streams are refused until the process ends.
     #[serde(default)]
     pub sealed: bool,
-    /// Signals that were refused.
+    /// The number of signals that were refused.
     #[serde(default)]
     pub refused: u64,
-    /// How often a leaked count was put right.
+    /// The number of times that a leaked count was healed.
     #[serde(default)]
     pub heals: u64,
-    /// The ends of streams that go on, or will.
+    /// The groups of streams that the gate ends now, or will end.
     #[serde(default)]
     pub ends: Vec<Ends>,
-    /// Streams that were ended since Envoy started.
+    /// The number of streams that the gate has ended since Envoy started.
     #[serde(default)]
     pub evictions: u64,
     /// The module's version.
@@ -72,20 +72,22 @@ pub struct Status {
 }
 
 impl Status {
-    /// Streams in flight in all scopes. What answers need not be a gate, so sums do not overflow.
+    /// Streams in flight in all scopes. The sum saturates, because the answer may come from another
+    /// program than a gate.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.scopes.iter().fold(0, |sum, scope| scope.in_flight.saturating_add(sum))
     }
 
-    /// Whether every counter has answered, and nothing is in flight that no counter knows.
+    /// Whether the count has all streams: it is `exact`, or `assumed` to be.
     #[must_use]
     pub fn counts_all(&self) -> bool {
         counts_all(&self.count)
     }
 
-    /// Streams in flight in all scopes, also those that hold nothing: by Envoy's own count, too,
-    /// where the filter's does not have all. `None` if neither count is known.
+    /// Streams in flight in all scopes, including those that do not hold the drain. If the filter's
+    /// count does not have all streams, Envoy's own count is used, too. `None` if neither count is
+    /// known.
     #[must_use]
     pub fn all_in_flight(&self) -> Option<u64> {
         let counted = self.in_flight();
@@ -101,62 +103,62 @@ impl Status {
         matches!(self.state.as_str(), "expired" | "forced")
     }
 
-    /// Streams that hold the drain: by Envoy's own count, too, where the filter's does not have
-    /// all. `None` if neither count is known.
+    /// Streams that hold the drain. If the filter's count does not have all streams, Envoy's own
+    /// count is used, too. `None` if neither count is known.
     #[must_use]
     pub fn held_streams(&self) -> Option<u64> {
-        // A drained gate has just seen that both counts are zero.
+        // A gate is `drained` only after both counts were zero.
         if self.counts_all() || self.state == "drained" {
             return Some(self.holding);
         }
-        // Envoy's count also has those that do not hold, such as exempt ones.
+        // Envoy's count includes streams that do not hold the drain, such as exempt ones.
         let others = self.in_flight().saturating_sub(self.holding);
         self.envoy_active.map(|active| active.saturating_sub(others).max(self.holding))
     }
 }
 
-/// A drain of Envoy's configuration.
+/// A drain of Envoy's configuration: a config drain.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ConfigDrain {
-    /// All of it, in words.
+    /// The whole config drain, in words.
     pub reason: String,
     /// Streams in flight that are older than the change.
     pub older: Option<u64>,
-    /// How long until Envoy closes streams; milliseconds.
+    /// The time until Envoy closes streams, in milliseconds.
     pub left_ms: Option<u64>,
 }
 
-/// Streams that the gate ends.
+/// A group of streams that the gate ends.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Ends {
-    /// Whether an operator asked for it.
+    /// Whether an operator asked for the end.
     #[serde(default)]
     pub on_command: bool,
     /// Whether a change of Envoy's configuration is the reason.
     #[serde(default)]
     pub on_config_change: bool,
-    /// The kinds.
+    /// The kinds of the streams.
     pub kinds: Vec<String>,
-    /// How many are left, if a counter has answered.
+    /// The number of streams that are left, if a counter has answered.
     pub left: Option<u64>,
-    /// When the ends begin; milliseconds.
+    /// The time until the first stream is ended, in milliseconds.
     pub begins_in_ms: Option<u64>,
-    /// How long they are spread from now on; milliseconds.
+    /// The time from now on over which the ends are spread, in milliseconds.
     pub ends_in_ms: u64,
 }
 
 /// The answer to `POST /end`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct EndOutcome {
-    /// What was done, or why not.
+    /// The gate's action, or why it refused, in words.
     pub reason: String,
-    /// How many streams match.
+    /// The number of streams that match.
     #[serde(default)]
     pub matching: u64,
-    /// How many of them are ended.
+    /// The largest number of matching streams that are ended.
     #[serde(default)]
     pub ending: u64,
-    /// Those that would be ended first.
+    /// The streams that would be ended first.
     #[serde(default)]
     pub streams: Vec<Stream>,
 }
@@ -168,28 +170,28 @@ pub struct Scope {
     pub scope: String,
     /// Streams in flight.
     pub in_flight: u64,
-    /// Those of them that are long-lived.
+    /// Streams in flight that are long-lived.
     #[serde(default)]
     pub long_lived: u64,
-    /// Streams ever begun.
+    /// All streams that have begun.
     pub begun: u64,
 }
 
 /// `GET /streams`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Streams {
-    /// How far the drain is.
+    /// The gate's state, such as `draining`.
     pub state: String,
     /// Streams that hold the drain.
     pub holding: u64,
-    /// Whether these are all.
+    /// Whether the list is complete.
     #[serde(default)]
     pub complete: bool,
-    /// The oldest first.
+    /// The streams, the oldest first.
     pub streams: Vec<Stream>,
 }
 
-/// One stream. It is written again as it was read, with fields that are not known here.
+/// One stream. When it is serialized, it keeps fields that are not known here.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 pub struct Stream {
     /// The scope in whose count it is.
@@ -199,28 +201,28 @@ pub struct Stream {
     /// Whether it is long-lived.
     #[serde(default)]
     pub long_lived: bool,
-    /// What was asked.
+    /// The request, such as `GET /export`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    /// Such as `HTTP/2`.
+    /// The protocol, such as `HTTP/2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
     /// The name of Envoy's route.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
-    /// Where it goes.
+    /// The name of Envoy's cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// The client.
+    /// The client's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// The host that is asked.
+    /// The address of the upstream host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// The answer's status.
+    /// The status of the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u64>,
-    /// Bytes of the answer's body so far.
+    /// Bytes of the response's body so far.
     #[serde(default)]
     pub bytes: u64,
     /// Its kind.
@@ -229,18 +231,18 @@ pub struct Stream {
     /// Whether it is being ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ending: bool,
-    /// What a newer module says of it.
+    /// Fields of a newer module.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
-/// What was done, or why not.
+/// The answer to a command, a stop hook or a readiness request.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Outcome {
-    /// How far the drain is; empty where the gate tells nothing but why it refuses.
+    /// The gate's state; empty in a refusal that has only a reason.
     #[serde(default)]
     pub state: String,
-    /// What was done, or why not.
+    /// The gate's action, or why it refused, in words.
     pub reason: String,
     /// Streams that hold the drain.
     pub holding: Option<u64>,
@@ -263,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_holds_is_taken_from_envoys_own_count() {
+    fn streams_that_do_not_hold_are_subtracted_from_envoys_own_count() {
         let of = |count: &str, envoy_active: Option<u64>| {
             let scopes = serde_json::json!([{
                 "scope": "gateway", "in_flight": 3, "long_lived": 3, "begun": 9

@@ -13,10 +13,11 @@ use crate::http::Secret;
 use crate::http::url::escaped;
 
 const SECRET_HEADER: &str = "x-laststream-secret";
-/// A status waits 50 ms for the counters, and 400 ms for Envoy.
+/// The time limit for most requests. For a status, the gate waits 50 ms for the counters and 400 ms
+/// for Envoy.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A gate somewhere.
+/// A client of one gate.
 #[derive(Debug)]
 pub struct Gate {
     address: Address,
@@ -29,35 +30,35 @@ pub struct Gate {
 pub struct GateAnswer<T> {
     /// Its status.
     pub status: u16,
-    /// What it says.
+    /// The parsed body.
     pub body: T,
-    /// The body as it came.
+    /// The body as it was received.
     pub text: String,
 }
 
-/// What became of a signal for Envoy.
+/// The result of a signal for Envoy.
 #[derive(Debug, Clone)]
 pub enum Signal {
-    /// Envoy has it, or had no time to say so.
+    /// Envoy has received the signal, or ended before it could answer.
     Passed,
-    /// The gate keeps it back.
+    /// The gate has refused the signal.
     Refused(Outcome),
 }
 
 impl Gate {
-    /// A gate at this address.
+    /// A client of the gate at this address.
     #[must_use]
     pub fn new(address: Address, secret: Option<Secret>) -> Self {
         Self { address, secret, http: Http::default() }
     }
 
-    /// Where it is.
+    /// The gate's address.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// How it is.
+    /// The gate's status.
     ///
     /// # Errors
     /// The gate could not be asked.
@@ -128,7 +129,7 @@ impl Gate {
         read(self.request(Method::DELETE, "/end", PATIENCE)?, &[200])
     }
 
-    /// Opens it.
+    /// Opens the gate.
     ///
     /// # Errors
     /// The gate could not be asked, or requires a secret.
@@ -139,7 +140,7 @@ impl Gate {
         )
     }
 
-    /// Ends Envoy, if the gate lets it.
+    /// Ends Envoy, if the gate lets the signal pass.
     ///
     /// # Errors
     /// The gate could not be asked, or requires a secret.
@@ -147,8 +148,8 @@ impl Gate {
         self.quit_within(PATIENCE)
     }
 
-    /// The same with another limit. The gate answers after Envoy has, which may take longer than
-    /// other requests.
+    /// The same as [`Self::quit`] with another time limit. The gate answers after Envoy has
+    /// answered, which may take longer than other requests.
     ///
     /// # Errors
     /// The gate could not be asked within this time, or requires a secret.
@@ -169,7 +170,7 @@ impl Gate {
     }
 }
 
-/// The gate's own body, with one of these statuses.
+/// Reads a response with one of these statuses and the gate's own body.
 fn read<T: DeserializeOwned>(
     response: Response,
     expected: &[u16],
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn accepts_unknown_fields_and_states_and_rejects_other_servers() {
+    fn unknown_fields_and_states_are_accepted_and_other_servers_rejected() {
         let body = r#"{"state": "evicting", "reason": "", "count": "exact", "holding": 1,
             "scopes": [], "new": {"x": 1}}"#;
         assert_eq!(

@@ -10,43 +10,43 @@ use super::error::GateError;
 use crate::http::url::Url;
 use crate::http::{Client, HttpError, Limits, Request, Route, Settings, Trust};
 
-/// A hundred streams with long paths are not half as much.
+/// The size limit of a body. A hundred streams with long paths take less than half of it.
 const LONGEST: u64 = 4 << 20;
-/// On the loopback interface, or in the same pod.
+/// The time limit for a connection, on the loopback interface or in the same pod.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Asks.
+/// A client for local servers.
 #[derive(Debug, Clone)]
 pub struct Http(Arc<Client>);
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub struct Response {
     /// Its status.
     pub status: u16,
-    /// Its body; what is not UTF-8 in it is replaced.
+    /// Its body; bytes that are not UTF-8 are replaced.
     pub body: String,
 }
 
 impl Default for Http {
     fn default() -> Self {
-        Self::new(Route::Direct, false) // nothing between a program and its own pod
+        Self::new(Route::Direct, false) // no proxy between a program and its own pod
     }
 }
 
 impl Http {
-    /// A connection that is kept may belong to an Envoy that has gone; so keep none, unless that is
-    /// the point.
+    /// A client with this route. Connections are kept only if the caller needs that, because a kept
+    /// connection may belong to an Envoy that has gone.
     pub(crate) fn new(route: Route, keeps_connections: bool) -> Self {
         let settings =
             Settings { trust: Trust::default(), route, keeps_connections, limits: within(CONNECT) };
         Self(Arc::new(Client::new(settings)))
     }
 
-    /// Asks, and waits so long for all of the answer.
+    /// Sends a request, and waits at most this long for the whole answer.
     ///
     /// # Errors
-    /// There was no answer.
+    /// There was no complete answer.
     pub fn request(
         &self,
         method: Method,

@@ -10,29 +10,29 @@ const NAME: &str = "laststream";
 /// Errors of the copy.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// The folder.
+    /// The folder does not exist, or is not a folder.
     #[error("`{}` is not a folder: create it, or mount a volume there", .0.display())]
     NoFolder(PathBuf),
-    /// What has its name.
+    /// A folder has the name of the copy.
     #[error(
         "`{}` is a folder, so the program cannot be written there: remove or rename it",
         .0.display()
     )]
     Taken(PathBuf),
-    /// This program.
+    /// The running program cannot be read.
     #[error("the running program cannot be read: {0}")]
     Read(io::Error),
-    /// The copy.
+    /// The copy cannot be written.
     #[error("cannot write into `{}`: {error}", folder.display())]
     Write {
-        /// Where to.
+        /// The target folder.
         folder: PathBuf,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
 }
 
-/// A copy.
+/// A copy of this program.
 #[derive(Debug)]
 pub struct Installed {
     /// Its path.
@@ -41,10 +41,10 @@ pub struct Installed {
     pub needs_libraries: bool,
 }
 
-/// Copies it. An older copy is replaced atomically, also while it runs.
+/// Copies this program into the folder. An older copy is replaced atomically, even while it runs.
 ///
 /// # Errors
-/// There is no copy; nothing has changed.
+/// The program could not be copied; an older copy is unchanged.
 pub fn install(folder: &Path) -> Result<Installed, InstallError> {
     if !folder.is_dir() {
         return Err(InstallError::NoFolder(folder.to_owned()));
@@ -65,13 +65,13 @@ pub fn install(folder: &Path) -> Result<Installed, InstallError> {
     Ok(Installed { path, needs_libraries })
 }
 
-/// Linux knows the program that runs even when another has taken its name since.
+/// Opens the running program. On Linux this works even if another file has taken its name since.
 fn open() -> io::Result<File> {
     File::open("/proc/self/exe").or_else(|_| File::open(std::env::current_exe()?))
 }
 
-/// Whether an ELF file asks for a dynamic loader (64 bits, little endian, as all are that we make).
-/// Other formats bring no libraries.
+/// Whether the program needs a dynamic loader. This is read from ELF files of 64 bits in little
+/// endian, the only ones that we make; other files need one on macOS.
 fn has_interpreter(program: &mut File) -> io::Result<bool> {
     const INTERPRETER: u32 = 3; // PT_INTERP
     let mut head = Vec::new();

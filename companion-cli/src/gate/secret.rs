@@ -1,5 +1,5 @@
-//! The gate's secret, from a file or the environment. Arguments are visible to all users of the
-//! machine.
+//! The gate's secret, from a file or the environment, because arguments are visible to all users of
+//! the machine.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,21 @@ use crate::env_vars::{LASTSTREAM_SECRET, Lookup};
 use crate::foreign;
 use crate::http::Secret;
 
-/// More than any header may hold.
+/// The size limit of the file, which is more than any header may hold.
 const LONGEST: u64 = 64 << 10;
 
-/// Why the secret cannot be used. No text repeats it.
+/// Why the secret cannot be used. No error text repeats the secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// The file.
+    /// The file cannot be read.
     #[error("the secret cannot be read from `{}`: {error}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
-    /// Its characters.
+    /// The secret cannot be sent as a header.
     #[error(
         "the secret in {0} is empty or holds something else than visible ASCII characters, so it \
             cannot be sent as a header"
@@ -33,7 +33,7 @@ pub enum SecretError {
 /// The secret from this file, else from the environment.
 ///
 /// # Errors
-/// It cannot be read or sent.
+/// The secret cannot be read or sent.
 pub fn secret(file: Option<&Path>, lookup: Lookup<'_>) -> Result<Option<Secret>, SecretError> {
     let (text, place) = match (file, lookup(LASTSTREAM_SECRET)) {
         (Some(path), _) => {
@@ -44,7 +44,7 @@ pub fn secret(file: Option<&Path>, lookup: Lookup<'_>) -> Result<Option<Secret>,
         (None, Some(value)) => (value.to_string_lossy().into_owned(), LASTSTREAM_SECRET.to_owned()),
         (None, None) => return Ok(None),
     };
-    let text = text.trim_end_matches(['\r', '\n']); // editors and `echo` put one there
+    let text = text.trim_end_matches(['\r', '\n']); // editors and `echo` end a file with one
     let is_sendable = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
     if is_sendable { Ok(Some(Secret::new(text))) } else { Err(SecretError::Characters(place)) }
 }
@@ -60,7 +60,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn comes_from_the_file_first_and_is_never_told() {
+    fn the_secret_comes_from_the_file_first_and_is_never_shown() {
         let vars = |name: &str| (name == LASTSTREAM_SECRET).then(|| "from-the-environment".into());
         let folder = tempfile::tempdir().expect("folder");
         let file = folder.path().join("secret");

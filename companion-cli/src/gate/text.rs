@@ -5,17 +5,17 @@ use std::fmt::Write as _;
 use super::bodies::{EndOutcome, Ends, Outcome, Scope, Status, Stream, Streams};
 use crate::visible;
 
-/// The whole status, a line for each thing.
+/// The whole status, with a line for each value.
 #[must_use]
 pub fn status(status: &Status) -> String {
     let mut text = format!("{}: {}\n", plain(&status.state), plain(&status.reason));
     for (name, value) in counts(status).into_iter().chain(course(status)) {
-        let _ = writeln!(text, "  {name:<9} {value}"); // a String takes everything
+        let _ = writeln!(text, "  {name:<9} {value}"); // cannot fail for a String
     }
     text
 }
 
-/// What is in flight, and how far that is known.
+/// The lines with the streams in flight, and how far their count can be believed.
 fn counts(status: &Status) -> Vec<(String, String)> {
     let mut lines: Vec<(String, String)> =
         status.scopes.iter().map(|scope| (plain(&scope.scope), of_scope(scope))).collect();
@@ -38,7 +38,7 @@ fn counts(status: &Status) -> Vec<(String, String)> {
     lines
 }
 
-/// How the drain goes on, and what the gate has done.
+/// The lines with the course of the drain, and the gate's actions.
 fn course(status: &Status) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
@@ -84,7 +84,7 @@ fn of_ends(ends: &Ends) -> String {
     format!("{begin}{left} ({kinds}) within {}{why}", seconds(ends.ends_in_ms))
 }
 
-/// What a command to end streams does, or would do.
+/// The answer to a command that ends streams, or shows which it would end.
 #[must_use]
 pub fn end(outcome: &EndOutcome) -> String {
     let mut text = plain(&outcome.reason) + "\n";
@@ -106,7 +106,7 @@ fn of_scope(scope: &Scope) -> String {
 fn drain(status: &Status) -> String {
     let mut text = format!("for {}", seconds(status.draining_ms));
     if let Some(left) = status.deadline_in_ms {
-        let _ = write!(text, ", deadline in {}", seconds(left)); // a String takes everything
+        let _ = write!(text, ", deadline in {}", seconds(left)); // cannot fail for a String
     }
     let _ = write!(text, ", {} late", many(status.late, "stream"));
     for (name, step) in
@@ -125,7 +125,7 @@ pub fn line(status: &Status) -> String {
     let mut text =
         format!("{}: {}; {}", plain(&status.state), plain(&status.reason), hold(status.holding));
     if let Some(left) = status.deadline_in_ms {
-        let _ = write!(text, "; deadline in {}", seconds(left)); // a String takes everything
+        let _ = write!(text, "; deadline in {}", seconds(left)); // cannot fail for a String
     }
     if let Some(config) = &status.config_drain {
         let _ = write!(text, "; {}", plain(&config.reason));
@@ -133,26 +133,26 @@ pub fn line(status: &Status) -> String {
     text
 }
 
-/// What was done, or why not.
+/// The outcome of a request in one line.
 #[must_use]
 pub fn outcome(outcome: &Outcome) -> String {
     let holding = outcome.holding.map(|count| format!("; {}", hold(count))).unwrap_or_default();
     format!("{}: {}{holding}", plain(&outcome.state), plain(&outcome.reason))
 }
 
-/// Without the numbers that change all the time.
+/// The outcome without its reason, which contains numbers that change all the time.
 #[must_use]
 pub fn held(outcome: &Outcome) -> String {
     format!("{}: {}", plain(&outcome.state), hold(outcome.holding.unwrap_or_default()))
 }
 
-/// Why a gate does not know its streams by its own count.
+/// The text for a gate whose own count does not have all of its streams.
 #[must_use]
 pub fn uncounted(count: &str) -> String {
     format!("the gate's count is `{}`", plain(count))
 }
 
-/// The streams as a table. Columns with nothing in them are left out.
+/// The streams as a table without empty columns.
 #[must_use]
 pub fn streams(streams: &Streams) -> String {
     let mut text = format!("{}: {}\n", plain(&streams.state), hold(streams.holding));
@@ -192,7 +192,7 @@ fn table(streams: &[Stream]) -> String {
 /// The title of a column, and its cells.
 pub(crate) type TitledColumn<T> = (&'static str, fn(&T) -> String);
 
-/// A table of streams, with columns of the caller's before them.
+/// A table of streams, with the caller's columns before theirs.
 pub(crate) fn stream_columns<T>(
     first: Vec<TitledColumn<T>>,
     items: &[T],
@@ -208,7 +208,7 @@ pub(crate) fn stream_columns<T>(
     columns(shown)
 }
 
-/// A table. Columns with nothing in them are left out; every cell stays on its line.
+/// A table without empty columns; every cell stays on its line.
 pub(crate) fn columns(columns: Vec<(&str, Vec<String>)>) -> String {
     let height = columns.iter().map(|(_, cells)| cells.len()).max().unwrap_or_default();
     let mut rows = vec![String::new(); height + 1];
@@ -227,7 +227,7 @@ pub(crate) fn columns(columns: Vec<(&str, Vec<String>)>) -> String {
             rows.iter_mut().zip([title].into_iter().chain(cells.iter().map(String::as_str)))
         {
             let cell = if cell.is_empty() { "-" } else { cell };
-            let _ = write!(row, "{cell:<width$}  "); // a String takes everything
+            let _ = write!(row, "{cell:<width$}  "); // cannot fail for a String
         }
     }
     rows.iter().map(|row| format!("{}\n", row.trim_end())).collect()
@@ -251,12 +251,13 @@ pub fn many(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// Clients choose paths and names: each stays on its line, and widens no table without limit.
+/// A text on one line and with a limited length, because clients choose paths and names.
 pub(crate) fn plain(text: &str) -> String {
     visible::cut_line(text, LONGEST)
 }
 
-/// The gate cuts what clients choose at 512 bytes; a longer text is not from a gate.
+/// The length limit of a text. The gate cuts the texts that clients choose at 512 bytes, so a
+/// longer text is not from a gate.
 const LONGEST: usize = 1_000;
 
 #[cfg(test)]
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_shows_what_there_is_and_steers_no_terminal() {
+    fn a_table_drops_empty_columns_and_escapes_control_characters() {
         let all = Streams {
             state: "draining".into(),
             holding: 3,

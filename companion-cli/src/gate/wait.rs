@@ -8,39 +8,40 @@ use super::bodies::Outcome;
 use super::client::{Gate, GateAnswer};
 use super::error::GateError;
 
-/// The longest that one request is held: a VM that dies meanwhile is noticed then.
+/// The longest time that the gate holds one request. A VM that dies meanwhile is noticed after it.
 const HOLD: Duration = Duration::from_secs(5);
-/// How long an answer may take, besides being held.
+/// The time limit for an answer, in addition to the hold.
 const GRACE: Duration = Duration::from_secs(1);
-/// The shortest that is worth trying.
+/// The shortest time limit that a request gets.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// How long before the end the last question is asked.
+/// The time before the end of the wait at which the last request is sent.
 const LAST: Duration = Duration::from_millis(200);
 
-/// How long, and how.
+/// The options of a wait.
 #[derive(Debug, Clone, Copy)]
 pub struct Wait {
-    /// When it is over whatever the gate says.
+    /// The time after which the wait is over, whatever the gate answers.
     pub timeout: Duration,
-    /// From one request to the next.
+    /// The time from one request to the next.
     pub interval: Duration,
-    /// Whether the drain is begun, too.
+    /// Whether the wait also begins the drain.
     pub begin: bool,
 }
 
 /// The gate's last answer.
 pub type WaitAnswer = Result<GateAnswer<Outcome>, GateError>;
 
-/// How it ended.
+/// The end of a wait.
 #[derive(Debug)]
 pub enum WaitEnd {
     /// The gate is open.
     Open(GateAnswer<Outcome>),
-    /// The time was over first.
+    /// The time was over before the gate opened.
     Late(WaitAnswer),
 }
 
-/// Waits. `on_answer` is called with every answer that does not end the wait.
+/// Waits until the gate is open or the time is over. `on_answer` is called with every answer that
+/// does not end the wait.
 pub fn wait(gate: &Gate, wait: &Wait, on_answer: &mut dyn FnMut(&WaitAnswer)) -> WaitEnd {
     let until = Instant::now() + wait.timeout;
     let mut last = None;
@@ -48,7 +49,7 @@ pub fn wait(gate: &Gate, wait: &Wait, on_answer: &mut dyn FnMut(&WaitAnswer)) ->
         let began = Instant::now();
         let left = until.saturating_duration_since(began).max(SHORTEST);
         let hold = if wait.begin { (left - SHORTEST).min(HOLD) } else { Duration::ZERO };
-        // Without a hold of ours, the gate still waits for Envoy's answer before it says zero.
+        // Without a hold of ours, the gate still waits for Envoy's answer before it reports zero.
         let limit = (if wait.begin { hold + GRACE } else { HOLD }).min(left);
         let answer = if wait.begin { gate.prestop(hold, limit) } else { gate.ready(limit) };
         match answer {
@@ -56,12 +57,12 @@ pub fn wait(gate: &Gate, wait: &Wait, on_answer: &mut dyn FnMut(&WaitAnswer)) ->
             answer => {
                 on_answer(&answer);
                 if left <= LAST {
-                    // Cut short by the end of the wait, which says nothing of the gate.
+                    // An error that the end of the wait caused does not describe the gate.
                     let is_cut_short = answer.is_err() && limit < GRACE;
                     return WaitEnd::Late(last.filter(|_| is_cut_short).map_or(answer, Ok));
                 }
                 last = answer.ok();
-                // The last question is shortly before the end, whatever the interval.
+                // The last request is sent shortly before the end, whatever the interval.
                 let next = (began + wait.interval.max(SHORTEST)).min(until - LAST);
                 thread::sleep(next.saturating_duration_since(Instant::now()));
             }

@@ -1,4 +1,4 @@
-//! Why a request has no response. The chain of sources decides which error it is.
+//! Errors of HTTP requests. The chain of sources decides which error it is.
 
 use std::error::Error;
 use std::io;
@@ -7,17 +7,17 @@ use std::time::Duration;
 use super::Limits;
 use crate::causes::with_sources;
 
-/// Why a request has no answer, or not all of it.
+/// The reason why a request has no response, or only a part of it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
-    /// No program listens there.
+    /// No program listens at the address.
     #[error("the connection failed: {0}")]
     Refused(String),
-    /// The name is not known.
+    /// The host name is not known.
     #[error("there is no host of that name")]
     NoHost,
-    /// There is no way to it.
+    /// The host cannot be reached.
     #[error("the connection failed: {0}")]
     Unreachable(String),
     /// The connection ended too early.
@@ -26,26 +26,26 @@ pub enum HttpError {
     /// TLS failed: encryption or certificate.
     #[error("TLS: {0}")]
     Tls(String),
-    /// Silence.
+    /// Nothing came for too long.
     #[error("nothing came for {} s while {during}", .limit.as_secs_f32())]
     Timeout {
-        /// In which phase.
+        /// The phase of the request.
         during: &'static str,
-        /// How long.
+        /// The time limit.
         limit: Duration,
     },
-    /// The whole took too long.
+    /// The whole request took too long.
     #[error("not complete after {} s", .0.as_secs_f32())]
     TooSlow(Duration),
-    /// More than there should be.
+    /// The body is larger than its limit.
     #[error("the answer is larger than {0} bytes")]
     TooLarge(u64),
-    /// Something else, such as an answer that is not HTTP.
+    /// Any other error, such as a response that is not HTTP.
     #[error("{0}")]
     Other(String),
 }
 
-/// While which a time-out is one of connecting.
+/// The phase of a time-out that is one of connecting.
 pub(crate) const CONNECTING: &str = "connecting";
 
 impl HttpError {
@@ -75,7 +75,7 @@ impl HttpError {
         }
     }
 
-    /// Whether the same request can have another end a moment later.
+    /// Whether the same request may succeed a moment later.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(
             self,
@@ -98,20 +98,20 @@ fn of_kind(kind: io::ErrorKind, text: String, limits: &Limits) -> HttpError {
         TimedOut => HttpError::Timeout { during: "waiting for its answer", limit: limits.silence },
         BrokenPipe | ConnectionAborted | ConnectionReset | Interrupted | NotConnected
         | UnexpectedEof | WouldBlock => HttpError::Interrupted(text),
-        InvalidData => HttpError::Tls(text), // what rustls has against the other side
+        InvalidData => HttpError::Tls(text), // errors that rustls finds in the peer's data
         _ => HttpError::Other(text),
     }
 }
 
-/// What the chain of an error shows.
+/// The findings in the chain of an error's sources.
 #[derive(Default)]
 struct Cause {
-    /// Whether it was a time-out, and whether while connecting.
+    /// Whether the error is a time-out, and whether it is about connecting.
     reqwest: Option<(bool, bool)>,
     is_dns: bool,
-    /// The other side has closed the connection in the middle.
+    /// Whether the peer closed the connection in the middle of the response.
     is_cut: bool,
-    /// The last of the operating system's or of TLS.
+    /// The last error of the operating system or of TLS.
     io: Option<(io::ErrorKind, String)>,
 }
 
@@ -121,7 +121,7 @@ impl Cause {
         let mut next = Some(error);
         while let Some(error) = next {
             cause.add(error);
-            // An error of reading holds another one beside its sources.
+            // An I/O error can hold another error beside its sources.
             let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
             next = held.map(|held| held as &(dyn Error + 'static)).or_else(|| error.source());
         }

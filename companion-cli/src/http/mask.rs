@@ -3,9 +3,9 @@
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};
 
-/// What is shown instead.
+/// The text that replaces a secret.
 const MASK: &str = "…";
-/// Shorter pieces of base64 are found in texts by chance.
+/// Shorter pieces of base64 occur in texts by chance.
 const SHORTEST_BASE64: usize = 8;
 
 /// Finds secrets in raw text, in base64, and escaped as in URLs, JSON and HTML.
@@ -50,7 +50,7 @@ impl Mask {
                 masked.push_str(MASK);
                 at = end;
             } else if let Some(end) = longest(&self.base64, text, at) {
-                // With what was encoded together with it.
+                // Also masks the text that was encoded together with the secret.
                 masked.truncate(masked.trim_end_matches(is_base64).len());
                 masked.push_str(MASK);
                 let rest = text.get(end..).unwrap_or_default();
@@ -64,7 +64,7 @@ impl Mask {
     }
 }
 
-/// With the escapes of an address, too.
+/// Also accepts the escapes of a URL.
 fn is_base64(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '+' | '/' | '-' | '_' | '=' | '%')
 }
@@ -77,7 +77,7 @@ fn longest(secrets: &[Vec<u8>], text: &str, at: usize) -> Option<usize> {
     secrets.iter().filter(may_begin).filter_map(|secret| end(text.as_bytes(), at, secret)).max()
 }
 
-/// Where the secret ends that begins here, whichever of its characters are escaped, and how.
+/// The end of the secret, if it begins at `at`, whichever of its characters are escaped, and how.
 fn end(text: &[u8], at: usize, secret: &[u8]) -> Option<usize> {
     let mut open = vec![(at, 0)];
     while let Some((at, known)) = open.pop() {
@@ -102,8 +102,8 @@ fn end(text: &[u8], at: usize, secret: &[u8]) -> Option<usize> {
 
 type Unescaped = Option<(usize, Vec<u8>)>;
 
-/// What the text may begin with, by the rules of addresses, of JSON or of HTML: its length there,
-/// and what it stands for.
+/// The escape that the text begins with, by the rules of URLs, JSON or HTML: its length in the
+/// text, and the bytes that it stands for.
 fn unescaped(text: &[u8]) -> Unescaped {
     match text.first()? {
         b'%' => Some((3, vec![u8::try_from(hex(text.get(1..3))?).ok()?])),
@@ -207,7 +207,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(secret: String, text: String) {
+        fn masking_never_panics(secret: String, text: String) {
             let _ = masked(&secret, &text);
             let _ = masked("%\\&", &text);
         }

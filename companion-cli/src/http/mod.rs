@@ -27,49 +27,50 @@ use url::Url;
 
 use crate::env_vars::{self, Lookup};
 
-/// How long things may take.
+/// Time limits of a request.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Finding the address and connecting, TLS included.
+    /// For finding the address and connecting, TLS included.
     pub connect: Duration,
-    /// The longest silence: until the answer begins, and between its parts.
+    /// The longest silence: until the response begins, and between its parts.
     pub silence: Duration,
-    /// One request as a whole.
+    /// For one request as a whole.
     pub request: Duration,
 }
 
-/// The slowest upload that is not a time-out, in bytes per second. The blocking client has one
-/// time-out until the response begins.
+/// The slowest upload that is not a time-out, in bytes per second. The blocking client has only one
+/// time-out until the response begins, so it must be long enough for the upload.
 const SLOWEST_UPLOAD: u64 = 64 << 10;
 
-/// How a client talks to others.
+/// The settings of a client.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// Certificate authorities and client certificate.
     pub(crate) trust: Trust,
-    /// How it reaches them.
+    /// The route to servers.
     pub(crate) route: Route,
-    /// Whether a connection is used again.
+    /// Whether connections are reused.
     pub(crate) keeps_connections: bool,
-    /// How long things may take.
+    /// Time limits.
     pub(crate) limits: Limits,
 }
 
-/// How a client reaches a server.
+/// The route from a client to servers.
 #[derive(Debug, Clone)]
 pub(crate) enum Route {
-    /// Straight.
+    /// A direct connection.
     Direct,
-    /// As HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY say; to this machine straight.
+    /// Through the proxies of HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY; directly to this
+    /// machine.
     ProxyFromEnv,
     /// Through a socket in the file system, whatever the URL's host is.
     Socket(PathBuf),
-    /// Straight, from this address.
+    /// A direct connection, from this local address.
     From(IpAddr),
 }
 
 impl Route {
-    /// Through a proxy if the environment names one and that is wanted.
+    /// Through the proxies of the environment, if they are wanted.
     pub(crate) fn with_proxy(wanted: bool) -> Self {
         if wanted { Self::ProxyFromEnv } else { Self::Direct }
     }
@@ -82,11 +83,11 @@ pub(crate) struct Client {
     settings: Settings,
     plain: OnceLock<Result<blocking::Client, String>>,
     encrypted: OnceLock<Result<blocking::Client, String>>,
-    /// Asks this machine, where this client goes through a proxy.
+    /// The client for this machine, if this client uses a proxy.
     direct: OnceLock<Box<Self>>,
 }
 
-/// What is asked.
+/// A request to send.
 #[derive(Debug, Clone)]
 pub(crate) struct Request<'a> {
     pub(crate) method: Method,
@@ -96,7 +97,7 @@ pub(crate) struct Request<'a> {
     pub(crate) body: Option<&'a [u8]>,
 }
 
-/// An answer whose body is still to be read.
+/// A response whose body has not been read yet.
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
@@ -119,7 +120,7 @@ impl Client {
         self.send_within(request, limits)
     }
 
-    /// The same with another limit on the whole; that on connecting stays.
+    /// Like [`Self::send`], with other limits. The limit on connecting stays that of the client.
     pub(crate) fn send_within(
         &self,
         request: &Request<'_>,
@@ -146,11 +147,11 @@ impl Client {
         if let Some(body) = request.body {
             builder = builder.body(body.to_vec());
         }
-        // Until the answer begins, so with all that is sent before.
+        // The time-out until the response begins, which includes sending the body.
         let patience =
             (limits.silence + Duration::from_secs(length / SLOWEST_UPLOAD)).min(limits.request);
-        // The client's own time-out is one for the head and one for each read of the body; that of
-        // a request is one for the whole answer.
+        // The client's own time-out applies to the head and to each read of the body; that of a
+        // request applies to the whole response.
         if length > 0 || limits.silence >= limits.request {
             builder = builder.timeout(patience);
         }
@@ -184,7 +185,7 @@ impl Client {
     }
 
     fn builder(&self) -> blocking::ClientBuilder {
-        // Fails only if one is installed already.
+        // The call fails only if a provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = blocking::Client::builder()
             .connect_timeout(self.settings.limits.connect)
@@ -221,12 +222,12 @@ impl Response {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// How long the body is, as far as the server says.
+    /// The length of the body, if the server names it.
     pub(crate) fn length(&self) -> Option<u64> {
         self.header("content-length").and_then(|length| length.trim().parse().ok())
     }
 
-    /// The whole body, if it is not larger than this.
+    /// The whole body, if it has at most `most` bytes.
     pub(crate) fn bytes(mut self, most: u64) -> Result<Vec<u8>, HttpError> {
         let mut bytes = Vec::new();
         let mut buffer = vec![0; 16 << 10];
@@ -242,7 +243,7 @@ impl Response {
         }
     }
 
-    /// The next part of the body; nothing at its end.
+    /// The next part of the body; empty at its end.
     pub(crate) fn read<'b>(&mut self, buffer: &'b mut [u8]) -> Result<&'b [u8], HttpError> {
         if self.began.elapsed() > self.limits.request {
             return Err(HttpError::TooSlow(self.limits.request));

@@ -9,18 +9,18 @@ use super::{Client, HttpError, Request, Response};
 
 const MOST: usize = 5;
 
-/// Why there is no response after redirects.
+/// The reason why there is no response after redirects.
 #[derive(Debug)]
 pub(crate) enum FollowError {
-    /// One of those on the way has no answer.
+    /// A request on the way has no response.
     Http { url: Url, error: HttpError },
     /// A redirect that this client does not follow.
     Refused { from: String, to: String, why: RedirectRefusal },
-    /// It makes no sense.
+    /// The redirect is malformed.
     Malformed { url: Url, problem: &'static str },
 }
 
-/// Why this client does not follow.
+/// The reason why a redirect is not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RedirectRefusal {
     #[error("it leads from https to http")]
@@ -31,7 +31,8 @@ pub(crate) enum RedirectRefusal {
     TooMany,
 }
 
-/// Asks, and follows. Others than the origin of `home` may answer if it `may_leave`.
+/// Sends a request and follows redirects. Only if it `may_leave`, another origin than that of
+/// `home` may answer.
 pub(crate) fn follow(
     client: &Client,
     request: &Request<'_>,
@@ -65,7 +66,7 @@ pub(crate) fn follow(
     })
 }
 
-/// Whether one may go there from here.
+/// Checks that the redirect may be followed.
 fn check_redirect(from: &Url, to: &Url, home: &Url, may_leave: bool) -> Result<(), FollowError> {
     let why = if to.is_downgrade_of(from) {
         RedirectRefusal::Downgrade

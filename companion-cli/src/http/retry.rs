@@ -4,28 +4,28 @@ use std::time::{Duration, SystemTime};
 
 /// Errors that say whether a retry can help.
 pub(crate) trait Passing {
-    /// Whether the same thing can end well a moment later.
+    /// Whether the same attempt may succeed a moment later.
     fn is_passing(&self) -> bool;
 
-    /// How long the other side wants to be left alone.
+    /// The pause that the server asks for.
     fn retry_after(&self) -> Option<Duration> {
         None
     }
 }
 
-/// How often, and when.
+/// The number of retries, and their pauses.
 #[derive(Debug, Clone, Copy)]
 pub struct Policy {
-    /// Tries after the first.
+    /// The number of attempts after the first.
     pub further: u32,
-    /// Before the second try; it doubles before each further one.
+    /// The pause before the second attempt; it doubles before each further one.
     pub pause: Duration,
-    /// The longest pause, also if the other side asks for a longer one: then that is the error.
+    /// The longest pause. If the server asks for a longer one, the error is returned instead.
     pub longest_pause: Duration,
 }
 
-/// Runs it until it succeeds, fails permanently, or the tries are used up. Each try starts from the
-/// beginning.
+/// Runs `attempt` until it succeeds, fails permanently, or the attempts are used up. Each attempt
+/// starts from the beginning.
 pub(crate) fn with_retries<T, E: Passing>(
     policy: Policy,
     mut attempt: impl FnMut() -> Result<T, E>,
@@ -48,7 +48,7 @@ pub(crate) fn with_retries<T, E: Passing>(
     attempt()
 }
 
-/// `Retry-After`: seconds, or a date.
+/// Parses `Retry-After`: seconds, or a date.
 pub(crate) fn after(header: &str, now: SystemTime) -> Option<Duration> {
     let header = header.trim();
     header.parse().ok().map(Duration::from_secs).or_else(|| {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_of_retry_after() {
+    fn both_forms_of_retry_after_are_parsed() {
         let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
         let after = |header| after(header, now).map(|wait| wait.as_secs());
         assert_eq!(after("7"), Some(7));

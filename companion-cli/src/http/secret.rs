@@ -5,18 +5,18 @@ use std::fmt;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-/// A password or token. It shows itself only where it is asked for by name.
+/// A password or token. Only [`Secret::reveal`] shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes a text out of sight.
+    /// Wraps a text, so that it is not shown.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// A name and a password as a header.
+    /// A user name and a password as the value of an `Authorization` header.
     pub(crate) fn basic(username: &str, password: &Self) -> Self {
         Self::new(format!(
             "Basic {}",
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debugging_does_not_show_it() {
+    fn debug_output_does_not_show_the_secret() {
         assert_eq!(
             format!("{:?} {:#?}", Secret::new("hunter2"), Some(Secret::new("hunter2"))),
             "Secret(…) Some(\n    Secret(…),\n)"

@@ -9,17 +9,17 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::foreign;
 
-/// The bundles of whole systems have a few hundred kilobytes.
+/// The limit for a file in bytes. The bundles of operating systems have a few hundred kilobytes.
 const LARGEST_PEM: u64 = 16 << 20;
 
-/// What the options say about TLS.
+/// The TLS options.
 #[derive(Debug, Clone, Default)]
 pub struct Tls {
-    /// The only authorities to trust, instead of the machine's.
+    /// A file with the only certificate authorities to trust, instead of the machine's.
     pub ca_file: Option<PathBuf>,
-    /// A certificate of one's own, with its key.
+    /// The files of a client certificate and of its key.
     pub client: Option<(PathBuf, PathBuf)>,
-    /// Accept any certificate.
+    /// Whether any certificate is accepted.
     pub insecure: bool,
 }
 
@@ -32,7 +32,7 @@ pub struct CertificateError {
     problem: String,
 }
 
-/// What the files hold.
+/// The contents of the files that [`Tls`] names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trust {
     authorities: Option<Vec<CertificateDer<'static>>>,
@@ -42,7 +42,7 @@ pub(crate) struct Trust {
 }
 
 impl Tls {
-    /// Whether anything was said; then there is TLS.
+    /// Whether an option is set: then TLS is used even on the loopback interface.
     pub(crate) fn is_wanted(&self) -> bool {
         self.ca_file.is_some() || self.client.is_some() || self.insecure
     }
@@ -63,7 +63,7 @@ impl Tls {
 }
 
 impl Trust {
-    /// Without authorities of its own a client asks the machine.
+    /// Applies the settings. Without its own authorities, a client uses those of the machine.
     pub(super) fn apply(&self, mut builder: ClientBuilder) -> Result<ClientBuilder, String> {
         let text = |error: reqwest::Error| crate::causes::with_sources(&error);
         if let Some(authorities) = &self.authorities {

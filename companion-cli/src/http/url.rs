@@ -1,5 +1,5 @@
-//! Addresses of requests: where a registry is, and where a `Location` leads. They are read as
-//! reqwest reads them, so the origin that is compared here is the one that is asked.
+//! Addresses of requests: where a registry is, and where a `Location` leads. They are parsed as
+//! reqwest parses them, so the origin that is compared here is the one that gets the request.
 
 use std::fmt;
 
@@ -8,11 +8,13 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use super::Secret;
 
-/// What is escaped in a query. Not every registry wants `:` and `/` escaped in digests and scopes.
+/// The characters that are escaped in a query. Some registries reject `:` and `/` if they are
+/// escaped in digests and scopes.
 const IN_QUERY: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':').remove(b'/');
 
-/// An address of a request, over HTTP or HTTPS. It has no user in it: secrets have other ways.
+/// An address of a request, over HTTP or HTTPS. It has no user or password: secrets are sent as
+/// headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Url(::url::Url);
 
@@ -21,7 +23,7 @@ impl Url {
         Self::checked(::url::Url::parse(text).ok()?)
     }
 
-    /// One that may have a user and a password in it, which are shown as a header.
+    /// Parses an address that may have a user and a password, and returns these as a header.
     pub(crate) fn parse_with_login(text: &str) -> Option<(Self, Option<Secret>)> {
         let mut url = ::url::Url::parse(text).ok()?;
         let login = has_login(&url).then(|| {
@@ -33,7 +35,7 @@ impl Url {
         Some((Self::checked(url)?, login))
     }
 
-    /// Where a `Location` in the answer from here leads.
+    /// The address that a `Location` in the response from this address leads to.
     pub(crate) fn join(&self, location: &str) -> Option<Self> {
         let location = location.trim();
         (!location.is_empty()).then(|| Self::checked(self.0.join(location).ok()?))?
@@ -53,7 +55,7 @@ impl Url {
         Self(url)
     }
 
-    /// With one more parameter in the query.
+    /// The address with one more parameter in the query.
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         let before = self.0.query().map(|query| format!("{query}&")).unwrap_or_default();
@@ -61,7 +63,7 @@ impl Url {
         self
     }
 
-    /// Scheme, host and port: secrets are sent to one origin only.
+    /// Scheme, host and port. Secrets are sent to one origin only.
     pub(crate) fn origin(&self) -> Origin {
         self.0.origin()
     }
@@ -74,18 +76,18 @@ impl Url {
         self.0.scheme() == "https"
     }
 
-    /// Whether this address is without TLS and the one before was not.
+    /// Whether this address is without TLS, and the other one is not.
     pub(crate) fn is_downgrade_of(&self, other: &Self) -> bool {
         other.is_https() && !self.is_https()
     }
 
-    /// With a query that may be secret: only for the request itself.
+    /// The address with its query, which may be secret: only for the request itself.
     pub(crate) fn in_full(&self) -> &str {
         self.0.as_str()
     }
 }
 
-/// For people: queries carry signatures and session states.
+/// For messages. Queries are left out, because they carry signatures and session states.
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.as_str().split('?').next().unwrap_or_default())
@@ -107,7 +109,7 @@ pub(crate) fn is_loopback(host: &str) -> bool {
     }
 }
 
-/// For a query.
+/// Escapes a value for a query.
 pub(crate) fn escaped(value: &str) -> impl fmt::Display {
     utf8_percent_encode(value, IN_QUERY)
 }
@@ -121,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_location_leads_where_browsers_would_go() {
+    fn locations_are_resolved_as_in_browsers() {
         let here = Url::parse("https://r.test:443/v2/a/blobs/uploads/?x=1").unwrap();
         for (location, leads) in [
             ("https://r.test/v2/a?_state=s%3D", "https://r.test/v2/a?_state=s%3D"),
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_several_names() {
+    fn every_name_of_this_machine_is_known() {
         let url = |host: &str| Url::parse(&format!("http://{host}/")).unwrap();
         let is_loopback = |host| url(host).is_loopback();
         for host in ["localhost", "LOCALHOST:9090", "127.0.0.1", "127.1.2.3:80", "[::1]:5000"] {
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn people_do_not_see_queries_and_values_are_escaped() {
+    fn displayed_addresses_have_no_query_and_values_are_escaped() {
         let url = Url::parse("https://r.test/v2/a?_state=secret")
             .unwrap()
             .with("digest", "sha256:ab")

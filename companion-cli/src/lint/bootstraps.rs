@@ -1,5 +1,5 @@
 //! Parts of Envoy's bootstrap that Istio's agent merges: the variable that names a file, and the
-//! file, as far as volumes and mounts lead to a text.
+//! file's text, if volumes and mounts lead to it.
 
 use super::inputs::Inputs;
 use super::node::Node;
@@ -12,7 +12,8 @@ pub(super) struct BootstrapPart<'g> {
     pub(super) pod: Pod<'g>,
     /// The variable's value.
     pub(super) path: Node<'g>,
-    /// The text's root; none if it is not in these files. Or why there is no such file.
+    /// The root of the file's text; none if the text is not in the input files. The error says why
+    /// the proxy has no such file.
     pub(super) root: Result<Option<Node<'g>>, String>,
 }
 
@@ -33,7 +34,7 @@ pub(super) fn bootstraps_of<'g>(
     })
 }
 
-/// The first item with this text for this key.
+/// The first item that has this text as the value of `key`.
 fn item_with<'g>(
     mut items: impl Iterator<Item = Node<'g>>,
     key: &str,

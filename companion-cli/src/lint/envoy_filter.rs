@@ -25,7 +25,7 @@ impl<'g> Patch<'g> {
         self.matching()?.get("context")
     }
 
-    /// `ANY` when it says nothing.
+    /// The context; `ANY` if the match has none.
     pub(super) fn context(self) -> &'g str {
         self.context_node().and_then(Node::text).unwrap_or("ANY")
     }
@@ -46,12 +46,12 @@ impl<'g> Patch<'g> {
         self.matching()?.get("proxy")?.get("proxyVersion")
     }
 
-    /// What the match says of filters in a chain of the listener.
+    /// The match for filters in a chain of the listener.
     pub(super) fn filter_match(self) -> Option<Node<'g>> {
         self.matching()?.get("listener")?.get("filterChain")?.get("filter")
     }
 
-    /// Whether the listeners of one proxy may get both.
+    /// Whether the listeners of one proxy may get both patches.
     pub(super) fn contexts_meet(self, other: Self) -> bool {
         let kind = |patch: Self| match patch.context() {
             "GATEWAY" => Some("gateway"),
@@ -76,7 +76,7 @@ pub(super) fn patches(texts: &Texts) -> impl Iterator<Item = Patch<'_>> {
     })
 }
 
-/// The patches for one kind of thing.
+/// The patches with this `applyTo`.
 pub(super) fn patches_of<'g>(
     texts: &'g Texts,
     apply_to: &'static str,
@@ -84,7 +84,7 @@ pub(super) fn patches_of<'g>(
     patches(texts).filter(move |patch| patch.apply_to() == apply_to)
 }
 
-/// The patch that a node is in.
+/// The patch around a node.
 pub(super) fn patch_of(node: Node<'_>) -> Option<Patch<'_>> {
     let item = node
         .upwards()

@@ -1,5 +1,5 @@
-//! Rules and findings: a rule is texts and one function over all inputs; a finding is a place and a
-//! rule.
+//! Rules and findings. A rule consists of texts and one function over all inputs; a finding is a
+//! place where a rule does not hold.
 
 use super::inputs::Inputs;
 use super::node::Node;
@@ -20,7 +20,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// In lower case.
+    /// The name in lower case.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -30,20 +30,20 @@ impl Severity {
 /// A rule.
 #[derive(Debug)]
 pub struct Rule {
-    /// Stable; codes are never used again for something else.
+    /// The stable code, which is never reused for another rule.
     pub code: &'static str,
     /// The severity of a finding.
     pub severity: Severity,
-    /// What is wrong, in a few words.
+    /// The problem, in a few words.
     pub title: &'static str,
-    /// What happens on a real mesh, and why.
+    /// The consequence on a real mesh, and its cause.
     pub why: &'static str,
-    /// The way out.
+    /// The change that resolves the finding.
     pub fix: &'static str,
     pub(super) check: Check,
 }
 
-/// Checks all inputs and adds its findings.
+/// A function that checks all inputs and adds its findings.
 pub(super) type Check = for<'g> fn(&'g Inputs, &mut Findings<'g>);
 
 impl PartialEq for Rule {
@@ -59,21 +59,23 @@ impl Eq for Rule {}
 pub struct Finding {
     /// The rule that found it.
     pub rule: &'static Rule,
-    /// The file as it was named.
+    /// The name of the file, as given or as found in a folder; `<stdin>` for standard input.
     pub file: String,
-    /// From 1.
+    /// The line, from 1.
     pub line: u32,
-    /// From 1, in characters.
+    /// The column, from 1, in characters.
     pub column: u32,
-    /// How many characters are meant.
+    /// The width of the marked text, in characters.
     pub width: u32,
-    /// Such as `spec.configPatches[0].patch.value.name`; empty where the file cannot be read.
+    /// The path of the node, such as `spec.configPatches[0].patch.value.name`; empty without a
+    /// node.
     pub path: String,
-    /// What is wrong here.
+    /// The problem at this place.
     pub message: String,
-    /// The line itself, unless it looks as if it held a secret.
+    /// The text of the line; none if it may contain a secret.
     pub source_line: Option<String>,
-    /// The line of the scalar that holds the text in which it was found.
+    /// The line of the key, or else of the scalar, in the file's own text that holds the finding.
+    /// An ignore comment there applies, too.
     pub(super) carrier_line: u32,
     pub(super) source: u32,
 }
@@ -81,7 +83,7 @@ pub struct Finding {
 /// The most findings of one rule: more would not help the user, and the limit bounds hostile input.
 const MOST: usize = 1_000;
 
-/// Collects what one rule finds.
+/// The findings of one rule.
 pub(super) struct Findings<'g> {
     rule: &'static Rule,
     inputs: &'g Inputs,
@@ -96,7 +98,7 @@ impl<'g> Findings<'g> {
     /// A finding at a node.
     pub(super) fn at(&mut self, node: Node<'g>, message: impl Into<String>) {
         if self.list.len() > MOST {
-            return; // before anything is worked out
+            return; // before a position and path are computed
         }
         let place = node.place();
         let width = place.raw().map_or(1, |raw| raw.bytes.1.saturating_sub(raw.bytes.0));

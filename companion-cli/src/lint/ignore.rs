@@ -1,5 +1,5 @@
 //! Comments that ignore findings: `# laststream-lint: ignore=LS206` at the end of a line for that
-//! line, alone on a line for the next one with something on it; `ignore-file=` for the whole file.
+//! line, alone on a line for the next line with content; `ignore-file=` for the whole file.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ enum Scope {
     File,
 }
 
-/// The marks of a text.
+/// The ignore comments of a text.
 pub(super) fn ignore_comments(tree: &Tree) -> impl Iterator<Item = IgnoreComment> {
     tree.comments.iter().filter_map(|(line, trails, text)| {
         let instruction = text.trim().strip_prefix("laststream-lint:")?.trim();
@@ -33,7 +33,7 @@ pub(super) fn ignore_comments(tree: &Tree) -> impl Iterator<Item = IgnoreComment
                 instruction.strip_prefix("ignore=")?,
             ),
         };
-        // What follows the codes is the reason.
+        // The text after the codes is the reason.
         let codes = codes.split_whitespace().next().unwrap_or_default();
         Some(IgnoreComment {
             line: *line,
@@ -43,8 +43,8 @@ pub(super) fn ignore_comments(tree: &Tree) -> impl Iterator<Item = IgnoreComment
     })
 }
 
-/// Removes findings that comments ignore. Those in the texts of ConfigMaps are not comments of the
-/// file.
+/// Removes findings that comments ignore. Comments in embedded texts, such as those in ConfigMaps,
+/// have no effect, because they are not comments of the file.
 pub(super) fn apply(inputs: &Inputs, findings: &mut Vec<Finding>) {
     let mut ignored = HashSet::new();
     for (file, source) in (0_u32..).zip(&inputs.sources) {
@@ -65,12 +65,12 @@ pub(super) fn apply(inputs: &Inputs, findings: &mut Vec<Finding>) {
     });
 }
 
-/// Lines count from 1.
+/// The line number that stands for the whole file. No line has it, because lines count from 1.
 const WHOLE_FILE: u32 = 0;
-/// Comments stand above what they are about.
+/// The number of lines below a comment in which the next line with content is looked for.
 const FARTHEST: u32 = 100;
 
-/// The next line with something on it.
+/// The next line that is neither blank nor a comment; `line` itself if none is near.
 fn next_line(source: &SourceFile, line: u32) -> u32 {
     let holds = |next: u32| {
         source

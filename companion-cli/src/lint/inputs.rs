@@ -15,7 +15,7 @@ use super::wasm_filter::FilterFacts;
 use crate::render::bootstrap;
 use crate::yaml::tree::Kind;
 
-/// The depth of texts within texts.
+/// The greatest depth of texts within texts.
 const DEEPEST_TEXT: u8 = 3;
 /// Annotations whose text is YAML or JSON.
 const ANNOTATIONS: [&str; 5] = [
@@ -25,19 +25,19 @@ const ANNOTATIONS: [&str; 5] = [
     "sidecar.istio.io/userVolumeMount",
     bootstrap::ANNOTATION,
 ];
-/// Keys of Istio's own ConfigMaps that have no ending.
+/// Keys of Istio's own ConfigMaps that hold YAML or JSON and have no file extension.
 const CONFIG_KEYS: [&str; 4] = ["mesh", "meshNetworks", "values", "config"];
 
-/// Keys of ConfigMaps that Istio merges over what it makes for a Gateway.
+/// Keys of ConfigMaps that Istio merges over the objects that it makes for a Gateway.
 pub(super) const OVERLAY_KEYS: [&str; 5] =
     ["deployment", "service", "serviceAccount", "horizontalPodAutoscaler", "podDisruptionBudget"];
 
-/// What the caller knows about the mesh, and which rules it ignores.
+/// The caller's assumptions about the mesh, and the rules that it ignores.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Assume {
-    /// Istio's version, as minor and patch do not matter: major and minor.
+    /// Istio's version: major and minor. The patch version does not matter.
     pub istio: Option<(u32, u32)>,
-    /// Kubernetes' version in the same way.
+    /// Kubernetes' version: major and minor.
     pub kubernetes: Option<(u32, u32)>,
     /// CRDs that replace the built-in ones.
     pub crds: Definitions,
@@ -45,24 +45,23 @@ pub struct Assume {
     pub ignored: Vec<&'static str>,
 }
 
-/// Filters by the name of the configuration that they wait for.
+/// Filters by the name of the extension configuration that they wait for.
 type Waiting = HashMap<String, Vec<(u32, u32, Reach)>>;
 
-/// All input files, with what is computed from them.
+/// All input files, and facts that are computed from them.
 #[derive(Debug)]
 pub(super) struct Inputs {
     texts: Texts,
     pub(super) assume: Assume,
     /// The Wasm filters, computed when a rule needs them.
     filter_facts: OnceCell<Vec<FilterFacts>>,
-    /// The filters that wait for a configuration, by its name.
+    /// The filters that wait for an extension configuration, by its name.
     waiting: OnceCell<Waiting>,
     /// The API server's refusals: the fault, the node's tree and number, the message.
     violations: OnceCell<Vec<(Fault, u32, u32, String)>>,
-    /// How many of the files are the old ones of a change, which come first; none if there is no
-    /// change.
+    /// The number of files from before a change, which come first; none if there is no change.
     pub(super) old_files: Option<u32>,
-    /// The parts of the change; none if there is no change.
+    /// The parts of the change; empty if there is no change.
     changes: Vec<Part>,
 }
 
@@ -110,7 +109,7 @@ impl Inputs {
         inputs
     }
 
-    /// The parts of the change, if the files are of one.
+    /// The parts of the change; empty if there is no change.
     pub(super) fn changes(&self) -> &[Part] {
         &self.changes
     }
@@ -146,7 +145,7 @@ impl Inputs {
     }
 }
 
-/// The scalars of a text that hold a text themselves.
+/// The scalars of a tree whose text is YAML or JSON.
 fn holders(texts: &Texts, tree: u32) -> Vec<u32> {
     if texts.depth(tree) >= DEEPEST_TEXT {
         return Vec::new();
@@ -178,13 +177,13 @@ fn holds_text(node: Node<'_>) -> bool {
     data.and_then(Node::parent).and_then(|object| object.text_of("kind")) == Some("ConfigMap")
 }
 
-/// Whether it is the bootstrap in an EnvoyProxy.
+/// Whether the node is the bootstrap in an EnvoyProxy.
 fn is_bootstrap(node: Node<'_>) -> bool {
     let object = node.has_keys(&["value", "bootstrap", "spec"]).then(|| node.upwards().nth(3));
     object.flatten().and_then(|object| object.text_of("kind")) == Some("EnvoyProxy")
 }
 
-/// Whether it is the text of a chart's values in Argo CD's Application.
+/// Whether the node is the text of a chart's values in an Application of Argo CD.
 fn is_of_chart(node: Node<'_>) -> bool {
     let mut kinds = node.upwards().filter_map(|node| node.text_of("kind"));
     node.has_keys(&["values", "helm"])

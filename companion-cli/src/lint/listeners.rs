@@ -1,10 +1,11 @@
-//! The listeners that a filter stands in.
+//! The listener, connection manager and routes around a filter.
 
 use super::inputs::Inputs;
 use super::node::Node;
 use super::wasm_filter::Module;
 
-/// The filters that are this module: itself, or those that ask for it by name.
+/// The filters that run a module: the module's own filter, or those that subscribe to its extension
+/// configuration by name.
 pub(super) fn uses<'g>(inputs: &'g Inputs, module: Module<'g>) -> Vec<Node<'g>> {
     if module.extension().is_none() {
         return vec![module.filter()];
@@ -13,7 +14,7 @@ pub(super) fn uses<'g>(inputs: &'g Inputs, module: Module<'g>) -> Vec<Node<'g>> 
     filters.filter(|(_, reach)| module.reach().may_meet(reach)).map(|(filter, _)| filter).collect()
 }
 
-/// The connection manager's configuration around a filter.
+/// The configuration of the connection manager around a filter.
 pub(super) fn connection_manager(filter: Node<'_>) -> Option<Node<'_>> {
     filter.upwards().find(|node| {
         node.text_of("@type").is_some_and(|name| name.ends_with("HttpConnectionManager"))
@@ -38,7 +39,7 @@ pub(super) fn address(listener: Node<'_>) -> Option<(Node<'_>, u64)> {
     Some((socket.field("address")?, socket.field("port_value")?.number()?))
 }
 
-/// Whether only this machine reaches it.
+/// Whether only the local machine can reach this address.
 pub(super) fn is_loopback(address: Node<'_>) -> bool {
     match address.text().map(str::parse::<std::net::IpAddr>) {
         Some(Ok(address)) => address.is_loopback(),

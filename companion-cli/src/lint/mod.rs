@@ -3,13 +3,13 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | `sources`, `tree`, `inputs`, `node` | files as nodes that know their place |
-//! | `value` | a node as the JSON value that the API server gets |
-//! | `objects`, `envoy_filter`, `modules`, `listeners`, `reach` | their meaning |
-//! | `pods`, `parts`, `volumes` | the same of pods |
+//! | `sources`, `texts`, `inputs`, `node` | files as trees of nodes with positions |
+//! | `value`, `plain` | a node as the JSON value that the API server gets |
+//! | `objects`, `envoy_filter`, `modules`, `listeners`, `reach` | objects, filters, their proxies |
+//! | `pods`, `parts`, `overlaid`, `volumes` | pods, their parts in several files, their volumes |
 //! | `proxy_protocol` | filters and settings that take PROXY protocol headers |
-//! | `crds` | what the API server accepts |
-//! | `change` | what a change replaces in Envoy |
+//! | `crds` | the API server's verdict on objects |
+//! | `change` | the effects of a change in Envoy |
 //! | `rules` | the rules |
 //! | `output` | text, JSON, SARIF |
 
@@ -54,7 +54,7 @@ pub fn lint(sources: Vec<SourceFile>, assume: Assume) -> Vec<Finding> {
     findings_of(&Inputs::read(sources, assume), rules::all())
 }
 
-/// What the change from the old files to the new ones replaces in Envoy, by file and line.
+/// The effects in Envoy of the change from the old files to the new ones, by file and line.
 #[must_use]
 pub fn change(old: Vec<SourceFile>, new: Vec<SourceFile>, assume: Assume) -> Vec<Finding> {
     let inputs = Inputs::of_change(old, new, assume, change::parts);
@@ -84,8 +84,8 @@ fn findings_of(inputs: &Inputs, rules: impl Iterator<Item = &'static Rule>) -> V
     findings
 }
 
-/// Where an error of our own explains what is wrong, the schema's verdict adds nothing. A warning
-/// does not say that the object is refused.
+/// Removes the schema's verdict where an error of another rule explains the problem. A warning
+/// removes none, because it does not say that the API server refuses the object.
 fn leave_out_explained(findings: &mut Vec<Finding>) {
     let place = |finding: &Finding| (finding.source, finding.line, finding.column);
     let explains = |finding: &&Finding| {

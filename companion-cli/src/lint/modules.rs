@@ -35,7 +35,7 @@ pub(super) fn counters(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Sco
     })
 }
 
-/// The pods that a gate of these files is for, with the gate and its configuration.
+/// The pods that a gate of these files applies to, with the gate and its configuration.
 pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Module<'_>, Gate, Pod<'_>)> {
     let gates: Vec<_> = gates(inputs).collect();
     let mut gated = Vec::new();

@@ -5,13 +5,13 @@ use super::plain::Meaning;
 use super::texts::{Texts, number};
 use crate::yaml::tree::{Kind, NONE, Position, Raw, Style, Tree};
 
-/// Merge keys within merge keys.
+/// The greatest depth of merge keys within merge keys.
 const DEEPEST_MERGE: u8 = 3;
 /// Maps that one merge key may take in: more than real manifests have, few enough for a linear
 /// search.
 const MOST_MERGED: usize = 8;
 
-/// A node of one of the given texts.
+/// A node of one of the texts.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'g> {
     pub(super) texts: &'g Texts,
@@ -38,7 +38,7 @@ impl<'g> Node<'g> {
         self.of_tree().nodes.get(self.id as usize)
     }
 
-    /// What it is when an alias is taken for what it stands for.
+    /// The kind of the node, with aliases resolved.
     fn kind(self) -> Option<&'g Kind> {
         let tree = self.of_tree();
         tree.nodes.get(tree.resolve(self.id) as usize).map(|raw| &raw.kind)
@@ -128,12 +128,12 @@ impl<'g> Node<'g> {
         }
     }
 
-    /// A scalar's text; none where Kubernetes reads nothing.
+    /// A scalar's text; none if Kubernetes reads null.
     pub(super) fn value(self) -> Option<&'g str> {
         self.text().filter(|_| self.meaning() != Some(Meaning::Null))
     }
 
-    /// What Kubernetes reads a scalar as.
+    /// The type that Kubernetes reads a scalar as.
     pub(super) fn meaning(self) -> Option<Meaning> {
         match self.kind() {
             Some(Kind::Scalar(text, Style::Plain)) => Some(Meaning::of(text)),
@@ -142,7 +142,7 @@ impl<'g> Node<'g> {
         }
     }
 
-    /// Whether it says yes, be it as a boolean or as a text.
+    /// Whether a scalar is `true` in any case, or `1`, as a boolean or as a text.
     pub(super) fn is_true(self) -> bool {
         self.text().is_some_and(|text| text.eq_ignore_ascii_case("true") || text == "1")
     }
@@ -161,7 +161,7 @@ impl<'g> Node<'g> {
         self.fields(path).into_iter().flat_map(Self::items)
     }
 
-    /// What these keys and indices lead to, or the last one on the way that is there.
+    /// The node that these keys and indices lead to, or the last existing node on the way.
     pub(super) fn nearest(self, steps: impl Iterator<Item = impl AsRef<str>>) -> Self {
         let inner = |node: Self, step: &str| match step.parse() {
             Ok(index) if node.is_list() => node.items().nth(index),
@@ -178,33 +178,35 @@ impl<'g> Node<'g> {
         self.with(self.raw()?.parent)
     }
 
-    /// The node itself, then what it is in, up to the document.
+    /// The node itself, then its parents up to the document.
     pub(super) fn upwards(self) -> impl Iterator<Item = Self> {
         std::iter::successors(Some(self), |node| node.parent())
     }
 
-    /// The same, then what the text around it is in, up to the file's own document.
+    /// The node and its parents, then the scalar that holds their text and its parents, up to the
+    /// file's own document.
     pub(super) fn outwards(self) -> impl Iterator<Item = Self> {
         std::iter::successors(Some(self), |node| node.carrier()).flat_map(Self::upwards)
     }
 
-    /// The key that it is the value of.
+    /// The key of which this node is the value.
     pub(super) fn key(self) -> Option<Self> {
         self.with(self.raw()?.key)
     }
 
-    /// The text of that key.
+    /// The text of the node's key.
     pub(super) fn key_text(self) -> Option<&'g str> {
         self.key().and_then(Self::text)
     }
 
-    /// The keys above and at it, from the innermost on: `["lifecycle", "proxy", "global"]`.
+    /// Whether these are the keys of the node and its parents, innermost first:
+    /// `["lifecycle", "proxy", "global"]`.
     pub(super) fn has_keys(self, innermost_first: &[&str]) -> bool {
         let mut keys = self.upwards().map(Self::key_text);
         innermost_first.iter().all(|wanted| keys.next().flatten() == Some(*wanted))
     }
 
-    /// The root of the text that this scalar holds, where that is YAML or JSON.
+    /// The root of the text that this scalar holds, if the text was read as YAML or JSON.
     pub(super) fn embedded(self) -> Option<Self> {
         let id = self.of_tree().resolve(self.id);
         let tree = self.texts.embedded_in(self.tree, id)?;
@@ -212,13 +214,14 @@ impl<'g> Node<'g> {
         Some(Self { tree, id: *root, ..self })
     }
 
-    /// The scalar that holds the text that it is in.
+    /// The scalar that holds the node's text; none in a file's own text.
     pub(super) fn carrier(self) -> Option<Self> {
         let (tree, id) = self.texts.carrier_of(self.tree)?;
         Some(Self { tree, id, ..self })
     }
 
-    /// The same in the file's own text: the scalar around all others.
+    /// The scalar in the file's own text that holds the node, or the node itself if it is in that
+    /// text.
     pub(super) fn outermost(self) -> Self {
         std::iter::successors(Some(self), |node| node.carrier()).last().unwrap_or(self)
     }
@@ -231,13 +234,13 @@ impl<'g> Node<'g> {
         }
     }
 
-    /// Its position in the file, also from within an embedded text.
+    /// The position in the file, also of a node in an embedded text.
     pub(super) fn position(self) -> Position {
         let start = self.raw().map_or(Position { line: 1, column: 1 }, |raw| raw.start);
         self.texts.in_file(self.tree, start)
     }
 
-    /// Such as `spec.configPatches[0].patch`.
+    /// The path, such as `spec.configPatches[0].patch`.
     pub(super) fn path(self) -> String {
         let mut parts: Vec<String> = self.carrier().map(Self::path).into_iter().collect();
         let mut own = Vec::new();
@@ -257,8 +260,8 @@ impl<'g> Node<'g> {
         path.strip_prefix('.').unwrap_or(&path).to_owned()
     }
 
-    /// Where a part of a scalar's text is, and how wide it is, where its lines are lines of the
-    /// file.
+    /// The position and width of a part of a literal scalar; none for other styles, whose lines are
+    /// not lines of the file.
     pub(super) fn position_of(self, part: &str) -> Option<(Position, u32)> {
         let id = self.of_tree().resolve(self.id);
         let first = self.texts.text_start(self.tree, id)?;
@@ -274,7 +277,7 @@ impl<'g> Node<'g> {
     }
 }
 
-/// What is looked up in texts, as nodes.
+/// Look-ups of nodes in all texts.
 impl Texts {
     /// The documents of all texts.
     pub(super) fn documents(&self) -> impl Iterator<Item = Node<'_>> {
@@ -283,7 +286,7 @@ impl Texts {
         })
     }
 
-    /// All values with this very key.
+    /// All values with exactly this key.
     pub(super) fn keyed<'g>(&'g self, key: &str) -> impl Iterator<Item = Node<'g>> {
         self.places_of(key).iter().map(move |&(tree, id)| Node { texts: self, tree, id })
     }
@@ -299,7 +302,7 @@ impl Texts {
         nodes.into_iter()
     }
 
-    /// Every scalar of every file that is not itself read as a text.
+    /// Every scalar of every text, except those that are read as texts of their own.
     pub(super) fn scalars(&self) -> impl Iterator<Item = (Node<'_>, &str)> {
         self.trees().flat_map(move |tree| {
             self.tree(tree).nodes.iter().enumerate().filter_map(move |(id, raw)| match &raw.kind {
@@ -317,7 +320,7 @@ pub(super) fn is_string_value(any: Node<'_>) -> bool {
     any.text_of("@type").is_some_and(|name| name.ends_with("google.protobuf.StringValue"))
 }
 
-/// Keys with dots in them are put in brackets.
+/// A key as a step of a path: in brackets if it is empty or contains `.`, `[` or `/`.
 fn joint(key: &str) -> String {
     if key.contains(['.', '[', '/']) || key.is_empty() {
         format!("[\"{key}\"]")
@@ -326,7 +329,7 @@ fn joint(key: &str) -> String {
     }
 }
 
-/// A field's other spelling.
+/// A protobuf field's name in lowerCamelCase.
 pub(super) fn camel(field: &str) -> String {
     let mut name = String::with_capacity(field.len());
     let mut parts = field.split('_');
@@ -344,7 +347,7 @@ mod tests {
     use super::camel;
 
     #[test]
-    fn spells_fields_as_protobuf_does() {
+    fn fields_are_spelled_as_protobuf_does() {
         assert_eq!(
             (camel("stream_idle_timeout"), camel("vm_id")),
             ("streamIdleTimeout".into(), "vmId".into())

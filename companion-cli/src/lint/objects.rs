@@ -1,10 +1,10 @@
-//! Kubernetes objects among the documents: alone, in Lists, in ConfigMaps; and which of them meet
-//! on one proxy.
+//! Kubernetes objects in all documents: single ones, items of Lists, and texts in ConfigMaps; and
+//! the targets that policies share.
 
 use super::node::Node;
 use super::texts::Texts;
 
-/// The namespace whose resources are for the whole mesh, unless it was renamed.
+/// The namespace whose resources apply to the whole mesh, unless it was renamed.
 pub(super) const ROOT_NAMESPACE: &str = "istio-system";
 
 /// An object.
@@ -31,37 +31,39 @@ impl<'g> Object<'g> {
         self.metadata("name").unwrap_or_default()
     }
 
-    /// None when the manifest leaves it to `kubectl -n` or kustomize.
+    /// The namespace; none if the manifest leaves it to `kubectl -n` or kustomize.
     pub(super) fn namespace(self) -> Option<&'g str> {
         self.metadata("namespace")
     }
 
-    /// The revision of Istio that reads it; none where it does not say.
+    /// The revision of Istio that reads the object; none if the object names none.
     pub(super) fn revision(self) -> Option<&'g str> {
         self.node.fields("metadata.labels")?.get("istio.io/rev")?.text()
     }
 
-    /// The labels of the proxies that it is for; none means all.
+    /// The labels of the proxies that the object selects; none means all.
     pub(super) fn selector(self) -> Option<Node<'g>> {
         let labels = self.spec()?.fields("workloadSelector.labels")?;
         labels.entries().next().map(|_| labels)
     }
 
-    /// Whether two policies of Envoy Gateway may concern one Gateway: going by namespaces and by
-    /// the names of what they target.
+    /// Whether two policies of Envoy Gateway may target one Gateway, judged by namespaces and by
+    /// the names of their targets.
     pub(super) fn may_share_target(self, other: Self) -> bool {
         let spaces = self.namespace().zip(other.namespace());
         let others = other.gateways().unwrap_or_default();
         self.may_target_one_of(&others) && spaces.is_none_or(|(one, two)| one == two)
     }
 
-    /// Whether a policy may be for one of these Gateways; also where none is known.
+    /// Whether a policy may target one of these Gateways; true if the Gateways, or the policy's own
+    /// targets, are unknown.
     pub(super) fn may_target_one_of(self, gateways: &[&str]) -> bool {
         let own = self.gateways();
         gateways.is_empty() || own.is_none_or(|own| own.iter().any(|name| gateways.contains(name)))
     }
 
-    /// The Gateways that a policy of Envoy Gateway targets, where it targets nothing else.
+    /// The names of the Gateways that a policy of Envoy Gateway targets; none if it has other
+    /// targets.
     fn gateways(self) -> Option<Vec<&'g str>> {
         let gateway = |target: Node<'g>| {
             target.text_of("name").filter(|_| target.text_of("kind") == Some("Gateway"))
@@ -71,7 +73,7 @@ impl<'g> Object<'g> {
         names.filter(|names| !names.is_empty())
     }
 
-    /// What a policy targets, in either of the fields.
+    /// The targets of a policy, from `targetRefs` and `targetRef`.
     pub(super) fn policy_targets(self) -> impl Iterator<Item = Node<'g>> {
         self.node.list("spec.targetRefs").chain(self.node.fields("spec.targetRef"))
     }
@@ -101,7 +103,7 @@ pub(super) fn of_kind<'g>(
     objects(texts).filter(move |object| object.kind == kind)
 }
 
-/// The object that a node is in.
+/// The object around a node.
 pub(super) fn object_of(node: Node<'_>) -> Option<Object<'_>> {
     node.upwards().filter(|node| node.get("apiVersion").is_some()).find_map(Object::new)
 }

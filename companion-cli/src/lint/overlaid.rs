@@ -1,4 +1,4 @@
-//! The Gateways whose Deployments an overlay is merged over, as far as the files tell.
+//! The Gateways whose Deployments an overlay is merged over, as far as the files show.
 
 use super::objects::{Object, of_kind};
 use super::pods::Pod;
@@ -10,9 +10,9 @@ pub(super) const WAYPOINTS: &str = "istio-waypoint";
 /// The Gateways of an overlay.
 pub(super) struct Overlaid<'g> {
     pub(super) namespace: Option<&'g str>,
-    /// The class whose default it is.
+    /// The class of Gateways that the overlay is the default of.
     class: Option<&'g str>,
-    /// Name and class of the Gateways that name it.
+    /// Name and class of the Gateways that name the overlay.
     gateways: Vec<(&'g str, &'g str)>,
 }
 
@@ -36,7 +36,7 @@ impl<'g> Overlaid<'g> {
         }
     }
 
-    /// The same for the Deployment of one Gateway.
+    /// One Gateway alone, for a setting in the Gateway itself.
     pub(super) fn of_gateway(gateway: Object<'g>) -> Self {
         let class = gateway.node.text_of("spec.gatewayClassName").unwrap_or_default();
         Self {
@@ -50,7 +50,7 @@ impl<'g> Overlaid<'g> {
         self.class.is_none() && self.gateways.is_empty()
     }
 
-    /// Whether Istio may merge both over the Deployment of one Gateway.
+    /// Whether Istio may merge both overlays over the Deployment of one Gateway.
     pub(super) fn may_share_gateway(&self, other: &Self) -> bool {
         let has = |one: &Self, two: &Self| {
             one.class.is_some_and(|class| two.class.is_none() && two.may_be_of(class))
@@ -62,14 +62,14 @@ impl<'g> Overlaid<'g> {
         has(self, other) || has(other, self) || shared
     }
 
-    /// Whether one of them may have this name.
+    /// Whether one of the Gateways may have this name.
     pub(super) fn may_be_named(&self, name: &str) -> bool {
         self.class.is_some()
             || self.is_unknown()
             || self.gateways.iter().any(|(own, _)| *own == name)
     }
 
-    /// Whether one of them may be of this class.
+    /// Whether one of the Gateways may be of this class.
     pub(super) fn may_be_of(&self, class: &str) -> bool {
         self.is_unknown()
             || self.class == Some(class)

@@ -1,5 +1,5 @@
-//! Pods that files describe in parts: patches of one Deployment, and the overlays of one Gateway
-//! that Istio merges: its class's and its own.
+//! Pods that files describe in parts: patches of one Deployment, and the two overlays that Istio
+//! merges for one Gateway, that of its class and its own.
 
 use std::collections::HashMap;
 
@@ -9,14 +9,14 @@ use super::overlaid::Overlaid;
 use super::pods::{DEFAULT_GRACE, Pod, metadata_patches, pods};
 use super::texts::Texts;
 
-/// The pods of all files, by what they are parts of.
+/// The pods of all files, grouped by the object or Gateway that they are parts of.
 pub(super) struct Parts<'g> {
     /// By kind and name.
     named: HashMap<(&'g str, &'g str), Vec<Part<'g>>>,
     overlays: Vec<(Pod<'g>, Overlaid<'g>)>,
 }
 
-/// One of many pods with a name, which are compared with each other.
+/// A pod with the facts by which it is compared with others of the same kind and name.
 struct Part<'g> {
     pod: Pod<'g>,
     is_whole: bool,
@@ -38,7 +38,8 @@ impl<'g> Parts<'g> {
         parts
     }
 
-    /// Where the grace period of a pod stands. A patch counts before what it is merged over.
+    /// The node with the grace period of a pod. A patch takes precedence over the object that it is
+    /// merged over.
     pub(super) fn grace(&self, pod: Pod<'g>) -> Option<Node<'g>> {
         let mut parts = self.with_others(pod);
         parts.sort_by_key(|part| part.is_whole() || part.class().is_some());

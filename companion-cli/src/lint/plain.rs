@@ -1,6 +1,6 @@
-//! What an unquoted word means to the readers of Kubernetes, which read YAML 1.1.
+//! The types that Kubernetes, which reads YAML 1.1, gives to unquoted words.
 
-/// What a word is read as.
+/// The type that a word is read as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     Text,
@@ -23,7 +23,7 @@ impl Meaning {
         }
     }
 
-    /// As a noun with its article.
+    /// The type as a noun with its article.
     pub(super) fn noun(self) -> &'static str {
         match self {
             Self::Text => "a text",
@@ -52,7 +52,7 @@ fn is_number(word: &str) -> bool {
     is_sexagesimal(&digits) || digits.parse::<f64>().is_ok()
 }
 
-/// `12:30:45` is 45045 to YAML 1.1.
+/// Whether these digits are a sexagesimal number: `12:30:45` is 45045 in YAML 1.1.
 fn is_sexagesimal(digits: &str) -> bool {
     let mut parts = digits.split(':');
     let leads = parts
@@ -69,7 +69,7 @@ mod tests {
     use super::Meaning;
 
     #[test]
-    fn reads_words_as_kubernetes_does() {
+    fn words_have_the_types_of_kubernetes() {
         for (word, meaning) in [
             ("on", Meaning::Bool(true)),
             ("n", Meaning::Bool(false)),

@@ -6,7 +6,7 @@ use super::node::Node;
 use super::objects::of_kind;
 use super::value::value_of;
 
-/// Each of them, with the JSON that the module gets.
+/// Each configuration, with the JSON that the module gets.
 pub(super) fn plugin_configs(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, String)> {
     let plugins = of_kind(inputs, "WasmPlugin")
         .filter_map(|plugin| plugin.spec())
@@ -30,8 +30,8 @@ fn names_us(node: Node<'_>, path: &str) -> bool {
     node.text_of(path).is_some_and(|text| text.contains("laststream"))
 }
 
-/// How many values a configuration may have, with aliases written out.
+/// The most values of a configuration that is read, with aliases expanded.
 const LARGEST_CONFIG: usize = 10_000;
 
-/// As deep as the module reads.
+/// The greatest depth of a configuration that is read; no valid one is deeper.
 const DEEPEST_CONFIG: u16 = 32;

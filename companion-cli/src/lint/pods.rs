@@ -1,18 +1,19 @@
-//! Pods and what makes them, their proxies' settings, and the hooks of containers. An overlay,
-//! which Istio merges over the pods of a Gateway, is a pod here, too.
+//! Pods and the objects with templates of pods, their proxies' settings, and the hooks of
+//! containers. An overlay, which Istio merges over the pods of a Gateway, counts as a pod here,
+//! too.
 
 use super::node::Node;
 use super::objects::{Object, objects};
 use super::texts::Texts;
 
-/// What Kubernetes takes when a pod does not say.
+/// The default grace period of Kubernetes, in seconds.
 pub(super) const DEFAULT_GRACE: u64 = 30;
 
 /// A pod, or the template for pods.
 #[derive(Clone, Copy)]
 pub(super) struct Pod<'g> {
     pub(super) object: Object<'g>,
-    /// What holds `metadata` and `spec`.
+    /// The node with `metadata` and `spec`.
     pub(super) template: Node<'g>,
     pub(super) spec: Node<'g>,
 }
@@ -23,7 +24,7 @@ impl<'g> Pod<'g> {
         Some(Self { object, template, spec: template.get("spec")? })
     }
 
-    /// A patch that has nothing but metadata, such as annotations.
+    /// A patch of a pod that has only metadata, such as annotations.
     fn of_metadata(object: Object<'g>) -> Option<Self> {
         let template = Self::template_of(object)?;
         template.get("spec").is_none().then_some(Self { object, template, spec: template })
@@ -52,17 +53,18 @@ impl<'g> Pod<'g> {
         (object.kind == "ConfigMap").then_some(Self { object, template, spec })
     }
 
-    /// Whether it is what Istio merges over the pods of a Gateway.
+    /// Whether this is an overlay, which Istio merges over the pods of a Gateway.
     pub(super) fn is_overlay(self) -> bool {
         self.object.kind == "ConfigMap"
     }
 
-    /// None where any namespace is meant.
+    /// The namespace; none if the manifest has none, or if a class's overlay applies to all
+    /// namespaces.
     pub(super) fn namespace(self) -> Option<&'g str> {
         self.object.namespace().filter(|_| self.class().is_none())
     }
 
-    /// The class of Gateways whose default it is.
+    /// The class of Gateways that this overlay is the default of.
     pub(super) fn class(self) -> Option<&'g str> {
         let labels = self.object.node.get("metadata")?.get("labels")?;
         labels.get(CLASS_LABEL)?.text().filter(|_| self.is_overlay())
@@ -89,7 +91,8 @@ impl<'g> Pod<'g> {
         self.metadata("annotations", key)
     }
 
-    /// A patch of a pod does not say what else is in it.
+    /// Whether the object is complete. One without a selector is a patch, which does not show what
+    /// else is in the pod.
     pub(super) fn is_whole(self) -> bool {
         match self.object.kind {
             "Pod" => true,
@@ -110,7 +113,7 @@ impl<'g> Pod<'g> {
         self.spec.get("terminationGracePeriodSeconds")
     }
 
-    /// The pod's own containers that are called as Istio's proxy is.
+    /// The pod's containers with the name of Istio's proxy.
     fn proxies(self) -> impl Iterator<Item = Node<'g>> {
         let lists = ["containers", "initContainers"].into_iter();
         let containers = lists.flat_map(move |key| self.spec.list(key));
@@ -123,8 +126,8 @@ impl<'g> Pod<'g> {
         hooks.any(|hook| hook.entries().next().is_some())
     }
 
-    /// Whether a proxy is in it: Istio injects one unless the pod forbids it or is in the network
-    /// of its node, or the pod has one with an image of its own.
+    /// Whether the pod has a proxy: Istio injects one unless the pod forbids it or uses the network
+    /// of its node, or the pod has a proxy container with an image of its own.
     pub(super) fn has_proxy(self) -> bool {
         const INJECT: &str = "sidecar.istio.io/inject";
         let annotation = || self.annotation(INJECT).and_then(Node::text);
@@ -134,7 +137,8 @@ impl<'g> Pod<'g> {
         self.is_overlay() || !(is_forbidden || is_of_node) || images.any(|image| image != "auto")
     }
 
-    /// Gateways have the proxy as their only container, injected with a template of its own.
+    /// Whether the pod is a gateway, by its injection template or labels; an overlay always is. A
+    /// gateway has the proxy as its only container.
     pub(super) fn is_gateway(self) -> bool {
         let template = self.annotation("inject.istio.io/templates").and_then(Node::text);
         let labels = ["istio", "app"].iter().filter_map(|key| self.label(key));
@@ -160,7 +164,7 @@ pub(super) fn metadata_patches(texts: &Texts) -> impl Iterator<Item = Pod<'_>> {
     objects(texts).filter_map(Pod::of_metadata)
 }
 
-/// The pod that something stands in, also within its annotations.
+/// The pod around a node, also if the node is in the text of an annotation.
 pub(super) fn pod_around(node: Node<'_>) -> Option<Pod<'_>> {
     node.outwards().filter(|node| node.get("kind").is_some()).find_map(|node| {
         let object = Object::new(node)?;
@@ -171,12 +175,12 @@ pub(super) fn pod_around(node: Node<'_>) -> Option<Pod<'_>> {
 /// A hook of a container.
 #[derive(Clone, Copy)]
 pub(super) struct Hook<'g> {
-    /// What is under `preStop` or `postStart`.
+    /// The value of `preStop` or `postStart`.
     pub(super) node: Node<'g>,
 }
 
 impl<'g> Hook<'g> {
-    /// Words of the command, also of those within a shell's argument.
+    /// The words of the command, also those within a shell's argument.
     pub(super) fn words(self) -> Vec<&'g str> {
         let command = self.node.list("exec.command").filter_map(Node::text);
         command.flat_map(str::split_whitespace).collect()
@@ -186,7 +190,7 @@ impl<'g> Hook<'g> {
         self.node.get("exec")?.get("command")
     }
 
-    /// The item of the command in which something stands.
+    /// The item of the command that contains `part`.
     pub(super) fn item_with(self, part: &str) -> Option<Node<'g>> {
         self.command()?.items().find(|item| item.text().is_some_and(|text| text.contains(part)))
     }
@@ -205,7 +209,7 @@ impl<'g> Hook<'g> {
         word.split_once('=').map(|(_, value)| value).or_else(|| words.get(at + 1).copied())
     }
 
-    /// Whether it runs `pilot-agent` with this command.
+    /// Whether the hook runs `pilot-agent` with this command.
     pub(super) fn runs_agent(self, command: &str) -> bool {
         let words = self.words();
         words.windows(2).any(|pair| pair[0].ends_with("pilot-agent") && pair[1] == command)
@@ -215,8 +219,8 @@ impl<'g> Hook<'g> {
         self.node.parent()?.parent()
     }
 
-    /// Whether it belongs to a proxy: of a pod, or wherever else Istio takes hooks for proxies
-    /// from.
+    /// Whether the hook belongs to a proxy: in a pod, or in Helm values from which Istio takes a
+    /// proxy's hooks.
     pub(super) fn is_proxys(self) -> bool {
         let Some(lifecycle) =
             self.node.parent().filter(|node| node.key_text() == Some("lifecycle"))
@@ -225,8 +229,8 @@ impl<'g> Hook<'g> {
         };
         match self.container().and_then(|container| container.text_of("name")) {
             Some(name) => name == "istio-proxy",
-            // Helm values: of the mesh, and of the gateway chart. What Argo CD installs is any
-            // chart.
+            // Helm values of the mesh, or of the gateway chart. Values in Argo CD's objects may be
+            // those of any chart.
             None => {
                 let top = lifecycle.parent().filter(|parent| parent.parent().is_none());
                 let of_argo = |text: Node<'g>| text.has_keys(&["values", "helm"]);
@@ -236,12 +240,12 @@ impl<'g> Hook<'g> {
         }
     }
 
-    /// The grace period that stands beside `lifecycle` in the values of a chart.
+    /// The grace period beside `lifecycle` in the values of a chart.
     pub(super) fn grace_in_values(self) -> Option<Node<'g>> {
         self.container()?.get("terminationGracePeriodSeconds")
     }
 
-    /// The pod that it is in.
+    /// The pod around the hook.
     pub(super) fn pod(self) -> Option<Pod<'g>> {
         pod_around(self.node)
     }

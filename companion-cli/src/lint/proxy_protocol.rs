@@ -1,5 +1,5 @@
-//! Where PROXY protocol headers are taken from connections: listener filters, and the settings of
-//! control planes that add one.
+//! Listener filters that take PROXY protocol headers from connections, and the settings of control
+//! planes that add such a filter.
 
 use super::node::Node;
 use super::objects::{Object, of_kind};
@@ -20,7 +20,7 @@ pub(super) fn listener_filters<'g>(
     })
 }
 
-/// The listener filters of all files, by their typed configuration.
+/// The PROXY protocol filters of all files, by their typed configuration.
 pub(super) fn header_filters(texts: &Texts) -> impl Iterator<Item = Node<'_>> {
     texts
         .keyed("@type")

@@ -1,5 +1,5 @@
-//! Which proxies a resource reaches, as far as manifests tell: enough to prove that two resources
-//! never reach the same proxy.
+//! The proxies that a resource reaches, as far as manifests show: enough to prove that two
+//! resources never reach the same proxy.
 
 use super::envoy_filter::{Patch, patch_of};
 use super::node::Node;
@@ -11,16 +11,16 @@ use super::texts::Texts;
 /// The proxies that a part of Envoy's configuration reaches.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// The proxies that an EnvoyFilter selects.
+    /// The proxies that a resource of Istio selects.
     Mesh(Mesh),
-    /// The one Envoy whose configuration it stands in.
+    /// The one Envoy whose configuration has the part.
     Envoy {
-        /// The text, and the document in it.
+        /// The tree, and the number of the document's root in it.
         document: (u32, u32),
     },
 }
 
-/// What an EnvoyFilter's patch selects by.
+/// The criteria by which an EnvoyFilter's patch, a WasmPlugin or a ProxyConfig selects proxies.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mesh {
     /// Kind and name of the resource.
@@ -31,12 +31,13 @@ pub(super) struct Mesh {
     labels: Vec<(String, String)>,
     targets: Vec<(String, String)>,
     version: Option<String>,
-    /// The revision of Istio whose control plane reads the resource. None is read by all.
+    /// The revision of Istio whose control plane reads the resource. All revisions read one without
+    /// it.
     revision: Option<String>,
 }
 
 impl Reach {
-    /// Of what stands here.
+    /// The reach of a node.
     pub(super) fn of(node: Node<'_>) -> Self {
         match patch_of(node) {
             Some(patch) => Self::Mesh(Mesh::of(patch)),
@@ -46,7 +47,7 @@ impl Reach {
         }
     }
 
-    /// Whether one Envoy may get both.
+    /// Whether one Envoy may get both parts.
     pub(super) fn may_meet(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Mesh(one), Self::Mesh(two)) => one.may_meet(two),
@@ -66,7 +67,7 @@ impl Mesh {
         }
     }
 
-    /// What a WasmPlugin selects by.
+    /// The criteria of a WasmPlugin or a ProxyConfig.
     pub(super) fn of_plugin(plugin: Object<'_>) -> Self {
         let selector = plugin.node.fields("spec.selector.matchLabels");
         Self::selected(plugin, selector, plugin.policy_targets())
@@ -93,7 +94,8 @@ impl Mesh {
         }
     }
 
-    /// Whether a pod of this namespace with these labels gets it.
+    /// Whether the resource selects a pod of this namespace with these labels. One with targets
+    /// selects no such pod.
     pub(super) fn selects(&self, namespace: Option<&str>, labels: &[(&str, &str)]) -> bool {
         let space = match (self.namespace.as_deref(), namespace) {
             (Some(own), Some(theirs)) => own == theirs || own == ROOT_NAMESPACE,
@@ -107,7 +109,7 @@ impl Mesh {
                 .all(|(key, value)| labels.contains(&(key.as_str(), value.as_str())))
     }
 
-    /// Whether this pod may get it, or the pods of the Gateways of an overlay.
+    /// Whether the resource may select this pod, or the pods of an overlay's Gateways.
     pub(super) fn may_select(&self, texts: &Texts, pod: Pod<'_>) -> bool {
         if pod.is_overlay() {
             self.may_select_gateway(&Overlaid::by(texts, pod))
@@ -116,7 +118,7 @@ impl Mesh {
         }
     }
 
-    /// Whether a pod may get it that Istio makes for one of these Gateways.
+    /// Whether the resource may select a pod that Istio makes for one of these Gateways.
     pub(super) fn may_select_gateway(&self, overlaid: &Overlaid<'_>) -> bool {
         let space = match (self.namespace.as_deref(), overlaid.namespace) {
             (Some(own), Some(theirs)) => own == theirs || own == ROOT_NAMESPACE,
@@ -137,12 +139,13 @@ impl Mesh {
             && self.labels.iter().all(by_label)
     }
 
-    /// Whether both are one resource, given twice: a cluster has one of them.
+    /// Whether both are the same resource, given twice: a cluster can have only one of them.
     fn replaces(&self, other: &Self) -> bool {
         self.place != other.place && self.name == other.name && self.namespace == other.namespace
     }
 
-    /// Going by namespaces, labels, targets, versions and revisions.
+    /// Whether one proxy may get both, judged by namespaces, labels, targets, versions and
+    /// revisions.
     pub(super) fn may_meet(&self, other: &Self) -> bool {
         if self.replaces(other) {
             return false;

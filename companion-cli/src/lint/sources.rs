@@ -1,18 +1,17 @@
-//! From the files named on the command line to texts: folders searched, bytes decoded, sizes
-//! bounded.
+//! Reads the files named on the command line: searches folders, decodes bytes, limits sizes.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::foreign;
 
-/// A file that is larger is no manifest.
+/// The largest file, in bytes. A larger file is not a manifest.
 pub const LARGEST_FILE: u64 = 16 << 20;
-/// All files together.
+/// The largest sum of all files, in bytes.
 pub const LARGEST_SUM: u64 = 128 << 20;
-/// Folders may hold many files.
+/// The most manifests that are read from one folder.
 const MOST_FILES: usize = 20_000;
-/// Folders within folders.
+/// The greatest depth of folders within folders.
 const DEEPEST_FOLDER: usize = 64;
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
@@ -23,21 +22,21 @@ pub struct SourceFile {
     pub name: String,
     /// The text; none when it could not be decoded.
     pub text: Option<String>,
-    /// Why it has no text, and from which line on.
+    /// The reason why there is no text, and the line of the error.
     pub trouble: Option<(u32, String)>,
-    /// Where its lines begin.
+    /// The byte offsets of the beginnings of lines.
     lines: Vec<usize>,
 }
 
 /// A file that could not be read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// It is not there, or may not be read.
+    /// The file does not exist, or reading it failed.
     #[error("cannot read `{path}`: {error}")]
     Unreadable {
-        /// Which.
+        /// The path.
         path: String,
-        /// Why.
+        /// The system's error.
         error: io::Error,
     },
     /// A folder without manifests.
@@ -46,10 +45,10 @@ pub enum SourceError {
     /// Standard input without a text, as after a command that failed.
     #[error("standard input holds nothing: did the command before it fail?")]
     NoInput,
-    /// More than is taken.
+    /// A folder with more manifests than allowed.
     #[error("`{0}` holds more than {MOST_FILES} files: name the folders that matter")]
     TooMany(String),
-    /// More than is taken.
+    /// Files that together are larger than allowed.
     #[error("the files together are larger than {} MiB: name fewer of them", LARGEST_SUM >> 20)]
     TooLarge,
 }
@@ -97,11 +96,12 @@ fn decode(bytes: Vec<u8>) -> Result<String, (u32, String)> {
     })
 }
 
-/// Reads what was named: files, folders with all that is in them, `-` for standard input. In order,
-/// folders sorted.
+/// Reads files, all manifests in folders (hidden subfolders are skipped), and standard input for
+/// `-`. The sources have the order of `paths`; the files of a folder are sorted.
 ///
 /// # Errors
-/// The first that cannot be read.
+/// A path that cannot be read, a folder without manifests, an empty standard input, or files beyond
+/// a limit.
 pub fn gather(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<SourceFile>, SourceError> {
     let mut sources = Vec::new();
     let mut sum = 0;
@@ -143,7 +143,7 @@ fn add(
     Ok(())
 }
 
-/// One byte more than is taken shows that it is too large.
+/// Reads at most one byte more than the limit. That byte shows that the input is too large.
 fn limited(from: &mut dyn Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
@@ -170,7 +170,7 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, SourceError> {
             let kind = entry.file_type().map_err(unreadable(&entry.path()))?;
             let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
             if kind.is_dir() && !hidden && depth < DEEPEST_FOLDER {
-                // links to folders are not followed: they may lead back
+                // Links to folders are not followed, because they may form a cycle.
                 folders.push((entry.path(), depth + 1));
             } else if !kind.is_dir() && is_manifest(&entry.path()) {
                 found.push(entry.path());

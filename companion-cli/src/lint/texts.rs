@@ -1,5 +1,5 @@
-//! The texts that were given, those within them (module configurations, annotations, ConfigMaps),
-//! and where they stand in their files.
+//! The texts of the input files, the texts embedded in them (module configurations, annotations,
+//! ConfigMaps), and their positions in the files.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,24 +7,25 @@ use std::ops::Range;
 use super::sources::SourceFile;
 use crate::yaml::tree::{Kind, MOST_NODES, NONE, Position, Style, Tree};
 
-/// A text, and where it comes from.
+/// A text and its origin.
 #[derive(Debug)]
 struct Text {
     tree: Tree,
     file: u32,
-    /// The scalar that holds it, and how its positions become the file's.
+    /// The scalar that holds an embedded text (tree and node), and the mapping of positions to the
+    /// tree of that scalar.
     carrier: Option<(u32, u32, Mapping)>,
     depth: u8,
 }
 
-/// Where an embedded text's lines are.
+/// The mapping of positions in an embedded text to positions in the text around it.
 #[derive(Debug, Clone, Copy)]
 enum Mapping {
     /// Each line is a line of the text around it, further right.
     Lines(Position),
-    /// It is one line.
+    /// The text is one line.
     Inline(Position),
-    /// Its lines cannot be told apart.
+    /// The lines cannot be located: each position becomes that of the scalar.
     Point(Position),
 }
 
@@ -51,7 +52,7 @@ pub(super) struct Texts {
     embedded: HashMap<(u32, u32), u32>,
     /// Values by the text of their key.
     keyed: HashMap<Box<str>, Vec<(u32, u32)>>,
-    /// How many more nodes there may be.
+    /// The number of nodes that may still be read.
     left: usize,
 }
 
@@ -72,7 +73,8 @@ impl Texts {
         read
     }
 
-    /// Reads a text that a scalar holds, if it can be read: a template, or words, cannot.
+    /// Reads the text of a scalar as a tree of its own. A text with syntax errors, such as a
+    /// template, is left out.
     pub(super) fn read_within(&mut self, tree: u32, id: u32) {
         let holder = &self.texts[tree as usize];
         let (depth, file) = (holder.depth + 1, holder.file);
@@ -96,7 +98,7 @@ impl Texts {
         }
     }
 
-    /// How many texts it is within.
+    /// The number of texts around this one.
     pub(super) fn depth(&self, tree: u32) -> u8 {
         self.texts.get(tree as usize).map_or(0, |text| text.depth)
     }
@@ -135,7 +137,7 @@ impl Texts {
     }
 
     pub(super) fn tree(&self, tree: u32) -> &Tree {
-        // Nodes are made with the number of the text they are from.
+        // The index is in range, because nodes are made with the number of their own text.
         &self.texts[tree as usize].tree
     }
 
@@ -151,12 +153,12 @@ impl Texts {
         self.embedded.get(&(tree, id)).copied()
     }
 
-    /// The scalar that holds a text: its text and number.
+    /// The scalar that holds a text: its tree, and its number there.
     pub(super) fn carrier_of(&self, tree: u32) -> Option<(u32, u32)> {
         self.texts.get(tree as usize)?.carrier.map(|(tree, id, _)| (tree, id))
     }
 
-    /// Where the values with this very key are.
+    /// The values with exactly this key: tree and node.
     pub(super) fn places_of(&self, key: &str) -> &[(u32, u32)] {
         self.keyed.get(key).map_or(&[][..], Vec::as_slice)
     }
@@ -169,7 +171,7 @@ impl Texts {
         }
     }
 
-    /// Where the first line of a literal scalar is, in the file.
+    /// The position in the file of the first line of a literal scalar.
     pub(super) fn text_start(&self, tree: u32, id: u32) -> Option<Position> {
         let raw = self.tree(tree).nodes.get(id as usize)?;
         let Kind::Scalar(text, Style::Literal) = &raw.kind else { return None };
@@ -182,7 +184,8 @@ impl Texts {
     }
 }
 
-/// The parser gives the first line that is not blank.
+/// The position of a literal scalar's first line, from the start that the parser gives: that of the
+/// first line that is not blank.
 fn first_line(start: Position, text: &str) -> Position {
     let blank = text.chars().take_while(|&character| character == '\n').count();
     Position { line: start.line.saturating_sub(number(blank)).max(1), ..start }

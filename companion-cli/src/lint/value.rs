@@ -8,9 +8,9 @@ use super::plain::Meaning;
 /// The key whose value is merged into the map around it.
 const MERGE: &str = "<<";
 
-/// What kubectl makes of a node: aliases and merge keys written out, plain words as YAML 1.1 reads
-/// them. None where aliases make it larger than `most` values, or deeper than `depth`: aliases of
-/// aliases nest without end.
+/// The JSON value that kubectl makes of a node: aliases and merge keys expanded, plain words read
+/// as YAML 1.1. None if the value is larger than `most` values or deeper than `depth`, because
+/// aliases of aliases can nest without end.
 pub(super) fn value_of(node: Node<'_>, mut most: usize, depth: u16) -> Option<Value> {
     convert(node, &mut most, depth)
 }
@@ -59,7 +59,7 @@ fn scalar(node: Node<'_>) -> Value {
     }
 }
 
-/// Such as `0x1F90`.
+/// An integer with a prefix for its base, such as `0x1F90`.
 fn with_base(digits: &str) -> Option<i64> {
     let digits = digits.to_ascii_lowercase();
     [("0x", 16), ("0o", 8), ("0b", 2)]

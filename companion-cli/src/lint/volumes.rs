@@ -1,20 +1,20 @@
-//! Volumes that are images, wherever they are written: pods, overlays of Gateways, Helm values of a
-//! gateway, annotations for Istio's webhook.
+//! Image volumes in pods, overlays of Gateways, Helm values of a gateway, and annotations for
+//! Istio's webhook.
 
 use std::collections::HashMap;
 
 use super::node::Node;
 use super::texts::Texts;
 
-/// Istio's annotations for a sidecar's volumes and their mounts.
+/// Istio's annotation for the mounts of a sidecar's volumes.
 const USER_MOUNTS: &str = "sidecar.istio.io/userVolumeMount";
 
 /// A volume whose content is an image.
 #[derive(Clone, Copy)]
 pub(super) struct ImageVolume<'g> {
-    /// What is under `image`.
+    /// The value of `image`.
     pub(super) image: Node<'g>,
-    /// `mountPath` of the first container that mounts it.
+    /// The `mountPath` of the volume's first mount.
     pub(super) path: Option<Node<'g>>,
 }
 
@@ -47,7 +47,7 @@ impl<'g> ImageVolume<'g> {
         [self.reference(), self.name()].iter().any(|text| text.contains("laststream"))
     }
 
-    /// The nodes that it is written within, also those around the text that it is in.
+    /// The nodes around the volume, also those around an embedded text that contains it.
     fn holders(self) -> impl Iterator<Item = (u32, u32)> {
         std::iter::successors(Some(self.image), |node| node.carrier())
             .flat_map(Node::upwards)
@@ -55,7 +55,7 @@ impl<'g> ImageVolume<'g> {
     }
 }
 
-/// Volumes by what they are written within.
+/// Volumes by the nodes around them.
 pub(super) struct Holders<'g>(HashMap<(u32, u32), Vec<ImageVolume<'g>>>);
 
 impl<'g> Holders<'g> {
@@ -75,20 +75,20 @@ impl<'g> Holders<'g> {
     }
 }
 
-/// Of all files.
+/// The image volumes of all files.
 pub(super) fn image_volumes(texts: &Texts) -> impl Iterator<Item = ImageVolume<'_>> {
     texts.keyed("image").filter_map(ImageVolume::of)
 }
 
-/// In the spec of a pod, or in values of the gateway chart, which have the mounts beside the
-/// volumes.
+/// The `mountPath` of a volume in the spec of a pod, or in values of the gateway chart, which have
+/// the mounts beside the volumes.
 fn mounted<'g>(spec: Node<'g>, volume: &str) -> Option<Node<'g>> {
     let containers = spec.list("containers").chain(spec.list("initContainers"));
     let mut mounts = containers.chain([spec]).flat_map(|holder| holder.list("volumeMounts"));
     mounts.find(|mount| mount.text_of("name") == Some(volume))?.get("mountPath")
 }
 
-/// In the annotation beside the one that has the volume.
+/// The `mountPath` of a volume in an annotation, from the annotation beside that one.
 fn annotated(volume: Node<'_>) -> Option<Node<'_>> {
     let annotations = volume.carrier()?.parent()?;
     annotations.get(USER_MOUNTS)?.embedded()?.get(volume.key_text()?)?.get("mountPath")

@@ -1,4 +1,4 @@
-//! Wasm filters in Envoy's configuration, and what laststream's own say.
+//! Wasm filters in Envoy's configuration, and the configurations of laststream's own.
 
 use laststream_filter::config::wire::{Configuration, Role};
 use laststream_filter::config::{self, Refused};
@@ -10,7 +10,7 @@ use super::texts::Texts;
 
 const WASM: &str = "envoy.extensions.filters.http.wasm.v3.Wasm";
 
-/// What is found out once about a Wasm filter.
+/// Facts about a Wasm filter that are computed once.
 #[derive(Debug)]
 pub(super) struct FilterFacts {
     tree: u32,
@@ -22,7 +22,7 @@ pub(super) struct FilterFacts {
 }
 
 impl FilterFacts {
-    /// Of all files.
+    /// The facts about the Wasm filters of all files.
     pub(super) fn all(texts: &Texts) -> Vec<Self> {
         texts.keyed("@type").filter_map(|name| Self::of(name.parent()?, name.text()?)).collect()
     }
@@ -92,7 +92,7 @@ impl<'g> Module<'g> {
         self.vm().and_then(|vm| vm.text_of("vm_id")).unwrap_or_default()
     }
 
-    /// Where the code is fetched from.
+    /// The remote source of the code.
     pub(super) fn remote(self) -> Option<Node<'g>> {
         self.vm()?.fields("code.remote")
     }
@@ -105,12 +105,12 @@ impl<'g> Module<'g> {
         self.uri().and_then(Node::text).unwrap_or_default()
     }
 
-    /// The file that the code is read from.
+    /// The local file with the code.
     pub(super) fn filename(self) -> Option<Node<'g>> {
         self.vm()?.fields("code.local.filename")
     }
 
-    /// What the code is, wherever it comes from.
+    /// The local file or the URI of the code.
     fn code(self) -> &'g str {
         let local = self.filename().and_then(Node::text);
         local.unwrap_or_else(|| self.uri_text())
@@ -120,7 +120,7 @@ impl<'g> Module<'g> {
         self.known.is_ours
     }
 
-    /// Whether it calls itself laststream.
+    /// Whether a name or id of the filter, or the path of its code, contains `laststream`.
     fn names_us(self) -> bool {
         let plugin = ["name", "root_id"].iter().filter_map(|field| self.plugin.text_of(field));
         plugin
@@ -133,23 +133,23 @@ impl<'g> Module<'g> {
         self.plugin.field("configuration")
     }
 
-    /// The scalar with the module's configuration, where it is written as the module wants it.
+    /// The scalar with the module's configuration; none if the configuration is not a StringValue.
     pub(super) fn text(self) -> Option<Node<'g>> {
         self.configuration().filter(|any| is_string_value(*any))?.get("value")
     }
 
-    /// This part of the configuration, where it is written.
+    /// The node of a part of the configuration, if the part is written.
     pub(super) fn part(self, path: &[&str]) -> Option<Node<'g>> {
         let root = self.text().unwrap_or(self.plugin).embedded()?;
         path.iter().try_fold(root, |node, key| node.get(key))
     }
 
-    /// The same, or the whole configuration.
+    /// The node of a part of the configuration, or else of the whole configuration.
     pub(super) fn part_or_all(self, path: &[&str]) -> Node<'g> {
         self.part(path).unwrap_or_else(|| self.text().unwrap_or(self.plugin))
     }
 
-    /// The configuration as the module reads it, when its shape is right.
+    /// The configuration as the module reads it; none if its shape is wrong.
     pub(super) fn wire(self) -> Option<&'g Configuration> {
         self.known.wire.as_ref()
     }
@@ -162,12 +162,12 @@ impl<'g> Module<'g> {
         config::read_wire(text.as_bytes()).ok()
     }
 
-    /// What the module says of its configuration.
+    /// The verdict of the module's own parser on the configuration.
     pub(super) fn verdict(self) -> Option<Result<config::Config, Refused>> {
         Some(config::parse(self.text()?.text()?.as_bytes()))
     }
 
-    /// Where it says that requests pass without the module.
+    /// The setting by which requests pass without the module.
     pub(super) fn fail_open(self) -> Option<Node<'g>> {
         let policy = self.plugin.field("failure_policy");
         let legacy = || self.plugin.field("fail_open").filter(|open| open.is_true());
@@ -178,7 +178,7 @@ impl<'g> Module<'g> {
         self.wire().is_some_and(|wire| wire.role == Role::Gate)
     }
 
-    /// What the VM's own configuration says.
+    /// The text of the VM's own configuration.
     pub(super) fn vm_configuration(self) -> &'g str {
         self.vm().and_then(|vm| vm.text_of("configuration.value")).unwrap_or_default()
     }
@@ -191,7 +191,7 @@ impl<'g> Module<'g> {
         &self.known.reach
     }
 
-    /// Whether one Envoy may have both.
+    /// Whether one Envoy may have both filters.
     pub(super) fn may_meet(self, other: Self) -> bool {
         self.known.reach.may_meet(&other.known.reach)
     }

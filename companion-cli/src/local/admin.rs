@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::gate::{Http, Response};
 use crate::http::Route;
 
-/// It answers at once, unless Envoy is dead or very busy.
+/// The time limit for an answer. Envoy answers at once, unless it is dead or very busy.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Errors are texts, because callers only retry.
+/// A client of the admin interface. Errors are texts, because callers only retry.
 #[derive(Debug, Clone)]
 pub(crate) struct Admin {
     http: Http,
@@ -53,7 +53,7 @@ impl Admin {
         self.get("/ready").is_ok_and(|response| response.status == 200)
     }
 
-    /// Where a listener listens, once it does.
+    /// The address of a listener, once it listens.
     pub(crate) fn listener(&self, name: &str) -> Option<SocketAddr> {
         let statuses: Value =
             serde_json::from_str(&self.get("/listeners?format=json").ok()?.body).ok()?;
@@ -66,9 +66,9 @@ impl Admin {
         Some(SocketAddr::new(socket["address"].as_str()?.parse().ok()?, port))
     }
 
-    /// Counters and gauges whose names begin with this.
+    /// Counters and gauges whose names begin with this prefix.
     pub(crate) fn stats(&self, prefix: &str) -> Result<BTreeMap<String, u64>, String> {
-        // Dots match themselves as well.
+        // The filter is a regular expression; the dots of the prefix match themselves, too.
         let response = self.get(&format!("/stats?filter=%5E{prefix}"))?;
         let pairs = response.body.lines().filter_map(|line| line.rsplit_once(": "));
         Ok(pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect())

@@ -18,18 +18,18 @@ impl Log {
         &self.path
     }
 
-    /// How long it is by now.
+    /// The length of the log, in bytes.
     pub(crate) fn length(&self) -> usize {
         std::fs::metadata(&self.path)
             .map_or(0, |file| usize::try_from(file.len()).unwrap_or(usize::MAX))
     }
 
-    /// The last lines that tell something.
+    /// The last lines, without the list of extensions.
     pub(crate) fn tail(&self, lines: usize) -> String {
         tail(&self.text(0), lines)
     }
 
-    /// Why Envoy rejected an update after this place in the log.
+    /// Why Envoy rejected an update, from the log after this position.
     pub(crate) fn refusal(&self, since: usize) -> Option<String> {
         refusal(&self.text(since))
     }
@@ -50,7 +50,7 @@ impl Log {
     }
 }
 
-/// Without the list of extensions that every Envoy begins with.
+/// The last lines, without the list of extensions with which every Envoy's log begins.
 fn tail(log: &str, lines: usize) -> String {
     let telling = |line: &&str| {
         !(line.contains("[info][main]") && (line.contains("]   ") || line.contains(" header map")))
@@ -60,7 +60,7 @@ fn tail(log: &str, lines: usize) -> String {
     all[all.len().saturating_sub(lines)..].join("\n")
 }
 
-/// The module's own message if there is one, else Envoy's.
+/// Why Envoy rejected a configuration: the module's own message if there is one, else Envoy's.
 fn refusal(log: &str) -> Option<String> {
     let after = |mark: &str| {
         log.lines()
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_modules_words_come_before_envoys() {
+    fn the_modules_message_comes_before_envoys() {
         let log = "[1][error][wasm] wasm log laststream: configuration refused: scope: \
             no\n[1][warning] update rejected: Unable to create\n";
         assert_eq!(refusal(log).as_deref(), Some("scope: no"));

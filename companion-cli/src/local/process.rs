@@ -1,5 +1,5 @@
-//! Long-running child processes that never outlive this one. [`crate::children`] has the short
-//! ones.
+//! Long-running child processes that never outlive this one. [`crate::children`] has the
+//! short-lived ones.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,8 +19,8 @@ type Reply = Sender<io::Result<Child>>;
 /// ends starts them all.
 static SPAWNER: OnceLock<Sender<(Command, Reply)>> = OnceLock::new();
 
-/// A process that ends with this value. It is in a process group of its own, so that Ctrl-C in the
-/// terminal is for this program alone.
+/// A process that ends when this value is dropped. It is in a process group of its own, so that
+/// Ctrl-C in the terminal reaches this program alone.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -28,9 +28,9 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// `guard` is the beginning of a command whose rest is one that is to end when this process
-    /// does; it may be empty. Of this program's own environment variables the new process has those
-    /// that `secret` names, and no other.
+    /// `guard` is a command that runs the program and ends it with this process; it may be empty.
+    /// The new process does not inherit this program's secrets; it gets only the variable in
+    /// `secret`.
     pub(crate) fn start(
         guard: &[OsString],
         program: &Path,
@@ -57,7 +57,7 @@ impl Process {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the process has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {
             self.status = self.child.try_wait().ok().flatten();
@@ -65,7 +65,7 @@ impl Process {
         self.status
     }
 
-    /// SIGKILL, and it has gone when this returns. Nothing for one that has ended.
+    /// Sends SIGKILL, and returns when the process has ended. Does nothing if it has ended already.
     pub(crate) fn kill(&mut self) {
         if self.ended().is_none() {
             self.status = end(&mut self.child);

@@ -14,10 +14,10 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::runtime;
 use tokio::sync::watch;
 
-/// More than Envoy lets pass.
+/// The header limit, which is more than Envoy lets pass.
 const MOST_HEADERS: usize = 256;
 
-/// How far its end is.
+/// The phase of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Serving,
@@ -34,7 +34,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it on a free port.
+    /// Starts a server on a free port.
     pub(crate) fn start<H, F>(handler: H) -> io::Result<Self>
     where
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
@@ -46,14 +46,14 @@ impl Server {
         let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (phase, changes) = watch::channel(Phase::Serving);
         let thread = thread::Builder::new().name("server".into()).spawn(move || {
-            // fails only where a listener cannot be listened on
+            // fails only if the listener cannot be used
             let _ = runtime.block_on(serve(listener, handler, changes));
             runtime.shutdown_background();
         })?;
         Ok(Self { address, phase, thread })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -105,11 +105,11 @@ where
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else { continue }; // the client has gone already
-        let _ = stream.set_nodelay(true); // slower without, no more
+        let _ = stream.set_nodelay(true); // without it, the server is only slower
         let connection = http1::Builder::new()
             .max_headers(MOST_HEADERS)
             .serve_connection(TokioIo::new(stream), service_fn(handler.clone()));
-        // a connection that breaks is its client's concern
+        // an error of a connection is its client's concern
         tokio::spawn(connections.watch(connection));
     }
     tokio::select! {

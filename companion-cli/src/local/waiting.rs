@@ -1,4 +1,4 @@
-//! Waiting for a part of an Envoy that starts.
+//! Waits for a part of an Envoy that starts.
 
 use std::process::ExitStatus;
 use std::thread::sleep;
@@ -8,24 +8,24 @@ use super::log::Log;
 
 /// The longest wait for an Envoy to start, on however busy a machine.
 pub(crate) const START: Duration = Duration::from_secs(60);
-/// After this time, what Envoy has rejected does not come any more.
+/// The time after which a part that Envoy has rejected does not come any more.
 const SETTLED: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Why it does not come.
+/// Why a part of Envoy is not ready.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotReady {
     /// Envoy has ended.
     Ended(ExitStatus),
-    /// The user does not wait.
+    /// The user has stopped the wait.
     Stopped,
-    /// Envoy has rejected its configuration, with these words.
+    /// Envoy has rejected its configuration, for this reason.
     Refused(String),
     /// The time is over.
     Late,
 }
 
-/// Looks again and again.
+/// Polls `look` until it returns a value.
 pub(crate) fn until<T>(
     log: &Log,
     began: Instant,

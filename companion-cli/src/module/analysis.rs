@@ -1,4 +1,4 @@
-//! Analysis of a module without running it: whether it is valid, its imports and exports, its
+//! Analysis of a module without running it: whether it is valid, its imports and exports, and its
 //! version of laststream.
 
 use laststream_filter::identity::{self, Identity};
@@ -8,26 +8,26 @@ use wasmparser::{FuncType, Parser, Payload, TypeRef, Validator, WasmFeatures};
 use super::signature::signature;
 use crate::digest::Digest;
 
-/// A module, as its bytes tell.
+/// A module, as far as its bytes describe it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Module {
-    /// How many bytes it has.
+    /// The size in bytes.
     pub size: u64,
-    /// Their SHA-256, in hexadecimal.
+    /// The SHA-256 of the bytes, in hexadecimal.
     pub sha256: String,
-    /// The version of the proxy-wasm ABI; none if it names none that Envoy knows.
+    /// The version of the proxy-wasm ABI; `None` if it exports no version that Envoy knows.
     pub abi: Option<Abi>,
-    /// The version of laststream, if it is one.
+    /// The version of laststream, if this is one of its modules.
     pub version: Option<String>,
-    /// The version of laststream's configuration, if it is one.
+    /// The version of laststream's configuration, if this is one of its modules.
     pub configuration: Option<u32>,
     /// Its memory, if it has one.
     pub memory: Option<Memory>,
     /// Its imports from Envoy.
     pub imports: Vec<Import>,
-    /// What it offers.
+    /// Its exports.
     pub exports: Vec<Export>,
-    /// Custom sections, which do nothing.
+    /// Custom sections, which do not affect the execution.
     pub custom_sections: Vec<CustomSection>,
 }
 
@@ -59,28 +59,28 @@ impl Abi {
 /// A linear memory, in pages of 64 KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// At the beginning.
+    /// The size at the beginning.
     pub pages: u64,
-    /// At most; none if it says nothing.
+    /// The largest size; `None` if the module sets no limit.
     pub most_pages: Option<u64>,
-    /// Whether Envoy can reach it: it is exported, or Envoy's own.
+    /// Whether Envoy can reach it: it is exported, or imported from Envoy.
     pub reachable: bool,
-    /// Whether it has addresses of 64 bits.
+    /// Whether it has 64-bit addresses.
     pub wide: bool,
 }
 
-/// Something that the module wants of Envoy.
+/// An import of the module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Import {
-    /// Where from.
+    /// The name of the Wasm module that it comes from.
     pub module: String,
     /// Its name there.
     pub name: String,
-    /// `i32 i64 -> i32` for a function; else what it is.
+    /// The type of a function, such as `i32 i64 -> i32`; else the kind, such as `memory`.
     pub kind: String,
 }
 
-/// Something that the module offers.
+/// An export of the module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Export {
     /// Its name.
@@ -98,10 +98,10 @@ pub struct CustomSection {
     pub size: u64,
 }
 
-/// Reads a module.
+/// Analyses a module.
 ///
 /// # Errors
-/// Says what it is instead of a module, or where it is damaged.
+/// Says which other kind of file it is, or where the module is damaged.
 pub fn analyse(bytes: &[u8]) -> Result<Module, String> {
     if let Some(other) = something_else(bytes) {
         return Err(other.to_owned());
@@ -116,7 +116,7 @@ pub fn analyse(bytes: &[u8]) -> Result<Module, String> {
     Ok(Module {
         size: bytes.len() as u64,
         sha256: Digest::of(bytes).hex().to_owned(),
-        // Envoy takes the first in the order of the exports, too.
+        // Envoy, too, takes the first one in the order of the exports.
         abi: reader.exports.iter().find_map(|export| {
             Abi::ALL.iter().find(|(_, name)| *name == export.name).map(|(abi, _)| *abi)
         }),
@@ -145,7 +145,7 @@ fn something_else(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Gathers what the sections say.
+/// Collects the contents of the sections.
 #[derive(Default)]
 struct Reader {
     types: Vec<Option<FuncType>>,

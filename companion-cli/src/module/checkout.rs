@@ -1,8 +1,8 @@
-//! Finding the project's sources on this machine.
+//! Finds the project's sources on this machine.
 
 use std::path::{Path, PathBuf};
 
-/// The checkout that this folder is in: the folder itself, or one above it.
+/// The checkout that contains this folder: the folder itself, or one above it.
 #[must_use]
 pub fn around(folder: &Path) -> Option<PathBuf> {
     folder.ancestors().find(|folder| is_checkout(folder)).map(Path::to_owned)

@@ -13,11 +13,10 @@ use std::process::{Command, Output};
 /// but the proxy-wasm calls.
 pub const TARGET: &str = "wasm32-unknown-unknown";
 
-/// What Envoy finds in the module, beside its memory. The SDK defines a callback for everything,
-/// and Envoy calls what is exported: with a callback for bodies it would enter the VM for each
-/// chunk, and `proxy_on_log` would panic after the end of an HTTP/3 stream. rustc exports all of
-/// them and has no option against it, so it makes a library, and the toolchain's linker is called
-/// for the rest.
+/// The exports of the module, beside its memory. The SDK defines all callbacks, and Envoy calls
+/// those that are exported: with a callback for bodies it would enter the VM for each chunk, and
+/// `proxy_on_log` would panic after the end of an HTTP/3 stream. rustc exports all callbacks and
+/// has no option against it, so it makes a library, and the toolchain's linker makes the module.
 const EXPORTS: [&str; 10] = [
     "_initialize",
     "malloc",
@@ -38,17 +37,16 @@ const GUARD: &str = "guard_on_queue_ready";
 const GUARDED: &str = "proxy_on_queue_ready";
 const _: () = assert!(GUARD.len() == GUARDED.len());
 
-/// In addition in the module of the frame filter. Where it is not enabled on a route, Envoy makes
-/// no context of it, so only these routes pay for the entries.
+/// Additional exports of the frame filter's module. On routes without the filter, Envoy creates no
+/// context of it, so only routes with it pay for the calls.
 const BODY_EXPORTS: [&str; 2] = ["proxy_on_request_body", "proxy_on_response_body"];
 
 /// The feature of `filter/` that makes the module of the frame filter.
 pub const FRAMES: &str = "frames";
 
-/// Unless told otherwise, the linker takes five bytes for each number that it fills in, which is a
-/// twelfth of the module. And with a stack of a megabyte below them, addresses of data need four
-/// bytes; with a page less, three. The stack lies below the data, so that one that is too deep
-/// traps.
+/// By default the linker uses five bytes for each number that it fills in, which is a twelfth of
+/// the module. Above a stack of a megabyte, addresses of data need four bytes; with a page less,
+/// three. The stack lies below the data, so that an overflow traps.
 const LINKER: [&str; 7] = [
     "--no-entry",
     "--gc-sections",
@@ -59,19 +57,19 @@ const LINKER: [&str; 7] = [
     "--stack-first",
 ];
 
-/// How to compile.
+/// The settings of a compilation.
 #[derive(Debug, Clone)]
 pub struct Compile {
     /// The workspace that holds `filter/`.
     pub workspace: PathBuf,
-    /// Where cargo may put its files. Never the folder of an outer cargo: that one holds the lock,
-    /// and both would wait for ever.
+    /// The folder for cargo's files. It must not be the folder of an outer cargo, which holds its
+    /// lock: both would wait forever.
     pub target_dir: PathBuf,
     /// Features of `filter/` to turn on.
     pub features: Vec<String>,
-    /// Never reach for the network.
+    /// Whether the network must not be used.
     pub offline: bool,
-    /// The toolchain may get the wasm32 target if it is missing.
+    /// Whether the wasm32 target may be added to the toolchain if it is missing.
     pub may_install: bool,
     /// Runs a program to its end.
     pub run_program: fn(&mut Command) -> io::Result<Output>,
@@ -80,9 +78,9 @@ pub struct Compile {
 /// A compiled module.
 #[derive(Debug, Clone)]
 pub struct Compiled {
-    /// The module.
+    /// The file with the module.
     pub wasm: PathBuf,
-    /// Every source file that went into it, as the compiler named them.
+    /// Every source file that went into it, as the compiler names them.
     pub sources: Vec<PathBuf>,
 }
 
@@ -90,8 +88,7 @@ impl Compile {
     /// Compiles, and adds the wasm32 target to the toolchain if it is missing and may be added.
     ///
     /// # Errors
-    /// Says in words what failed and what to do about it, with the end of the compiler's own
-    /// output.
+    /// Says what failed and what to do about it, with the compiler's own output.
     pub fn run(&self) -> Result<Compiled, String> {
         self.ensure_target()?;
         let linker = self.linker()?;
@@ -110,8 +107,8 @@ impl Compile {
         Ok(Compiled { sources: sources(&library.with_extension("d")), wasm })
     }
 
-    /// The linker of the toolchain, which lies beside its libraries. The programs of that name
-    /// elsewhere are of other versions of LLVM.
+    /// The linker of the toolchain, which lies beside its libraries. Programs of that name
+    /// elsewhere belong to other versions of LLVM.
     fn linker(&self) -> Result<PathBuf, String> {
         let way_out = "install Rust with rustup (https://rustup.rs), whose toolchains have it";
         let folder = self
@@ -151,8 +148,8 @@ impl Compile {
         if !self.features.is_empty() {
             cargo.arg("--features").arg(self.features.join(","));
         }
-        // What an outer cargo, clippy or coverage run wants of its own compiler is not for the
-        // module.
+        // Settings of an outer cargo, clippy or coverage run for its own compiler must not affect
+        // the module.
         for (name, _) in std::env::vars_os() {
             if is_outer(&name) {
                 cargo.env_remove(name);
@@ -162,11 +159,12 @@ impl Compile {
         cargo
     }
 
-    /// Paths of the machine end up in panic messages; without them two users get the same bytes.
+    /// Flags that remap the paths of the machine, which end up in panic messages: without them two
+    /// users get the same bytes.
     ///
     /// LLVM inlines a function that has one caller, however large it is, and V8 needs more memory
-    /// for one large function than for its parts. The first flag makes instructions dear to the
-    /// inliner: the first worker needs 2.7 MB less.
+    /// for one large function than for its parts. The first flag makes instructions more expensive
+    /// for the inliner: the first worker needs 2.7 MB less.
     fn rustflags(&self) -> OsString {
         let home = std::env::var_os("CARGO_HOME")
             .map(PathBuf::from)
@@ -186,8 +184,8 @@ impl Compile {
         flags
     }
 
-    /// Where the sources of the standard library are, and what the compiler calls them where they
-    /// are not installed.
+    /// The folder of the standard library's sources, and the compiler's name for it if they are not
+    /// installed.
     fn standard_library(&self) -> Option<(PathBuf, String)> {
         let sysroot = self.rustc(&["--print", "sysroot"])?;
         let version = self.rustc(&["--version", "--verbose"])?;
@@ -227,7 +225,7 @@ impl Compile {
             .is_some_and(|folder| Path::new(folder.trim()).is_dir())
     }
 
-    /// What the compiler says of itself.
+    /// The standard output of rustc, or `None` if it fails.
     fn rustc(&self, question: &[&str]) -> Option<String> {
         let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
         rustc.current_dir(&self.workspace).args(question);
@@ -277,8 +275,8 @@ fn rename_guard(module: &Path) -> Result<(), String> {
     std::fs::write(module, code).map_err(|error| cannot(error.to_string()))
 }
 
-/// Of cargo's own variables, only those are for the module that say where things are and how they
-/// are fetched.
+/// Whether a variable must not reach the cargo of the module. Of cargo's own variables, that cargo
+/// gets only those for folders, downloads, parallel jobs and the terminal.
 fn is_outer(name: &OsString) -> bool {
     let Some(name) = name.to_str() else { return false };
     let for_all = [

@@ -14,11 +14,11 @@ pub struct Function {
     pub name: &'static str,
     /// Its type, as `i32 i64 -> i32`.
     pub signature: String,
-    /// The first Envoy that has it; none: every supported one.
+    /// The first version of Envoy that has it; `None` if every supported version has it.
     pub since: Option<&'static str>,
 }
 
-/// What Envoy offers in a Wasm module of this name to modules with this ABI.
+/// The functions that Envoy offers in a Wasm module of this name to modules with this ABI.
 #[must_use]
 pub fn offered(abi: Abi, module: &str) -> Vec<Function> {
     let of_abi = match abi {
@@ -35,7 +35,7 @@ pub fn offered(abi: Abi, module: &str) -> Vec<Function> {
     }
 }
 
-/// What Envoy looks for among the exports of a module with this ABI, and refuses with another type.
+/// The exports that Envoy looks for in a module with this ABI. It refuses them with another type.
 #[must_use]
 pub fn looked_for(abi: Abi) -> Vec<Function> {
     let of_abi = if abi == Abi::V0_1_0 { HEADERS_0_1_0 } else { HEADERS };
@@ -64,7 +64,7 @@ fn spelled(parameters: &str, results: &str) -> String {
     signature(&types(parameters), &types(results))
 }
 
-/// Offered in `env` whatever the ABI.
+/// Offered in `env` to every ABI.
 const ENV: &[Call] = &[
     ("emscripten_notify_memory_growth", "i", ""),
     ("proxy_add_header_map_value", "iiiii", "i"),
@@ -106,7 +106,7 @@ const ENV: &[Call] = &[
     ("pthread_equal", "ii", "i"),
 ];
 
-/// And in `env` with ABI 0.1.0 alone.
+/// Also offered in `env` to ABI 0.1.0.
 const ABI_0_1_0: &[Call] = &[
     ("proxy_clear_route_cache", "", "i"),
     ("proxy_continue_request", "", "i"),
@@ -114,17 +114,17 @@ const ABI_0_1_0: &[Call] = &[
     ("proxy_get_configuration", "ii", "i"),
 ];
 
-/// With ABI 0.2.0 alone.
+/// Also offered in `env` to ABI 0.2.0.
 const ABI_0_2_0: &[Call] = &[("proxy_close_stream", "i", "i"), ("proxy_continue_stream", "i", "i")];
 
-/// With ABI 0.2.1 alone.
+/// Also offered in `env` to ABI 0.2.1.
 const ABI_0_2_1: &[Call] = &[
     ("proxy_close_stream", "i", "i"),
     ("proxy_continue_stream", "i", "i"),
     ("proxy_get_log_level", "i", "i"),
 ];
 
-/// WASI of every supported Envoy, in `wasi_snapshot_preview1` and `wasi_unstable`.
+/// WASI functions of every supported Envoy, in `wasi_snapshot_preview1` and `wasi_unstable`.
 const WASI: &[Call] = &[
     ("args_get", "ii", "i"),
     ("args_sizes_get", "ii", "i"),
@@ -146,7 +146,7 @@ const WASI: &[Call] = &[
     ("sched_yield", "", "i"),
 ];
 
-/// And what came with Envoy 1.39.
+/// WASI functions that came with Envoy 1.39.
 const LATER_WASI: &[Call] = &[
     ("clock_res_get", "ii", "i"),
     ("fd_advise", "iIIi", "i"),
@@ -177,7 +177,7 @@ const LATER_WASI: &[Call] = &[
     ("sock_shutdown", "ii", "i"),
 ];
 
-/// What Envoy calls where it is exported.
+/// Exports that Envoy calls, with every ABI.
 const CALLBACKS: &[Call] = &[
     ("_initialize", "", ""),
     ("malloc", "i", "i"),
@@ -209,11 +209,11 @@ const CALLBACKS: &[Call] = &[
     ("proxy_validate_configuration", "ii", "i"),
 ];
 
-/// With ABI 0.1.0.
+/// Exports that Envoy calls, with ABI 0.1.0.
 const HEADERS_0_1_0: &[Call] =
     &[("proxy_on_request_headers", "ii", "i"), ("proxy_on_response_headers", "ii", "i")];
 
-/// With ABI 0.2.0 and 0.2.1.
+/// Exports that Envoy calls, with ABI 0.2.0 and 0.2.1.
 const HEADERS: &[Call] = &[
     ("proxy_on_foreign_function", "iii", ""),
     ("proxy_on_request_headers", "iii", "i"),

@@ -17,50 +17,50 @@ use crate::children::{self, Scratch};
 use crate::files::{check_place, write_atomically};
 use crate::progress::Progress;
 
-/// What to make.
+/// The settings of a build.
 #[derive(Debug, Clone)]
 pub struct Make {
     /// The checkout.
     pub source: PathBuf,
     /// The file to write.
     pub output: PathBuf,
-    /// Make the module of the frame filter.
+    /// Whether to make the module of the frame filter.
     pub frames: bool,
-    /// Make it smaller with `wasm-opt`.
+    /// Whether to make the module smaller with `wasm-opt`.
     pub optimise: bool,
-    /// The toolchain may get the wasm32 target if it is missing.
+    /// Whether the wasm32 target may be added to the toolchain if it is missing.
     pub may_install: bool,
-    /// Never reach for the network.
+    /// Whether the network must not be used.
     pub offline: bool,
 }
 
-/// What was made.
+/// A module that was built.
 #[derive(Debug, Clone, Serialize)]
 pub struct BuiltModule {
     /// The file.
     pub path: PathBuf,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub size: u64,
-    /// Their SHA-256, in hexadecimal.
+    /// The SHA-256 of the file, in hexadecimal.
     pub sha256: String,
     /// The version of laststream.
     pub version: String,
-    /// The compiler: another one makes other bytes.
+    /// The compiler: another one gives other bytes.
     pub compiler: String,
     /// The version of `wasm-opt`, if it was used.
     pub wasm_opt: Option<String>,
 }
 
-/// Why there is no module.
+/// The reason why there is no module.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// Compiling failed, or getting what it takes.
+    /// Compiling failed, or adding the target to the toolchain.
     #[error("{0}")]
     Compile(String),
     /// `wasm-opt` failed.
     #[error("{0}")]
     Optimise(String),
-    /// What came out cannot be used.
+    /// The module that was made cannot be used.
     #[error("the module that was made {0}")]
     Unusable(String),
     /// A file cannot be read or written.
@@ -68,26 +68,26 @@ pub enum BuildError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
 impl Make {
-    /// Makes the module. What is at `output` stays as it is until the new one is known to be good.
+    /// Makes the module. The file at `output` is replaced only after the new module was checked.
     ///
     /// # Errors
     /// See [`BuildError`].
     pub fn run(&self, progress: &dyn Progress) -> Result<BuiltModule, BuildError> {
         let wasm_opt = OsStr::new(optimise::PROGRAM);
-        // Asked first: compiling takes a while.
+        // Checked first, because compiling takes a while.
         check_place(&self.output).map_err(|source| self.output_error(source))?;
         let version = self
             .optimise
             .then(|| optimise::version(wasm_opt))
             .transpose()
             .map_err(BuildError::Optimise)?;
-        // A folder of its own: nothing stale goes in, and the sources stay as they are.
+        // A new folder, so that nothing stale is used, and the sources stay as they are.
         let scratch = Scratch::new(tempfile::tempdir)
             .map_err(|source| BuildError::File { path: std::env::temp_dir(), source })?;
         let mut wasm = self.compile(scratch.path(), progress)?;

@@ -1,5 +1,5 @@
 //! The Wasm modules as files: the built-in ones, compiling from a checkout, and analysis without
-//! running it.
+//! running them.
 
 pub mod analysis;
 pub mod checkout;
@@ -13,7 +13,7 @@ pub mod verdict;
 /// The module inside this program.
 ///
 /// # Errors
-/// Why there is none: this program was built without it.
+/// The reason why this program was built without it.
 pub fn builtin() -> Result<&'static [u8], &'static str> {
     include!(concat!(env!("OUT_DIR"), "/builtin.rs"))
 }
@@ -21,7 +21,7 @@ pub fn builtin() -> Result<&'static [u8], &'static str> {
 /// The module of the frame filter inside this program. Only routes of WebSockets need it.
 ///
 /// # Errors
-/// Why there is none: this program was built without it.
+/// The reason why this program was built without it.
 pub fn builtin_frames() -> Result<&'static [u8], &'static str> {
     include!(concat!(env!("OUT_DIR"), "/builtin_frames.rs"))
 }

@@ -1,4 +1,4 @@
-//! Making a module smaller with `wasm-opt` of Binaryen, which has to be on the machine.
+//! Makes a module smaller with `wasm-opt` of Binaryen, which must be installed.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::process::Command;
 
 use crate::children;
 
-/// The program.
+/// The name of the program.
 pub const PROGRAM: &str = "wasm-opt";
 
-/// What a module may use that rustc compiles for wasm32; the program takes the others for errors.
+/// The WebAssembly features that rustc uses for wasm32. The program treats all others as errors.
 const FEATURES: [&str; 6] = [
     "--enable-bulk-memory",
     "--enable-multivalue",
@@ -19,10 +19,10 @@ const FEATURES: [&str; 6] = [
     "--enable-sign-ext",
 ];
 
-/// What the program says of its version: another one makes other bytes.
+/// The version that the program prints: another version gives other bytes.
 ///
 /// # Errors
-/// It is not there, and how to get it.
+/// The program cannot be started; the text says how to get it.
 pub fn version(program: &OsStr) -> Result<String, String> {
     output(program, Command::new(program).arg("--version"))
 }

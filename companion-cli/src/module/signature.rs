@@ -1,4 +1,4 @@
-//! How the type of a WebAssembly function is written: `i32 i64 -> i32`.
+//! Formats the type of a WebAssembly function: `i32 i64 -> i32`.
 
 pub(super) fn signature(parameters: &str, results: &str) -> String {
     let or_nothing =

@@ -1,4 +1,4 @@
-//! Whether Envoy can load a module, and if not, why.
+//! Decides whether Envoy can load a module, and gives the reasons if it cannot.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde::Serialize;
 use super::analysis::{Abi, Module, analyse};
 use super::host_calls::{looked_for, offered};
 
-/// Why a module cannot be loaded.
+/// A reason why a module cannot be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Obstacle {
-    /// What is wrong, as the end of “it cannot be loaded because …”.
+    /// The reason, as the end of “it cannot be loaded because …”.
     pub because: String,
-    /// The first Envoy to which it is no obstacle, if there is one.
+    /// The first version of Envoy for which it is no obstacle, if there is one.
     pub until: Option<&'static str>,
 }
 
@@ -22,7 +22,7 @@ impl Obstacle {
     }
 }
 
-/// Everything that keeps Envoy from loading a module. Nothing: it loads.
+/// Everything that keeps Envoy from loading a module. If the list is empty, the module loads.
 #[must_use]
 pub fn obstacles(module: &Module) -> Vec<Obstacle> {
     let mut obstacles = Vec::new();
@@ -32,7 +32,7 @@ pub fn obstacles(module: &Module) -> Vec<Obstacle> {
                 `proxy_abi_version_0_1_0`: it is no proxy-wasm module",
         ));
     }
-    // What the newest ABI lacks is lacking anyway.
+    // A module without an ABI version is checked like one with the newest ABI.
     let abi = module.abi.unwrap_or(Abi::V0_2_1);
     obstacles.extend(of_imports(module, abi));
     obstacles.extend(of_exports(module, abi));
@@ -40,7 +40,7 @@ pub fn obstacles(module: &Module) -> Vec<Obstacle> {
     obstacles
 }
 
-/// The module, if it loads into every Envoy. The error is the end of a sentence about it.
+/// The module, if it loads into every supported Envoy. The error is the end of a sentence about it.
 pub(crate) fn loadable(bytes: &[u8]) -> Result<Module, String> {
     let module = analyse(bytes)?;
     let because: Vec<String> =

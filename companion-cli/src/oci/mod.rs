@@ -1,5 +1,5 @@
-//! Modules as OCI images: how they are made ([`image`]), carried ([`registry`]), looked into
-//! ([`inspect`]) and signed ([`sign`]).
+//! Modules as OCI images: making them ([`image`]), pushing and pulling ([`registry`]), inspecting
+//! ([`inspect`]) and signing ([`sign`]).
 
 pub mod image;
 pub mod inspect;

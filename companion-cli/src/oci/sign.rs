@@ -8,14 +8,14 @@ use crate::env_vars::{self, Lookup};
 
 const PROGRAM: &str = "cosign";
 
-/// Why something is not signed.
+/// The reason why an image is not signed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignError {
-    /// There is no cosign.
+    /// cosign is not on PATH.
     #[error("it is published, but not signed: `{PROGRAM}` is not on PATH; sign it with\n  {0}")]
     Missing(String),
-    /// It does not start.
+    /// cosign does not start.
     #[error(
         "it is published, but not signed: `{PROGRAM}` cannot be started: {error}; the command \
             was\n  {command}"
@@ -23,10 +23,10 @@ pub enum SignError {
     Start {
         /// The command as the user can type it.
         command: String,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
-    /// It said no.
+    /// cosign failed.
     #[error(
         "it is published, but not signed: `{PROGRAM}` failed ({status}), see above; the command \
             was\n  {command}"
@@ -34,15 +34,15 @@ pub enum SignError {
     Failed {
         /// The command as the user can type it.
         command: String,
-        /// How it ended.
+        /// Its exit status.
         status: std::process::ExitStatus,
     },
 }
 
-/// Signs an image, named by its digest: a tag could stand for another one by now.
+/// Signs an image, named by its digest, because a tag could point to another image by now.
 ///
 /// # Errors
-/// Each names the command to do it by hand.
+/// Each error names the command to sign by hand.
 pub fn sign(
     pinned: &str,
     plain_http: bool,

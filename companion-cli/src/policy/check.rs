@@ -25,8 +25,8 @@ pub(super) fn check(file: &File) -> Result<Policy, Vec<PolicyProblem>> {
     if found.0.is_empty() { Ok(policy) } else { Err(found.0) }
 }
 
-/// The problems so far. What is wrong is replaced by something harmless in the result, which is
-/// then not used.
+/// The problems found so far. An invalid value is replaced by a harmless one in the resulting
+/// policy, which is then discarded.
 pub(super) struct Checker(Vec<PolicyProblem>);
 
 const OF_THE_GATE: &str = "is the gate's, and there is none: take it out";
@@ -93,7 +93,7 @@ impl Checker {
         gate_port
     }
 
-    /// What depends on the clients: where they are named, and their WebSockets.
+    /// Checks `forwarded_for` and `websockets`.
     fn clients(&mut self, file: &File, proto: Option<&ForwardedProto>, site: Site<'_>) {
         if let Some(from) = &file.forwarded_for {
             self.forwarded_for(from, proto, site.placement);
@@ -103,7 +103,7 @@ impl Checker {
         }
     }
 
-    /// A Job, what watches the proxies, and what scales them.
+    /// Checks the Job, monitoring and scaling.
     fn beside_the_proxy(&mut self, file: &File, delivery: Delivery) {
         if let Some(job) = &file.job {
             self.job(job);
@@ -122,14 +122,14 @@ impl Checker {
         }
     }
 
-    /// A field without effect is an error.
+    /// Checks the section `drain` and fits its times. A field without effect is an error.
     fn drain(&mut self, file: &File, site: Site<'_>) -> Sizing {
         const OF_ISTIO: &str = "is Istio's, which is not there: take it out";
         const NO_APP: &str = "a gateway has no app that ends with it, so a drain would wait until \
             its deadline: take it out";
         let Site { placement, has_gate } = site;
         let (drain, in_istio) = (&file.drain, placement.is_istio());
-        // Without a gate they are for Istio's own drain, and for Envoy's.
+        // Without a gate, these times apply to Istio's own drain, or to Envoy's.
         let has_times = has_gate || !placement.is_envoy_gateway();
         let has_longest = has_times || file.retries.is_some();
         for (field, is_written, works, why) in [
@@ -214,7 +214,8 @@ impl Checker {
     }
 }
 
-/// The policy as it is written. What follows from a check is not in it yet.
+/// The policy with the written values and with defaults. Values that a check computes are still
+/// placeholders.
 fn with_defaults(file: &File) -> Policy {
     let usual_placement = || Placement::Gateway(Gateways::default());
     let placement = file.placement.clone().unwrap_or_else(usual_placement);

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// One thing that is wrong.
+/// A problem in a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyProblem {
-    /// The field, such as `drain.deadline`; empty where the text is no policy at all.
+    /// The field, such as `drain.deadline`; empty if the whole text is not a policy.
     pub path: String,
-    /// What is there, what is expected, and the way out.
+    /// The value, the expectation, and the fix.
     pub message: String,
-    /// Line and column, where they are known.
+    /// Line and column, if known.
     pub place: Option<(u64, u64)>,
 }
 

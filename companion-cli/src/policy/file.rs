@@ -102,7 +102,7 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// The class whose Gateways are meant.
+    /// The GatewayClass, if the policy is for a class.
     pub(crate) fn class(&self) -> Option<&str> {
         match self {
             Self::GatewayApi(GatewayApi { class, .. }) | Self::Waypoint(Waypoint { class, .. }) => {
@@ -117,7 +117,7 @@ impl Placement {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gateways {
-    /// Refused, with the placement that replaces it.
+    /// Rejected; the error names the placement that replaces it.
     #[schemars(skip)]
     pub name: Option<String>,
     /// Labels of the gateway's pods, by default `istio: ingressgateway`. In Istio's root namespace
@@ -145,7 +145,8 @@ pub struct GatewayApi {
 }
 
 impl GatewayApi {
-    /// Whether the Deployment is all that an overlay could change.
+    /// Whether the policy has neither an autoscaler nor a disruption budget, so an overlay could
+    /// change only the Deployment.
     pub(crate) fn is_plain(&self) -> bool {
         self.autoscaler.is_none() && self.disruption_budget.is_none()
     }

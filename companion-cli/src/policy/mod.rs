@@ -1,8 +1,8 @@
 //! The policy file: one YAML text from which everything is rendered. Text → [`file::File`] (its
 //! shape) → [`Policy`] (checked).
 //!
-//! The module's configuration is checked by the module's own types, so the module never rejects
-//! what is rendered here.
+//! The module's configuration is checked by the module's own types, so the module never rejects a
+//! rendered configuration.
 
 mod check;
 mod error;
@@ -39,7 +39,7 @@ pub struct Policy {
     pub namespace: Option<String>,
     /// Their labels.
     pub labels: BTreeMap<String, String>,
-    /// Which proxies; defaults filled in.
+    /// The kind of proxy, with defaults filled in.
     pub placement: Placement,
     /// The way of the module's image into the proxy.
     pub delivery: Delivery,
@@ -47,11 +47,11 @@ pub struct Policy {
     pub pull_secret: Option<String>,
     /// An image with laststream's static program in it.
     pub program_image: Option<String>,
-    /// What happens to requests without the module.
+    /// The handling of requests when the module cannot be fetched or fails.
     pub failure_policy: FailurePolicy,
-    /// `count` of the module's configuration, as it was written.
+    /// `count` of the module's configuration, with the additions for `end`.
     pub count: Option<Value>,
-    /// `forwarded_proto` of the module's configuration, as it was written.
+    /// `forwarded_proto` of the module's configuration.
     pub forwarded_proto: Option<ForwardedProto>,
     /// The engine that restores it.
     pub engine: Engine,
@@ -61,9 +61,9 @@ pub struct Policy {
     pub gate_port: Option<u16>,
     /// Where the proxy has the gate's secret from.
     pub gate_secret: Option<GateSecret>,
-    /// Names under which the gate may be asked.
+    /// Host names that requests to the gate may carry.
     pub gate_hosts: Vec<String>,
-    /// The call that tells the app of the drain.
+    /// The request that notifies the app of the drain.
     pub notify: Option<Notify>,
     /// Envoy's drain time, if the gate watches changes of the configuration.
     pub config_drain_time: Option<TimeSpan>,
@@ -71,19 +71,19 @@ pub struct Policy {
     pub begin: Begin,
     /// How it ends.
     pub finish: Finish,
-    /// What long-lived streams do to it.
+    /// Whether long-lived streams hold the drain.
     pub long_lived: LongLived,
     /// The age that makes a stream long-lived.
     pub long_lived_after: Option<TimeSpan>,
     /// Streams that the gate ends.
     pub end: Option<file::End>,
-    /// The app that it also waits for.
+    /// The app that the drain also waits for.
     pub app: Option<App>,
-    /// How long everything takes.
+    /// The times of the drain.
     pub sizing: Sizing,
-    /// Istio's own setting is kept.
+    /// Whether Istio's own `EXIT_ON_ZERO_ACTIVE_CONNECTIONS` is kept.
     pub exit_on_zero: bool,
-    /// Where WebSockets end with a close frame.
+    /// The routes on which WebSockets end with a close frame.
     pub websockets: Option<Websockets>,
     /// Retries at the caller's side.
     pub retries: Option<Retries>,
@@ -101,72 +101,74 @@ pub struct Policy {
     digest: Option<String>,
 }
 
-/// What rendering must know of `forwarded_proto` besides its text.
+/// `forwarded_proto` of the policy, with the facts that rendering needs.
 #[derive(Debug, Clone)]
 pub struct ForwardedProto {
-    /// The text.
+    /// The configuration for the module, without `original_header` if that was `x-forwarded-proto`.
     pub json: Value,
     /// The header that an early mutation saves `x-forwarded-proto` in; `None` where no source
     /// reads it.
     pub saved_in: Option<String>,
     /// Whether the early mutation removes `x-forwarded-proto`, or overwrites it with http at a
-    /// sidecar. Envoy writes the connection's scheme in place of a removed one. That is what is
-    /// left when the module fails. `keep` forbids it.
+    /// sidecar. Envoy writes the connection's scheme in place of a removed header. That value, or
+    /// http, remains when the module fails. False if the policy has `keep`.
     pub forgets: bool,
-    /// What the module reads from filter state; `None` where no address is trusted.
+    /// The peer information that a filter writes for the module; `None` if no address range is
+    /// trusted.
     pub peer_info: Option<PeerInfo>,
     /// The address ranges that are trusted.
     pub peers: Vec<String>,
-    /// The ports that tell the scheme, where the PROXY protocol header does and no other header.
+    /// The ports that decide the scheme, if its only source is the PROXY protocol header.
     pub destination_ports: Option<DestinationPorts>,
 }
 
 /// Destination ports in PROXY protocol headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DestinationPorts {
-    /// Those of https.
+    /// Ports that mean https.
     pub https: Vec<u16>,
-    /// Those of http.
+    /// Ports that mean http.
     pub http: Vec<u16>,
 }
 
-/// A value of filter state: the direct peer's address, and what else saves the module a look at the
-/// headers.
+/// A value of filter state: the direct peer's address, and values that the module need not look up
+/// in the headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerInfo {
-    /// Its key.
+    /// The key in filter state.
     pub key: String,
-    /// Whether the local addresses of the connection stand behind the peer's.
+    /// Whether the connection's local addresses follow the peer's address.
     pub addresses: bool,
-    /// Headers, in the order that the module expects; an empty name for what it does not look at.
-    /// `None` where it must look at others.
+    /// Headers, in the order that the module expects; an empty name for a header that the module
+    /// does not read. `None` if the module must read other headers.
     pub headers: Option<[String; 3]>,
 }
 
 /// Values of the command line in place of the file's.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
-    /// Instead of `module`; the file's `digest` does not count then, and neither does its
-    /// `delivery` unless this is an image.
+    /// Replaces `module`. The file's `digest` is then ignored, and so is its `delivery` unless this
+    /// is an image.
     pub module: Option<String>,
-    /// Instead of `digest`.
+    /// Replaces `digest`.
     pub digest: Option<String>,
-    /// Instead of `namespace`.
+    /// Replaces `namespace`.
     pub namespace: Option<String>,
-    /// Instead of `name`.
+    /// Replaces `name`.
     pub name: Option<String>,
-    /// Instead of `engine`.
+    /// Replaces `engine`.
     pub engine: Option<Engine>,
 }
 
-/// Longer than any policy; shorter than what a mistaken file name may lead to.
+/// The largest policy in bytes: more than any policy has, less than many files that a mistaken name
+/// leads to.
 const LONGEST: usize = 1 << 20;
 
 impl Policy {
     /// Reads and checks a policy. An empty text is a policy with all defaults.
     ///
     /// # Errors
-    /// The first thing that is wrong with its shape; or everything that is wrong with its values.
+    /// The first problem of the shape, or all problems of the values.
     pub fn read(text: &[u8], overrides: &Overrides) -> Result<Self, PolicyError> {
         let text = text_of(text).map_err(|problem| PolicyError(vec![problem]))?;
         let file = shape(text).map_err(|problem| PolicyError(vec![problem]))?;
@@ -187,10 +189,11 @@ impl Policy {
         })
     }
 
-    /// Where the module comes from, pinned. Asks the registry only where no digest was given.
+    /// The location of the module, pinned unless it is a file in the proxy. Asks the registry only
+    /// if no digest is given.
     ///
     /// # Errors
-    /// No module, one that makes no sense, or no digest to be had.
+    /// The policy has no module, its value is invalid, or no digest is available.
     pub fn source(&self, resolve: Resolve<'_>) -> Result<ModuleLocation, PolicyProblem> {
         let Some(module) = &self.module else {
             return Err(PolicyProblem::new(
@@ -208,7 +211,7 @@ impl Policy {
             .map_err(|(field, message)| PolicyProblem::new(field, message))
     }
 
-    /// Where the module of the frame filter comes from, if the policy has WebSockets.
+    /// The location of the frame filter's module, if the policy has WebSockets.
     ///
     /// # Errors
     /// As [`Self::source`].
@@ -226,7 +229,7 @@ impl Policy {
             .map_err(|(field, message)| PolicyProblem::new(format!("websockets.{field}"), message))
     }
 
-    /// What the policy file may look like (JSON Schema, draft 2020-12).
+    /// The JSON Schema (draft 2020-12) of the policy file.
     #[must_use]
     pub fn schema() -> Value {
         let settings =
@@ -249,7 +252,7 @@ fn text_of(text: &[u8]) -> Result<&str, PolicyProblem> {
     })
 }
 
-/// A text of comments alone is a policy with all defaults, too.
+/// Parses the YAML text. A text of comments alone is a policy with all defaults.
 fn shape(text: &str) -> Result<File, PolicyProblem> {
     let says_nothing = |line: &str| {
         line.trim().is_empty() || line.trim_start().starts_with('#') || line.trim_end() == "---"
@@ -266,7 +269,7 @@ fn shape(text: &str) -> Result<File, PolicyProblem> {
     })
 }
 
-/// The reader's words without the snippet and the place around them.
+/// The parser's message without the snippet and the position around it.
 fn bare(error: &serde_saphyr::Error) -> String {
     let words = error.without_snippet().to_string();
     let end = words.find(" at line ").or_else(|| words.find("\n")).unwrap_or(words.len());
@@ -291,7 +294,7 @@ fn apply(mut file: File, overrides: &Overrides) -> File {
     file
 }
 
-/// What the command line said has no place in the file.
+/// The position of a problem in the file; none if the value is from the command line.
 fn place(text: &str, problem: &PolicyProblem, overrides: &Overrides) -> Option<(u64, u64)> {
     let from_flag = match problem.path.as_str() {
         "module" => overrides.module.is_some(),

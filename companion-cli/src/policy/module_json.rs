@@ -11,16 +11,17 @@ use super::check::end::kinds;
 use super::file::{App, Begin, Direction, End, EndKind, Notify, Placement, RetryAfter};
 use crate::time_span::TimeSpan;
 
-/// The cluster of the admin interface in a bootstrap of ours.
+/// The cluster of the admin interface in a rendered bootstrap.
 pub(crate) const ADMIN_CLUSTER: &str = "admin";
 
-/// The stat prefix of the connection manager that ends the HBONE tunnels of a waypoint.
+/// The stat prefix of the connection manager that terminates the HBONE tunnels of a waypoint.
 pub(crate) const TUNNELS: &str = "connect_terminate";
-/// Stat prefixes of connection managers that hold no drain: the gate's and those that it asks
-/// through, and Envoy Gateway's for kubelet's probes and for scrapes of the metrics.
+/// Stat prefixes of connection managers whose requests do not hold the drain: those of the gate and
+/// of its queries to Envoy, and Envoy Gateway's for kubelet's probes and for scrapes of the
+/// metrics.
 const ENVOY_GATEWAYS_OWN: [&str; 4] = ["admin", "laststream", "eg-ready-http", "eg-stats-http"];
 
-/// The filter state key under which the gate finds its secret.
+/// The filter state key of the gate's secret.
 pub(crate) const SECRET_KEY: &str = "laststream.gate_secret";
 
 /// The scopes that are counted, and whether `x-forwarded-proto` is restored there.
@@ -46,7 +47,7 @@ fn scope(direction: Direction) -> Scope {
     }
 }
 
-/// The stream role.
+/// The configuration of the role `stream`.
 pub(crate) fn stream(policy: &Policy, scope: Scope, with_proto: bool) -> Value {
     let mut json = Map::new();
     json.insert("scope".into(), json!(scope));
@@ -59,7 +60,7 @@ pub(crate) fn stream(policy: &Policy, scope: Scope, with_proto: bool) -> Value {
     json.into()
 }
 
-/// The gate.
+/// The configuration of the role `gate`.
 pub(crate) fn gate(policy: &Policy) -> Value {
     let sizing = &policy.sizing;
     let scopes: Vec<Scope> = scopes(policy).into_iter().map(|(scope, _)| scope).collect();
@@ -97,7 +98,7 @@ fn millis(span: TimeSpan) -> Value {
     span.millis().into()
 }
 
-/// None for the module's own default.
+/// `None` for the module's own default.
 fn unless_usual<T: Default + PartialEq + Serialize>(value: T) -> Option<Value> {
     (value != T::default()).then(|| json!(value))
 }
@@ -123,7 +124,7 @@ fn notify(Notify { cluster, path, timeout }: &Notify) -> Value {
     notify
 }
 
-/// None if nothing is ended.
+/// `None` if the section has nothing for the gate.
 fn end(end: &End) -> Option<Value> {
     let mut json = Map::new();
     for (name, kind) in kinds(end) {
@@ -166,17 +167,17 @@ fn begin(policy: &Policy) -> Option<Value> {
     (!begin.is_empty()).then(|| begin.into())
 }
 
-/// On a sidecar the app's own calls must go on; a gateway's listeners are outbound, so there it
-/// would do nothing.
+/// Whether only inbound listeners drain. At a sidecar the app's own calls must go on. A gateway's
+/// listeners are outbound, so the option would have no effect there.
 pub(crate) fn drains_inbound_only(policy: &Policy) -> bool {
     matches!(policy.placement, Placement::Sidecar(_)) && policy.begin == Begin::DrainListeners
 }
 
-/// How long a line may be before an object is written over several.
+/// The longest line before an object is written over several.
 const WIDTH: usize = 90;
 
-/// JSON for people: what fits on a line stands on one. Only printable characters, so that any block
-/// of YAML can hold it.
+/// JSON for readers: a value that fits on a line is written on one. All characters are printable,
+/// so that any block of YAML can hold it.
 pub(crate) fn text(value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, value, 0);
@@ -259,7 +260,7 @@ mod tests {
     use super::text;
 
     #[test]
-    fn what_fits_stands_on_a_line_and_all_of_it_is_printable() {
+    fn short_values_stay_on_one_line_and_all_text_is_printable() {
         assert_eq!(
             text(&json!({ "a": [1, "é\u{85}🦀\"\\"], "b": {} })),
             r#"{"a": [1, "\u00e9\u0085\ud83e\udd80\"\\"], "b": {}}"#

@@ -18,9 +18,9 @@ pub const KUBELET: TimeSpan = TimeSpan::seconds(2);
 pub const LATE: TimeSpan = TimeSpan::seconds(2);
 /// Istio's default of Envoy's drain time.
 pub(crate) const ISTIO_DRAIN: TimeSpan = TimeSpan::seconds(45);
-/// Envoy's own.
+/// Envoy's own default of its drain time.
 pub(crate) const ENVOY_DRAIN: TimeSpan = TimeSpan::seconds(600);
-/// Times where the policy says nothing.
+/// The default times of a placement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usual {
     /// The time that Istio's agent takes after SIGTERM when the deadline was reached; `None` where
@@ -36,7 +36,7 @@ impl Usual {
 
     pub(crate) const ISTIO: Self =
         Self { agent: Some(TimeSpan::seconds(5)), delay: TimeSpan::seconds(0), grace: Self::GRACE };
-    /// The beginning of the drain, in which clients are not told to leave yet.
+    /// The time at the beginning of the drain before Envoy tells clients to leave.
     pub(crate) fn delay(self) -> TimeSpan {
         self.delay
     }
@@ -53,7 +53,7 @@ impl Usual {
         Self { agent: None, delay: TimeSpan::seconds(10), grace: TimeSpan::seconds(62) };
 }
 
-/// Times that fit together.
+/// Times of a drain that fit together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizing {
     /// The longest request that is sure to finish.
@@ -62,18 +62,18 @@ pub struct Sizing {
     pub grace_period: TimeSpan,
     /// The gate's deadline.
     pub deadline: TimeSpan,
-    /// How long zero must last.
+    /// The quiet period.
     pub quiet: TimeSpan,
-    /// The beginning of the drain, in which clients are not told to leave yet.
+    /// The time at the beginning of the drain before Envoy tells clients to leave.
     pub delay: TimeSpan,
     /// How long Istio's agent drains after SIGTERM, after the deadline.
     pub agent: TimeSpan,
 }
 
 impl Sizing {
-    /// How long Envoy's own drain must take. In the last third of it Envoy (after 1.40) closes
-    /// connections with running streams, which must not come before the gate's deadline; and what
-    /// began on a replaced listener is cut at its end.
+    /// The time that Envoy's own drain must take. In its last third Envoy (after 1.40) closes
+    /// connections with running streams, which must not happen before the gate's deadline. At its
+    /// end Envoy cuts streams on replaced listeners.
     #[must_use]
     pub fn drain_time(&self) -> TimeSpan {
         TimeSpan::seconds((self.deadline.millis() * 3).div_ceil(2_000))
@@ -81,7 +81,7 @@ impl Sizing {
     }
 }
 
-/// The times that follow from the longest request, with nothing else written.
+/// The deadline and the grace period that follow from these times.
 #[must_use]
 pub fn drain_sizing(
     longest: TimeSpan,
@@ -134,7 +134,7 @@ pub(super) fn fit(drain: &Drain, usual: Usual) -> Result<Sizing, PolicyProblem> 
     Ok(Sizing { longest_request, grace_period, deadline, quiet, delay, agent })
 }
 
-/// Messages about times that contradict each other, with the numbers that every one of them names.
+/// Messages about times that contradict each other, and the numbers that all of them show.
 struct ConflictMessages {
     quiet: TimeSpan,
     delay: TimeSpan,
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_follows() {
+    fn missing_times_are_computed_from_the_others() {
         for (longest, grace, deadline, expected) in [
             ("", "", "", ("20s", "30s", "23s")),
             ("60s", "", "", ("60s", "70s", "63s")),

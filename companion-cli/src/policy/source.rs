@@ -4,19 +4,19 @@ use super::file::Placement;
 use crate::digest::is_hex;
 use crate::oci::image::{FILE, NotAReference, Reference};
 
-/// Where an image volume with the module is mounted in the proxy's container.
+/// The mount path of the image volume with the module, in the proxy's container.
 pub const MODULE_FOLDER: &str = "/opt/laststream";
-/// Where the one with the module of the frame filter is mounted.
+/// The mount path of the image volume with the frame filter's module.
 pub const FRAMES_FOLDER: &str = "/opt/laststream-frames";
 
-/// Where the module comes from.
+/// The location of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModuleLocation {
     /// An image in a registry, pinned to its manifest.
     Image {
         /// Host and repository, without `oci://`, tag and digest.
         repository: String,
-        /// The tag that was named, for people; nothing refers to it.
+        /// The tag in `module`, for comments only; the digest is the reference.
         tag: Option<String>,
         /// The manifest's SHA-256 in hex.
         digest: String,
@@ -25,7 +25,7 @@ pub enum ModuleLocation {
     Mounted {
         /// The image: `HOST/REPOSITORY@sha256:…`.
         reference: String,
-        /// The tag that was named, for people; nothing refers to it.
+        /// The tag in `module`, for comments only; the digest is the reference.
         tag: Option<String>,
         /// The file's path in the proxy.
         path: String,
@@ -52,7 +52,7 @@ impl ModuleLocation {
         }
     }
 
-    /// The file in the proxy, if the module is one there.
+    /// The path of the file in the proxy, if the module is a file there.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         match self {
@@ -61,8 +61,8 @@ impl ModuleLocation {
         }
     }
 
-    /// A file is named from the root of the proxy's file system. An Envoy without a mesh may also
-    /// be started where the file is.
+    /// Rejects a relative path, because a proxy runs elsewhere. An Envoy without a mesh may be
+    /// started in the file's folder.
     pub(super) fn reachable(self, placement: &Placement) -> Result<Self, (&'static str, String)> {
         match &self {
             Self::File(path) if !path.starts_with('/') && !is_plain(placement) => Err((
@@ -89,7 +89,7 @@ impl ModuleLocation {
         }
     }
 
-    /// What belongs into a field `sha256`.
+    /// The value of a field `sha256`: an image's manifest digest, or a download's checksum.
     #[must_use]
     pub fn sha256(&self) -> Option<&str> {
         match self {
@@ -161,7 +161,8 @@ fn split_tag(name: &str) -> Result<(String, Option<String>), String> {
     Ok((repository, reference.tag))
 }
 
-/// A floating tag is never rendered, so that the reviewed module is the one that runs.
+/// Asks the registry for the digest of a tag. A floating tag is never rendered, so that the
+/// reviewed module is the one that runs.
 fn resolved(name: &str, resolve: Resolve<'_>) -> Result<String, (&'static str, String)> {
     let digest = resolve(name)
         .map_err(|error| ("module", format!("the digest of `{name}` is not known: {error}")))?;
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_names_the_way_out() {
+    fn errors_about_a_module_name_the_fix() {
         let other = format!("sha256:{}", "0".repeat(64));
         for (module, digest, field, expected) in [
             ("oci://ghcr.io/a/b:latest", None, "module", "no registry here"),

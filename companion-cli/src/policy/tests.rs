@@ -1,4 +1,4 @@
-//! Which policies are accepted, and the errors of all others.
+//! Accepted policies, and the errors of all others.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ fn five_lines_are_enough_for_a_gateway() {
 }
 
 #[test]
-fn only_what_the_module_looks_at_is_saved_and_told() {
+fn only_headers_that_the_module_reads_are_saved_and_written() {
     const SAVED: &str = "x-laststream-forwarded-proto";
     const ALL: [&str; 3] = ["x-forwarded-proto", SAVED, "x-forwarded-port"];
     const PORT: [&str; 3] = ["x-forwarded-proto", "", "x-forwarded-port"];
@@ -77,9 +77,10 @@ fn only_what_the_module_looks_at_is_saved_and_told() {
     }
 }
 
-/// Where `x-forwarded-proto` itself is read, it would be what is left when the module fails.
+/// If the module read `x-forwarded-proto` in place, the peer's value would remain when the module
+/// fails.
 #[test]
-fn what_the_peer_sent_is_always_saved_and_removed() {
+fn the_peers_header_is_removed_unless_the_policy_keeps_it() {
     for (proto, forgets) in [
         ("original_header: X-Forwarded-Proto", true),
         ("fallback: http, silent: connection", true),
@@ -97,7 +98,7 @@ fn what_the_peer_sent_is_always_saved_and_removed() {
 }
 
 #[test]
-fn wide_trust_and_the_root_namespace_are_worth_a_word() {
+fn wide_trust_and_the_root_namespace_get_a_warning() {
     let trust =
         |range: &str| format!("forwarded_proto: {{presets: [gcp], trust: {{peers: [{range}]}}}}\n");
     for (text, words) in [
@@ -133,14 +134,14 @@ fn an_empty_policy_has_the_defaults() {
 }
 
 #[test]
-fn envoy_gateway_without_a_gate_takes_the_time_of_a_try() {
+fn envoy_gateway_without_a_gate_accepts_a_longest_request_for_retries() {
     const GATEWAY: &str = "namespace: a\nplacement: {envoy_gateway: {gateway: g}}\n";
     read(&format!("{GATEWAY}retries: {{host: a}}\ndrain: {{longest_request: 9s}}"))
         .expect("time of a try");
 }
 
 #[test]
-fn a_sidecar_is_warned_of_connections_of_the_mesh() {
+fn a_sidecar_gets_a_warning_about_connections_of_the_mesh() {
     let sidecar = |fallback: &str| {
         let policy = read(&format!(
             "namespace: a\nplacement: {{sidecar: {{}}}}\nforwarded_proto: {{presets: [gcp], \
@@ -170,7 +171,7 @@ fn names_of_objects_may_have_dots() {
 }
 
 #[test]
-fn an_exemption_without_a_rule_is_worth_a_word() {
+fn an_exemption_without_a_rule_gets_a_warning() {
     const EXEMPT: &str = "drain: {long_lived: exempt}";
     for (text, is_warned) in [
         (EXEMPT.to_owned(), true),
@@ -190,7 +191,7 @@ fn an_exemption_without_a_rule_is_worth_a_word() {
 }
 
 #[test]
-fn errors_name_the_place_and_the_way_out() {
+fn errors_name_the_field_and_the_fix() {
     for case in include_str!("tests/refused.yaml").split("--- # ").skip(1) {
         let (words, text) = case.split_once('\n').expect("a policy below its words");
         let message = read(text).map(drop).expect_err(text);
@@ -215,7 +216,7 @@ fn errors_name_the_place_and_the_way_out() {
 }
 
 #[test]
-fn the_command_line_comes_first() {
+fn the_command_line_overrides_the_file() {
     let overrides = Overrides {
         module: Some("/a.wasm".into()),
         name: Some("b".into()),
@@ -237,7 +238,7 @@ fn the_command_line_comes_first() {
 }
 
 #[test]
-fn the_schema_knows_the_modules_fields() {
+fn the_schema_includes_the_modules_fields() {
     let schema = Policy::schema();
     assert!(
         schema.pointer("/properties/forwarded_proto/properties/trust/properties/peers").is_some(),

@@ -8,11 +8,12 @@ use super::Policy;
 use super::check::end::has_other_rules;
 use super::file::{LongLived, Placement};
 
-/// The shortest prefix that passes for a load balancer's own addresses. No VPC of AWS is larger
-/// than a /16, and a site has a /48 of IPv6: a wider range always holds nodes and pods, too.
+/// The longest prefixes, of IPv4 and of IPv6, that are too wide for a load balancer's own
+/// addresses. No VPC of AWS is larger than a /16, and a site has a /48 of IPv6: a wider range
+/// always holds nodes and pods, too.
 const NARROWEST_WIDE: [u8; 2] = [15, 47];
 
-/// `has_namespace`: the policy names one.
+/// The warnings about a policy. `has_namespace`: whether the file names a namespace.
 pub(super) fn of(policy: &Policy, has_namespace: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     if matches!(&policy.placement, Placement::Gateway(_)) && !has_namespace {
@@ -50,7 +51,7 @@ const CLASS: &str = "namespace: is not `istio-system`, where istiod looks for wh
     class: anywhere else the rendered files have no effect. Leave it out, unless your istiod is in \
     this namespace";
 
-/// Whether the connection decides where no header is believed.
+/// Whether the fallback is the connection's scheme.
 fn usual_fallback(proto: &Value) -> bool {
     proto.get("fallback").is_none_or(|fallback| fallback == "connection")
 }
@@ -76,8 +77,8 @@ const WIDE: &str = "is wider than any load balancer's own addresses, so nodes an
     With `externalTrafficPolicy: Cluster` every client that goes around the load balancer comes \
     from a node's address: name the load balancer's subnets only";
 
-/// Whether a range that makes sense is too wide for the addresses of a load balancer. A range that
-/// holds every address is another matter, and the loopback interface's holds none but this host's.
+/// Whether a range is too wide for the addresses of a load balancer. The range of all addresses has
+/// another warning, and the loopback interface has only addresses of this host.
 pub(crate) fn is_wide(range: &str) -> bool {
     let Some((address, length)) = range.split_once('/') else { return false };
     let (Ok(address), Ok(length)) = (address.parse::<IpAddr>(), length.parse::<u8>()) else {
@@ -97,7 +98,7 @@ mod tests {
     use super::is_wide;
 
     #[test]
-    fn wider_than_a_network_is_wide() {
+    fn ranges_wider_than_a_network_are_wide() {
         for range in [
             "10.0.0.0/8",
             "172.16.0.0/12",

@@ -1,4 +1,4 @@
-//! What the policy says of monitoring and scaling: its shape, its defaults, and its check.
+//! The sections `monitoring` and `scaling`: their shape, their defaults, and their checks.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -16,7 +16,7 @@ const VOLUME: &str = "laststream-bootstrap";
 const FOLDER: &str = "/etc/laststream-bootstrap";
 const FILE: &str = "bootstrap.yaml";
 
-/// The listener, as text.
+/// The annotation's value: the gate's listener as YAML text.
 pub(super) fn annotation(
     policy: &Policy,
     port: u16,
@@ -36,7 +36,7 @@ pub(super) fn annotation(
     Ok(block(&Map::of("static_resources", listeners)))
 }
 
-/// `env` of the container.
+/// The item of the container's `env`.
 pub(super) fn variable() -> Map {
     Map::new()
         .note("The agent merges this file into Envoy's bootstrap. If it cannot, it only logs that.")

@@ -1,4 +1,4 @@
-//! What Envoy learns of a connection's client before the first filter: the PROXY protocol, filter
+//! Envoy's settings for a connection's client, before the first filter: the PROXY protocol, filter
 //! chains by the direct peer, and the client's address.
 
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ const CUSTOM_HEADER_TYPE: &str = concat!(
     "envoy.extensions.http.original_ip_detection.custom_header.v3.CustomHeaderConfig"
 );
 
-/// Why the listener filter is there.
+/// The comment on the listener filter.
 pub(super) const WHY_PROXY_PROTOCOL: &str = "The load balancer's PROXY protocol header, version 1 \
     or 2. Any peer may send one, and with it choose the client's address: let only the load \
     balancer connect. For the scheme it counts from trusted peers only.";
@@ -42,7 +42,7 @@ pub(super) fn proxy_protocol_filter() -> Map {
 pub(super) struct Chain {
     /// `filter_chain_match`; none for all other connections.
     pub(super) matches: Option<Map>,
-    /// How the connection manager begins.
+    /// The first fields of the connection manager.
     pub(super) manager: Map,
 }
 
@@ -73,7 +73,7 @@ pub(super) fn chains(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Chain> {
     }
 }
 
-/// Walks over `x-forwarded-for` from its end, as long as it meets trusted peers.
+/// Envoy walks over `x-forwarded-for` from its end, as long as the addresses are trusted peers.
 fn xff(peers: &[String]) -> Map {
     let config = Map::of("@type", XFF_TYPE)
         .note("Never empty: Envoy would then believe every peer.")

@@ -90,7 +90,7 @@ fn about(policy: &Policy, scheme: &Scheme<'_>, listen: SocketAddr, app: SocketAd
     about
 }
 
-/// They were checked when the policy was read.
+/// The three addresses, which were checked when the policy was read.
 fn addresses(envoy: &PlainEnvoy) -> Result<[SocketAddr; 3], PolicyProblem> {
     let read = |address: &Option<String>| address.as_deref().unwrap_or_default().parse();
     match (read(&envoy.listen), read(&envoy.app), read(&envoy.admin)) {
@@ -140,7 +140,7 @@ pub(super) fn main(
         .with("default_filter_chain", others)
 }
 
-/// The rest of a connection manager.
+/// The whole connection manager: its first fields, and those that all filter chains share.
 fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, modules: &[Map]) -> Map {
     let teller = scheme.peer_info().map(parts::peer_info_filter);
     let filters = teller
@@ -169,7 +169,7 @@ fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, module
         .with("route_config", Map::of("name", "main").with("virtual_hosts", List::of(host)))
 }
 
-/// Everything goes to the app; WebSockets on routes of their own, if the policy has some.
+/// All requests go to the app; WebSockets by routes of their own, if the policy names some.
 fn routes(policy: &Policy) -> List {
     let to_app = |prefix: &str| {
         Map::of("match", Map::of("prefix", prefix))
@@ -190,7 +190,7 @@ pub(super) fn cluster(name: &str, at: SocketAddr) -> Map {
     Map::of("name", name).with("connect_timeout", "1s").with("load_assignment", endpoints(name, at))
 }
 
-/// Where a cluster is.
+/// `load_assignment` of a cluster with one endpoint.
 pub(super) fn endpoints(cluster: &str, at: SocketAddr) -> Map {
     let endpoint = Map::of("endpoint", Map::of("address", address(at)));
     let endpoints = List::of(Map::of("lb_endpoints", List::of(endpoint)));

@@ -1,4 +1,5 @@
-//! Envoy Gateway's policies: its own for the module, patches for what it has no word for.
+//! Envoy Gateway's policies: its own kinds for the module, patches for settings that it has no
+//! field for.
 
 use laststream_filter::config::wire::Scope;
 use laststream_filter::forwarded::FORWARDED_PROTO;
@@ -75,7 +76,7 @@ fn about_gate(policy: &Policy, gateway: &EnvoyGateway, has_gate: bool) -> String
     }
 }
 
-/// What Envoy Gateway does with connections of clients.
+/// `spec` of the ClientTrafficPolicy, if the policy needs one.
 fn clients(policy: &Policy, gateway: &EnvoyGateway) -> Option<Map> {
     const WHY_REMOVED_EARLY: &str = "With clientIPDetection Envoy keeps the peer's own \
         x-forwarded-proto. The patches below replace this; it is for a cluster where \
@@ -126,7 +127,7 @@ fn extension(
     Ok(object("EnvoyExtensionPolicy", policy, spec))
 }
 
-/// Where Envoy Gateway fetches the module from.
+/// `code`: the location from which Envoy Gateway fetches the module.
 fn code(policy: &Policy, source: &ModuleLocation) -> Result<Map, PolicyProblem> {
     const WHY_DIGEST: &str = "The digest of the image's manifest, not of the module in it.";
     let from_image = |reference: &str, digest: &str| {
@@ -141,7 +142,8 @@ fn code(policy: &Policy, source: &ModuleLocation) -> Result<Map, PolicyProblem> 
         ModuleLocation::Image { repository, digest, .. } => {
             from_image(&format!("{repository}@sha256:{digest}"), digest)
         }
-        // The gate's file is the same image. The counter's Envoy Gateway hands over itself.
+        // The gate's file is from the same image. Envoy Gateway itself hands the counter's module
+        // over.
         ModuleLocation::Mounted { reference, .. } => {
             from_image(reference, reference.rsplit(':').next().unwrap_or_default())
         }

@@ -35,7 +35,7 @@ pub(super) fn spec(policy: &Policy, source: &ModuleLocation) -> Option<Map> {
     Some(spec)
 }
 
-/// Times of the Gateway API have five digits at most.
+/// A time for the Gateway API, whose times have five digits at most.
 fn gateway_time(time: TimeSpan) -> String {
     let seconds = time.whole_seconds();
     if seconds > 99_999 { format!("{}m", seconds.div_ceil(60)) } else { time.to_string() }
@@ -147,7 +147,7 @@ mod tests {
         assert!(drain_time("19h").ends_with('m'), "more than 99,999 s");
     }
 
-    /// The policy's names and ports stand in more than one place.
+    /// The policy's names and ports appear in more than one place.
     #[test]
     fn the_gate_has_the_vm_id_of_the_counter_and_the_hook_its_port() {
         let [counter, proxy, patch] = &rendered("gate: {port: 15099}")[..] else {

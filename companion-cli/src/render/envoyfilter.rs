@@ -1,4 +1,4 @@
-//! One EnvoyFilter with all parts: the counters, the gate, and what restores the scheme.
+//! One EnvoyFilter with all parts: the counters, the gate, and the parts that restore the scheme.
 
 use laststream_filter::config::wire::Scope;
 
@@ -74,8 +74,8 @@ fn about(is_inline: bool, scheme: &Scheme<'_>) -> Vec<String> {
     about
 }
 
-/// Whether the module stands in the listener itself. Kubelet has mounted it before Envoy starts, so
-/// there is nothing to discover.
+/// Whether the module is configured in the listener itself. Kubelet mounts the file before Envoy
+/// starts, so there is nothing to discover.
 fn is_inline(source: &ModuleLocation) -> bool {
     matches!(source, ModuleLocation::Mounted { .. })
 }
@@ -93,7 +93,7 @@ pub(super) const NO_SECRET: &str = "An EnvoyFilter knows no pull secret: the pro
 const MADE_BY_ISTIO: &str = "Istio makes this Gateway's Deployment. Its stop hook and its \
     annotations are in overlay.yaml (`render overlay`).";
 
-/// A patch, and why it is there.
+/// The reason for a patch, and the patch.
 type Patch = (&'static str, Map);
 
 /// The annotation with the image that the volume must have; for `laststream lint`.
@@ -122,8 +122,8 @@ fn object(
         .with("spec", spec(selector, targets).with("configPatches", patches))
 }
 
-/// Resources without a priority are applied before this one, so of all that is inserted first
-/// laststream's filters end up in front.
+/// Resources without a priority are applied before this one, so laststream's filters end up in
+/// front of all others that are inserted first.
 const PRIORITY: u16 = 100;
 
 fn spec(selector: Option<Map>, targets: Option<List>) -> Map {
@@ -138,7 +138,7 @@ fn spec(selector: Option<Map>, targets: Option<List>) -> Map {
         .with("priority", PRIORITY)
 }
 
-/// Names must differ over all resources on a proxy: one that is there twice makes Envoy refuse the
+/// Names must differ over all resources on a proxy: a name that occurs twice makes Envoy reject the
 /// whole update.
 pub(super) fn name_of(policy: &Policy, part: &str) -> String {
     match &policy.namespace {
@@ -147,7 +147,7 @@ pub(super) fn name_of(policy: &Policy, part: &str) -> String {
     }
 }
 
-/// Istio's word for where a scope's listeners are.
+/// Istio's patch context for the listeners of a scope.
 fn context_of(scope: Scope) -> &'static str {
     match scope {
         Scope::Inbound => "SIDECAR_INBOUND",
@@ -175,7 +175,7 @@ fn configurations(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>)
     patches
 }
 
-/// The module as it counts a scope's streams.
+/// The counter's filter for a scope.
 fn counter(
     policy: &Policy,
     source: &ModuleLocation,
@@ -189,15 +189,15 @@ fn counter(
     parts::filter(&Role { name: &name, configuration, is_gate: false }, policy, source)
 }
 
-/// The module as the gate.
+/// The gate's filter.
 fn gate_filter(policy: &Policy, source: &ModuleLocation) -> Map {
     let name = name_of(policy, "gate");
     let configuration = module_json::gate(policy);
     parts::filter(&Role { name: &name, configuration, is_gate: true }, policy, source)
 }
 
-/// Later patches end up in front: the peer information comes after the module here, and before it
-/// in the chain; Envoy's own filters the other way.
+/// Each patch inserts its filter first, so later patches end up in front: the peer information
+/// comes after the module here, and before it in the chain; Envoy's own filters the other way.
 fn filters(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec<Patch> {
     const COUNTER: &str = "First in the chain, so that whatever other filters do is counted. It \
         names none of them: one that is not there would silently leave it out.";
@@ -228,8 +228,8 @@ fn filters(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec
     patches
 }
 
-/// The frame filter, which is off, and the routes where it is on. In front of all other filters of
-/// this kind, so that the counter, which comes after it here, is before it in the chain.
+/// The frame filter, which is off, and the routes where it is on. These patches come before the
+/// counter's, so that the counter is before the frame filter in the chain.
 fn frames(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<Patch>, PolicyProblem> {
     const CODE: &str = "The module of the frame filter, which ends WebSockets with a close frame.";
     const FILTER: &str = "The frame filter, off: requests on other routes do not pass it.";
@@ -278,7 +278,8 @@ fn gate(policy: &Policy, source: &ModuleLocation) -> Vec<Patch> {
     vec![(GATE, patch("LISTENER", Some(Map::of("context", context)), "ADD", listener))]
 }
 
-/// What happens to headers before the first filter and behind the last.
+/// Patches beside the HTTP filters: the PROXY protocol, the early header mutation, and the removal
+/// of the saved header.
 fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
     let context = if matches!(policy.placement, Placement::Sidecar(_)) {
         "SIDECAR_INBOUND"
@@ -320,7 +321,8 @@ fn patch(apply_to: &str, matching: Option<Map>, operation: &str, value: Map) -> 
         .with("patch", Map::of("operation", operation).with("value", value))
 }
 
-/// What restores the scheme, without the module: WasmPlugins cannot carry it.
+/// The EnvoyFilter beside WasmPlugins, which cannot carry the peer information and the header
+/// mutations that restore the scheme.
 pub(super) fn around_the_module(
     policy: &Policy,
     scheme: &Scheme<'_>,

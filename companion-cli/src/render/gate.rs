@@ -10,7 +10,7 @@ use crate::policy::module_json::SECRET_KEY;
 use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map};
 
-/// What Envoy waits beyond the gate's deadline before it ends a request that is held; the gate
+/// The time beyond the gate's deadline after which Envoy ends a request that is held; the gate
 /// itself answers within 5 s.
 const AFTER_THE_DEADLINE: TimeSpan = TimeSpan::seconds(10);
 
@@ -54,7 +54,8 @@ const INJECTOR_TYPE: &str =
 const CREDENTIAL_TYPE: &str =
     "type.googleapis.com/envoy.extensions.http.injected_credentials.generic.v3.Generic";
 
-/// The header that Envoy itself writes the secret of SDS into; clients cannot.
+/// The header into which Envoy itself writes the secret of SDS. The early mutation removes a
+/// client's own.
 const EXPECTED: &str = "x-laststream-expected-secret";
 /// The name of the SDS resource.
 const RESOURCE: &str = "laststream-gate";
@@ -68,7 +69,7 @@ fn filters(policy: &Policy) -> impl Iterator<Item = Map> {
     injector.into_iter().chain([gate_state_filter(policy)])
 }
 
-/// Takes away what a client sent under the name of the header that holds the expected secret.
+/// Removes a client's own header of the name that is for the expected secret.
 fn early_mutation(policy: &Policy) -> Option<List> {
     matches!(policy.gate_secret, Some(GateSecret::Sds(_))).then(|| {
         let removal = Map::of("remove", EXPECTED);
@@ -83,7 +84,7 @@ fn early_mutation(policy: &Policy) -> Option<List> {
     })
 }
 
-/// What the gate reads from filter state.
+/// The filter that writes the connection's address and the secret into filter state for the gate.
 fn gate_state_filter(policy: &Policy) -> Map {
     let address = List::new()
         .note(

@@ -7,8 +7,8 @@ use crate::policy::{KUBELET, Policy, PolicyProblem};
 use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map};
 
-/// How long the gate holds each request, and how long `pilot-agent wait` waits for the answer. A
-/// gate needs an answer of Envoy's from after the request; with very many clusters that takes
+/// How long the gate holds each request, and how long `pilot-agent wait` waits for the answer. The
+/// gate needs an answer of Envoy that is newer than the request; with very many clusters that takes
 /// seconds. If the gate's VM dies meanwhile, the request is lost, and the next one asks again.
 const HELD: TimeSpan = TimeSpan::seconds(10);
 const PATIENCE: TimeSpan = TimeSpan::seconds(11);
@@ -84,7 +84,7 @@ pub(super) fn pod_with_grace(policy: &Policy) -> Map {
         .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
 }
 
-/// What the grace period is made of.
+/// The comment on the grace period: its parts.
 pub(super) fn why_grace(policy: &Policy) -> String {
     let sizing = &policy.sizing;
     let agent = if sizing.agent == TimeSpan::default() {
@@ -98,11 +98,11 @@ pub(super) fn why_grace(policy: &Policy) -> String {
     )
 }
 
-/// Why there is no rendered hook where the secret comes from SDS.
+/// The reason why no hook is rendered where the secret comes from SDS.
 pub(super) const NO_HOOK: &str = "`pilot-agent wait` cannot read it from a file: write the hook \
     with `laststream wait --secret-file FILE`, or take `environment`";
 
-/// The gate's port, without which there is nothing to ask.
+/// The gate's port. An error if there is no gate, or if the hook cannot read the secret.
 pub(super) fn port(policy: &Policy) -> Result<u16, PolicyProblem> {
     if matches!(policy.gate_secret, Some(GateSecret::Sds(_))) {
         return Err(PolicyProblem::new("gate.secret", NO_HOOK));

@@ -47,7 +47,7 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, Poli
     }
 }
 
-/// The pod's own secrets, which kubelet pulls a volume's image with.
+/// The pod's `imagePullSecrets`, with which kubelet pulls a volume's image.
 pub(super) fn pull_secrets(policy: &Policy) -> Option<List> {
     let secret = policy.pull_secret.as_deref()?;
     Some(List::of(Map::of("name", secret)))
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_replaced_is_named_in_the_head() {
+    fn the_head_warns_about_replaced_lists_and_annotations() {
         let sidecar = "placement: {sidecar: {workload: shop}}";
         for (more, words) in [("", "Helm replaces lists"), (sidecar, "replace the pod's own")] {
             let text = &rendered(Kind::ImageVolume, more).expect(more).files[0].text;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_controller_makes_has_its_own_place() {
+    fn deployments_made_by_a_controller_are_refused() {
         for (more, words) in [
             ("placement: {gateway_api: {gateway: edge}}", "render overlay"),
             (
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// Its image has no program that could be the hook.
+    /// Envoy's own image has no program that could be the hook.
     #[test]
     fn an_envoy_without_a_mesh_gets_the_program_and_the_hook() {
         let patch = file(Kind::Lifecycle, "placement: {envoy: {}}\nprogram_image: h/tools:1");

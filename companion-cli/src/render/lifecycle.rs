@@ -1,4 +1,4 @@
-//! The stop hook in each of its places, and which of Istio's own hooks it replaces there.
+//! The stop hook in each of its places, and the hooks of Istio that it replaces there.
 
 use super::hook::{self, lifecycle, pod_with_grace, why_grace};
 use super::volume::Program;
@@ -109,7 +109,7 @@ fn plain(policy: &Policy, port: u16) -> Result<File, PolicyProblem> {
     Ok(other("lifecycle.pod.yaml", &about, patch(policy, Map::of("spec", pod))))
 }
 
-/// What of Istio's own it replaces, and what it does not do.
+/// The comments on Istio's own hooks that it replaces, and on its limits.
 fn replaces(policy: &Policy, is_native: bool) -> impl Iterator<Item = &'static str> {
     const NATIVE: [&str; 2] = [
         "Of Istio's own hooks it replaces the native sidecar's preStop, `pilot-agent request POST \
@@ -148,7 +148,7 @@ pub(super) fn patch(policy: &Policy, template: Map) -> Map {
     object("apps/v1", "Deployment", metadata, Map::of("template", template))
 }
 
-/// What a patch of a Deployment is for, and the command.
+/// The comment of a patch: its Deployment, and the command.
 pub(super) fn how_to_patch(policy: &Policy, file: &str) -> String {
     let name = workload(policy);
     let place = in_namespace(workload_namespace(policy));
@@ -158,7 +158,8 @@ pub(super) fn how_to_patch(policy: &Policy, file: &str) -> String {
     )
 }
 
-/// The root namespace is also for gateways and sidecars of other namespaces.
+/// The namespace of the Deployment; none for Istio's root namespace, which is also for gateways and
+/// sidecars of other namespaces.
 fn workload_namespace(policy: &Policy) -> Option<&str> {
     let is_of_mesh = matches!(policy.placement, Placement::Gateway(_) | Placement::Sidecar(_));
     policy.namespace.as_deref().filter(|name| !(is_of_mesh && *name == ROOT_NAMESPACE))
@@ -187,7 +188,7 @@ fn helm_values(policy: &Policy, port: u16) -> File {
     other("lifecycle.helm-values.yaml", &about, values)
 }
 
-/// What values of the gateway chart are for, and the command. Without a version helm takes the
+/// The comment of values for the gateway chart, and the command. Without a version helm takes the
 /// newest chart, and upgrades the gateway.
 pub(super) fn how_to_upgrade(file: &str) -> String {
     format!(

@@ -1,9 +1,9 @@
-//! The same Envoy for `laststream run`: what may change while it runs comes from files that it
+//! The Envoy of `laststream run`: settings that may change while it runs come from files that it
 //! watches, and every port may be a free one.
 //!
-//! Listener and filters are those of [`super::envoy`], so that what is tried out here is what is
-//! rendered there; but the module always restores the scheme itself: a policy that changes must not
-//! need another listener.
+//! Listener and filters are those of [`super::envoy`], so that a policy behaves here as it does
+//! when it is rendered. But the module always restores the scheme, so that most changes of the
+//! policy need no other listener.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -25,18 +25,18 @@ const ENDPOINTS_TYPE: &str = "type.googleapis.com/envoy.config.endpoint.v3.Clust
 pub(crate) enum Watched {
     /// The listener in front of the app.
     Listeners,
-    /// What the counting filter is told, and its code.
+    /// The counting filter: its configuration and its code.
     Stream,
-    /// What the gate is told, and its code.
+    /// The gate's filter: its configuration and its code.
     Gate,
-    /// Where Envoy's own admin interface is, which only a running Envoy knows.
+    /// The address of Envoy's own admin interface, which only a running Envoy knows.
     Admin,
 }
 
 impl Watched {
     pub(crate) const ALL: [Self; 4] = [Self::Listeners, Self::Stream, Self::Gate, Self::Admin];
 
-    /// Its folder.
+    /// The name of its folder.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Listeners => "listeners",
@@ -46,7 +46,7 @@ impl Watched {
         }
     }
 
-    /// What its statistics begin with.
+    /// The prefix of its statistics.
     pub(crate) fn stats(self) -> &'static str {
         match self {
             Self::Listeners => "listener_manager.lds",
@@ -67,7 +67,7 @@ impl Watched {
 /// The file's name in its folder.
 pub(crate) const RESOURCES: &str = "resources.yaml";
 
-/// Where this Envoy is, as it was asked for: a port may be 0.
+/// The requested addresses of this Envoy; a port may be 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ports {
     pub(crate) listen: SocketAddr,
@@ -78,7 +78,7 @@ pub(crate) struct Ports {
 /// Longer than the deadlines of most policies.
 pub(crate) const LONG: TimeSpan = TimeSpan::seconds(600);
 
-/// The part that never changes.
+/// The bootstrap, which does not change while Envoy runs.
 pub(crate) fn bootstrap(policy: &Policy, ports: Ports, app: SocketAddr, folder: &Path) -> String {
     // The policy may change while this listener stays.
     let mut lasting = policy.clone();
@@ -119,17 +119,17 @@ pub(crate) fn listeners(policy: &Policy, ports: Ports, folder: &Path) -> Map {
         .with("@type", LISTENER_TYPE)
 }
 
-/// What the counting filter is told.
+/// The resource of the counting filter.
 pub(crate) fn stream(policy: &Policy, module: &Path) -> Map {
     filter(&envoy::stream_role(policy, &Scheme::module(policy)), policy, module)
 }
 
-/// What the gate is told.
+/// The resource of the gate's filter.
 pub(crate) fn gate(policy: &Policy, module: &Path) -> Map {
     filter(&parts::gate_role(policy), policy, module)
 }
 
-/// Where the admin interface is, if that is known.
+/// The endpoints of the admin interface; none until its address is known.
 pub(crate) fn admin(at: Option<SocketAddr>) -> Map {
     let nowhere = || Map::of("cluster_name", ADMIN_CLUSTER);
     at.map_or_else(nowhere, |at| envoy::endpoints(ADMIN_CLUSTER, at)).with("@type", ENDPOINTS_TYPE)

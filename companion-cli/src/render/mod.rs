@@ -38,7 +38,7 @@ use crate::policy::file::{Delivery, Engine, GateSecret, GatewayApi, Placement, W
 use crate::policy::{Policy, PolicyProblem, Resolve};
 use crate::yaml::{self, List, Map, Node};
 
-/// What can be rendered.
+/// The kinds of files that can be rendered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// One EnvoyFilter with all parts: counters, gate, x-forwarded-proto. For gateways and
@@ -80,7 +80,7 @@ pub enum Kind {
     All,
 }
 
-/// Where a stop hook can live.
+/// The places for a stop hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Home {
     /// A patch for a Deployment: a container `istio-proxy` that Istio merges over its own.
@@ -94,23 +94,23 @@ pub enum Home {
     GatewayChart,
 }
 
-/// A file that was rendered.
+/// A rendered file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
     /// Its name in the folder.
     pub name: String,
-    /// What is in it.
+    /// Its content.
     pub text: String,
     /// Whether it is an object for `kubectl apply`; patches and values are not.
     applies: bool,
 }
 
-/// What was rendered.
+/// The result of rendering.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
     /// The files, in the order of their kinds.
     pub files: Vec<File>,
-    /// What the policy asks for and this kind cannot provide.
+    /// Settings of the policy that this kind cannot provide.
     pub warnings: Vec<String>,
 }
 
@@ -120,7 +120,8 @@ impl From<Vec<File>> for Rendered {
     }
 }
 
-/// Begins every YAML file that is rendered from a policy, and tells it from others in the folder.
+/// The beginning of every YAML file that is rendered from a policy. It distinguishes these files
+/// from others in the folder.
 pub const MARK: &str = "Rendered by laststream. Change the policy and render again.";
 
 /// The same in JSON, which has no comments.
@@ -145,7 +146,7 @@ const FILES_OF_ALL: [&str; 14] = [
     "wasmplugin.yaml",
 ];
 
-/// Renders.
+/// Renders a policy as files of this kind.
 ///
 /// # Errors
 /// This kind cannot provide what the policy asks for.
@@ -194,7 +195,7 @@ fn those_that_hold<const N: usize>(texts: [(bool, &str); N]) -> Vec<String> {
     holding.map(|(_, text)| text.to_owned()).collect()
 }
 
-/// Everything that can be rendered of a policy, stop hooks in each of their homes.
+/// All kinds, rendered from a policy, with the stop hook in each of its homes.
 #[cfg(test)]
 pub(crate) fn every_kind(
     policy: &Policy,
@@ -239,7 +240,7 @@ fn kinds_of(policy: &Policy) -> Vec<Kind> {
     kinds
 }
 
-/// Everything that this policy uses.
+/// All kinds that this policy uses, and a kustomization.
 fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, PolicyProblem> {
     let kinds = kinds_of(policy);
     let warnings = if has_hook(policy) {
@@ -262,7 +263,7 @@ fn has_hook(policy: &Policy) -> bool {
     !matches!(policy.gate_secret, Some(GateSecret::Sds(_)))
 }
 
-/// Where the hook lives unless the command line says otherwise.
+/// The home of the hook, unless the command line names another.
 fn home_of(policy: &Policy) -> Option<Home> {
     match &policy.placement {
         Placement::Gateway(_) => Some(Home::GatewayChart),
@@ -278,12 +279,12 @@ fn has_pod_of_its_own(placement: &Placement) -> bool {
     matches!(placement, Placement::Gateway(_) | Placement::Sidecar(_) | Placement::Envoy(_))
 }
 
-/// An object, or several, for `kubectl apply`.
+/// A file with objects for `kubectl apply`.
 fn objects(name: &str, about: &[String], documents: &[Map]) -> File {
     File { name: name.into(), text: text(about, documents), applies: true }
 }
 
-/// A patch, values, a bootstrap.
+/// A file that is not for `kubectl apply`: a patch, values, or a bootstrap.
 fn other(name: &str, about: &[String], document: Map) -> File {
     File { name: name.into(), text: text(about, &[document]), applies: false }
 }
@@ -294,7 +295,8 @@ fn text(about: &[String], documents: &[Map]) -> String {
     yaml::write(&paragraphs, documents)
 }
 
-/// The labels of the pods that are meant; nothing where all of the namespace are.
+/// The labels of the policy's pods; none for all pods of the namespace, or if the resource has
+/// `targetRefs`.
 fn pods(policy: &Policy) -> Option<Map> {
     let selector = match &policy.placement {
         Placement::Gateway(gateway) => &gateway.selector,
@@ -311,7 +313,7 @@ fn pods(policy: &Policy) -> Option<Map> {
         .then(|| selector.iter().map(|(key, value)| (key, value.as_str())).collect())
 }
 
-/// The Gateway that is meant by its name, or the class of waypoints.
+/// `targetRefs`: the Gateway by its name, or the class of waypoints.
 fn target_refs(policy: &Policy) -> Option<List> {
     let (kind, name) = match &policy.placement {
         Placement::GatewayApi(api) => ("Gateway", api.gateway.as_deref()?),
@@ -355,12 +357,12 @@ fn patch_gateway(policy: &Policy, gateway: &str) -> String {
     format!("kubectl{place} patch gateway {gateway} --type merge --patch-file gateway.patch.yaml")
 }
 
-/// An option of kubectl.
+/// The option `--namespace` of kubectl.
 fn in_namespace(namespace: Option<&str>) -> String {
     namespace.map(|name| format!(" --namespace {name}")).unwrap_or_default()
 }
 
-/// YAML as a text in YAML.
+/// A YAML document as a text in YAML.
 fn block(map: &Map) -> Node {
     Node::Block(yaml::write_map(map).trim_end().to_owned())
 }

@@ -11,20 +11,20 @@ use super::{FILES_OF_ALL, MARK, MARK_IN_JSON, Rendered, rbac};
 use crate::files::write_atomically;
 use crate::foreign;
 
-/// Of a file that was rendered once; more is something else.
+/// The largest rendered file in bytes; a larger one was not rendered.
 const LARGEST: u64 = 16 << 20;
 
-/// The names are those that people use for files of their own, such as `kustomization.yaml`.
+/// People use the same names for files of their own, such as `kustomization.yaml`.
 const NOT_RENDERED: &str = "it was not rendered by laststream; name another folder, or remove it";
 
 /// How a file in the folder differs from what would be rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
-    /// It is not there.
+    /// The file is missing.
     Missing(String),
-    /// It says something else; the text is a unified diff from the folder to what is rendered.
+    /// Its content differs; the text is a unified diff from the folder to the rendered file.
     Changed(String, String),
-    /// It was rendered once, and would not be any more.
+    /// It was rendered earlier, and would not be rendered now.
     Stale(String),
 }
 
@@ -44,8 +44,8 @@ impl FolderError {
     }
 }
 
-/// Compares. `everything`: files of [`super::Kind::All`] that were rendered once and are not part
-/// of this are stale.
+/// Compares the rendered files with a folder. `everything`: files of [`super::Kind::All`] that were
+/// rendered earlier and are not among these are stale.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -86,7 +86,8 @@ fn diff(name: &str, there: &str, rendered: &str) -> String {
         .to_string()
 }
 
-/// The files that `render all` has once written, in order of their names. Others are not opened.
+/// The files that an earlier `render all` has written, in order of their names. Others are not
+/// opened.
 fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, FolderError> {
     let mut names = BTreeSet::new();
     for name in FILES_OF_ALL {
@@ -105,8 +106,8 @@ fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, FolderError> {
     Ok(names)
 }
 
-/// Whether this version or an earlier one has rendered a file. In YAML the comment at the head says
-/// so, also below a licence; in JSON a value.
+/// Whether this version or an earlier one has rendered a file. In YAML a comment at the head shows
+/// that, also below a licence; in JSON a value.
 fn was_rendered(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     let is_json = text.trim_start().starts_with('{');
@@ -121,11 +122,12 @@ fn was_rendered(text: &[u8]) -> bool {
     head.any(is_mark) || is_json && text.contains(MARK_IN_JSON)
 }
 
-/// Writes what differs, each file whole or not at all; returns the names of those written. Nothing
-/// is deleted, and no file is replaced that was not rendered, unless it is empty.
+/// Writes the files that differ, each whole or not at all; returns their names. No file is deleted,
+/// and a file that was not rendered is replaced only if it is empty.
 ///
 /// # Errors
-/// The folder or a file cannot be written, or a file was not rendered. Then nothing is written.
+/// The folder cannot be made, or a file cannot be read or was not rendered: then nothing is
+/// written. Or a file cannot be written.
 pub fn write(folder: &Path, rendered: &Rendered) -> Result<Vec<String>, FolderError> {
     fs::create_dir_all(folder).map_err(FolderError::of("make the folder", folder))?;
     // All files are looked at before the first one is written.

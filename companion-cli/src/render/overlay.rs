@@ -112,7 +112,7 @@ fn secret(policy: &Policy, variable: &str) -> Map {
         .with("valueFrom", Map::of("secretKeyRef", reference))
 }
 
-/// Whether the pods need anything of it.
+/// Whether the pods need the overlay.
 pub(super) fn is_needed(policy: &Policy, api: &GatewayApi) -> bool {
     policy.gate_port.is_some()
         || policy.exit_on_zero
@@ -162,11 +162,11 @@ fn deployment(
     Ok(Map::of("spec", Map::of("template", template.with("spec", pod))))
 }
 
-/// What the pod gets beside hook and grace period.
+/// Parts of the pod besides hook and grace period.
 #[derive(Default)]
 struct Parts {
     env: Vec<Map>,
-    /// With their mounts.
+    /// Volumes with their mounts.
     volumes: Vec<(Map, Map)>,
     modules: Vec<Volume>,
     pull_secrets: Option<List>,

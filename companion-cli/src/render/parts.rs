@@ -24,8 +24,8 @@ const EARLY_TYPE: &str = concat!(
 );
 const STRING_TYPE: &str = "type.googleapis.com/google.protobuf.StringValue";
 
-/// Both roles must have the same, or the gate finds no counter. Istio gives the VM of a WasmPlugin
-/// none.
+/// The VM id, the same for both roles: otherwise the gate finds no counter. Istio gives the VM of a
+/// WasmPlugin none.
 fn vm_id(policy: &Policy) -> Option<String> {
     match &policy.placement {
         Placement::Waypoint(_) => None,
@@ -47,7 +47,7 @@ pub(super) struct Role<'a> {
     pub(super) is_gate: bool,
 }
 
-/// The gate, on a proxy with one laststream.
+/// The gate's role, on a proxy with one laststream.
 pub(super) fn gate_role(policy: &Policy) -> Role<'static> {
     Role { name: "laststream-gate", configuration: module_json::gate(policy), is_gate: true }
 }
@@ -125,7 +125,7 @@ fn failure_policy(
     }
 }
 
-/// What happens to requests without the module.
+/// The comment on `FAIL_OPEN`: the handling of requests without the module.
 fn fails_open(role: &Role<'_>, policy: &Policy) -> &'static str {
     let restores = role.configuration.get("forwarded_proto").is_some();
     match policy.forwarded_proto.as_ref().filter(|_| restores) {
@@ -238,8 +238,8 @@ pub(super) fn peer_info_filter(peer_info: &PeerInfo) -> Map {
     typed("envoy.filters.http.set_filter_state", config)
 }
 
-/// The same where other filters may stand in front of the module. They may write headers, so the
-/// module looks at the headers themselves.
+/// The same filter, where other filters may stand in front of the module. They may write headers,
+/// so the module reads the headers themselves.
 pub(super) fn distant_peer_info_filter(peer_info: &PeerInfo) -> Map {
     peer_info_filter(&PeerInfo { headers: None, ..peer_info.clone() })
 }
@@ -252,7 +252,8 @@ const WHY_ADDRESSES: &str = "From Envoy itself: the direct peer of the connectio
     that the PROXY protocol header names as its destination, and the socket's own. Where the last \
     two are equal, there was no such header.";
 
-/// `early_header_mutation_extensions`: saves what the peer sent, and removes or overwrites it.
+/// `early_header_mutation_extensions`: saves the peer's `x-forwarded-proto`, and removes or
+/// overwrites it.
 pub(super) fn early_mutation(early: Early<'_>, policy: &Policy) -> List {
     let mut mutations = List::new();
     if let Some(header) = early.saved_in {
@@ -288,25 +289,25 @@ pub(super) fn early_mutation(early: Early<'_>, policy: &Policy) -> List {
     early_mutations(mutations)
 }
 
-/// Header mutations that come before all else.
+/// Header mutations that Envoy makes before any filter runs.
 pub(super) fn early_mutations(mutations: List) -> List {
     let config = Map::of("@type", EARLY_TYPE).with("mutations", mutations);
     List::of(typed("envoy.http.early_header_mutation.header_mutation", config))
 }
 
-/// What happens before Envoy writes its own `x-forwarded-proto`.
+/// The header mutations before Envoy writes its own `x-forwarded-proto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Early<'a> {
-    /// The header that the peer's is saved in.
+    /// The header in which the peer's own is saved.
     pub(super) saved_in: Option<&'a str>,
-    /// What is left for the filters.
+    /// The value that remains for the filters.
     pub(super) leaves: Leaves,
 }
 
-/// What the early mutation leaves as `x-forwarded-proto` where Envoy does not overwrite it.
+/// The value of `x-forwarded-proto` after the early mutation, where Envoy does not overwrite it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaves {
-    /// What the peer sent.
+    /// The peer's own.
     Own,
     /// The connection's scheme, which Envoy writes where none is.
     Connection,

@@ -7,17 +7,17 @@ use crate::policy::{ISTIO_DRAIN, Policy, PolicyProblem};
 use crate::time_span::TimeSpan;
 use crate::yaml::Map;
 
-/// Istio's default.
+/// Istio's default of `terminationDrainDuration`.
 const TERMINATION_DRAIN: TimeSpan = TimeSpan::seconds(5);
 
-/// What the gate reads.
+/// The suffixes of the statistics that the gate reads.
 const STATISTICS: &str = "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered";
 const WHY_STATISTICS: &str = "Istio leaves these out of Envoy's statistics. With the first two the \
     gate has Envoy's own count beside the filter's, with the third it waits for bytes that are not \
     written yet; without them the count is only `assumed`, and zero must last longer.";
 const WHY_PENDING: &str = " The last one has the bytes of ended responses that wait in a tunnel.";
 
-/// For the head of each file with these annotations.
+/// The comment at the head of each file with these annotations.
 pub(super) const REPLACES: &str = "An annotation replaces the pod's own of the same name: add what \
     yours has, such as `gatewayTopology` or `tracing` in proxy.istio.io/config. And Istio takes \
     statsInclusionSuffixes in place of `inclusionSuffixes` in the mesh's `proxyStatsMatcher`: add \
@@ -49,9 +49,9 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     }
 }
 
-/// The annotations of a gateway whose Deployment Istio makes; none where Istio's defaults will do.
+/// The annotations of a gateway whose Deployment Istio makes; none if Istio's defaults suffice.
 pub(super) fn gateway_annotations(policy: &Policy) -> Option<Map> {
-    // Its agent takes no environment from the annotation: the overlay has that.
+    // The agent of such a gateway takes no environment from the annotation; the overlay sets it.
     let mut policy = policy.clone();
     policy.exit_on_zero = false;
     annotations(&policy).ok()
@@ -81,7 +81,7 @@ pub(super) fn annotations(policy: &Policy) -> Result<Map, PolicyProblem> {
     Ok(annotations)
 }
 
-/// Only what differs from Istio's defaults.
+/// The settings that differ from Istio's defaults.
 fn config(policy: &Policy) -> Option<Map> {
     let sizing = &policy.sizing;
     let mut config = Map::new();

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use super::{File, Rendered};
 use crate::yaml::{self, List, Map};
 
-/// Begins the file, which is not rendered from a policy.
+/// The beginning of the file, which is not rendered from a policy.
 pub(super) const MARK: &str = "Rendered by `laststream render rbac`";
 
 /// A verb over many pods.
@@ -72,7 +72,7 @@ impl Verb {
     }
 }
 
-/// Where the rights hold, and their name.
+/// The namespace of the rights, and the role's name.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
     /// One namespace; without it the whole cluster.
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_namespace_it_is_the_cluster_s() {
+    fn rights_without_a_namespace_are_a_cluster_role() {
         let role = role(&[Verb::Events], None);
         assert_eq!(role["kind"], "ClusterRole");
         assert_eq!(role["metadata"]["namespace"], serde_json::Value::Null);

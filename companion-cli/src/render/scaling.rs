@@ -9,7 +9,7 @@ use crate::yaml::{List, Map};
 
 /// The metric that the adapter serves.
 const METRIC: &str = "laststream_streams_in_flight";
-/// Of proxies that take new streams.
+/// The comment on queries, which sum the streams of proxies whose gate serves.
 const WHY_SERVING: &str = "Pods that drain are left out: new pods do not take their streams over.";
 const ONE_AUTOSCALER: &str = "A Deployment has one autoscaler: of two, Kubernetes follows neither. \
     Istio's gateway chart makes one by default: set `autoscaling: {enabled: false}` in its values \
@@ -31,7 +31,7 @@ fn scaling<'p>(policy: &'p Policy, kind: &str) -> Result<&'p Scaling, PolicyProb
     }
 }
 
-/// Why what is rendered would never scale.
+/// The reason why the rendered autoscaler would never scale.
 fn why_not(policy: &Policy) -> Option<&'static str> {
     if policy.gate_port.is_none() {
         Some("counts proxies whose gate serves, and there is no gate: take it out")
@@ -52,7 +52,7 @@ fn why_not(policy: &Policy) -> Option<&'static str> {
     }
 }
 
-/// A pod that goes has its streams until its deadline.
+/// `behavior`: scaling down is slow, because a pod that goes keeps its streams until its deadline.
 fn behaviour(policy: &Policy) -> Map {
     let window = policy.sizing.deadline.whole_seconds().max(300);
     let down = Map::new()
@@ -73,8 +73,8 @@ fn query(policy: &Policy, scaling: &Scaling) -> String {
     )
 }
 
-/// The Deployment's own streams: a job may have several Deployments and namespaces. Targets that
-/// the policy lists have neither.
+/// Matchers for the Deployment's own streams: a job may have several Deployments and namespaces.
+/// Targets that the policy lists have neither.
 fn own(policy: &Policy, scaling: &Scaling) -> String {
     if !Settings::of(policy).monitoring.targets.is_empty() {
         return String::new();
@@ -153,7 +153,7 @@ fn hpa(policy: &Policy) -> Result<Rendered, PolicyProblem> {
 /// A rule of the adapter's chart. It has no job: the adapter keeps one rule for each metric, and an
 /// autoscaler names its namespace and pods, which come in `LabelMatchers`.
 fn adapter() -> super::File {
-    // The adapter takes `seriesQuery` to find series; what it sums is in `metricsQuery` alone.
+    // The adapter uses `seriesQuery` to find series; only `metricsQuery` decides what it sums.
     const NOT_OUTBOUND: &str = "scope!=\"outbound\"";
     let overrides = Map::of("namespace", Map::of("resource", "namespace"))
         .with("pod", Map::of("resource", "pod"));
@@ -195,7 +195,7 @@ mod tests {
     fn the_adapter_sums_what_keda_sums() {
         let values = tests::yaml(&adapter());
         let adapter = values["rules"]["custom"][0]["metricsQuery"].as_str().unwrap();
-        // Without the pods that KEDA's query names itself.
+        // Removes the job, the namespace and the workload, which only KEDA's query names.
         let keda = [
             ("job=\"istio-system/edge\", ", "<<.LabelMatchers>>, "),
             (", namespace=\"istio-system\", workload=\"d\"", ""),
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(adapter, keda);
     }
 
-    /// Otherwise the adapter would serve one of the policies only.
+    /// Otherwise the adapter would serve only one of the policies.
     #[test]
     fn one_rule_of_the_adapter_serves_all_policies() {
         let web = "placement: {sidecar: {}}\nnamespace: shop\n";
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_never_scale_is_refused() {
+    fn policies_that_would_never_scale_are_refused() {
         for more in [
             "gate: {enabled: false}\n",
             "namespace: a\nplacement: {envoy_gateway: {gateway: g}}\n",

@@ -15,7 +15,7 @@ pub(super) enum Scheme<'p> {
     Untouched,
     /// The module, and why Envoy's matchers were not chosen.
     Module(&'p ForwardedProto, Option<String>),
-    /// Envoy.
+    /// Envoy's native matchers.
     Envoy(Native),
 }
 
@@ -50,7 +50,7 @@ impl<'p> Scheme<'p> {
         }
     }
 
-    /// The module, whatever the policy says.
+    /// The module, whichever engine the policy names.
     pub(super) fn module(policy: &'p Policy) -> Self {
         policy.forwarded_proto.as_ref().map_or(Self::Untouched, |proto| Self::Module(proto, None))
     }
@@ -60,7 +60,7 @@ impl<'p> Scheme<'p> {
         matches!(self, Self::Module(..))
     }
 
-    /// The header that must not go further.
+    /// The saved header, which must not leave this Envoy.
     pub(super) fn saved_in(&self) -> Option<&str> {
         match self {
             Self::Untouched => None,
@@ -69,7 +69,7 @@ impl<'p> Scheme<'p> {
         }
     }
 
-    /// What happens before Envoy writes its own.
+    /// The header mutations before Envoy writes its own `x-forwarded-proto`.
     pub(super) fn early(&self, placement: &Placement) -> Option<Early<'_>> {
         let leaves = match self {
             Self::Module(proto, _) if proto.forgets => match placement {
@@ -92,7 +92,7 @@ impl<'p> Scheme<'p> {
         }
     }
 
-    /// Envoy's filters, to stand behind the module in this order.
+    /// Envoy's filters, which come behind the module in this order.
     pub(super) fn filters(&self) -> &[Map] {
         match self {
             Self::Envoy(native) => &native.filters,
@@ -100,7 +100,7 @@ impl<'p> Scheme<'p> {
         }
     }
 
-    /// What Envoy itself does with the destination port of PROXY protocol headers.
+    /// Envoy's own settings for the destination port of PROXY protocol headers.
     pub(super) fn destination(&self) -> Option<&Destination> {
         match self {
             Self::Envoy(native) => native.destination.as_ref(),
@@ -108,7 +108,7 @@ impl<'p> Scheme<'p> {
         }
     }
 
-    /// A comment about it at the head of the file.
+    /// The comment on the engine at the head of the file.
     pub(super) fn about(&self) -> Option<String> {
         match self {
             Self::Untouched | Self::Module(_, None) => None,
@@ -132,7 +132,7 @@ impl<'p> Scheme<'p> {
     }
 }
 
-/// What the filters must be right for; or why they are not for such a place.
+/// The listeners of a placement, or the reason why it takes no filters of Envoy's.
 fn listeners(placement: &Placement) -> Result<Listeners, &'static str> {
     match placement {
         Placement::Envoy(envoy) => Ok(Listeners::Edge(own_port(envoy))),
@@ -150,7 +150,7 @@ fn own_port(envoy: &PlainEnvoy) -> u16 {
     address.map_or(0, |address| address.port())
 }
 
-/// Whether one may doubt that the proxy has all that is needed.
+/// The reason to doubt that the proxy has the extensions that Envoy's own configuration needs.
 fn unsure(placement: &Placement, proto: &ForwardedProto) -> Option<&'static str> {
     const NEW: &str = "forward_proto_config came with Envoy 1.38, and an older Envoy refuses it; \
         where yours has it, write `engine: native`";
@@ -163,7 +163,7 @@ fn unsure(placement: &Placement, proto: &ForwardedProto) -> Option<&'static str>
         .then_some(ISTIO)
 }
 
-/// What must be true of Istio's proxies.
+/// The requirement on Istio's proxies.
 pub(super) const NEEDS: &str = "engine: every proxy needs envoy.filters.http.match_delegate, or it \
     refuses its listeners: look for it in `pilot-agent request GET config_dump?resource=bootstrap`";
 
@@ -183,7 +183,7 @@ mod tests {
     use crate::render::parts::Leaves;
     use crate::render::tests::policy;
 
-    /// Whether the module does it, and the comment at the head of the file.
+    /// Whether the module restores the header, and the comment at the head of the file.
     fn engine_of(text: &str) -> Result<(bool, String), String> {
         let policy = policy(text);
         let scheme = Scheme::of(&policy, str::to_owned).map_err(|refused| refused.to_string())?;
@@ -225,7 +225,7 @@ mod tests {
 
     /// Envoy overwrites the header at gateways, and matchers need what Envoy writes.
     #[test]
-    fn only_a_sidecar_of_the_module_starts_as_http() {
+    fn only_a_sidecar_with_the_module_starts_as_http() {
         for (placement, engine, fallback, expected) in [
             ("sidecar: {}", "wasm", "http", Leaves::Http),
             ("sidecar: {}", "wasm", "connection", Leaves::Http),
@@ -247,7 +247,8 @@ mod tests {
         }
     }
 
-    /// The version of Envoy is not known, and neither other placement has filter chains of its own.
+    /// The version of Envoy is not known, and only `placement.envoy` has filter chains for trusted
+    /// peers.
     #[test]
     fn destination_ports_are_left_to_the_module_unless_asked_for() {
         const NLB: &str = "presets: [nlb]";
@@ -272,7 +273,7 @@ mod tests {
         }
     }
 
-    /// Only a listener of which Envoy certainly overwrites the header is right for both.
+    /// Both work only on a listener whose header Envoy certainly overwrites.
     #[test]
     fn matchers_keep_the_header_of_all_peers_or_of_none() {
         let both = "presets: [gcp], silent: keep}";
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matchers_cannot_express_goes_to_the_module_or_is_refused() {
+    fn policies_that_matchers_cannot_express_use_the_module_or_are_refused() {
         for (proto, word) in [
             ("presets: [cloudflare]}", "`cf-visitor` is JSON"),
             ("sources: [{header: forwarded}]}", "`forwarded` has a grammar"),

@@ -13,13 +13,13 @@ mod sensible;
 pub(super) const DIGEST: &str =
     "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// The policy that this text is.
+/// Reads a policy.
 pub(super) fn policy(text: &str) -> Policy {
     Policy::read(text.as_bytes(), &Overrides::default())
         .unwrap_or_else(|refused| panic!("{refused}\n{text}"))
 }
 
-/// What is rendered of the policy, where its image has [`DIGEST`].
+/// The files rendered from a policy whose image has the digest [`DIGEST`].
 pub(super) fn rendered(kind: Kind, text: &str) -> Vec<File> {
     let rendered = render(kind, &policy(text), &|_| Ok(DIGEST.into()));
     rendered.unwrap_or_else(|refused| panic!("{refused}\n{text}")).files
@@ -72,9 +72,9 @@ fn policies() -> Vec<String> {
     all
 }
 
-/// A file that `render all` writes and that is not in the list would never be called stale.
+/// If `render all` wrote a file that is not in the list, it would never be reported as stale.
 #[test]
-fn what_all_writes_is_in_its_list() {
+fn every_file_of_render_all_is_in_its_list() {
     let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../envoyfilter-manifests");
     let mut policies = vec![include_str!("../policy/tests/everything.yaml").to_owned()];
     for entry in std::fs::read_dir(manifests).unwrap() {
@@ -93,7 +93,7 @@ fn what_all_writes_is_in_its_list() {
 }
 
 #[test]
-fn names_are_there_once_and_what_is_discovered_is_there() {
+fn names_are_unique_and_discovered_filters_are_configured() {
     for policy in policies() {
         let patches = patches(&policy);
         let name = |value: &Value| value["name"].as_str().expect("a name").to_owned();
@@ -121,7 +121,8 @@ fn names_are_there_once_and_what_is_discovered_is_there() {
     }
 }
 
-/// Names stand in for labels, and the order of patches does not depend on the age of resources.
+/// A Gateway's name replaces labels, and the order of patches does not depend on the age of
+/// resources.
 #[test]
 fn every_envoyfilter_has_a_priority_and_one_way_to_choose_proxies() {
     for (placement, chooses) in [
@@ -150,7 +151,7 @@ fn every_envoyfilter_has_a_priority_and_one_way_to_choose_proxies() {
     }
 }
 
-/// Whatever the order of the directions.
+/// The order of the directions does not matter.
 #[test]
 fn the_frame_filter_of_a_sidecar_is_inbound() {
     for (directions, context) in [
@@ -190,7 +191,7 @@ fn an_overlay_keeps_exit_on_zero() {
 }
 
 #[test]
-fn the_resources_of_a_class_choose_it_and_its_overlay_is_found_by_its_label() {
+fn resources_of_a_class_select_it_and_its_overlay_has_its_label() {
     for (policy, file, chooses, class) in [
         (
             "placement: {gateway_api: {class: istio, disruption_budget: {minAvailable: 1}}}\n\
@@ -226,7 +227,7 @@ fn a_waypoint_without_a_file_has_no_gate() {
 }
 
 #[test]
-fn the_gate_is_never_open_and_shares_nothing_but_the_name_of_its_vms() {
+fn the_gate_never_fails_open_and_shares_only_the_vm_id() {
     for policy in policies() {
         let configs = patches(&policy).remove("EXTENSION_CONFIG").expect("extensions");
         let (gates, counters): (Vec<&Value>, Vec<&Value>) = configs
@@ -262,7 +263,7 @@ fn the_gate_is_never_open_and_shares_nothing_but_the_name_of_its_vms() {
 const BY_ENVIRONMENT: &str = "gate: {secret: {environment: GATE_SECRET}, hosts: [gate.shop.svc]}";
 const BY_SDS: &str = "gate: {secret: {sds: /etc/laststream/sds.yaml}}";
 
-/// Around the gate: its connection manager, and what the module is told.
+/// The gate's connection manager, and the module's configuration.
 fn gate(policy: &str) -> (Value, Value) {
     let patches = patches(&format!("module: oci://h/r:floating\n{policy}\n"));
     let extension = patches["EXTENSION_CONFIG"].last().expect("the gate's");
@@ -278,7 +279,7 @@ fn gate(policy: &str) -> (Value, Value) {
 }
 
 #[test]
-fn what_the_gate_reads_is_written_in_front_of_it() {
+fn filters_in_front_of_the_gate_write_its_filter_state() {
     const ADDRESS: (&str, &str) = ("laststream.gate_address", "%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%");
     for (policy, key, states, filters) in [
         ("", None, vec![ADDRESS], 3),
@@ -322,7 +323,7 @@ fn what_the_gate_reads_is_written_in_front_of_it() {
 }
 
 #[test]
-fn nothing_holds_for_ever_and_envoys_drain_lasts_longer_than_the_gates() {
+fn held_requests_time_out_and_envoys_drain_outlasts_the_gates() {
     for (longest, idle, drain) in [
         ("20s", "33s", None),
         ("60s", "73s", Some("95s")),
@@ -343,8 +344,7 @@ fn nothing_holds_for_ever_and_envoys_drain_lasts_longer_than_the_gates() {
     }
 }
 
-/// The hook's command; `pilot-agent wait` can send the secret in the URL only, and a file that
-/// Envoy reads is none that it could.
+/// `pilot-agent wait` can send the secret only in the URL, and cannot read a file that Envoy reads.
 #[test]
 fn hooks_send_the_secret() {
     let text = |kind, policy: &str| {

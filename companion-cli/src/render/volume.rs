@@ -1,13 +1,13 @@
-//! What kubelet brings into a pod: the module's image as a volume, and laststream's static program.
+//! Volumes that kubelet mounts into a pod: the module's image, and laststream's static program.
 //! Other files place these parts.
 
 use crate::policy::file::Job;
 use crate::policy::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Policy, PolicyProblem, Resolve};
 use crate::yaml::{List, Map};
 
-/// Where the program's folder is in the proxy's container.
+/// The program's folder in the proxy's container.
 const PROGRAM_FOLDER: &str = "/opt/laststream-program";
-/// Where it is in the container of a Job.
+/// The program's folder in the container of a Job.
 pub(super) const JOB_FOLDER: &str = "/opt/laststream";
 /// The program in an image of its own.
 const PROGRAM: &str = "/laststream";
@@ -27,7 +27,7 @@ impl Volume {
         Self::of_image(source, "laststream-module", MODULE_FOLDER)
     }
 
-    /// The images of the module, and of that of the frame filter if the policy has WebSockets.
+    /// The images of the module, and of the frame filter's module if the policy has WebSockets.
     pub(super) fn of_modules(
         policy: &Policy,
         resolve: Resolve<'_>,
@@ -49,7 +49,7 @@ impl Volume {
         Some(Self { name, source, path, reference: reference.clone() })
     }
 
-    /// The image's reference, where it is one.
+    /// The image's reference; empty for another kind of volume.
     pub(super) fn reference(&self) -> &str {
         &self.reference
     }
@@ -66,8 +66,8 @@ impl Volume {
     }
 }
 
-/// Without the pull policy a reference by digest is pulled only where it is not on the node, too;
-/// written out, because a tag `latest` would not be.
+/// For a reference by digest, `IfNotPresent` is also the default. It is written out, because the
+/// default for a tag `latest` is another.
 fn image_source(source: Map, reference: &str) -> Map {
     source.with("reference", reference).with("pullPolicy", "IfNotPresent")
 }
@@ -78,20 +78,20 @@ pub(super) struct Program<'a> {
     image: &'a str,
     /// The program in that image.
     source: &'a str,
-    /// Of the init container and of the volume.
+    /// The name of the init container and of the volume.
     name: &'static str,
     folder: &'static str,
 }
 
 impl<'a> Program<'a> {
-    /// The policy's for the proxy's container, if it has one.
+    /// The program for the proxy's container, if the policy has an image of it.
     pub(super) fn of(policy: &'a Policy) -> Option<Self> {
         let image = policy.program_image.as_deref()?;
         let (source, name) = (PROGRAM, "laststream-program");
         Some(Self { image, source, name, folder: PROGRAM_FOLDER })
     }
 
-    /// For the container of a Job.
+    /// The program for the container of a Job.
     pub(super) fn of_job(job: &'a Job) -> Self {
         let source = job.program.as_deref().unwrap_or(PROGRAM);
         Self { image: &job.program_image, source, name: "laststream", folder: JOB_FOLDER }
@@ -102,7 +102,7 @@ impl<'a> Program<'a> {
         format!("{PROGRAM_FOLDER}/laststream")
     }
 
-    /// Its volume, which the init container fills.
+    /// The program's volume, which the init container fills.
     pub(super) fn volume(&self) -> Volume {
         let source = ("emptyDir", Map::new());
         Volume { name: self.name, source, path: self.folder, reference: String::new() }

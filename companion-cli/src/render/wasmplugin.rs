@@ -45,7 +45,7 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
     Ok(objects("wasmplugin.yaml", &about, &documents))
 }
 
-/// Istio's word for the listeners that restore the scheme; empty where none does.
+/// Istio's patch context for the listeners that restore the scheme; empty if none does.
 fn context_of(placement: &Placement) -> Result<&'static str, PolicyProblem> {
     match placement {
         Placement::Gateway(_) | Placement::GatewayApi(_) => Ok("GATEWAY"),
@@ -135,7 +135,7 @@ fn strategy(policy: FailurePolicy) -> (&'static str, &'static str) {
     }
 }
 
-/// Istio's word for the direction, seen from the app.
+/// Istio's `mode` for a scope, seen from the app.
 fn mode(policy: &Policy, scope: Scope) -> Option<&'static str> {
     match (&policy.placement, scope) {
         (Placement::Sidecar(_), Scope::Inbound) => Some("SERVER"),

@@ -7,7 +7,7 @@ use super::parts::{self, Role, WASM_TYPE};
 use crate::policy::{ModuleLocation, Policy};
 use crate::yaml::Map;
 
-/// Where and why the filter is off.
+/// The comment on the filter where it is off.
 pub(super) const WHY_DISABLED: &str = "Off, except on the routes below. Never in \
     upgrade_configs[].filters: that list replaces the whole chain for WebSockets, authorization \
     included.";
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_kinds_and_images_are_refused_with_the_way_out() {
+    fn unsupported_kinds_and_images_are_refused_with_the_fix() {
         let refused = rendered(Kind::WasmPlugin, CHAT).expect_err("a WasmPlugin");
         assert!(refused.contains("render envoyfilter"), "{refused}");
         let plain = "websockets: {module: 'oci://h/f:t', routes: [{prefix: /ws}]}\n\

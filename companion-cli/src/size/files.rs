@@ -7,22 +7,22 @@ use crate::fleet::listing::PodListing;
 use crate::gate::text::many;
 use crate::gate::{Stream, Streams};
 
-/// What files say.
+/// The streams that files describe.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Known {
     /// Ages in seconds.
     pub ages: Vec<f64>,
-    /// Streams in flight, of all gates that were asked.
+    /// Streams in flight, summed over all listings.
     pub in_flight: f64,
-    /// How many listings there are.
+    /// The number of listings.
     pub listings: u32,
-    /// Pods that have not listed their streams: nothing is known of them.
+    /// Pods that have not listed their streams, so that these are not known.
     pub unlisted: u32,
     /// Upper bounds in seconds, and counts.
     pub buckets: Vec<(f64, f64)>,
 }
 
-/// What `laststream streams -o json` prints for many pods.
+/// The output of `laststream streams -o json` for many pods.
 #[derive(Deserialize)]
 struct OfPods {
     pods: Vec<PodListing>,
@@ -33,7 +33,7 @@ impl Known {
     /// Adds the text of a file.
     ///
     /// # Errors
-    /// What the text is not.
+    /// The text is neither a listing of streams nor a histogram of durations.
     pub fn add(&mut self, text: &str, metric: Option<&str>) -> Result<(), String> {
         if text.trim_start().starts_with('{') {
             return self.add_listings(text);
@@ -56,7 +56,7 @@ impl Known {
                 .map_err(|error| format!("is no answer of `GET /streams`: {error}"))?;
             self.add_ages(&listing.streams);
             let listed = listing.streams.len() as f64;
-            // A listing also has long-lived streams that hold nothing.
+            // A listing also has exempt long-lived streams, which hold no drain.
             self.in_flight +=
                 if listing.complete { listed } else { listed.max(listing.holding as f64) };
             self.listings = self.listings.saturating_add(1);
@@ -64,8 +64,8 @@ impl Known {
         Ok(())
     }
 
-    /// Each pod counts as a listing, also without a stream. The streams are the oldest of all pods;
-    /// how many there are is what the pods count.
+    /// Each pod counts as a listing, even without a stream. The list has the oldest streams of all
+    /// pods; the pods' counts say how many there are.
     fn add_pods(&mut self, answer: serde_json::Value) -> Result<(), String> {
         let OfPods { pods, streams } = OfPods::deserialize(answer)
             .map_err(|error| format!("is no list of `laststream streams -o json`: {error}"))?;
@@ -86,7 +86,7 @@ impl Known {
         self.ages.extend(streams.iter().map(|stream| stream.age_ms as f64 / 1_000.0));
     }
 
-    /// What the listings lack, for the line that names the source.
+    /// The streams and pods that the listings lack, for the line that names the source.
     #[must_use]
     pub fn lacks(&self) -> String {
         let listed = self.ages.len();
@@ -114,7 +114,7 @@ impl Known {
         Histogram::new(sums)
     }
 
-    /// How long streams last, from all that is known.
+    /// The lifetimes of streams, from ages and durations.
     #[must_use]
     pub fn lifetimes(&self) -> Option<Lifetimes> {
         let of_ages = Lifetimes::of_ages(self.ages.clone(), self.in_flight);
@@ -130,14 +130,14 @@ const NOTHING: &str = "has neither an answer of `GET /streams` nor a histogram o
     (`istio_request_duration_milliseconds`, `envoy_http_downstream_rq_time`): save \
     `laststream streams -o json --limit 100`, or `curl POD:15090/stats/prometheus`";
 
-/// Histograms of durations that Istio and Envoy have, and what a unit of them is in seconds.
+/// Istio's and Envoy's histograms of durations, and their units in seconds.
 pub const METRICS: [(&str, f64); 2] =
     [("istio_request_duration_milliseconds", 0.001), ("envoy_http_downstream_rq_time", 0.001)];
 
-/// What a unit of a metric is in seconds.
+/// The unit of a metric in seconds.
 ///
 /// # Errors
-/// Its name does not say.
+/// The name of the metric does not say its unit.
 pub fn unit(metric: &str) -> Result<f64, String> {
     let known = METRICS.iter().find(|(name, _)| *name == metric).map(|(_, unit)| *unit);
     let said = || metric.ends_with("_seconds").then_some(1.0);
@@ -150,18 +150,18 @@ pub fn unit(metric: &str) -> Result<f64, String> {
     })
 }
 
-/// The label with the connection manager of a histogram of Envoy.
+/// The label with the connection manager, in Envoy's histograms.
 pub(super) const CONNECTION_MANAGER: &str = "envoy_http_conn_manager_prefix";
 /// Connection managers of the proxy itself, beside laststream's.
 pub(super) const OWN: [&str; 5] = ["admin", "stats", "agent", "eg-ready-http", "eg-stats-http"];
 
-/// Whether requests of this connection manager are to the proxy itself: gates ignore them. A held
-/// stop hook and a scrape are no streams.
+/// Whether requests of this connection manager are to the proxy itself. Gates ignore them, because
+/// a held stop hook or a scrape is no stream.
 pub(super) fn is_own(prefix: &str) -> bool {
     OWN.contains(&prefix) || prefix.starts_with("laststream")
 }
 
-/// A line such as `NAME_bucket{le="5"} 17`.
+/// Parses a line such as `NAME_bucket{le="5"} 17`.
 fn bucket(line: &str, metric: Option<&str>) -> Option<(f64, f64)> {
     let (name, rest) = line.split_once("_bucket{")?;
     let is_wanted = metric
@@ -174,8 +174,8 @@ fn bucket(line: &str, metric: Option<&str>) -> Option<(f64, f64)> {
     Some((bound * unit, count))
 }
 
-/// The label `le`, and what follows the labels; nothing for the proxy itself. Other labels may end
-/// with `le`, and values may hold any character.
+/// The value of the label `le`, and the text after the labels; `None` for requests to the proxy
+/// itself. Other labels may end with `le`, and values may hold any character.
 fn bound_and_values(labels: &str) -> Option<(&str, &str)> {
     let (mut rest, mut bound) = (labels, None);
     loop {
@@ -204,7 +204,7 @@ mod tests {
     use super::{Known, bucket};
 
     #[test]
-    fn histograms_of_several_series_are_one() {
+    fn histograms_of_several_series_are_summed() {
         let text = "# TYPE x histogram\n\
             istio_request_duration_milliseconds_bucket{pod=\"a\",le=\"500\"} 8\n\
             istio_request_duration_milliseconds_bucket{pod=\"a\",le=\"+Inf\"} 10 1700000000\n\
@@ -253,7 +253,7 @@ mod tests {
             {"namespace": "n", "pod": "b", "scope": "inbound", "age_ms": 500}]}"#;
 
     #[test]
-    fn a_list_of_many_pods_is_cut_and_has_pods_without_streams() {
+    fn a_truncated_list_of_many_pods_counts_all_their_streams() {
         let mut known = Known::default();
         known.add(PODS, None).expect("a list");
         assert_eq!((known.listings, known.in_flight, known.unlisted), (3, 5001.0, 1));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_of_the_oldest_says_what_the_others_are_not() {
+    fn unlisted_streams_count_as_younger_than_the_listed_ones() {
         let text = r#"{"state": "serving", "holding": 10, "complete": false, "streams": [
             {"scope": "gateway", "age_ms": 60000}, {"scope": "gateway", "age_ms": 30000}]}
             {"state": "serving", "holding": 0, "complete": true, "streams": []}"#;

@@ -1,33 +1,34 @@
-//! How long a stream that is in flight now still lasts.
+//! The remaining lifetime of streams that are in flight.
 //!
 //! A drain does not meet the average stream: a long one is in flight at more moments than a short
-//! one. From a histogram of durations this follows by integration; the ages of streams in flight
-//! have the very distribution that is wanted, because in a steady state a stream is on average as
-//! old as it still has to go.
+//! one. From a histogram of durations, the remaining lifetimes follow by integration. The ages of
+//! streams in flight already have the wanted distribution, because in a steady state age and
+//! remaining lifetime are distributed alike.
 
 /// The share of streams in flight that last longer than a time, as a line through points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lifetimes {
     /// Seconds and shares; the first is (0, 1), times rise, shares fall.
     points: Vec<(f64, f64)>,
-    /// How many streams in flight they come from; `None` for durations, of which there are many.
+    /// The number of streams in flight behind it; `None` for durations, of which there are many.
     sample: Option<f64>,
 }
 
-/// What a histogram has of durations.
+/// A histogram of durations.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Histogram {
     /// Upper bounds in seconds and the number of streams up to them, rising.
     pub buckets: Vec<(f64, f64)>,
-    /// All streams, those beyond the last bound too.
+    /// All streams, including those beyond the last bound.
     pub total: f64,
 }
 
-/// Parts into which a bucket is divided, because the integral over it is no line.
+/// The number of parts of a bucket, because the integral over a bucket is not linear.
 const PARTS: u32 = 8;
 
 impl Histogram {
-    /// From upper bounds and cumulative counts in any order, `+Inf` for all. None without a stream.
+    /// Takes upper bounds and cumulative counts in any order, with `+Inf` for all. `None` without a
+    /// stream.
     #[must_use]
     pub fn new(mut cumulative: Vec<(f64, f64)>) -> Option<Self> {
         cumulative.retain(|(bound, count)| !bound.is_nan() && count.is_finite() && *count >= 0.0);
@@ -50,7 +51,7 @@ impl Histogram {
         self.buckets.last().map_or((1.0, 0.0), |(bound, count)| (1.0 - count / self.total, *bound))
     }
 
-    /// The mean duration; what lasts longer than the last bound is taken to last twice that.
+    /// The mean duration. Streams beyond the last bound are assumed to last twice that bound.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.areas().last().map_or(0.0, |(_, area)| *area) + self.tail()
@@ -61,7 +62,7 @@ impl Histogram {
         share * bound
     }
 
-    /// The area below the share of longer streams, up to each point.
+    /// The integral of the share of longer streams, up to each point.
     fn areas(&self) -> Vec<(f64, f64)> {
         let (mut at, mut share, mut area) = (0.0, 1.0, 0.0);
         let mut areas = vec![(0.0, 0.0)];
@@ -81,7 +82,7 @@ impl Histogram {
 }
 
 impl Lifetimes {
-    /// From durations of streams that have ended.
+    /// Computes them from durations of streams that have ended.
     #[must_use]
     pub fn of_durations(histogram: &Histogram) -> Self {
         let whole = histogram.mean();
@@ -91,8 +92,8 @@ impl Lifetimes {
         Self::new(points)
     }
 
-    /// From ages of streams in flight, in seconds; `in_flight` is how many there are, if only the
-    /// oldest are listed.
+    /// Computes them from ages of streams in flight, in seconds. `in_flight` is their number if
+    /// only the oldest are listed.
     #[must_use]
     pub fn of_ages(mut ages: Vec<f64>, in_flight: f64) -> Option<Self> {
         ages.retain(|age| age.is_finite() && *age >= 0.0);
@@ -122,7 +123,7 @@ impl Lifetimes {
         Self { points: kept, sample: None }
     }
 
-    /// The share that lasts longer than so many seconds.
+    /// The share that lasts longer than this many seconds.
     #[must_use]
     pub fn longer_than(&self, seconds: f64) -> f64 {
         let next = self.points.partition_point(|(at, _)| *at <= seconds);
@@ -134,8 +135,8 @@ impl Lifetimes {
             .map_or(*high, |(to, low)| high + (low - high) * (seconds - from) / (to - from))
     }
 
-    /// The time that only so small a share outlasts; none if a larger one lasts longer than what
-    /// was measured, or if less than one of the streams that were measured is that share.
+    /// The time that only this share outlasts. `None` if a larger share lasts longer than the
+    /// longest measured time, or if the share is less than one of the measured streams.
     #[must_use]
     pub fn outlasted_by(&self, share: f64) -> Option<f64> {
         if self.sample.is_some_and(|streams| streams * share < 1.0) {
@@ -155,8 +156,8 @@ impl Lifetimes {
         self.points.last().map_or(0.0, |(at, _)| *at)
     }
 
-    /// The larger share of both at each time: neither source knows of all streams. Listings lack
-    /// short streams, histograms those that have not ended.
+    /// The larger share of both at each time, because neither source has all streams: listings lack
+    /// short streams, histograms lack those that have not ended.
     #[must_use]
     pub fn or_longer(&self, other: &Self) -> Self {
         let mut times: Vec<f64> =

@@ -1,6 +1,5 @@
-//! How long streams last, and what follows: times of a drain, and what a rollout costs. Pure but
-//! for [`prometheus`]: [`lifetimes`] what is known of streams, [`model`] what follows, [`report`]
-//! the words.
+//! Sizes a drain: [`lifetimes`] describes how long streams last, [`model`] computes the times of a
+//! drain and the costs of a rollout, [`report`] formats them. All but [`prometheus`] is pure.
 
 pub mod files;
 pub mod lifetimes;

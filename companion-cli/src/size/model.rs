@@ -1,5 +1,5 @@
-//! What follows from how long streams last: the times of a drain, how many streams they cut, and
-//! what a rollout holds and how long it takes.
+//! Computes, from the lifetimes of streams, the times of a drain, how many streams they cut, how
+//! many pods a rollout holds, and how long it takes.
 //!
 //! Streams come at random (a Poisson process), and pods drain independently. Then a pod has a
 //! random number of streams with the mean `in_flight`, and all of them are over after `x` seconds
@@ -9,81 +9,83 @@ use super::lifetimes::Lifetimes;
 use crate::policy::{LATE, Sizing, drain_sizing};
 use crate::time_span::TimeSpan;
 
-/// What one pod has to do.
+/// The load of one pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Load {
     /// Streams in flight, on average.
     pub in_flight: f64,
-    /// Streams that begin in a second; none if it is not known.
+    /// Streams that begin in a second; `None` if that is not known.
     pub per_second: Option<f64>,
-    /// How long they still last.
+    /// Their remaining lifetimes.
     pub lifetimes: Lifetimes,
 }
 
-/// How a workload replaces its pods.
+/// The way in which a workload replaces its pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
-    /// A Deployment: so many pods more, and so many not ready. Pods that drain do not count.
+    /// A Deployment: `surge` pods more, and `unavailable` pods not ready. Draining pods do not
+    /// count.
     Deployment {
         /// `maxSurge`, in pods.
         surge: u32,
         /// `maxUnavailable`, in pods.
         unavailable: u32,
     },
-    /// A StatefulSet or a DaemonSet: so many pods at a time, each gone before its successor starts.
+    /// A StatefulSet or a DaemonSet: `pods` at a time, each gone before its successor starts.
     InPlace {
-        /// At a time.
+        /// The number of pods at a time.
         pods: u32,
     },
 }
 
-/// What is rolled out.
+/// The pods of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fleet {
-    /// How many pods.
+    /// The number of pods.
     pub pods: u32,
-    /// From a pod's creation until it is ready, in seconds.
+    /// The time from a pod's creation until it is ready, in seconds.
     pub startup: f64,
-    /// How they are replaced.
+    /// The way in which they are replaced.
     pub strategy: Strategy,
 }
 
-/// Times of a drain, and what they are for.
+/// Proposed times of a drain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
     /// The times.
     pub sizing: Sizing,
-    /// Whether the wanted share of streams outlasts all that was measured.
+    /// Whether too little was measured for the wanted share, so that the longest measured time is
+    /// used.
     pub is_cut_off: bool,
 }
 
-/// What a rollout does with these times.
+/// The predicted effect of these times on a rollout.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     /// The share of the streams in flight at a stop that the deadline cuts.
     pub cut_share: f64,
-    /// So many streams of the whole rollout.
+    /// The number of streams that the whole rollout cuts.
     pub cut: f64,
-    /// All streams in flight of which these are a part.
+    /// All streams in flight in the fleet, of which `cut` is a part.
     pub of: f64,
-    /// How long a pod goes on after its deletion, on average; seconds.
+    /// The mean time from a pod's deletion until it is gone, in seconds.
     pub mean_stop: f64,
-    /// Until all new pods are ready, which is what `kubectl rollout status` waits for.
+    /// Seconds until all new pods are ready, which is what `kubectl rollout status` waits for.
     pub ready: f64,
-    /// Until the last old pod has gone.
+    /// Seconds until the last old pod has gone.
     pub gone: f64,
     /// Pods that drain at the same time, on average while new ones become ready.
     pub draining: f64,
-    /// Pods beside the wanted ones, at most: those that drain, and those of the surge.
+    /// Pods beside the wanted ones: those of the surge, and those that drain.
     pub extra: f64,
 }
 
-/// From the end of a drain until the pod is gone: the agent ends Envoy, kubelet the pod.
+/// Seconds from the end of a drain until the pod is gone: the agent ends Envoy, kubelet the pod.
 const TEARDOWN: f64 = 0.7;
-/// The chance that the quiet period ends between two of the streams that still come.
+/// The chance that the quiet period ends although streams still come.
 const GAP: f64 = 0.001;
 const LONGEST_QUIET: f64 = 10.0;
-/// How finely times are integrated.
+/// The number of steps of an integration over time.
 const STEPS: u32 = 2_000;
 
 /// Rounds up to a number that operators would write.
@@ -112,21 +114,21 @@ impl Load {
         let longest = self.lifetimes.outlasted_by(share);
         let wanted = rounded(longest.unwrap_or(self.lifetimes.measured()).max(1.0));
         let quiet = self.per_second.filter(|rate| *rate > 0.0).map_or(1.0, |rate| {
-            // No stream comes for so long with the chance GAP only.
+            // The chance that no stream begins for so long is `GAP`.
             (-GAP.ln() / rate).clamp(1.0, LONGEST_QUIET)
         });
         let sizing = drain_sizing(span(wanted), span(quiet), delay, agent);
         Plan { sizing, is_cut_off: longest.is_none() }
     }
 
-    /// The chance that a pod has drained so many seconds after its deletion.
+    /// The chance that a pod has drained `after` seconds after its deletion.
     fn has_drained(&self, sizing: &Sizing, after: f64) -> f64 {
         let came = seconds(sizing.delay) + seconds(LATE) / 2.0;
         let quiet = after - seconds(sizing.quiet) - came;
         if quiet < 0.0 { 0.0 } else { (-self.in_flight * self.lifetimes.longer_than(quiet)).exp() }
     }
 
-    /// The chance that a pod is gone so many seconds after its deletion.
+    /// The chance that a pod is gone `after` seconds after its deletion.
     fn is_gone(&self, sizing: &Sizing, after: f64) -> f64 {
         let drained = after - TEARDOWN;
         if drained >= seconds(sizing.deadline) + seconds(sizing.agent) {
@@ -136,7 +138,7 @@ impl Load {
         }
     }
 
-    /// What a rollout does.
+    /// Predicts the effect of a rollout.
     #[must_use]
     pub fn predict(&self, sizing: &Sizing, fleet: &Fleet) -> Prediction {
         let of = self.in_flight * f64::from(fleet.pods);
@@ -181,7 +183,8 @@ impl Load {
     }
 }
 
-/// When pods of a Deployment are deleted: some at its beginning, and more after each start-up.
+/// The batches in which a Deployment deletes pods: some at the beginning, and more after each
+/// start-up.
 #[derive(Debug, Clone, Copy)]
 struct Batches {
     pods: u32,
@@ -189,18 +192,18 @@ struct Batches {
     at_once: u32,
 }
 
-/// More batches are taken together, because each costs [`STEPS`] evaluations.
+/// The most batches. If there are more, some are merged, because each costs [`STEPS`] evaluations.
 const MOST_BATCHES: u32 = 1_000;
 
 impl Batches {
-    /// How many pods have been deleted so many start-ups after the beginning.
+    /// The number of pods that have been deleted `round` start-ups after the beginning.
     fn deleted(&self, round: u32) -> u32 {
         let later = round.saturating_mul(self.at_once);
         self.unavailable.saturating_add(later).min(self.pods)
     }
 
-    /// The round, and how many pods: of the last `young` rounds and the one before. Batches that
-    /// are taken together count as deleted with the youngest of them.
+    /// The round and the size of each of the last `young + 2` batches. Merged batches count as
+    /// deleted with the youngest of them.
     fn youngest(&self, young: u32) -> Vec<(u32, u32)> {
         let rounds = self.pods.saturating_sub(self.unavailable).div_ceil(self.at_once);
         let first = rounds.saturating_sub(young.saturating_add(1));

@@ -14,45 +14,45 @@ use crate::http::{Client, Limits, Request, Route, Secret, Settings, Trust};
 use crate::time_span::TimeSpan;
 use crate::visible::brief;
 
-/// A query may take so long; Prometheus itself gives up after two minutes.
+/// The time limit of a query; Prometheus itself gives up after two minutes.
 const PATIENCE: Duration = Duration::from_secs(60);
 const CONNECT: Duration = Duration::from_secs(10);
 const LONGEST: u64 = 16 << 20;
 
-/// What is asked.
+/// The parameters of a measurement.
 #[derive(Debug, Clone)]
 pub struct Query<'q> {
     /// The address of Prometheus.
     pub url: &'q str,
     /// A bearer token.
     pub token: Option<&'q str>,
-    /// The histogram; the first of the known ones that has data if there is none.
+    /// The histogram. By default the first of the known ones that has data.
     pub metric: Option<&'q str>,
     /// Labels of the series, such as `namespace="shop"`.
     pub selector: &'q str,
-    /// How far back.
+    /// The time to look back.
     pub window: TimeSpan,
 }
 
-/// What Prometheus has.
+/// The data that Prometheus has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// The histogram's name.
     pub metric: String,
     /// The durations.
     pub durations: Histogram,
-    /// How many proxies count streams.
+    /// The number of proxies that count streams.
     pub pods: Option<u32>,
     /// Streams in flight on all of them, on average.
     pub in_flight: Option<f64>,
-    /// For how much of the time back the histogram has data: less than was asked for if Prometheus
-    /// keeps less, or did not run.
+    /// The part of the window for which the histogram has data. It is shorter than the window if
+    /// Prometheus keeps less, or did not run.
     pub covered: TimeSpan,
-    /// Why these numbers may be wrong.
+    /// Reasons why these numbers may be wrong.
     pub warnings: Vec<String>,
 }
 
-/// Asks.
+/// Asks Prometheus for durations, pods and streams in flight.
 ///
 /// # Errors
 /// Prometheus does not answer, refuses, or has no such series; with what to do.
@@ -77,7 +77,7 @@ pub fn measure(query: &Query<'_>) -> Result<Measured, String> {
     ))
 }
 
-/// Whether a Prometheus can be asked there; no user stands in it.
+/// Whether this is an HTTP address without a user in it.
 #[must_use]
 pub fn is_address(url: &str) -> bool {
     Url::parse(url).is_some()
@@ -121,7 +121,7 @@ impl<'q> Api<'q> {
             let why = answer["error"].as_str().unwrap_or("this is not Prometheus' HTTP API");
             return Err(failed(&format!("{status}: {why}")));
         }
-        // Such as of a Thanos Query that answers without one of its stores.
+        // For example, of a Thanos Query that answers without one of its stores.
         let warnings = answer["warnings"].as_array().into_iter().flatten();
         self.warnings.extend(warnings.filter_map(Value::as_str).map(|warning| {
             format!("Prometheus warns: {}; the result may lack streams", brief(warning))
@@ -129,8 +129,9 @@ impl<'q> Api<'q> {
         Ok(answer["data"]["result"].as_array().cloned().unwrap_or_default())
     }
 
-    /// A number that is not required: a subquery over many series may need more samples than
-    /// Prometheus loads for one query. Within, `None` if there are no such series.
+    /// Asks for a number that is not required: a subquery over many series may need more samples
+    /// than Prometheus loads for one query. `None` if that fails, `Some(None)` if there are no such
+    /// series.
     fn ask_number(&mut self, expression: &str, without: &str) -> Option<Option<f64>> {
         match self.ask(expression) {
             Ok(series) => Some(series.first().and_then(number)),
@@ -152,14 +153,14 @@ impl<'q> Api<'q> {
         Ok(Histogram::new(series.iter().filter_map(bucket).collect()))
     }
 
-    /// For how much of the window the histogram has data: for all of it if that is not known, and
-    /// for a step if there is none at a full step.
+    /// The part of the window for which the histogram has data: the whole window if that is not
+    /// known, and one step if there is no data at a full step.
     fn covered(&mut self, metric: &str, query: &Query<'_>) -> TimeSpan {
         let all = buckets(metric, "le=\"+Inf\"", query.selector);
         let (window, step) = (query.window.whole_seconds(), step(query.window));
         let steps = format!("count_over_time(count({all})[{}:{step}])", query.window);
         let steps = self.ask_number(&steps, "the rate is that of the whole window");
-        // A window may have a step more than its length.
+        // A window may have one step more than its length.
         let length =
             |steps: Option<f64>| steps.map_or(1, |steps| steps as u64) * step.whole_seconds();
         let seconds = steps.map_or(window, length);
@@ -167,8 +168,8 @@ impl<'q> Api<'q> {
         if is_whole { query.window } else { TimeSpan::seconds(seconds.max(1)) }
     }
 
-    /// Pods and streams in flight, where proxies export laststream's metrics. A proxy's metrics are
-    /// there once for each job that scrapes it; what the rendered rules record is there once.
+    /// Pods and streams in flight, if proxies export laststream's metrics. The series that the
+    /// rendered rules record exist once; those of a proxy exist once for each job that scrapes it.
     fn fleet(&mut self, query: &Query<'_>) -> Result<(Option<u32>, Option<f64>), String> {
         let of = |name: &str| format!("{{{}}}", and(&[name, query.selector]));
         let recorded = of("__name__=\"laststream:streams_in_flight\"");
@@ -177,7 +178,7 @@ impl<'q> Api<'q> {
         if known == (None, None) { self.gauges(&scraped, query.window) } else { Ok(known) }
     }
 
-    /// Pods with such series, and the sum of these on average.
+    /// The number of pods with such series, and the average of the sum of these.
     fn gauges(
         &mut self,
         series: &str,
@@ -203,15 +204,15 @@ fn buckets(metric: &str, label: &str, selector: &str) -> String {
     format!("{metric}_bucket{{{}}}", and(&[label, &own, selector]))
 }
 
-/// Matchers of labels as one list.
+/// Joins label matchers to one list.
 fn and(matchers: &[&str]) -> String {
     let matchers = matchers.iter().map(|matcher| matcher.trim()).filter(|text| !text.is_empty());
     matchers.collect::<Vec<_>>().join(", ")
 }
 
-/// Of an average: at least sixty samples where the window is that long. Prometheus counts steps
-/// from the beginning of time, so a short window may lie between two long steps. Each step looks
-/// back five minutes for a sample, so longer steps would miss some.
+/// The step of an average: at least sixty samples if the window is that long. Prometheus aligns
+/// steps to the Unix epoch, so a short window may lie between two long steps. Each step looks back
+/// five minutes for a sample, so longer steps would miss some.
 fn step(window: TimeSpan) -> TimeSpan {
     TimeSpan::seconds((window.whole_seconds() / 60).clamp(1, 300))
 }

@@ -1,4 +1,4 @@
-//! Results in words, as JSON, and as a table for the documents.
+//! Results as text, as JSON, and as a table for the documents.
 
 use serde_json::{Value, json};
 
@@ -7,18 +7,18 @@ use super::model::{Fleet, Load, Plan, Prediction, Strategy};
 use crate::policy::{Sizing, Usual};
 use crate::time_span::TimeSpan;
 
-/// Everything that a result shows.
+/// The content of a report.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// Where the streams are from.
+    /// The source of the streams.
     pub source: String,
-    /// Why that may be wrong.
+    /// Reasons why the numbers may be wrong.
     pub warnings: Vec<String>,
-    /// What a pod has to do.
+    /// The load of a pod.
     pub load: Load,
-    /// The proposal.
+    /// The proposed times.
     pub plan: Plan,
-    /// What is rolled out.
+    /// The pods of the rollout.
     pub fleet: Fleet,
     /// The rollout with the proposed times.
     pub prediction: Prediction,
@@ -44,7 +44,7 @@ fn amount(number: f64) -> String {
     }
 }
 
-/// A time as people read it.
+/// A time in seconds, minutes or hours.
 fn time(seconds: f64) -> String {
     match seconds {
         ..10.0 => format!("{seconds:.1} s"),
@@ -55,7 +55,7 @@ fn time(seconds: f64) -> String {
 }
 
 impl Report {
-    /// For a terminal.
+    /// The report for a terminal.
     #[must_use]
     pub fn text(&self) -> String {
         let sizing = &self.plan.sizing;
@@ -88,7 +88,7 @@ impl Report {
         lines.join("\n")
     }
 
-    /// What it costs, a line each.
+    /// The costs of the rollout, a line each.
     fn rollout(&self) -> Vec<String> {
         let prediction = &self.prediction;
         vec![
@@ -114,7 +114,7 @@ impl Report {
         ]
     }
 
-    /// Why the proposal is not enough.
+    /// The reason why the proposal does not keep the wanted share.
     fn unmeasured(&self) -> String {
         let measured = self.load.lifetimes.measured();
         if self.load.lifetimes.longer_than(measured) == 0.0 {
@@ -130,7 +130,7 @@ impl Report {
         )
     }
 
-    /// For programs.
+    /// The report for programs.
     #[must_use]
     pub fn json(&self) -> Value {
         let (sizing, prediction) = (&self.plan.sizing, &self.prediction);
@@ -174,7 +174,7 @@ fn strategy(fleet: &Fleet) -> String {
     }
 }
 
-/// Made-up streams of three kinds, for the table.
+/// A kind of made-up streams, for the table.
 struct Kind {
     name: &'static str,
     in_flight: f64,
@@ -200,8 +200,8 @@ const KINDS: [Kind; 3] = [
     },
 ];
 
-/// The times that each kind is given in the table: those of the proposal for one stream in a
-/// thousand, and a deadline of five minutes where that would be hours.
+/// The times of a kind in the table: those of the proposal for one stream in a thousand, with a
+/// longest request of at most five minutes, because otherwise it would be hours.
 fn table_sizing(load: &Load) -> Sizing {
     let plan = load.plan(0.001, Usual::ISTIO.delay(), Usual::ISTIO.agent());
     let longest = plan.sizing.longest_request.min(TimeSpan::seconds(300));
@@ -213,7 +213,7 @@ fn table_sizing(load: &Load) -> Sizing {
     )
 }
 
-/// What rollouts of Deployments cost, for docs.
+/// The table for the documents: the costs of rollouts of Deployments.
 #[must_use]
 pub fn table() -> String {
     let mut rows = String::from(

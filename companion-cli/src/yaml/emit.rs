@@ -1,4 +1,4 @@
-//! Writing the model: block style throughout, two spaces, reasons above what they are for.
+//! Writes the model: block style throughout, two spaces, comments above their entries.
 
 use super::scalar::{is_printable, scalar};
 use super::{List, Map, Node};
@@ -22,7 +22,8 @@ pub(super) fn file(about: &[String], documents: &[Map]) -> String {
     out
 }
 
-/// `begun`: how far the first line has been written already, because it follows a `- `.
+/// Writes a map. `begun`: how much of the first line has been written already, because it follows a
+/// `- `.
 fn map(out: &mut String, map: &Map, indent: usize, begun: usize) {
     if map.entries.is_empty() {
         out.push_str("{}\n");
@@ -41,7 +42,7 @@ fn map(out: &mut String, map: &Map, indent: usize, begun: usize) {
     }
 }
 
-/// What follows a key. Lists stand as far in as their key.
+/// Writes the value of a key. Lists are indented as far as their key.
 fn value(out: &mut String, value: &Node, indent: usize) {
     match value {
         Node::Map(inner) if !inner.entries.is_empty() => {
@@ -159,7 +160,7 @@ mod tests {
     use super::super::{List, Map, Node, write, write_map};
 
     #[test]
-    fn reasons_stand_above_what_they_are_for() {
+    fn comments_stand_above_their_entries() {
         let map = Map::new()
             .note("who")
             .with("name", "a")
@@ -220,7 +221,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn what_is_written_is_read_back(value in any_json(), note in any::<String>(), block in "[ \
+        fn written_yaml_is_read_back(value in any_json(), note in any::<String>(), block in "[ \
             -~\n]{0,30}") {
             let map = Map::new()
                 .note(&note)

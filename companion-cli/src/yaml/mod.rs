@@ -8,7 +8,7 @@ mod emit;
 mod scalar;
 pub(crate) mod tree;
 
-/// What a value is.
+/// A YAML value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Node {
     /// `null`.
@@ -42,7 +42,7 @@ pub struct List {
     pending: Option<String>,
 }
 
-/// Something with the reason for it.
+/// A value with its comment.
 #[derive(Debug, Clone, PartialEq)]
 struct Noted<T> {
     note: Option<String>,
@@ -50,13 +50,13 @@ struct Noted<T> {
 }
 
 impl Map {
-    /// Nothing yet.
+    /// An empty map.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// This entry.
+    /// A map with this entry.
     #[must_use]
     pub fn of(key: impl Into<String>, value: impl Into<Node>) -> Self {
         Self::new().with(key, value)
@@ -91,13 +91,13 @@ impl Map {
 }
 
 impl List {
-    /// Nothing yet.
+    /// An empty list.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// This item.
+    /// A list with this item.
     #[must_use]
     pub fn of(value: impl Into<Node>) -> Self {
         Self::new().item(value)
@@ -151,7 +151,7 @@ nodes! {
     List: |list| Self::List(list);
 }
 
-/// JSON as YAML. Numbers that are not whole become texts: nothing here knows any.
+/// JSON as YAML. Numbers that are not whole become texts, because [`Node`] has none.
 impl From<&serde_json::Value> for Node {
     fn from(value: &serde_json::Value) -> Self {
         match value {
@@ -169,13 +169,13 @@ impl From<&serde_json::Value> for Node {
     }
 }
 
-/// A file: words about all of it, and documents with `---` between them.
+/// A file: comments about the whole file, and documents with `---` between them.
 #[must_use]
 pub fn write(about: &[String], documents: &[Map]) -> String {
     emit::file(about, documents)
 }
 
-/// One document, without words about it.
+/// One document, without comments about the whole.
 #[must_use]
 pub fn write_map(map: &Map) -> String {
     emit::file(&[], std::slice::from_ref(map))

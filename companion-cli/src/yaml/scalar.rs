@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_clear_stays_readable() {
+    fn unambiguous_scalars_stay_unquoted() {
         for text in [
             "laststream",
             "30s",

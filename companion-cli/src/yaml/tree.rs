@@ -7,13 +7,15 @@ use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, options};
 
 /// No node.
 pub(crate) const NONE: u32 = u32::MAX;
-/// Deeper than any manifest.
+/// The deepest nesting that is read; no manifest is deeper.
 const DEEPEST: usize = 128;
-/// All files together; more than any set of manifests, and a bound for the memory.
+/// The most nodes of all files together: more than any set of manifests has, and a bound for the
+/// memory.
 pub(crate) const MOST_NODES: usize = 2_000_000;
-/// In one file. More errors would not help the user.
+/// The most errors of one file. More would not help the user.
 const MOST_ERRORS: usize = 20;
-/// From here on, readers of Kubernetes refuse documents that consist of aliases.
+/// The number of nodes, with aliases written out, from which readers of Kubernetes refuse documents
+/// that consist mostly of aliases.
 const MOST_EXPANDED: u64 = 400_000;
 
 /// Maps with more keys get an index instead of a linear search.
@@ -49,14 +51,14 @@ pub(crate) enum Kind {
 pub(crate) struct Raw {
     pub(crate) kind: Kind,
     pub(crate) parent: u32,
-    /// The node that is its key in the parent, where that is a map.
+    /// Its key's node, if the parent is a map.
     pub(crate) key: u32,
-    /// Where it is in the parent's list.
+    /// Its position in the parent, if that is a list.
     pub(crate) index: u32,
     pub(crate) start: Position,
-    /// Bytes in the text.
+    /// The range of bytes in the text.
     pub(crate) bytes: (u32, u32),
-    /// How many nodes it would be with all aliases written out.
+    /// The number of nodes with all aliases written out.
     expanded: u64,
 }
 
@@ -71,23 +73,23 @@ pub(crate) struct Slip {
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) nodes: Vec<Raw>,
-    /// One for each document.
+    /// The root node of each document.
     pub(crate) roots: Vec<u32>,
-    /// Where it could not be read.
+    /// Syntax errors.
     pub(crate) errors: Vec<Slip>,
     /// The values of maps with many keys, by their keys; others are looked through.
     pub(crate) wide: HashMap<u32, HashMap<Box<str>, u32>>,
-    /// Keys that a map has already, each with the first.
+    /// Keys that a map already has, each with its first occurrence.
     pub(crate) twice: Vec<(u32, u32)>,
     /// Documents that aliases make too large.
     pub(crate) inflated: Vec<u32>,
-    /// Comments: their line, whether something is in front of them, what follows `#`.
+    /// Comments: the line, whether text precedes them on it, and the text after `#`.
     pub(crate) comments: Vec<(u32, bool, Box<str>)>,
 }
 
 impl Tree {
-    /// Reads a text. What cannot be read is in `errors`; documents around it are there all the
-    /// same. It may have as many nodes as are left.
+    /// Reads a text. Syntax errors are in `errors`; the documents around them are read
+    /// nevertheless. `most`: the number of nodes that are left for this text.
     pub(crate) fn read(text: &str, most: usize) -> Self {
         let mut builder = Builder {
             tree: Self::default(),
@@ -122,8 +124,8 @@ impl Tree {
         builder.tree
     }
 
-    /// Where the field stands that a path such as `a.b[3].c` names, or the innermost one around it
-    /// that is there.
+    /// The position of the field with a path such as `a.b[3].c`, or of the innermost existing value
+    /// around it.
     pub(crate) fn place_of(&self, path: &str) -> Option<Position> {
         let mut here = *self.roots.first().filter(|_| self.errors.is_empty())?;
         for step in path.split(['.', '[', ']']).filter(|step| !step.is_empty()) {
@@ -154,7 +156,7 @@ impl Tree {
         }
     }
 
-    /// What a node is, with the alias taken away.
+    /// The target of an alias, or the node itself.
     pub(crate) fn resolve(&self, id: u32) -> u32 {
         match self.nodes.get(id as usize).map(|raw| &raw.kind) {
             Some(Kind::Alias(target)) => *target,
@@ -251,7 +253,8 @@ impl Builder<'_> {
         self.too_much(span)
     }
 
-    /// Only from here on may an alias name it: earlier, it would contain itself.
+    /// Closes a list or map. Only from here on may an alias refer to it: earlier, it would contain
+    /// itself.
     fn end(&mut self) {
         let Some(open) = self.open.pop() else { return };
         if open.anchor > 0 {
@@ -377,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_fields_and_what_is_around_those_that_are_missing() {
+    fn a_missing_field_has_the_position_of_the_value_around_it() {
         let text = "name: x\nforwarded_proto:\n  trust:\n    peers: \
             [10.0.0.0/8,\n      10.0.0.1/8]\n  presets:\n  - gcp\n";
         assert_eq!(place(text, "name"), Some((1, 7)));

@@ -34,7 +34,7 @@ fn signals_become_exit_codes_as_in_shells() -> Outcome {
 }
 
 #[test]
-fn commands_that_cannot_be_run_are_told_as_in_shells() -> Outcome {
+fn commands_that_cannot_be_run_have_the_exit_codes_of_shells() -> Outcome {
     let proxy = Proxy::start()?;
     let folder = tempfile::tempdir()?;
     let file = |name: &str, text: &str, mode| {
@@ -81,14 +81,14 @@ fn bytes_pass_in_both_directions() -> Outcome {
 }
 
 #[test]
-fn arguments_are_no_shells() -> Outcome {
+fn arguments_are_not_parsed_by_a_shell() -> Outcome {
     let proxy = Proxy::start()?;
     let arguments = ["printf", "%s|", "$HOME", "a b", "*", "-x", "--gate", "", "'", "--", "end"];
     assert_eq!(run(&mut proxy.exec(&QUICK, arguments))?.stdout, "$HOME|a b|*|-x|--gate||'|--|end|");
     Ok(())
 }
 
-/// What was ignored stays ignored, what was not is not: `nohup` works, and broken pipes end
+/// Ignored signals stay ignored, and others are not ignored: `nohup` works, and broken pipes end
 /// commands as always.
 #[test]
 fn the_command_inherits_the_signal_dispositions() -> Outcome {
@@ -141,9 +141,9 @@ fn a_thousand_starts_leave_nothing_behind() -> Outcome {
     Ok(())
 }
 
-/// A command that prints its environment into a log would print them.
+/// A command that prints its environment into a log would print the secrets.
 #[test]
-fn secrets_of_ours_are_not_handed_on() -> Outcome {
+fn laststreams_secrets_are_not_passed_to_the_command() -> Outcome {
     let proxy = Proxy::start()?;
     let mut exec = proxy.exec(&QUICK, ["env"]);
     for name in
@@ -157,15 +157,15 @@ fn secrets_of_ours_are_not_handed_on() -> Outcome {
         .expect(0)?
         .hides("hunter2")?
         .hides("LASTSTREAM_SECRET")?
-        // What is no secret stays.
+        // Variables without secrets stay.
         .stdout_contains("LASTSTREAM_OFFLINE=1")?
         .stdout_contains("DOCKER_CONFIG=/docker")?;
     assert_eq!(output.stderr, "");
     Ok(())
 }
 
-/// Hooks and probes start it again and again. What the processor did counts, and not what others
-/// did meanwhile: the least of several runs, beside that of a command that does nothing.
+/// Hooks and probes start the program again and again. The test compares processor time, which
+/// depends little on other processes: the least of several runs, and that of `--version`.
 #[test]
 fn starting_takes_little_of_the_processor() -> Outcome {
     let proxy = Proxy::start()?;
@@ -183,7 +183,7 @@ fn starting_takes_little_of_the_processor() -> Outcome {
     Ok(())
 }
 
-/// In seconds, of ten runs.
+/// The least processor time of ten runs, in seconds.
 fn least_processor_time(arguments: &str) -> Outcome<f64> {
     let timed = format!("TIMEFORMAT='%U %S'; time {PROGRAM} {arguments} >/dev/null");
     let mut least = f64::INFINITY;

@@ -48,7 +48,7 @@ fn several_at_once_leave_one_whole_copy() -> Outcome {
 }
 
 #[test]
-fn says_why_there_is_none() -> Outcome {
+fn a_failed_installation_names_the_reason() -> Outcome {
     let folder = tempfile::tempdir()?;
     install(&folder.path().join("none"))?.expect(2)?.stderr_contains("is not a folder")?;
     fs::create_dir(folder.path().join("laststream"))?;

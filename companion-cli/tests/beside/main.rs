@@ -1,5 +1,5 @@
-//! The commands that stand beside a proxy, run as a container runs them, with a proxy that is made
-//! up. With real ones: the workspace's tests.
+//! The commands that stand beside a proxy, run as a container runs them, with a fake proxy. The
+//! workspace's tests use real ones.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
 

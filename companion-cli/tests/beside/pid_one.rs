@@ -1,5 +1,5 @@
 //! As the first process of a container: processes that end are reaped, and signals work although
-//! nothing has a default for PID 1.
+//! PID 1 has no default actions for them.
 
 use std::process::Command;
 
@@ -29,7 +29,7 @@ fn as_init(proxy: &Proxy, options: &[&str], command: &[&str]) -> Command {
     unshare
 }
 
-/// A script that looks until there are so many zombies, for a minute, and says how many there are.
+/// A script that waits for this number of zombies, a minute at most, and prints how many there are.
 fn zombies(count: u32) -> String {
     format!(
         "for i in $(seq 600); do left=$(cat /proc/[0-9]*/stat | grep -c ' Z '); \
@@ -38,7 +38,7 @@ fn zombies(count: u32) -> String {
 }
 
 #[test]
-fn reaps_orphans_and_keeps_the_exit_code() -> Outcome {
+fn orphans_are_reaped_and_the_exit_code_passes() -> Outcome {
     let proxy = Proxy::start()?;
     // Fifty orphans that end, and `cat` with the last of them.
     let script = format!(
@@ -54,7 +54,7 @@ fn reaps_orphans_and_keeps_the_exit_code() -> Outcome {
 
 #[test]
 fn the_test_above_would_see_zombies() -> Outcome {
-    // A first process that reaps nothing: it shows what the script says.
+    // A first process that reaps nothing, so that the script must find a zombie.
     let script = format!("(sh -c 'sleep 0.1' &); exec cat < <({})", zombies(1));
     let stdout = run(unshare().args(["bash", "-c", &script]))?.expect(0)?.stdout;
     assert_eq!(stdout, "1\n");
@@ -79,7 +79,7 @@ fn signals_end_the_first_process() -> Outcome {
     Ok(())
 }
 
-/// Also commands that start no programs, such as the one that a container runs for ever.
+/// Commands that start no programs end, too, such as the one that a container runs for ever.
 #[test]
 fn signals_end_a_first_process_that_only_watches() -> Outcome {
     let proxy = Proxy::start()?;
@@ -96,7 +96,7 @@ fn signals_end_a_first_process_that_only_watches() -> Outcome {
     Ok(())
 }
 
-/// A network without any interface is no proxy, and nothing that was told to end.
+/// Without any network interface there is no proxy, and nothing to end.
 #[test]
 fn a_pod_without_a_network_has_no_proxy() -> Outcome {
     let exec = |options: &[&str]| {

@@ -20,7 +20,7 @@ fn unused_address() -> String {
 }
 
 #[test]
-fn waits_for_a_late_proxy_and_ends_it_through_its_gate() -> Outcome {
+fn a_late_proxy_is_awaited_and_ended_through_its_gate() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.answer("GET /ready", 503, "");
     proxy.ends_at("POST /quitquitquit");
@@ -34,7 +34,7 @@ fn waits_for_a_late_proxy_and_ends_it_through_its_gate() -> Outcome {
 }
 
 #[test]
-fn a_proxy_that_is_never_ready_is_told_and_ended() -> Outcome {
+fn a_proxy_that_is_never_ready_is_reported_and_ended() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.answer("GET /ready", 503, "");
     proxy.ends_at("POST /quitquitquit");
@@ -48,7 +48,7 @@ fn a_proxy_that_is_never_ready_is_told_and_ended() -> Outcome {
 }
 
 #[test]
-fn no_proxy_is_fine_only_where_that_is_said() -> Outcome {
+fn a_missing_proxy_is_accepted_only_with_its_option() -> Outcome {
     let proxy = Proxy::start()?;
     let unused = unused_address();
     let elsewhere = |options: &[&str]| {
@@ -64,7 +64,7 @@ fn no_proxy_is_fine_only_where_that_is_said() -> Outcome {
         .expect(4)?
         .stdout_contains("ran\n")?
         .stderr_contains("there is no proxy")?;
-    // One that is there and not ready is there.
+    // A proxy that listens and is not ready is not missing.
     proxy.answer("GET /ready", 503, "");
     let ready = proxy.url("/ready");
     elsewhere(&["--ready-url", &ready, "--no-proxy-ok=0s", "--end-proxy", "never"])?.expect(2)?;
@@ -107,7 +107,7 @@ fn a_watch_may_begin_before_its_gate() -> Outcome {
 }
 
 #[test]
-fn holds_until_outbound_streams_have_ended() -> Outcome {
+fn the_proxy_stays_until_outbound_streams_have_ended() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.ends_at("POST /quitquitquit");
     proxy.in_flight(1);
@@ -122,7 +122,7 @@ fn holds_until_outbound_streams_have_ended() -> Outcome {
 }
 
 #[test]
-fn never_waits_for_ever() -> Outcome {
+fn waits_for_streams_and_the_gate_are_limited() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.in_flight(3);
     proxy.answer(
@@ -137,7 +137,7 @@ fn never_waits_for_ever() -> Outcome {
         .stderr_contains("3 outbound streams are in flight; the proxy is ended")?
         .stderr_contains("was not ended")?;
     assert!(began.elapsed() < Duration::from_secs(30));
-    // With a signal of its own that it takes.
+    // With a quit URL that the proxy accepts.
     let end = proxy.url("/end");
     proxy.answer("POST /end", 200, "OK\n");
     run(&mut proxy.exec(&[&options[..], &["--quit-url", &end]].concat(), RAN))?.expect(4)?;
@@ -149,9 +149,9 @@ fn never_waits_for_ever() -> Outcome {
     Ok(())
 }
 
-/// Its VM may be on its way back, or it waits for Envoy.
+/// The gate's VM may be restarting, or the gate waits for Envoy.
 #[test]
-fn a_gate_that_does_not_answer_at_once_is_not_gone_round() -> Outcome {
+fn a_gate_that_does_not_answer_at_once_is_not_bypassed() -> Outcome {
     let proxy = Proxy::start()?;
     let end = proxy.url("/end");
     proxy.answer("POST /end", 200, "OK\n");
@@ -173,7 +173,7 @@ const FORCE: &str = "POST /force?reason=laststream%20exec:%20the%20command%20has
                      and%20so%20has%20the%20time%20for%20its%20streams";
 
 #[test]
-fn a_count_that_is_not_exact_is_no_zero() -> Outcome {
+fn a_count_that_is_not_exact_is_not_taken_for_zero() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.ends_at("POST /quitquitquit");
     let scope = r#"{"scope": "outbound", "in_flight": 0, "begun": 7}"#;
@@ -191,7 +191,7 @@ fn a_count_that_is_not_exact_is_no_zero() -> Outcome {
 }
 
 #[test]
-fn without_a_gate_or_its_scope_it_says_so_and_goes_on() -> Outcome {
+fn a_missing_gate_or_scope_is_reported_and_the_proxy_is_ended() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.ends_at("POST /end");
     let (end, unused) = (proxy.url("/end"), unused_address());
@@ -246,7 +246,7 @@ fn a_failed_command_may_leave_the_proxy() -> Outcome {
 }
 
 #[test]
-fn a_command_that_is_not_there_ends_the_proxy_too() -> Outcome {
+fn a_missing_command_ends_the_proxy_too() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.ends_at("POST /quitquitquit");
     assert_eq!(run(&mut proxy.exec(&[], ["no-such-command-anywhere"]))?.code, Some(127));

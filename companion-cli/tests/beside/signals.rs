@@ -33,7 +33,7 @@ fn every_signal_reaches_the_command() -> Outcome {
 }
 
 #[test]
-fn a_command_that_minds_no_signal_is_killed_by_it() -> Outcome {
+fn a_command_without_signal_handlers_is_killed_by_a_signal() -> Outcome {
     let proxy = Proxy::start()?;
     for (name, code) in [("TERM", 143), ("INT", 130), ("HUP", 129), ("QUIT", 131), ("USR1", 138)] {
         let mut running = Process::capture(&proxy.exec(
@@ -78,7 +78,7 @@ fn a_wait_for_streams_can_be_ended() -> Outcome {
     Ok(())
 }
 
-/// A stopped command is no ended one.
+/// A stopped command has not ended.
 #[test]
 fn a_stopped_command_goes_on() -> Outcome {
     let proxy = Proxy::start()?;

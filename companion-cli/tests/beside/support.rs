@@ -9,14 +9,14 @@ use kit::{Context as _, Outcome, command};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_laststream");
 
-/// Its replies go by method and path. Everything unknown is 404.
+/// Replies go by method and path. A request without a reply gets 404.
 pub(crate) struct Proxy {
     pub(crate) server: FakeServer,
     replies: Replies,
 }
 
 impl Proxy {
-    /// One that is ready, with a gate that has nothing in flight, and that does not end when it is
+    /// A proxy that is ready, with a gate that has nothing in flight. It does not end when it is
     /// asked to quit.
     pub(crate) fn start() -> Outcome<Self> {
         let replies = Replies::default();
@@ -30,12 +30,12 @@ impl Proxy {
         self.replies.set(request, Ok(Answer::new(status).body(body)));
     }
 
-    /// Ends at this request.
+    /// Makes the proxy end at this request.
     pub(crate) fn ends_at(&self, request: &str) {
         self.replies.set(request, Err(Fault::End));
     }
 
-    /// Answers this request with silence.
+    /// Makes the proxy answer this request with silence.
     pub(crate) fn falls_silent_at(&self, request: &str, time: Duration) {
         self.replies.set(request, Err(Fault::Silence(time)));
     }
@@ -62,14 +62,13 @@ impl Proxy {
         self.server.url(path)
     }
 
-    /// The program beside it.
+    /// The program beside the proxy.
     pub(crate) fn exec<A: AsRef<OsStr>>(
         &self,
         options: &[&str],
         command: impl IntoIterator<Item = A>,
     ) -> Command {
-        // The parent of the tests may ignore signals, as a shell does for what runs in the
-        // background.
+        // The parent of the tests may ignore signals, as a shell does for jobs in the background.
         let mut program = Command::new("env");
         program.args(["--default-signal=INT,QUIT", PROGRAM]);
         program.env_remove("LASTSTREAM_GATE").env_remove("LASTSTREAM_SECRET");

@@ -40,7 +40,7 @@ impl Terminal {
 }
 
 #[test]
-fn job_control_works_and_keys_come_once() -> Outcome {
+fn job_control_works_and_each_key_arrives_once() -> Outcome {
     let proxy = Proxy::start()?;
     let mut terminal = Terminal::start()?;
     // `wait` is interrupted by each signal, so that two in a row are not taken for one. The trap of
@@ -106,8 +106,8 @@ fn a_watched_status_fits_on_the_terminal() -> Outcome {
     Ok(())
 }
 
-/// The printer writes no cursor movements there, so a drawing would stand below the one before. A
-/// CI job has colours, but a terminal that is dumb there is dumb.
+/// Without colours the printer writes no cursor movements, so a redraw would stand below the
+/// previous one. A CI job has colours, but not on a dumb terminal.
 #[test]
 fn without_colours_each_look_is_a_line() -> Outcome {
     let proxy = Proxy::start()?;

@@ -69,7 +69,7 @@ impl Elsewhere {
     }
 }
 
-/// Another folder, another home of cargo, another person: the bytes are those inside this program.
+/// Another folder and another home of cargo: the bytes are those inside this program.
 #[test]
 fn two_builds_give_the_same_bytes() -> Outcome {
     let elsewhere = Elsewhere::new();
@@ -123,9 +123,9 @@ fn the_target_is_added_where_that_is_allowed() -> Outcome {
     Ok(())
 }
 
-/// As a distribution's Rust, which has the target in a package and no linker of its own.
+/// Imitates a distribution's Rust, which has the target in a package and no linker of its own.
 #[test]
-fn without_a_linker_the_way_out_is_named() -> Outcome {
+fn the_error_of_a_missing_linker_names_the_fix() -> Outcome {
     let elsewhere = Elsewhere::new();
     let real = which("rustc").unwrap();
     let text = format!(
@@ -142,7 +142,7 @@ fn without_a_linker_the_way_out_is_named() -> Outcome {
 }
 
 #[test]
-fn what_does_not_compile_leaves_the_old_file() -> Outcome {
+fn a_failed_build_leaves_the_old_file() -> Outcome {
     let elsewhere = Elsewhere::new();
     let file = elsewhere.path("output/old.wasm");
     fs::write(&file, "old")?;
@@ -157,7 +157,7 @@ fn what_does_not_compile_leaves_the_old_file() -> Outcome {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_told_before_the_build() -> Outcome {
+fn an_unwritable_path_is_reported_before_the_build() -> Outcome {
     let elsewhere = Elsewhere::new();
     for (file, words) in [
         ("dist/x.wasm", "`dist/x.wasm`: there is no folder `"),
@@ -170,7 +170,7 @@ fn a_place_that_cannot_be_written_is_told_before_the_build() -> Outcome {
 }
 
 #[test]
-fn what_an_optimiser_spoils_is_not_handed_out() -> Outcome {
+fn a_module_that_the_optimiser_breaks_is_not_written() -> Outcome {
     let elsewhere = Elsewhere::new();
     let file = elsewhere.path("output/new.wasm");
     let arguments = ["--wasm-opt", "--file", file.to_str().unwrap()];
@@ -197,7 +197,7 @@ fn what_an_optimiser_spoils_is_not_handed_out() -> Outcome {
 }
 
 #[test]
-fn without_an_optimiser_the_way_out_is_named() -> Outcome {
+fn the_error_of_a_missing_optimiser_names_the_fix() -> Outcome {
     let elsewhere = Elsewhere::new();
     let mut command = elsewhere.command(&["--wasm-opt"]);
     run(command.env("PATH", elsewhere.path("bin")))?
@@ -208,7 +208,7 @@ fn without_an_optimiser_the_way_out_is_named() -> Outcome {
 }
 
 #[test]
-fn without_a_checkout_the_builtin_module_is_named() -> Outcome {
+fn the_error_of_a_missing_checkout_names_the_builtin_module() -> Outcome {
     let folder = tempfile::tempdir()?;
     let here = folder.path().to_str().unwrap();
     run(Command::new(PROGRAM).current_dir(here).arg("build"))?
@@ -223,7 +223,7 @@ fn without_a_checkout_the_builtin_module_is_named() -> Outcome {
 }
 
 #[test]
-fn a_signal_ends_cargo_and_what_it_started() -> Outcome {
+fn a_signal_ends_cargo_and_its_children() -> Outcome {
     let elsewhere = Elsewhere::new();
     let (pids, scratch) = (elsewhere.path("pids"), elsewhere.path("scratch"));
     fs::create_dir(&scratch)?;

@@ -1,4 +1,4 @@
-//! Standard output that takes nothing: a full device, and a reader that has enough.
+//! Standard output that accepts no more bytes: a full device, and a closed pipe.
 
 use std::fs::File;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn without_a_reader(arguments: &[&str], input: &Path) -> Outcome<(Option<i32>, S
 }
 
 #[test]
-fn a_reader_that_has_enough_is_no_error() -> Outcome {
+fn a_closed_pipe_is_no_error() -> Outcome {
     let folder = tempfile::tempdir()?;
     let policy = folder.path().join("policy.yaml");
     std::fs::write(&policy, POLICY)?;
@@ -62,7 +62,7 @@ fn a_reader_that_has_enough_is_no_error() -> Outcome {
 
 /// A 0 would say that the check found nothing, or that the gate is open.
 #[test]
-fn a_reader_that_has_enough_gets_no_verdict() -> Outcome {
+fn a_closed_pipe_gets_no_verdict() -> Outcome {
     let folder = tempfile::tempdir()?;
     let (policy, module) = (folder.path().join("policy.yaml"), folder.path().join("a.wasm"));
     std::fs::write(&policy, POLICY)?;

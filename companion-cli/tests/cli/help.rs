@@ -1,4 +1,4 @@
-//! What the program tells of itself: help with examples that run, completions, manual pages.
+//! The program's documentation of itself: help with examples that run, completions, manual pages.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +39,8 @@ fn examples_run() -> Outcome {
             .skip_while(|line| !line.starts_with("Example"))
             .skip(1)
             .take_while(|line| line.starts_with("  "));
-        // Not a registry, and neither shells nor readers of manual pages that may not be there.
+        // Leaves out examples that need a registry, and shells and readers of manual pages that may
+        // be missing.
         let is_here = |line: &&str| {
             !line.contains("example.com") && !line.contains("fish") && !line.starts_with("man ")
         };

@@ -18,7 +18,7 @@ use crate::support::{PROGRAM, loadable, wasm};
 
 /// Kilobytes of address space. Looking into the largest allowed module takes less than half of it.
 const MEMORY: &str = "2500000";
-/// Seconds. A reader that waits for a pipe or reads without an end does not get out before.
+/// Seconds. A reader that waits for a pipe or reads without an end takes longer.
 const PATIENCE: &str = "40";
 /// A read that reached this file would show it.
 const ELSEWHERE: &str = "text-outside-of-the-layout";
@@ -44,7 +44,7 @@ fn pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// A file of a terabyte in one block and a half: GNU's sparse format stores no zeros.
+/// A file of 2 GiB in two blocks: GNU's sparse format stores no zeros.
 fn sparse(name: &str) -> Vec<u8> {
     let mut header = tar::Header::new_gnu();
     header.set_path(name).unwrap();
@@ -142,7 +142,7 @@ fn pipes_and_devices_are_not_waited_for() -> Outcome {
 }
 
 #[test]
-fn what_has_no_end_is_not_read_to_it() -> Outcome {
+fn endless_input_is_read_up_to_a_limit() -> Outcome {
     let folder = tempfile::tempdir()?;
     let huge = folder.path().join("huge.wasm");
     File::create(&huge).unwrap().set_len(1 << 40).unwrap();
@@ -159,7 +159,7 @@ fn what_has_no_end_is_not_read_to_it() -> Outcome {
     Ok(())
 }
 
-/// What a shell makes of `<(…)` is a pipe, and meant.
+/// A shell turns `<(…)` into a pipe, which is intended input.
 #[test]
 fn pipes_of_a_shell_are_read() -> Outcome {
     let mut shell = Command::new("bash");
@@ -210,7 +210,7 @@ fn links_do_not_lead_out_of_a_layout() -> Outcome {
 const TRICKS: &str =
     "x\r\u{1b}[2K\u{1b}]0;t\u{7}\u{8}\u{7f}\u{85}\u{9b}2K\u{202e}\u{2066}\u{2028}\nISTIO OK";
 
-/// Nothing but our own colours steers the terminal.
+/// Asserts that nothing but our own colours steers the terminal.
 #[track_caller]
 fn assert_visible(text: &str) {
     let colourless =
@@ -295,7 +295,7 @@ fn an_image_cannot_rewrite_its_verdict() -> Outcome {
 
 #[test]
 fn names_in_an_image_cannot_rewrite_errors() -> Outcome {
-    // In an archive's paths, in the names of a layout's images, and in what is no digest.
+    // Tricks in an archive's paths, in the names of a layout's images, and in an invalid digest.
     let layout = Layout::of(
         OCI_MANIFEST,
         &[(

@@ -1,4 +1,4 @@
-//! What `inspect` tells of images.
+//! The output of `inspect` for images.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn plugin(module: &[u8]) -> Vec<u8> {
     gzip(&tar(&[("plugin.wasm", module)]))
 }
 
-/// Answers of Istio, Envoy Gateway and Envoy.
+/// The answers for Istio, Envoy Gateway and Envoy.
 fn answers(told: &Value) -> Vec<&str> {
     told["verdicts"]
         .as_array()
@@ -46,7 +46,7 @@ fn taken(layers: &[(&str, Vec<u8>)], manifest: &str) -> Outcome {
     Ok(())
 }
 
-/// No proxy finds the module, for this reason; but it is found here.
+/// No proxy finds the module, for this reason; but `inspect` finds it.
 #[track_caller]
 fn misplaced(layers: &[(&str, Vec<u8>)], words: &str) -> Outcome {
     let told = because(layers, words)?;
@@ -55,7 +55,7 @@ fn misplaced(layers: &[(&str, Vec<u8>)], words: &str) -> Outcome {
     Ok(())
 }
 
-/// No proxy finds the module, for this reason, and neither does this program.
+/// No proxy finds the module, for this reason, and neither does `inspect`.
 #[track_caller]
 fn missing(layers: &[(&str, Vec<u8>)], words: &str) -> Outcome {
     let told = because(layers, words)?;
@@ -160,7 +160,7 @@ fn the_module_itself_counts_too() -> Outcome {
 }
 
 #[test]
-fn both_checksums_are_told_apart() -> Outcome {
+fn the_checksums_of_manifest_and_module_are_distinguished() -> Outcome {
     let module = loadable("");
     let layout = Layout::of(OCI_MANIFEST, &[(OCI_LAYER, plugin(&module))]);
     let told = inspect(layout.path(), &["-o", "json"])?.expect(0)?.json()?;
@@ -178,7 +178,7 @@ fn both_checksums_are_told_apart() -> Outcome {
 }
 
 #[test]
-fn an_index_is_refused_with_the_way_out() -> Outcome {
+fn an_index_is_refused_with_the_fix() -> Outcome {
     let layout = Layout::new();
     let mut child = layout.manifest(OCI_MANIFEST, &[(OCI_LAYER, plugin(&loadable("")))]);
     let mut attestation =
@@ -232,7 +232,7 @@ fn one_of_several_images_must_be_chosen() -> Outcome {
     Ok(())
 }
 
-/// It would be the tag of another version that is inspected.
+/// `--tag` would name another version than the one that is inspected.
 #[test]
 fn a_tag_is_for_layouts() -> Outcome {
     let folder = tempfile::tempdir()?;
@@ -275,7 +275,7 @@ fn archives_are_as_good_as_folders() -> Outcome {
 }
 
 #[test]
-fn damage_on_the_way_is_no_finding() -> Outcome {
+fn a_damaged_layout_is_an_error_and_no_finding() -> Outcome {
     let layout = Layout::new();
     let manifest = layout.manifest(OCI_MANIFEST, &[(OCI_LAYER, plugin(&loadable("")))]);
     layout.index(std::slice::from_ref(&manifest));
@@ -292,7 +292,7 @@ fn damage_on_the_way_is_no_finding() -> Outcome {
     Ok(())
 }
 
-/// What a layout says of itself leads nowhere else.
+/// A digest in a layout cannot lead to another file.
 #[test]
 fn digests_are_no_paths() -> Outcome {
     let layout = Layout::new();
@@ -305,7 +305,7 @@ fn digests_are_no_paths() -> Outcome {
 }
 
 #[test]
-fn what_is_too_large_is_not_read() -> Outcome {
+fn an_oversized_layer_is_not_read() -> Outcome {
     let layout = Layout::new();
     let layer = json!({
         "mediaType": OCI_LAYER, "digest": format!("sha256:{}", "0".repeat(64)),

@@ -32,7 +32,7 @@ impl Layout {
         self.folder.path()
     }
 
-    /// Puts it in, and says how it is referred to.
+    /// Stores a blob, and returns its descriptor.
     pub(crate) fn blob(&self, media_type: &str, bytes: &[u8]) -> Value {
         let digest = Digest::of(bytes);
         fs::write(self.path().join("blobs/sha256").join(digest.hex()), bytes).unwrap();

@@ -1,5 +1,5 @@
 //! The program itself, run as people run it: compiling the module, looking into modules and images,
-//! its help, what it asks of Prometheus.
+//! its help, its queries to Prometheus.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
 

@@ -1,4 +1,4 @@
-//! What `inspect` tells of modules.
+//! The output of `inspect` for modules.
 
 use std::fs;
 
@@ -29,7 +29,7 @@ fn refused(bytes: &[u8], words: &str) -> Outcome {
     Ok(())
 }
 
-/// The module inside the program, and what the program says of it by itself.
+/// `inspect` of the module inside the program agrees with `version`.
 #[test]
 fn the_builtin_module_is_ok_for_all() -> Outcome {
     let bytes = laststream::module::builtin().unwrap();
@@ -52,7 +52,7 @@ fn the_builtin_module_is_ok_for_all() -> Outcome {
 }
 
 #[test]
-fn other_peoples_modules_are_told_from_ours() -> Outcome {
+fn modules_of_others_are_distinguished_from_laststream() -> Outcome {
     let ran = inspect(&loadable(""), &[])?.expect(0)?;
     assert!(ran.stdout.contains("version  not of laststream"), "{}", ran.stdout);
     let pretender = loadable(r#"(@custom "laststream" "not what we write")"#);
@@ -63,7 +63,7 @@ fn other_peoples_modules_are_told_from_ours() -> Outcome {
 }
 
 #[test]
-fn what_is_no_module_is_named() -> Outcome {
+fn input_that_is_no_module_is_named() -> Outcome {
     refused(b"", "is empty")?;
     refused(b"<html>", "is not WebAssembly")?;
     refused(b"\x1f\x8b\x08", "is compressed with gzip")?;
@@ -76,7 +76,7 @@ fn what_is_no_module_is_named() -> Outcome {
 }
 
 #[test]
-fn all_obstacles_are_told_at_once() -> Outcome {
+fn all_obstacles_are_reported_at_once() -> Outcome {
     let nothing = inspect(&wasm("(module)"), &["-o", "json"])?.expect(1)?.json()?;
     let because = nothing["verdicts"][0]["because"].as_array().unwrap();
     assert_eq!(because.len(), 3, "{because:?}");
@@ -104,7 +104,7 @@ fn for_limits_the_verdicts_to_the_named_consumers() -> Outcome {
 }
 
 #[test]
-fn what_is_not_there_is_no_finding() -> Outcome {
+fn a_missing_file_is_an_error_and_no_finding() -> Outcome {
     let folder = tempfile::tempdir()?;
     laststream(folder.path(), ["inspect", "missing.wasm"])?
         .expect(2)?
@@ -113,7 +113,7 @@ fn what_is_not_there_is_no_finding() -> Outcome {
         .expect(2)?
         .stderr_contains("`missing.tar`")?;
     laststream(folder.path(), ["inspect", "."])?.expect(2)?.stderr_contains("no OCI layout")?;
-    // Not a question to Docker Hub.
+    // Such a name is not looked up on Docker Hub.
     for missing in ["layout", "build/module", "my.module"] {
         let words = format!("no such file; for an image on Docker Hub write `{missing}:TAG`");
         laststream(folder.path(), ["inspect", missing])?.expect(2)?.stderr_contains(&words)?;
@@ -121,7 +121,7 @@ fn what_is_not_there_is_no_finding() -> Outcome {
     Ok(())
 }
 
-/// Whatever comes, there is an answer.
+/// The analysis of any bytes ends, with a result or an error.
 #[test]
 fn damaged_modules_do_no_harm() {
     let whole = loadable(

@@ -1,5 +1,5 @@
-//! Real Envoys agree with what is said of modules: they load what is called loadable, and refuse
-//! the rest.
+//! Real Envoys agree with `inspect`: they load the modules that it calls loadable, and refuse the
+//! others.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,7 +23,7 @@ fn get(version: Version) -> PathBuf {
     envoy::find_or_get(&Wanted { path: None, ..Wanted::version(version) }, &Silent).unwrap().binary
 }
 
-/// Whether an Envoy loads it, and what it says if not.
+/// Whether an Envoy loads the module, and its output if not.
 fn load(envoy: &Path, module: &[u8]) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("module.wasm");
@@ -124,7 +124,7 @@ fn envoys_expect_exports_of_the_types_of_the_table() {
         let other = format!(r#"(func (export "{}") (param f32))"#, function.name);
         let malloc = if function.name == "malloc" { "" } else { MALLOC };
         let module = with_abi("0_2_1", "", &format!("{other}{malloc}"));
-        // The second place to look for memory is not looked at when there is a first.
+        // `proxy_on_memory_allocate` is not looked up if the module exports `malloc`.
         let expected = function.name == "proxy_on_memory_allocate";
         assert_eq!(load(&newest, &module).is_ok(), expected, "{}", function.name);
     }

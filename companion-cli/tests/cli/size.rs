@@ -1,4 +1,4 @@
-//! What `laststream size` asks of Prometheus, and its examples for files.
+//! The queries of `laststream size` to Prometheus, and its examples for files.
 
 use std::fs;
 use std::path::Path;
@@ -15,8 +15,8 @@ fn answer(status: u16, body: &Value) -> Answer {
     Answer::new(status).with("content-type", "application/json").body(body.to_string())
 }
 
-/// What a Prometheus says in which two jobs scrape each of two proxies. Rules may record one of
-/// them.
+/// The reply of a Prometheus in which two jobs scrape each of two proxies. With `records`, rules
+/// record one of the jobs.
 fn result(asked: &Asked, records: bool) -> Value {
     let query = asked.parameter("query").unwrap_or_default();
     let bucket =
@@ -39,8 +39,7 @@ fn prometheus(records: bool) -> Outcome<FakeServer> {
     FakeServer::start(move |asked, _| Ok(answer(200, &result(asked, records))))
 }
 
-/// What stands before the semicolon of an example asks a cluster or a pod; the files hold what that
-/// gives.
+/// The part of an example before the semicolon asks a cluster or a pod; the files hold its output.
 #[test]
 fn examples_with_files_run() -> Outcome {
     let folder = tempfile::tempdir()?;
@@ -107,7 +106,7 @@ fn a_prometheus_on_this_machine_is_asked_without_the_proxy() -> Outcome {
 }
 
 #[test]
-fn a_rate_is_that_of_the_time_that_has_data() -> Outcome {
+fn a_rate_is_computed_over_the_time_that_has_data() -> Outcome {
     let server = prometheus(true)?;
     let mut size = Command::new(PROGRAM);
     size.env_clear().args(["size", "--prometheus", &server.url(""), "-o", "json"]);
@@ -119,9 +118,9 @@ fn a_rate_is_that_of_the_time_that_has_data() -> Outcome {
     Ok(())
 }
 
-/// A Thanos Query answers so without one of its stores.
+/// Thanos Query replies with such a warning if one of its stores does not answer.
 #[test]
-fn warnings_of_prometheus_are_told_once() -> Outcome {
+fn warnings_of_prometheus_are_reported_once() -> Outcome {
     let server = FakeServer::start(|asked, _| {
         let mut body = result(asked, true);
         body["warnings"] = json!(["receive series: refused"]);
@@ -137,7 +136,7 @@ fn warnings_of_prometheus_are_told_once() -> Outcome {
 }
 
 #[test]
-fn what_needs_too_much_memory_is_told_and_done_without() -> Outcome {
+fn queries_that_need_too_much_memory_are_reported_and_replaced() -> Outcome {
     let server = FakeServer::start(|asked, _| {
         let query = asked.parameter("query").unwrap_or_default();
         let is_subquery = query.contains("_over_time");
@@ -153,7 +152,7 @@ fn what_needs_too_much_memory_is_told_and_done_without() -> Outcome {
     Ok(())
 }
 
-/// They are in Envoy's histogram, and no streams.
+/// Such requests are in Envoy's histogram, but they are no streams.
 #[test]
 fn requests_to_envoy_itself_are_left_out() -> Outcome {
     let server = prometheus(true)?;

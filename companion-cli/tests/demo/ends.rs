@@ -40,7 +40,7 @@ fn a_killed_demo_leaves_no_envoy() -> Outcome {
 }
 
 #[test]
-fn what_cannot_be_written_is_said_before_anything_starts() -> Outcome {
+fn an_unwritable_report_is_an_error_before_the_start() -> Outcome {
     let place = Place::new();
     for (file, words) in [("nowhere/report.html", "there is no folder"), (".", "is a folder")] {
         run(&mut place.demo(&["--report", file]))?

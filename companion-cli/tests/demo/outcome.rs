@@ -45,7 +45,7 @@ fn lanes_have_the_expected_results() -> Outcome {
     Ok(())
 }
 
-/// Said once more here, and not taken from the demo's own expectations.
+/// The expected results, independent of the demo's own expectations.
 fn check(outcome: &Value) {
     for (name, status, lost, executions, ended_by) in [
         ("nothing", 503, true, 1, "drain_time"),
@@ -85,7 +85,7 @@ fn check(outcome: &Value) {
 
 /// An Envoy whose gate does not tell the agent: the proxy then stays for the agent's fixed time.
 #[test]
-fn a_lane_that_comes_out_differently_is_told() -> Outcome {
+fn a_lane_with_an_unexpected_result_is_reported() -> Outcome {
     let place = Place::new();
     let real = find_or_get(&Wanted::version(NEWEST), &Silent).unwrap().binary;
     let script = place.path().join("envoy");
@@ -98,7 +98,7 @@ fn a_lane_that_comes_out_differently_is_told() -> Outcome {
     run(place.demo(&["--quick"]).env("LASTSTREAM_ENVOY", &script))?
         .expect(1)?
         .stdout_contains("stopped by")?
-        // Colours are for terminals, and this is none.
+        // Colours are for terminals, and standard output is none here.
         .hides("u{1b}")?
         .hides("\u{1b}")?
         .stderr_contains(

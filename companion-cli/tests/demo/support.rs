@@ -1,4 +1,4 @@
-//! Running a demo in a folder of its own, by whose name its processes are known.
+//! Runs a demo in a folder of its own, whose name identifies its processes.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Named binaries, PATH and what is remembered of them.
+//! Named binaries, PATH, and remembered results about binaries.
 
 use crate::support::{Home, VERSION, envoy, envoy_without_v8, fails, problem, says, script};
 use laststream::local::envoy::{
@@ -38,9 +38,9 @@ fn a_named_envoy_is_used_as_it_is() {
 }
 
 #[test]
-fn a_named_envoy_that_does_not_do_is_an_error_of_its_own() {
+fn an_unusable_named_envoy_is_an_error_of_its_own() {
     let home = Home::new();
-    // Would do, and must not be used.
+    // This Envoy is usable, and must not be used.
     home.program("bin/envoy", &envoy("1.40.0"));
     assert!(matches!(named_problem(&home, &home.path("none")), EnvoySourceError::Missing));
     assert!(matches!(named_problem(&home, &home.path("bin")), EnvoySourceError::NotAProgram));
@@ -88,7 +88,7 @@ fn a_build_without_v8_is_named_with_the_version_to_use() {
 }
 
 #[test]
-fn whether_a_binary_has_v8_is_found_out_once() {
+fn the_v8_check_of_a_binary_runs_once() {
     let home = Home::new();
     let count = home.path("count");
     let counting = |end: &str| script("1.40.0", &format!("echo x >> '{}'\n{end}", count.display()));
@@ -98,7 +98,7 @@ fn whether_a_binary_has_v8_is_found_out_once() {
         named(&home, &binary).unwrap();
     }
     assert_eq!(tries(), 1);
-    // Another file at the same path is another matter, and a no is remembered as well as a yes.
+    // Another file at the same path is checked again, and a no is remembered as well as a yes.
     home.program("mine", &counting("echo Envoy was compiled without support for it >&2; false"));
     for _ in 0..3 {
         assert!(named(&home, &binary).unwrap_err().is_without_v8());
@@ -137,7 +137,7 @@ fn relative_entries_of_path_do_not_count() {
 }
 
 #[test]
-fn every_place_is_listed_when_nothing_is_left() {
+fn every_source_is_listed_when_all_fail() {
     let home = Home::new();
     let error = fails(&home.wanted(NOWHERE));
     let text = error.to_string();
@@ -157,7 +157,7 @@ fn every_place_is_listed_when_nothing_is_left() {
 }
 
 #[test]
-fn a_machine_without_published_builds_is_told_what_is_possible() {
+fn the_error_on_a_machine_without_published_builds_names_the_fix() {
     let home = Home::new();
     let mut wanted = home.wanted(NOWHERE);
     wanted.places.platform = Platform { os: "freebsd".into(), arch: "riscv64".into() };
@@ -175,7 +175,7 @@ fn a_machine_without_published_builds_is_told_what_is_possible() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_is_named() {
+fn an_unusable_cache_is_named() {
     let home = Home::new();
     let mut wanted = home.wanted(NOWHERE);
     wanted.places.cache = None;

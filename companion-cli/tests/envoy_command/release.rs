@@ -1,4 +1,4 @@
-//! The official release from a local server: what is taken, what is refused, what is tried again.
+//! The official release from a local server: accepted, refused and repeated downloads.
 
 use crate::server::{Reply, Server, pinned, published, redirect, sha256, status};
 use crate::support::{Heard, Home, envoy, envoy_without_v8, fails, origin, problem, says};
@@ -13,7 +13,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 const RELEASE: &str = "the official release";
-/// What does not wait for silence ends in this time, whatever else the machine does.
+/// A search that does not wait for a silent server ends in this time, even on a busy machine.
 const SOON: Duration = Duration::from_secs(100);
 
 fn only_release(home: &Home, server: &Server) -> Wanted {
@@ -75,7 +75,7 @@ fn a_damaged_cache_is_fetched_again() {
 }
 
 #[test]
-fn what_came_from_another_source_than_asked_for_is_passed_over() {
+fn a_cached_file_from_another_source_is_not_used() {
     let home = Home::new();
     let server = Server::release(envoy("1.40.0"));
     find_or_get(&pinned(&home, &server), &Silent).unwrap();
@@ -108,7 +108,7 @@ fn wrong_bytes_are_not_used_and_not_asked_for_again() {
 }
 
 #[test]
-fn a_version_without_a_known_sum_is_not_downloaded() {
+fn a_version_without_a_known_checksum_is_not_downloaded() {
     let (home, server) = (Home::new(), Server::release(envoy("1.38.3")));
     let wanted =
         Wanted { version: Version::new(1, 38, 3), sha256: None, ..only_release(&home, &server) };
@@ -122,7 +122,7 @@ fn a_version_without_a_known_sum_is_not_downloaded() {
 }
 
 #[test]
-fn a_sum_holds_wherever_the_binary_is() {
+fn a_checksum_applies_to_every_source() {
     let (home, server) = (Home::new(), Server::release(envoy("1.40.0")));
     let other =
         |wanted: Wanted| fails(&Wanted { sha256: Some(sha256(b"other")), offline: true, ..wanted });
@@ -141,14 +141,14 @@ fn a_sum_holds_wherever_the_binary_is() {
 }
 
 #[test]
-fn what_is_not_there_is_asked_for_once() {
+fn a_missing_file_is_requested_once() {
     let (home, server) = (Home::new(), Server::start(|_, _| status(404)));
     assert_eq!(http_error(&home, &server), "the server answers with status 404");
     assert_eq!(server.asked().len(), 1);
 }
 
 #[test]
-fn a_server_in_trouble_is_asked_again() {
+fn a_failing_server_is_asked_again() {
     let home = Home::new();
     let server = Server::start(|path, before| match before {
         0 => status(503),
@@ -185,7 +185,7 @@ fn half_a_body_is_never_used() {
 }
 
 #[test]
-fn silence_is_not_waited_for() {
+fn a_silent_server_times_out() {
     let (home, began) = (Home::new(), Instant::now());
     let server = Server::start(|path, _| {
         let reply = published(path, envoy("1.40.0").as_bytes());
@@ -199,9 +199,9 @@ fn silence_is_not_waited_for() {
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
 }
 
-/// The time-out is one of silence; the whole has a limit of its own.
+/// The time-out is for silence; the whole download has a limit of its own.
 #[test]
-fn a_slow_download_that_goes_on_is_no_silence() {
+fn a_slow_download_that_progresses_is_no_silence() {
     let server = Server::start(|path, _| {
         let reply = published(path, envoy("1.40.0").as_bytes());
         if path.ends_with("x86_64") {
@@ -238,7 +238,7 @@ fn redirects_are_followed_but_not_for_ever() {
 }
 
 #[test]
-fn the_login_of_a_mirror_is_for_the_mirror() {
+fn the_login_of_a_mirror_is_not_sent_to_another_host() {
     let (home, storage) = (Home::new(), Server::release(envoy("1.40.0")));
     let to = storage.url.clone();
     let mirror = Server::start(move |path, _| redirect(&format!("{to}{path}")));
@@ -252,14 +252,14 @@ fn the_login_of_a_mirror_is_for_the_mirror() {
 }
 
 #[test]
-fn more_than_an_envoy_is_refused() {
+fn an_oversized_answer_is_refused() {
     let home = Home::new();
     let server = Server::release("x".repeat(11 << 20));
     assert_eq!(http_error(&home, &server), "the answer is larger than 10485760 bytes");
 }
 
 #[test]
-fn what_was_fetched_is_tried_out_before_it_is_placed() {
+fn a_fetched_binary_is_run_before_it_is_installed() {
     for (binary, part) in [
         (envoy("1.39.3"), "it is version `1.39.3`, wanted is `1.40.0`"),
         ("not a program".to_owned(), "cannot be started"),

@@ -10,7 +10,7 @@ pub(crate) type Reply = Result<Answer, Fault>;
 /// Serves until the test process ends.
 pub(crate) struct Server {
     pub(crate) url: String,
-    /// Of the Envoy that it has, or should have.
+    /// The checksum of the Envoy that it has, or should have.
     pub(crate) sha256: String,
     server: FakeServer,
 }
@@ -29,7 +29,7 @@ impl Server {
         Self { sha256, ..Self::start(move |path, _| published(path, binary.as_bytes())) }
     }
 
-    /// Every path that was asked for.
+    /// Every path that was requested.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.server.asked().into_iter().map(|asked| asked.target).collect()
     }
@@ -45,7 +45,7 @@ impl Server {
     }
 }
 
-/// With the sum of what this server should have.
+/// A search with the checksum of the Envoy that this server should have.
 pub(crate) fn pinned(home: &Home, server: &Server) -> Wanted {
     Wanted { sha256: Some(server.sha256.clone()), ..home.wanted(&server.url) }
 }

@@ -30,7 +30,7 @@ impl Home {
         self.folder.path().join(below)
     }
 
-    /// Version 1.40.0 from this home, on a machine for which everything is published.
+    /// A search for version 1.40.0 from this home, on a machine for which everything is published.
     pub(crate) fn wanted(&self, mirror: &str) -> Wanted {
         wanted(self.folder.path(), mirror)
     }
@@ -74,7 +74,7 @@ pub(crate) fn wanted(home: &Path, mirror: &str) -> Wanted {
     Wanted::in_places(VERSION, places)
 }
 
-/// Where the Envoy that is found comes from.
+/// The origin of the Envoy that is found.
 pub(crate) fn origin(wanted: &Wanted) -> Origin {
     find_or_get(wanted, &Silent).unwrap().origin
 }
@@ -84,7 +84,7 @@ pub(crate) fn fails(wanted: &Wanted) -> EnvoyError {
     find_or_get(wanted, &Silent).unwrap_err()
 }
 
-/// Answers as Envoy does; with padding, so that it is not over in one packet.
+/// A script that answers as Envoy does, with padding so that it does not fit into one packet.
 pub(crate) fn envoy(version: &str) -> String {
     script(version, "echo configuration OK")
 }
@@ -104,7 +104,7 @@ pub(crate) fn script(version: &str, validate: &str) -> String {
     )
 }
 
-/// Keeps what it hears.
+/// Keeps the messages of progress.
 #[derive(Default)]
 pub(crate) struct Heard(Mutex<Vec<String>>);
 
@@ -128,7 +128,7 @@ impl Progress for Heard {
     }
 }
 
-/// All of these stand in it.
+/// Asserts that a text contains all of these parts.
 #[track_caller]
 pub(crate) fn says(text: impl ToString, parts: &[&str]) {
     let text = text.to_string();

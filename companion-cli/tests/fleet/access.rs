@@ -1,4 +1,4 @@
-//! Credentials, rights, and API servers that are away.
+//! Credentials, rights, and unreachable API servers.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::support::{Cluster, HANG, LIST, PAGE, SOON, deleted, list, pod, statis
 const STATUS: [&str; 3] = ["status", "-n", "shop"];
 
 #[test]
-fn a_missing_right_is_named_and_what_is_known_is_shown() -> Outcome {
+fn a_missing_right_is_named_and_known_facts_are_shown() -> Outcome {
     let cluster = Cluster::with_pods(&[pod("a"), pod("b")], |_| {
         status(403, "Forbidden", "pods \"a\" is forbidden")
     })?;
@@ -26,7 +26,7 @@ fn a_missing_right_is_named_and_what_is_known_is_shown() -> Outcome {
     Ok(())
 }
 
-/// No gate has been asked yet, so no pod has a word for its count.
+/// No gate has been asked yet, so no pod shows how far its count can be believed.
 #[test]
 fn without_port_forwards_the_statistics_are_shown() -> Outcome {
     let cluster =
@@ -96,7 +96,7 @@ fn the_header_of_an_overloaded_server_says_how_long_to_wait() -> Outcome {
 }
 
 #[test]
-fn a_server_that_is_away_and_a_context_that_is_not_there_are_named() -> Outcome {
+fn an_unreachable_server_and_a_missing_context_are_named() -> Outcome {
     let cluster = Cluster::start(|_, _| Ok(Answer::new(500)))?;
     let config = std::fs::read_to_string(cluster.kubeconfig())?;
     let free = local(free_port()?);
@@ -144,7 +144,7 @@ fn hang() -> String {
 }
 
 #[test]
-fn a_login_that_hangs_holds_nothing() -> Outcome {
+fn a_login_that_hangs_does_not_block_a_command() -> Outcome {
     let cluster = Cluster::start(|_, _| Ok(list(&[], "")))?;
     with_credentials(&cluster, &hang())?;
     let began = Instant::now();
@@ -159,7 +159,7 @@ fn a_login_that_hangs_holds_nothing() -> Outcome {
 
 /// The token has expired, so the first request asks for another one.
 #[test]
-fn a_login_that_hangs_later_holds_nothing() -> Outcome {
+fn a_login_that_hangs_later_does_not_block_a_command() -> Outcome {
     let cluster = Cluster::start(|_, _| Ok(list(&[pod("a")], "")))?;
     let credential = json!({
         "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",

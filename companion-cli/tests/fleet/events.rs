@@ -23,7 +23,7 @@ fn events_of(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/events")
 }
 
-/// What each of two looks comes to.
+/// The results of two looks.
 fn look_twice(
     cluster: &Cluster,
     pods: &[(PodFacts, Answer)],

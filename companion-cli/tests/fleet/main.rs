@@ -1,5 +1,5 @@
-//! The verbs over many pods, with an API server that is made up: paging, retries, refusals, and
-//! what one pod's failure does to the others. With real ones: the workspace's mesh tests.
+//! The verbs over many pods, with a fake API server: paging, retries, refusals, and the effect of
+//! one pod's failure on the others. The workspace's mesh tests use real ones.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
 

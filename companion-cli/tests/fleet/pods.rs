@@ -77,9 +77,9 @@ fn a_pod_that_fails_hides_no_other() -> Outcome {
     Ok(())
 }
 
-/// What a pod sends looks like the API server's own words.
+/// The answer of a pod can look like one of the API server.
 #[test]
-fn a_pod_does_not_speak_for_the_api_server() -> Outcome {
+fn an_answer_of_a_pod_is_not_taken_for_the_api_server_s() -> Outcome {
     for (code, reason) in [(404, "NotFound"), (403, "Forbidden"), (401, "Unauthorized")] {
         let cluster = Cluster::with_pods(&[pod("a")], move |asked| match asked.path() {
             ACCESS_REVIEWS => access_review(true),
@@ -93,7 +93,7 @@ fn a_pod_does_not_speak_for_the_api_server() -> Outcome {
 }
 
 #[test]
-fn a_refusal_is_the_api_server_s_if_it_says_so() -> Outcome {
+fn a_refusal_is_the_api_server_s_if_an_access_review_confirms_it() -> Outcome {
     for (answers, code) in [
         (Some(access_review(false)), 2),
         (Some(access_review(true)), 1),
@@ -113,7 +113,7 @@ fn a_refusal_is_the_api_server_s_if_it_says_so() -> Outcome {
 }
 
 #[test]
-fn nothing_that_a_pod_says_steers_the_terminal() -> Outcome {
+fn an_answer_of_a_pod_cannot_steer_the_terminal() -> Outcome {
     let cluster =
         Cluster::with_pods(&[pod("a")], |_| status(503, "x", "\u{1b}[2J\nb    ready  serving"))?;
     let said = cluster.run(&["status", "-n", "shop"])?.expect(1)?;
@@ -123,7 +123,7 @@ fn nothing_that_a_pod_says_steers_the_terminal() -> Outcome {
 }
 
 #[test]
-fn a_pod_writes_no_lines_about_others() -> Outcome {
+fn an_answer_of_a_pod_cannot_forge_lines_about_others() -> Outcome {
     let forged = "x\nshop/db-0: nothing is in flight".to_owned() + &"y".repeat(10_000);
     let cluster = Cluster::with_pods(&[pod("a")], move |_| Answer::new(500).body(forged.clone()))?;
     let said = cluster.run(&DRAIN)?.expect(1)?.stdout_contains("shop/a: unreachable: ")?;
@@ -133,7 +133,7 @@ fn a_pod_writes_no_lines_about_others() -> Outcome {
     Ok(())
 }
 
-/// One pod, whose statistics can be asked, and its gate cannot.
+/// A pod with statistics, whose gate cannot be reached.
 fn without_port_forward() -> Outcome<Cluster> {
     Cluster::with_pods(&[pod("a")], |asked| match asked.path() {
         path if path == statistics("a") => Answer::new(200).body(PAGE),
@@ -142,9 +142,9 @@ fn without_port_forward() -> Outcome<Cluster> {
 }
 
 #[test]
-fn a_gate_that_cannot_be_asked_is_told() -> Outcome {
+fn a_gate_that_cannot_be_asked_is_reported() -> Outcome {
     let cluster = without_port_forward()?;
-    cluster.run(&["status", "-n", "shop"])?.expect(0)?; // the statistics say all
+    cluster.run(&["status", "-n", "shop"])?.expect(0)?; // the statistics are enough
     let said = cluster.run(&["status", "-n", "shop", "--every-gate"])?.expect(1)?;
     let said = said.stdout_contains("its gate cannot be asked: no port-forward")?;
     said.stderr_contains("1 gate could not be asked")?;
@@ -152,7 +152,7 @@ fn a_gate_that_cannot_be_asked_is_told() -> Outcome {
 }
 
 #[test]
-fn streams_that_are_counted_and_not_listed_are_told() -> Outcome {
+fn streams_that_are_counted_and_not_listed_are_reported() -> Outcome {
     let cluster = without_port_forward()?;
     let said = cluster.run(&["streams", "-n", "shop"])?.expect(1)?;
     let said = said.stderr_contains("shop/a does not list its streams: 2 in flight")?;
@@ -187,7 +187,7 @@ fn a_node_without_pods_is_an_error() -> Outcome {
 
 const BUDGETS: &str = "/apis/policy/v1/namespaces/shop/poddisruptionbudgets";
 
-/// Two pods of an app, one of them without a proxy, and what the list of budgets comes to.
+/// Two pods of an app, one of them without a proxy, and the answer to the list of budgets.
 fn guarded(budgets: Answer) -> Outcome<Cluster> {
     let mut pods = ["a", "b"].map(pod);
     for pod in &mut pods {
@@ -216,7 +216,7 @@ fn budget(allowed: i32) -> Answer {
 }
 
 #[test]
-fn budgets_of_the_node_s_pods_are_told() -> Outcome {
+fn budgets_of_the_node_s_pods_are_shown() -> Outcome {
     let json = [&DRAIN[..], &["-o", "json"]].concat();
     for (allowed, blocks, words) in [
         (0, true, "budget shop/web would block 2 pods of the node: it allows no eviction now"),
@@ -241,7 +241,7 @@ fn budgets_of_the_node_s_pods_are_told() -> Outcome {
 }
 
 #[test]
-fn without_the_right_to_budgets_all_else_is_told() -> Outcome {
+fn a_missing_right_to_budgets_hides_nothing_else() -> Outcome {
     let cluster = guarded(status(403, "Forbidden", "no"))?;
     let said = cluster.run(&DRAIN)?.expect(1)?;
     let said = said.stdout_contains("for each pod; budgets are not known")?;
@@ -272,7 +272,7 @@ fn of_replica_set(name: &str, annotations: Value) -> Value {
 }
 
 #[test]
-fn costs_of_others_stay_and_one_refusal_hides_no_write() -> Outcome {
+fn costs_of_other_programs_stay_and_a_refusal_stops_no_other_write() -> Outcome {
     let foreign = json!({ "controller.kubernetes.io/pod-deletion-cost": "-100" });
     let pods = [
         of_replica_set("a", json!({})),
@@ -297,7 +297,7 @@ fn costs_of_others_stay_and_one_refusal_hides_no_write() -> Outcome {
     Ok(())
 }
 
-/// Its gate may know Envoy's own count, so it is asked.
+/// Such a pod's gate may know Envoy's own count, so it is asked.
 #[test]
 fn a_count_that_lacks_streams_is_not_written() -> Outcome {
     let pods = ["a", "b"].map(|name| of_replica_set(name, json!({})));

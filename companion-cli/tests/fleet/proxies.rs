@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::support::{Cluster, LIST, list};
 
 const STATUS: [&str; 3] = ["status", "-n", "shop"];
-/// Only the proxy knows where it is.
+/// Only the proxy can resolve this host.
 const API: &str = "http://api.test:6443";
 const PASSWORD: &str = "hunter2";
 
@@ -21,7 +21,7 @@ fn cluster() -> Outcome<Cluster> {
     Cluster::start(|_, _| Ok(list(&[], "")))
 }
 
-/// The same behind a tunnel.
+/// The same API server behind a tunnel.
 fn behind_a_tunnel() -> Outcome<(Cluster, Tunnel)> {
     let cluster = cluster()?;
     let tunnel = Tunnel::start(Some(cluster.server.address))?;
@@ -50,7 +50,7 @@ fn no_proxy_is_about_the_api_server_and_not_about_the_proxy() -> Outcome {
         assert!(heads.len() > before, "named: {is_named}");
         assert!(heads.iter().all(|head| head.starts_with("CONNECT api.test:6443 ")), "{heads:?}");
     }
-    // What the kubeconfig names is used also against NO_PROXY.
+    // A proxy that the kubeconfig names is used even against NO_PROXY.
     run(cluster.command(&STATUS).env("NO_PROXY", "api.test"))?.expect(0)?;
     Ok(())
 }
@@ -91,7 +91,7 @@ fn a_socks_proxy_is_asked() -> Outcome {
 }
 
 #[test]
-fn what_is_wrong_with_no_proxy_is_not_the_kubeconfig_s() -> Outcome {
+fn an_error_in_no_proxy_is_not_blamed_on_the_kubeconfig() -> Outcome {
     let cluster = cluster()?;
     let mut command = cluster.command(&STATUS);
     command.env("HTTPS_PROXY", "http://127.0.0.1:1").env("NO_PROXY", "localhost,");
@@ -101,7 +101,7 @@ fn what_is_wrong_with_no_proxy_is_not_the_kubeconfig_s() -> Outcome {
 }
 
 #[test]
-fn a_proxy_that_is_not_known_is_told_without_its_password() -> Outcome {
+fn an_unknown_proxy_scheme_is_reported_without_the_password() -> Outcome {
     let (cluster, _tunnel) = behind_a_tunnel()?;
     let login = format!("user:{PASSWORD}@proxy.test:1080");
     for (url, told) in [
@@ -119,7 +119,7 @@ fn a_proxy_that_is_not_known_is_told_without_its_password() -> Outcome {
 }
 
 #[test]
-fn the_password_in_the_server_s_address_is_not_told() -> Outcome {
+fn the_password_in_the_server_s_address_is_not_shown() -> Outcome {
     let cluster = cluster()?;
     let server = format!("http://user:{PASSWORD}@127.0.0.1:1");
     cluster.edit(|config| config["clusters"][0]["cluster"]["server"] = json!(server))?;

@@ -64,7 +64,7 @@ fn a_complete_rollout_ends_at_once() -> Outcome {
 }
 
 #[test]
-fn a_hook_that_is_longer_than_the_grace_period_is_told_beforehand() -> Outcome {
+fn a_hook_that_is_longer_than_the_grace_period_is_reported_beforehand() -> Outcome {
     let cluster = follow([1, 1, 1, 1], "NewReplicaSetAvailable", 60)?;
     cluster
         .run(&["rollout", "deployment/web"])?
@@ -124,9 +124,9 @@ fn a_silent_api_server_does_not_outlast_the_time_out() -> Outcome {
     Ok(())
 }
 
-/// Its proxy has another name, or its gate cannot be reached.
+/// The pod's proxy has another name, or its gate cannot be reached.
 #[test]
-fn an_old_pod_that_tells_nothing_is_waited_for_and_counted() -> Outcome {
+fn an_old_pod_that_cannot_be_asked_is_waited_for_and_counted() -> Outcome {
     for proxy in ["my-proxy", "istio-proxy"] {
         let cluster = Cluster::start(move |asked, before| {
             let mut old = deleted("web-0", "2200");
@@ -161,9 +161,9 @@ fn a_missing_right_to_ask_the_gate_of_an_old_pod_is_named() -> Outcome {
     Ok(())
 }
 
-/// Its node has failed: kubelet writes no status any more, and nothing removes the pod.
+/// The pod's node has failed: kubelet writes no status any more, and nothing removes the pod.
 #[test]
-fn an_old_pod_on_a_lost_node_is_told_and_not_waited_for() -> Outcome {
+fn an_old_pod_on_a_lost_node_is_reported_and_not_waited_for() -> Outcome {
     for proxy in ["istio-proxy", "my-proxy"] {
         let mut old = deleted("web-0", "2026");
         old["spec"]["containers"][0]["name"] = json!(proxy);

@@ -11,9 +11,9 @@ use kit::{Context as _, Outcome};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long what hangs would hold a test.
+/// The time for which a hang would hold a test.
 pub(crate) const HANG: Duration = Duration::from_secs(300);
-/// What does not wait for it ends in this time, whatever else the machine does.
+/// A command that does not wait for a hang ends in this time, even on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(100);
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_laststream");
@@ -42,7 +42,7 @@ impl Cluster {
         Ok(Self { server, home })
     }
 
-    /// One with these pods, which answers everything else so.
+    /// A cluster with these pods; `otherwise` answers all other requests.
     pub(crate) fn with_pods(
         pods: &[Value],
         otherwise: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
@@ -81,7 +81,7 @@ impl Cluster {
         said["pods"].as_array().cloned().context("pods")
     }
 
-    /// How often a path was asked for.
+    /// How often a path was requested.
     pub(crate) fn asked(&self, path: &str) -> usize {
         self.server.asked().iter().filter(|asked| asked.path() == path).count()
     }
@@ -125,7 +125,7 @@ pub(crate) fn status(code: u16, reason: &str, message: &str) -> Answer {
     Answer::new(code).with("content-type", "application/json").body(body.to_string())
 }
 
-/// The API server's word on whether a pod of this name is there.
+/// Whether a request looks up a pod of this name.
 pub(crate) fn is_look_up(asked: &Asked, name: &str) -> bool {
     asked.path() == LIST && asked.target.contains(&format!("metadata.name%3D{name}"))
 }

@@ -59,7 +59,7 @@ fn rights_are_rendered_for_verbs_and_places() -> Outcome {
 }
 
 #[test]
-fn as_a_plugin_it_shows_what_is_typed() -> Outcome {
+fn the_plugin_shows_the_command_as_it_is_typed() -> Outcome {
     let folder = tempfile::tempdir()?;
     let [plugin, completer] =
         ["kubectl-laststream", "kubectl_complete-laststream"].map(|name| folder.path().join(name));

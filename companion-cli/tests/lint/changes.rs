@@ -1,5 +1,5 @@
-//! `lint --change`: each folder of `changes` has a change, whose files say in comments what is to
-//! be found in them.
+//! `lint --change`: each folder of `changes` has a change, whose files name the expected findings
+//! in comments.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ fn every_rule_of_changes_has_an_example() {
 }
 
 #[test]
-fn changes_are_found_where_they_say() {
+fn changes_are_found_at_the_expected_lines() {
     let mut wrong = String::new();
     let mut texts = String::new();
     for folder in changes() {
@@ -75,7 +75,7 @@ fn changes_are_found_where_they_say() {
     golden("changes.txt", &texts);
 }
 
-/// From the new one back to the old one, the same parts are found.
+/// The change from new to old has findings of the same rules.
 #[test]
 fn a_change_back_is_a_change() {
     for folder in changes().into_iter().filter(|folder| !folder.ends_with("nothing")) {
@@ -144,7 +144,7 @@ const GATEWAY: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: e
     spec: {containers: []}\n---\n";
 const CHART: &str = "podAnnotations: {proxy.istio.io/config: 'drainDuration: 95s'}\n---\n";
 
-/// The shortest time of all proxies counts, and that with which they have started.
+/// The shortest drain time of all proxies counts, and the one with which they have started.
 #[test]
 fn the_time_that_streams_have_is_not_overstated() {
     const DEFAULT: &str = "45s (Istio's default for proxies without `drainDuration`)";
@@ -178,7 +178,7 @@ fn the_time_that_streams_have_is_not_overstated() {
     }
 }
 
-/// Aliases that stand for more nodes than there is time for.
+/// Aliases that stand for more nodes than any program can compare in time.
 #[test]
 fn hostile_files_are_compared_in_time() {
     let mut text = String::from(

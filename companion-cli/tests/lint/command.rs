@@ -1,4 +1,4 @@
-//! The program itself: what it takes, how it ends, where it writes.
+//! The program itself: its arguments, exit codes and outputs.
 
 use std::process::Command;
 
@@ -18,7 +18,7 @@ fn lint(arguments: &[&str]) -> Outcome<CommandOutput> {
 }
 
 #[test]
-fn exit_codes_say_how_it_ended() -> Outcome {
+fn exit_codes_show_the_result() -> Outcome {
     for (arguments, code) in [
         (&["good"][..], 0),
         (&["rules/LS110.bad.yaml"], 0), // a hint
@@ -57,7 +57,7 @@ fn exit_codes_say_how_it_ended() -> Outcome {
 }
 
 #[test]
-fn data_and_words_are_apart_and_nothing_is_coloured_in_a_pipe() -> Outcome {
+fn findings_and_summary_are_separate_and_pipes_get_no_colours() -> Outcome {
     let bad = lint(&["rules/LS206.bad.yaml"])?;
     assert_eq!(bad.stderr.trim(), "1 file: 0 errors, 2 warnings");
     bad.stdout_contains("LS206.bad.yaml:")?.hides("\u{1b}")?;
@@ -69,7 +69,7 @@ fn data_and_words_are_apart_and_nothing_is_coloured_in_a_pipe() -> Outcome {
     Ok(())
 }
 
-/// A rule of our own stands in for the API server's verdict at the same place, unless it is
+/// A rule of laststream stands in for the API server's verdict at the same place, unless it is
 /// ignored: by the option, or by a comment.
 #[test]
 fn an_ignored_rule_hides_no_verdict_of_the_api_server() -> Outcome {
@@ -154,8 +154,8 @@ fn the_examples_of_the_help_work() -> Outcome {
     Ok(())
 }
 
-/// What the project itself hands out, and renders: each situation by itself, as it is applied, and
-/// all together, as in a repository with several policies.
+/// The manifests that the project publishes: each situation by itself, as it is applied, and all
+/// together, as in a repository with several policies.
 #[test]
 fn the_projects_own_manifests_are_good() -> Outcome {
     let manifests =

@@ -9,7 +9,7 @@ use crate::support::{Example, described, files, folder};
 #[test]
 fn every_rule_has_a_bad_and_a_good_example_and_no_example_is_without_a_rule() {
     let codes: BTreeSet<String> = rules()
-        .filter(|rule| rule.code < "LS705") // those of changes have examples of their own
+        .filter(|rule| rule.code < "LS705") // the rules of changes have examples of their own
         .flat_map(|rule| ["bad", "good"].map(|kind| format!("{}.{kind}.yaml", rule.code)))
         .collect();
     let there: BTreeSet<String> = examples("rules").map(|example| example.name).collect();
@@ -24,7 +24,7 @@ fn is_bad(example: &Example) -> bool {
     example.name.contains(".bad.")
 }
 
-/// In each example something is found, and it is what the example says.
+/// Asserts that each example has the findings that it names, and names at least one.
 fn are_found(examples: impl Iterator<Item = Example>) {
     let mut wrong = String::new();
     for example in examples {
@@ -39,7 +39,7 @@ fn are_found(examples: impl Iterator<Item = Example>) {
 }
 
 #[test]
-fn bad_examples_are_found_where_they_say() {
+fn bad_examples_are_found_at_the_expected_lines() {
     are_found(examples("rules").filter(is_bad).inspect(|example| {
         let own = example.name.split('.').next().expect("a code");
         let is_there = example.expected().iter().any(|(_, code)| code == own);
@@ -56,7 +56,7 @@ fn good_examples_are_good() {
 
 /// The rules about the saved header hold for Envoy's own matchers, too.
 #[test]
-fn matchers_need_what_the_module_needs() {
+fn native_matchers_need_the_saved_header_too() {
     let Example { name, text } = Example::read(&folder("rules").join("LS355.good.yaml"));
     for (from, to, code) in [
         ("header: {key: x-laststream-forwarded-proto,", "header: {key: x-other,", "LS351"),

@@ -1,4 +1,4 @@
-//! What is printed, for one file, word by word; and that SARIF is SARIF.
+//! The exact output for one file, and the fields of SARIF.
 
 use laststream::lint::{Finding, output, rules};
 use serde_json::Value;
@@ -25,7 +25,7 @@ pub(crate) fn golden(name: &str, text: &str) {
 }
 
 #[test]
-fn one_file_word_by_word() {
+fn the_output_for_one_file_matches_the_golden_files() {
     let findings = findings();
     let text = output::text(&findings);
     golden("output.txt", &without_colours(&text));
@@ -47,7 +47,7 @@ fn without_colours(text: &str) -> String {
 }
 
 #[test]
-fn the_reference_is_what_the_rules_say() {
+fn the_reference_matches_the_rules() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("LINT.md");
     if std::env::var_os(BLESS).is_some() {
         std::fs::write(&path, output::reference()).unwrap();
@@ -60,7 +60,7 @@ fn the_reference_is_what_the_rules_say() {
 }
 
 #[test]
-fn sarif_has_what_code_hosts_want() {
+fn sarif_has_the_fields_that_code_hosts_need() {
     let all = files(&folder("rules"));
     let findings: Vec<_> = all.iter().flat_map(|path| Example::read(path).findings()).collect();
     let sarif: Value = serde_json::from_str(&output::sarif(&findings, None)).unwrap();
@@ -100,7 +100,7 @@ fn sarif_has_what_code_hosts_want() {
 }
 
 #[test]
-fn marks_stand_under_what_they_mean() {
+fn marks_stand_under_the_reported_value() {
     let text = "kind: Job\nspec:\n  template:\n    \
                 spec: {a: \"\u{e4}\u{f6}\", shareProcessNamespace: true}\n";
     let example = Example { name: "a.yaml".into(), text: text.into() };

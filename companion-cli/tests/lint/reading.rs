@@ -17,7 +17,7 @@ const JOB: &str = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\n\
                    spec:\n  template:\n    spec:\n      shareProcessNamespace: true\n";
 
 #[test]
-fn says_what_cannot_be_read() {
+fn unreadable_input_is_a_finding_with_the_reason() {
     for (bytes, line, says) in [
         (b"a: 1\nb: \xff\n".to_vec(), 2, "not UTF-8"),
         (b"\xff\xfea\0:\0".to_vec(), 1, "UTF-16"),
@@ -62,7 +62,7 @@ fn documents_around_a_broken_one_are_looked_at() {
 }
 
 #[test]
-fn every_way_of_writing_the_same_is_the_same() {
+fn every_spelling_of_a_manifest_has_the_same_finding() {
     let json = concat!(
         r#"{"apiVersion": "batch/v1", "kind": "Job", "#,
         r#""spec": {"template": {"spec": {"shareProcessNamespace": true}}}}"#,
@@ -99,7 +99,7 @@ fn indented(text: &str, by: usize) -> String {
 }
 
 #[test]
-fn comments_ignore() {
+fn comments_can_ignore_rules() {
     let at_line = JOB.replace("true", "true # laststream-lint: ignore=LS602");
     let above = JOB.replace(
         "      share",
@@ -118,7 +118,7 @@ fn comments_ignore() {
 }
 
 #[test]
-fn comments_ignore_what_is_in_a_text_below_them() {
+fn comments_can_ignore_rules_in_a_text_below_them() {
     let text = |comment: &str| {
         format!(
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n\

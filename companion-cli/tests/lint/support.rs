@@ -1,4 +1,4 @@
-//! Examples: files that say in their own comments what is to be found in them.
+//! Examples: files that name the expected findings in their own comments.
 
 use std::path::{Path, PathBuf};
 
@@ -21,9 +21,9 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// An example and what is expected of it: `finding: LS101 LS102` in a line is for that line,
-/// `finding at 7: LS301` names another one, `istio: 1.29` and `kubernetes: 1.34` say what is
-/// assumed.
+/// An example and its expected findings: `finding: LS101 LS102` in a line is for that line,
+/// `finding at 7: LS301` names another one, `istio: 1.29` and `kubernetes: 1.34` are the assumed
+/// versions.
 pub(crate) struct Example {
     pub name: String,
     pub text: String,
@@ -35,7 +35,7 @@ impl Example {
         Self { name, text: std::fs::read_to_string(path).expect("an example is text") }
     }
 
-    /// Line and code.
+    /// The expected findings: line and code.
     pub(crate) fn expected(&self) -> Vec<(u32, String)> {
         let mut expected = Vec::new();
         for (number, line) in (1..).zip(self.text.lines()) {
@@ -71,7 +71,7 @@ impl Example {
         )
     }
 
-    /// What is found, as it is expected.
+    /// The findings, in the form of [`Self::expected`].
     pub(crate) fn found(&self) -> Vec<(u32, String)> {
         let mut found: Vec<_> = self
             .findings()

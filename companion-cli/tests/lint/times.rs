@@ -1,8 +1,9 @@
-//! Times in files of several policies, pods and charts: each is compared with what it meets.
+//! Times in files of several policies, pods and charts: each is compared with those of its own
+//! pods.
 
 use crate::support::{Example, described, folder};
 
-/// The rules about times find this in the documents together.
+/// Asserts which rules about times have findings in these documents together.
 #[track_caller]
 fn finds(documents: &[&str], expected: &[&str]) {
     let example = Example { name: "times.yaml".into(), text: documents.join("---\n") };
@@ -88,7 +89,7 @@ fn a_hook_is_compared_with_the_gate_of_its_pod() {
 }
 
 #[test]
-fn a_drain_time_is_that_of_its_own_pods() {
+fn a_drain_time_applies_to_its_own_pods() {
     let (shop, orders) = (gate("shop", 63), gate("orders", 63));
     let annotated =
         |seconds: u32| patch(&format!("metadata: {{annotations: {{{}}}}}", drain(seconds)));
@@ -122,7 +123,7 @@ fn a_rollout_of_argo_makes_pods() {
     finds(&[&gate("shop", 63), &rollout], &["LS551", "LS558"]);
 }
 
-/// In a HelmRelease, and in an Application as a map and as a text.
+/// Charts' values in a HelmRelease, and in an Application as a map and as a text.
 #[test]
 fn values_of_a_chart_are_read_where_they_stand() {
     const CHARTS: [&str; 3] = [

@@ -112,7 +112,7 @@ fn matches_are_taken_by_their_type() {
 }
 
 #[test]
-fn a_waypoints_counter_is_one_that_reaches_it() {
+fn a_waypoint_needs_a_counter_that_reaches_it() {
     finds("LS583.good.yaml", &[], &[]);
     let target = "    kind: Gateway\n    name: waypoint\n";
     let class = "    kind: GatewayClass\n    name: istio-waypoint\n";

@@ -7,7 +7,7 @@ use kit::{Context as _, Outcome};
 use crate::support::{folder, gateway, manifests, render};
 
 #[test]
-fn the_manifests_are_what_their_policies_say() -> Outcome {
+fn the_manifests_match_their_policies() -> Outcome {
     for (name, path) in manifests() {
         let output = render(&path, &["all", "--policy", "policy.yaml", "--check", "."])?
             .expect(0)
@@ -27,7 +27,7 @@ fn each_manifest_has_its_readme() {
 }
 
 #[test]
-fn check_tells_missing_changed_and_stale_and_writes_nothing() -> Outcome {
+fn check_reports_missing_changed_and_stale_files_and_writes_nothing() -> Outcome {
     let folder = folder(&gateway());
     let path = folder.path();
     let all = |more: &[&str]| render(path, &[&["all", "--policy", "policy.yaml"], more].concat());
@@ -93,7 +93,7 @@ fn a_file_that_was_not_rendered_is_not_replaced() -> Outcome {
     Ok(())
 }
 
-/// The one has another first line, the other is JSON.
+/// The rights have another first line, and the dashboard is JSON.
 #[test]
 fn rights_and_a_dashboard_are_replaced_if_they_were_rendered() -> Outcome {
     let folder = folder(&gateway());
@@ -117,7 +117,7 @@ fn rights_and_a_dashboard_are_replaced_if_they_were_rendered() -> Outcome {
     Ok(())
 }
 
-/// `render all` judges the files that it can write itself, and opens no others.
+/// `render all` compares the files that it can write itself, and opens no others.
 #[test]
 fn files_of_other_kinds_are_not_stale() -> Outcome {
     let policy = gateway() + "scaling: {deployment: d, streams_per_pod: 1, prometheus: http://p}\n";
@@ -137,7 +137,7 @@ fn files_of_other_kinds_are_not_stale() -> Outcome {
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error() -> Outcome {
+fn an_unwritable_folder_is_an_error() -> Outcome {
     let folder = folder(&gateway());
     fs::write(folder.path().join("out"), "a file")?;
     for output in ["out", "policy.yaml/out"] {

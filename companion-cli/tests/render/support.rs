@@ -30,7 +30,7 @@ pub(crate) fn folder(policy: &str) -> TempDir {
     folder
 }
 
-/// The folders of `envoyfilter-manifests`, and how they are called.
+/// The folders of `envoyfilter-manifests`, and their names.
 pub(crate) fn manifests() -> Vec<(String, PathBuf)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../envoyfilter-manifests");
     let folders = std::fs::read_dir(root)

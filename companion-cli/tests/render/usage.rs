@@ -100,7 +100,7 @@ fn policies_that_cannot_be_rendered_are_refused_with_the_reason() -> Outcome {
 }
 
 #[test]
-fn what_is_allowed_but_worth_a_word_is_a_warning() -> Outcome {
+fn questionable_policies_get_a_warning() -> Outcome {
     let every_peer = gateway().replace("10.0.0.0/16", "0.0.0.0/0");
     render_policy(&every_peer, &["envoyfilter"])?
         .expect(0)?
@@ -118,9 +118,9 @@ fn what_is_allowed_but_worth_a_word_is_a_warning() -> Outcome {
     Ok(())
 }
 
-/// What Istio's stop flow wants of the parts, in every home.
+/// The hook, its time-out and the grace period are the same in every home.
 #[test]
-fn hooks_fit_their_times() -> Outcome {
+fn hooks_and_times_are_the_same_in_every_home() -> Outcome {
     let policy = "drain: {longest_request: 60s}";
     for home in ["pod", "helm-values", "gateway-chart"] {
         render_policy(policy, &["lifecycle", "--for", home])?

@@ -36,7 +36,7 @@ fn pages_of_a_browser_change_nothing() -> Outcome {
 }
 
 #[test]
-fn a_secret_in_the_environment_is_wanted_and_used() -> Outcome {
+fn a_secret_in_the_environment_is_required_and_used() -> Outcome {
     let folder = folder_with_policy("gate: {secret: {sds: /etc/laststream/sds.yaml}}")?;
     let mut run = Run::start_with(folder, &["--policy", "policy.yaml"], &[SECRET])?;
     let force = Request::post("/force?reason=x", "").host("localhost");
@@ -57,7 +57,7 @@ fn a_secret_in_the_environment_is_wanted_and_used() -> Outcome {
 }
 
 #[test]
-fn a_policy_with_a_secret_needs_one() -> Outcome {
+fn a_policy_with_a_secret_needs_a_valid_secret() -> Outcome {
     let folder = folder_with_policy("gate: {secret: {environment: GATE_SECRET}}")?;
     fails(folder.path(), &["--policy", "policy.yaml"], &[])?
         .expect(2)?

@@ -1,4 +1,4 @@
-//! The end: asked for once, twice, or not at all.
+//! The end of a run: requested once, twice, or not at all.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ fn a_request_in_flight_is_finished() -> Outcome {
 }
 
 #[test]
-fn a_quit_signal_ends_it_without_a_drain() -> Outcome {
+fn a_quit_signal_ends_a_run_without_a_drain() -> Outcome {
     let mut run = Run::start(&[])?;
     let _request = in_flight(&run, "/delay/60")?;
     let asked = Instant::now();
@@ -57,7 +57,7 @@ fn a_quit_signal_ends_it_without_a_drain() -> Outcome {
 }
 
 #[test]
-fn asking_again_ends_it_at_once() -> Outcome {
+fn a_second_signal_ends_a_run_at_once() -> Outcome {
     let mut run = Run::start(&[])?;
     let request = in_flight(&run, "/delay/60")?;
     run.interrupt()?;
@@ -75,7 +75,7 @@ fn asking_again_ends_it_at_once() -> Outcome {
 fn a_start_can_be_stopped() -> Outcome {
     let folder = tempfile::tempdir()?;
     let slow = folder.path().join("envoy");
-    // Envoy in everything but that it never listens.
+    // A script that acts as Envoy, but never listens.
     let real = laststream::local::envoy::find_or_get(
         &Wanted { path: None, ..Wanted::version(NEWEST) },
         &Silent,
@@ -106,9 +106,9 @@ fn a_hang_up_that_is_ignored_stays_ignored() -> Outcome {
     Ok(())
 }
 
-/// `make`, `npm` and others pass Ctrl-C on to a child that has heard it already.
+/// `make`, `npm` and others pass Ctrl-C on to a child that has received it already.
 #[test]
-fn an_echo_of_the_first_time_is_no_second_time() -> Outcome {
+fn an_echo_of_the_first_signal_is_no_second_signal() -> Outcome {
     let mut run = Run::start(&[])?;
     let request = in_flight(&run, "/delay/3")?;
     run.interrupt()?;
@@ -120,7 +120,7 @@ fn an_echo_of_the_first_time_is_no_second_time() -> Outcome {
 }
 
 #[test]
-fn long_lived_streams_that_hold_nothing_are_told() -> Outcome {
+fn exempt_long_lived_streams_are_reported() -> Outcome {
     let policy = "drain: {long_lived: exempt}\ncount: {long_lived: {paths: [{prefix: /delay/}]}}";
     let mut run = Run::start_with_policy(policy, &[])?;
     let request = request(&run, "/delay/60");
@@ -142,7 +142,7 @@ fn the_deadline_of_the_policy_is_the_longest_wait() -> Outcome {
 }
 
 #[test]
-fn clients_that_do_not_stop_are_told() -> Outcome {
+fn clients_that_do_not_stop_are_reported() -> Outcome {
     let mut run = Run::start_with_policy("drain: {deadline: 5s}", &[])?;
     let at = run.place("listener");
     let busy = thread::spawn(move || while get(at, "/").is_ok() {});
@@ -164,7 +164,7 @@ fn a_gate_that_ends_envoy_itself_is_fine() -> Outcome {
 }
 
 #[test]
-fn an_envoy_that_is_killed_is_told() -> Outcome {
+fn a_killed_envoy_is_reported() -> Outcome {
     let mut run = Run::start(&[])?;
     kill_process(run.envoy(), Signal::KILL).unwrap();
     let log = run.log().display().to_string();
@@ -186,10 +186,10 @@ fn envoy_does_not_outlive_a_killed_command() -> Outcome {
     Ok(())
 }
 
-/// A drain begins early, and the gate is drained; then a request comes. What is said last must be
+/// A drain begins early, and the gate is drained; then a request comes. The last message must be
 /// true of that request, too.
 #[test]
-fn the_last_words_are_true_after_an_early_drain() -> Outcome {
+fn the_last_message_is_true_after_an_early_drain() -> Outcome {
     let mut run = Run::start(&[])?;
     get(run.place("gate"), "/prestop")?;
     run.wait_for_status("/state", "drained")?;

@@ -15,8 +15,8 @@ const REQUESTS: usize = 1000;
 const CLIENTS: usize = 4;
 const HELD: u64 = 3;
 
-/// What differs in the module only, then in the listener as well: the saved header needs an early
-/// mutation.
+/// The first policy changes only the module, the second and the third the listener as well: the
+/// saved header needs an early mutation.
 const POLICIES: [&str; 3] = [
     "count: {exclude: {paths: [{prefix: /nowhere}]}}",
     "forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.0/8]}}",
@@ -24,7 +24,7 @@ const POLICIES: [&str; 3] = [
 ];
 
 #[test]
-fn a_thousand_requests_during_five_swaps() -> Outcome {
+fn a_thousand_requests_survive_five_swaps() -> Outcome {
     for version in [OLDEST, NEWEST] {
         swaps(&version.to_string())?;
     }
@@ -40,7 +40,7 @@ fn swaps(version: &str) -> Outcome {
     let arguments = format!("{arguments} --envoy-version {version}");
     let mut run = Run::start_in(folder, &arguments.split(' ').collect::<Vec<_>>())?;
     let at = run.place("listener");
-    // Older than all swaps.
+    // These requests are older than all swaps.
     let held: Vec<_> = (0..HELD).map(|_| thread::spawn(move || get(at, "/delay/20"))).collect();
     run.wait_for_in_flight(HELD)?;
 
@@ -80,7 +80,7 @@ fn is_finished<T>(thread: &thread::JoinHandle<T>) -> bool {
     thread.is_finished()
 }
 
-/// None may be lost. A connection ends only where Envoy says so.
+/// Sends requests, of which none may be lost. A connection ends only where Envoy says so.
 async fn send_requests(
     to: SocketAddr,
     done: Arc<AtomicUsize>,
@@ -102,7 +102,7 @@ async fn send_requests(
     Ok(())
 }
 
-/// Policy and module in turn; each must be in place before it goes on.
+/// Changes policy and module in turn, and waits until the change is in place.
 fn change(run: &Run, swap: usize, policy: &Path, plugin: &Path) -> Outcome {
     let what = if swap.is_multiple_of(2) { "policy" } else { "module" };
     let times = |words: &str| run.stderr().matches(words).count();

@@ -1,4 +1,4 @@
-//! The start, and what may be in its way.
+//! The start of a run, and the obstacles to it.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -57,7 +57,7 @@ fn the_policy_of_a_gateway_is_followed() -> Outcome {
 }
 
 #[test]
-fn two_at_once_do_not_meet() -> Outcome {
+fn two_runs_at_once_do_not_interfere() -> Outcome {
     let runs: Vec<_> =
         (0..2).map(|_| thread::spawn(|| Run::start(&["--concurrency", "1"]))).collect();
     let runs: Vec<Run> = runs.into_iter().map(|run| run.join().unwrap()).collect::<Outcome<_>>()?;
@@ -87,7 +87,7 @@ fn a_port_in_use_is_named() -> Outcome {
             .stderr_contains(&format!("127.0.0.1:{port} is in use"))?;
     }
     drop(taken);
-    // An Envoy shares ports with other Envoys unless it is told not to.
+    // By default an Envoy shares ports with other Envoys.
     let run = Run::start(&["--listen", &port])?;
     fails(folder.path(), &["--listen", &port], &[])?
         .expect(2)?
@@ -100,7 +100,7 @@ fn a_port_in_use_is_named() -> Outcome {
 }
 
 #[test]
-fn an_app_that_is_not_there_yet_is_told() -> Outcome {
+fn an_app_that_does_not_listen_yet_is_reported() -> Outcome {
     let at = local(free_port()?);
     let run = Run::start(&["--upstream", &at.to_string()])?;
     run.wait_for_stderr(&format!("no program listens on {at} yet"))?;
@@ -134,7 +134,7 @@ fn web_sockets_reach_the_app_and_are_counted() -> Outcome {
 }
 
 #[test]
-fn what_is_wrong_is_said_at_the_start() -> Outcome {
+fn errors_are_reported_at_the_start() -> Outcome {
     let folder = tempfile::tempdir()?;
     std::fs::write(
         folder.path().join("broken.yaml"),
@@ -167,7 +167,7 @@ fn what_is_wrong_is_said_at_the_start() -> Outcome {
 }
 
 #[test]
-fn a_machine_without_an_envoy_is_told_what_to_do() -> Outcome {
+fn the_error_on_a_machine_without_an_envoy_names_the_fix() -> Outcome {
     let folder = tempfile::tempdir()?;
     let empty = folder.path().display().to_string();
     let variables = [

@@ -18,23 +18,23 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Until it is ready.
+    /// Starts a run, and waits until it is ready.
     pub(crate) fn start(arguments: &[&str]) -> Outcome<Self> {
         Self::start_in(tempfile::tempdir()?, arguments)
     }
 
-    /// In this folder, which becomes the current one.
+    /// Starts it in this folder, which becomes the current one.
     pub(crate) fn start_in(folder: TempDir, arguments: &[&str]) -> Outcome<Self> {
         Self::start_with(folder, arguments, &[])
     }
 
-    /// In a folder with this `policy.yaml`.
+    /// Starts it in a folder with this `policy.yaml`.
     pub(crate) fn start_with_policy(policy: &str, arguments: &[&str]) -> Outcome<Self> {
         let arguments = [&["--policy", "policy.yaml"], arguments].concat();
         Self::start_in(folder_with_policy(policy)?, &arguments)
     }
 
-    /// With these variables, too.
+    /// Starts it with these variables, too.
     pub(crate) fn start_with(
         folder: TempDir,
         arguments: &[&str],
@@ -44,7 +44,7 @@ impl Run {
         Self::start_command(folder, &command)
     }
 
-    /// As `nohup` starts it.
+    /// Starts it as `nohup` does.
     pub(crate) fn start_with_nohup() -> Outcome<Self> {
         let folder = tempfile::tempdir()?;
         let run = command(folder.path(), &[], &[]);
@@ -120,7 +120,7 @@ impl Run {
         wait_for_stderr(&self.process, text)
     }
 
-    /// Until this field of the gate's status has this value.
+    /// Waits until this field of the gate's status has this value.
     pub(crate) fn wait_for_status(&self, pointer: &str, expected: impl Into<Value>) -> Outcome {
         let expected = expected.into();
         wait_for_blocking(pointer, || {
@@ -183,7 +183,7 @@ pub(crate) fn fails(
     Process::capture(&command(folder, arguments, variables))?.finish()
 }
 
-/// The same, with SIGINT for its group once it has written this.
+/// The same, with SIGINT for its group once it has written this text.
 pub(crate) fn fails_when_interrupted(
     folder: &Path,
     variables: &[(&str, &str)],
@@ -201,7 +201,7 @@ pub(crate) fn folder_with_policy(policy: &str) -> Outcome<TempDir> {
     Ok(folder)
 }
 
-/// The module of this program, as a file; with something more, other bytes that do the same.
+/// Writes the builtin module as a file, with a custom section: other bytes that do the same.
 pub(crate) fn module(path: &Path, more: u8) {
     let mut bytes = laststream::module::builtin().unwrap().to_vec();
     bytes.extend([0, 6, 5, b'o', b't', b'h', b'e', more]);
@@ -221,7 +221,7 @@ pub(crate) fn unwilling(bytes: u32) -> Vec<u8> {
     wat::parse_str(text.replace("BYTES", &bytes.to_string())).unwrap()
 }
 
-/// As editors do.
+/// Replaces a file as editors do.
 pub(crate) fn put(path: &Path, bytes: &[u8]) {
     let fresh = path.with_extension("fresh");
     std::fs::write(&fresh, bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Which pods, and how they are asked.
+//! The options that select pods, and those that say how to reach them.
 
 use clap::Args;
 use laststream::fleet::{AskOptions, Cluster, FleetError, Gates, Ports, Selection, Survey};
@@ -42,7 +42,7 @@ pub(in crate::commands) struct ReachArgs {
 const AT_A_TIME: u16 = 64;
 
 impl ReachArgs {
-    /// Whether any of them is given: then the command means the cluster.
+    /// Whether an option is given: then the command is for the cluster.
     pub(in crate::commands) fn are_given(&self) -> bool {
         self.stats_port.is_some() || self.gate_port.is_some() || self.at_a_time.is_some()
     }
@@ -58,7 +58,7 @@ impl ReachArgs {
 }
 
 impl FleetArgs {
-    /// Whether the command means the cluster, not the gate beside it.
+    /// Whether the command is for the cluster, not for one gate.
     pub(in crate::commands) fn are_given(&self) -> bool {
         self.cluster.are_given()
             || self.all_namespaces
@@ -67,7 +67,7 @@ impl FleetArgs {
             || self.reach.are_given()
     }
 
-    /// A node has pods of many namespaces.
+    /// Whether all namespaces are searched. A node has pods of many namespaces.
     pub(in crate::commands) fn is_everywhere(&self) -> bool {
         self.all_namespaces || (self.node.is_some() && self.cluster.namespace.is_none())
     }

@@ -53,7 +53,7 @@ first, however many streams these have. Run the command all the time, or remove 
           laststream.io/deletion-cost-";
 
 const VERB: &str = "deletion-cost";
-/// More writes would be work for every watcher of pods.
+/// The shortest interval, because each write is work for all watchers of pods.
 const SHORTEST: TimeSpan = TimeSpan::seconds(30);
 
 pub(in crate::commands) fn run(command: &DeletionCost, printer: &Printer) -> Exit {
@@ -79,7 +79,7 @@ pub(in crate::commands) fn run(command: &DeletionCost, printer: &Printer) -> Exi
     })
 }
 
-/// What earlier looks saw.
+/// State of the earlier looks.
 #[derive(Default)]
 struct State {
     lowering: Lowering,
@@ -124,7 +124,7 @@ async fn look(
     Ok(if exit == Exit::Fine && uncounted > 0 { Exit::Negative } else { exit })
 }
 
-/// Says how many pods have streams that no count has, if that is new, and gives their number.
+/// Warns if the number of pods with streams that no count has is new. Returns that number.
 fn warn_uncounted(survey: &Survey, state: &mut State, printer: &Printer) -> usize {
     let answers = survey.pods.iter();
     let uncounted =

@@ -1,5 +1,5 @@
-//! The verbs over many pods: what `status`, `streams` and `drain` do when they are given a
-//! namespace, a selector or a node, and `rollout`.
+//! The commands for many pods: `status`, `streams` and `drain` with a namespace, a selector or a
+//! node, and `rollout` and `deletion-cost`.
 
 pub(super) mod args;
 pub(crate) mod deletion_cost;
@@ -15,20 +15,20 @@ use laststream::gate::text::many;
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 
-/// Runs the work of a verb, and prints why it could not be done.
+/// Runs the work of a command, and prints the error if it fails.
 pub(super) fn block_on(
     printer: &Printer,
     work: impl Future<Output = Result<Exit, FleetError>>,
 ) -> Exit {
     let done = client::runtime().and_then(|runtime| {
         let done = runtime.block_on(work);
-        runtime.shutdown_background(); // a credential program that hangs would hold the end
+        runtime.shutdown_background(); // a hanging credential program must not delay the end
         done
     });
     done.unwrap_or_else(|error| printer.failed(&error))
 }
 
-/// The exit code after all that could be asked has been printed.
+/// The exit code after the answers of all reachable pods were printed. Warns about the others.
 pub(super) fn ending(survey: &Survey, printer: &Printer) -> Exit {
     let exit = ending_of_statistics(survey, printer);
     let gates = survey.silent_gates() as u64;
@@ -39,7 +39,7 @@ pub(super) fn ending(survey: &Survey, printer: &Printer) -> Exit {
     Exit::Negative
 }
 
-/// The same for work that needs no gate.
+/// Like [`ending`], but silent gates do not count.
 pub(super) fn ending_of_statistics(survey: &Survey, printer: &Printer) -> Exit {
     if let Some(failure) = &survey.failure {
         return printer.failed(failure);

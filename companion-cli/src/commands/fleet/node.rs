@@ -17,7 +17,7 @@ use crate::commands::printer::Printer;
 
 const VERB: &str = "drain";
 
-/// Prints what `kubectl drain` would wait for. Nothing is changed.
+/// Prints the streams and budgets that `kubectl drain` would wait for. Nothing is changed.
 pub(in crate::commands) fn run(
     node: &str,
     access: &ClusterArgs,
@@ -56,7 +56,7 @@ pub(in crate::commands) fn run(
     })
 }
 
-/// What budgets hold, or nothing if they cannot be read.
+/// The evictions that budgets hold, or `None` if the budgets cannot be read.
 async fn held(
     cluster: &Cluster,
     everywhere: bool,
@@ -78,16 +78,16 @@ fn no_pod(node: &str) -> String {
     format!("no pod is on node `{node}`: is its name right? `kubectl get nodes` lists them")
 }
 
-/// What one pod would do.
+/// The effect of the drain on one pod.
 #[derive(serde::Serialize)]
 struct Row {
     pod: String,
-    /// Streams that a drain waits for; nothing if they are not known.
+    /// Streams that a drain waits for; `None` if they are not known.
     streams: Option<u64>,
     oldest_seconds: u64,
     at_most_seconds: u64,
     what: String,
-    /// The budget that holds its eviction.
+    /// The budget that holds the pod's eviction.
     #[serde(skip_serializing_if = "Option::is_none")]
     budget: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,7 +117,7 @@ impl Row {
     }
 }
 
-/// Long-lived streams that are exempt are in flight and hold nothing.
+/// Exempt long-lived streams are in flight but do not hold a drain.
 fn of_gate(detail: &Detail) -> (Option<u64>, u64, String) {
     let status = &detail.status;
     let Some(streams) = status.held_streams() else {
@@ -151,7 +151,7 @@ fn of_stats(stats: &Stats) -> (Option<u64>, u64, String) {
     (stats.inexact().is_none().then_some(streams), 0, what + &why)
 }
 
-/// What the whole node would do.
+/// The effect of the drain on the whole node.
 struct NodeDrain<'a> {
     node: &'a str,
     rows: Vec<Row>,
@@ -229,7 +229,7 @@ impl NodeDrain<'_> {
     }
 }
 
-/// Also for pods without a proxy.
+/// The line of a budget. It also counts pods without a proxy.
 fn budget_line(held: &HeldEvictions) -> String {
     let HeldEvictions { budget, pods, would_block, why } = held;
     let pods = many(pods.len() as u64, "pod");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_that_are_not_known_are_not_zero() {
+    fn unknown_streams_are_not_zero() {
         let silent = row(&Answer::Silent("refused".into()));
         assert_eq!((silent.streams, silent.at_most_seconds), (None, 24));
         let without = row(&Answer::Stats(Stats::default()));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_that_only_envoy_counts_are_streams() {
+    fn streams_in_envoys_own_count_hold_the_drain() {
         let of = |active: Option<u64>| {
             let mut answer = detail(0, 0);
             if let Answer::Detail(detail) = &mut answer {
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_for_all_pods_is_told_only_if_no_budget_holds_one() {
+    fn the_time_for_all_pods_is_shown_only_if_no_budget_holds_one() {
         let budget = "shop/web".to_owned();
         let held = HeldEvictions { budget, pods: vec![], would_block: false, why: String::new() };
         for (held, expected) in [
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_that_lack_streams_are_not_believed() {
+    fn inexact_statistics_give_no_number_of_streams() {
         let of = |count: &str| {
             let mut stats = Stats { state: Some("serving"), ..Stats::default() };
             stats.in_flight.insert("inbound".into(), 0);

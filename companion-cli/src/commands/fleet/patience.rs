@@ -1,4 +1,5 @@
-//! How often a command that follows repeats a line, and how long it goes on without an answer.
+//! Limits of commands that follow: when a line is repeated, and how long the API server may be
+//! silent.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

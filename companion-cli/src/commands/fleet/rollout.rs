@@ -54,12 +54,12 @@ pub(crate) struct Rollout {
 }
 
 const VERB: &str = "rollout";
-/// From one look to the next: the end is seen within a second.
+/// The pause between two looks, short enough to see the end within a second.
 const PAUSE: Duration = Duration::from_millis(500);
 
 pub(in crate::commands) fn run(command: &Rollout, printer: &Printer) -> Exit {
     let done = block_on(printer, follow(command, printer));
-    // kubectl knows one code for everything that is not a success.
+    // kubectl has one exit code for everything that is not a success.
     if done == Exit::Failed { Exit::Negative } else { done }
 }
 
@@ -91,7 +91,7 @@ async fn follow(command: &Rollout, printer: &Printer) -> Result<Exit, FleetError
     }
 }
 
-/// `None` if the time is over first. One request may take longer than the whole command.
+/// `None` if the time is over first: one request may take longer than the whole command may.
 async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
     match limit {
         Some(limit) => tokio::time::timeout(limit, work).await.ok(),
@@ -107,7 +107,7 @@ enum Step {
     Failed,
 }
 
-/// What has been seen and said so far.
+/// The state of the rollout, and the lines that were printed.
 struct Follower<'a> {
     command: &'a Rollout,
     printer: &'a Printer,
@@ -203,7 +203,7 @@ impl<'a> Follower<'a> {
         Selection { labels, ports: self.command.reach.ports(), ..Selection::default() }
     }
 
-    /// Whether any of them holds the end of the rollout.
+    /// Surveys the old pods. Returns whether one of them holds the end of the rollout.
     async fn evaluate_old_pods(
         &mut self,
         cluster: &Cluster,
@@ -235,7 +235,8 @@ impl<'a> Follower<'a> {
         Ok(holds)
     }
 
-    /// Pods whose proxy has another name: nothing tells whether their streams have ended.
+    /// Reports pods of which no container is a proxy by name, so the end of their streams cannot be
+    /// seen. Returns whether one of them holds the end of the rollout.
     fn report_pods_without_proxy(&mut self, pods: &[PodFacts]) -> bool {
         let mut holds = false;
         for pod in pods {

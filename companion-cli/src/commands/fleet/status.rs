@@ -17,7 +17,7 @@ use crate::commands::screen::{Screen, can_redraw};
 pub(in crate::commands) struct StatusOptions<'a> {
     pub(in crate::commands) fleet: &'a FleetArgs,
     pub(in crate::commands) output: FleetOutput,
-    /// The time from one look to the next.
+    /// The time between two looks.
     pub(in crate::commands) watch: Option<Duration>,
     pub(in crate::commands) every_gate: bool,
     pub(in crate::commands) events: bool,

@@ -11,7 +11,7 @@ use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
 const VERB: &str = "streams";
-/// Pods that are named with what they do not list. `-o json` has all.
+/// The most pods that are named because they do not list all streams. `-o json` has all.
 const MOST_NAMED: usize = 20;
 
 pub(in crate::commands) fn run(
@@ -48,12 +48,13 @@ pub(in crate::commands) fn run(
     })
 }
 
-/// A proxy without laststream counts no streams.
+/// Whether the gate has answered, or the proxy does not run. A proxy without laststream counts no
+/// streams.
 fn is_counted((_, answer): &(PodFacts, Answer)) -> bool {
     matches!(answer, Answer::Detail(_) | Answer::Unasked)
 }
 
-/// Says which streams are not in the list.
+/// Warns about streams that are not in the list.
 fn warn(listing: &Listing, printer: &Printer) {
     let warnings: Vec<String> = listing.pods.iter().filter_map(PodListing::warning).collect();
     warnings.iter().take(MOST_NAMED).for_each(|warning| printer.warning(warning));

@@ -12,9 +12,9 @@ use signal_hook::iterator::Signals;
 /// signals within this time are one request.
 const ECHO: Duration = Duration::from_millis(300);
 
-/// From now on signals are requests to stop, instead of ending the process. A hang-up that is
-/// ignored, as `nohup` does, stays ignored; SIGINT does not, because shells without job control
-/// ignore it for what runs in the background.
+/// Makes signals requests to stop, instead of ending the process. A SIGHUP that is ignored, as
+/// under `nohup`, stays ignored. An ignored SIGINT is handled, because shells without job control
+/// ignore it for background jobs.
 pub(super) fn stop_at_signals(stop: StopRequests) -> io::Result<()> {
     let mut signals =
         Signals::new([SIGINT, SIGTERM].into_iter().chain(children::heeded(&[SIGHUP])))?;

@@ -19,7 +19,7 @@ pub(super) struct NotStarted {
 }
 
 impl NotStarted {
-    /// As shells do it.
+    /// The exit code that shells give: 127 if there is no such command, else 126.
     pub(super) fn code(&self) -> u8 {
         if self.error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
     }
@@ -52,7 +52,7 @@ impl Child {
         pid.map(Self).ok_or_else(|| failed(io::Error::other("the kernel gave it no usable pid")))
     }
 
-    /// Until it ends; its exit code.
+    /// Waits until the command ends, forwards signals to it, and returns its exit code.
     pub(super) fn wait(&self, signals: &Signals, reaper: &mut Reaper) -> u8 {
         loop {
             // Checked first: the child may have ended before the signal handler was installed. Its
@@ -61,7 +61,7 @@ impl Child {
                 return code;
             }
             match signals.next() {
-                // it may have ended
+                // fails if the command has ended
                 Some(Event::Signal(signal)) => drop(kill_process(self.0, signal)),
                 Some(Event::FromTerminal(_) | Event::Child) => {}
                 None => return reaper.wait(self.0),

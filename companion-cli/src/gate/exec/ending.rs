@@ -10,8 +10,8 @@ use crate::gate::{GateError, Signal};
 
 const INTERVAL: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long the gate's first answer may take. With many clusters Envoy needs longer, so each time
-/// that there was none, the next may take twice as long.
+/// The time limit for the gate's first answer. Envoy needs longer with many clusters, so the limit
+/// doubles after each time-out.
 const FIRST_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) enum Ending {
@@ -20,7 +20,7 @@ pub(super) enum Ending {
     Failed(String),
 }
 
-/// After `until`, a refusal by the gate no longer counts.
+/// Ends the proxy. After `until`, a refusal by the gate no longer counts.
 pub(super) fn end(stage: &mut ExecContext<'_>, until: Instant) -> Ending {
     match request_end(stage, until) {
         Ok(()) => wait_until_gone(stage),
@@ -35,7 +35,7 @@ fn request_end(stage: &mut ExecContext<'_>, until: Instant) -> Result<(), Ending
         match stage.plan.gate.quit_within(limit.min(left).max(PATIENCE)) {
             Ok(Signal::Passed) => return Ok(()),
             Ok(Signal::Refused(_)) if !left.is_zero() => {}
-            // The gate is there, and has not let the signal pass.
+            // The gate is there, and has not yet let the signal pass.
             Err(GateError::Timeout(_)) if !left.is_zero() => limit *= 2,
             Err(GateError::VmMissing) if !left.is_zero() => {}
             Ok(Signal::Refused(outcome)) => break outcome.reason,
@@ -65,7 +65,7 @@ fn post(stage: &ExecContext<'_>, url: &str) -> Result<(), String> {
     match stage.http.request(Method::POST, url, &[], PATIENCE) {
         Ok(response) if (200..300).contains(&response.status) => Ok(()),
         Ok(response) => Err(format!("status {}", response.status)),
-        Err(error) if error.may_have_arrived() => Ok(()), // it ends before it answers
+        Err(error) if error.may_have_arrived() => Ok(()), // the proxy ends before it answers
         Err(error) => Err(error.to_string()),
     }
 }

@@ -22,28 +22,28 @@ use reaper::Reaper;
 use signals::Signals;
 use streams::Outbound;
 
-/// What to run, and how long each phase may take.
+/// The command to run, and the time limit of each phase.
 #[derive(Debug)]
 pub struct Plan {
     /// The command and its arguments.
     pub command: Vec<OsString>,
-    /// Where the proxy says that it is ready; one 200 is enough.
+    /// The URLs that report whether the proxy is ready; one 200 is enough.
     pub ready: Vec<Address>,
-    /// How long that may take.
+    /// The time limit for the proxy to become ready.
     pub ready_timeout: Duration,
-    /// If no program has listened there for so long, the command runs without a proxy.
+    /// The time after which the command runs without a proxy if no program listens on `ready`.
     pub absent_after: Option<Duration>,
-    /// Where streams are counted.
+    /// The gate that counts streams.
     pub gate: Gate,
-    /// How long the gate may be silent before it counts as missing.
+    /// The time for which the gate may be silent before it counts as missing.
     pub gate_timeout: Duration,
-    /// How long outbound streams are waited for.
+    /// The time limit for outbound streams to end.
     pub streams_timeout: Duration,
-    /// Whether the proxy is ended.
+    /// The exit codes of the command after which the proxy is ended.
     pub end: End,
     /// The URL that ends the proxy if the gate cannot, or not in time.
     pub quit: Address,
-    /// How long it may take to end.
+    /// The time limit for the proxy to end.
     pub quit_timeout: Duration,
 }
 
@@ -59,10 +59,10 @@ pub enum End {
     Never,
 }
 
-/// The proxy did not become ready.
+/// The exit code if the proxy did not become ready.
 const NEVER_READY: u8 = 2;
 
-/// What every phase needs.
+/// The state that all phases share.
 struct ExecContext<'a> {
     plan: &'a Plan,
     progress: &'a dyn Progress,
@@ -71,12 +71,12 @@ struct ExecContext<'a> {
     reaper: Reaper,
 }
 
-/// Runs it, and returns the exit code: the command's; 128 and the signal's number when one ended
-/// it; 127 when there is no such command, 126 when it cannot be run, 2 when the proxy never became
-/// ready.
+/// Runs the plan, and returns the exit code: the command's; 128 plus the signal's number if a
+/// signal ended it; 127 if there is no such command, 126 if it cannot be run, 2 if the proxy never
+/// became ready.
 ///
 /// # Errors
-/// Signals cannot be watched.
+/// The signals cannot be received.
 pub fn run(plan: &Plan, progress: &dyn Progress) -> io::Result<u8> {
     let signals = Signals::watch()?;
     let mut stage =
@@ -93,7 +93,7 @@ pub fn run(plan: &Plan, progress: &dyn Progress) -> io::Result<u8> {
                 "the proxy is not ready after {:?}, so the command was not run: {why}",
                 plan.ready_timeout
             ));
-            finish(&mut stage, NEVER_READY); // a pod whose Job has failed ends, too
+            finish(&mut stage, NEVER_READY); // so that the pod of a failed Job ends, too
             return Ok(NEVER_READY);
         }
     }
@@ -112,7 +112,7 @@ fn command(stage: &mut ExecContext<'_>) -> u8 {
     }
 }
 
-/// Nothing in here changes the exit code.
+/// Waits for streams and ends the proxy, as the plan says. Nothing in here changes the exit code.
 fn finish(stage: &mut ExecContext<'_>, code: u8) {
     let is_wanted = match stage.plan.end {
         End::Always => true,
@@ -156,13 +156,14 @@ impl ExecContext<'_> {
         self.progress.started(&format!("laststream exec: {what}"));
     }
 
-    /// A pause, in which children are reaped; a signal that would end this process ends it.
+    /// Pauses, and reaps children meanwhile. A signal that would end this process ends the pause
+    /// instead; its number is returned.
     fn pause(&mut self, time: Duration) -> Option<i32> {
         self.signals.pause(time, &mut self.reaper)
     }
 }
 
-/// As shells tell of a signal.
+/// The exit code that shells give for a process that a signal ended.
 fn code_of(signal: i32) -> u8 {
     u8::try_from(signal).map_or(u8::MAX, |signal| 128 | signal)
 }

@@ -9,12 +9,12 @@ use crate::gate::{GateError, Http};
 
 const INTERVAL: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Longer waits are reported.
+/// The time after which a wait is reported.
 const LONG: Duration = Duration::from_secs(2);
 
 pub(super) enum Ready {
     Yes,
-    /// No program listens, and the plan allows that.
+    /// No program listens, and the plan allows a run without a proxy.
     Absent,
     /// A signal of this number came first.
     Interrupted(i32),

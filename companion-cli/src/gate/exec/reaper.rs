@@ -5,7 +5,7 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, waitpid};
 
 use super::code_of;
 
-/// Takes the exit codes of those that have ended.
+/// Reaps children that have ended.
 pub(super) struct Reaper {
     is_init: bool,
 }
@@ -17,7 +17,8 @@ impl Default for Reaper {
 }
 
 impl Reaper {
-    /// Takes what there is now; the exit code of this child, if it is among that.
+    /// Reaps children that have ended, without waiting. Returns the exit code of the wanted child
+    /// if it is among them.
     pub(super) fn reap(&mut self, wanted: Option<Pid>) -> Option<u8> {
         if !self.is_init {
             let (_, status) = waitpid(Some(wanted?), WaitOptions::NOHANG).ok()??;
@@ -32,7 +33,7 @@ impl Reaper {
         found
     }
 
-    /// Without signals to wake us.
+    /// Waits for the child, if no signal can wake this process.
     pub(super) fn wait(&self, pid: Pid) -> u8 {
         loop {
             match waitpid(Some(pid), WaitOptions::empty()) {
@@ -46,7 +47,7 @@ impl Reaper {
     }
 }
 
-/// `None` for a child that has only stopped.
+/// The exit code; `None` for a child that has only stopped.
 fn code(status: WaitStatus) -> Option<u8> {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => Some(u8::try_from(code).unwrap_or(u8::MAX)),

@@ -1,9 +1,9 @@
 //! The signals of this process as a queue.
 //!
-//! The command stays in our process group, so what a terminal sends (Ctrl-C, Ctrl-\, a new size)
-//! has reached it already and is not sent again; Ctrl-Z stops both, and `fg` continues both,
-//! without our help. A hang-up may come to the leader of a session alone, and is sent on. What was
-//! ignored when we began (`nohup`) is left alone, so that the command ignores it, too.
+//! The command stays in our process group, so a signal from a terminal (Ctrl-C, Ctrl-\, a new size)
+//! has reached it already and is not forwarded; Ctrl-Z stops both, and `fg` continues both, without
+//! our help. A hang-up may reach the leader of a session alone, so it is forwarded. Signals that
+//! were ignored at our start (`nohup`) are left alone, so that the command ignores them, too.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -21,12 +21,13 @@ use signal_hook::low_level::siginfo::{Cause, Origin};
 use super::reaper::Reaper;
 use crate::children::ignored_signals;
 
-/// Not those of job control, nor those by which the kernel tells a process of its own faults.
+/// The signals that are forwarded: not those of job control, nor those with which the kernel
+/// reports a process's own faults.
 const FORWARDED: [i32; 14] = [
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGURG, SIGUSR1, SIGUSR2, SIGVTALRM,
     SIGWINCH, SIGXCPU, SIGXFSZ,
 ];
-/// Those that end a process which does nothing about them, and are meant to.
+/// Signals that ask a process to end, and end it by default.
 const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
 pub(super) enum Event {
@@ -34,7 +35,7 @@ pub(super) enum Event {
     Child,
     /// A process sent this signal.
     Signal(Signal),
-    /// The terminal sent it, to the command too.
+    /// The terminal sent this signal, also to the command.
     FromTerminal(Signal),
 }
 
@@ -65,7 +66,8 @@ impl Signals {
         self.0.recv().ok()
     }
 
-    /// Waits so long. The number of a signal that asks to end ends it.
+    /// Waits for this time. A signal that asks this process to end ends the wait; its number is
+    /// returned.
     pub(super) fn pause(&self, time: Duration, reaper: &mut Reaper) -> Option<i32> {
         let until = Instant::now() + time;
         loop {

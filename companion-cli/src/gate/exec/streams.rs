@@ -8,17 +8,17 @@ use super::{ExecContext, ready};
 use crate::gate::{GateError, Status};
 
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How long nothing may be in flight, and nothing begin: a client that follows a redirect is
-/// between two streams.
+/// The quiet period: nothing may be in flight, and nothing begin, for this time, because a client
+/// that follows a redirect is between two streams.
 const QUIET: Duration = Duration::from_millis(300);
-/// Longer waits are reported.
+/// The time after which a wait is reported.
 const LONG: Duration = Duration::from_secs(1);
 const SCOPE: Scope = Scope::Outbound;
 
 pub(super) enum Outbound {
-    /// None is in flight.
+    /// No outbound stream is in flight.
     Zero,
-    /// The time is over.
+    /// The time is over, and streams may be in flight.
     Left(String),
     /// The gate does not answer.
     Unknown(String),
@@ -106,7 +106,7 @@ fn outbound_state(status: &Status) -> OutboundState {
     }
 }
 
-/// Since when nothing has been in flight and nothing began.
+/// The beginning of the time in which nothing has been in flight and nothing began.
 #[derive(Default)]
 struct QuietSince(Option<(u64, Instant)>);
 

@@ -1,5 +1,5 @@
-//! What a changed object does to Envoy's listeners, by how istiod makes Envoy's configuration of
-//! it.
+//! The effects of a changed object on Envoy's listeners, derived from how istiod translates the
+//! object into Envoy's configuration.
 
 use super::pairs::{Pair, same};
 use super::part::Effect;
@@ -7,10 +7,11 @@ use super::waypoints;
 use crate::lint::envoy_filter::patch_of;
 use crate::lint::node::Node;
 
-/// An effect, where it comes from, and what changed.
+/// An effect, the node that causes it, and a description of the change.
 type Found<'g> = (Effect, Node<'g>, String);
 
-/// The fields of a Wasm filter that only its configuration has, which comes by discovery.
+/// The fields of a WasmPlugin, or of `wasm` in a TrafficExtension, that are only in the Wasm
+/// filter's configuration, which Envoy gets by discovery.
 const DISCOVERED: [&str; 9] = [
     "url",
     "sha256",
@@ -63,7 +64,8 @@ pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     }
 }
 
-/// Hosts of a server without TLS are virtual hosts of its routes.
+/// Whether a Gateway differs only in hosts of servers without TLS. Those hosts are virtual hosts in
+/// routes, not part of a listener.
 fn only_plain_hosts_differ(pair: &Pair<'_>) -> bool {
     let [old, new] = pair.field("spec.servers");
     let (Some(old), Some(new)) = (old, new) else { return false };
@@ -84,8 +86,8 @@ fn group<'g>(pair: &Pair<'g>) -> &'g str {
     version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// Each patch that is not the same before and after, or stands in another place among those that
-/// are.
+/// The patches that are new, changed or removed, and those whose position among the unchanged ones
+/// differs. A removed patch is left out if a new one has the same `applyTo` and effect.
 fn patches<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     let [old, new] = pair
         .field("spec.configPatches")
@@ -115,8 +117,8 @@ fn patches<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     fresh_found.chain(gone_found).chain(moved_found).collect()
 }
 
-/// The patches of the new list whose place is another one's in the old list. istiod applies those
-/// to the same thing in their order.
+/// The patches of the new list whose position belongs to another patch in the old list. Positions
+/// are compared for each `applyTo`, because istiod applies those patches in their order.
 fn moved<'g>(mut old: Vec<Node<'g>>, mut new: Vec<Node<'g>>) -> Vec<Node<'g>> {
     old.sort_by_key(|patch| apply_to(*patch));
     new.sort_by_key(|patch| apply_to(*patch));
@@ -128,8 +130,8 @@ fn apply_to(patch: Node<'_>) -> &str {
     patch.text_of("applyTo").unwrap_or_default()
 }
 
-/// Gateways and outbound listeners get their routes by discovery. Those of inbound listeners stand
-/// in the chains.
+/// The effect of a patch. Gateways and outbound listeners get their routes by discovery; the routes
+/// of inbound listeners are part of the filter chains.
 fn patch_effect(patch: Node<'_>) -> Option<Effect> {
     let context = patch_of(patch).map_or("ANY", |patch| patch.context());
     Some(match (apply_to(patch), context) {
@@ -142,7 +144,8 @@ fn patch_effect(patch: Node<'_>) -> Option<Effect> {
     })
 }
 
-/// What a Wasm filter's fields at a path do, of which some come by discovery.
+/// The effect of the changed fields of a Wasm filter at `path`. Envoy gets the `discovered` fields
+/// by discovery.
 fn plugin(pair: &Pair<'_>, path: &str, discovered: &[&str]) -> Effect {
     let keys = pair.field(path).into_iter().flatten().flat_map(Node::entries);
     let moves = keys
@@ -152,7 +155,7 @@ fn plugin(pair: &Pair<'_>, path: &str, discovered: &[&str]) -> Effect {
     if pair.comes_or_goes() || moves { Effect::WasmPlace } else { Effect::NothingDrains }
 }
 
-/// Its Lua stands in the chains.
+/// The effect of a changed TrafficExtension. Its Lua is part of the filter chains.
 fn traffic_extension(pair: &Pair<'_>) -> Effect {
     match plugin(pair, "spec", &["wasm"]) {
         Effect::NothingDrains => plugin(pair, "spec.wasm", &DISCOVERED),
@@ -160,8 +163,9 @@ fn traffic_extension(pair: &Pair<'_>) -> Effect {
     }
 }
 
-/// The fields that are in listeners. The hosts of a TLS port are the server names by which its
-/// filter chains are chosen; those of other ports are virtual hosts.
+/// The fields of a ServiceEntry that are part of listeners. With a TLS port the hosts are among
+/// them, because Envoy chooses its filter chains by server name; for other ports they are virtual
+/// hosts.
 fn fields_of_service_entry(pair: &Pair<'_>) -> &'static [&'static str] {
     let ports = pair.field("spec.ports").into_iter().flatten().flat_map(Node::items);
     let mut protocols = ports.filter_map(|port| port.text_of("protocol"));
@@ -186,11 +190,12 @@ fn ports<'g>(pair: &Pair<'g>, fields: &[&str]) -> Vec<Found<'g>> {
     vec![(Effect::Listeners, node, what)]
 }
 
-/// A port that is added gets a listener or chain of its own, and replaces none.
+/// Whether a list only gains items. An added port gets a listener or filter chain of its own and
+/// replaces none.
 fn only_adds(pair: &Pair<'_>, field: &str) -> bool {
     let [before, after] = pair.field(&format!("spec.{field}"));
     if field == "exportTo" && before.is_none() {
-        return false; // without it, all namespaces see the object
+        return false; // without `exportTo`, all namespaces see the object
     }
     let is_list = before.is_none_or(Node::is_list) && after.is_none_or(Node::is_list);
     let after: Vec<_> = after.into_iter().flat_map(Node::items).collect();
@@ -219,7 +224,7 @@ fn virtual_service<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     found
 }
 
-/// Only what differs in the mesh's settings. Pods read `defaultConfig` when they start.
+/// The effects of the mesh settings that differ. Pods read `defaultConfig` only when they start.
 fn mesh<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     let [old, new] = pair.field("data.mesh").map(|node| node.and_then(Node::embedded));
     let keys = [old, new].into_iter().flatten().flat_map(Node::entries).map(|(key, _)| key);

@@ -1,4 +1,4 @@
-//! What a change of manifests does to Envoy's listeners: from two sets of files to effects. The
+//! The effects of a change of manifests on Envoy's listeners, computed from two sets of files. The
 //! rules LS705 to LS716 report them.
 
 mod effects;

@@ -6,18 +6,19 @@ use crate::lint::inputs::Inputs;
 use crate::lint::node::Node;
 use crate::lint::objects::{Object, objects};
 
-/// More comparisons are not made: hostile aliases could ask for more than there is time.
+/// The most comparisons for one pair of nodes, because hostile aliases could ask for an unbounded
+/// number. Beyond it, the nodes count as different.
 const MOST_COMPARISONS: u32 = 2_000_000;
 const DEEPEST: u32 = 200;
 
-/// An object before and after the change; at least one of both is there.
+/// An object before and after the change; at least one of the two exists.
 pub(super) struct Pair<'g> {
     pub(super) old: Option<Object<'g>>,
     pub(super) new: Option<Object<'g>>,
 }
 
 impl<'g> Pair<'g> {
-    /// The object as it is after the change; as it was if it is gone.
+    /// The object after the change, or before the change if it was removed.
     pub(super) fn latest(&self) -> Option<Object<'g>> {
         self.new.or(self.old)
     }
@@ -37,12 +38,12 @@ impl<'g> Pair<'g> {
         !same(old, new)
     }
 
-    /// Whether the object came or went.
+    /// Whether the object was added or removed.
     pub(super) fn comes_or_goes(&self) -> bool {
         self.old.is_none() || self.new.is_none()
     }
 
-    /// What became of it.
+    /// The change as a word: new, removed or changed.
     pub(super) fn verb(&self) -> &'static str {
         match (self.old, self.new) {
             (None, _) => "new",
@@ -59,14 +60,15 @@ fn is_empty(node: Node<'_>) -> bool {
     }
 }
 
-/// Objects are the same resource if group, kind, namespace and name are.
+/// The key of a resource: two objects are the same one if group, kind, namespace and name are
+/// equal.
 fn key<'g>(object: Object<'g>) -> (&'g str, &'g str, &'g str, &'g str) {
     let version = object.node.text_of("apiVersion").unwrap_or_default();
     let group = version.split_once('/').map_or("", |(group, _)| group);
     (group, object.kind, object.namespace().unwrap_or_default(), object.name())
 }
 
-/// The objects that are not the same in both sets of files.
+/// The objects that differ between the two sets of files, or are in only one of them.
 pub(super) fn changed(inputs: &Inputs) -> Vec<Pair<'_>> {
     let Some(old_files) = inputs.old_files else { return Vec::new() };
     let mut pairs: BTreeMap<_, Pair<'_>> = BTreeMap::new();
@@ -85,7 +87,7 @@ pub(super) fn changed(inputs: &Inputs) -> Vec<Pair<'_>> {
         .collect()
 }
 
-/// Whether both mean the same, however they are written.
+/// Whether two nodes are equal, whatever their YAML style and the order of their keys.
 pub(super) fn same(one: Option<Node<'_>>, other: Option<Node<'_>>) -> bool {
     match (one, other) {
         (None, None) => true,

@@ -1,34 +1,36 @@
-//! A part of a change: a node, and what Envoy does when it gets it.
+//! A part of a change: a node, and its effect in Envoy.
 
 use crate::lint::node::Node;
 use crate::lint::texts::Texts;
 
-/// What Envoy does when it gets a part of a change.
+/// The effect of a part of a change in Envoy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::lint) enum Effect {
     /// A patch on a listener replaces it.
     ListenerPatch,
     /// A patch on filter chains, or on filters in them, replaces the chains.
     ChainPatch,
-    /// Filters for authorization and tokens stand in the chains.
+    /// Filters for authorization and tokens are part of the filter chains.
     Authorization,
-    /// TLS and its matches stand in the inbound chains.
+    /// TLS settings and their matches are part of the inbound filter chains.
     Tls,
-    /// Access logs, metrics and traces stand in the chains.
+    /// Access logs, metrics and traces are part of the filter chains.
     Telemetry,
-    /// A Wasm filter comes, goes or moves, or Lua differs.
+    /// A Wasm filter is added, removed or moved, or the Lua of a TrafficExtension differs.
     WasmPlace,
-    /// Ports, servers and hosts of listeners.
+    /// Ports, servers or hosts of listeners differ.
     Listeners,
-    /// Routes for TCP and TLS stand in the chains.
+    /// Routes for TCP and TLS are part of the filter chains.
     TcpRoutes,
-    /// Settings of the mesh stand in all listeners.
+    /// Settings of the mesh are part of all listeners.
     Mesh,
-    /// It comes by discovery of its own: routes, clusters, configurations of filters.
+    /// The part reaches Envoy by discovery and replaces nothing: routes, clusters, configurations
+    /// of filters.
     NothingDrains,
-    /// Routes for HTTP come by discovery, but stand in the chains of waypoints.
+    /// Routes for HTTP come by discovery, except on waypoints, where they are part of the filter
+    /// chains.
     WaypointRoutes,
-    /// It counts from the next start of a pod on.
+    /// The part takes effect at the next start of a pod.
     NextStart,
 }
 
@@ -44,7 +46,7 @@ pub(in crate::lint) struct Part {
     pub(in crate::lint) effect: Effect,
     tree: u32,
     id: u32,
-    /// What changed, on which proxies, and how long streams then have.
+    /// The change, its proxies, and the time that their streams have left.
     pub(in crate::lint) message: String,
 }
 

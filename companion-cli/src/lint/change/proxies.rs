@@ -1,4 +1,4 @@
-//! The proxies that get a part of a change, and how long their streams then have.
+//! The proxies that get a part of a change, and the time that their streams have left.
 
 use super::pairs::Pair;
 use crate::lint::envoy_filter::patch_of;
@@ -10,10 +10,11 @@ use crate::policy::ISTIO_DRAIN;
 use crate::time_span::TimeSpan;
 
 const DRAIN_DURATION: &str = "drainDuration";
-/// Kinds that proxies of every namespace get, unless `exportTo` says otherwise.
+/// Kinds that apply to proxies of every namespace. `exportTo`, which can limit them, is not
+/// evaluated here.
 const EVERYWHERE: [&str; 6] =
     ["ConfigMap", "Gateway", "VirtualService", "DestinationRule", "Service", "ServiceEntry"];
-/// So many workloads are named.
+/// The most workloads that a message names.
 const MOST_NAMED: usize = 5;
 
 /// The proxies that an object selects.
@@ -21,7 +22,7 @@ pub(super) struct Proxies<'g> {
     namespace: Option<&'g str>,
     labels: Vec<(&'g str, &'g str)>,
     targets: Vec<String>,
-    /// Whether the namespace limits it.
+    /// Whether the object applies only to proxies of its namespace.
     is_of_namespace: bool,
 }
 
@@ -46,7 +47,7 @@ impl<'g> Proxies<'g> {
         }
     }
 
-    /// In words.
+    /// The proxies as text for a message.
     pub(super) fn describe(&self, node: Node<'_>, inputs: &'g Inputs) -> String {
         let context = match patch_of(node).map(|patch| patch.context()) {
             Some("GATEWAY") => "gateways: ",
@@ -87,7 +88,7 @@ impl<'g> Proxies<'g> {
         }
     }
 
-    /// The pods of the new files that it selects.
+    /// The pods of the new files that the object selects by labels; none if it has targets.
     fn pods(&self, inputs: &'g Inputs) -> impl Iterator<Item = Pod<'g>> {
         let pods = pods(inputs).filter(|_| self.targets.is_empty());
         pods.filter(|pod| !is_old(inputs, pod.spec)).filter(|pod| {
@@ -100,13 +101,14 @@ impl<'g> Proxies<'g> {
         })
     }
 
-    /// How long Envoy keeps the streams, by the drain times in the files. The shortest counts.
+    /// The time that Envoy keeps the streams, as text: the shortest drain time of the selected
+    /// proxies.
     pub(super) fn time_left(&self, inputs: &'g Inputs) -> String {
         let common = common_time(inputs);
         let own = |pod: Pod<'g>| span(pod.proxy_config()?.get(DRAIN_DURATION)?);
         let mut times: Vec<_> = self.pods(inputs).map(|pod| own(pod).or(common)).collect();
         if self.labels.is_empty() || times.is_empty() {
-            times.push(common); // other proxies get it, too
+            times.push(common); // proxies outside of these files get it, too
         }
         let has_default = times.contains(&None);
         let shortest = times.into_iter().flatten().min();
@@ -120,8 +122,8 @@ impl<'g> Proxies<'g> {
     }
 }
 
-/// The drain time of proxies without one of their own. A proxy reads it when it starts, so the
-/// shorter one counts, that before the change or that after it.
+/// The drain time of proxies without one of their own. A proxy reads it when it starts, so a
+/// running proxy may have the value from before or after the change: the shorter one counts.
 fn common_time(inputs: &Inputs) -> Option<TimeSpan> {
     let nodes = inputs.keyed(DRAIN_DURATION);
     let (old, new): (Vec<_>, Vec<_>) = nodes
@@ -142,7 +144,7 @@ fn is_old(inputs: &Inputs, node: Node<'_>) -> bool {
     inputs.old_files.is_some_and(|files| inputs.file_of(node.tree) < files)
 }
 
-/// The map of labels that selects pods.
+/// The map of labels by which an object selects pods.
 fn selector(object: Object<'_>) -> Option<Node<'_>> {
     let spec = object.spec()?;
     let selector = spec.get("selector");

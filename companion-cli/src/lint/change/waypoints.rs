@@ -1,11 +1,11 @@
-//! Routes that gateways and sidecars get by discovery, and that stand in the filter chains of
-//! waypoints.
+//! Routes that gateways and sidecars get by discovery, but that are part of a waypoint's filter
+//! chains.
 
 use super::pairs::{Pair, same};
 use super::part::Effect;
 use crate::lint::node::Node;
 
-/// Waypoints have the VirtualServices of the mesh, not those of gateways.
+/// The effect of a VirtualService. Waypoints get those of the mesh, not those of gateways.
 pub(super) fn of_virtual_service(pair: &Pair<'_>) -> Effect {
     let is_for_mesh = |spec: Node<'_>| {
         let gateways: Vec<_> = items(spec, "gateways").filter_map(Node::text).collect();
@@ -14,7 +14,8 @@ pub(super) fn of_virtual_service(pair: &Pair<'_>) -> Effect {
     effect(pair.field("spec").into_iter().flatten().any(is_for_mesh))
 }
 
-/// Waypoints have the routes of their Services, not those of Gateways, which need no `kind`.
+/// The effect of a route. Waypoints get routes whose parent is a Service, not a Gateway. A parent
+/// without `kind` is a Gateway.
 pub(super) fn of_route(pair: &Pair<'_>) -> Effect {
     let parents = pair.field("spec").into_iter().flatten();
     let mut kinds = parents
@@ -23,7 +24,8 @@ pub(super) fn of_route(pair: &Pair<'_>) -> Effect {
     effect(kinds.any(|kind| kind.is_some_and(|kind| kind != "Gateway")))
 }
 
-/// Routes have the hash policies of DestinationRules; the rest of these is in clusters.
+/// The effect of a DestinationRule. Its `consistentHash` policies are part of routes; its other
+/// settings are part of clusters.
 pub(super) fn of_destination_rule(pair: &Pair<'_>) -> Effect {
     let [old, new] = pair.field("spec").map(|spec| spec.map(hashes).unwrap_or_default());
     let is_same = old.len() == new.len()

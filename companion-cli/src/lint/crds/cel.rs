@@ -1,7 +1,7 @@
 //! The validation rules of a schema (`x-kubernetes-validations`): CEL expressions over `self`.
 //!
-//! A rule that compares with the object's former state, or that uses a function that this
-//! evaluator lacks, gives no verdict: the API server has the last word.
+//! A rule that reads the object's former state, or that calls a function that this evaluator lacks,
+//! has no verdict: the API server decides.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use cel::{Context, Env, ExecutionError, Program, Value as Cel, extensions};
 use serde_json::Value;
 use url::Url;
 
-/// Words of CEL that cannot be field names there; Kubernetes puts underscores around them.
+/// Reserved words of CEL, which cannot be field names; Kubernetes puts underscores around them.
 const RESERVED: [&str; 21] = [
     "true",
     "false",
@@ -39,11 +39,12 @@ const RESERVED: [&str; 21] = [
 ];
 
 thread_local! {
-    /// Compiling takes longer than evaluating, and one run may check thousands of objects.
+    /// Compiled rules, kept because compiling takes longer than evaluating, and one run may check
+    /// thousands of objects.
     static RULES: RefCell<Rules> = RefCell::default();
 }
 
-/// Whether the rule holds; none where that cannot be said.
+/// Whether the rule holds; none if it cannot be evaluated.
 pub(super) fn holds(rule: &str, schema: &Value, value: &Value) -> Option<bool> {
     RULES.with_borrow_mut(|rules| rules.holds(rule, schema, value))
 }
@@ -57,8 +58,8 @@ struct Rules {
 impl Default for Rules {
     fn default() -> Self {
         let mut environment = Env::stdlib();
-        // What Kubernetes declares beyond the standard. A clash of names would leave functions
-        // out, and rules that need them without a verdict.
+        // The extensions of CEL that Kubernetes enables. If names clashed, functions would be
+        // missing, and rules that need them would have no verdict.
         for extension in [extensions::strings, extensions::lists, extensions::math] {
             let _ = extension(&mut environment);
         }
@@ -80,27 +81,28 @@ impl Rules {
         context.add_variable_from_value("self", to_cel(schema, value));
         match program.execute(&context) {
             Ok(Cel::Bool(holds)) => Some(holds),
-            // A field that is not set: the API server refuses the object, too.
+            // The rule reads a field that is not set. The API server refuses the object, too.
             Err(ExecutionError::NoSuchKey(_)) => Some(false),
             _ => None,
         }
     }
 }
 
-/// Kubernetes' own functions that the rules in the table use; a test names the others.
+/// Adds Kubernetes' own functions that rules in the table use. A test lists those that are missing.
 fn add_functions(context: &mut Context<'_, '_>) {
     let is_url = |text: Arc<String>| text.starts_with('/') || Url::parse(&text).is_ok();
     let scheme = |This(url): This<Arc<String>>| {
         Url::parse(&url).map(|url| url.scheme().to_owned()).unwrap_or_default()
     };
-    // A name that is taken would be the standard's, which is then right as it is.
+    // Adding fails only if the standard library has a function of that name, which is then correct.
     let _ = context.add_function("isURL", is_url);
     let _ = context.add_function("url", |text: Arc<String>| text);
     let _ = context.add_function("getScheme", scheme);
     let _ = context.add_function("isIP", |text: Arc<String>| text.parse::<IpAddr>().is_ok());
 }
 
-/// As Kubernetes declares it: the type is the schema's, not what the number looks like.
+/// A JSON value as a CEL value. As in Kubernetes, the schema decides the type of a number, not its
+/// notation.
 fn to_cel(schema: &Value, value: &Value) -> Cel {
     match value {
         Value::Null => Cel::Null,
@@ -144,7 +146,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn rules_hold_or_do_not_or_are_left_to_the_api_server() {
+    fn a_rule_holds_or_fails_or_has_no_verdict() {
         let object = json!({ "type": "object", "properties": {
             "namespace": { "type": "string" },
             "weight": { "type": "number" },
@@ -178,9 +180,9 @@ mod tests {
         assert_eq!(rules.holds(ascii, &json!({}), &json!("put")), Some(true));
     }
 
-    /// A rule with an unknown function gets no verdict, so each such function is named here.
+    /// A rule with an unknown function has no verdict, so each unknown function is listed here.
     #[test]
-    fn every_function_of_the_table_is_known() {
+    fn unknown_functions_of_the_table_are_listed() {
         let known = [
             "duration",
             "exists_one",

@@ -1,10 +1,10 @@
-//! Regular expressions of Go in the syntax of the crate `regex`, where both mean different things.
-//! What Go refuses is not found: the API server has accepted the CRD already.
+//! Translates regular expressions of Go into the syntax of the crate `regex`, where the two differ.
+//! Patterns that Go refuses are not detected, because the API server has already accepted the CRD.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// For `regex::bytes`, which knows a `\B` of ASCII.
+/// The pattern for `regex::bytes`, which supports `\B` for ASCII only.
 pub(super) fn translated(pattern: &str) -> String {
     let mut rest = pattern.chars().peekable();
     let mut out = String::with_capacity(pattern.len() + 16);
@@ -19,7 +19,7 @@ pub(super) fn translated(pattern: &str) -> String {
     out
 }
 
-/// After a backslash outside of a class.
+/// Translates an escape outside of a class, after its backslash.
 fn escape(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     match rest.next() {
         Some('b') => out.push_str(r"(?-u:\b)"),
@@ -33,7 +33,8 @@ fn escape(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     }
 }
 
-/// What `\d` and the like hold, and whether they do or all others do. Go's are ASCII.
+/// The characters of `\d`, `\s` or `\w`, which are ASCII in Go, and whether the escape matches
+/// them; `\D`, `\S` and `\W` match all others.
 fn set(name: char) -> Option<(&'static str, bool)> {
     let set = match name.to_ascii_lowercase() {
         'd' => "0-9",
@@ -44,7 +45,8 @@ fn set(name: char) -> Option<(&'static str, bool)> {
     Some((set, name.is_ascii_lowercase()))
 }
 
-/// In Go a sign after a backslash is that sign; `\<` is a word's beginning in `regex`.
+/// Translates an escape that is not a set. In Go an escaped punctuation character is a literal; in
+/// `regex` `\<` is the beginning of a word.
 fn other_escape(name: char, rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     if name.is_ascii_punctuation() {
         return literal(name, out);
@@ -68,7 +70,8 @@ fn literal(character: char, out: &mut String) {
     out.push(character);
 }
 
-/// Of Go: `{2}`, `{2,}` or `{2,3}`. Any other brace is itself.
+/// Whether a brace begins a repetition of Go: `{2}`, `{2,}` or `{2,3}`. Any other brace is a
+/// literal.
 fn begins_repeat(rest: Peekable<Chars<'_>>) -> bool {
     let ahead: String = rest.take(16).collect();
     let Some((inner, _)) = ahead.split_once('}') else { return false };
@@ -79,7 +82,8 @@ fn begins_repeat(rest: Peekable<Chars<'_>>) -> bool {
     }
 }
 
-/// After the opening bracket. In Go a bracket within a class is itself, and there are no operators.
+/// Translates a class, after its opening bracket. In Go a bracket within a class is a literal, and
+/// there are no set operators.
 fn class(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     out.push('[');
     if rest.next_if_eq(&'^').is_some() {
@@ -103,7 +107,8 @@ fn class(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     }
 }
 
-/// A `-` between two characters is a range, unless it is the last.
+/// Translates the end of a range. A `-` after a character is a range, unless the class ends with
+/// it.
 fn range(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     let mut ahead = rest.clone();
     if ahead.next() == Some('-') && ahead.next().is_some_and(|next| next != ']') {
@@ -117,7 +122,7 @@ fn range(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     }
 }
 
-/// `[:alpha:]`, if it is closed.
+/// Copies a named class such as `[:alpha:]`, if it is closed.
 fn named(rest: &mut Peekable<Chars<'_>>, out: &mut String) -> bool {
     let ahead: String = rest.clone().take(12).collect();
     let Some((name, _)) = ahead.split_once(":]") else { return false };
@@ -187,7 +192,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_differs_means_what_go_means() {
+    fn translated_patterns_match_as_in_go() {
         for (pattern, matches, does_not) in GO {
             assert!(is_match(pattern, matches), "{pattern} matches {matches}");
             assert!(!is_match(pattern, does_not), "{pattern} does not match {does_not}");
@@ -196,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_literal_of_one_character_is_that_character(one in any::<char>()) {
+        fn an_escaped_character_matches_itself(one in any::<char>()) {
             let escaped = if one.is_ascii_punctuation() { format!("\\{one}") } else { one.into() };
             let class = format!("^[{escaped}]$");
             let range = format!("^[{escaped}-{escaped}]$");

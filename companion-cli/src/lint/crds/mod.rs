@@ -1,11 +1,11 @@
-//! What the API server accepts: the schemas of the CRDs that a mesh's resources belong to, and an
-//! object's verdict. The rules that report verdicts are in `rules::schema`.
+//! The API server's verdict on an object, from the schemas of the CRDs that a mesh's resources
+//! belong to. The rules that report verdicts are in `rules::schema`.
 //!
 //! | where | what |
 //! |---|---|
 //! | `table` | the schemas of released versions, and those of `--crds` files |
 //! | `structural` | Kubernetes' structural schemas as JSON Schema, with their defaults |
-//! | `go_pattern` | patterns in a schema, which are Go's |
+//! | `go_pattern` | the patterns in a schema, in Go's syntax |
 //! | `cel` | the validation rules in a schema, which are CEL expressions |
 //! | `verdict` | one object against its schema |
 

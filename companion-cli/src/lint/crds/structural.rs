@@ -32,7 +32,7 @@ impl<'i> Keyword<'i> for Pattern {
     }
 }
 
-/// A validator by what [`json_schema`] has made.
+/// The validator for a schema that [`json_schema`] has made.
 pub(super) fn compiled(schema: &Value) -> Result<Validator, String> {
     let options = jsonschema::draft4::options().with_keyword(PATTERN, |_, pattern, _| {
         let text = pattern.as_str().unwrap_or_default().to_owned();
@@ -54,7 +54,7 @@ pub(super) fn json_schema(root: &Value) -> Value {
     schema
 }
 
-/// With `additionalProperties: false` wherever strict validation reports unknown fields.
+/// The schema with `additionalProperties: false` wherever strict validation reports unknown fields.
 fn closed(schema: &Value) -> Value {
     let Some(members) = schema.as_object() else { return schema.clone() };
     let is_set = |name: &str| members.get(name) == Some(&Value::Bool(true));
@@ -101,7 +101,7 @@ fn closed(schema: &Value) -> Value {
     result.into()
 }
 
-/// Whether the API server leaves this field out if it is null.
+/// Whether the API server drops this field if it is null.
 fn drops_null(schema: &Value, name: &str) -> bool {
     let each = || schema.get("additionalProperties").filter(|each| each.is_object());
     let field = schema["properties"].get(name).or_else(each);
@@ -191,7 +191,7 @@ mod tests {
         assert!(accepts(&domain, &json!("a.b.")), "too large with classes of Unicode");
     }
 
-    /// One that does not compile would check nothing.
+    /// A schema that does not compile would check nothing.
     #[test]
     fn every_built_in_schema_compiles() {
         let all = built_in();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_filled_in_before_anything_is_judged() {
+    fn absent_fields_and_invalid_nulls_get_defaults() {
         let schema = json!({ "properties": {
             "port": { "default": 80 },
             "list": { "items": { "properties": { "kind": { "default": "Service" } } } },

@@ -14,7 +14,7 @@ use super::structural::{compiled, json_schema};
 /// Group, kind, served versions, releases and schema, separated by tabs.
 const TABLE: &[u8] = include_bytes!("table.tsv.gz");
 
-/// One kind's schema, and where it holds.
+/// One kind's schema, and the versions and releases that have it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
     /// The API group.
@@ -89,7 +89,7 @@ impl Definition {
         Ok(definitions)
     }
 
-    /// One for each schema: versions that share a schema share a definition.
+    /// One definition for each schema: versions with the same schema share one.
     fn of_crd(crd: &Value) -> Vec<Self> {
         let mut definitions: Vec<Self> = Vec::new();
         if crd["kind"] != "CustomResourceDefinition" {
@@ -117,7 +117,7 @@ impl Definition {
         definitions
     }
 
-    /// The table's text of the CRDs of several releases; equal schemas share a line.
+    /// The text of the table for the CRDs of several releases; equal schemas share a line.
     #[must_use]
     pub fn table(releases: Vec<(String, Vec<Self>)>) -> String {
         let mut lines: Vec<Self> = Vec::new();
@@ -149,7 +149,8 @@ impl Definition {
     }
 }
 
-/// Without descriptions, and without the schema of `status`, which people do not write.
+/// The schema without descriptions, and without the schema of `status`, because manifests do not
+/// contain a status.
 fn compact(schema: &Value) -> Value {
     let mut schema = without_descriptions(schema);
     if let Some(status) = schema.pointer_mut("/properties/status") {
@@ -175,10 +176,10 @@ fn without_descriptions(value: &Value) -> Value {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Definitions(Vec<Definition>);
 
-/// What is known of an object's `apiVersion` and `kind`.
+/// The result of looking up an object's `apiVersion` and `kind`.
 #[derive(Debug, PartialEq)]
 pub(super) enum Lookup {
-    /// Nothing: the group belongs to another project.
+    /// The group belongs to another project.
     UnknownGroup,
     /// The group has no such kind; the kinds that it has.
     UnknownKind(Vec<String>),
@@ -194,8 +195,8 @@ impl Definitions {
         Self(definitions)
     }
 
-    /// `istio`: the mesh's version. Without one, or with one that is newer than the table, the
-    /// newest schema is meant.
+    /// `istio` is the mesh's version. Without a version, or with one newer than the table, the
+    /// newest schema is used; with one older than the table, the oldest.
     pub(super) fn find(
         &self,
         (group, version): (&str, &str),
@@ -236,8 +237,8 @@ fn chosen(definitions: Vec<Definition>, version: &str) -> Lookup {
     found.map_or(Lookup::UnknownVersion(versions), |known| Lookup::Found(Box::new(known)))
 }
 
-/// The lines of a group in one release: of Istio's groups the newest that is not newer than the
-/// mesh, of others the newest.
+/// The lines of a group in one release: for Istio's groups the newest release that is not newer
+/// than the mesh, or else the oldest one; for other groups the newest release.
 fn lines_of(group: &str, istio: Option<(u32, u32)>) -> Vec<[&'static str; 5]> {
     let lines: Vec<_> =
         table().lines().filter_map(columns).filter(|line| line[0] == group).collect();
@@ -278,7 +279,8 @@ fn release(name: &str) -> Option<(u32, u32)> {
 pub(super) fn table() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         let mut text = String::new();
-        // What cannot be unpacked is missing, and a test reads the whole table.
+        // If unpacking failed, the rest of the table would be missing; a test reads the whole
+        // table.
         let _ = GzDecoder::new(TABLE).read_to_string(&mut text);
         text
     });

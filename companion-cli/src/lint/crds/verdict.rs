@@ -17,17 +17,19 @@ use crate::lint::node::Node;
 use crate::lint::objects::Object;
 use crate::lint::value::value_of;
 
-/// Objects that aliases make larger than this are reported by another rule.
+/// The most values of an object that is validated. If a document is larger because of aliases,
+/// LS004 reports it.
 const MOST_VALUES: usize = 400_000;
-/// Deeper than any object.
+/// The greatest depth of an object that is validated; no real object is deeper.
 const DEEPEST: u16 = 200;
-/// Of one object: more would not be read.
+/// The most faults that are reported for one object: more would not help the user.
 const MOST_FAULTS: usize = 50;
 
-/// The configuration of Envoy Gateway itself looks like an object, but only its program reads it.
+/// The configuration file of Envoy Gateway itself, which looks like an object, but never reaches
+/// the API server.
 const FILE_OF_ITS_OWN: (&str, &str) = ("gateway.envoyproxy.io", "EnvoyGateway");
 
-/// The kind of a fault; each is a rule of its own.
+/// The kind of a fault; each has a rule of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::lint) enum Fault {
     UnknownKind,
@@ -36,14 +38,14 @@ pub(in crate::lint) enum Fault {
     Rule,
 }
 
-/// One thing that the API server refuses.
+/// A fault for which the API server refuses an object.
 pub(in crate::lint) struct Violation<'g> {
     pub(in crate::lint) fault: Fault,
     pub(in crate::lint) node: Node<'g>,
     pub(in crate::lint) message: String,
 }
 
-/// A kind's schema, as it is written, in the terms of JSON Schema, and compiled.
+/// A kind's schema as the CRD has it, as JSON Schema, and compiled.
 struct Compiled {
     definition: Definition,
     schema: Value,
@@ -51,12 +53,13 @@ struct Compiled {
 }
 
 thread_local! {
-    /// Built-in schemas: compiling takes longer than judging.
+    /// Compiled built-in schemas, kept because compiling takes longer than validating.
     static BUILT_IN: RefCell<HashMap<[String; 3], Option<Rc<Compiled>>>> = RefCell::default();
 }
 
 impl Compiled {
-    /// A built-in schema is compiled once; a file's may be another one in the next run.
+    /// A built-in schema is compiled once. A schema from a file is not kept, because it may differ
+    /// in the next run.
     fn of(definition: Definition) -> Option<Rc<Self>> {
         if definition.releases.is_empty() {
             return Self::new(definition).map(Rc::new);
@@ -106,7 +109,7 @@ impl Validators {
             .collect();
         violations.extend(unnamed(object));
         if violations.is_empty() {
-            // As in the API server, which evaluates rules only on objects of the right shape.
+            // Like the API server, evaluate rules only on objects that fit the schema.
             let mut walk = Walk { root: object.node, found: Vec::new() };
             walk.down(&compiled.definition.schema, &value, object.node);
             violations = walk.found;
@@ -155,7 +158,7 @@ fn unknown_version<'g>(object: Object<'g>, version: &str, served: &[String]) -> 
     Violation { fault: Fault::UnknownKind, node: place(object.node, "apiVersion"), message }
 }
 
-/// The API server wants a name, or the beginning of one.
+/// The fault of an object whose name is missing or invalid. `generateName` may replace the name.
 fn unnamed(object: Object<'_>) -> Option<Violation<'_>> {
     let metadata = object.node.get("metadata");
     let named = |key| metadata.and_then(|metadata| metadata.get(key)).and_then(Node::value);
@@ -178,7 +181,7 @@ fn unnamed(object: Object<'_>) -> Option<Violation<'_>> {
     })
 }
 
-/// The child if it is there, else the node around it.
+/// The child with this key, or the node itself if there is none.
 fn place<'g>(node: Node<'g>, key: &str) -> Node<'g> {
     node.get(key).unwrap_or(node)
 }
@@ -238,7 +241,7 @@ fn names(options: &Value) -> Vec<String> {
     options.as_array().into_iter().flatten().map(name).collect()
 }
 
-/// The fields that are known where a pointer leads to `additionalProperties`.
+/// The fields of a schema that are declared beside the `additionalProperties` at `pointer`.
 fn fields_beside<'s>(schema: &'s Value, pointer: &str) -> impl Iterator<Item = &'s str> {
     let parent = pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
     let fields = schema.pointer(parent).and_then(|parent| parent["properties"].as_object());
@@ -273,12 +276,12 @@ fn wanted(kind: &TypeKind) -> String {
     plain.collect::<Vec<_>>().join(" or ")
 }
 
-/// The node that a JSON pointer leads to, or the last one on the way that is there.
+/// The node that a JSON pointer leads to, or the last existing node on the way.
 fn at<'g>(root: Node<'g>, pointer: &str) -> Node<'g> {
     root.nearest(pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")))
 }
 
-/// Goes through an object and its schema together.
+/// A parallel walk through an object and its schema.
 struct Walk<'g> {
     root: Node<'g>,
     found: Vec<Violation<'g>>,
@@ -303,7 +306,7 @@ impl<'g> Walk<'g> {
                 }
             }
             Value::Array(items) => {
-                // A default has values without nodes.
+                // The values of a default have no nodes.
                 let nodes = node.items().chain(std::iter::repeat(node));
                 for (inner, item) in items.iter().zip(nodes) {
                     self.down(&schema["items"], inner, item);

@@ -5,7 +5,7 @@ use serde_json::{Value, json as value};
 use super::help_uri;
 use crate::lint::{Finding, Severity};
 
-/// All findings, and how many there are of each kind.
+/// All findings, with the number of findings of each severity.
 #[must_use]
 pub fn json(findings: &[Finding], files: usize) -> String {
     let count =

@@ -1,4 +1,4 @@
-//! How findings are written.
+//! The output formats of findings and rules.
 
 mod json;
 mod reference;
@@ -10,7 +10,7 @@ pub use reference::{explanation, list, list_json, reference};
 pub use sarif::sarif;
 pub use text::{summary, text};
 
-/// Where a rule is explained on the web.
+/// The URL of a rule's explanation.
 fn help_uri(code: &str) -> String {
     format!(
         "{}/blob/main/companion-cli/LINT.md#{}",

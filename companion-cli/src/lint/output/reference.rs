@@ -1,4 +1,4 @@
-//! The rules themselves: one explained, all in a list, all as a document.
+//! The rules as text: one explained, all in a list, all as a document.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::json as value;
 use super::help_uri;
 use crate::lint::{Rule, rules};
 
-/// What a rule is about.
+/// The explanation of one rule.
 #[must_use]
 pub fn explanation(rule: &Rule) -> String {
     let Rule { code, severity, title, why, fix, .. } = rule;
@@ -27,7 +27,7 @@ pub fn list() -> String {
     })
 }
 
-/// All rules for programs.
+/// All rules as JSON, for programs.
 #[must_use]
 pub fn list_json() -> String {
     let rules: Vec<_> = rules()

@@ -7,7 +7,7 @@ use serde_json::{Value, json as value};
 use super::help_uri;
 use crate::lint::{Finding, Rule, Severity, rules};
 
-/// All findings. Files in the folder `base` are named from there on.
+/// All findings. Files below the folder `base` get paths relative to it.
 #[must_use]
 pub fn sarif(findings: &[Finding], base: Option<&Path>) -> String {
     let all: Vec<&Rule> = rules().collect();
@@ -70,7 +70,7 @@ fn result(finding: &Finding, all: &[&Rule], base: Option<&Path>) -> Value {
     })
 }
 
-/// A relative reference, or a file URI for what is elsewhere.
+/// The URI of a file: relative for a file below `base`, a `file:` URI for other absolute paths.
 fn uri(file: &str, base: Option<&Path>) -> String {
     let path = Path::new(file);
     let relative = base.and_then(|base| path.strip_prefix(base).ok()).unwrap_or(path);
@@ -93,7 +93,7 @@ mod tests {
     use super::uri;
 
     #[test]
-    fn files_are_named_from_the_folder_on() {
+    fn uris_are_relative_to_the_base_folder() {
         let base = Some(Path::new("/srv/mesh"));
         assert_eq!(uri("/srv/mesh/a b/ü.yaml", base), "a%20b/%C3%BC.yaml");
         assert_eq!(uri("gateway.yaml", base), "gateway.yaml");

@@ -1,14 +1,14 @@
 //! Findings as text: the problem, the line with a mark under it, the fix. Colours are escape
-//! sequences; the printer removes them if the output is no terminal.
+//! sequences; the printer removes them if the output is not a terminal.
 
 use std::fmt::Write as _;
 
 use crate::lint::{Finding, Severity};
 use crate::visible;
 
-/// What fits beside the line number.
+/// The most characters of a line that are shown.
 const WIDEST: usize = 140;
-/// What is shown before the mark in a long line.
+/// The number of characters before the mark in a long line.
 const BEFORE: usize = 40;
 
 /// All findings.
@@ -64,7 +64,7 @@ fn one(finding: &Finding, out: &mut String) {
     let _ = writeln!(out, "{gutter} {blue}= fix:{off} {}\n", finding.rule.fix);
 }
 
-/// The part of a line around the mark, where the mark is in it, and how wide.
+/// The part of a line around the mark, and the mark's column and width in it.
 fn window(line: &str, column: usize, width: usize) -> (String, usize, usize) {
     let from = if column + width > WIDEST { column.saturating_sub(BEFORE) } else { 0 };
     let lead = if from > 0 { "…" } else { "" };
@@ -73,7 +73,7 @@ fn window(line: &str, column: usize, width: usize) -> (String, usize, usize) {
     (format!("{lead}{shown}"), indent, width.min(WIDEST - (column - from).min(WIDEST - 1)).max(1))
 }
 
-/// One character for each, so that the mark stays under what it marks.
+/// Replaces tabs and control characters one for one, so that the mark stays under the marked text.
 fn plain(text: &str) -> String {
     let plain = |character| match character {
         '\t' => ' ',
@@ -83,7 +83,7 @@ fn plain(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-/// One line that counts.
+/// One line with the numbers of files and findings.
 #[must_use]
 pub fn summary(findings: &[Finding], files: usize) -> String {
     let count =

@@ -1,10 +1,10 @@
-//! LS705 to LS716: what a change replaces in Envoy; only with `lint --change`.
+//! LS705 to LS716: the effects of a change in Envoy; only with `lint --change`.
 
 use crate::lint::change::Effect;
 use crate::lint::finding::{Findings, Rule, Severity};
 use crate::lint::inputs::Inputs;
 
-/// The way out that all rules share.
+/// The fix that LS705 to LS713 share.
 const FIX: &str = "Make the change when few long streams run, or in steps, a few workloads at a \
     time. Raise `drainDuration` so that requests can finish. `gate.config_change` with `gate.end` \
     spreads the ends of long streams over the drain time.";

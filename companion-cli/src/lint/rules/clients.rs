@@ -1,5 +1,4 @@
-//! LS359 to LS364: what is believed of clients' connections: PROXY protocol headers, and headers
-//! with the client's address.
+//! LS359 to LS364: trust in PROXY protocol headers, and in headers with the client's address.
 
 use laststream_filter::config::wire::Scope;
 
@@ -99,7 +98,7 @@ pub(super) const RULES: &[Rule] = &[
 const ADDRESSES: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% \
     %DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_DIRECT_LOCAL_ADDRESS%";
 
-/// What takes the scheme from a destination port.
+/// The restorers that take the scheme from a destination port.
 fn port_readers(inputs: &Inputs) -> impl Iterator<Item = Restorer<'_>> {
     restorers(inputs).filter(Restorer::reads_destination)
 }
@@ -120,7 +119,7 @@ fn no_destination<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// Whether the listeners take PROXY protocol headers.
+/// Whether the restorer's listeners take PROXY protocol headers.
 fn gets_headers(inputs: &Inputs, restorer: &Restorer<'_>) -> bool {
     match &restorer.holder {
         Holder::Filter(module) => match listener(module.typed) {
@@ -135,7 +134,8 @@ fn gets_headers(inputs: &Inputs, restorer: &Restorer<'_>) -> bool {
     }
 }
 
-/// In a mesh the filter comes by a patch, or by a setting of the control plane.
+/// Whether any file adds a filter for PROXY protocol headers. In a mesh a patch or a setting of the
+/// control plane adds it.
 fn takes_headers_somewhere(inputs: &Inputs) -> bool {
     header_filters(inputs).next().is_some() || topology_settings(inputs).next().is_some()
 }
@@ -146,7 +146,7 @@ fn has_addresses(key: Node<'_>) -> bool {
         .parent()
         .and_then(|state| state.text_of("format_string.text_format_source.inline_string"));
     format.is_some_and(|format| {
-        // In this order: if they are exchanged, the listener's own port decides.
+        // The order matters: if the local addresses are exchanged, the listener's own port decides.
         format.lines().next() == Some(ADDRESSES)
     })
 }
@@ -170,7 +170,7 @@ fn redirected<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// Whether a WasmPlugin is for listeners in front of an app, which gateways have none of.
+/// Whether a WasmPlugin is for listeners in front of an app. Gateways have no such listeners.
 fn is_for_servers(plugin: Object<'_>) -> bool {
     plugin.node.list("spec.match").any(|selector| selector.text_of("mode") == Some("SERVER"))
 }
@@ -180,7 +180,7 @@ fn undoes_redirection(listener: Node<'_>) -> bool {
         || listener_filters(listener, "OriginalDst").next().is_some()
 }
 
-/// Whether only some peers get to the filter chain around a node.
+/// Whether the filter chain around a node takes only some peers.
 fn is_limited(node: Node<'_>) -> bool {
     node.upwards().filter(|up| up.field("filters").is_some()).any(|chain| {
         chain.fields("filter_chain_match.direct_source_prefix_ranges").is_some_and(names_peers)
@@ -209,7 +209,7 @@ fn ports_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// Extensions that find the client's address, each with its list.
+/// The extensions that detect the client's address: each one's list, and its configuration.
 fn extensions(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
     inputs
         .keyed_field("original_ip_detection_extensions", "originalIpDetectionExtensions")

@@ -143,7 +143,7 @@ fn type_urls<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// Istio's word for no checksum.
+/// Istio's value for no checksum.
 const NONE: &str = "nil";
 
 fn no_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -162,7 +162,7 @@ fn no_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// The digest that an image is named by.
+/// The digest in the module's `oci://` URI.
 fn uri_digest(module: Module<'_>) -> Option<&str> {
     module.uri_text().strip_prefix(OCI)?.rsplit_once("@sha256:").map(|(_, digest)| digest)
 }

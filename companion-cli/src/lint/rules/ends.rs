@@ -1,4 +1,4 @@
-//! LS620: streams that the gate is to end.
+//! LS620: streams that the gate should end by kind.
 
 use crate::lint::finding::{Findings, Rule, Severity};
 use crate::lint::inputs::Inputs;

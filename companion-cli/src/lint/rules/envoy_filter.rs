@@ -160,7 +160,8 @@ const KINDS: [(&str, &[&str]); 11] = [
     ("EXTENSION_CONFIG", &["ADD"]),
     ("BOOTSTRAP", &[]),
 ];
-/// Where MERGE_AND_REPLACE_LIST works: not on filters, which MERGE alone merges.
+/// The kinds for which MERGE_AND_REPLACE_LIST works. Filters are not among them: only MERGE merges
+/// those.
 const REPLACE_LISTS: [&str; 6] =
     ["LISTENER", "FILTER_CHAIN", "ROUTE_CONFIGURATION", "VIRTUAL_HOST", "HTTP_ROUTE", "CLUSTER"];
 const OPERATIONS: [&str; 8] = [
@@ -323,7 +324,7 @@ fn root_namespace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 const MANAGER: &str = "envoy.filters.network.http_connection_manager";
-/// Names that Envoy's filters had.
+/// Former names of Envoy's filters, and the names of today.
 const OLD_NAMES: [(&str, &str); 8] = [
     ("envoy.http_connection_manager", MANAGER),
     ("envoy.tcp_proxy", "envoy.filters.network.tcp_proxy"),
@@ -334,7 +335,7 @@ const OLD_NAMES: [(&str, &str); 8] = [
     ("envoy.ext_authz", "envoy.filters.http.ext_authz"),
     ("envoy.grpc_web", "envoy.filters.http.grpc_web"),
 ];
-/// Which match belongs to what.
+/// The field of `match` that each `applyTo` uses.
 const MATCHES: [(&str, &str); 9] = [
     ("LISTENER", "listener"),
     ("FILTER_CHAIN", "listener"),

@@ -1,5 +1,5 @@
-//! LS591 to LS600: EnvoyProxies with a gate, and the policies beside them. Envoy Gateway takes
-//! most of these mistakes without a word.
+//! LS591 to LS600: EnvoyProxies with a gate, and the policies beside them. Envoy Gateway accepts
+//! most of these mistakes without an error.
 
 mod patch;
 
@@ -142,7 +142,7 @@ fn placed(inputs: &Inputs) -> impl Iterator<Item = Placed<'_>> {
     })
 }
 
-/// The EnvoyProxy whose bootstrap a node stands in.
+/// The EnvoyProxy whose bootstrap contains a node.
 pub(super) fn proxy_of(node: Node<'_>) -> Option<Object<'_>> {
     let holder = node.carrier()?;
     let object = object_of(holder.outermost())?;
@@ -163,13 +163,13 @@ fn patched(proxy: Object<'_>) -> Option<Node<'_>> {
     patch_node(proxy)?.get("value")
 }
 
-/// Whether lists are replaced as a whole, and `$patch` means nothing; a strategic merge is the
-/// default.
+/// Whether the patch is a JSON merge, which replaces whole lists and ignores `$patch`. The default
+/// is a strategic merge.
 fn is_json_merge(proxy: Object<'_>) -> bool {
     patch_node(proxy).and_then(|patch| patch.text_of("type")) == Some("JSONMerge")
 }
 
-/// Where the patch takes the shutdown manager out of the pod.
+/// The node of the patch that removes the shutdown manager from the pod.
 fn deleted_manager(proxy: Object<'_>) -> Option<Node<'_>> {
     let containers = pod_of(proxy)?.get("containers")?;
     let manager = named(pod_of(proxy)?, "shutdown-manager");
@@ -229,12 +229,12 @@ fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// How the vm_id of each EnvoyExtensionPolicy begins.
+/// The beginning of the vm_id that Envoy Gateway makes of an EnvoyExtensionPolicy.
 const POLICY: &str = "envoyextensionpolicy/";
 
 /// The vm_id of a counter.
 struct VmId<'g> {
-    /// Where none is written, kubectl or kustomize gives one.
+    /// None if the manifest leaves it to kubectl or kustomize: any namespace then fits.
     namespace: Option<&'g str>,
     rest: String,
 }
@@ -279,7 +279,8 @@ fn meets(one: Option<&str>, two: Option<&str>) -> bool {
 fn unnamed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let is_named =
         |name: &str| inputs.keyed("parametersRef").any(|reference| names_proxy(reference, name));
-    // Without any Gateway among the files it is elsewhere, with what it names.
+    // If the files have no Gateway, it is elsewhere, and the EnvoyProxies that it names are
+    // unknown.
     let is_of_api = |gateway: &Object<'_>| {
         let version = gateway.node.text_of("apiVersion");
         version.is_some_and(|version| version.starts_with("gateway.networking.k8s.io/"))
@@ -339,7 +340,7 @@ fn replaced_counter<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// Whether a counter's policy is for the Gateway, or for the listener, that another one targets.
+/// Whether a counter's policy covers the Gateway or listener that another policy targets.
 fn covers_target(counter: Object<'_>, target: Node<'_>) -> bool {
     counter.policy_targets().any(|own| {
         let section = own.text_of("sectionName");
@@ -367,9 +368,9 @@ fn no_own_count<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// Whether an item of `matches` takes this statistic of connection managers.
+/// Whether an item of `matches` includes this statistic of connection managers.
 fn covers(item: Node<'_>, statistic: &str) -> bool {
-    // Of each name, the beginning and the end are known.
+    // The stat prefix in the middle of the name is unknown; the beginning and the end are known.
     const BEGINNING: &str = "http.";
     let Some(value) = item.text_of("value") else { return false };
     let ending = format!(".{statistic}");

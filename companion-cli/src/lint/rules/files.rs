@@ -1,4 +1,4 @@
-//! LS0xx: whether the files can be read, and as what.
+//! LS001 to LS005: files that cannot be read, or are not read as they look.
 
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Findings, Severity, is_secret};
@@ -59,7 +59,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Whether a finding of this rule means that objects of the file are not known.
+/// Whether a finding of this rule means that objects of the file are missing.
 pub(super) fn hides_objects(rule: &Rule) -> bool {
     ["LS001", "LS004"].contains(&rule.code)
 }
@@ -142,7 +142,7 @@ fn word_for_text<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// Where Kubernetes, or Istio below `patch.value`, wants a text.
+/// The values for which Kubernetes, or Istio below `patch.value`, expects a text.
 fn text_places<'g>(inputs: &'g Inputs) -> Vec<Node<'g>> {
     let below_metadata =
         |node: &Node<'_>| node.parent().is_some_and(|above| above.key_text() == Some("metadata"));
@@ -173,8 +173,8 @@ fn text_places<'g>(inputs: &'g Inputs) -> Vec<Node<'g>> {
     places
 }
 
-/// In values of Helm and the like, templates make texts of words; in definitions of resources,
-/// these keys are fields of a schema.
+/// Whether a node is in an object that is not a CRD. In Helm values, templates turn words into
+/// texts; in CRDs, these keys are fields of a schema.
 fn in_object(node: Node<'_>) -> bool {
     object_of(node).is_some_and(|object| object.kind != "CustomResourceDefinition")
 }

@@ -231,9 +231,9 @@ fn inbound_only<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// What Envoy takes when nothing is written.
+/// Envoy's default `stream_idle_timeout`, in milliseconds.
 const IDLE: u64 = 300_000;
-/// How long after its deadline a gate may take to answer; milliseconds.
+/// The longest time between a gate's deadline and its answer, in milliseconds.
 const LAST_ANSWER: u64 = 5_000;
 
 fn idle_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -310,7 +310,7 @@ fn gate_without_state<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// The stat prefix of Envoy's admin interface, which the gate asks.
+/// The stat prefix of Envoy's admin interface, which the gate queries.
 const ADMIN: &str = "admin";
 
 fn counts_itself<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

@@ -1,5 +1,5 @@
-//! LS55x: times that must fit together: grace periods, deadlines, the agent's drain. Below are the
-//! agent's settings: LS554 to LS556, LS559.
+//! LS55x: times that must fit together: grace periods, deadlines, the agent's drain. This file
+//! checks the agent's settings: LS554 to LS556, LS559.
 
 mod deadlines;
 mod requests;
@@ -120,7 +120,7 @@ const EXIT_ON_ZERO: &str = "EXIT_ON_ZERO_ACTIVE_CONNECTIONS";
 const MINIMUM: &str = "MINIMUM_DRAIN_DURATION";
 const DURATION: &str = "terminationDrainDuration";
 
-/// Where a setting of the agent is given a value, as a key or as an environment variable.
+/// The values of a setting of the agent, given as a key or as an environment variable.
 fn settings<'g>(inputs: &'g Inputs, name: &'static str) -> impl Iterator<Item = Node<'g>> {
     let variables = inputs
         .keyed("env")
@@ -129,7 +129,8 @@ fn settings<'g>(inputs: &'g Inputs, name: &'static str) -> impl Iterator<Item = 
     inputs.keyed(name).chain(variables.filter_map(|variable| variable.get("value")))
 }
 
-/// Where the setting is on, and whether there is a grace period on purpose.
+/// The values that turn the setting on, and whether its pod sets a grace period. If the pod is
+/// unknown, any pod of the files counts.
 fn exits_on_zero<'g>(
     inputs: &'g Inputs,
     parts: &Parts<'g>,
@@ -214,7 +215,8 @@ fn agent_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// The pods whose agents get a setting, in words, and their grace periods in seconds.
+/// The pods whose agents get a setting: their names as text for a message, and their grace periods
+/// in seconds.
 fn concerned<'g>(inputs: &'g Inputs, parts: &Parts<'g>, node: Node<'g>) -> Vec<(String, u64)> {
     let holder = node.outermost();
     let is_of_mesh = node.upwards().any(|node| node.key_text() == Some("defaultConfig"));
@@ -233,7 +235,7 @@ fn concerned<'g>(inputs: &'g Inputs, parts: &Parts<'g>, node: Node<'g>) -> Vec<(
     all.into_iter().filter(|pod| pod.has_proxy()).map(named).collect()
 }
 
-/// Kinds of objects with the values of a chart in them.
+/// Kinds of objects that contain the values of a chart.
 const CHARTS: [&str; 3] = ["HelmRelease", "Application", "ApplicationSet"];
 
 /// The grace period that the values of a chart give its pod.

@@ -1,4 +1,4 @@
-//! LS5xx: hooks that stop proxies.
+//! LS501 to LS506: hooks that stop proxies.
 
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Findings, Severity};
@@ -174,7 +174,8 @@ fn unreachable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 const SUFFIXES: &str = "sidecar.istio.io/statsInclusionSuffixes";
-/// Annotations, and the lists of `proxyStatsMatcher` that Istio takes only without them.
+/// Annotations, each with the list of `proxyStatsMatcher` that Istio uses only without the
+/// annotation.
 const INCLUSIONS: [(&str, &str); 3] = [
     (SUFFIXES, "inclusion_suffixes"),
     ("sidecar.istio.io/statsInclusionPrefixes", "inclusion_prefixes"),
@@ -206,8 +207,8 @@ fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// What is added to Istio's statistics for the parts of a pod. A matcher of the pod's own replaces
-/// that of the mesh.
+/// The statistics that annotations and matchers add to Istio's own, for the parts of a pod. The
+/// pod's own matcher replaces that of the mesh.
 fn statistics_of<'g>(parts: &[Pod<'g>], of_mesh: &[Node<'g>]) -> Vec<&'g str> {
     let own: Vec<Node<'g>> =
         parts.iter().filter_map(|part| part.proxy_config()?.get("proxyStatsMatcher")).collect();
@@ -226,7 +227,7 @@ fn statistics_of<'g>(parts: &[Pod<'g>], of_mesh: &[Node<'g>]) -> Vec<&'g str> {
     statistics
 }
 
-/// The first of these statistics that none of these texts names.
+/// The first statistic of Envoy's own count that none of these texts names.
 fn missing(texts: &[&str]) -> Option<&'static str> {
     ENVOY_COUNT_STATS
         .into_iter()

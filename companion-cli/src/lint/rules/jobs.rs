@@ -1,4 +1,4 @@
-//! LS6xx: Jobs beside a sidecar.
+//! LS601 to LS603: Jobs beside a sidecar.
 
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Findings, Severity};

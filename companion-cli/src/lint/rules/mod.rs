@@ -1,5 +1,5 @@
-//! The rules, grouped by what they look at. A new one is an entry in its group's list and a
-//! function below it; its examples are two files in `tests/lint/rules`.
+//! The rules, grouped by subject. A new rule needs an entry in its group's list, a function below
+//! it, and two examples in `tests/lint/rules`.
 
 mod change;
 mod clients;
@@ -66,7 +66,7 @@ pub(super) fn of_changes() -> impl Iterator<Item = &'static Rule> {
     files::RULES.iter().filter(|rule| files::hides_objects(rule)).chain(change::RULES)
 }
 
-/// Whether a rule only hands on what a CRD's schema says.
+/// Whether a rule only reports verdicts of a CRD's schema.
 pub(super) fn is_of_schema(rule: &Rule) -> bool {
     schema::RULES.contains(rule)
 }

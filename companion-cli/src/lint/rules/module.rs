@@ -1,4 +1,4 @@
-//! LS3xx: the configuration of laststream's module, checked by the module's own parser.
+//! LS301 to LS305: the configuration of laststream's module, checked by the module's own parser.
 
 use laststream_filter::config::wire::Scope;
 use laststream_filter::config::{self, Config, Problem};
@@ -104,7 +104,8 @@ fn at_path<'g>(root: Node<'g>, path: &str) -> Option<Node<'g>> {
     Some(root.nearest(parts)).filter(|node| *node != root)
 }
 
-/// What is not even JSON has no nodes; the module tells the line.
+/// Reports a problem that has no node, as in a text that is not JSON, at the line that the module
+/// names.
 fn report_at_text<'g>(text: Node<'g>, problem: &Problem, findings: &mut Findings<'g>) {
     let number = |prefix: &str| {
         let rest = problem.path.split(prefix).nth(1)?;
@@ -127,7 +128,7 @@ fn not_a_string<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// LS406 says it, and of hooks as well.
+/// The field of a warning that LS406 reports already, for hooks as well.
 const SAID_ELSEWHERE: &str = "gate.begin.inbound_only";
 
 fn warned<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -181,7 +182,7 @@ fn scope_and_context<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// Whether a filter of this scope belongs into the listeners of a context.
+/// Whether a filter of this scope belongs in the listeners of a context.
 pub(super) fn fits(scope: Scope, context: &str) -> bool {
     match scope {
         Scope::Gateway => matches!(context, "GATEWAY" | "WAYPOINT" | "ANY"),
@@ -205,7 +206,7 @@ fn counted_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// The filters that stand in one chain with an earlier one: that one, and the filter.
+/// Pairs of filters in one chain: an earlier one, and a later one.
 pub(super) fn in_one_chain<'g>(
     inputs: &'g Inputs,
     modules: impl Iterator<Item = Module<'g>>,
@@ -216,7 +217,7 @@ pub(super) fn in_one_chain<'g>(
         let mut places = uses(inputs, module);
         places.truncate(MOST_PLACES);
         let shares = |(other, there): &&(Module<'g>, Vec<Node<'g>>)| {
-            // LS121 finds two extension configurations of one name.
+            // LS121 reports two extension configurations of one name.
             (module.extension().is_none() || module.name() != other.name())
                 && places.iter().any(|one| there.iter().any(|two| share_chain(*one, *two)))
         };
@@ -226,7 +227,7 @@ pub(super) fn in_one_chain<'g>(
     pairs
 }
 
-/// Whether two filters are for the same chain.
+/// Whether two filters are in the same chain.
 pub(super) fn share_chain(one: Node<'_>, two: Node<'_>) -> bool {
     match (patch_of(one), patch_of(two)) {
         (Some(one), Some(two)) => {
@@ -246,7 +247,7 @@ pub(super) fn share_chain(one: Node<'_>, two: Node<'_>) -> bool {
     }
 }
 
-/// What a patch selects a listener and its filter chains by.
+/// The fields by which a patch selects a listener and its filter chains.
 const CHAIN_FIELDS: [&str; 7] = [
     "portNumber",
     "name",
@@ -257,7 +258,7 @@ const CHAIN_FIELDS: [&str; 7] = [
     "filterChain.transportProtocol",
 ];
 
-/// Whether two patches select different values.
+/// Whether two patches select different values of a field.
 fn differ(one: Patch<'_>, two: Patch<'_>, path: &str) -> bool {
     let text = |patch: Patch<'_>| -> Option<String> {
         Some(patch.matching()?.get("listener")?.text_of(path)?.to_owned())

@@ -1,5 +1,4 @@
-//! LS12x: names, over all files together. One name twice, and Envoy refuses the update with
-//! everything in it.
+//! LS12x: names across all files. If one name occurs twice, Envoy refuses the whole update.
 
 use std::collections::{HashMap, HashSet};
 
@@ -128,7 +127,7 @@ fn listener_without_name<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// The names that filters ask for.
+/// The names of the extension configurations that filters subscribe to.
 fn subscriptions(inputs: &Inputs) -> Vec<Node<'_>> {
     let discoveries = inputs.keyed_field("config_discovery", "configDiscovery");
     discoveries.filter_map(|discovery| discovery.parent()?.field("name")).collect()
@@ -164,7 +163,7 @@ fn missing_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// What Istio's proxies listen on: admin, capture, agent, health, DNS, statistics.
+/// The ports that Istio's proxies listen on: admin, capture, agent, health, DNS, statistics.
 const ISTIOS: [u64; 9] = [15000, 15001, 15004, 15006, 15008, 15020, 15021, 15053, 15090];
 
 fn port_taken<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

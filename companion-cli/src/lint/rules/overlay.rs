@@ -1,5 +1,5 @@
-//! LS56x: ConfigMaps that Istio merges over what it makes for a Gateway of the Gateway API. Istio
-//! reports their errors only in istiod's log.
+//! LS56x: ConfigMaps that Istio merges over the objects that it makes for a Gateway of the Gateway
+//! API. Istio reports their errors only in istiod's log.
 
 use std::collections::HashSet;
 

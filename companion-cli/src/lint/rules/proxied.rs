@@ -51,7 +51,8 @@ fn two_header_filters<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// The first filter is the one beside the module; all others are too many.
+/// Reports all filters but the first one, which is that of the module's own resource if there is
+/// one.
 fn twice_in_mesh<'g>(
     inputs: &'g Inputs,
     module: Module<'g>,
@@ -73,14 +74,14 @@ fn twice_in_mesh<'g>(
     }
 }
 
-/// Whether the listeners that a module is in may get this patch.
+/// Whether the listeners that contain a module may get this patch.
 fn reaches(inputs: &Inputs, patch: Patch<'_>, module: Module<'_>) -> bool {
     let reach = Reach::Mesh(Mesh::of(patch));
     let mut places = uses(inputs, module).into_iter().filter_map(patch_of);
     reach.may_meet(module.reach()) && places.any(|place| place.contexts_meet(patch))
 }
 
-/// Patches for listeners of different ports never meet.
+/// Whether two patches may reach one listener. Those for different ports never do.
 fn ports_meet(one: Patch<'_>, two: Patch<'_>) -> bool {
     let port = |patch: Patch<'_>| {
         let port = patch.node.get("match")?.get("listener")?.get("portNumber")?;

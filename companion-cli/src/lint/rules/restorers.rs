@@ -1,5 +1,5 @@
-//! What restores x-forwarded-proto: laststream's filters, also those that a WasmPlugin or an
-//! EnvoyExtensionPolicy stands for. The rules about them are in the other files.
+//! Restorers of x-forwarded-proto: laststream's filters, also those of WasmPlugins and
+//! EnvoyExtensionPolicies. The rules about them are in the other files.
 
 use std::borrow::Cow;
 
@@ -14,16 +14,16 @@ use crate::lint::objects::{Object, object_of};
 use crate::lint::plugin_configs::plugin_configs;
 use crate::lint::reach::{Mesh, Reach};
 
-/// What restores the scheme.
+/// A filter of laststream that restores the scheme.
 pub(super) struct Restorer<'g> {
     pub(super) holder: Holder<'g>,
     pub(super) scope: Scope,
     pub(super) proto: Cow<'g, ForwardedProto>,
-    /// Where the configuration speaks of it.
+    /// The node of `forwarded_proto`, or else of the whole configuration.
     pub(super) place: Node<'g>,
 }
 
-/// What holds the module's configuration.
+/// The filter or resource that holds the module's configuration.
 pub(super) enum Holder<'g> {
     /// laststream's filter.
     Filter(Module<'g>),
@@ -33,7 +33,7 @@ pub(super) enum Holder<'g> {
     Policy(Object<'g>),
 }
 
-/// All that restores the scheme in these files.
+/// All restorers of these files.
 pub(super) fn restorers(inputs: &Inputs) -> impl Iterator<Item = Restorer<'_>> {
     let filters = restoring_modules(inputs).map(|(module, proto)| Restorer {
         holder: Holder::Filter(module),
@@ -51,12 +51,12 @@ pub(super) fn restoring_modules(
     ours(inputs).filter_map(|module| Some((module, module.wire()?.forwarded_proto.as_ref()?)))
 }
 
-/// Where a filter's configuration speaks of it.
+/// The node of `forwarded_proto` in a filter's configuration, or else of the whole configuration.
 pub(super) fn section(module: Module<'_>) -> Node<'_> {
     module.part_or_all(&["forwarded_proto"])
 }
 
-/// A WasmPlugin or an EnvoyExtensionPolicy, by the configuration in it.
+/// The restorer of a WasmPlugin or an EnvoyExtensionPolicy with this configuration.
 fn in_resource<'g>(config: Node<'g>, text: &str) -> Option<Restorer<'g>> {
     let wire = config::read_wire(text.as_bytes()).ok()?;
     let object = object_of(config)?;
@@ -84,13 +84,13 @@ impl<'g> Restorer<'g> {
         !self.proto.trust.peers.is_empty()
     }
 
-    /// Whether it takes the scheme from the port in a PROXY protocol header.
+    /// Whether the restorer takes the scheme from the port in a PROXY protocol header.
     pub(super) fn reads_destination(&self) -> bool {
         self.proto.presets.contains(&Preset::Nlb)
     }
 
-    /// Whether a filter or mutation may stand around it. A WasmPlugin gets what is around it from
-    /// EnvoyFilters, an EnvoyExtensionPolicy from EnvoyPatchPolicies.
+    /// Whether a filter or mutation may be beside the restorer. Beside a WasmPlugin it comes from
+    /// an EnvoyFilter, beside an EnvoyExtensionPolicy from an EnvoyPatchPolicy.
     pub(super) fn may_meet(&self, helper: &SupportingFilter<'g>) -> bool {
         match &self.holder {
             Holder::Filter(module) => helper.applies_to(*module),
@@ -100,7 +100,7 @@ impl<'g> Restorer<'g> {
     }
 }
 
-/// Whether a node stands in an EnvoyPatchPolicy for the same Gateway as another policy.
+/// Whether a node is in an EnvoyPatchPolicy for the same Gateway as another policy.
 pub(super) fn is_patched_beside(node: Node<'_>, policy: Object<'_>) -> bool {
     object_of(node)
         .is_some_and(|holder| holder.kind == "EnvoyPatchPolicy" && holder.may_share_target(policy))

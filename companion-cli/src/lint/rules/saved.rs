@@ -1,4 +1,4 @@
-//! LS351 and LS352: whether an early header mutation saves the x-forwarded-proto of the peer.
+//! LS351 and LS352: early header mutations that should save the peer's x-forwarded-proto.
 
 use laststream_filter::config::wire::{ForwardedProto, ORIGINAL_HEADER, Preset};
 
@@ -40,10 +40,10 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// What reads the saved header.
+/// A filter that reads the saved header.
 struct Reader<'g> {
     header: String,
-    /// Where this is written.
+    /// The node for a finding about the filter.
     place: Node<'g>,
     kind: Kind<'g>,
 }
@@ -56,7 +56,7 @@ enum Kind<'g> {
 }
 
 impl<'g> Reader<'g> {
-    /// Whether the mutation may be in front of it.
+    /// Whether the mutation may be in front of the reader.
     fn may_meet(&self, helper: &SupportingFilter<'g>) -> bool {
         match &self.kind {
             Kind::Restorer(restorer) => restorer.may_meet(helper),
@@ -78,12 +78,12 @@ fn readers(inputs: &Inputs) -> Vec<Reader<'_>> {
     restorers.chain(native).collect()
 }
 
-/// The header in which the peer's own must be saved, if it is read.
+/// The header in which the peer's own must be saved; none if the module does not read a saved one.
 fn saved_header(proto: &ForwardedProto) -> Option<String> {
     let reads_it = |preset: &Preset| !matches!(preset, Preset::Cloudfront | Preset::Nlb);
     let by_preset = proto.presets.iter().any(reads_it);
     let header = &proto.original_header;
-    // To the module both names are the saved header.
+    // The module takes both names for the saved header.
     let names_it = |name: &str| {
         name.eq_ignore_ascii_case(FORWARDED_PROTO) || name.eq_ignore_ascii_case(header)
     };
@@ -92,7 +92,7 @@ fn saved_header(proto: &ForwardedProto) -> Option<String> {
     is_saved.then(|| header.clone())
 }
 
-/// Envoy's own filters that read the saved header, where it can be seen what is around them.
+/// Envoy's own filters that read the saved header, if the files show the mutations beside them.
 fn native_readers(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
     let reads = |name: &Node<'_>| {
         name.text().is_some_and(|name| name.eq_ignore_ascii_case(ORIGINAL_HEADER))
@@ -120,7 +120,7 @@ fn appended(mutation: Node<'_>) -> Option<&str> {
     mutation.text_of("append.header.key")
 }
 
-/// Why nothing of the peer's own header gets into the saved one by this mutation.
+/// The reason why this mutation does not save the peer's own header; none if it does.
 fn saves_nothing(mutation: Node<'_>) -> Option<&'static str> {
     let value = mutation.text_of("append.header.value").unwrap_or_default();
     if !is_original(value) {
@@ -136,8 +136,8 @@ fn saves_nothing(mutation: Node<'_>) -> Option<&'static str> {
     is_gone.then_some("`x-forwarded-proto` is removed or overwritten before")
 }
 
-/// Whether this is the peer's own header, in both spellings of the operator, perhaps with another
-/// header in its absence and with a length: `%REQ(X?Y):Z%`.
+/// Whether a value is the peer's own header, in either spelling of the operator, with an optional
+/// second header and length: `%REQ(X?Y):Z%`.
 fn is_original(value: &str) -> bool {
     let one = value.strip_suffix('%').unwrap_or_default();
     let operands = ["%REQ(", "%REQUEST_HEADER("].iter().find_map(|start| one.strip_prefix(start));

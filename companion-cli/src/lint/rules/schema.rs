@@ -1,4 +1,4 @@
-//! LS006 to LS009: whether the API server accepts an object. The verdicts are made in `lint::crds`.
+//! LS006 to LS009: objects that the API server refuses. The verdicts come from `lint::crds`.
 
 use crate::lint::crds::Fault;
 use crate::lint::finding::{Findings, Rule, Severity};

@@ -1,4 +1,4 @@
-//! LS353 to LS355: what restoring x-forwarded-proto needs around the module.
+//! LS353 to LS355: the filters beside the module when it restores x-forwarded-proto.
 
 use laststream_filter::config::wire::Scope;
 
@@ -72,7 +72,7 @@ fn restored_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     matchers_restore_twice(&writers, findings);
 }
 
-/// Whether a filter is for the listeners of this scope, as far as it says.
+/// Whether a filter is for the listeners of this scope; true if its patch names no context.
 fn is_for(writer: &SupportingFilter<'_>, scope: Scope) -> bool {
     let context = patch_of(writer.node).map_or("ANY", Patch::context);
     context == "ANY" || fits(scope, context)
@@ -82,11 +82,11 @@ fn also_by(name: &str) -> String {
     format!("`{name}` restores it, too")
 }
 
-/// More plugins or matchers are not compared.
+/// The most plugins or matchers that are compared.
 const MOST_COMPARED: usize = 64;
 
-/// WasmPlugins that share requests with what stands before them in the list. Where both are for
-/// some ports only, these may differ.
+/// Reports WasmPlugins that share requests with an earlier restorer of the list. Two plugins that
+/// are both limited to ports are left out, because the ports may differ.
 fn plugins_restore_twice<'g>(all: &[Restorer<'g>], findings: &mut Findings<'g>) {
     let plugins = all.iter().enumerate().filter_map(|(index, plugin)| match &plugin.holder {
         Holder::Plugin(object, reach) => Some((all.get(..index)?, plugin, *object, reach)),
@@ -115,7 +115,8 @@ fn has_ports(plugin: Object<'_>) -> bool {
     plugin.node.list("spec.match").any(|selector| selector.list("ports").next().is_some())
 }
 
-/// Matchers of two EnvoyFilters: those of one come from one policy.
+/// Reports matchers of two EnvoyFilters in one chain. Those within one EnvoyFilter come from one
+/// policy and are left out.
 fn matchers_restore_twice<'g>(writers: &[SupportingFilter<'g>], findings: &mut Findings<'g>) {
     let patched = |writer: &SupportingFilter<'g>| {
         let patch = patch_of(writer.node).filter(|_| tag(writer) == Some("https"))?;
@@ -133,7 +134,7 @@ fn matchers_restore_twice<'g>(writers: &[SupportingFilter<'g>], findings: &mut F
     }
 }
 
-/// The filters that write the peer information for what restores the scheme.
+/// The filters that write the peer information for a restorer.
 pub(super) fn own_peer_info_filters<'t, 'g>(
     tellers: &'t [SupportingFilter<'g>],
     restorer: &'t Restorer<'g>,
@@ -160,7 +161,7 @@ fn no_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// The only address that no header can change.
+/// The only address of the peer that no header can change.
 const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
 
 fn first_word(teller: Node<'_>) -> Option<&str> {
@@ -201,7 +202,8 @@ fn comes_after<'g>(inputs: &'g Inputs, teller: Node<'g>, restorer: &Restorer<'g>
 
 const ROUTER: &str = "envoy.filters.http.router";
 
-/// The same for patches of one resource.
+/// Whether the module runs before the filter, for patches of one resource; none if the order is
+/// unknown.
 fn is_patched_behind<'g>(inputs: &'g Inputs, own: Patch<'g>, module: Module<'g>) -> Option<bool> {
     let mut patches = uses(inputs, module).into_iter().filter_map(patch_of);
     let puts = patches

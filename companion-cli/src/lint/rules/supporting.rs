@@ -1,5 +1,5 @@
-//! Filters and mutations of Envoy's own that restoring x-forwarded-proto needs around the module.
-//! What the rules find of them is in `scheme` and `trust`.
+//! Envoy's own filters and mutations that are beside the module when it restores x-forwarded-proto,
+//! or restore it themselves. The rules about them are in `saved`, `scheme`, `trust` and `clients`.
 
 use crate::lint::inputs::Inputs;
 use crate::lint::listeners::connection_manager;
@@ -7,7 +7,7 @@ use crate::lint::modules::Module;
 use crate::lint::node::Node;
 use crate::lint::reach::Reach;
 
-/// Envoy's own filters that write it.
+/// Envoy's own filters that write x-forwarded-proto, as the header of an IP tag.
 pub(super) fn writers(inputs: &Inputs) -> impl Iterator<Item = SupportingFilter<'_>> {
     let writes = |tag: &Node<'_>| {
         tag.text_of("header").is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
@@ -15,16 +15,16 @@ pub(super) fn writers(inputs: &Inputs) -> impl Iterator<Item = SupportingFilter<
     inputs.keyed_field("ip_tag_header", "ipTagHeader").filter(writes).map(SupportingFilter::new)
 }
 
-/// The filter that leaves another one out where its matcher says so.
+/// The filter around another one whose matcher decides whether that one runs.
 pub(super) fn matcher_around(filter: Node<'_>) -> Option<Node<'_>> {
     filter.upwards().find(|node| node.field("xds_matcher").is_some())
 }
 
 pub(super) const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
-/// A filter or mutation that the module needs around it, and the proxies that it reaches.
+/// A filter or mutation of Envoy's own, and the proxies that it reaches.
 pub(super) struct SupportingFilter<'g> {
-    /// The list of mutations, or the key of the filter state.
+    /// The node that stands for it, such as the list of mutations or the key of the filter state.
     pub(super) node: Node<'g>,
     pub(super) reach: Reach,
     pub(super) manager: Option<Node<'g>>,
@@ -46,7 +46,8 @@ impl<'g> SupportingFilter<'g> {
                     .is_some_and(|manager| connection_manager(module.typed) == Some(manager)))
     }
 
-    /// The same for another filter.
+    /// Whether both may be in one chain: in a mesh on the same proxies, in a plain Envoy in the
+    /// same connection manager.
     pub(super) fn may_meet(&self, other: &Self) -> bool {
         let in_mesh = matches!(self.reach, Reach::Mesh(_));
         self.reach.may_meet(&other.reach)
@@ -75,12 +76,12 @@ pub(super) fn mutations_before(mutation: Node<'_>) -> impl Iterator<Item = Node<
     all.take_while(move |item| *item != mutation)
 }
 
-/// Where filter state is written.
+/// The filters that write filter state, by its key.
 pub(super) fn peer_info_filters(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
     inputs.keyed_field("object_key", "objectKey").map(SupportingFilter::new).collect()
 }
 
-/// What the filter writes.
+/// The value that the filter writes: the name of its first tag.
 pub(super) fn tag<'g>(writer: &SupportingFilter<'g>) -> Option<&'g str> {
     writer.node.parent()?.field("ip_tags")?.items().next()?.text_of("ip_tag_name")
 }

@@ -1,4 +1,4 @@
-//! LS7xx: what else touches requests: Lua, retries, time-outs.
+//! LS701 to LS704: other settings that affect requests: Lua, retries, time-outs.
 
 use crate::lint::envoy_filter::{Patch, patches};
 use crate::lint::finding::Rule;
@@ -78,8 +78,8 @@ fn hard_coded_https<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// Conditions under which the upstream has not begun. A time-out of one try is none: with these
-/// alone Envoy does not try again after it.
+/// Retry conditions under which the upstream has not begun. A per-try time-out needs no check,
+/// because Envoy does not retry after it with these conditions alone.
 const SAFE: [&str; 2] = ["connect-failure", "refused-stream"];
 /// Methods that may be repeated.
 const IDEMPOTENT: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
@@ -123,12 +123,13 @@ pub(super) struct Route<'g> {
 }
 
 impl<'g> Route<'g> {
-    /// Whether gateways have it. Without `gateways` only sidecars do.
+    /// Whether gateways have the route. Without `gateways` only sidecars have it.
     pub(super) fn comes_through_gateway(self) -> bool {
         self.is_delegate() || self.gateways().next().is_some()
     }
 
-    /// A delegate has neither hosts nor gateways: it has those of its root.
+    /// Whether the VirtualService is a delegate: it has neither hosts nor gateways and uses those
+    /// of its root.
     pub(super) fn is_delegate(self) -> bool {
         self.service.node.list("spec.hosts").next().is_none()
     }
@@ -150,7 +151,7 @@ pub(super) fn http_routes<'g>(inputs: &'g Inputs) -> impl Iterator<Item = Route<
         .flat_map(|service| service.node.list("spec.http").map(move |node| Route { node, service }))
 }
 
-/// What Envoy takes when a route says nothing.
+/// Envoy's default `timeout` of a route, in milliseconds.
 const DEFAULT_TIMEOUT: u64 = 15_000;
 
 fn default_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

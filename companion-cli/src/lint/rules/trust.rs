@@ -76,7 +76,8 @@ fn overwrites(helper: &SupportingFilter<'_>) -> bool {
     helper.node.items().filter_map(|item| item.get("append")).any(writes_http)
 }
 
-/// The same for resources of which these files do not tell which listeners they reach.
+/// Whether any resource of these files removes the header or overwrites it with http, for resources
+/// whose listeners these files do not show.
 pub(super) fn is_removed_somewhere(inputs: &Inputs) -> bool {
     let early = inputs.keyed("earlyRequestHeaders").filter_map(|headers| headers.get("remove"));
     inputs.keyed("remove").any(is_header)
@@ -84,7 +85,8 @@ pub(super) fn is_removed_somewhere(inputs: &Inputs) -> bool {
         || early.flat_map(Node::items).any(is_header)
 }
 
-/// Whether the header is http from there on.
+/// Whether an `append` leaves the header as http: it overwrites the header, or a mutation in front
+/// of it removes the header.
 fn writes_http(append: Node<'_>) -> bool {
     append.fields("header.key").is_some_and(is_header)
         && append.text_of("header.value") == Some("http")
@@ -102,14 +104,15 @@ fn is_header(name: Node<'_>) -> bool {
     name.text().is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
 }
 
-/// Whether this connection manager keeps what the peer sent.
+/// Whether this connection manager keeps the x-forwarded-proto that the peer sent.
 pub(super) fn keeps(manager: Node<'_>) -> bool {
     let overwrites = manager.field("use_remote_address").is_some_and(Node::is_true);
     let hops = manager.field("xff_num_trusted_hops").and_then(Node::number);
     !overwrites || hops.is_some_and(|hops| hops > 0)
 }
 
-/// Where trusted hops are written that concern every gateway of these files.
+/// Whether these files set trusted hops anywhere, or patch `use_remote_address: false`. Either may
+/// concern every gateway of the files.
 fn trusted_hops(inputs: &Inputs) -> bool {
     let keys = ["numTrustedProxies", "numTrustedHops", "xff_num_trusted_hops", "xffNumTrustedHops"];
     let is_set = |node: Node<'_>| node.number().is_some_and(|hops| hops > 0);
@@ -118,13 +121,13 @@ fn trusted_hops(inputs: &Inputs) -> bool {
         || inputs.keyed_field("use_remote_address", "useRemoteAddress").any(kept)
 }
 
-/// Whether a filter of the mesh stands in listeners that keep the header: those of a sidecar, or
-/// with trusted hops.
+/// Whether a filter of the mesh may be in listeners that keep the header: those of a sidecar, or
+/// any listeners if [`trusted_hops`] holds.
 fn stands_where_kept(inputs: &Inputs, filter: Node<'_>) -> bool {
     stands_at_sidecar(filter) || trusted_hops(inputs)
 }
 
-/// Whether a filter of the mesh stands in listeners of a sidecar.
+/// Whether a filter of the mesh may be in listeners of a sidecar.
 pub(super) fn stands_at_sidecar(filter: Node<'_>) -> bool {
     let patch = patch_of(filter);
     patch.is_some_and(|patch| patch.context().starts_with("SIDECAR") || patch.context() == "ANY")
@@ -165,8 +168,8 @@ const NOT_REMOVED: &str = "no early header mutation of these files removes `x-fo
 const ONLY_REMOVED: &str = "no early header mutation of these files overwrites \
     `x-forwarded-proto`, and Envoy writes https in place of a removed one over mTLS";
 
-/// WasmPlugins, and Envoy Gateway's policies, that let requests pass without the module: where they
-/// say so, and `forwarded_proto`.
+/// WasmPlugins and EnvoyExtensionPolicies that let requests pass without the module: the node that
+/// allows it, and `forwarded_proto`.
 fn open_plugins(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
     let plugins = of_kind(inputs, "WasmPlugin").filter_map(|plugin| {
         let spec = plugin.spec()?;
@@ -185,7 +188,8 @@ fn open_plugins(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
         .filter_map(|(policy, config)| Some((policy, config.get("forwarded_proto")?)))
 }
 
-/// A policy that reads the header itself implies that Envoy keeps it.
+/// Whether Envoy may keep the peer's own header. A configuration that reads x-forwarded-proto
+/// itself implies that.
 fn may_be_kept(inputs: &Inputs, module: Module<'_>, proto: &ForwardedProto) -> bool {
     let says_so = proto.original_header.eq_ignore_ascii_case(FORWARDED_PROTO);
     let in_manager = connection_manager(module.typed).is_some_and(keeps);
@@ -194,7 +198,7 @@ fn may_be_kept(inputs: &Inputs, module: Module<'_>, proto: &ForwardedProto) -> b
     says_so || stands_inbound(inputs, module) || in_manager || in_mesh
 }
 
-/// Whether the module stands in front of a sidecar's app.
+/// Whether the module counts inbound streams of a mesh, or may be in listeners of a sidecar.
 fn stands_inbound(inputs: &Inputs, module: Module<'_>) -> bool {
     let is_inbound = module.wire().is_some_and(|wire| wire.scope == Scope::Inbound);
     let is_of_mesh = patch_of(module.plugin).is_some();
@@ -270,7 +274,7 @@ fn trusted(range: &str) -> String {
     format!("`{range}` is trusted")
 }
 
-/// The range that this address begins, if it is wide.
+/// The range of which this is the `address_prefix`, if the range is wide.
 fn wide_prefix(address: Node<'_>) -> Option<String> {
     let length = address.parent()?.field("prefix_len")?.number()?;
     Some(format!("{}/{length}", address.text()?)).filter(|range| is_wide(range))

@@ -1,4 +1,4 @@
-//! LS57x: the module as a volume that is an image.
+//! LS57x: the module in an image volume.
 
 use std::collections::BTreeSet;
 
@@ -68,7 +68,7 @@ fn ours(inputs: &Inputs) -> impl Iterator<Item = ImageVolume<'_>> {
         .filter(move |volume| volume.is_ours() || files.iter().any(|file| volume.holds(file)))
 }
 
-/// What an EnvoyFilter wants of a proxy.
+/// The file and image that an EnvoyFilter expects in a proxy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Wanted<'g> {
     /// The module's file.

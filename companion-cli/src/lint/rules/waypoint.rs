@@ -1,5 +1,5 @@
 //! LS58x: waypoints, and gates in Envoy's bootstrap. Istio's agent merges a file into the bootstrap
-//! and reports nothing that is wrong with it.
+//! and reports none of its errors.
 
 use laststream_filter::config::wire::{Gate, Scope};
 

@@ -62,7 +62,8 @@ fn frame_filters(inputs: &Inputs) -> impl Iterator<Item = Module<'_>> {
     ours(inputs).filter(is_one)
 }
 
-/// The files do not say what the chain of an Envoy without a mesh should hold.
+/// Checks only filters of a mesh: the files do not show what the chain of a plain Envoy should
+/// contain.
 fn own_chain<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for module in modules(inputs) {
         for filter in uses(inputs, module) {

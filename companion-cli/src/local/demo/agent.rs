@@ -1,10 +1,10 @@
-//! A model of Istio's pilot-agent around a real Envoy: what it does at SIGTERM, as read in its
-//! source and measured on the real one.
+//! A model of Istio's pilot-agent around a real Envoy: its behaviour at SIGTERM, as read in its
+//! source and measured on the real agent.
 //!
-//! Like the agent it listens on a status port until SIGTERM. `POST /drain` there makes Envoy's
-//! listeners drain, and lets the agent end Envoy at once when SIGTERM comes; otherwise it drains
-//! them then, and waits: for a fixed time, or with EXIT_ON_ZERO_ACTIVE_CONNECTIONS until Envoy has
-//! no connection left. Then it kills Envoy.
+//! Like the agent, the model listens on a status port until SIGTERM. `POST /drain` there drains
+//! Envoy's listeners, and makes the agent kill Envoy at once at SIGTERM. Otherwise the agent drains
+//! the listeners at SIGTERM, waits for a fixed time, or with EXIT_ON_ZERO_ACTIVE_CONNECTIONS until
+//! Envoy has no connection left, and kills Envoy.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,7 @@ struct Shared {
 }
 
 impl Agent {
-    /// Its port is there before its Envoy is, whose configuration names it.
+    /// Opens the status port before Envoy starts, because Envoy's configuration names the port.
     pub(super) fn start(exit: AgentExit, times: &Times) -> Result<Self, DemoError> {
         let shared = Arc::new(Shared {
             exit,
@@ -68,12 +68,12 @@ impl Agent {
         !self.status.has_ended()
     }
 
-    /// What ended Envoy, if the agent or kubelet did.
+    /// The reason for Envoy's end, if the agent or kubelet ended it.
     pub(super) fn ended_by(&self) -> Option<EndedBy> {
         get(&self.shared.ended_by)
     }
 
-    /// What it saw when it last asked for connections.
+    /// The number of connections when the agent last asked Envoy.
     pub(super) fn connections(&self) -> Option<u64> {
         get(&self.shared.connections)
     }
@@ -97,7 +97,7 @@ impl Container for Agent {
 }
 
 impl Drop for Agent {
-    /// Its threads may still hold the Envoy for a moment; it ends now.
+    /// Ends Envoy now, because the agent's threads may still hold it for a moment.
     fn drop(&mut self) {
         if let Some(proxy) = get(&self.shared.proxy) {
             proxy.kill();
@@ -114,7 +114,7 @@ fn status(shared: &Arc<Shared>) -> std::io::Result<Server> {
             let is_drain = request.method() == Method::POST && request.uri().path() == "/drain";
             if is_drain {
                 let draining = Arc::clone(&shared);
-                // Asking Envoy blocks. It cannot fail but by a panic, and then there is nothing to
+                // Asking Envoy blocks. The task fails only by a panic, and then there is nothing to
                 // drain.
                 let _ = tokio::task::spawn_blocking(move || {
                     draining.drain("/drain_listeners?graceful&skip_exit")
@@ -155,7 +155,7 @@ impl Shared {
         }
     }
 
-    /// As the agent counts: the sum over all listeners but those of Istio's own.
+    /// The connections as the agent counts them: the sum over all listeners except Istio's own.
     fn ask_connections(&self) -> Option<u64> {
         let reply =
             get(&self.proxy)?.admin().get("/stats?usedonly&filter=downstream_cx_active$").ok()?;
@@ -163,7 +163,7 @@ impl Shared {
             .body
             .lines()
             .filter(|line| line.starts_with("listener.") && !line.starts_with("listener.admin."));
-        // Each worker has a gauge of the same name with itself in it.
+        // Each worker also has a gauge of its own, whose name contains `.worker_`.
         let sums = listeners
             .filter(|line| !line.contains(".worker_"))
             .filter_map(|line| line.rsplit_once(": "));

@@ -1,8 +1,9 @@
 //! The app of a pod, in this process: `/delay/N` answers after N seconds and `/headers` with the
 //! headers, as httpbin does.
 //!
-//! At SIGTERM it does what gunicorn, httpbin's server, does: takes no new requests, finishes those
-//! that it has, and ends. Its listening socket stays open until then, for its workers hold it.
+//! At SIGTERM it behaves like gunicorn, httpbin's server: it takes no new requests, finishes those
+//! that it has, and ends. The listening socket stays open until then, because gunicorn's workers
+//! hold it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +15,7 @@ use super::container::Container;
 use super::error::DemoError;
 use crate::local::server::{self, Server};
 
-/// httpbin's own.
+/// The longest delay, in seconds, as in httpbin.
 const LONGEST_DELAY: f64 = 10.0;
 
 pub(super) struct App {
@@ -47,12 +48,12 @@ impl App {
         self.server.address().port()
     }
 
-    /// How many delays are running.
+    /// The number of delays that are running.
     pub(super) fn in_flight(&self) -> usize {
         self.work.in_flight.load(Ordering::SeqCst)
     }
 
-    /// How many delays were ever begun: how often the work was done.
+    /// The number of delays that have ever begun: how often the work was done.
     pub(super) fn executions(&self) -> usize {
         self.work.executions.load(Ordering::SeqCst)
     }
@@ -90,7 +91,7 @@ async fn respond(path: &str, headers: &HeaderMap, work: &Arc<Work>) -> Response<
     }
 }
 
-/// Counted as long as it lives, whatever becomes of it.
+/// A delay that counts as running until this value is dropped, however the request ends.
 struct InFlight<'a>(&'a Work);
 
 impl<'a> InFlight<'a> {

@@ -1,5 +1,5 @@
-//! Envoy's configurations: the plain ones by hand; laststream's as `laststream render envoy` gives
-//! them, with other addresses.
+//! Envoy's configurations: the plain ones are written by hand; laststream's are those of
+//! `laststream render envoy` with other addresses.
 
 use std::path::Path;
 
@@ -66,8 +66,8 @@ pub(super) fn cluster(name: &str, ports: &[u16]) -> Value {
     })
 }
 
-/// Renders a policy and puts it where this demo runs: ports that the system chooses, the admin
-/// interface in the file system.
+/// Renders a policy and adapts the bootstrap to this demo: ports that the system chooses, and the
+/// admin interface as a socket in the file system.
 pub(super) fn rendered(policy: &Value, module: &Path, admin: &Path) -> Result<Value, DemoError> {
     let unusable = |why: String| DemoError::Rendered { why };
     let overrides =
@@ -93,15 +93,15 @@ pub(super) fn rendered(policy: &Value, module: &Path, admin: &Path) -> Result<Va
     Ok(bootstrap)
 }
 
-/// Adds to a list in a bootstrap, such as its clusters.
+/// Adds an item to a list in a bootstrap, such as its clusters.
 pub(super) fn add(bootstrap: &mut Value, list: &str, item: Value) {
     if let Some(items) = bootstrap.pointer_mut(list).and_then(Value::as_array_mut) {
         items.push(item);
     }
 }
 
-/// The gate's last call goes to the agent, as in Istio: without Istio there is none, so `render
-/// envoy` has no place for it.
+/// Sends the gate's last call to the agent, as in Istio. `render envoy` cannot do that, because
+/// there is no agent without Istio.
 pub(super) fn set_agent_drain_call(bootstrap: &mut Value, port: u16) -> Result<(), DemoError> {
     add(bootstrap, "/static_resources/clusters", cluster("agent", &[port]));
     let gate =

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How finely waits look around.
+/// The time between two checks in a wait.
 pub(super) const GRAIN: Duration = Duration::from_millis(10);
 
-/// The demo's time: seconds since the requests went out.
+/// The demo's clock: the time since the requests were sent.
 #[derive(Debug, Clone)]
 pub(super) struct Clock {
     began: Instant,
@@ -39,7 +39,7 @@ impl Clock {
         self.until(|| self.now() >= at);
     }
 
-    /// Waits until the condition holds; `false` if it never did.
+    /// Waits until the condition holds; `false` if the demo is over before.
     pub(super) fn until(&self, mut is_so: impl FnMut() -> bool) -> bool {
         loop {
             if is_so() {

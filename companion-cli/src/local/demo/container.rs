@@ -2,9 +2,9 @@
 
 /// A container's process.
 pub(super) trait Container {
-    /// SIGTERM.
+    /// Sends SIGTERM.
     fn terminate(&self);
-    /// SIGKILL.
+    /// Sends SIGKILL.
     fn kill(&self);
     /// Whether its process has ended.
     fn has_ended(&self) -> bool;

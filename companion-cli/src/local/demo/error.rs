@@ -2,13 +2,13 @@
 
 use std::io;
 
-/// What went wrong. What comes out of the lanes is no error.
+/// Why a demo could not be set up. An unexpected result of a lane is no error.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    /// No place for the Envoys' files.
+    /// The folder for the Envoys' files cannot be made.
     #[error("cannot make a folder for the demo's files: {error}")]
     Folder {
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// A file could not be written.
@@ -16,13 +16,13 @@ pub enum DemoError {
     File {
         /// Its path.
         file: String,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// The built-in app, or the model of the agent, has no port.
     #[error("cannot listen on 127.0.0.1: {error}")]
     Listen {
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// An Envoy did not start.
@@ -30,27 +30,27 @@ pub enum DemoError {
     Start {
         /// The Envoy's name.
         name: String,
-        /// What it said, or the system.
+        /// The reason, with Envoy's complaints, or the system's error.
         why: String,
     },
-    /// A connection that nothing was to disturb.
+    /// A connection failed that nothing should disturb.
     #[error("{what} failed: {why}")]
     Connection {
-        /// What the connection was for.
+        /// The purpose of the connection.
         what: &'static str,
-        /// What happened.
+        /// The cause.
         why: String,
     },
-    /// What is rendered for the lane of laststream cannot be used.
+    /// The bootstrap that is rendered for laststream cannot be used.
     #[error("the bootstrap that `render envoy` gives cannot be used: {why}")]
     Rendered {
-        /// What is wrong with it.
+        /// The cause.
         why: String,
     },
     /// A part of the demo itself failed.
     #[error("a lane of the demo broke off: this is an error of laststream's")]
     Broken,
-    /// Sockets have short names.
+    /// The path of the folder is too long for the sockets in it.
     #[error(
         "the folder for temporary files, `{folder}`, has too long a path for sockets: set TMPDIR \
             to a shorter one"
@@ -59,7 +59,7 @@ pub enum DemoError {
         /// The folder.
         folder: String,
     },
-    /// It was interrupted.
+    /// The demo was interrupted.
     #[error("interrupted; every Envoy has been ended")]
     Interrupted,
 }

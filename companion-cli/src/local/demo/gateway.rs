@@ -11,7 +11,7 @@ use super::proxy::{Proxy, Starter};
 /// Istio's default retries: only requests that the app has not begun.
 const USUAL: &str = "connect-failure,refused-stream,unavailable,cancelled";
 
-/// `pods`: the ports of each lane's sidecars.
+/// Starts the gateway. `pods` has the ports of each lane's sidecars.
 pub(super) fn start(starter: &Starter, pods: &[(Lane, Vec<u16>)]) -> Result<Proxy, DemoError> {
     let listeners = pods
         .iter()

@@ -1,5 +1,5 @@
-//! The stop hooks of the proxy's container, as models of what runs there: the loops with netstat
-//! that are usual in Istio, and `pilot-agent wait`.
+//! Models of the stop hooks of the proxy's container: the loops with netstat that are usual in
+//! Istio, and `pilot-agent wait`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::clock::Clock;
 use super::times::Times;
 use crate::gate::{GateError, Http, Outcome, Response};
 
-/// `pilot-agent wait` gives up on a single question after this.
+/// The time limit of `pilot-agent wait` for a single request.
 const ASK: Duration = Duration::from_millis(500);
 
 pub(super) struct Hook<'a> {
@@ -22,7 +22,7 @@ pub(super) struct Hook<'a> {
 
 pub(super) enum Kind<'a> {
     /// `while [ $(netstat -plunt | grep tcp | grep -v envoy | wc -l) -ne 0 ]; do sleep 1; done`;
-    /// with an agent, its port is among the sockets.
+    /// with an agent, the agent's port is among the sockets.
     Netstat { app: &'a App, agent: Option<&'a Agent> },
     /// `pilot-agent wait --url http://127.0.0.1:15091/prestop`.
     Wait { gate: u16 },
@@ -37,7 +37,8 @@ impl Hook<'_> {
         }
     }
 
-    /// Runs until it ends, or is cut: then it tells what it still waited for.
+    /// Runs the hook until it ends, with its last words, or is cut: then the error is the thing
+    /// that it still waited for.
     pub(super) fn run(&self, until: Duration) -> Result<String, String> {
         loop {
             let waits_for = match self.poll() {
@@ -58,7 +59,7 @@ impl Hook<'_> {
         }
     }
 
-    /// What it says at its end, or what it waits for.
+    /// One poll: the hook's last words if it ends, or the thing that it waits for.
     fn poll(&self) -> Result<String, String> {
         match self.kind {
             Kind::Netstat { app, agent } => {

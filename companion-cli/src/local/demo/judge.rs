@@ -12,44 +12,44 @@ use super::times::Times;
 pub struct LaneResult {
     /// The lane.
     pub lane: Lane,
-    /// What was set up.
+    /// The description of the setup.
     pub about: &'static str,
     /// The status that the client got; none if the connection broke.
     pub status: Option<u16>,
-    /// What the client saw instead of a status.
+    /// The client's error, if there is no status.
     pub broken: Option<String>,
-    /// When the client knew.
+    /// The time at which the client had its answer or error.
     pub answered: f64,
     /// Whether the client did not get the app's whole answer.
     pub lost: bool,
-    /// How often an app did the work.
+    /// The number of times that an app did the work.
     pub executions: usize,
-    /// When the pod was deleted.
+    /// The time at which the pod was deleted.
     pub deleted: f64,
-    /// When the proxy of the deleted pod ended.
+    /// The time at which the proxy of the deleted pod ended.
     pub proxy_ended: f64,
-    /// What ended it.
+    /// The reason for the end of the proxy.
     pub ended_by: EndedBy,
-    /// When the last container of the pod had ended.
+    /// The time at which the last container of the pod had ended.
     pub pod_gone: f64,
-    /// Why it came out like this.
+    /// The explanation of the result.
     pub why: String,
     /// Differences from the expected result.
     pub surprises: Vec<String>,
-    /// Everything that happened.
+    /// All events.
     pub events: Vec<Event>,
-    /// Everything that lasted.
+    /// All time spans.
     pub spans: Vec<Span>,
 }
 
-/// Says why it came out like this, and what is not as expected.
+/// Adds the explanation of the result, and the differences from the expected one.
 pub(super) fn judge(mut result: LaneResult, connections: Option<u64>, times: &Times) -> LaneResult {
     result.why = why(&result, connections, times);
     result.surprises = surprises(&result, times);
     result
 }
 
-/// In words, from the facts alone.
+/// The explanation in words, from the facts alone.
 fn why(result: &LaneResult, connections: Option<u64>, times: &Times) -> String {
     let end = end_in_words(result, connections, times);
     match (result.lost, result.executions) {
@@ -152,7 +152,7 @@ pub(super) fn times_in_words(count: usize) -> String {
 mod tests {
     use super::*;
 
-    /// What was observed of a request whose client got its whole answer.
+    /// The observations of a request whose client got its whole answer.
     fn observed(lane: Lane, ended_by: EndedBy) -> LaneResult {
         LaneResult {
             lane,
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_is_no_surprise() {
+    fn an_expected_result_is_no_surprise() {
         let good = judged(observed(Lane::Laststream, EndedBy::Gate));
         assert_eq!(good.surprises, [""; 0]);
         assert_eq!(good.why, "the gate opened, and Envoy ended 1.5 s after the answer");

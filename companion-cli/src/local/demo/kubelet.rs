@@ -1,6 +1,6 @@
-//! Stops a container by Kubernetes' rules, as measured on a real kubelet: its hook runs within the
-//! grace period; then SIGTERM; what is left of the grace period, but a short time at least; then
-//! SIGKILL. Containers do not wait for each other.
+//! Stops a container by Kubernetes' rules, as measured on a real kubelet. The hook runs within the
+//! grace period; then comes SIGTERM. SIGKILL follows at the end of the grace period, but at least a
+//! short time after SIGTERM. Containers do not wait for each other.
 
 use super::clock::Clock;
 use super::container::Container;
@@ -8,16 +8,16 @@ use super::hook::Hook;
 use super::record::{Actor, Record};
 use super::times::Times;
 
-/// How a container was stopped.
+/// The end of a stopped container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stopped {
-    /// It ended by itself, after SIGTERM.
+    /// The container ended by itself, after SIGTERM.
     Itself,
-    /// SIGKILL ended it.
+    /// SIGKILL ended the container.
     Killed,
 }
 
-/// Returns when the container has ended. The grace period begins now.
+/// Stops a container, and returns when it has ended. The grace period begins now.
 pub(super) fn stop(
     container: &dyn Container,
     hook: Option<&Hook<'_>>,

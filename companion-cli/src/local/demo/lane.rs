@@ -19,11 +19,11 @@ pub enum Lane {
     NetstatFixed,
     /// Retries at the gateway.
     Retries,
-    /// This project.
+    /// The gate and the counters of laststream.
     Laststream,
 }
 
-/// When the agent ends Envoy.
+/// The condition on which the agent ends Envoy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AgentExit {
     /// `terminationDrainDuration` after SIGTERM.
@@ -32,7 +32,7 @@ pub(super) enum AgentExit {
     OnZeroConnections,
 }
 
-/// What ended the pod's proxy.
+/// The reason for the end of the pod's proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndedBy {
@@ -40,13 +40,13 @@ pub enum EndedBy {
     DrainTime,
     /// Its agent, when it saw no connection.
     ZeroConnections,
-    /// Its agent, at once at SIGTERM, because the gate had told it that the last stream is out.
+    /// Its agent, at once at SIGTERM, because the gate had made its last call to the agent.
     Gate,
     /// Kubelet, with SIGKILL.
     Sigkill,
     /// The proxy ended by itself.
     Itself,
-    /// It still ran when the demo ended.
+    /// The proxy still ran when the demo ended.
     StillRunning,
 }
 
@@ -63,7 +63,7 @@ impl EndedBy {
     }
 }
 
-/// What a lane must come out as.
+/// The expected result of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Expected {
     pub(super) lost: bool,
@@ -72,7 +72,7 @@ pub(super) struct Expected {
 }
 
 impl Lane {
-    /// Each of them, in the order in which they are shown.
+    /// All lanes, in the order in which they are shown.
     pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Its name, of at most 12 characters.
@@ -88,7 +88,7 @@ impl Lane {
         }
     }
 
-    /// What is set up.
+    /// The description of the setup.
     #[must_use]
     pub fn about(self) -> &'static str {
         match self {

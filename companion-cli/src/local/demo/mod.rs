@@ -1,11 +1,10 @@
 //! The experiment of `laststream demo` on real Envoys: a request in flight, its pod deleted, once
-//! for each way of stopping a pod; and what the app sees as `x-forwarded-proto`.
+//! for each way of stopping a pod; and the `x-forwarded-proto` that the app sees.
 //!
 //! Real: the Envoys, every connection, the module, the times. Models of the rest, each in a file of
-//! its own: [`app`] answers as httpbin does, [`agent`] does at SIGTERM what Istio's pilot-agent
-//! does, [`kubelet`] stops containers by Kubernetes' rules. Outcomes are what the client got and
-//! when processes ended; [`judge`] compares them with what is expected, and only there is it
-//! written down.
+//! its own: [`app`] answers as httpbin does, [`agent`] behaves at SIGTERM as Istio's pilot-agent
+//! does, [`kubelet`] stops containers by Kubernetes' rules. A result has the client's response and
+//! the times at which processes ended; [`judge`] compares it with the expected result in [`lane`].
 
 mod agent;
 mod app;
@@ -43,19 +42,18 @@ pub use record::{Actor, Event, LaneMark, Span, Watcher};
 pub use scheme::{Row, Scheme};
 use times::Times;
 
-/// What a demo needs.
+/// The settings of a demo.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The Envoy that plays all parts.
+    /// The Envoy for the sidecars and the gateways.
     pub envoy: Envoy,
     /// The module.
     pub module: &'static [u8],
-    /// What goes before an Envoy's command, so that it ends when this process does; nothing where
-    /// that cannot be had.
+    /// The command that runs an Envoy and ends it with this process; empty where there is none.
     pub guard: Vec<OsString>,
-    /// How long everything takes.
+    /// The times of the demo.
     pub times: Times,
-    /// Set from outside: stop now.
+    /// A flag that the caller sets to stop the demo.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -64,21 +62,21 @@ pub struct Settings {
 pub struct Outcome {
     /// The version of Envoy.
     pub envoy: String,
-    /// How long everything took.
+    /// The times of the demo.
     pub times: Times,
     /// The experiment, once for each way of stopping a pod.
     pub lanes: Vec<LaneResult>,
-    /// What the app saw as `x-forwarded-proto`.
+    /// The `x-forwarded-proto` that the app saw.
     pub forwarded_proto: Scheme,
-    /// What came out differently from what is expected; empty if all is well.
+    /// Differences from the expected results; empty if there are none.
     pub surprises: Vec<String>,
 }
 
-/// Runs everything. Returns when the last pod has gone.
+/// Runs the demo. Returns when the last pod has gone.
 ///
 /// # Errors
-/// Something could not be set up, or it was interrupted. A lane that comes out differently is no
-/// error: see [`Outcome::surprises`].
+/// The demo could not be set up, or was interrupted. An unexpected result of a lane is no error:
+/// see [`Outcome::surprises`].
 pub fn run(
     settings: &Settings,
     progress: &dyn Progress,
@@ -108,8 +106,8 @@ pub fn run(
     })
 }
 
-/// A sidecar for each lane and one more for the second pod, the gateway, and the gateway of the
-/// second half.
+/// The number of Envoys: a sidecar for each lane and one more for the second pod, the gateway, and
+/// the gateway for `x-forwarded-proto`.
 const ENVOYS: usize = Lane::ALL.len() + 3;
 
 /// The folder that one Envoy works in.

@@ -25,14 +25,14 @@ pub(super) struct Pod {
     lane: Lane,
 }
 
-/// What is known once its Envoy serves.
+/// The ports of a pod, which are known once its Envoy serves.
 pub(super) struct Ports {
     pub(super) inbound: u16,
     pub(super) gate: Option<u16>,
 }
 
 impl Pod {
-    /// Starts everything; [`Pod::ready`] waits.
+    /// Starts the app, the agent and Envoy; [`Pod::ready`] waits until Envoy serves.
     pub(super) fn start(
         lane: Lane,
         index: usize,
@@ -70,7 +70,7 @@ impl Pod {
         Ok(Ports { inbound: self.proxy.port("main")?, gate })
     }
 
-    /// What ended its Envoy.
+    /// The reason for the end of the pod's Envoy.
     pub(super) fn ended_by(&self) -> EndedBy {
         if !self.proxy.has_ended() {
             return EndedBy::StillRunning;
@@ -95,7 +95,7 @@ impl Pod {
     }
 }
 
-/// A caller in the mesh that keeps its connection: it was used, and is idle now.
+/// A caller in the mesh that keeps its connection, which was used once and is idle now.
 pub(super) fn idle_connection(port: u16) -> Result<Http, DemoError> {
     let caller = Http::new(Route::Direct, true);
     let used = caller.request(
@@ -111,7 +111,7 @@ pub(super) fn idle_connection(port: u16) -> Result<Http, DemoError> {
     Ok(caller)
 }
 
-/// The policy that the lane of laststream is rendered from.
+/// The policy from which the bootstrap of the lane `laststream` is rendered.
 fn policy(times: &Times, app: u16) -> Value {
     let millis = |duration: Duration| format!("{}ms", duration.as_millis());
     json!({

@@ -1,5 +1,5 @@
-//! A real Envoy: started, asked through its admin interface, killed. It ends when this value does,
-//! and when this process does.
+//! Starts, asks and kills a real Envoy. Envoy ends when its [`Proxy`] is dropped, and with this
+//! process.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -19,9 +19,10 @@ use crate::local::log::Log;
 use crate::local::process::Process;
 use crate::local::waiting::{self, NotReady, START};
 
-/// The path of a socket has 103 bytes at most on macOS, and 107 on Linux.
+/// The length limit of the folder's path. The path of a socket has 103 bytes at most on macOS, and
+/// 107 on Linux.
 const LONGEST_FOLDER: usize = 80;
-/// As Istio starts it; one worker each, for there are many of them on one machine.
+/// Envoy's arguments as in Istio, but with one worker each, because many Envoys run on one machine.
 const ARGUMENTS: [&str; 9] = [
     "--concurrency",
     "1",
@@ -31,7 +32,7 @@ const ARGUMENTS: [&str; 9] = [
     "immediate",
     "--log-level",
     "warning",
-    // no base id and no shared memory, so that any number of demos get on with each other
+    // no base id and no shared memory, so that several demos can run at the same time
     "--disable-hot-restart",
 ];
 
@@ -58,18 +59,18 @@ impl Starter {
         })
     }
 
-    /// The module, as a file that Envoys read.
+    /// The module's file, which the Envoys read.
     pub(super) fn module(&self) -> &Path {
         &self.module
     }
 
-    /// The path of the admin interface of an Envoy. A socket in the file system: no port that
-    /// another may have.
+    /// The path of an Envoy's admin interface. It is a socket in the file system, because another
+    /// program may have taken a port.
     pub(super) fn admin(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.admin"))
     }
 
-    /// Starts; [`Proxy::ready`] waits.
+    /// Starts an Envoy; [`Proxy::ready`] waits until it serves.
     pub(super) fn start(&self, name: &str, bootstrap: &Value) -> Result<Proxy, DemoError> {
         let file = self.folder.join(format!("{name}.json"));
         write(&file, bootstrap.to_string().as_bytes())?;
@@ -100,7 +101,7 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// Waits until it serves.
+    /// Waits until Envoy serves.
     pub(super) fn ready(&self, stop: &Clock) -> Result<(), DemoError> {
         let (ended, is_stopped) = (|| self.exit_status(), || stop.is_over());
         let look = || self.admin.is_ready().then_some(());
@@ -113,7 +114,7 @@ impl Proxy {
         })
     }
 
-    /// Where a listener listens.
+    /// The port of a listener.
     pub(super) fn port(&self, listener: &str) -> Result<u16, DemoError> {
         let address = self
             .admin
@@ -130,12 +131,12 @@ impl Proxy {
         self.exit_status().is_some()
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if Envoy has ended.
     pub(super) fn exit_status(&self) -> Option<ExitStatus> {
         self.process.lock().ok().and_then(|mut process| process.ended())
     }
 
-    /// SIGKILL, and not gone before this returns. Nothing for one that has ended.
+    /// Sends SIGKILL, and returns when Envoy has ended. Does nothing if Envoy has ended already.
     pub(super) fn kill(&self) {
         if let Ok(mut process) = self.process.lock() {
             process.kill();

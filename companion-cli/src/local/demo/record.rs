@@ -36,21 +36,21 @@ impl fmt::Display for Actor {
     }
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
-    /// When, in seconds since the request was sent.
+    /// The time in seconds since the request was sent.
     pub at: f64,
     /// The participant.
     pub who: Actor,
-    /// What it was.
+    /// The description.
     pub what: String,
-    /// What it means for the lane, if it means something.
+    /// The change of the lane's state, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mark: Option<LaneMark>,
 }
 
-/// What changes the state of a lane.
+/// A change of a lane's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneMark {
@@ -58,22 +58,22 @@ pub enum LaneMark {
     Deleted,
     /// The client has the app's answer.
     Answered,
-    /// The client will not get it.
+    /// The client will not get the app's answer.
     Lost,
-    /// The proxy of the deleted pod is there no more.
+    /// The proxy of the deleted pod has ended.
     ProxyEnded,
 }
 
-/// Something that lasted.
+/// A time span in which a participant did one thing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Span {
-    /// The actor that did it.
+    /// The participant.
     pub who: Actor,
     /// Its beginning in seconds.
     pub from: f64,
-    /// Its end.
+    /// Its end in seconds.
     pub to: f64,
-    /// What it was.
+    /// The description.
     pub what: String,
     /// Whether it was cut.
     pub cut: bool,
@@ -83,7 +83,7 @@ pub struct Span {
 pub trait Watcher: Sync {
     /// All lanes begin now.
     fn began(&self);
-    /// Something happened in a lane.
+    /// An event happened in a lane.
     fn happened(&self, lane: Lane, event: &Event);
 }
 
@@ -143,7 +143,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Rounded to hundredths of a second.
+/// The seconds, rounded to hundredths.
 pub(super) fn seconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 100.0).round() / 100.0
 }

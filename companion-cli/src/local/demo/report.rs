@@ -14,7 +14,7 @@ use crate::files::{self, write_atomically};
 
 const STYLE: &str = include_str!("report/page.css");
 
-/// Why there is no report.
+/// Why the report cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the report `{}`: {why}", file.display())]
 pub struct ReportError {
@@ -22,10 +22,10 @@ pub struct ReportError {
     why: String,
 }
 
-/// Whether a report can be written there, before anything else is done.
+/// Checks whether a report can be written to this file, before the demo runs.
 ///
 /// # Errors
-/// It is a folder, or in none.
+/// The path is that of a folder, or its folder does not exist.
 pub fn check_place(file: &Path) -> Result<(), ReportError> {
     files::check_place(file).map_err(|error| ReportError::of(file, &error))
 }
@@ -33,7 +33,7 @@ pub fn check_place(file: &Path) -> Result<(), ReportError> {
 /// Writes the report.
 ///
 /// # Errors
-/// The file cannot be written; what was there before is still there.
+/// The file cannot be written; an older file is unchanged.
 pub fn write(file: &Path, outcome: &Outcome) -> Result<(), ReportError> {
     std::path::absolute(file)
         .and_then(|file| write_atomically(&file, page(outcome).as_bytes()))
@@ -46,7 +46,7 @@ impl ReportError {
     }
 }
 
-/// The page.
+/// The report as a page of HTML.
 #[must_use]
 pub fn page(outcome: &Outcome) -> String {
     let times = &outcome.times;
@@ -92,7 +92,7 @@ const FOOTER: &str = "<footer><p>Real: every Envoy, every connection, the module
     from an address of its own. \
     Each sidecar also has one idle keep-alive connection.</p></footer>\n</main>\n</html>\n";
 
-/// Seconds to the width of a timeline.
+/// Converts seconds to the width of a timeline.
 #[derive(Clone, Copy)]
 struct Scale {
     end: f64,
@@ -109,7 +109,7 @@ impl Scale {
         (at / self.end * 100.0).clamp(0.0, 100.0)
     }
 
-    /// About five of them.
+    /// The ticks of the axis, about five.
     fn ticks(self) -> impl Iterator<Item = f64> {
         let step = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0]
             .into_iter()

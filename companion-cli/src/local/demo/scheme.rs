@@ -1,4 +1,4 @@
-//! What the app sees as `x-forwarded-proto` behind a gateway: with nothing, with the usual Lua
+//! The `x-forwarded-proto` that the app sees behind a gateway: with nothing, with the usual Lua
 //! filter, with laststream.
 //!
 //! The load balancer is a connection from an address of its own, with the headers that an AWS
@@ -32,25 +32,25 @@ end
 /// The listeners, in the order of the columns.
 const LISTENERS: [&str; 3] = ["nothing", "lua", "main"];
 
-/// What the app saw.
+/// The values that the app saw.
 #[derive(Debug, Clone, Serialize)]
 pub struct Scheme {
-    /// One kind of request each.
+    /// A row for each kind of request.
     pub rows: Vec<Row>,
 }
 
-/// What the app saw of one kind of request.
+/// The values that the app saw for one kind of request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// The request.
     pub request: &'static str,
-    /// What is true of it.
+    /// The scheme that the client used.
     pub truth: &'static str,
-    /// Seen behind a gateway with nothing.
+    /// The value behind a gateway with nothing.
     pub nothing: String,
-    /// Seen behind the hard-coded Lua.
+    /// The value behind a gateway with the usual Lua filter.
     pub lua: String,
-    /// Seen behind laststream.
+    /// The value behind a gateway with laststream.
     pub laststream: String,
 }
 
@@ -60,7 +60,7 @@ struct Kind {
     truth: &'static str,
     from: Ipv4Addr,
     headers: &'static [(&'static str, &'static str)],
-    /// With nothing, with Lua, with laststream.
+    /// The expected values: with nothing, with Lua, with laststream.
     expected: [&'static str; 3],
 }
 
@@ -117,7 +117,7 @@ impl Scheme {
 }
 
 impl Row {
-    /// What was seen, with the names of the columns.
+    /// The values, with the names of the columns.
     #[must_use]
     pub fn columns(&self) -> [(&'static str, &str); 3] {
         [("nothing", &self.nothing), ("Lua", &self.lua), ("laststream", &self.laststream)]
@@ -132,7 +132,7 @@ pub(super) struct SchemeStage {
 }
 
 impl SchemeStage {
-    /// Starts; [`SchemeStage::ready`] waits.
+    /// Starts the app and the gateway; [`SchemeStage::ready`] waits until the gateway serves.
     pub(super) fn start(starter: &Starter) -> Result<Self, DemoError> {
         let app = App::start()?;
         let admin = starter.admin("scheme");
@@ -201,7 +201,7 @@ fn policy(app: u16) -> Value {
     })
 }
 
-/// What the app says that it got.
+/// The value of `x-forwarded-proto` that the app reports.
 fn seen(from: Ipv4Addr, port: u16, headers: &[(&'static str, &str)]) -> Result<String, GateError> {
     let headers: Vec<_> =
         headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();

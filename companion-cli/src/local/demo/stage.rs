@@ -1,4 +1,4 @@
-//! Starts everything, runs the lanes side by side, and observes them.
+//! Starts all pods and gateways, runs the lanes side by side, and observes them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -21,14 +21,14 @@ use super::times::Times;
 use super::{Settings, gateway};
 use crate::gate::{Http, Response};
 
-/// Everything that runs before the requests go out.
+/// The pods and gateways that run before the requests are sent.
 pub(super) struct Stage {
     lanes: Vec<RunningLane>,
     scheme: Scheme,
     _gateway: Proxy,
 }
 
-/// One lane.
+/// A lane whose pods run.
 struct RunningLane {
     lane: Lane,
     pods: Vec<(Pod, Ports)>,
@@ -73,7 +73,7 @@ impl Stage {
         })
     }
 
-    /// What was seen of the scheme while nothing else went on.
+    /// The values of `x-forwarded-proto`, which were read before the lanes began.
     pub(super) fn scheme(&self) -> &Scheme {
         &self.scheme
     }
@@ -109,8 +109,8 @@ impl RunningLane {
             let client = scope.spawn(|| self.request(times, clock, &record));
             scope.spawn(|| self.watch_apps(clock, &record));
             clock.pause_until(times.delete_after);
-            // On a busy machine the request may not be there yet; without it there is nothing to
-            // lose.
+            // On a busy machine the request may not have reached the app yet, and without it there
+            // is nothing to lose.
             clock.until(|| {
                 self.pods.iter().any(|(pod, _)| pod.app.in_flight() > 0) || client.is_finished()
             });
@@ -170,8 +170,8 @@ impl RunningLane {
         (answer, at)
     }
 
-    /// When which app worked: for the timeline only. The one that begins first is in the pod that
-    /// is deleted.
+    /// Records the time spans in which the apps work, for the timeline only. The app that begins
+    /// first is in the pod that is deleted.
     fn watch_apps(&self, clock: &Clock, record: &Record<'_>) {
         let first = AtomicBool::new(true);
         thread::scope(|scope| {
@@ -224,8 +224,8 @@ impl RunningLane {
     }
 }
 
-/// Asks in a thread of its own, because nothing ends a request that is under way: when the demo is
-/// over, it is left alone.
+/// Sends the request in a thread of its own, because nothing can end a request that is under way.
+/// When the demo is over, the thread is abandoned.
 fn request_until_over(url: String, patience: Duration, clock: &Clock) -> Result<Response, String> {
     let (sender, answer) = channel();
     thread::spawn(move || sender.send(Http::default().request(Method::GET, &url, &[], patience)));
@@ -238,14 +238,14 @@ fn request_until_over(url: String, patience: Duration, clock: &Clock) -> Result<
     }
 }
 
-/// Whether it is the app's own answer, to its end.
+/// Whether the response is the app's own and complete.
 fn is_whole(response: &Response) -> bool {
     response.status == 200
         && serde_json::from_str::<serde_json::Value>(&response.body)
             .is_ok_and(|json| json["delay"].is_number())
 }
 
-/// How a pod went.
+/// The times of a pod's deletion.
 struct Deletion {
     pod: usize,
     at: Duration,

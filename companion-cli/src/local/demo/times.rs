@@ -1,4 +1,4 @@
-//! How long everything takes: as in Istio and Kubernetes, or all of it shorter by the same factor.
+//! The times of a demo: as in Istio and Kubernetes, or all of them shorter by the same factor.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use serde::{Serialize, Serializer};
 /// The times of one demo. In JSON they are seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Times {
-    /// How long the app takes for the request.
+    /// The time that the app takes for the request.
     #[serde(serialize_with = "seconds")]
     pub request: Duration,
-    /// When the pod is deleted, from the beginning of the request.
+    /// The time from the beginning of the request to the deletion of the pod.
     #[serde(serialize_with = "seconds")]
     pub delete_after: Duration,
     /// The pod's grace period: `terminationGracePeriodSeconds`.
     #[serde(serialize_with = "seconds")]
     pub grace_period: Duration,
-    /// What kubelet leaves between SIGTERM and SIGKILL however late it is.
+    /// The time that kubelet leaves at least between SIGTERM and SIGKILL.
     #[serde(serialize_with = "seconds")]
     pub kubelet: Duration,
     /// Istio's `terminationDrainDuration` and `MINIMUM_DRAIN_DURATION`.
     #[serde(serialize_with = "seconds")]
     pub agent: Duration,
-    /// How often hooks and agents look again.
+    /// The time between two polls of hooks and agents.
     #[serde(serialize_with = "seconds")]
     pub poll: Duration,
     /// The gate's quiet period.
@@ -34,9 +34,9 @@ pub struct Times {
 }
 
 impl Times {
-    /// A request of 10 s and what `laststream render` would give its pod: a grace period of 20 s,
-    /// with 5 s for Istio's agent and 2 s for kubelet in it. Kubernetes' own 30 s would only make
-    /// the demo longer.
+    /// A request of 10 s, and the times that `laststream render` would give its pod: a grace period
+    /// of 20 s, with 5 s for Istio's agent and 2 s for kubelet in it. Kubernetes' own 30 s would
+    /// only make the demo longer.
     #[must_use]
     pub fn usual() -> Self {
         Self::scaled(1000)
@@ -68,13 +68,13 @@ impl Times {
         *self != Self::usual()
     }
 
-    /// When the grace period is over, from the beginning of the request.
+    /// The time from the beginning of the request to the end of the grace period.
     #[must_use]
     pub fn grace_ends(&self) -> Duration {
         self.delete_after + self.grace_period
     }
 
-    /// Nothing takes longer, on however slow a machine.
+    /// The time limit of the lanes, even on a slow machine.
     pub(super) fn patience(&self) -> Duration {
         self.grace_ends() + self.request * 2 + Duration::from_secs(60)
     }

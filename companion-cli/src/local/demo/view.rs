@@ -10,7 +10,7 @@ use super::record::{Event, LaneMark};
 use super::times::Times;
 use super::{Outcome, Row};
 
-/// How many columns a terminal must have for lines that change.
+/// The number of columns that a terminal must have for lines that change.
 pub const WIDTH: usize = 79;
 const BAR: usize = 20;
 const NAME: usize = 13;
@@ -38,7 +38,7 @@ struct State {
 }
 
 impl View {
-    /// Before anything has begun.
+    /// A view before the lanes have begun.
     #[must_use]
     pub fn new(times: Times) -> Self {
         let horizon = (times.grace_ends() + times.kubelet).as_secs_f64();
@@ -50,12 +50,12 @@ impl View {
         }
     }
 
-    /// The requests go out now.
+    /// Starts the clock: the requests are sent now.
     pub fn begin(&mut self) {
         self.began = Some(Instant::now());
     }
 
-    /// Something happened.
+    /// Records an event of a lane.
     pub fn happened(&mut self, lane: Lane, event: Event) {
         let Some((_, state)) = self.lanes.iter_mut().find(|(other, _)| *other == lane) else {
             return;
@@ -69,7 +69,7 @@ impl View {
         state.state_text = format!("{} {}", event.who, event.what);
     }
 
-    /// The lines of now; the first goes back to where they were drawn before.
+    /// The current lines. The first one moves the cursor back to the beginning of the lines before.
     #[must_use]
     pub fn frame(&mut self) -> Vec<String> {
         let Some(began) = self.began else { return Vec::new() };
@@ -123,7 +123,7 @@ pub fn plain_line(lane: Lane, event: &Event) -> String {
     format!("{:>6.1} s  {:<NAME$} {}: {}", event.at, lane.name(), event.who, event.what)
 }
 
-/// What came out, as a table.
+/// The results as a table.
 #[must_use]
 pub fn table(outcome: &Outcome) -> String {
     let times = &outcome.times;

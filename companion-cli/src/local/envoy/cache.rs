@@ -1,16 +1,16 @@
 //! One version's folder in the cache: `envoy/<version>/`.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | `envoy` | the binary: of this version, with V8, or it would not be here |
-//! | `envoy.json` | what is known of it: checksum, size, time, where it came from |
+//! | `envoy` | the binary, which was checked: it has this version and V8 |
+//! | `envoy.json` | the record of the binary: checksum, size, time, source |
 //! | `lock` | held by the process that downloads; released when that process dies |
 //! | `part-*`, `.laststream-*` | unfinished work; the next holder of the lock removes it |
 //! | `without-v8-*` | names a file without V8, so that it is not downloaded again |
 //!
-//! A file gets its name by renaming, after its bytes are on the disk, so a killed process leaves
-//! none that looks finished. What happens to the file later is noticed too: its size and time must
-//! be as recorded, else its checksum is compared again.
+//! A file gets its name by renaming, after its bytes are on the disk, so a killed process leaves no
+//! file that looks finished. Later changes to the binary are noticed, too: its size must be as
+//! recorded, and if its time is not, its checksum is compared again.
 
 use super::files::{self, Fingerprint};
 use super::{EnvoySourceError, Origin, Places, Version};
@@ -29,20 +29,20 @@ pub(crate) struct Slot {
     version: Version,
 }
 
-/// What is known of the binary.
+/// The record of the binary.
 #[derive(Debug, Serialize, Deserialize)]
 struct CacheRecord {
     sha256: String,
     fingerprint: Fingerprint,
     origin: Origin,
-    /// Homes are shared between machines.
+    /// The platform of the binary, because home folders are shared between machines.
     platform: String,
 }
 
 /// The right to write in a slot.
 pub(crate) struct Lock {
-    /// `None` where the file system has no locks; then two processes may fetch the same, and the
-    /// renaming still keeps both right.
+    /// `None` where the file system has no locks. Then two processes may fetch the same file, and
+    /// renaming still keeps the file whole.
     held: Option<File>,
 }
 
@@ -101,8 +101,8 @@ impl Slot {
             if sha256 != record.sha256 {
                 return damaged(format!("SHA-256 `{sha256}` instead of `{}`", record.sha256));
             }
-            // A copied cache: right bytes, other time. Not to hash each time is worth a try, no
-            // more.
+            // A copied cache has the right bytes and another time. Recording the time avoids
+            // hashing in each run; a failure does no harm.
             let _ = self.write_record(&CacheRecord {
                 fingerprint: now,
                 sha256: record.sha256.clone(),
@@ -116,7 +116,7 @@ impl Slot {
         Ok((binary, record.origin, record.sha256))
     }
 
-    /// Waits until no other process fetches this version, and removes what dead ones left.
+    /// Waits until no other process fetches this version, and removes leftovers of dead processes.
     pub(crate) fn lock(&self, progress: &dyn Progress) -> Result<Lock, EnvoySourceError> {
         fs::create_dir_all(&self.folder)
             .map_err(EnvoySourceError::files("make the folder", &self.folder))?;
@@ -147,20 +147,20 @@ impl Slot {
         Ok(Lock { held: Some(file) })
     }
 
-    /// Unfinished files belong to the holder of the lock, so at the beginning of a lock they are
-    /// leftovers.
+    /// Removes unfinished files. They belong to the holder of the lock, so at the beginning of a
+    /// lock they are leftovers.
     fn sweep(&self) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
             if name.starts_with(files::PART) || name.starts_with(UNFINISHED) {
-                // A leftover that stays takes place and does no other harm.
+                // A leftover that stays takes disk space and does no other harm.
                 let _ = fs::remove_dir_all(entry.path()).or_else(|_| fs::remove_file(entry.path()));
             }
         }
     }
 
-    /// A folder for unfinished work; it goes when the value does.
+    /// A folder for unfinished work, which is removed when the value is dropped.
     pub(crate) fn workplace(&self, _lock: &Lock) -> Result<Scratch, EnvoySourceError> {
         Scratch::new(|| tempfile::Builder::new().prefix(files::PART).tempdir_in(&self.folder))
             .map_err(EnvoySourceError::files("write in", &self.folder))
@@ -179,7 +179,8 @@ impl Slot {
             files::make_program(finished)?;
             let fingerprint = Fingerprint::of(finished)?;
             fs::rename(finished, &binary)?;
-            // In between, the old record does not fit the new file, which is then fetched again.
+            // If the process ends here, the old record does not fit the new file, so the file is
+            // fetched again.
             self.write_record(&CacheRecord {
                 sha256,
                 fingerprint,
@@ -203,7 +204,7 @@ impl Slot {
 
     /// Remembers that a source gives a build without V8.
     pub(crate) fn remember_without_v8(&self, origin: Origin, file: &str, _lock: &Lock) {
-        // Not remembered is downloaded again, no more.
+        // If this fails, the file is only downloaded again.
         let _ = write_durably(&self.note(origin), file.as_bytes());
     }
 
@@ -222,7 +223,8 @@ fn has_no_locks(error: &io::Error) -> bool {
 impl Drop for Lock {
     fn drop(&mut self) {
         if let Some(file) = &self.held {
-            // Closing the file would do, unless a child that is just being started still holds it.
+            // Closing the file is not enough if a child process that is just being started still
+            // holds it.
             let _ = file.unlock();
         }
     }
@@ -297,7 +299,7 @@ mod tests {
         assert!(damage(&slot).contains("envoy.json"));
     }
 
-    /// As in an image that is built as root and runs as another user.
+    /// This happens in an image that is built as root and runs as another user.
     #[test]
     fn a_record_that_cannot_be_read_is_no_damage() {
         let Fixture { _home, slot } = fixture();
@@ -311,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_that_a_file_system_lacks_are_done_without() {
+    fn a_file_system_without_locks_is_recognized() {
         use rustix::io::Errno;
         let lacks = |errno: Errno| has_no_locks(&io::Error::from(errno));
         assert!(lacks(Errno::NOLCK) && lacks(Errno::NOSYS));
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_of_dead_processes_go_with_the_next_lock() {
+    fn leftovers_of_dead_processes_are_removed_by_the_next_lock() {
         let Fixture { _home, slot } = fixture();
         fs::create_dir_all(slot.folder().join("part-abc/deep")).unwrap();
         fs::write(slot.folder().join(".laststream-file"), "half").unwrap();

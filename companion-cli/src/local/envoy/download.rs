@@ -14,14 +14,14 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Why nothing came.
+/// Why a download failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DownloadError {
-    /// The address makes no sense.
+    /// The address cannot be parsed.
     #[error("this is no address")]
     NoAddress,
-    /// There is no answer, or not all of it.
+    /// There is no answer, or it is incomplete.
     #[error(transparent)]
     Http(#[from] HttpError),
     /// The server has an answer, but not the file.
@@ -30,9 +30,9 @@ pub enum DownloadError {
     /// A redirect that this client does not follow.
     #[error("its redirect to `{to}` is not followed: {why}")]
     Redirect {
-        /// Where to.
+        /// The target of the redirect.
         to: String,
-        /// Why not.
+        /// Why it is not followed.
         why: String,
     },
     /// The file could not be written.
@@ -63,7 +63,7 @@ impl From<FollowError> for DownloadError {
     }
 }
 
-/// Talks to one server.
+/// A client that downloads files.
 pub(crate) struct Client<'a> {
     http: http::Client,
     limits: &'a Limits,
@@ -85,8 +85,8 @@ impl<'a> Client<'a> {
         Self { http, limits }
     }
 
-    /// A file; the result is its SHA-256 in hexadecimal. A user and a password in the address are
-    /// shown to that host alone.
+    /// Downloads a file; the result is its SHA-256 in hexadecimal. A user and a password in the
+    /// address are sent to that host alone.
     pub(crate) fn file(
         &self,
         url: &str,

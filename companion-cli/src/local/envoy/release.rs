@@ -33,8 +33,8 @@ pub(crate) fn fetch(
     Ok(FetchedBinary { binary, sha256: found, file })
 }
 
-/// An address without the user and password that a mirror may have in it. What is no address may
-/// have them anywhere.
+/// An address without the user and password that a mirror may have in it. A text that cannot be
+/// parsed may have them anywhere, so it is not shown.
 fn shown(url: &str) -> String {
     Url::parse_with_login(url).map_or_else(
         || "the address in LASTSTREAM_ENVOY_MIRROR".to_owned(),

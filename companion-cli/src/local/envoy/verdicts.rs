@@ -2,8 +2,8 @@
 //! out once and not each time.
 //!
 //! A verdict holds for one path, as long as size, time and the version line are the same. The
-//! version is asked for each time nevertheless: what is on the search path may be a script that
-//! starts another Envoy tomorrow.
+//! binary is asked for its version each time nevertheless, because an `envoy` on the search path
+//! may be a script that starts another Envoy tomorrow.
 
 use super::files::Fingerprint;
 use super::probe::{self, Identity};
@@ -22,7 +22,7 @@ struct Verdict {
     v8: bool,
 }
 
-/// Whether a binary has V8, from memory or by trying.
+/// Whether a binary has V8, from a stored verdict or from a trial.
 pub(crate) fn has_v8(
     places: &Places,
     binary: &Path,
@@ -44,7 +44,7 @@ pub(crate) fn has_v8(
     }
     let v8 = probe::has_v8(binary, places.limits.answer)?;
     if let Some(path) = memory {
-        // Not remembered is tried again, no more.
+        // If this fails, the binary is only tried out again.
         let _ = remember(
             &path,
             &Verdict { binary: binary.to_path_buf(), line: identity.line.clone(), fingerprint, v8 },

@@ -76,7 +76,7 @@ impl FromStr for Version {
     }
 }
 
-/// Digits alone: what the standard library would also take, `+1`, is in no version. Nor is `01`,
+/// Reads digits alone. The standard library would also take `+1`, which is in no version, and `01`,
 /// which would be a second name for `1`.
 fn number(text: &str) -> Option<u32> {
     let plain = !text.is_empty()
@@ -92,14 +92,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_is_read_back(major: u32, minor: u32, patch: u32) {
+        fn a_displayed_version_is_parsed_back(major: u32, minor: u32, patch: u32) {
             let version = Version::new(major, minor, patch);
             prop_assert_eq!(version.to_string().parse(), Ok(version));
             prop_assert_eq!(format!("v{version}").parse(), Ok(version));
         }
 
         #[test]
-        fn what_is_read_is_shown_again_as_it_was(
+        fn a_parsed_version_is_displayed_unchanged(
             text in prop_oneof!["v?[0-9.+a-z-]{0,12}", any::<String>()],
         ) {
             if let Ok(version) = text.parse::<Version>() {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_version() {
+    fn invalid_versions_are_refused() {
         for text in [
             "",
             "1",
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn nearest_is_of_the_same_minor_version_if_there_is_one() {
+    fn the_nearest_version_has_the_same_minor_version_if_there_is_one() {
         for (version, nearest) in [
             ("1.38.3", "1.38.2"),
             ("1.40.0", "1.40.0"),

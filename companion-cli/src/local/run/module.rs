@@ -1,4 +1,4 @@
-//! Where the module that runs here comes from, and whether Envoy can load it.
+//! The source of the module that runs here, and the check that Envoy can load it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use crate::module::{builtin, checkout};
 use crate::oci::inspect::MOST;
 use crate::progress::Progress;
 
-/// Where a module comes from.
+/// The source of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModuleSource {
-    /// This program.
+    /// The module in this program.
     Builtin,
     /// A file.
     File(PathBuf),
@@ -25,7 +25,7 @@ impl ModuleSource {
     /// Reads `builtin`, the path of a file, or the folder of a checkout.
     ///
     /// # Errors
-    /// There is no such thing.
+    /// The text is none of these.
     pub fn read(text: &str) -> Result<Self, String> {
         if text == "builtin" {
             return Ok(Self::Builtin);
@@ -48,7 +48,7 @@ impl ModuleSource {
     /// The module's bytes, which Envoy can load. Compiling takes a while.
     ///
     /// # Errors
-    /// Why there are none.
+    /// The module cannot be read or compiled, or Envoy cannot load it.
     pub fn bytes(&self, progress: &dyn Progress) -> Result<Vec<u8>, String> {
         match self {
             Self::Builtin => builtin()

@@ -4,18 +4,18 @@ use crate::env_vars::LASTSTREAM_SECRET;
 use crate::policy::file::{Engine, Finish, GateSecret, Placement, PlainEnvoy};
 use crate::policy::{Overrides, Policy, PolicyError, PolicyProblem};
 
-/// Never read: the module that runs here is named on the command line. With a file, its failure
-/// policy is that of a local one.
+/// A module that is never read, because the command line names the one that runs here. A file gives
+/// the policy the failure policy of a local module.
 const SOME_FILE: &str = "laststream.wasm";
 const SOME_NAMESPACE: &str = "default";
 
-/// Reads a policy as `render` does, and places it in front of one Envoy without a mesh: times and
-/// rules stay, Istio's agent and the app that it outlives are not there. There always is a gate,
-/// for the end of the run. Its secret is in the environment, where `laststream status` and the
-/// others have it from, too.
+/// Reads a policy as `render` does, and adapts it to one Envoy without a mesh: times and rules
+/// stay; the call to Istio's agent and the wait for the app are removed. There is always a gate,
+/// which ends the run. Its secret comes from the environment, as in `laststream status` and other
+/// commands.
 ///
 /// # Errors
-/// As for [`Policy::read`]; or the policy wants a secret, and there is none.
+/// The errors of [`Policy::read`]; or the policy wants a secret, and there is none.
 pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, PolicyError> {
     let overrides = Overrides {
         module: Some(SOME_FILE.into()),

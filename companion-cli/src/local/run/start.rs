@@ -1,4 +1,4 @@
-//! From a setup to an Envoy that takes requests.
+//! Starts an Envoy from a setup, and waits until it takes requests.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -59,7 +59,7 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, RunnerError> {
     Ok(Runner { process, folder, log, admin, gate, places, ports, current, stop })
 }
 
-/// Returns the bootstrap's path.
+/// Writes the configuration, and returns the bootstrap's path.
 fn write_configuration(
     setup: &Setup,
     ports: Ports,
@@ -73,7 +73,8 @@ fn write_configuration(
     folder.write("envoy.yaml", &local::bootstrap(&setup.policy, ports, setup.app, folder.path()))
 }
 
-/// Envoy would say so, too, but only in its log, and start without the listener.
+/// Checks that the ports are free. Envoy reports a taken port only in its log, and starts without
+/// the listener.
 fn are_free(ports: Ports) -> Result<(), RunnerError> {
     let own = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let all = [
@@ -87,11 +88,11 @@ fn are_free(ports: Ports) -> Result<(), RunnerError> {
             _ => RunnerError::Listen { what, at, source },
         })
     });
-    // Only now are they let go: no two of them may be the same.
+    // All listeners are kept until here, because no two addresses may be the same.
     bound.into_iter().try_for_each(|listener| listener.map(drop))
 }
 
-/// Our arguments, unless the user gave others.
+/// Envoy's arguments: ours, unless the user gave others.
 fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
     let given = |name: &str| {
         let with_value = format!("{name}=");
@@ -115,7 +116,7 @@ fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
             all.extend([name.into(), value.into()]);
         }
     }
-    // Without it Envoys share memory by a number, and those of two runs would meet.
+    // Without this option, Envoys with the same base id share memory, and two runs would conflict.
     if !["--base-id", "--use-dynamic-base-id", "--restart-epoch", "--disable-hot-restart"]
         .into_iter()
         .any(given)
@@ -130,7 +131,7 @@ fn gate(at: SocketAddr, secret: Option<Secret>) -> Option<Gate> {
     Some(Gate::new(format!("http://{at}").parse().ok()?, secret))
 }
 
-/// An Envoy that is on its way.
+/// An Envoy that starts.
 struct Starting {
     process: Process,
     log: Log,

@@ -1,9 +1,9 @@
-//! Counts requests to stop. Every wait checks it.
+//! Counts requests to stop. Every wait checks the count.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Shared by the signal handler and the waits.
+/// The count of requests to stop, which the signal handler and the waits share.
 #[derive(Debug, Clone, Default)]
 pub struct StopRequests(Arc<AtomicUsize>);
 
@@ -13,13 +13,13 @@ impl StopRequests {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// At least one request: drain, and begin nothing new.
+    /// Whether there was at least one request: the run drains, and begins nothing new.
     #[must_use]
     pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 
-    /// More than one request: do not wait any longer.
+    /// Whether there was more than one request: the run does not wait any longer.
     #[must_use]
     pub fn is_forced(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 1

@@ -34,7 +34,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Only what differs: an unchanged listener keeps its connections.
+    /// The files that differ, with the old and the new contents. An unchanged listener keeps its
+    /// connections.
     fn changes(&self, wanted: &Current) -> Vec<(Watched, Map, Map)> {
         let folder = self.folder.path();
         let all = |current: &Current| {
@@ -72,11 +73,11 @@ impl Runner {
         Err(ReplaceError::Silence(PATIENCE))
     }
 
-    /// Envoy accepted the old versions before and accepts them again. The files must match what
-    /// runs, because other listeners may read them later.
+    /// Publishes the old versions. Envoy accepted them before and accepts them again. The files
+    /// must match the active configuration, because other listeners may read them later.
     fn roll_back(&mut self, done: &[(Watched, Map)]) {
         for (file, before) in done.iter().rev() {
-            // Envoy runs on what it has, and there is nothing better to give it
+            // if this fails, Envoy keeps its configuration, and there is no better one to give it
             let _ = self.publish_and_wait(*file, before);
         }
     }
@@ -87,7 +88,7 @@ impl Runner {
         Ok(UpdateCounts { taken: of("update_success"), refused: of("update_rejected") })
     }
 
-    /// The log is written a moment later.
+    /// Why Envoy rejected an update. This waits for the log, which is written a moment later.
     fn reason(&self, since: usize) -> String {
         let began = Instant::now();
         loop {
@@ -106,7 +107,7 @@ fn see_log(log: &Path) -> String {
     format!("see the end of `{}`", log.display())
 }
 
-/// How often Envoy took and refused a version so far.
+/// The numbers of versions that Envoy has accepted and rejected so far.
 #[derive(Debug, Clone, Copy)]
 struct UpdateCounts {
     taken: u64,

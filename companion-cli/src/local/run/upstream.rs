@@ -5,7 +5,7 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Where the app is, and whether it is there.
+/// The app's address, and whether the app is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upstream {
     /// Its address.
@@ -15,10 +15,10 @@ pub struct Upstream {
 }
 
 /// Reads `HOST:PORT`, or a port on this machine. Of several addresses, the first that takes a
-/// connection is the one.
+/// connection is used.
 ///
 /// # Errors
-/// It is no address, or the name is not known.
+/// The text is no address, or the name is not known.
 pub fn find(text: &str) -> Result<Upstream, String> {
     let all: Vec<SocketAddr> = match text.parse::<u16>() {
         Ok(port) => vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()],

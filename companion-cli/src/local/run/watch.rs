@@ -14,22 +14,22 @@ use crate::progress::Progress;
 /// have finished.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// As much as is read of it at the start.
+/// The size limit of the policy, the same as at the start.
 const LARGEST_POLICY: u64 = 16 << 20;
 
-/// What the module is compiled from, in a checkout.
+/// The paths in a checkout from which the module is compiled.
 const SOURCES: [&str; 4] = ["filter/src", "filter/Cargo.toml", "Cargo.toml", "Cargo.lock"];
 
-/// What a file or a folder of sources looks like from outside.
+/// The time, size and inode of each file; `None` for a file that is missing.
 type FileStates = Vec<(PathBuf, Option<(SystemTime, u64, u64)>)>;
 
-/// Files that are looked at.
+/// Detects changes of files.
 #[derive(Debug)]
 struct ChangeDetector {
     paths: Vec<PathBuf>,
-    /// Its state when a change was last reported.
+    /// The state when a change was last reported.
     reported: FileStates,
-    /// As it was at the last look.
+    /// The state at the last poll.
     seen: FileStates,
     next: Instant,
 }
@@ -45,12 +45,12 @@ impl ChangeDetector {
         }
     }
 
-    /// Reports what is not as it was then.
+    /// Reports changes since this state.
     fn since(self, then: FileStates) -> Self {
         Self { reported: then.clone(), seen: then, ..self }
     }
 
-    /// Whether it has changed since this last said so, and keeps still.
+    /// Whether the files have changed since the last report, and are the same as at the last poll.
     fn has_changed(&mut self) -> bool {
         if Instant::now() < self.next {
             return false;
@@ -67,7 +67,7 @@ impl ChangeDetector {
     }
 }
 
-/// The policy file.
+/// Watches the policy file.
 #[derive(Debug)]
 pub struct PolicyWatch {
     file: PathBuf,
@@ -76,16 +76,16 @@ pub struct PolicyWatch {
 }
 
 impl PolicyWatch {
-    /// From now on; this text is known.
+    /// Watches from now on; the file's text so far is `text`.
     #[must_use]
     pub fn new(file: PathBuf, text: Vec<u8>) -> Self {
         Self { eye: ChangeDetector::new(vec![file.clone()]), file, text }
     }
 
-    /// Its text, if that is another one now.
+    /// The text, if it has changed.
     ///
     /// # Errors
-    /// It has changed and cannot be read.
+    /// The file has changed and cannot be read.
     pub fn changed(&mut self) -> Option<Result<Vec<u8>, String>> {
         if !self.eye.has_changed() {
             return None;
@@ -101,8 +101,8 @@ impl PolicyWatch {
     }
 }
 
-/// The module: a file, or the sources that it is compiled from. Compiling goes on beside, and what
-/// changes meanwhile is compiled next.
+/// Watches the module: a file, or the sources that it is compiled from. A thread compiles it, and
+/// changes meanwhile are compiled next.
 pub struct ModuleWatch {
     source: ModuleSource,
     eye: ChangeDetector,
@@ -117,7 +117,7 @@ pub struct ModuleWatch {
 pub struct SourcesSeen(FileStates);
 
 impl SourcesSeen {
-    /// At this moment; nothing for what is not compiled.
+    /// The state at this moment; empty for a module that is not compiled.
     #[must_use]
     pub fn of(source: &ModuleSource) -> Self {
         match source {
@@ -132,8 +132,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 impl ModuleWatch {
-    /// These bytes are known, and what they were compiled from. `None` if this source never
-    /// changes. Compiling reports to a progress of its own.
+    /// Watches from now on; the module so far is `bytes`, compiled from the sources in `seen`.
+    /// `None` if this source never changes. Compiling reports to a progress of its own.
     #[must_use]
     pub fn new(
         source: ModuleSource,
@@ -149,10 +149,10 @@ impl ModuleWatch {
         Some(Self { eye, source, bytes, making: None, is_due: false, progress })
     }
 
-    /// Its bytes, if they are others now.
+    /// The bytes, if they have changed.
     ///
     /// # Errors
-    /// It has changed, and is no module that Envoy can load.
+    /// The module has changed, and cannot be read or compiled, or Envoy cannot load it.
     pub fn changed(&mut self) -> Option<Result<Vec<u8>, String>> {
         self.is_due |= self.eye.has_changed();
         if let Some(making) = &self.making {

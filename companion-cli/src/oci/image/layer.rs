@@ -14,15 +14,15 @@ const UNKNOWN_SYSTEM: u8 = 255;
 /// A file to pack.
 #[derive(Debug, Clone, Copy)]
 pub struct Packed<'a> {
-    /// Where it goes, without a leading slash.
+    /// The path in the archive, without a leading slash.
     pub path: &'a str,
     /// Its permissions.
     pub mode: u32,
-    /// What it holds.
+    /// Its content.
     pub bytes: &'a [u8],
 }
 
-/// An archive with these files. Owner and time are not those of any file.
+/// A tar archive of these files. Owner and time are always zero.
 ///
 /// # Errors
 /// A path is longer than tar can name, or a file larger than 8 GiB.
@@ -48,7 +48,7 @@ fn header(file: &Packed<'_>) -> io::Result<Header> {
     Ok(header)
 }
 
-/// The archive, compressed.
+/// The archive, compressed with gzip.
 ///
 /// # Errors
 /// There is no memory left.

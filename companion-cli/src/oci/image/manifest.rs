@@ -1,4 +1,4 @@
-//! What an image's manifest and configuration say, as JSON.
+//! The manifest and the configuration of an image, as JSON.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +21,15 @@ pub const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 /// The annotation that names the layout.
 pub const VARIANT: &str = "module.wasm.image/variant";
 
-/// Bytes in a registry.
+/// A reference to content in a registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// What they are.
+    /// The media type of the content.
     pub media_type: String,
-    /// Their name.
+    /// The digest, which names the content.
     pub digest: Digest,
-    /// How many.
+    /// The size in bytes.
     pub size: u64,
 }
 
@@ -51,14 +51,14 @@ impl Descriptor {
 pub struct Manifest {
     /// Always 2.
     pub schema_version: u32,
-    /// [`MANIFEST`], or what others write.
+    /// [`MANIFEST`] in images of this program; other tools may write others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
     /// The configuration.
     pub config: Descriptor,
     /// The layers, the lowest first.
     pub layers: Vec<Descriptor>,
-    /// What is said about the image.
+    /// The annotations of the image.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
@@ -74,7 +74,7 @@ pub(super) struct Config {
     rootfs: RootFs,
 }
 
-/// How a container would be started. The image is never run.
+/// The settings of a container. There are none, because the image is never run.
 #[derive(Debug, Serialize)]
 struct Settings {}
 

@@ -1,6 +1,6 @@
-//! A module as an image, in the layout that Istio's and Envoy Gateway's fetchers both take
-//! ("compat"): one manifest, one layer, and in it `plugin.wasm`. Carrying it to a registry is the
-//! work of [`crate::oci::registry`].
+//! A module as an image, in the layout that Istio's and Envoy Gateway's fetchers both accept
+//! ("compat"): one manifest, one layer, and in it `plugin.wasm`. [`crate::oci::registry`] sends it
+//! to a registry.
 
 mod layer;
 mod manifest;
@@ -16,7 +16,7 @@ pub use manifest::{
 };
 pub use reference::{DOCKER_HUB, NotAReference, Reference, is_docker_hub};
 
-/// Everything of an image, ready to be sent.
+/// All parts of an image, ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
     /// The manifest as it is sent.
@@ -29,7 +29,7 @@ pub struct Image {
     pub digest: Digest,
 }
 
-/// What every image of this project says of itself: the same for every machine and moment.
+/// The annotations of every image of this project. They do not depend on machine or time.
 #[must_use]
 pub fn standard_annotations() -> BTreeMap<String, String> {
     let standard = [
@@ -45,8 +45,8 @@ pub fn standard_annotations() -> BTreeMap<String, String> {
 }
 
 impl Image {
-    /// Packs a module. Nothing else but the annotations decides on the bytes: no clock, no user, no
-    /// machine.
+    /// Packs a module. The bytes depend on the module and the annotations only, not on clock, user
+    /// or machine.
     ///
     /// # Errors
     /// The archive cannot hold the module: it has more than 8 GiB.
@@ -67,7 +67,7 @@ impl Image {
         Ok(Self { manifest, config, layer, digest })
     }
 
-    /// What the manifest refers to, in the order in which it is sent.
+    /// The blobs of the manifest, in the order in which they are sent.
     #[must_use]
     pub fn blobs(&self) -> [(Descriptor, &[u8]); 2] {
         [
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use std::io::Read as _;
 
-    /// Half of it compresses well, half of it does not, as in a module.
+    /// A test module: one half of it compresses well, the other does not, as in a real module.
     fn module() -> Vec<u8> {
         let mut state: u32 = 1;
         let mut noise = || {
@@ -104,11 +104,10 @@ mod tests {
         BTreeMap::from([("org.opencontainers.image.title".to_owned(), "laststream".to_owned())])
     }
 
-    /// The digests of images that people have pinned hang on these bytes: if this fails after an
-    /// update of a crate, the same module will get another digest, and that belongs into the list
-    /// of changes.
+    /// Users have pinned the digests of these bytes. If this test fails after an update of a crate,
+    /// the same module will get another digest, and the changelog must say so.
     #[test]
-    fn the_same_module_has_the_same_digest_for_ever() {
+    fn the_same_module_always_has_the_same_digest() {
         let image = Image::of(&module(), annotations()).unwrap();
         assert_eq!(
             image.digest.as_str(),
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layer_holds_the_module_and_nothing_of_its_maker() {
+    fn the_layer_holds_the_module_and_nothing_of_the_machine() {
         let image = Image::of(&module(), BTreeMap::new()).unwrap();
         assert_eq!(
             &image.layer[..10],
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manifest_is_the_one_that_fetchers_take() {
+    fn the_manifest_has_the_layout_of_the_fetchers() {
         let image = Image::of(&module(), annotations()).unwrap();
         let manifest: Manifest = serde_json::from_slice(&image.manifest).unwrap();
         assert_eq!(manifest.media_type.as_deref(), Some(MANIFEST));

@@ -10,20 +10,20 @@ pub const DOCKER_HUB: &str = "docker.io";
 const LONGEST_REPOSITORY: usize = 255;
 const LONGEST_TAG: usize = 128;
 
-/// An image in a registry, or a place for one.
+/// A reference to an image in a registry, which may not exist yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// Host, and port if one was given.
+    /// The host, and the port if one was given.
     pub registry: String,
     /// The name within the registry.
     pub repository: String,
-    /// The version by name, which can change.
+    /// The tag, which can change.
     pub tag: Option<String>,
-    /// The version by its bytes, which cannot change.
+    /// The digest, which cannot change.
     pub digest: Option<Digest>,
 }
 
-/// Why a text is no reference, or not the kind that is needed.
+/// A text that is no reference, or a reference of the wrong kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{reference}` {problem}")]
 pub struct NotAReference {
@@ -71,7 +71,7 @@ impl Reference {
         format!("{}/{}", self.registry, self.repository)
     }
 
-    /// The tag of a reference that something is to be pushed to: it must have one, and no digest.
+    /// The tag to push to. The reference must have a tag and no digest.
     ///
     /// # Errors
     /// Says what to write instead.
@@ -84,7 +84,7 @@ impl Reference {
         }
     }
 
-    /// What a registry is asked for: the digest, or else the tag, or else `latest`.
+    /// The version to ask a registry for: the digest, or else the tag, or else `latest`.
     #[must_use]
     pub fn version(&self) -> &str {
         self.digest.as_ref().map(Digest::as_str).or(self.tag.as_deref()).unwrap_or("latest")
@@ -150,7 +150,7 @@ fn split_registry(text: &str) -> Result<(String, &str), ReferenceProblem> {
     }
 }
 
-/// All names under which Docker Hub is known.
+/// Whether this is one of Docker Hub's names.
 #[must_use]
 pub fn is_docker_hub(host: &str) -> bool {
     matches!(
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_write_one() {
+    fn every_form_of_reference_is_parsed() {
         for (text, registry, repository, tag) in [
             ("oci://ghcr.io/team/laststream:1.0.0", "ghcr.io", "team/laststream", Some("1.0.0")),
             ("ghcr.io/a/b/c__d/e-f---g/h.i", "ghcr.io", "a/b/c__d/e-f---g/h.i", None),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_way_out() {
+    fn errors_name_the_problem_and_the_fix() {
         assert_eq!(
             error("ghcr.io/Team/Laststream:1"),
             "`ghcr.io/Team/Laststream:1` has the repository `Team/Laststream` with upper-case \
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_push_needs_a_tag_and_decides_on_the_digest() {
+    fn a_push_needs_a_tag_and_no_digest() {
         let pushed = |text: &str| {
             text.parse::<Reference>()
                 .unwrap()
@@ -328,7 +328,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn nothing_panics_and_what_is_taken_comes_back(text in "\\PC{0,80}") {
+        fn parsing_never_panics_and_references_round_trip(text in "\\PC{0,80}") {
             if let Ok(reference) = text.parse::<Reference>() {
                 assert_eq!(reference.to_string().parse(), Ok(reference));
             }

@@ -14,42 +14,42 @@ use crate::foreign;
 
 const INDEX: &str = "index.json";
 
-/// Manifests and indexes: registries may refuse larger ones.
+/// The limit for a manifest or an index in bytes; registries may refuse larger ones.
 const LARGEST_DOCUMENT: u64 = 4 << 20;
 
-/// At most so many bytes of an unpacked archive are read.
+/// The most bytes of an unpacked archive that are read.
 const LARGEST_ARCHIVE: u64 = 4 * MOST;
 
 const WAY_OUT: &str =
     "`skopeo copy docker-archive:FILE oci:DIR` makes one of what older versions of docker save";
 
-/// Under this annotation an image's name or tag stands in the index of a layout.
+/// The annotation with an image's name or tag in the index of a layout.
 const NAME: &str = "org.opencontainers.image.ref.name";
 
-/// The layout in a folder.
+/// Opens the layout in a folder.
 ///
 /// # Errors
-/// It is none, or the tag does not name one of its images.
+/// There is no layout, or the tag does not select one of its images.
 pub fn folder(folder: &Path, tag: Option<&str>) -> Result<Box<dyn ImageSource>, String> {
     Layout::open(Folder(folder.to_owned()), tag)
 }
 
-/// The layout in an archive, which may be compressed with gzip.
+/// Opens the layout in an archive, which may be compressed with gzip.
 ///
 /// # Errors
-/// It is none, or the tag does not name one of its images.
+/// There is no layout, or the tag does not select one of its images.
 pub fn archive(file: &Path, tag: Option<&str>) -> Result<Box<dyn ImageSource>, String> {
     Layout::open(Archive(file.to_owned()), tag)
 }
 
-/// Files by their path in the layout.
+/// Reads files by their path in the layout.
 trait Files {
     fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>>;
 }
 
 struct Layout<F> {
     files: F,
-    /// The image that is meant.
+    /// The digest of the selected image.
     digest: String,
 }
 
@@ -113,7 +113,7 @@ impl Files for Folder {
     }
 }
 
-/// Searched from its beginning for each file: what is kept of it is only what was asked for.
+/// An archive is searched from its beginning for each file, so only the requested file is kept.
 struct Archive(PathBuf);
 
 impl Archive {
@@ -135,8 +135,8 @@ impl Files for Archive {
             |error| io::Error::other(format!("this cannot be read as an archive: {error}"));
         let mut archive = tar::Archive::new(self.unpacked()?);
         let mut found = None;
-        // Raw: extended headers, whose size has no bound, are passed over. No path in a layout is
-        // long enough to need one.
+        // Raw: extended headers, whose size has no bound, are skipped. No path in a layout is long
+        // enough to need one.
         for entry in archive.entries().map_err(damaged)?.raw(true) {
             let mut entry = entry.map_err(damaged)?;
             if !is_at(&entry.path()?, path) {
@@ -154,7 +154,7 @@ impl Files for Archive {
     }
 }
 
-/// Whether an entry has this path, be it written as `./path`.
+/// Whether an entry has this path, even if it is written as `./path`.
 fn is_at(entry: &Path, path: &str) -> bool {
     entry.components().filter(|part| *part != Component::CurDir).eq(Path::new(path).components())
 }

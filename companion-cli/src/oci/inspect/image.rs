@@ -17,20 +17,20 @@ use crate::oci::image::{DOCKER_MANIFEST, FILE, INDEX, LAYER};
 pub struct Image {
     /// The digest of the manifest or of the index: `sha256:` and hexadecimal.
     pub digest: String,
-    /// The media type of the same.
+    /// The media type of the manifest or of the index.
     pub media_type: String,
-    /// What its config is.
+    /// The media type of the configuration.
     pub config_media_type: Option<String>,
-    /// What it is made of; of an index: for linux/amd64.
+    /// The layers; for an index, those of its manifest for linux/amd64.
     pub layers: Vec<Descriptor>,
     /// The manifests, if it is an index.
     pub manifests: Vec<Descriptor>,
-    /// Words with values.
+    /// The annotations.
     pub annotations: BTreeMap<String, String>,
     /// The digest that the image can be pinned by, if it can be used at all.
     #[serde(skip)]
     pub pin: Option<String>,
-    /// What keeps Istio and Envoy Gateway from finding the module in it, each as the end of
+    /// Reasons why Istio and Envoy Gateway do not find the module in it, each as the end of
     /// “because …”.
     #[serde(skip)]
     pub obstacles: Vec<String>,
@@ -86,7 +86,7 @@ fn way_out(manifests: &[Descriptor]) -> String {
 /// The digest of the manifest that Istio and Envoy Gateway take out of an index, and compare.
 ///
 /// # Errors
-/// The index cannot be read, or has no such manifest; with the way out.
+/// The index cannot be read, or has no such manifest; the error says what to do.
 pub fn pin_of_index(index: &[u8]) -> Result<String, String> {
     let manifests = Document::read(index)?.manifests.unwrap_or_default();
     for_linux(&manifests).map(|child| child.digest.clone()).ok_or_else(|| {
@@ -94,8 +94,8 @@ pub fn pin_of_index(index: &[u8]) -> Result<String, String> {
     })
 }
 
-/// The one that Istio's agent takes, whatever it runs on. One without a platform is for linux/amd64
-/// by its rules.
+/// The manifest that Istio's agent takes, whatever platform it runs on. By its rules, a manifest
+/// without a platform is for linux/amd64.
 fn for_linux(manifests: &[Descriptor]) -> Option<&Descriptor> {
     let is_for_linux =
         |platform: &Platform| platform.os == "linux" && platform.architecture == "amd64";
@@ -140,7 +140,7 @@ fn manifest(
     Ok(InspectedImage { image, module })
 }
 
-/// Whether the layers have the media types that are looked for.
+/// The obstacle, if the layers do not have the expected media types.
 fn of_layout(media_type: &str, layers: &[Descriptor]) -> Option<String> {
     let last = layers.last().map(|layer| layer.media_type.as_str()).unwrap_or_default();
     let wanted = if media_type == DOCKER_MANIFEST { DOCKER_LAYER } else { LAYER };
@@ -163,7 +163,7 @@ fn of_layout(media_type: &str, layers: &[Descriptor]) -> Option<String> {
     ))
 }
 
-/// Whether the module is in the layer as its media type demands.
+/// The obstacle, if the module is not in the layer as its media type demands.
 fn of_contents(unpacked: &Unpacked, layer: &Descriptor) -> Option<String> {
     match layer.media_type.as_str() {
         SOLO_MODULE if unpacked.is_bare => None,

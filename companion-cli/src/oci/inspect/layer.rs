@@ -9,14 +9,14 @@ use super::MOST;
 use crate::foreign;
 use crate::oci::image::FILE;
 
-/// What is in a layer.
+/// The content of a layer.
 #[derive(Debug, Default)]
 pub(super) struct Unpacked {
     /// The module, even in a place where Istio and Envoy Gateway do not look.
     pub(super) module: Option<Vec<u8>>,
-    /// Why they would not find it, as the end of “because …”.
+    /// The reason why they would not find it, as the end of “because …”.
     pub(super) obstacle: Option<String>,
-    /// The layer is the module, without archive and compression.
+    /// Whether the layer is the module itself, without archive and compression.
     pub(super) is_bare: bool,
 }
 
@@ -50,7 +50,7 @@ fn of_archive(archive: &[u8], because: Option<&str>) -> Unpacked {
     }
 }
 
-/// The first file with the name counts.
+/// Finds the module: the first file with the name.
 fn find(archive: &[u8]) -> Result<Vec<u8>, String> {
     let damaged =
         |error: io::Error| format!("its last layer is no tar archive, or damaged: {error}");
@@ -107,7 +107,7 @@ impl Others {
     }
 }
 
-/// A small layer can unpack to anything, so there is an end to it.
+/// Reads up to a limit, because a small layer can unpack to any size.
 fn bounded(reader: impl Read) -> io::Result<Vec<u8>> {
     let what_the_archive_adds = 1 << 20;
     foreign::read_to(reader, MOST + what_the_archive_adds)

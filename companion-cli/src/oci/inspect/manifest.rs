@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::oci::image::MANIFEST;
 
-/// A layer beside Docker's own manifest.
+/// The media type of layers in Docker's own manifests.
 pub(super) const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
-/// The layout of Solo's wasme: the module as it is, beside its configuration.
+/// The layout of Solo's wasme: the bare module, beside its configuration.
 pub(super) const SOLO_MODULE: &str = "application/vnd.module.wasm.content.layer.v1+wasm";
 
 /// A manifest or an index.
@@ -18,17 +18,17 @@ pub(super) struct Document {
     pub(super) media_type: Option<String>,
     pub(super) config: Option<Descriptor>,
     pub(super) layers: Option<Vec<Descriptor>>,
-    /// Only an index has it.
+    /// Only an index has manifests.
     pub(super) manifests: Option<Vec<Descriptor>>,
     #[serde(default)]
     pub(super) annotations: BTreeMap<String, String>,
 }
 
-/// What is said of a part of an image.
+/// The description of a part of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// What it is.
+    /// Its media type.
     #[serde(default)]
     pub media_type: String,
     /// `sha256:` and hexadecimal.
@@ -38,18 +38,18 @@ pub struct Descriptor {
     /// Its platform, in an index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    /// Words with values.
+    /// Its annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
 
-/// A kind of machine.
+/// A platform.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Platform {
-    /// Its system.
+    /// The operating system.
     #[serde(default)]
     pub os: String,
-    /// Its processor.
+    /// The processor architecture.
     #[serde(default)]
     pub architecture: String,
 }
@@ -60,7 +60,8 @@ impl Document {
             .map_err(|error| format!("the manifest cannot be read: {error}"))
     }
 
-    /// What it says itself, as Istio's agent asks, whatever is said where it lies.
+    /// The media type in the document itself, as Istio's agent reads it, whatever the registry or
+    /// the index says.
     pub(super) fn media_type(&self) -> &str {
         self.media_type.as_deref().unwrap_or(MANIFEST)
     }

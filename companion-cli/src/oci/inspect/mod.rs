@@ -16,27 +16,28 @@ pub use image::{Descriptor, Image};
 pub use registry::Remote;
 pub use verdicts::{Consumer, Usability, Verdict};
 
-/// The most that Istio's agent and Envoy Gateway take for a module, in bytes; so there is no use in
-/// reading more.
+/// The largest module that Istio's agent and Envoy Gateway accept, in bytes. Reading more is
+/// useless.
 pub const MOST: u64 = 256 << 20;
 
-/// Gives the parts of one image: a folder, an archive, a registry. What it gives by a digest need
-/// not be checked: that is done here.
+/// Gives the parts of one image: a folder, an archive, a registry. It need not check digests,
+/// because the caller does.
 pub trait ImageSource {
-    /// A manifest or an index: the one with this digest, or the one that the image's name leads to.
+    /// A manifest or an index: the one with this digest, or the one that the image's name points
+    /// to.
     ///
     /// # Errors
-    /// Says what failed, and the way out.
+    /// Says what failed, and what to do.
     fn manifest(&self, digest: Option<&str>) -> Result<Vec<u8>, String>;
 
     /// A layer. Layers larger than [`MOST`] by their descriptor are not requested.
     ///
     /// # Errors
-    /// Says what failed, and the way out.
+    /// Says what failed, and what to do.
     fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String>;
 }
 
-/// What was found.
+/// The result of an inspection.
 #[derive(Debug, Clone, Serialize)]
 pub struct Inspection {
     /// The image, if it is one.
@@ -45,22 +46,22 @@ pub struct Inspection {
     pub module: Option<Module>,
     /// The verdict for each consumer.
     pub verdicts: Vec<Verdict>,
-    /// The checksums there are, and where each of them belongs.
+    /// The checksums, and where each of them belongs.
     pub checksums: Vec<Checksum>,
 }
 
 /// A checksum.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Checksum {
-    /// The name of what it is the checksum of.
+    /// The object of the checksum: `manifest` or `module`.
     pub of: &'static str,
     /// SHA-256 in hexadecimal.
     pub sha256: String,
-    /// Where to write it.
+    /// The place to write it to.
     pub belongs: &'static str,
 }
 
-/// Looks into the bytes of a module.
+/// Inspects the bytes of a module.
 #[must_use]
 pub fn module(bytes: &[u8]) -> Inspection {
     let module = analyse(bytes);
@@ -69,10 +70,10 @@ pub fn module(bytes: &[u8]) -> Inspection {
     Inspection { checksums: checksums(None, module.as_ref()), image: None, module, verdicts }
 }
 
-/// Looks into an image.
+/// Inspects an image.
 ///
 /// # Errors
-/// Parts of it could not be had, or cannot be read.
+/// Parts of it cannot be fetched or read.
 pub fn image(source: &dyn ImageSource) -> Result<Inspection, String> {
     let found = image::inspect(source)?;
     let module = found.module.as_deref().map(analyse);

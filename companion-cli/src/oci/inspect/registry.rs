@@ -6,11 +6,11 @@ use crate::digest::{Digest, NotADigest};
 use crate::oci::image::{self, Reference};
 use crate::oci::registry::Registry;
 
-/// What a reference stands for.
+/// An image in a registry, named by a reference.
 pub struct Remote<'a> {
-    /// Where it is.
+    /// The registry.
     pub registry: &'a Registry<'a>,
-    /// Its name there.
+    /// The reference of the image.
     pub reference: &'a Reference,
 }
 

@@ -19,26 +19,26 @@ pub enum Consumer {
     Envoy,
 }
 
-/// Whether it can.
+/// Whether a consumer can use a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Usability {
-    /// It can.
+    /// The consumer can use it.
     Ok,
-    /// Only with a later Envoy than the oldest that is supported.
+    /// The consumer can use it only with a later Envoy than the oldest that is supported.
     OnlyLater,
-    /// It cannot.
+    /// The consumer cannot use it.
     No,
 }
 
-/// An answer with its reasons.
+/// The answer for one consumer, with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     /// The consumer.
     pub consumer: Consumer,
-    /// Whether it can.
+    /// Whether the consumer can use the module.
     pub answer: Usability,
-    /// Why not, each as the end of “because …”.
+    /// The reasons against it, each as the end of “because …”.
     pub because: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn of_module(module: &Result<Module, String>) -> Vec<Verdict> {
     consumers.map(|consumer| verdict(*consumer, &obstacles)).collect()
 }
 
-/// For an image: only a plain Envoy does not depend on the image's layout.
+/// The verdicts for an image. Only a plain Envoy does not depend on the image's layout.
 pub(super) fn of_image(
     of_image: &[String],
     module: Option<&Result<Module, String>>,
@@ -79,7 +79,7 @@ pub(super) fn of_image(
     };
     let of_image =
         of_image.iter().map(|because| Obstacle { because: because.clone(), until: None });
-    let has_no_place = module.is_none() && of_image.len() > 0; // it has been said why
+    let has_no_place = module.is_none() && of_image.len() > 0; // the image's obstacles say why
     let with_image: Vec<_> =
         of_image.chain(of_module.iter().filter(|_| !has_no_place).cloned()).collect();
     let verdict_of = |&consumer: &Consumer| {

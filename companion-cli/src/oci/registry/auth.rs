@@ -16,11 +16,11 @@ use super::response::RegistryResponse;
 use crate::http::Request;
 use crate::http::url::Url;
 
-/// Larger answers hold more than a token.
+/// The limit for a token server's response in bytes.
 const LARGEST_TOKEN: u64 = 1 << 20;
 const WHAT: &str = "asking for a token";
 
-/// What may be done in which repositories, as token servers write it:
+/// Permitted actions in repositories, as token servers write them:
 /// `repository:team/laststream:pull,push`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Scope(Vec<String>);
@@ -35,7 +35,8 @@ impl Scope {
         Self(std::iter::once(format!("repository:{repository}:pull,push")).chain(others).collect())
     }
 
-    /// With what the registry itself names: behind a proxy its repositories can have other names.
+    /// Adds the scopes that the registry itself names: behind a proxy its repositories can have
+    /// other names.
     fn with(&self, named: Option<&str>) -> Vec<String> {
         let mut all = self.0.clone();
         all.extend(
@@ -61,15 +62,15 @@ impl Scope {
     }
 }
 
-/// What stands behind `Authorization:`.
+/// The value of an `Authorization` header.
 #[derive(Clone)]
 pub(super) struct Authorization {
     pub(super) header: Secret,
-    /// It would be the same again.
+    /// Whether another attempt would give the same value, so that a 401 is final.
     pub(super) is_fixed: bool,
 }
 
-/// What was had, for each scope.
+/// The authorization for each scope.
 #[derive(Default)]
 pub(super) struct Cache(Mutex<HashMap<Scope, Authorization>>);
 
@@ -78,7 +79,7 @@ impl Cache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(scope).cloned()
     }
 
-    /// All headers that were sent.
+    /// The values of all headers, which errors must not show.
     pub(super) fn headers(&self) -> Vec<Secret> {
         self.0
             .lock()
@@ -103,7 +104,7 @@ struct Token {
 }
 
 impl Registry<'_> {
-    /// The answer to the challenges of a 401; `None` if there is nothing to answer with.
+    /// The authorization that answers the challenges of a 401; `None` if no credentials fit them.
     pub(super) fn authorize(
         &self,
         challenges: &[Challenge],
@@ -133,7 +134,7 @@ impl Registry<'_> {
         Ok(Some(authorization))
     }
 
-    /// Asked for once, because a helper may be slow or prompt the user.
+    /// Looks for credentials once, because a helper may be slow or prompt the user.
     fn login(&self, repository: &str) -> Result<Option<FoundLogin>, RegistryError> {
         let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = logins.get(repository) {
@@ -144,7 +145,7 @@ impl Registry<'_> {
         Ok(found)
     }
 
-    /// Where the credentials are from that were shown, for messages.
+    /// The source of the credentials that were sent, for messages.
     pub(super) fn login_shown(&self, repository: &str) -> Option<String> {
         let logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
         logins.get(repository).and_then(Option::as_ref).map(|found| found.source.clone())
@@ -174,7 +175,7 @@ impl Registry<'_> {
         if !answer.is_success() {
             return Err(self.token_refused(answer, refused));
         }
-        // The words of the parser may quote the token.
+        // The parser's error is dropped, because it may quote the token.
         let token: Option<Token> = serde_json::from_slice(&answer.body).ok();
         let token = token
             .and_then(|token| token.token.or(token.access_token))
@@ -202,7 +203,8 @@ impl Registry<'_> {
         refused(format!("answers with {}", self.refusal(&answer, ErrorText::OfTokenServer)))
     }
 
-    /// An identity token is posted. Servers that do not know that way take it as a password.
+    /// Asks for a token. An identity token is posted; servers that do not support that get it as a
+    /// password.
     fn ask_for_token(
         &self,
         url: &Url,
@@ -260,7 +262,7 @@ impl Registry<'_> {
         })
     }
 
-    /// Redirects are not followed: what is sent there is a secret.
+    /// Sends a request to a token server. Redirects are not followed, because it holds a secret.
     fn ask_token_server(&self, ask: &Request<'_>) -> Result<RegistryResponse, RegistryError> {
         let answer = self
             .http

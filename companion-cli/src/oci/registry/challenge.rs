@@ -1,14 +1,14 @@
-//! What `WWW-Authenticate` asks for.
+//! Parses the challenges of a `WWW-Authenticate` header.
 
-/// One way to be let in.
+/// A supported way to authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Challenge {
     Basic,
     Bearer { realm: String, service: Option<String>, scope: Option<String> },
 }
 
-/// All challenges of one header that are understood. Several may stand behind each other: `Bearer
-/// realm="…",service="…", Basic realm="…"`.
+/// The supported challenges of one header, which may hold several: `Bearer realm="…",service="…",
+/// Basic realm="…"`.
 pub(super) fn parse(header: &str) -> Vec<Challenge> {
     let mut found: Vec<(String, Vec<(String, String)>)> = Vec::new();
     let mut rest = header;
@@ -42,7 +42,7 @@ fn understood(scheme: &str, parameters: &[(String, String)]) -> Option<Challenge
     }
 }
 
-/// The next word, and what comes behind it.
+/// The next word, and the rest of the text.
 fn token(text: &str) -> Option<(&str, &str)> {
     let text =
         text.trim_start_matches(|character: char| character == ',' || character.is_whitespace());
@@ -52,7 +52,8 @@ fn token(text: &str) -> Option<(&str, &str)> {
     (length > 0).then(|| text.split_at(length))
 }
 
-/// A value, in quotes or not, and what comes behind it. Quotes that do not end go to the end.
+/// A value, in quotes or not, and the rest of the text. Without a closing quote, the value goes to
+/// the end.
 fn value_of(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let length = text
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_that_registries_write() {
+    fn every_form_of_challenge_is_parsed() {
         for (header, challenges) in [
             ("Basic realm=\"r\"", vec![Challenge::Basic]),
             ("basic", vec![Challenge::Basic]),
@@ -122,7 +123,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn nothing_hangs_or_panics(header in "[ -~\u{e4}]{0,60}") {
+        fn parsing_neither_hangs_nor_panics(header in "[ -~\u{e4}]{0,60}") {
             let _ = parse(&header);
         }
     }

@@ -11,11 +11,11 @@ use crate::http::{CertificateError, HttpError};
 /// A response that refuses the request.
 #[derive(Debug)]
 pub struct Refusal {
-    /// The status of its answer.
+    /// The status of the response.
     pub status: u16,
-    /// Its own words, made safe to print.
+    /// The registry's own message, made safe to print.
     pub message: String,
-    /// Its `Retry-After`.
+    /// The pause that its `Retry-After` asks for.
     pub retry_after: Option<Duration>,
 }
 
@@ -31,97 +31,97 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// Why something could not be done with a registry.
+/// Errors of requests to a registry.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// No answer.
+    /// There is no complete response.
     #[error("{what}: `{url}`: {error}{}", http_hint(.error, .url))]
     Http {
-        /// What was to be done.
+        /// The action that failed.
         what: &'static str,
         /// The address, without its query.
         url: String,
-        /// What happened.
+        /// The error of the HTTP client.
         error: HttpError,
     },
-    /// 401: not with these credentials, or not without any.
+    /// Status 401: the credentials are rejected, or there are none.
     #[error("{what}: `{registry}` wants credentials: \
         {refusal}\n{}", login_hint(.registry, .login.as_deref()))]
     Unauthorized {
-        /// What was to be done.
+        /// The action that failed.
         what: &'static str,
-        /// Where.
+        /// The registry.
         registry: String,
-        /// Where the credentials were from that it does not take.
+        /// The source of the rejected credentials, if there are any.
         login: Option<String>,
-        /// Its words.
+        /// The registry's response.
         refusal: Refusal,
     },
-    /// Any other status that does not help.
+    /// Any other status that is not a success.
     #[error(
         "{what}: `{url}` answers with {refusal}{}",
         status_hint(.refusal.status, .login.as_deref())
     )]
     Refused {
-        /// What was to be done.
+        /// The action that failed.
         what: &'static str,
         /// The address, without its query.
         url: String,
-        /// Where the credentials were from.
+        /// The source of the credentials, if there are any.
         login: Option<String>,
-        /// Its words.
+        /// The registry's response.
         refusal: Refusal,
     },
     /// The token server does not give a token.
     #[error("no token for `{registry}`: `{realm}` \
         {problem}\n{}", login_hint(.registry, .login.as_deref()))]
     Token {
-        /// For which registry.
+        /// The registry.
         registry: String,
         /// The token server.
         realm: String,
-        /// What it did.
+        /// The problem, as the end of a sentence about the token server.
         problem: String,
-        /// Where the credentials were from.
+        /// The source of the credentials, if there are any.
         login: Option<String>,
     },
     /// A redirect that is not followed.
     #[error("{what}: `{from}` leads to `{to}`, which is not followed: {why}")]
     Redirect {
-        /// What was to be done.
+        /// The action that failed.
         what: &'static str,
-        /// From where.
+        /// The address that redirects.
         from: String,
-        /// To where.
+        /// The target of the redirect.
         to: String,
-        /// Why not.
+        /// The reason why it is not followed.
         why: String,
     },
-    /// Other bytes than they should be.
+    /// A digest that differs from the expected one.
     #[error(
         "{what}: the registry says `{found}`, but it is `{expected}`: something between here and \
             its storage changes or mixes up data"
     )]
     Digest {
-        /// What was compared.
+        /// The content whose digest was compared.
         what: String,
-        /// What it should be.
+        /// The expected digest.
         expected: Digest,
-        /// What the registry says.
+        /// The digest of the content that came, or that the registry names.
         found: String,
     },
     /// A response that violates the protocol.
     #[error("{what}: `{url}` {problem}")]
     Answer {
-        /// What was to be done.
+        /// The action that failed.
         what: &'static str,
         /// The address, without its query.
         url: String,
-        /// What is wrong with it.
+        /// The problem, as the end of a sentence about the address.
         problem: String,
     },
-    /// Credentials that should be there cannot be had.
+    /// Credentials cannot be read.
     #[error(transparent)]
     Credentials(#[from] credentials::CredentialsError),
     /// A certificate or key cannot be used.
@@ -130,7 +130,7 @@ pub enum RegistryError {
 }
 
 impl RegistryError {
-    /// Without secrets in what comes from others: the addresses that they lead to, and their
+    /// Removes secrets from the texts that come from servers: addresses that they redirect to, and
     /// headers.
     pub(super) fn masked(mut self, mask: &Mask) -> Self {
         let texts: &mut [&mut String] = match &mut self {

@@ -1,4 +1,5 @@
-//! The words of a registry, made safe for a terminal: short, on one line, without escape sequences.
+//! Error messages of a registry, made safe for a terminal: short, on one line, without escape
+//! sequences.
 
 use serde::Deserialize;
 
@@ -10,10 +11,10 @@ const LONGEST: usize = 300;
 /// The kind of server, which decides how much of its error text is shown.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ErrorText {
-    /// As the protocol wants, or plain text.
+    /// JSON as the protocol defines it, or plain text.
     OfRegistry,
-    /// Codes and messages alone: what else a token server writes may be the request, with the
-    /// credentials in it.
+    /// Codes and messages of JSON alone: any other text of a token server may repeat the request,
+    /// with the credentials in it.
     OfTokenServer,
 }
 
@@ -37,7 +38,7 @@ struct ErrorEntry {
 }
 
 impl ErrorText {
-    /// What the body of an answer says, without secrets.
+    /// The error message in the body of a response, without secrets.
     pub(super) fn of_body(self, body: &[u8], mask: &Mask) -> String {
         let text = String::from_utf8_lossy(body);
         let message = match (serde_json::from_slice(body), self) {
@@ -62,7 +63,7 @@ fn of_json(body: Body) -> String {
     all.collect::<Vec<_>>().join("; ")
 }
 
-/// Without anything that moves a cursor.
+/// Shortens the text, and replaces the characters that steer a terminal by blanks.
 pub(super) fn printable(text: &str) -> String {
     let plain =
         text.chars().map(|character| if visible::steers(character) { ' ' } else { character });
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_registry_s_words_are_kept_and_its_tricks_are_not() {
+    fn messages_are_kept_without_control_characters_and_secrets() {
         let of_body = |body: &[u8]| ErrorText::OfRegistry.of_body(body, &Mask::default());
         assert_eq!(
             of_body(

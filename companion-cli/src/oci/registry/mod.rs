@@ -43,21 +43,22 @@ use auth::{Authorization, Cache, Scope};
 use credentials::{FoundLogin, Login, Sources};
 use response::RegistryResponse;
 
-/// Where Docker Hub's registry really is.
+/// The host of Docker Hub's registry.
 const DOCKER_HUB_HOST: &str = "registry-1.docker.io";
 
-/// How registries are talked to.
+/// Options of the client.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Without TLS. This is the default on the loopback interface, unless a TLS option is set.
+    /// Uses HTTP without TLS. This is the default on the loopback interface, unless a TLS option is
+    /// set.
     pub plain_http: bool,
-    /// About TLS.
+    /// TLS options.
     pub tls: Tls,
-    /// How long things may take.
+    /// Time limits.
     pub limits: Limits,
-    /// How often a temporary error is retried, and when.
+    /// The number of retries after temporary errors, and their pauses.
     pub retry: RetryPolicy,
-    /// Whether the proxy variables of the process count.
+    /// Whether the proxy variables of the environment are used.
     pub proxy_from_env: bool,
 }
 
@@ -82,17 +83,17 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether a registry is talked to without TLS.
+    /// Whether requests to a registry are sent without TLS.
     #[must_use]
     pub fn is_plain_http(&self, registry: &str) -> bool {
         self.plain_http || (is_loopback(registry) && !self.tls.is_wanted())
     }
 }
 
-/// One registry.
+/// A client of one registry.
 pub struct Registry<'a> {
     name: String,
-    /// Its origin.
+    /// The origin of the registry.
     home: Url,
     http: Client,
     options: &'a Options,
@@ -102,18 +103,18 @@ pub struct Registry<'a> {
     logins: Mutex<HashMap<String, Option<FoundLogin>>>,
 }
 
-/// What is asked of a registry.
+/// A request to a registry.
 struct Call<'a> {
-    /// For messages.
+    /// The action, for messages.
     what: &'static str,
     method: Method,
     url: Url,
     headers: Vec<(&'static str, String)>,
     body: Option<&'a [u8]>,
     limit: u64,
-    /// Whether another host may answer. Then it gets no credentials.
+    /// Whether another host may answer. It gets no credentials.
     allow_other_host: bool,
-    /// Whether the same may be sent again after a 401.
+    /// Whether the request may be sent again after a 401.
     resend: bool,
 }
 
@@ -141,7 +142,7 @@ struct Repository<'a> {
 }
 
 impl<'a> Registry<'a> {
-    /// Does not connect yet.
+    /// Makes a client, which does not connect yet.
     ///
     /// # Errors
     /// A file with a certificate or key cannot be used, or the name is no host.
@@ -177,7 +178,7 @@ impl<'a> Registry<'a> {
         })
     }
 
-    /// All secrets that were sent, because some servers repeat them in errors.
+    /// A mask of all secrets that were sent, because some servers repeat them in errors.
     fn mask(&self) -> Mask {
         let mut mask = Mask::default();
         let logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
@@ -187,13 +188,14 @@ impl<'a> Registry<'a> {
             mask.add(secret.reveal());
         }
         for header in self.authorizations.headers() {
-            // That of a short password is too short to be found by itself.
+            // The whole value, because the base64 of a short password is too short to be found by
+            // itself.
             mask.add(header.reveal().split(' ').next_back().unwrap_or_default());
         }
         mask
     }
 
-    /// Runs it, and retries temporary errors. Secrets are removed from the error.
+    /// Runs an attempt, and retries temporary errors. Secrets are removed from the error.
     fn with_retries<T>(
         &self,
         mut attempt: impl FnMut() -> Result<T, RegistryError>,
@@ -204,7 +206,7 @@ impl<'a> Registry<'a> {
         })
     }
 
-    /// The words of a registry, or of its token server, without secrets.
+    /// The refusal of a registry or of its token server, without secrets.
     fn refusal(&self, answer: &RegistryResponse, words: error_text::ErrorText) -> Refusal {
         let message = words.of_body(&answer.body, &self.mask());
         let retry_after =
@@ -326,7 +328,7 @@ mod tests {
     use crate::progress::Silent;
 
     #[test]
-    fn tls_is_the_rule_and_this_machine_the_exception() {
+    fn tls_is_the_default_except_on_this_machine() {
         let home = |name: &str, plain_http: bool, insecure: bool| {
             let options = Options {
                 plain_http,

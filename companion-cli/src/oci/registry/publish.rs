@@ -1,5 +1,5 @@
-//! Publishes one image under several names, in one or more registries: first all parts everywhere,
-//! then the names one by one.
+//! Publishes one image under several references, in one or more registries: first all blobs
+//! everywhere, then the tags one by one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,35 +10,35 @@ use super::{Options, Registry};
 use crate::oci::image::{Image, NotAReference, Reference};
 use crate::progress::Progress;
 
-/// An error, and what was published before it.
+/// An error, and the references that were published before it.
 #[derive(Debug)]
 pub struct Unpublished {
-    /// The names that stand for the image now.
+    /// The references that point to the image now.
     pub published: Vec<Reference>,
-    /// What went wrong.
+    /// The error.
     pub problem: Box<PublishError>,
 }
 
-/// What went wrong.
+/// Errors of publishing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {
-    /// Nothing can be pushed to such a name.
+    /// A reference that cannot be pushed to.
     #[error(transparent)]
     Reference(#[from] NotAReference),
-    /// Credentials are for one registry.
+    /// User name and password are for one registry, but the references name several.
     #[error(
         "user name and password are for one registry, but the references name several: {0}; push \
             to each by itself, or `docker login`"
     )]
     SeveralRegistries(String),
-    /// A registry.
+    /// A request to a registry failed.
     #[error(transparent)]
     Registry(#[from] RegistryError),
 }
 
 impl PublishError {
-    /// Whether the arguments are to blame, and nothing was done.
+    /// Whether the arguments are wrong, and nothing was done.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         !matches!(self, Self::Registry(_))
@@ -60,11 +60,11 @@ impl fmt::Display for Unpublished {
     }
 }
 
-/// Publishes an image under all these names. `mount_from` is a repository that may have its parts
-/// already.
+/// Publishes an image under all these references. `mount_from` is a repository that may have its
+/// blobs already.
 ///
 /// # Errors
-/// Tells what was published and what not.
+/// Names the problem, and the references that were already published.
 pub fn publish(
     references: &[Reference],
     image: &Image,
@@ -89,7 +89,7 @@ pub fn publish(
 
 type Registries<'a> = BTreeMap<String, Registry<'a>>;
 
-/// Everything that can be known to be wrong before anything is sent.
+/// Makes the clients, and checks everything that can be checked before anything is sent.
 fn prepare<'a>(
     references: &[Reference],
     options: &'a Options,

@@ -10,17 +10,17 @@ use super::{Call, Registry, Repository};
 use crate::digest::Digest;
 use crate::oci::image::{DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, MANIFEST, Reference};
 
-/// The protocol lets registries refuse larger manifests.
+/// The limit for a manifest in bytes. The protocol lets registries refuse larger ones.
 const LARGEST_MANIFEST: u64 = 4 << 20;
 const FINDING: &str = "looking for the image";
 const FETCHING: &str = "fetching the manifest";
 
-/// What a reference stands for at this moment.
+/// The manifest that a reference points to at this moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
     /// The digest of the manifest.
     pub digest: Digest,
-    /// What kind of manifest it is, as the registry says.
+    /// The media type of the manifest, as the registry names it.
     pub media_type: Option<String>,
 }
 
@@ -35,19 +35,19 @@ impl Resolved {
 /// A manifest, or a list of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchedManifest {
-    /// As it is.
+    /// The bytes, unchanged.
     pub bytes: Vec<u8>,
     /// Its digest, computed here.
     pub digest: Digest,
-    /// What kind of manifest it is, as the registry says.
+    /// The media type of the manifest, as the registry names it.
     pub media_type: Option<String>,
 }
 
 impl Registry<'_> {
-    /// The manifest that a reference stands for.
+    /// The digest of the manifest that a reference points to.
     ///
     /// # Errors
-    /// There is none, or the registry does not say.
+    /// There is no such manifest, or the registry does not answer.
     pub fn resolve(&self, reference: &Reference) -> Result<Resolved, RegistryError> {
         let repository = self.to_pull(reference);
         let call = repository.manifest_call(Method::HEAD, FINDING, reference);
@@ -74,10 +74,10 @@ impl Registry<'_> {
         }
     }
 
-    /// The manifest that a reference stands for.
+    /// The manifest that a reference points to.
     ///
     /// # Errors
-    /// There is none, or it is not what its digest says.
+    /// There is no such manifest, or its digest differs.
     pub fn manifest(&self, reference: &Reference) -> Result<FetchedManifest, RegistryError> {
         let repository = self.to_pull(reference);
         let call = repository.manifest_call(Method::GET, FETCHING, reference);
@@ -90,10 +90,10 @@ impl Registry<'_> {
         })
     }
 
-    /// The bytes that a manifest refers to, at most so many.
+    /// The bytes of a blob, at most `largest`.
     ///
     /// # Errors
-    /// They are not there, are too many, or are not what their digest says.
+    /// The blob is missing or too large, or its digest differs.
     pub fn blob(
         &self,
         reference: &Reference,
@@ -148,7 +148,7 @@ fn media_type(answer: &RegistryResponse) -> Option<String> {
         .map(|value| value.split(';').next().unwrap_or_default().trim().to_owned())
 }
 
-/// What was asked for by digest must be that.
+/// Checks that a manifest that was requested by digest has that digest.
 fn check(reference: &Reference, found: &Digest) -> Result<(), RegistryError> {
     match &reference.digest {
         Some(expected) if expected != found => {

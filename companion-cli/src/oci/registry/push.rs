@@ -1,4 +1,4 @@
-//! Pushes an image to a registry: first its parts, then the manifest with the tag.
+//! Pushes an image to a registry: first its blobs, then the manifest with the tag.
 
 use http::Method;
 
@@ -9,30 +9,29 @@ use super::{Call, Registry, Repository};
 use crate::digest::Digest;
 use crate::oci::image::{Descriptor, Image, MANIFEST};
 
-/// Larger answers to a push are not worth reading.
+/// The limit for a response to a push in bytes.
 const LARGEST_ANSWER: u64 = 1 << 20;
 const BEGINNING: &str = "beginning an upload";
 
-/// How a blob got to where it was to go.
+/// The way in which a blob came to its repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Arrival {
     /// Its bytes were sent.
     #[strum(to_string = "sent")]
     Sent,
-    /// It was there.
+    /// The repository had it already.
     #[strum(to_string = "is there already")]
     Present,
-    /// The registry had it in another repository.
+    /// The registry took it from another repository.
     #[strum(to_string = "taken over from another repository")]
     Mounted,
 }
 
 impl Registry<'_> {
-    /// Sends what the manifest refers to and the registry does not have. Nothing can be found by a
-    /// name yet.
+    /// Sends the blobs that the registry does not have. No tag points to them yet.
     ///
     /// # Errors
-    /// Something could not be sent.
+    /// A blob could not be sent.
     pub fn push_blobs(
         &self,
         repository: &str,
@@ -55,7 +54,7 @@ impl Registry<'_> {
     /// Tags the image. The registry does this atomically.
     ///
     /// # Errors
-    /// The registry does not take the manifest, or says that it is another one.
+    /// The registry refuses the manifest, or answers with another digest.
     pub fn push_manifest(
         &self,
         repository: &str,
@@ -104,7 +103,8 @@ impl Repository<'_> {
         })
     }
 
-    /// `None` if the token ended in between; then there is a new one.
+    /// Sends a blob, unless the registry has it. `None` if the token expired; there is a new one
+    /// then.
     fn try_blob(
         &self,
         what: &'static str,
@@ -132,7 +132,7 @@ impl Repository<'_> {
         let answer = self.call(&Call {
             headers: vec![("content-type", "application/octet-stream".to_owned())],
             body: Some(bytes),
-            resend: false, // that would be into a session that has ended
+            resend: false, // the upload session has ended after a 401
             ..Call::new(what, Method::PUT, url, LARGEST_ANSWER)
         })?;
         if answer.renewed {
@@ -143,7 +143,8 @@ impl Repository<'_> {
         Ok(Some(Arrival::Sent))
     }
 
-    /// An unclear answer counts as no: the upload that follows gives the reason.
+    /// Whether the registry has a blob. An unclear response counts as no: the upload then gives the
+    /// reason.
     fn has_blob(&self, digest: &Digest) -> Result<bool, RegistryError> {
         let what = "looking for a blob";
         let url = self.url(&format!("blobs/{digest}"));
@@ -155,8 +156,8 @@ impl Repository<'_> {
         }
     }
 
-    /// The registry has it in another repository, perhaps. If it does not, or does not know how, it
-    /// begins an upload, or refuses.
+    /// Asks the registry to take a blob from another repository. If it cannot, it begins an upload,
+    /// or refuses (`None`).
     fn mount(
         &self,
         digest: &Digest,
@@ -164,7 +165,7 @@ impl Repository<'_> {
     ) -> Result<Option<RegistryResponse>, RegistryError> {
         let answer = self.begin(Some((digest, from)))?;
         match answer.status {
-            // 401: the credentials may be for this repository alone. The upload tells.
+            // 401: the credentials may be for this repository alone. The upload will show it.
             400 | 401 | 403..=405 => Ok(None),
             _ => self.accepted("mounting a blob", answer).map(Some),
         }
@@ -184,7 +185,7 @@ impl Repository<'_> {
     }
 }
 
-/// What the registry says of a digest, if anything, must be that.
+/// Checks the digest that the registry names in its response, if there is one.
 pub(super) fn check_digest(
     what: &str,
     answer: &RegistryResponse,

@@ -5,7 +5,7 @@ use http::HeaderMap;
 use crate::http::url::Url;
 use crate::http::{HttpError, Response};
 
-/// What came back.
+/// A response with its whole body.
 #[derive(Debug)]
 pub(super) struct RegistryResponse {
     pub(super) status: u16,
@@ -13,12 +13,12 @@ pub(super) struct RegistryResponse {
     pub(super) body: Vec<u8>,
     /// The address that answered, after redirects.
     pub(super) url: Url,
-    /// The response is 401, and the next request has a new token.
+    /// Whether the response is a 401, and the next request has a new token.
     pub(super) renewed: bool,
 }
 
 impl RegistryResponse {
-    /// Reads the body, of which there may be so many bytes.
+    /// Reads the body, which may have at most `limit` bytes.
     pub(super) fn read(response: Response, limit: u64) -> Result<Self, HttpError> {
         let (status, headers, url) =
             (response.status, response.headers.clone(), response.url.clone());

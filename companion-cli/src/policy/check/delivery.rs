@@ -1,4 +1,4 @@
-//! Checks the way of the module and of the program into the proxy.
+//! Checks how the module and the program get into the proxy.
 
 use super::Checker;
 use crate::policy::file::{Delivery, FailurePolicy, Placement};
@@ -29,7 +29,8 @@ impl Checker {
     }
 }
 
-/// A local file is always there; a registry is not, and must not take a gateway down.
+/// `Reload` for a local file or an image volume, which is always there; otherwise `Open`, because
+/// an unreachable registry must not take a gateway down.
 pub(super) fn usual_failure_policy(delivery: Delivery, module: Option<&str>) -> FailurePolicy {
     let is_file = module.is_some_and(|module| !module.contains("://"));
     if is_file || delivery == Delivery::ImageVolume {

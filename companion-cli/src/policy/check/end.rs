@@ -11,7 +11,8 @@ const SWITCHES: [(&str, &str); 3] =
     [("websocket", "upgrades"), ("grpc", "grpc"), ("event_stream", "event_streams")];
 
 impl Checker {
-    /// The kinds of streams under `end`, as they are counted and as the drain waits for them.
+    /// Checks the section `end`. Returns `count` for the counters, and whether long-lived streams
+    /// hold the drain.
     pub(super) fn end(&mut self, file: &File, has_gate: bool) -> (Option<Value>, LongLived) {
         let (drain, count) = (&file.drain, file.count.clone());
         let written = drain.long_lived.unwrap_or_default();
@@ -58,7 +59,8 @@ impl Checker {
         exempt
     }
 
-    /// Exempting is one switch for all long-lived streams, so it must not catch others unasked.
+    /// A kind that is exempt makes all long-lived streams exempt, so other rules of
+    /// `count.long_lived` need an explicit `drain.long_lived: exempt`.
     fn contradictions_of_exempt(&mut self, exempt: &[(&str, &str)], drain: &Drain, count: &Value) {
         let names: Vec<&str> = exempt.iter().map(|(name, _)| *name).collect();
         let names = names.join(", ");
@@ -82,7 +84,7 @@ impl Checker {
         }
     }
 
-    /// What is exempt cannot be ended.
+    /// A kind that is exempt from the drain cannot be ended.
     fn contradictions_of_end(
         &mut self,
         end: &End,
@@ -109,7 +111,7 @@ impl Checker {
     }
 }
 
-/// The kinds under their names, as far as they are written.
+/// The kinds with their names; `None` where the policy does not set one.
 pub(crate) fn kinds(end: &End) -> [(&'static str, Option<EndKind>); 5] {
     [
         ("waiting", end.waiting),

@@ -74,7 +74,7 @@ fn has_preset(proto: &ForwardedProto, name: &str) -> bool {
     proto.json["presets"].as_array().is_some_and(|presets| presets.iter().any(|one| one == name))
 }
 
-/// Why Envoy cannot take it there.
+/// The reason why Envoy cannot take the client's address from this header at this placement.
 fn refused_place(from: &ForwardedFor, placement: &Placement) -> Option<&'static str> {
     match (placement, from) {
         (Placement::Envoy(_), _) | (Placement::EnvoyGateway(_), ForwardedFor::Xff) => None,

@@ -16,7 +16,7 @@ const ISTIO_PORTS: &[u16] = &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 1
 /// Ports of a pod that Envoy Gateway's own listeners and its shutdown manager have.
 const ENVOY_GATEWAY_PORTS: &[u16] = &[19000, 19001, 19002, 19003];
 
-/// Why this proxy has no gate.
+/// The reason why this proxy has no gate; `None` if it can have one.
 pub(super) fn why_none(
     placement: &Placement,
     delivery: Delivery,
@@ -29,7 +29,8 @@ pub(super) fn why_none(
             "a waypoint's gate stands in Envoy's bootstrap, where no agent fetches a module: write \
                 `delivery: image_volume`, or the path of a file in the waypoint as `module`",
         ),
-        // Its listener is in the bootstrap, for which only a file of the pod can be the module.
+        // The gate's listener is in the bootstrap, which can load the module only from a file in
+        // the pod.
         Placement::EnvoyGateway(_) => (delivery != Delivery::ImageVolume).then_some(
             "needs the module as a file in Envoy Gateway's proxies: write `delivery: image_volume`",
         ),
@@ -64,7 +65,8 @@ impl Checker {
         gate.enabled.unwrap_or(true).then_some(port)
     }
 
-    /// The rendered bootstrap has the gate's listener beside the policy's own, and one cluster.
+    /// In the rendered bootstrap the app's cluster is `app`, and the gate's listener needs another
+    /// port than `listen` and `admin`.
     pub(super) fn plain_envoy(&mut self, file: &File, envoy: &PlainEnvoy, port: Option<u16>) {
         let app = file.drain.wait_for_app.as_ref().map(|app| &app.cluster);
         let notified = file.gate.notify.as_ref().map(|notify| &notify.cluster);
@@ -119,15 +121,16 @@ impl Checker {
         if !notify.path.starts_with('/') || !is_visible {
             self.problem("gate.notify.path", "is not `/` and visible ASCII characters");
         }
-        let timeout = notify.timeout.map_or(1_000, TimeSpan::millis);
+        let timeout = notify.timeout.map_or(2_000, TimeSpan::millis);
         if !(50..=60_000).contains(&timeout) {
             self.problem("gate.notify.timeout", format!("{timeout}ms is not from 50ms to 60s"));
         }
     }
 
-    /// Envoy's own drain time: what the policy says, or the least that a pod of it may have. What
-    /// `render` writes is longer, but takes effect when a pod starts, and the gate's configuration
-    /// at once: with the longer time, Envoy would cut streams before the gate has ended them.
+    /// Envoy's own drain time: the policy's value, or the shortest that a pod of this policy may
+    /// have. The value that `render` writes is longer, but takes effect when a pod starts, and the
+    /// gate's configuration at once: with the longer time, Envoy would cut streams before the gate
+    /// has ended them.
     pub(super) fn drain_time(
         &mut self,
         change: &ConfigChange,
@@ -135,7 +138,7 @@ impl Checker {
         sizing: &Sizing,
     ) -> TimeSpan {
         let least = match placement {
-            Placement::EnvoyGateway(_) => sizing.drain_time(), // it restarts its pods by itself
+            Placement::EnvoyGateway(_) => sizing.drain_time(), // it replaces its pods by itself
             Placement::Envoy(_) => ENVOY_DRAIN,
             _ => ISTIO_DRAIN,
         };

@@ -10,7 +10,7 @@ use crate::policy::{
     DestinationPorts, ForwardedProto, PeerInfo, Policy, PolicyProblem, module_json,
 };
 
-/// Listeners with TLS have their filter chains elsewhere.
+/// The rendered patches do not reach listeners with TLS, whose filter chains have another path.
 const IDENTITIES_AT_ENVOY_GATEWAY: &str = "do not work in Envoy Gateway: a certificate needs TLS, \
     the rendered patches are for listeners without, and without them any client may write the \
     header in which the original one is saved. Name address ranges in `peers`";
@@ -103,7 +103,7 @@ impl Checker {
                             .into_iter()
                             .map(|problem| PolicyProblem::new(problem.path, problem.message)),
                     );
-                    break; // the other directions would say the same
+                    break; // the other directions have the same problems
                 }
             }
         }
@@ -120,13 +120,14 @@ impl Checker {
     }
 }
 
-/// Redirection by iptables replaces the local address, too.
+/// Redirection by iptables also replaces the local address.
 const NLB_AT_SIDECAR: &str = "`nlb` does not work at a sidecar: its connections are redirected, \
     so the app's own port would pass for the load balancer's. Restore the header at the gateway";
 
-/// What is rendered always saves the peer's own `x-forwarded-proto` in another header: read where
-/// it is, it would be what is left when the module fails, and silence would look like the
-/// connection's scheme. `keep` beside it is refused, so there it stays as it is written.
+/// The rendered configuration always saves the peer's own `x-forwarded-proto` in another header. If
+/// the module read the header in place, the peer's value would remain when the module fails, and a
+/// missing header would look like the connection's scheme. Together with `keep` the configuration
+/// stays as it is written, because the module's parser rejects it.
 fn saved_original(mut json: Value, original: String, forgets: bool) -> (Value, String) {
     if original != FORWARDED_PROTO || !forgets {
         return (json, original);
@@ -137,7 +138,7 @@ fn saved_original(mut json: Value, original: String, forgets: bool) -> (Value, S
     (json, wire::ORIGINAL_HEADER.into())
 }
 
-/// The gate's fields under the names that they have here.
+/// The path of a problem of the gate, with the field's name in the policy.
 fn of_drain(path: &str) -> String {
     let known = [
         ("gate.end.over_ms", "end.over"),
@@ -159,7 +160,7 @@ fn of_drain(path: &str) -> String {
     renamed.unwrap_or_else(|| path.to_owned())
 }
 
-/// A number that the module's reader does not know.
+/// The first number that is not an `i64`, which the module's parser does not accept.
 fn fraction(value: &Value) -> Option<String> {
     match value {
         Value::Number(number) if number.as_i64().is_none() => Some(number.to_string()),

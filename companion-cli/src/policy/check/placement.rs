@@ -11,7 +11,7 @@ use crate::policy::file::{Direction, EnvoyGateway, GatewayApi, Gateways, Placeme
 const WAYPOINTS: &str = "istio-waypoint";
 
 impl Checker {
-    /// Fills in defaults, too.
+    /// Checks the placement, and fills in defaults.
     pub(super) fn placement(&mut self, placement: &mut Placement, name: &str) {
         match placement {
             Placement::Gateway(gateway) => self.gateway(gateway),
@@ -79,7 +79,7 @@ impl Checker {
                 self.problem(&format!("{PATH}.{field}"), message);
             }
         }
-        // istiod only logs what the API server says of these two.
+        // If the API server rejects one of these two, istiod only logs it.
         if let Some(Value::Object(autoscaler)) = &api.autoscaler {
             let least = autoscaler.get("minReplicas").map_or(Some(1), Value::as_u64);
             let most = autoscaler.get("maxReplicas").and_then(Value::as_u64);
@@ -107,7 +107,7 @@ impl Checker {
         }
     }
 
-    /// A Gateway by its name, or all Gateways of a class.
+    /// Checks that the policy names either a Gateway or a class.
     fn gateway_or_class(&mut self, path: &str, gateway: Option<&str>, class: Option<&str>) {
         for (field, name) in [("gateway", gateway), ("class", class)] {
             if let Some(name) = name {

@@ -1,9 +1,9 @@
-//! Where the policy's proxies are, and what is usual there.
+//! The site of the policy's proxies, and the defaults of each placement.
 
 use crate::policy::file::{Begin, Finish, Placement};
 use crate::policy::sizing::Usual;
 
-/// The proxies, and whether they have a gate.
+/// The placement of the proxies, and whether they have a gate.
 #[derive(Clone, Copy)]
 pub(super) struct Site<'p> {
     pub(super) placement: &'p Placement,

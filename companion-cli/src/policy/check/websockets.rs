@@ -51,7 +51,8 @@ impl Checker {
     }
 }
 
-/// The filter must be off except on some routes, and share its VM id with the gate.
+/// The reason why a placement cannot have the frame filter, which must be off except on some
+/// routes, and share its VM id with the gate.
 fn why_not(placement: &Placement) -> Option<&'static str> {
     match placement {
         Placement::Waypoint(_) => Some(

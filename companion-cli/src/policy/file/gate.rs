@@ -1,4 +1,4 @@
-//! What the gate tells the app, and what it watches beside the drain.
+//! The sections `gate.notify` and `gate.config_change`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

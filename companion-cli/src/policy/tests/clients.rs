@@ -1,11 +1,11 @@
-//! What is believed of clients' connections: PROXY protocol headers, and the client's address.
+//! Trust in clients' connections: PROXY protocol headers, and the client's address.
 
 use super::read;
 
 const GCP: &str = "forwarded_proto: {presets: [gcp], trust: {peers: [10.0.0.0/16]}}";
 
 #[test]
-fn a_load_balancer_of_layer_4_has_its_addresses_told() {
+fn a_layer_4_load_balancer_needs_the_connections_addresses() {
     let proto = read(&GCP.replace("gcp", "nlb")).expect("a policy").forwarded_proto;
     let proto = proto.expect("a part");
     assert!(proto.forgets && proto.saved_in.is_none());
@@ -13,7 +13,7 @@ fn a_load_balancer_of_layer_4_has_its_addresses_told() {
 }
 
 #[test]
-fn the_clients_address_is_believed_of_trusted_peers() {
+fn trusted_peers_may_send_the_clients_address() {
     const GATEWAY: &str = "envoy_gateway: {gateway: g}";
     const HEADER: &str = "{header: CF-Connecting-IP}";
     for (placement, from) in [("envoy: {}", "xff"), ("envoy: {}", HEADER), (GATEWAY, "xff")] {

@@ -1,4 +1,4 @@
-//! Damaged policies never panic, and what is rendered of them is YAML.
+//! Damaged policies cause no panic, and the files rendered from them are YAML.
 
 use proptest::prelude::*;
 
@@ -63,9 +63,10 @@ fn damaged() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
-    /// Whatever is read is rendered, or refused in words; and what is rendered is YAML.
+    /// A policy that can be read is rendered or rejected with an error, and rendered files are
+    /// YAML.
     #[test]
-    fn no_policy_makes_anything_panic(text in damaged()) {
+    fn damaged_policies_cause_no_panic(text in damaged()) {
         if let Ok(policy) = read(&text) {
             let resolve = |_: &str| Ok(format!("sha256:{}", "a".repeat(64)));
             for rendered in crate::render::every_kind(&policy, &resolve).into_iter().flatten() {

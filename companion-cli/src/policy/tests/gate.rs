@@ -1,4 +1,4 @@
-//! What the gate tells the app, and what it watches beside the drain.
+//! The configuration for `gate.notify` and `gate.config_change`.
 
 use serde_json::{Value, json};
 
@@ -10,13 +10,13 @@ fn gate(text: &str) -> Value {
 }
 
 #[test]
-fn nothing_is_told_or_watched_unless_it_is_asked_for() {
+fn notify_and_config_change_are_off_by_default() {
     let gate = gate("namespace: a\nplacement: {sidecar: {}}");
     assert_eq!((&gate["notify"], &gate["config_change"]), (&Value::Null, &Value::Null));
 }
 
 #[test]
-fn the_app_is_told_where_the_policy_names_its_cluster() {
+fn notify_is_rendered_for_every_placement() {
     for placement in ["sidecar: {}", "gateway: {}", "envoy: {}"] {
         let notify = |more: &str| {
             gate(&format!(
@@ -31,7 +31,7 @@ fn the_app_is_told_where_the_policy_names_its_cluster() {
 }
 
 #[test]
-fn the_gate_knows_the_least_drain_time_that_a_pod_may_have() {
+fn the_gate_gets_the_shortest_drain_time_of_a_pod() {
     for (placement, more, expected) in [
         ("sidecar: {}", "", 45_000),
         ("sidecar: {}", "drain: {longest_request: 60s}", 45_000),

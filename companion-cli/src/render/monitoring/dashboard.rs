@@ -23,13 +23,13 @@ pub enum Form {
 pub struct Panel {
     /// Its heading.
     pub title: &'static str,
-    /// Why it is there.
+    /// The reason for the panel.
     pub reason: &'static str,
-    /// How it shows its series.
+    /// The form in which it shows its series.
     pub form: Form,
     /// The expression; `$job` stands for the chosen policies.
     pub expr: &'static str,
-    /// What a series is called.
+    /// The name of each series.
     pub legend: &'static str,
     /// Grafana's unit.
     pub unit: &'static str,
@@ -37,7 +37,7 @@ pub struct Panel {
     pub width: u64,
 }
 
-/// From left to right, line by line.
+/// The panels from left to right, line by line.
 pub const PANELS: &[Panel] = &[
     Panel {
         title: "Drains now",
@@ -190,8 +190,8 @@ fn source() -> Value {
     json!({"type": "prometheus", "uid": "${source}"})
 }
 
-/// The dashboard as Grafana imports it. It is the same for every policy: the variable `job` has
-/// those that there are.
+/// The dashboard as Grafana imports it. It is the same for every policy: the variable `job` lists
+/// the policies.
 #[must_use]
 pub fn json() -> Value {
     let (mut x, mut y) = (0, 0);

@@ -1,4 +1,4 @@
-//! What watches a fleet: rules and alerts for Prometheus, the ways to scrape, and a dashboard.
+//! Monitoring of a fleet: rules and alerts for Prometheus, the ways to scrape, and a dashboard.
 //! Typed data first ([`rules`], [`dashboard`], `scrape`); each form is written from it.
 
 pub mod dashboard;
@@ -16,17 +16,17 @@ pub use tables::{alerts, panels, recordings};
 /// docs/monitoring.md of this project.
 const RUNBOOK: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/monitoring.md");
 
-/// What all forms need to know.
+/// The settings that all forms share.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The label `job` of all series, which tells apart what several policies watch.
+    /// The label `job` of all series, which separates the series of several policies.
     pub job: String,
     /// Intervals, shares and addresses.
     pub monitoring: Monitoring,
 }
 
 impl Settings {
-    /// Those of a policy, with defaults where it says nothing.
+    /// The settings of a policy, with defaults for missing values.
     #[must_use]
     pub fn of(policy: &Policy) -> Self {
         let job = policy

@@ -30,7 +30,7 @@ pub(super) fn rules_file(rules: &[Group]) -> File {
     other(RULES_FILE, &about, groups(rules))
 }
 
-/// The form of both.
+/// `groups`, which PrometheusRule and rule file share.
 fn groups(rules: &[Group]) -> Map {
     let group = |group: &Group| {
         let recordings = group.recordings.iter().map(recording);
@@ -118,7 +118,7 @@ pub(super) fn prometheus(policy: &Policy, settings: &Settings) -> File {
     other("prometheus.yaml", &about, document)
 }
 
-/// The names of two fields.
+/// The names of the two fields whose spelling differs.
 type Names = [&'static str; 2];
 const CAMEL: Names = ["sourceLabels", "targetLabel"];
 const SNAKE: Names = ["source_labels", "target_label"];

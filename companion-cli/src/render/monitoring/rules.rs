@@ -1,8 +1,8 @@
-//! The rules: what is recorded, and what fires. All series carry the label `job` of the policy.
+//! The rules: recorded series and alerts. All series carry the label `job` of the policy.
 //!
-//! Prometheus keeps the last sample of a proxy that has gone for five minutes where no scrape says
-//! that it has. States are therefore joined with `up`; events are not, because a drain's last event
-//! is often the last thing that its pod exports.
+//! If no scrape shows that a proxy has gone, Prometheus keeps its last sample for five minutes.
+//! States are therefore joined with `up`. Events are not, because a drain's last event is often the
+//! last sample that its pod exports.
 
 use strum::VariantArray as _;
 
@@ -22,7 +22,7 @@ pub struct Recording {
     pub expr: String,
     /// Labels that are added.
     pub labels: Vec<(&'static str, String)>,
-    /// Why it is there.
+    /// The reason for it.
     pub reason: &'static str,
 }
 
@@ -31,30 +31,30 @@ pub struct Recording {
 pub struct Alert {
     /// Its name; in lower case, the anchor of its runbook section.
     pub name: &'static str,
-    /// The expression: what it yields fires.
+    /// The expression; each series of its result fires.
     pub expr: String,
-    /// How long it must yield it.
+    /// How long a series must be in the result before it fires.
     pub pending: Option<String>,
     /// `critical`: requests are being cut. `warning`: they will be.
     pub severity: &'static str,
-    /// One line with the labels of what fires.
+    /// One line with the labels of the series that fires.
     pub summary: &'static str,
-    /// Why it is there.
+    /// The reason for it.
     pub reason: &'static str,
-    /// Where the runbook is.
+    /// The address of its section in the runbook.
     pub runbook: String,
 }
 
-/// Rules that are evaluated one after the other: alerts see what was recorded before.
+/// Rules that are evaluated one after the other: alerts see the series that were recorded before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// Its name.
     pub name: String,
     /// How often the rules are evaluated: with each scrape, because a drain is short.
     pub interval: String,
-    /// In their order.
+    /// The recorded series, in order.
     pub recordings: Vec<Recording>,
-    /// After them.
+    /// The alerts, evaluated after them.
     pub alerts: Vec<Alert>,
 }
 
@@ -71,7 +71,7 @@ pub(super) const ABSENT: &str = "laststream:gate_absent";
 /// The label of a target whose pod should have a gate.
 pub(super) const EXPECTED: (&str, &str) = ("gate", "expected");
 
-/// Everything, for these settings.
+/// All rules, for these settings.
 #[must_use]
 pub fn groups(settings: &Settings) -> Vec<Group> {
     vec![Group {
@@ -82,12 +82,12 @@ pub fn groups(settings: &Settings) -> Vec<Group> {
     }]
 }
 
-/// The proxies that answer.
+/// The condition that a proxy answers.
 fn is_up(settings: &Settings) -> String {
     format!("and on (job, instance) (up{{job=\"{}\"}} == 1)", settings.job)
 }
 
-/// A label from the end of a metric's name.
+/// Makes a label of the end of a metric's name.
 fn by_suffix(settings: &Settings, prefix: &str, label: &str) -> String {
     let job = &settings.job;
     format!(
@@ -115,7 +115,7 @@ fn recordings(settings: &Settings) -> Vec<Recording> {
     all
 }
 
-/// Of proxies that answer.
+/// States of proxies that answer.
 fn states(settings: &Settings) -> Vec<Recording> {
     let (job, up) = (&settings.job, is_up(settings));
     let draining = format!("and on (job, instance) (laststream_gate_state{{job=\"{job}\"}} == 1)");
@@ -165,7 +165,7 @@ fn states(settings: &Settings) -> Vec<Recording> {
     ]
 }
 
-/// One for each verdict and scope: their labels are in the metrics' names.
+/// One series for each verdict and scope, because both are in the metrics' names.
 fn verdicts(settings: &Settings) -> Vec<Recording> {
     let mut all = Vec::new();
     for scope in Scope::VARIANTS {
@@ -290,7 +290,7 @@ fn recent(settings: &Settings) -> TimeSpan {
     scrapes.max(TimeSpan::seconds(120).min(settings.monitoring.window()))
 }
 
-/// An event that a counter counts. Its pod may have gone meanwhile.
+/// An alert about an event that a counter counts. Its pod may have gone meanwhile.
 fn event(
     settings: &Settings,
     name: &'static str,
@@ -308,10 +308,10 @@ fn event(
     Alert { name, expr, pending: None, severity, summary, reason, runbook }
 }
 
-/// A share of fewer requests in the window is chance.
+/// With fewer requests in the window, a share is chance.
 const LEAST_REQUESTS: u32 = 10;
 
-/// A verdict that has too large a share.
+/// An alert about a verdict with too large a share.
 fn share(
     settings: &Settings,
     (verdict, percent): (Verdict, u16),

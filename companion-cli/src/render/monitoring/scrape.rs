@@ -20,9 +20,9 @@ pub(super) struct Relabel {
 
 /// The path of Envoy's metrics.
 pub(super) const PATH: &str = "/stats/prometheus";
-/// The label of a pod's own annotation; Prometheus turns what is no letter into `_`.
+/// The label of a pod's own annotation; Prometheus replaces all but letters and digits by `_`.
 const ANNOTATION: &str = "__meta_kubernetes_pod_annotation_sidecar_istio_io_statsInclusionSuffixes";
-/// What `render proxy-config` writes there, whatever stands beside it.
+/// A pattern for the value of `render proxy-config`, with any other suffixes beside it.
 const ANNOTATED: &str = ".*downstream_rq_active.*";
 
 /// The name of the container port with Envoy's metrics.
@@ -33,15 +33,16 @@ pub(super) fn port(policy: &Policy) -> &'static str {
     }
 }
 
-/// The namespace of the pods; none where they are in all.
+/// The namespace of the pods; none if they may be in any.
 pub(super) fn namespace(policy: &Policy) -> Option<&str> {
     match &policy.placement {
-        // Of Envoy Gateway, or of the Gateway: its own configuration says where. The labels name
-        // the Gateway.
+        // The pods are in Envoy Gateway's namespace or in the Gateway's, by Envoy Gateway's own
+        // configuration. The labels name the Gateway.
         Placement::EnvoyGateway(_) => None,
         Placement::GatewayApi(GatewayApi { class: Some(_), .. })
         | Placement::Waypoint(Waypoint { class: Some(_), .. }) => None,
-        // There an EnvoyFilter or a WasmPlugin is for the proxies of all namespaces.
+        // In the root namespace an EnvoyFilter or a WasmPlugin is for the proxies of all
+        // namespaces.
         Placement::Sidecar(_) | Placement::Gateway(_)
             if policy.namespace.as_deref() == Some(ROOT_NAMESPACE) =>
         {
@@ -80,7 +81,7 @@ pub(super) fn labels(policy: &Policy) -> Vec<(String, String)> {
     }
 }
 
-/// A target label from what Prometheus knows of a pod.
+/// A target label that is copied from a label of Prometheus' pod discovery.
 fn copy(source: &str, target: &'static str, reason: &'static str) -> Relabel {
     Relabel {
         sources: vec![source.to_owned()],
@@ -92,7 +93,7 @@ fn copy(source: &str, target: &'static str, reason: &'static str) -> Relabel {
     }
 }
 
-/// A target label of one value.
+/// A target label with a constant value.
 fn constant(target: &'static str, value: &str, reason: &'static str) -> Relabel {
     let replacement = Some(value.replace('$', "$$"));
     Relabel {
@@ -105,7 +106,7 @@ fn constant(target: &'static str, value: &str, reason: &'static str) -> Relabel 
     }
 }
 
-/// For targets that are pods.
+/// Rules for targets that are pods.
 pub(super) fn of_pods(policy: &Policy, settings: &Settings) -> Vec<Relabel> {
     let (key, expected) = EXPECTED;
     let mut all = vec![
@@ -140,7 +141,7 @@ pub(super) fn of_pods(policy: &Policy, settings: &Settings) -> Vec<Relabel> {
     all
 }
 
-/// For pods that no PodMonitor selects.
+/// Rules that select the pods, where there is no PodMonitor.
 pub(super) fn selection(policy: &Policy) -> Vec<Relabel> {
     let keep = |source: String, regex: String, reason| Relabel {
         sources: vec![source],
@@ -172,7 +173,7 @@ pub(super) fn selection(policy: &Policy) -> Vec<Relabel> {
     all
 }
 
-/// For targets that the policy lists.
+/// Rules for targets that the policy lists.
 pub(super) fn of_targets(policy: &Policy, settings: &Settings) -> Vec<Relabel> {
     let (key, expected) = EXPECTED;
     let mut all = vec![
@@ -186,7 +187,7 @@ pub(super) fn of_targets(policy: &Policy, settings: &Settings) -> Vec<Relabel> {
     all
 }
 
-/// What is kept of a scrape.
+/// Keeps only laststream's metrics of a scrape.
 pub(super) fn of_metrics() -> Vec<Relabel> {
     vec![Relabel {
         sources: vec!["__name__".into()],
@@ -204,7 +205,7 @@ mod tests {
     use crate::render::tests;
 
     #[test]
-    fn proxies_are_scraped_where_they_may_be() {
+    fn proxies_are_scraped_in_all_their_namespaces() {
         for (placement, in_root, in_shop) in [
             ("{sidecar: {}}", None, Some("shop")),
             ("{gateway: {}}", None, Some("shop")),

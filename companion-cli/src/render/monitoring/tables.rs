@@ -5,12 +5,12 @@ use super::dashboard::PANELS;
 use super::rules::{Group, groups};
 use crate::policy::file::Monitoring;
 
-/// With all defaults, for a job that stands for any.
+/// The rules with all defaults, for a placeholder job.
 fn usual() -> Vec<Group> {
     groups(&Settings { job: "JOB".into(), monitoring: Monitoring::default() })
 }
 
-/// What is recorded, a row for each name.
+/// The recorded series, a row for each name.
 #[must_use]
 pub fn recordings() -> String {
     let mut rows = String::from("| series | what |\n|---|---|\n");

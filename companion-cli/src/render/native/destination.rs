@@ -3,7 +3,7 @@
 
 use crate::policy::DestinationPorts;
 
-/// What the connection manager of the trusted peers is told.
+/// Settings for the connection manager of the trusted peers.
 #[derive(Debug)]
 pub(in crate::render) struct Destination {
     /// The trusted ranges.
@@ -12,9 +12,9 @@ pub(in crate::render) struct Destination {
     pub(in crate::render) ports: DestinationPorts,
 }
 
-/// It trusts any peer, so it needs a filter chain for the trusted ones; and it looks at the port
-/// whenever the local address was replaced, also by the listener's own address. `reasons`: what
-/// else is in the way.
+/// `forward_proto_config` trusts any peer, so it needs a filter chain for the trusted ones. It
+/// looks at the port whenever the local address was replaced, also by the listener's own address.
+/// `reasons`: other obstacles.
 pub(super) fn compile(
     peers: &[String],
     ports: &DestinationPorts,

@@ -16,13 +16,12 @@ const SKIP: &str =
 const DELEGATE: &str =
     "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher";
 
-/// Something that is so of a request, or not.
+/// A condition on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Test {
-    /// The header's lines, with commas between them, are this. A header that is not there is
-    /// nothing.
+    /// The header's lines, with commas between them, match this. A missing header matches no text.
     Header(String, Text),
-    /// The direct peer's address, as a text, is this.
+    /// The direct peer's address, as a text, matches this.
     PeerText(Text),
     /// The direct peer's address is in one of these.
     PeerIn(Vec<(IpAddr, u8)>),
@@ -34,12 +33,12 @@ pub(super) enum Test {
     Not(Box<Self>),
 }
 
-/// What a text is compared with.
+/// The text or pattern of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Text {
     Exact(String),
     Prefix(String),
-    /// All of it, in RE2's syntax.
+    /// A pattern for the whole text, in RE2's syntax.
     Regex(String),
 }
 
@@ -107,7 +106,7 @@ fn several(tests: &[Test]) -> Map {
     Map::of("predicate", tests.iter().map(Test::predicate).collect::<List>())
 }
 
-/// All of them; at least one.
+/// All of these tests; there is at least one.
 pub(super) fn all(tests: impl IntoIterator<Item = Test>) -> Test {
     let flat = tests.into_iter().flat_map(|test| match test {
         Test::All(inner) => inner,
@@ -116,7 +115,7 @@ pub(super) fn all(tests: impl IntoIterator<Item = Test>) -> Test {
     joined(flat.collect(), Test::All)
 }
 
-/// One of them or more; at least one.
+/// One of these tests or more; there is at least one.
 pub(super) fn any(tests: impl IntoIterator<Item = Test>) -> Test {
     let flat = tests.into_iter().flat_map(|test| match test {
         Test::Any(inner) => inner,
@@ -129,7 +128,8 @@ pub(super) fn not(test: Test) -> Test {
     Test::Not(Box::new(test))
 }
 
-/// Envoy wants two of them at least.
+/// Joins the tests. Envoy requires at least two in such a matcher, so a single one is returned as
+/// it is.
 fn joined(mut tests: Vec<Test>, join: impl FnOnce(Vec<Test>) -> Test) -> Test {
     match (tests.pop(), tests.is_empty()) {
         (Some(only), true) => only,
@@ -140,7 +140,7 @@ fn joined(mut tests: Vec<Test>, join: impl FnOnce(Vec<Test>) -> Test) -> Test {
     }
 }
 
-/// The filter, skipped where the test is not passed; `note` says so to readers of what is rendered.
+/// The filter, skipped unless the test passes; `note` is the comment in the rendered file.
 pub(super) fn only_if(name: &str, test: &Test, note: &str, filter: Map) -> Map {
     let skip = typed("skip", Map::of("@type", SKIP));
     let matcher = Map::of("predicate", Map::of("not_matcher", test.predicate()))

@@ -24,15 +24,16 @@ use crate::render::parts::typed;
 use crate::render::those_that_hold;
 use crate::yaml::{List, Map};
 
-/// Which connections the filters must be right for.
+/// The listeners for which the filters must be right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Listeners {
     /// Without TLS on this port, and Envoy overwrites the header: it is http before any filter
     /// runs.
     Edge(u16),
-    /// Without TLS: what Envoy has not overwritten is http, once it is removed.
+    /// Without TLS: where Envoy does not overwrite the header, it writes http once the header is
+    /// removed.
     Plaintext,
-    /// Any.
+    /// Any listener.
     Any,
 }
 
@@ -46,17 +47,17 @@ impl Listeners {
     }
 }
 
-/// What does the module's part.
+/// Envoy's own configuration in place of the module's part.
 #[derive(Debug)]
 pub(super) struct Native {
-    /// Where the peer's own header must be saved, if it is read.
+    /// The header in which the peer's own is saved, if a source reads it.
     pub(super) saved_in: Option<String>,
-    /// The peer's own header is removed early, so that Envoy writes the connection's scheme
+    /// Whether the peer's own header is removed early, so that Envoy writes the connection's scheme
     /// whatever it trusts.
     pub(super) forgets: bool,
-    /// Behind the module, in this order.
+    /// The filters behind the module, in this order.
     pub(super) filters: Vec<Map>,
-    /// What the connection manager does with destination ports; then there are no filters.
+    /// Settings for destination ports; if present, there are no filters.
     pub(super) destination: Option<Destination>,
 }
 
@@ -67,7 +68,7 @@ impl From<Destination> for Native {
     }
 }
 
-/// Restores the scheme there, or says what is in the way: the field, and why.
+/// Compiles the policy for these listeners, or returns the obstacles: the field, and why.
 pub(super) fn compile(
     proto: &ForwardedProto,
     listeners: Listeners,
@@ -85,7 +86,7 @@ pub(super) fn compile(
     let sources = testable_sources(policy, proto, listeners)?;
     let is_edge = matches!(listeners, Listeners::Edge(_));
     let forgets = is_edge || !keeps(policy);
-    // Then Envoy itself writes http before any filter runs.
+    // In this case Envoy itself writes http before any filter runs.
     let starts_as_http = forgets && listeners != Listeners::Any;
     let conditions = Conditions {
         policy,
@@ -101,7 +102,7 @@ pub(super) fn compile(
     })
 }
 
-/// The tests of each source, or all that is in the way.
+/// The tests of each source, or all obstacles.
 fn testable_sources(
     policy: &forwarded::Policy,
     proto: &ForwardedProto,
@@ -121,12 +122,12 @@ fn testable_sources(
 const ABOUT_HTTPS: &str = "The filter is skipped unless this holds: the headers say https, and a \
     trusted peer sent them. Usual spellings are looked at first.";
 
-/// When the header is written.
+/// The conditions on which the header is written.
 struct Conditions<'p> {
     policy: &'p forwarded::Policy,
     sources: Vec<SourceTests>,
     trusted: Test,
-    /// The peer's own header is saved in a header that the route removes.
+    /// Whether the peer's own header is saved in a header that the route removes.
     saves: bool,
 }
 
@@ -152,8 +153,8 @@ impl Conditions<'_> {
         all([condition, self.trusted.clone()].into_iter().chain(first_pass))
     }
 
-    /// Of a trusted peer everything that is not clearly https, but silence only if the policy wants
-    /// it.
+    /// For a trusted peer, all values that are not clearly https. Missing headers count only if the
+    /// policy has `silent: http`.
     fn http(&self) -> Test {
         let not_https = not(https_test(self.policy.decision, &self.sources));
         let is_not_silent = (self.policy.silent != Fallback::Http)
@@ -180,12 +181,12 @@ impl Conditions<'_> {
     }
 }
 
-/// Whether what the peer sent may stay.
+/// Whether the peer's own header may stay.
 fn keeps(policy: &forwarded::Policy) -> bool {
     [policy.fallback, policy.silent].contains(&Fallback::Keep)
 }
 
-/// What only the module can do.
+/// Settings that only the module supports.
 fn in_the_way(
     policy: &forwarded::Policy,
     proto: &ForwardedProto,
@@ -212,7 +213,7 @@ fn in_the_way(
     those_that_hold(reasons).into_iter().chain(unwritten(policy)).collect()
 }
 
-/// What Envoy's own part never writes or removes.
+/// Headers that Envoy's own configuration never writes or removes.
 fn unwritten(policy: &forwarded::Policy) -> Vec<String> {
     those_that_hold([
         (
@@ -224,7 +225,7 @@ fn unwritten(policy: &forwarded::Policy) -> Vec<String> {
     ])
 }
 
-/// That the sources as a whole say https.
+/// The test that the sources as a whole say https.
 fn https_test(decision: Decision, sources: &[SourceTests]) -> Test {
     if let [only] = sources {
         return only.https.test();
@@ -245,7 +246,7 @@ fn https_test(decision: Decision, sources: &[SourceTests]) -> Test {
     }
 }
 
-/// Writes the header for every client.
+/// The filter that writes the header for every client.
 fn writer(scheme: &str) -> Map {
     let all_ranges = ["0.0.0.0", "::"]
         .into_iter()

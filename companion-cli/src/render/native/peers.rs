@@ -4,10 +4,11 @@ use std::net::IpAddr;
 
 use super::matcher::{Test, Text, any};
 
-/// More texts than this take longer than one look into the ranges.
+/// Comparing more texts than this takes longer than one look-up in the ranges.
 const FEW: usize = 4;
 
-/// That the direct peer is in one of these ranges, which were checked when the policy was read.
+/// The test that the direct peer is in one of these ranges, which were checked when the policy was
+/// read.
 pub(super) fn test(ranges: &[String]) -> Test {
     let ranges = self::ranges(ranges);
     let (short, others): (Vec<_>, Vec<_>) =
@@ -51,7 +52,8 @@ fn read(range: &str) -> Option<(IpAddr, u8)> {
     }
 }
 
-/// The beginning of an IPv4 address, where the range ends at a dot: less work than a range.
+/// The beginning of an IPv4 address, if the range ends at a dot. Comparing it costs less than a
+/// range.
 fn as_text(address: IpAddr, length: u8) -> Option<Text> {
     let IpAddr::V4(address) = address else { return None };
     let octets = address.octets();

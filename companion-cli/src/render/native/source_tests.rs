@@ -1,4 +1,4 @@
-//! How the value of a source tells the scheme, as conditions on its text. The module's own parser
+//! The conditions under which the text of a source's value means a scheme. The module's own parser
 //! is in the filter's `forwarded` modules; a test compares both.
 
 use laststream_filter::config::wire::{Element, Form};
@@ -12,12 +12,12 @@ pub(super) struct SourceTests {
     pub(super) nothing: Test,
 }
 
-/// The condition that it says https. A value that says neither https nor nothing is http or
-/// conflicting.
+/// The condition that a value says https. A value that fulfils neither this nor `nothing` is http
+/// or conflicting.
 pub(super) struct ValueTest {
     /// In the usual spelling, which is cheap to match.
     pub(super) usual: Test,
-    /// In any.
+    /// In any spelling.
     any: Test,
 }
 
@@ -58,8 +58,8 @@ pub(super) fn source_tests(source: &Source, ports: &Ports) -> Result<SourceTests
     }
 }
 
-/// Words in small letters as a pattern for both cases. `(?i:s)` would not do: Envoy's RE2 takes the
-/// long s, U+017F, for an `s` there, and the module does not.
+/// A pattern for words in both cases, from words in lower case. `(?i:s)` would not do: Envoy's RE2
+/// takes the long s, U+017F, for an `s` there, and the module does not.
 fn in_any_case(words: &str) -> String {
     let either = |letter: char| match letter {
         'a'..='z' => format!("[{letter}{}]", letter.to_ascii_uppercase()),
@@ -79,7 +79,7 @@ impl Reading<'_> {
         SourceTests { https: self.saying(usual, &format!("(?:{word})")), nothing: self.blank() }
     }
 
-    /// A port that stands for no scheme says nothing, too.
+    /// A port that stands for neither scheme counts as no value.
     fn ports(&self, ports: &Ports) -> SourceTests {
         let one_of = |ports: &[u16]| {
             format!("(?:{})", ports.iter().map(u16::to_string).collect::<Vec<_>>().join("|"))
@@ -100,7 +100,7 @@ impl Reading<'_> {
         ValueTest { usual: Test::exact(self.header, usual), any: self.like(self.pattern(word)) }
     }
 
-    /// Not there, or no element in it.
+    /// The header is missing, or has no element.
     fn blank(&self) -> Test {
         any([not(self.like(r"\C+".into())), self.like(GAP.into())])
     }
@@ -109,7 +109,7 @@ impl Reading<'_> {
         Test::regex(self.header, pattern)
     }
 
-    /// The text in which the element that counts is such a word.
+    /// A pattern for texts whose decisive element matches `word`.
     fn pattern(&self, word: &str) -> String {
         match self.element {
             Element::Agree => format!("{GAP}(?:{word}{BLANKS}(?:,{GAP}|$))+"),

@@ -1,4 +1,4 @@
-//! Random policies that make sense: what is rendered is what the module takes.
+//! Random valid policies: the module accepts the configurations rendered from them.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::DIGEST;
 use crate::policy::{Overrides, Policy};
 use crate::render::{Kind, every_kind, render};
 
-/// Policies that make sense, with texts that do not.
+/// Valid policies, with arbitrary texts in header prefixes.
 fn sensible() -> impl Strategy<Value = String> {
     let text = prop_oneof![
         any::<String>(),
@@ -71,7 +71,7 @@ fn sensible() -> impl Strategy<Value = String> {
     )
 }
 
-/// Every text that the module will be told.
+/// Collects every configuration text of the module.
 fn configurations<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| configurations(item, found)),
@@ -93,7 +93,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn what_makes_sense_is_rendered_and_the_module_takes_it(policy in sensible()) {
+    fn valid_policies_are_rendered_and_the_module_accepts_them(policy in sensible()) {
         let read = Policy::read(policy.as_bytes(), &Overrides::default())
             .map_err(|refused| TestCaseError::fail(format!("{refused}\n{policy}")))?;
         let wanted: Value = serde_json::from_str(&policy).expect("JSON");

@@ -1,4 +1,4 @@
-//! What must hold for all streams, and a rollout that is computed by chance.
+//! Properties that hold for all streams, and a comparison with simulated drains.
 
 use proptest::prelude::*;
 
@@ -63,8 +63,8 @@ proptest! {
         let (short, long) =
             (rolled(&load, longest, pods, 10.0), rolled(&load, longest + more, pods, 10.0));
         prop_assert!(long.cut_share <= short.cut_share + 1e-12);
-        // Beyond the last bound nothing is known, so a wait there is in vain. A jump of the chance
-        // is seen with the precision of one step.
+        // Beyond the last bound no stream is known to end, so a longer wait does not help. A jump
+        // of the chance is integrated with the precision of one step.
         let step = (longest + more + 60) as f64 / f64::from(STEPS);
         prop_assert!(long.mean_stop >= short.mean_stop - step);
         prop_assert!(short.gone >= short.ready);
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn more_pods_take_no_shorter(
+    fn more_pods_take_no_less_time(
         histogram in histograms(), in_flight in 0.0_f64..100.0, pods in 1_u32..500,
         more in 0_u32..500,
     ) {
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn the_proposal_keeps_what_it_promises(
+    fn the_proposal_keeps_the_wanted_share(
         histogram in histograms(), in_flight in 0.0_f64..500.0, share in 0.0005_f64..0.2,
     ) {
         let load = load(in_flight, &histogram);
@@ -100,9 +100,9 @@ proptest! {
 }
 
 proptest! {
-    /// One by one, as the function says it in other words.
+    /// Compares with a simulation, one round after another.
     #[test]
-    fn batches_are_those_of_a_rollout(
+    fn batches_match_a_simulated_rollout(
         pods in 1_u32..500, unavailable in 0_u32..600, at_once in 1_u32..600, young in 0_u32..600,
     ) {
         let mut left = pods;
@@ -121,9 +121,9 @@ proptest! {
     }
 }
 
-/// A pod at a time would be two thousand million evaluations.
+/// Without merging, a pod at a time would be two thousand million evaluations.
 #[test]
-fn a_rollout_of_very_many_steps_is_a_bounded_computation() {
+fn a_rollout_of_very_many_steps_has_a_bounded_number_of_batches() {
     for pods in [2_000, 999_999, 1_000_000, u32::MAX] {
         let batches = Batches { pods, unavailable: 0, at_once: 1 }.youngest(u32::MAX);
         assert!(batches.len() <= MOST_BATCHES as usize, "{}", batches.len());
@@ -144,18 +144,18 @@ fn streams_of_one_length_are_half_over() {
     }
 }
 
-/// The same from ages as from durations.
+/// Ages give the same result as durations.
 #[test]
-fn ages_say_what_durations_say() {
+fn ages_and_durations_give_the_same_lifetimes() {
     let ages: Vec<f64> = (0..1_000).map(|index| f64::from(index) / 100.0).collect();
     let lifetimes = Lifetimes::of_ages(ages, 1_000.0).expect("streams");
     assert!((lifetimes.longer_than(5.0) - 0.5).abs() < 0.01);
     assert_eq!(lifetimes.outlasted_by(0.1).map(f64::round), Some(9.0));
 }
 
-/// The older of two streams says nothing of the one in a thousand.
+/// The older of two streams says nothing about one stream in a thousand.
 #[test]
-fn few_ages_know_no_small_share() {
+fn few_ages_give_no_time_for_a_small_share() {
     let lifetimes = Lifetimes::of_ages(vec![5.0, 300.0], 2.0).expect("streams");
     assert_eq!(lifetimes.outlasted_by(0.001), None);
     assert!(lifetimes.outlasted_by(0.5).is_some());
@@ -163,16 +163,16 @@ fn few_ages_know_no_small_share() {
     assert!(load.plan(0.001, TimeSpan::default(), TimeSpan::seconds(5)).is_cut_off);
 }
 
-/// The drain of a pod, drawn ten thousand times.
+/// Compares with the mean of ten thousand random drains of a pod.
 #[test]
-fn the_mean_is_that_of_many_drains() {
+fn the_mean_matches_many_random_drains() {
     let histogram = Histogram::new(vec![(9.999, 0.0), (10.0, 50.0)]).expect("streams");
     let load = load(5.0, &histogram);
     let predicted = rolled(&load, 30, 4, 10.0).mean_stop;
     let mut random = fastrand::Rng::with_seed(17);
     let drawn: f64 = (0..10_000)
         .map(|_| {
-            // Poisson, by the gaps of a process of rate 5 in a time of 1.
+            // A Poisson number, from the gaps of a process of rate 5 in a time of 1.
             let mut at = 0.0;
             let mut streams = 0_u32;
             loop {

@@ -3,10 +3,10 @@
 use crate::lint::finding::Findings;
 use crate::lint::inputs::Inputs;
 
-/// Words at which an old type is told.
+/// Parts of a name that show a type of an old API.
 const OLD_TYPES: [&str; 3] = [".v2.", ".v2alpha.", "envoy.config.filter."];
 
-/// Packages in which Envoy and its friends have types.
+/// Packages of the types that Envoy and related projects have.
 const PACKAGES: [&str; 7] = [
     "envoy.",
     "google.protobuf.",
@@ -17,7 +17,7 @@ const PACKAGES: [&str; 7] = [
     "opencensus.",
 ];
 
-/// Types that these resources are made of; what comes close to one is meant to be it.
+/// Types that these resources use. A name close to one of them counts as a misspelling.
 const TYPES: [&str; 14] = [
     "envoy.extensions.filters.http.wasm.v3.Wasm",
     "envoy.extensions.filters.http.rbac.v3.RBAC",
@@ -39,7 +39,7 @@ pub(super) fn wrong_type<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for node in inputs.keyed("@type") {
         let Some(text) = node.text() else { continue };
         let Some((_, name)) = text.rsplit_once('/') else {
-            // `@type` is a word of JSON-LD, too.
+            // `@type` is also a keyword of JSON-LD.
             if PACKAGES.iter().any(|package| text.starts_with(package)) {
                 findings.at(
                     node,
@@ -51,7 +51,7 @@ pub(super) fn wrong_type<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         if OLD_TYPES.iter().any(|old| name.contains(old)) && !name.contains(".v3.") {
             findings.at(node, format!("`{name}` is of an API that Envoy no longer has"));
         } else if TYPES.contains(&name) {
-            // What there is, whatever else it comes close to.
+            // The type exists, even if its name is close to another one.
         } else if let Some(meant) = TYPES.iter().find(|known| nearly(known, name)) {
             findings.at(node, format!("there is no `{name}`: it is `{meant}`"));
         } else if !PACKAGES.iter().any(|package| name.starts_with(package)) && name.contains(".v3.")
@@ -61,7 +61,7 @@ pub(super) fn wrong_type<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// Two slips of the pen, or less.
+/// Whether two names differ by at most two typing errors.
 fn nearly(known: &str, name: &str) -> bool {
     known.len().abs_diff(name.len()) <= 2 && strsim::damerau_levenshtein(known, name) <= 2
 }

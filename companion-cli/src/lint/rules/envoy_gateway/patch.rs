@@ -9,11 +9,11 @@ use crate::lint::pods::Hook;
 use crate::policy::KUBELET;
 use crate::time_span::milliseconds;
 
-/// The time of `laststream wait` when none is written; milliseconds.
+/// The default time-out of `laststream wait`, in milliseconds.
 const USUAL_WAIT: u64 = 25_000;
-/// What Envoy Gateway's own hook is.
+/// The kind of Envoy Gateway's own hook.
 const OWN: &str = "httpGet";
-/// What only directs the merge.
+/// The first character of fields that only direct the merge.
 const DIRECTIVE: char = '$';
 
 /// Fields of a Deployment's spec and of a DaemonSet's.
@@ -103,7 +103,7 @@ const CONTAINER: [&str; 25] = [
 const LIFECYCLE: [&str; 3] = ["postStart", "preStop", "stopSignal"];
 const HOOK: [&str; 4] = ["exec", "httpGet", "sleep", "tcpSocket"];
 
-/// Whether a hook does something.
+/// Whether a hook has an action.
 pub(super) fn has_kind(hook: Node<'_>) -> bool {
     HOOK.iter().any(|kind| hook.get(kind).is_some())
 }
@@ -157,7 +157,7 @@ fn report<'g>(map: Node<'g>, known: &[&str], findings: &mut Findings<'g>) {
 pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for placed in placed(inputs) {
         let grace = placed.pod().and_then(|pod| pod.get("terminationGracePeriodSeconds"));
-        // Without one Envoy Gateway gives 300 s and its drainTimeout.
+        // Without one, Envoy Gateway sets its drainTimeout and 300 s more.
         let Some((node, seconds)) = grace.and_then(|node| Some((node, node.number()?))) else {
             continue;
         };

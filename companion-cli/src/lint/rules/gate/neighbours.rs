@@ -55,7 +55,7 @@ pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g
     let plugins: Vec<_> = plugin_scopes(inputs).collect();
     // Envoy Gateway's counter is in a policy of its own: LS591.
     for (module, gate) in gates(inputs).filter(|(module, _)| proxy_of(module.plugin).is_none()) {
-        // The counter of a gate in a bootstrap comes from a resource.
+        // The counter for a gate in a bootstrap comes from a resource that selects the gate's pods.
         let pods = holders.iter().filter(|(tree, _)| *tree == module.typed.tree);
         let pods: Vec<Pod<'g>> = pods.map(|(_, pod)| *pod).collect();
         let selects = |mesh: &Mesh| pods.iter().any(|pod| mesh.may_select(inputs, *pod));
@@ -86,7 +86,7 @@ pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g
     }
 }
 
-/// The scopes that WasmPlugins count, and the proxies that they are for.
+/// The scopes that WasmPlugins count, and the proxies that they select.
 fn plugin_scopes(inputs: &Inputs) -> impl Iterator<Item = (Mesh, Scope)> {
     of_kind(inputs, "WasmPlugin").filter_map(|plugin| {
         let spec = plugin.spec()?;
@@ -103,8 +103,8 @@ fn plugin_scopes(inputs: &Inputs) -> impl Iterator<Item = (Mesh, Scope)> {
 pub(super) fn two_gates<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mut earlier: Vec<(Module<'g>, Option<Patch<'g>>)> = Vec::new();
     for (module, _) in gates(inputs) {
-        // An extension configuration goes to every proxy that is selected; the listener that waits
-        // for it does not.
+        // An extension configuration reaches every selected proxy, whatever its context; the
+        // context of the patch that uses it decides which listeners run the gate.
         let place = uses(inputs, module).into_iter().find_map(patch_of);
         let meets = |(other, there): &&(Module<'g>, Option<Patch<'g>>)| {
             let contexts = place.zip(*there).is_none_or(|(one, two)| one.contexts_meet(two));

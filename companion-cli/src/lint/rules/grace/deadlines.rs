@@ -1,6 +1,6 @@
-//! A gate's deadline beside grace periods, stop hooks and Envoy's drain time: LS551 to LS553,
-//! LS558. Where the files do not show which of several gates is meant, the gate with the shortest
-//! deadline counts, so that only what is wrong for all of them is found.
+//! A gate's deadline compared with grace periods, stop hooks and Envoy's drain time: LS551 to
+//! LS553, LS558. If the files do not show which of several gates is meant, the gate with the
+//! shortest deadline counts, so that a finding holds for all of them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -56,8 +56,9 @@ impl<'g> AskedGates<'g> {
         Self { parts: Parts::of(inputs), shortest, of_pods }
     }
 
-    /// The gate that a stop hook asks. A patch of a pod may leave out the labels by which gates
-    /// choose the pod, and values of a chart have none.
+    /// The gate that a stop hook asks. If the pod is known only from a patch or from values of a
+    /// chart, which may lack the labels by which gates select it, the gate with the shortest
+    /// deadline counts.
     fn asked_by(&self, hook: Hook<'g>) -> Option<Deadline<'g>> {
         if !hook.runs_agent("wait") {
             return None;
@@ -74,14 +75,14 @@ impl<'g> AskedGates<'g> {
     }
 }
 
-/// The port in an URL.
+/// The port in a URL.
 fn port_of(url: &str) -> Option<u64> {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split(['/', '?']).next()?;
     authority.rsplit_once(':')?.1.parse().ok()
 }
 
-/// What comes after the hook, in seconds: the agent waits 5 s, and kubelet gives 2 s. At the
-/// deadline the agent has not been told to drain, because `finish` is called at zero only.
+/// The time needed after the hook, in seconds: the agent waits 5 s, and 2 s are for kubelet. At the
+/// deadline the agent is not draining yet, because the gate calls `finish` only at zero.
 const AFTER: u64 = 7;
 
 pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -112,7 +113,7 @@ pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
     }
 }
 
-/// How long a hook may take, in seconds, and where it says so.
+/// The longest time that a hook may take, in seconds, and the node that sets it.
 fn longest<'g>(hook: Hook<'g>) -> Option<(u64, Node<'g>)> {
     if let Some(seconds) = hook.node.get("sleep").and_then(|sleep| sleep.get("seconds")) {
         return Some((seconds.number()?, seconds));
@@ -162,7 +163,7 @@ pub(super) fn hook_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Finding
     }
 }
 
-/// Istio's default, in milliseconds.
+/// Istio's default `drainDuration`, in milliseconds.
 const DRAIN: u64 = 45_000;
 const DRAIN_DURATION: &str = "drainDuration";
 
@@ -193,7 +194,8 @@ pub(super) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
         let place = own.or_else(|| pod.grace()).unwrap_or(pod.spec);
         compare(place, own.or(of_mesh).map_or(DRAIN, time), gate.deadline_ms);
     }
-    // Of the mesh, in values of a chart, or in a patch of pods that are not in these files.
+    // Settings of the mesh, in values of a chart, or in a patch of pods that are not in these
+    // files.
     let deadline = gates(inputs).map(|(_, gate)| gate.deadline_ms).min().unwrap_or(0);
     for node in inputs.keyed(DRAIN_DURATION).filter(|node| pod_around(*node).is_none()) {
         if !compared.contains(&(node.tree, node.id)) {

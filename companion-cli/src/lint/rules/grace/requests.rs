@@ -1,4 +1,4 @@
-//! LS557: time-outs of routes beside the grace periods of the pods that serve them.
+//! LS557: time-outs of routes compared with the grace periods of the pods that serve them.
 
 use std::collections::HashMap;
 
@@ -65,7 +65,8 @@ impl<'g> Graces<'g> {
         Self { named, gateways, longest, resources }
     }
 
-    /// The grace periods of what serves a route, and of the gateways that it comes through.
+    /// The grace periods of the pods that serve a route, and of its gateways. A delegate's gateways
+    /// are those of its root, which is unknown here: the longest counts.
     fn on_the_way(&self, route: Route<'g>) -> Vec<Grace<'g>> {
         let hosts = route.node.list("route").filter_map(|to| to.text_of("destination.host"));
         let served = hosts.filter_map(|host| self.of_host(host, route.namespace()));
@@ -74,7 +75,8 @@ impl<'g> Graces<'g> {
         served.chain(through).chain(of_root).collect()
     }
 
-    /// The shortest of a host in the cluster: `NAME`, or `NAME.NAMESPACE.svc` and more.
+    /// The shortest grace period of the pods with a host's name. A host in the cluster is `NAME`,
+    /// `NAME.NAMESPACE`, or `NAME.NAMESPACE.svc` and more.
     fn of_host(&self, host: &'g str, own: Option<&'g str>) -> Option<Grace<'g>> {
         let mut words = host.split('.');
         let name = words.next()?;
@@ -88,8 +90,8 @@ impl<'g> Graces<'g> {
         Some((near.map(|(_, grace)| *grace).min()?, name))
     }
 
-    /// The shortest of the pods that a `Gateway` selects. Where the `Gateway` is not in the files,
-    /// it may select any gateway: the longest counts.
+    /// The shortest grace period of the pods that a `Gateway` selects. If the `Gateway` is not in
+    /// the files, it may select any gateway: the longest counts.
     fn of_gateway(&self, name: &str, own: Option<&str>) -> Option<Grace<'g>> {
         let (namespace, name) =
             name.split_once('/').map_or((own, name), |(namespace, name)| (Some(namespace), name));

@@ -1,4 +1,4 @@
-//! The files in which docker and podman keep credentials, or name the helpers that do.
+//! The files in which docker and podman keep credentials, or name the credential helpers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,10 +13,10 @@ use super::{CredentialsError, FoundLogin, Login, Sources, helper, key};
 use crate::foreign;
 use crate::oci::image::is_docker_hub;
 
-/// Larger ones are something else.
+/// The limit in bytes; a larger file does not hold credentials.
 const LARGEST: u64 = 4 << 20;
 
-/// docker pads its base64, others do not.
+/// docker pads its base64, other tools do not.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -27,7 +27,7 @@ pub(super) struct File {
     content: Content,
 }
 
-/// Docker writes much else into it.
+/// The fields that hold credentials or name helpers. Docker writes many others.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Content {
@@ -46,7 +46,7 @@ struct Entry {
 }
 
 impl File {
-    /// `None` if there is no such file.
+    /// Reads a file; `None` if it does not exist or is empty.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, CredentialsError> {
         let wrong = |problem: String| CredentialsError::File { path: path.to_owned(), problem };
         let text = match foreign::read_named(path, LARGEST) {
@@ -64,7 +64,7 @@ impl File {
         if text.iter().all(u8::is_ascii_whitespace) {
             return Ok(None);
         }
-        // The words of the parser may quote a value, which may be a secret; the place cannot.
+        // Only the position is shown, because the parser's message may quote a secret.
         let content = serde_json::from_slice(&text).map_err(|error| {
             wrong(format!(
                 "line {}, column {} is not as docker writes it",
@@ -119,8 +119,8 @@ impl File {
         }))
     }
 
-    /// The entry for the longest part of `registry/repository`; podman writes such, docker only
-    /// registries.
+    /// The entry for the longest part of `registry/repository`. Podman writes entries for parts,
+    /// docker only for registries.
     fn best(&self, registry: &str, repository: &str) -> Option<(&str, &Entry)> {
         let entries = self
             .content
@@ -156,7 +156,7 @@ impl File {
 }
 
 impl Entry {
-    /// `docker login` with a store leaves an empty entry.
+    /// `docker login` with a credential store leaves an empty entry.
     fn is_empty(&self) -> bool {
         [&self.auth, &self.password, &self.identitytoken]
             .into_iter()
@@ -164,7 +164,7 @@ impl Entry {
     }
 }
 
-/// `https://host/v1/` and `host` are the same to docker.
+/// The part of a name that docker compares: `https://host/v1/` and `host` are the same.
 fn bare(known: &str) -> &str {
     let known = known
         .strip_prefix("https://")
@@ -179,7 +179,7 @@ fn is_same_registry(known: &str, registry: &str) -> bool {
     known.eq_ignore_ascii_case(registry) || (is_docker_hub(known) && is_docker_hub(registry))
 }
 
-/// How much of the repository an entry is for; `None` if it is for another one.
+/// The length of the part of the repository that an entry is for; `None` if it is for another one.
 fn covered(known: &str, registry: &str, repository: &str) -> Option<usize> {
     let (host, path) = bare(known).split_once('/').unwrap_or((bare(known), ""));
     let rest = repository.strip_prefix(path)?;

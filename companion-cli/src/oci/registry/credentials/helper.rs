@@ -1,5 +1,5 @@
-//! Programs that keep credentials: `docker-credential-NAME get`, the registry on standard input,
-//! JSON on standard output.
+//! Credential helpers: `docker-credential-NAME get` reads the registry from standard input and
+//! writes JSON to standard output.
 
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::env_vars;
 
 /// The limit on the helper's output.
 const LARGEST_OUTPUT: u64 = 1 << 20;
-/// How all helpers say that they do not know a registry.
+/// The message of all helpers for a registry that they do not know.
 const NOT_FOUND: &str = "credentials not found in native keychain";
 
 #[derive(Deserialize)]
@@ -49,13 +49,13 @@ pub(super) fn get_login(
             Err(format!("failed ({status}){}", complaint(&output)))
         };
     }
-    // The words of the parser may quote the secret.
+    // The parser's error is dropped, because it may quote the secret.
     let answer: HelperReply = serde_json::from_str(&output)
         .map_err(|_| "did not answer with `Username` and `Secret` as JSON".to_owned())?;
     Ok(login(answer.username, answer.secret, None))
 }
 
-/// The first line, unless it could be an answer with the secret.
+/// The first line, unless the output could be a reply with the secret.
 fn complaint(output: &str) -> String {
     let line: String = output
         .trim()
@@ -69,8 +69,8 @@ fn complaint(output: &str) -> String {
     if line.is_empty() || output.contains(['{', '"']) { String::new() } else { format!(": {line}") }
 }
 
-/// Output goes through a thread: a grandchild that outlives a killed helper would hold the pipe,
-/// and with it the reader.
+/// Runs a helper. A thread reads its output, because a grandchild that outlives a killed helper
+/// would keep the pipe open, and block the reader.
 fn run(program: PathBuf, registry: &str, limit: Duration) -> Result<(ExitStatus, String), String> {
     let began = Instant::now();
     let mut command = env_vars::command(program);
@@ -93,7 +93,7 @@ fn listen(child: &mut Child) -> Receiver<String> {
     let stdout = child.take_stdout();
     std::thread::spawn(move || {
         let mut output = Vec::new();
-        // What cannot be read was not said; the exit status stands for itself.
+        // Output that cannot be read is left out, because the exit status is checked, too.
         let _ = stdout.map(|stdout| stdout.take(LARGEST_OUTPUT).read_to_end(&mut output));
         // the receiver may have given up
         let _ = sender.send(String::from_utf8_lossy(&output).into_owned());

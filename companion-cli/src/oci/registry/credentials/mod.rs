@@ -22,55 +22,55 @@ use crate::env_vars::{
 };
 use crate::oci::image::is_docker_hub;
 
-/// How long a credential helper may take: some ask their cloud.
+/// The time limit of a credential helper; some ask a cloud service.
 const HELPER_TIME: Duration = Duration::from_secs(30);
 
 /// Credentials for a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Login {
-    /// Name and password.
+    /// User name and password.
     Password {
-        /// The name.
+        /// The user name.
         username: String,
         /// The password.
         password: Secret,
     },
     /// A token that is exchanged for shorter-lived ones.
     IdentityToken {
-        /// The name, where there is one.
+        /// The user name, if there is one.
         username: String,
         /// The token.
         token: Secret,
     },
 }
 
-/// Credentials, and where they are from.
+/// Credentials, and their source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundLogin {
-    /// What to show.
+    /// The credentials.
     pub login: Login,
-    /// A file, a helper, the options: for messages.
+    /// A file, a helper or the options, for messages.
     pub source: String,
 }
 
-/// Why credentials that should be there cannot be had. No text has a secret in it.
+/// Errors of looking for credentials. No text has a secret in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CredentialsError {
-    /// Half of a login.
+    /// A user name without a password, or a password without a user name.
     #[error("{given} is there, but {missing} is not: give both or neither")]
     Half {
-        /// What is there.
+        /// The part that is given.
         given: &'static str,
-        /// What is not.
+        /// The part that is missing.
         missing: &'static str,
     },
-    /// A file that is there cannot be read or understood.
+    /// A file of credentials cannot be read or parsed.
     #[error("cannot take credentials from `{}`: {problem}", .path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with the file.
         problem: String,
     },
     /// A credential helper failed.
@@ -81,30 +81,30 @@ pub enum CredentialsError {
         helper: String,
         /// The file that names it.
         path: PathBuf,
-        /// For which registry.
+        /// The registry.
         registry: String,
-        /// What is wrong with it.
+        /// The problem, as the end of a sentence about the helper.
         problem: String,
     },
 }
 
-/// Where to look.
+/// The sources of credentials.
 #[derive(Debug, Clone)]
 pub struct Sources {
-    /// What was given.
+    /// Credentials from options or variables.
     pub given: Option<FoundLogin>,
     /// Docker's file.
     pub docker: Option<PathBuf>,
     /// Podman's files.
     pub podman: Vec<PathBuf>,
-    /// Where helpers are searched.
+    /// The folders in which helpers are searched.
     pub search_path: Vec<PathBuf>,
-    /// How long a helper may take.
+    /// The time limit of a helper.
     pub helper_time: Duration,
 }
 
 impl Sources {
-    /// No credentials.
+    /// No source, so no credentials.
     #[must_use]
     pub fn none() -> Self {
         Self {
@@ -116,16 +116,17 @@ impl Sources {
         }
     }
 
-    /// What the options and these variables say. An option goes before its variable.
+    /// The sources that the options and these variables name. An option takes precedence over its
+    /// variable.
     ///
     /// # Errors
-    /// A name without a password, or the other way round.
+    /// A user name without a password, or a password without a user name.
     pub fn from_vars(
         username: Option<String>,
         password: Option<Secret>,
         lookup: Lookup<'_>,
     ) -> Result<Self, CredentialsError> {
-        // `echo` put the end of a line into a Secret, and no login has one.
+        // A Kubernetes Secret made with `echo` ends with a line break, which no login has.
         let text = |name: &str| {
             let text = lookup(name)?.into_string().ok()?;
             Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty())
@@ -172,8 +173,8 @@ impl Sources {
     }
 }
 
-/// The file that the user names; else the one to which `podman login` writes, and the one that
-/// podman reads next.
+/// Podman's files: the one that the user names; else the one that `podman login` writes, and the
+/// one that podman reads next.
 fn podman(lookup: Lookup<'_>, usual_config: Option<PathBuf>) -> Vec<PathBuf> {
     if let Some(named) = lookup(REGISTRY_AUTH_FILE) {
         return vec![named.into()];
@@ -191,10 +192,10 @@ fn without_session() -> PathBuf {
     }
 }
 
-/// A helper writes this instead of a name when the secret is an identity token.
+/// The user name of a helper's reply in which the secret is an identity token.
 const TOKEN_USER: &str = "<token>";
 
-/// An identity token goes before a password.
+/// The login of an entry or a reply. An identity token takes precedence over a password.
 fn login(username: String, password: String, token: Option<String>) -> Option<Login> {
     if let Some(token) = token.filter(|token| !token.is_empty()) {
         return Some(Login::IdentityToken { username, token: Secret::new(token) });

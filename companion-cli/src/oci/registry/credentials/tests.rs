@@ -1,4 +1,4 @@
-//! Files as docker and podman write them, and helpers that behave and misbehave.
+//! Files as docker and podman write them, and helpers that work and that fail.
 
 use std::ffi::OsString;
 use std::fs;
@@ -110,7 +110,7 @@ fn docker_files_are_read_as_docker_reads_them() {
 }
 
 #[test]
-fn podman_files_know_parts_of_a_registry() {
+fn podman_files_have_entries_for_parts_of_a_registry() {
     let file = r#"{"auths": {"r.test": {"auth": "dTpw"}, "r.test/team": {"auth": "dDp0"},
         "r.test/team/laststream": {"auth": "bDps"}}}"#;
     let home = Home::new().podman(file);
@@ -122,7 +122,7 @@ fn podman_files_know_parts_of_a_registry() {
 }
 
 #[test]
-fn the_order_is_docker_s() {
+fn sources_are_tried_in_the_order_of_docker() {
     let says = |name: &str| {
         format!(
             r#"cat >/dev/null; echo '{{"ServerURL": "x", "Username": "{name}", "Secret": "s"}}'"#
@@ -172,7 +172,7 @@ fn a_helper_is_asked_with_the_registry_on_standard_input() {
 }
 
 #[test]
-fn what_is_wrong_is_named_and_no_secret_with_it() {
+fn errors_name_the_problem_and_no_secret() {
     let helper = |script: &str| {
         let home = Home::new().helper("x", script);
         home.docker(r#"{"credHelpers": {"r.test": "x"}}"#).error("r.test")
@@ -215,7 +215,7 @@ fn a_helper_that_hangs_is_ended() {
 }
 
 #[test]
-fn half_a_login_is_none() {
+fn an_incomplete_login_is_an_error() {
     assert_eq!(given(None, None, None), Ok(None));
     assert!(
         given(Some("u".into()), None, None).unwrap_err().to_string().contains("--password-stdin")
@@ -228,7 +228,7 @@ fn half_a_login_is_none() {
 }
 
 #[test]
-fn variables_say_where_the_files_are() {
+fn variables_name_the_files() {
     let sources = |variables: &[(&str, &str)]| {
         let lookup = |name: &str| {
             variables
@@ -266,9 +266,9 @@ fn variables_say_where_the_files_are() {
     );
 }
 
-/// It would be waited for without an end.
+/// Reading a pipe would block forever.
 #[test]
-fn a_pipe_is_no_file_of_credentials() {
+fn a_pipe_is_not_read_for_credentials() {
     let home = Home::new();
     let made = std::process::Command::new("mkfifo")
         .arg(home.0.path().join("config.json"))
