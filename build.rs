@@ -1,7 +1,8 @@
 //! Compiles a module for the tests that the command line does not carry: with the feature
-//! `test-deaths`. They read its path from `LASTSTREAM_TEST_DEATHS_MODULE`, or the reason why there
-//! is none from `LASTSTREAM_TEST_DEATHS_MODULE_ERROR`, so that a missing toolchain is a clear test
-//! failure and not a broken build. The module that is shipped comes with the library `laststream`.
+//! `test-deaths`. The tests read its path from `LASTSTREAM_TEST_DEATHS_MODULE`, or the reason why
+//! there is none from `LASTSTREAM_TEST_DEATHS_MODULE_ERROR`, so that a missing toolchain is a clear
+//! test failure and not a broken build. The module that is shipped comes with the library
+//! `laststream`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What the documents say is what the code does: tables are made from the types, examples are run.
+//! The documents agree with the code: tables are made from the types, and examples are parsed.
 
 mod cost;
 mod fields;
@@ -34,11 +34,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("openapi_is_whole", openapi::is_whole),
         trial("schema_and_module_take_the_same_numbers", numbers::schema_and_module_take_the_same),
         trial("configurations_are_taken_by_the_module", configurations_are_taken_by_the_module),
-        trial("named_cases_are_there", named_cases_are_there),
-        trial(
-            "the_threat_model_names_tests_that_are_there",
-            the_threat_model_names_tests_that_are_there,
-        ),
+        trial("named_cases_exist", named_cases_exist),
+        trial("tests_named_in_the_threat_model_exist", tests_named_in_the_threat_model_exist),
         trial("policies_are_taken_by_render", policies_are_taken_by_render),
         trial("links_lead_somewhere", links::lead_somewhere),
         trial("each_alert_has_a_runbook", links::each_alert_has_a_runbook),
@@ -55,14 +52,14 @@ fn read(file: &str) -> Outcome<String> {
     fs::read_to_string(root().join(file)).with_context(|| file.to_owned())
 }
 
-/// At once: others read it at the same time.
+/// Replaces the file atomically, because other trials read it at the same time.
 fn write(file: &str, text: &str) -> Outcome {
     let fresh = root().join(format!("{file}.new"));
     fs::write(&fresh, text).with_context(|| file.to_owned())?;
     fs::rename(fresh, root().join(file)).with_context(|| file.to_owned())
 }
 
-/// Between `<!-- table: NAME -->` and `<!-- end -->` stands what the code says.
+/// The text between `<!-- table: NAME -->` and `<!-- end -->` is the table made from the code.
 fn tables_are_made_from_the_code() -> Outcome {
     for (file, name, table) in tables()? {
         let mut text = read(file)?;
@@ -86,7 +83,7 @@ fn tables_are_made_from_the_code() -> Outcome {
     Ok(())
 }
 
-/// The file and the name of each, with its text.
+/// Each table: its file, its name and its text.
 fn tables() -> Outcome<Vec<(&'static str, &'static str, String)>> {
     Ok(vec![
         ("README.md", "cost", cost::table()?),
@@ -102,7 +99,7 @@ fn tables() -> Outcome<Vec<(&'static str, &'static str, String)>> {
     ])
 }
 
-/// A first visitor reads it to its end.
+/// The largest number of lines in the README, so that a first visitor reads it to its end.
 const LONGEST_README: usize = 170;
 
 fn the_readme_is_short_and_counts_the_rules() -> Outcome {
@@ -134,7 +131,7 @@ fn the_tested_istio_is_the_pinned_one() -> Outcome {
     Ok(())
 }
 
-/// Where users are told what to write.
+/// Whether a file is documentation for users. Its examples must be valid.
 fn is_for_users(file: &str) -> bool {
     file == "README.md" || (file.starts_with("docs/") && !file.starts_with("docs/cost/"))
 }
@@ -152,8 +149,8 @@ fn configurations_are_taken_by_the_module() -> Outcome {
     Ok(())
 }
 
-/// Every policy in the documents is taken, without a warning: blocks of YAML with a `module`, and
-/// what commands write into a policy.yaml.
+/// Every policy in the documents is valid, without a warning: blocks of YAML with a `module`, and
+/// here-documents that shell commands write to policy.yaml.
 fn policies_are_taken_by_render() -> Outcome {
     let mut policies = 0;
     for file in links::files()?.iter().filter(|file| is_for_users(file)) {
@@ -202,8 +199,8 @@ fn blocks_of(text: &str, language: &str) -> Vec<String> {
     blocks
 }
 
-/// Each row of the gate's table that says yes names cases, and those exist.
-fn named_cases_are_there() -> Outcome {
+/// Each row of the gate's table names cases in its last column, and those exist.
+fn named_cases_exist() -> Outcome {
     let text = read("tests/cases/gate/README.md")?;
     let known: Vec<&str> = cases::all().into_iter().map(|case| case.name).collect();
     let rows: Vec<Vec<&str>> = text
@@ -228,8 +225,9 @@ fn named_cases_are_there() -> Outcome {
     Ok(())
 }
 
-/// The last column of each table about clients: cases of the gate, or tests of the command line.
-fn the_threat_model_names_tests_that_are_there() -> Outcome {
+/// The tests in the last column of each table of the threat model exist: cases, or tests of the
+/// command line.
+fn tests_named_in_the_threat_model_exist() -> Outcome {
     let text = read("docs/threat-model.md")?;
     let cases: Vec<&str> = cases::all().into_iter().map(|case| case.name).collect();
     let rows = text

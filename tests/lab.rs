@@ -1,4 +1,5 @@
-//! What a case is run with: an Envoy of some version, and the module.
+//! The environment of a case: an Envoy of one version, and the module. Also the macros that list
+//! the cases of a file.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -20,7 +21,7 @@ use kit::trial::block_on;
 /// oldest and the newest supported one.
 const VERSIONS: &str = "LASTSTREAM_TEST_ENVOYS";
 
-/// The versions that this run is about.
+/// The versions of Envoy that this run tests.
 pub(crate) fn versions() -> Outcome<Vec<Version>> {
     match std::env::var(VERSIONS).ok().as_deref().map(str::trim) {
         None | Some("") => Ok(vec![envoy::OLDEST, envoy::NEWEST]),
@@ -32,8 +33,8 @@ pub(crate) fn versions() -> Outcome<Vec<Version>> {
     }
 }
 
-/// A number that an environment variable may set. Another text is an error: a misspelt seed would
-/// replay another round.
+/// The number in an environment variable, or the default. Any other text is an error, because a
+/// misspelt seed would replay another round.
 pub(crate) fn number<T: FromStr>(variable: &str, default: T) -> Outcome<T> {
     match std::env::var(variable).as_deref().map(str::trim) {
         Err(_) | Ok("") => Ok(default),
@@ -41,7 +42,7 @@ pub(crate) fn number<T: FromStr>(variable: &str, default: T) -> Outcome<T> {
     }
 }
 
-/// What a case is run with.
+/// The Envoy and the module that a case runs with.
 pub(crate) struct Lab {
     pub(crate) version: Version,
     pub(crate) envoy: PathBuf,
@@ -55,7 +56,7 @@ pub(crate) struct Case {
     pub(crate) run: fn(&Lab) -> Outcome,
 }
 
-/// Makes a [`Case`] of an async function. Two minutes are plenty for most.
+/// Makes a [`Case`] of an async function. Its time limit is 120 seconds unless another is given.
 macro_rules! case {
     ($case:path $(=> |$lab:ident| $run:expr)?) => {
         $crate::lab::case!($case, 120 $(=> |$lab| $run)?)
@@ -83,7 +84,7 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-/// A case that has nothing to do with any Envoy. It may block; two minutes are plenty.
+/// A case that needs no Envoy. It may block; its time limit is two minutes.
 #[derive(Clone)]
 pub(crate) struct EnvoylessCase {
     pub(crate) name: &'static str,
@@ -104,7 +105,7 @@ macro_rules! envoyless {
 }
 pub(crate) use envoyless;
 
-/// The same for cases without Envoy: `name => || function(50)`.
+/// [`cases`] for cases without Envoy: `name => || function(50)`.
 macro_rules! envoyless_cases {
     ($($case:path $(=> $run:expr)?),* $(,)?) => {
         pub(crate) fn cases() -> Vec<$crate::lab::EnvoylessCase> {
@@ -126,7 +127,7 @@ pub(crate) fn trials_without_envoy(cases: Vec<EnvoylessCase>) -> impl Iterator<I
     })
 }
 
-/// Gets Envoys, each once for all trials.
+/// The binaries of Envoy, each found or downloaded once for all trials.
 #[derive(Clone, Default)]
 pub(crate) struct Envoys(Arc<Mutex<HashMap<Version, PathBuf>>>);
 
@@ -186,7 +187,7 @@ pub(crate) fn frames_module() -> Outcome<PathBuf> {
 
 fn written(module: Result<&[u8], &str>, name: &str) -> Result<PathBuf, String> {
     let bytes = module.map_err(|reason| format!("there is no module to test: {reason}"))?;
-    // Another run may be reading the one of this name.
+    // Renamed into place, because another run may be reading the file of this name.
     let write = || {
         let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR"))?;
         file.write_all(bytes)?;
@@ -197,8 +198,7 @@ fn written(module: Result<&[u8], &str>, name: &str) -> Result<PathBuf, String> {
     write().map_err(|error: std::io::Error| format!("the module as a file: {error}"))
 }
 
-/// The last module that called the ABI itself, without the SDK; tests/modules says where it comes
-/// from.
+/// The last module that called the ABI itself, without the SDK. tests/modules documents its origin.
 pub(crate) fn module_before_the_sdk() -> Outcome<TempDir> {
     let compressed =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/before-the-sdk.wasm.gz");
@@ -214,7 +214,7 @@ pub(crate) fn module_before_the_sdk() -> Outcome<TempDir> {
 /// The name of a module's file.
 pub(crate) const MODULE: &str = "laststream.wasm";
 
-/// The same with the feature `test-deaths`: a request with `x-laststream-die` makes its VM die.
+/// The module with the feature `test-deaths`: a request with `x-laststream-die` makes its VM die.
 pub(crate) fn test_deaths_module() -> Outcome<PathBuf> {
     match env!("LASTSTREAM_TEST_DEATHS_MODULE") {
         "" => bail!("there is no module to test: {}", env!("LASTSTREAM_TEST_DEATHS_MODULE_ERROR")),

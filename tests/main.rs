@@ -1,5 +1,5 @@
-//! End to end: the real module in real Envoys, and the command line. One trial for each case that
-//! has to do with Envoy and each version; `cargo test --test envoy -- --list` shows them.
+//! End to end: the real module in real Envoys, and the command line. Each case that needs an Envoy
+//! is one trial per version; `cargo test --test envoy -- --list` shows them.
 //!
 //! `LASTSTREAM_TEST_ENVOYS=all` runs every supported version instead of the oldest and the newest.
 

@@ -1,37 +1,37 @@
-//! Why there is no release.
+//! Errors of making a release.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why there is no release.
+/// The reason why there is no release.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
-    /// A file or an archive.
+    /// A file or an archive could not be read or written.
     #[error("{what}: {error}")]
     Io {
-        /// What was read or written.
+        /// The failed operation or its object.
         what: String,
-        /// What went wrong.
+        /// The underlying error.
         error: io::Error,
     },
-    /// JSON of another program.
+    /// The JSON of another program cannot be used.
     #[error("{what} is not the expected JSON: {problem}")]
     Json {
-        /// Whose JSON.
+        /// The object that should be JSON.
         what: String,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: String,
     },
-    /// A command of the released program.
+    /// A command of the released program failed.
     #[error("`{command}` failed: {problem}")]
     Command {
         /// The command.
         command: String,
-        /// What it said.
+        /// Its exit status and standard error.
         problem: String,
     },
-    /// The folder for the files.
+    /// The folder for the files is not empty.
     #[error("`{}` is not empty: remove it, or name another folder", .0.display())]
     NotEmpty(PathBuf),
     /// This program was built without a module.
@@ -43,17 +43,17 @@ pub enum ReleaseError {
             the same sources"
     )]
     OtherModule {
-        /// Digest of the program's.
+        /// The digest of the released program's module.
         program: String,
-        /// Digest of ours.
+        /// The digest of this program's module.
         this: String,
     },
-    /// The manual pages and completions come from the released program.
+    /// No released program can run here, but the manual pages and completions come from one.
     #[error("none of the released programs runs on this machine ({0})")]
     NoProgramForThisMachine(&'static str),
 }
 
-/// Says what an [`io::Error`] is about.
+/// Adds the failed operation or its object to an error.
 pub(crate) trait In<T> {
     fn in_(self, what: impl Into<String>) -> Result<T, ReleaseError>;
 }

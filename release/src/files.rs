@@ -12,7 +12,7 @@ pub const CHECKSUMS: &str = "SHA256SUMS";
 /// The manifest of the kubectl plugin; krew wants the plugin's name.
 pub const PLUGIN: &str = "laststream.yaml";
 
-/// The program of a platform.
+/// The archive with the program for a platform.
 #[must_use]
 pub fn program_archive(platform: Platform) -> String {
     format!("laststream-{VERSION}-{}.tar.gz", platform.target())
@@ -36,7 +36,7 @@ pub fn frames_image() -> String {
     format!("laststream-{VERSION}-frames-image.tar")
 }
 
-/// Completions and manual pages.
+/// The archive with completions and manual pages.
 #[must_use]
 pub fn shell_archive() -> String {
     format!("laststream-{VERSION}-completions-and-man.tar.gz")

@@ -11,9 +11,9 @@ use crate::{
     ReleaseError, VERSION, archive, certificates, compress, standard_annotations,
 };
 
-/// The policy of a Job expects the program there.
+/// The path of the program in the image, where the policy of a Job expects it.
 const PROGRAM: &str = "laststream";
-/// Where TLS libraries look first.
+/// The path where TLS libraries look first.
 const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";
 /// Not root, and not in any image's user list; Kubernetes accepts numbers only for `runAsNonRoot`.
 const USER: &str = "65532:65532";
@@ -98,7 +98,7 @@ pub(crate) fn of_module(
     layout.pack(&root, VERSION)
 }
 
-/// The released program must have the very module of which this one makes an image.
+/// Checks that the released program carries the same module as this program.
 fn check_module(inputs: &Inputs, name: &str, digest: &Digest) -> Result<(), ReleaseError> {
     let version: Value = serde_json::from_slice(&inputs.run(&["version", "-o", "json"])?)
         .in_("`laststream version -o json`")?;

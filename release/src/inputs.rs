@@ -1,4 +1,4 @@
-//! What a release is made from.
+//! The inputs of a release.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use std::process::Command;
 use crate::error::In as _;
 use crate::{Platform, ReleaseError};
 
-/// What a release is made from.
+/// The inputs of a release: two programs and a bill of materials.
 #[derive(Debug)]
 pub struct Inputs {
     x86_64: (PathBuf, Vec<u8>),
     aarch64: (PathBuf, Vec<u8>),
-    /// As cargo-cyclonedx writes it.
+    /// The output of cargo-cyclonedx.
     pub(crate) sbom: Vec<u8>,
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::files::Files;
 use crate::{Platform, ReleaseError, VERSION, program_archive, yaml};
 
-/// `VERSION` and file name come after it.
+/// The base URL of downloads; `VERSION` and the file name follow it.
 const DOWNLOADS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/releases/download");
 
 pub(crate) fn manifest(files: &Files) -> Result<String, ReleaseError> {

@@ -1,5 +1,4 @@
-//! An OCI image layout, packed into a tar archive: what `skopeo`, `podman load` and `ctr image
-//! import` read.
+//! An OCI image layout in a tar archive, which `skopeo`, `podman load` and `ctr image import` read.
 
 use std::collections::BTreeMap;
 

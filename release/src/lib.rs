@@ -1,5 +1,5 @@
-//! The files of a release, made from programs that are compiled already. Only the inputs decide on
-//! the bytes: no clock, no user, no machine. Compiling, and checking the result with other tools,
+//! The files of a release, made from programs that are compiled already. The bytes depend on the
+//! inputs only, not on clock, user or machine. Compiling, and checking the result with other tools,
 //! is not done here.
 
 mod certificates;
@@ -15,7 +15,7 @@ mod shell;
 
 use std::path::Path;
 
-// All that is taken from the product.
+// All imports from the product.
 pub(crate) use laststream::digest::Digest;
 pub(crate) use laststream::oci::image::{
     CONFIG, Descriptor, INDEX, Image, LAYER, MANIFEST, Manifest, Packed, archive, compress,

@@ -1,4 +1,4 @@
-//! The platforms that there are programs for.
+//! The platforms of the released programs.
 
 /// A platform, always Linux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The bill of materials without what differs from run to run and from machine to machine: number,
+//! The bill of materials without the fields that differ between runs and machines: serial number,
 //! time and folders.
 
 use serde_json::Value;
@@ -7,12 +7,12 @@ use crate::ReleaseError;
 use crate::error::In as _;
 
 const WHAT: &str = "the bill of materials";
-/// How cargo names packages of a workspace, before the folder.
+/// The prefix of cargo's names for packages of a workspace, before the folder.
 const LOCAL: &str = "path+file://";
-/// What stands for the folder of the workspace.
+/// The replacement for the folder of the workspace.
 const WORKSPACE: &str = "workspace";
 
-/// Takes what cargo-cyclonedx wrote.
+/// Makes the output of cargo-cyclonedx reproducible.
 pub(crate) fn reproducible(json: &[u8]) -> Result<Vec<u8>, ReleaseError> {
     let mut sbom: Value = serde_json::from_slice(json).in_(WHAT)?;
     let format = sbom["bomFormat"].as_str().unwrap_or_default();

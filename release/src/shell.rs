@@ -27,7 +27,7 @@ pub(crate) fn archive(inputs: &Inputs) -> Result<Vec<u8>, ReleaseError> {
         .in_("the archive of completions and manual pages")
 }
 
-/// By name, because folders have no order of their own.
+/// The pages are sorted by name, because folders have no order of their own.
 fn manual_pages(inputs: &Inputs) -> Result<Vec<(String, Vec<u8>)>, ReleaseError> {
     let what = || "the manual pages";
     let folder = tempfile::tempdir().in_(what())?;

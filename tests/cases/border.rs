@@ -1,4 +1,4 @@
-//! Envoy enters the module for a request's headers and for its end, and for nothing in between.
+//! Envoy calls the module for a request's headers and for the stream's end, and not in between.
 
 use std::io::Write as _;
 
@@ -11,11 +11,11 @@ use crate::lab::{Lab, cases};
 use kit::prelude::*;
 
 cases! {
-    exports_only_what_it_needs,
-    is_never_entered_for_a_body,
+    the_module_exports_only_what_it_needs,
+    envoy_never_calls_the_module_for_a_body,
 }
 
-/// Callbacks, and the memory.
+/// The exports that the module must have, and no others.
 const EXPORTS: [&str; 11] = [
     "_initialize",
     "malloc",
@@ -30,15 +30,15 @@ const EXPORTS: [&str; 11] = [
     "proxy_on_tick",
 ];
 
-/// The only import that is not of the ABI, which has no clock that never steps.
+/// The only import from outside the ABI, because the ABI has no monotonic clock.
 const CLOCK: &str = "wasi_snapshot_preview1.clock_time_get";
 
-/// The most that the module may weigh, in bytes, and compressed with `gzip -9`: a ratchet, a little
-/// above what it weighs.
+/// The size limits of the module, in bytes, plain and compressed with `gzip -9`: a ratchet, a
+/// little above the present size.
 const BUDGET: usize = 301_000;
 const GZIP_BUDGET: usize = 128_000;
 
-async fn exports_only_what_it_needs(lab: &Lab) -> Outcome {
+async fn the_module_exports_only_what_it_needs(lab: &Lab) -> Outcome {
     let code = std::fs::read(&lab.module).context("the module")?;
     ensure!(code.len() < BUDGET, "the module has {} bytes", code.len());
     let compressed = gzip(&code)?;
@@ -64,12 +64,12 @@ fn gzip(code: &[u8]) -> Outcome<Vec<u8>> {
     encoder.finish().context("compressing the module")
 }
 
-/// The number of the root context in each VM; those of streams come after it.
+/// The number of the root context in each VM; stream contexts have higher numbers.
 const ROOT: &str = "1";
 
-/// Envoy's own trace of the calls into the VM, over a request with a chunked body and trailers both
-/// ways.
-async fn is_never_entered_for_a_body(lab: &Lab) -> Outcome {
+/// Counts the calls in Envoy's own trace of the VM, over a request with a chunked body and a
+/// chunked response.
+async fn envoy_never_calls_the_module_for_a_body(lab: &Lab) -> Outcome {
     let options = Options { component_log_level: "wasm:trace".into(), ..Options::default() };
     let stage = Stage::behind(lab, Listener::new("main", hcm(lab, "{}")), options).await?;
     let mut client = Client::connect(stage.main).await?;

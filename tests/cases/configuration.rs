@@ -1,5 +1,5 @@
-//! A bad configuration is refused, with the reason in Envoy's log; a good one that cannot work
-//! here, too.
+//! An invalid configuration is refused, with the reason in Envoy's log; so is a valid one that
+//! cannot work in this Envoy.
 
 use crate::cases::stage::{BEGUN, IN_FLIGHT, SOON, Stage, clusters, discovered, hcm};
 use crate::lab::{Lab, cases};
@@ -11,10 +11,10 @@ cases! {
     a_bad_configuration_stops_the_start,
     a_bad_configuration_leaves_the_old_one,
     metrics_that_the_stats_matcher_rejects_are_refused,
-    a_struct_is_refused_with_the_way_out,
+    the_error_for_a_struct_names_the_fix,
 }
 
-/// The path of what is wrong and what to do, in the log.
+/// Invalid configurations, and the log's words about each: the path of the error, and the fix.
 const BAD: [(&str, &str); 4] = [
     (
         r#"{"scope": "gatway"}"#,
@@ -45,7 +45,7 @@ async fn a_bad_configuration_stops_the_start(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Envoy does not start with it, and its log says why.
+/// Envoy does not start with this bootstrap, and its log contains the words.
 async fn refuses_to_start(lab: &Lab, bootstrap: Bootstrap, words: &[&str]) -> Outcome {
     let started = Envoy::start(&lab.envoy, bootstrap.build(), Options::default()).await;
     let failure = started.err().with_context(|| format!("Envoy started, without {words:?}"))?;
@@ -74,7 +74,8 @@ async fn a_bad_configuration_leaves_the_old_one(lab: &Lab) -> Outcome {
     stage.wait_until_idle().await
 }
 
-/// Envoy hands out gauges that stay zero then: without the check nothing would ever be in flight.
+/// For rejected metrics, Envoy returns gauges that stay zero: without the check the module would
+/// never see a stream in flight.
 async fn metrics_that_the_stats_matcher_rejects_are_refused(lab: &Lab) -> Outcome {
     let rejecting = only_stats_with_prefixes(&["http.", "listener", "server", "cluster"]);
     let upstream = Upstream::start().await?;
@@ -85,7 +86,7 @@ async fn metrics_that_the_stats_matcher_rejects_are_refused(lab: &Lab) -> Outcom
         "statsInclusionPrefixes: wasmcustom.laststream_",
     ];
     refuses_to_start(lab, bootstrap().stats_matcher(rejecting), &words).await?;
-    // What the message says helps.
+    // The fix that the message names works.
     let mended = only_stats_with_prefixes(&[
         "http.",
         "listener",
@@ -100,8 +101,8 @@ async fn metrics_that_the_stats_matcher_rejects_are_refused(lab: &Lab) -> Outcom
     Ok(())
 }
 
-/// Envoy hands a Struct over in protobuf's encoding; the module says what to write instead.
-async fn a_struct_is_refused_with_the_way_out(lab: &Lab) -> Outcome {
+/// Envoy passes a Struct in protobuf's encoding; the module's error names the fix.
+async fn the_error_for_a_struct_names_the_fix(lab: &Lab) -> Outcome {
     let mut filter = lab.stream("").filter();
     let value = json!({ "scope": "inbound", "forwarded_proto": { "ports": { "https": [443] } } });
     filter["typed_config"]["config"]["configuration"] =

@@ -10,7 +10,7 @@ cases! {
     empty_configuration_counts_and_touches_nothing,
     held_streams_are_counted_exactly,
     excluded_streams_are_not_counted,
-    long_lived_streams_are_told_apart,
+    long_lived_streams_are_counted_apart,
     scopes_have_metrics_of_their_own,
     a_route_that_disables_the_filter_is_not_counted,
 }
@@ -44,8 +44,8 @@ async fn empty_configuration_counts_and_touches_nothing(lab: &Lab) -> Outcome {
     stage.wait_until_idle().await
 }
 
-/// HTTP/1 on many connections, HTTP/2 on few, WebSockets: whatever holds, every look sees exactly
-/// what is held.
+/// HTTP/1 on many connections, HTTP/2 on few, and WebSockets: every reading equals the number of
+/// streams that are held.
 async fn held_streams_are_counted_exactly(lab: &Lab) -> Outcome {
     let stage = Stage::set(lab, "{}").await?;
     let clients = hold_h1(&stage).await?;
@@ -151,7 +151,7 @@ async fn excluded_streams_are_not_counted(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn long_lived_streams_are_told_apart(lab: &Lab) -> Outcome {
+async fn long_lived_streams_are_counted_apart(lab: &Lab) -> Outcome {
     let rules = r#"{
         "count": {
             "long_lived": {
@@ -200,7 +200,7 @@ async fn scopes_have_metrics_of_their_own(lab: &Lab) -> Outcome {
     stage.envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_outbound", 0, SOON).await
 }
 
-/// The exclusion that costs nothing.
+/// Excluding a path in this way costs nothing, because Envoy does not call the module.
 async fn a_route_that_disables_the_filter_is_not_counted(lab: &Lab) -> Outcome {
     let hcm = Hcm::new("main").filter(lab.stream("{}").filter());
     let hcm = hcm

@@ -1,5 +1,5 @@
-//! The report in a real browser: what it shows, that it fits on a phone, that it asks the network
-//! for nothing.
+//! The demo's report in a real browser: it shows every lane, fits on a phone, and makes no network
+//! request.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use kit::process::guarded;
 use kit::programs::program;
 use kit::user::User;
 
-/// Tells how the page came out, by way of the title of the page around it. Only the copy that is
+/// Reports the layout of the page as JSON in the title of the page around it. Only the copy that is
 /// tested has a script.
 const PROBE: &str = r#"<script>
 const bars = [...document.querySelectorAll(".bar")].map(bar => bar.getBoundingClientRect());
@@ -47,7 +47,7 @@ fn the_report_shows_every_lane_on_a_desktop_and_on_a_phone() -> Outcome {
     );
     let probed = page.replace("</main>", &format!("</main>{PROBE}"));
     for (width, scheme) in [(360, "0"), (360, "1"), (1280, "1")] {
-        // In a frame, for the window of a browser is never as narrow as a phone.
+        // In a frame, because a browser's window is never as narrow as a phone.
         let framed = format!(
             "<!doctype html><title></title><iframe \
                 style=\"width:{width}px;height:4000px;border:0\" srcdoc=\"{}\"></iframe>",
@@ -65,7 +65,7 @@ fn the_report_shows_every_lane_on_a_desktop_and_on_a_phone() -> Outcome {
     Ok(())
 }
 
-/// The title of the page, after it was drawn. Nothing may be said on its console.
+/// The title of the page, after it was rendered. A message on its console is an error.
 fn title_in(browser: &Path, page: &Path, home: &Path, scheme: &str) -> Outcome<String> {
     let mut command = guarded("timeout");
     command.arg("60").arg(browser).args(["--headless", "--no-sandbox", "--disable-gpu"]);

@@ -1,7 +1,9 @@
-//! `x-forwarded-proto` is restored from what trusted peers say, and from nothing else.
+//! `x-forwarded-proto` is restored from the headers and ports of trusted peers, and from nothing
+//! else.
 //!
-//! What is expected stands in Markdown tables under `forwarded_proto/`, a row for each request, to
-//! be read by people; `README.md` there says how. This runs every row against a real Envoy.
+//! The expected results are Markdown tables for human readers under `forwarded_proto/`, a row for
+//! each request; `README.md` there explains the columns. This module runs every row against a real
+//! Envoy.
 
 mod alike;
 mod engines;
@@ -14,24 +16,24 @@ use kit::{Outcome, ensure};
 use self::run::{Engine, Shown};
 use kit::forwarded_proto::table::{Kind, Table};
 
-/// No row may be lost unnoticed.
+/// Minimum numbers of rows, so that a lost row is noticed.
 const LEAST_ROWS: usize = 500;
 const LEAST_ATTACKS: usize = 250;
 const LEAST_NATIVE_ROWS: usize = 200;
-/// With `forward_proto_config`.
+/// Rows about destination ports, for which Envoy needs `forward_proto_config`.
 const LEAST_NATIVE_ROWS_OF_DESTINATIONS: usize = 50;
 
 cases! {
     rows_are_many_and_sound,
     invalid_table_rows_are_rejected,
     every_row_holds: 240,
-    every_row_holds_where_headers_are_told: 240,
+    every_row_holds_with_headers_in_peer_information: 240,
     every_row_holds_by_envoys_own_matchers: 240,
     alike::both_engines_decide_alike: 240,
 }
 
-/// What can be said of the rows without an Envoy; that they can be read at all is the larger part
-/// of it.
+/// Checks of the rows that need no Envoy. Reading the tables is itself the larger part of the
+/// check.
 async fn rows_are_many_and_sound(_: &Lab) -> Outcome {
     let table = Table::read()?;
     let rows: Vec<_> = table.sections.iter().flat_map(|section| &section.rows).collect();
@@ -55,9 +57,9 @@ async fn every_row_holds(lab: &Lab) -> Outcome {
     holds(run::all(lab, &Table::read()?, Engine::Module).await?, LEAST_ROWS)
 }
 
-/// The module then reads one value instead of all headers, wherever that is enough; nothing else
-/// may differ.
-async fn every_row_holds_where_headers_are_told(lab: &Lab) -> Outcome {
+/// The module then reads one value instead of all headers wherever that is enough. The results must
+/// be the same.
+async fn every_row_holds_with_headers_in_peer_information(lab: &Lab) -> Outcome {
     holds(run::all(lab, &Table::read()?, Engine::ToldModule).await?, LEAST_ROWS)
 }
 

@@ -19,9 +19,9 @@ cases! {
     a_silent_websocket_is_reset_after_its_grace_period,
     an_extended_connect_ends_with_1001,
     a_closing_handshake_under_way_is_left_alone,
-    what_is_no_websocket_passes_unchanged,
+    other_requests_pass_unchanged,
     other_routes_do_not_enter_the_frame_filter,
-    exports_bodies_and_a_version,
+    the_frame_filter_exports_bodies_and_a_version,
 }
 
 const FRAMES: &str = "laststream-frames";
@@ -67,7 +67,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// The counter has asked for the end of the only WebSocket.
+    /// Waits until the counter has asked for the end of the only WebSocket.
     async fn wait_until_asked(&self) -> Outcome {
         self.bench.envoy.wait_for_stat(EVICTIONS, 1, SOON).await
     }
@@ -95,7 +95,7 @@ fn hcm(lab: &Lab) -> Outcome<Hcm> {
         .route(route("/", "app")))
 }
 
-/// Runs tests/tools/websocket_peers.py.
+/// Starts tests/tools/websocket_peers.py.
 fn peers(arguments: &[&str]) -> Outcome<Process> {
     let library = program("websockets")?;
     let folder = library.ancestors().nth(2).context("the library's folder")?;
@@ -134,7 +134,8 @@ async fn websockets_with_traffic_end_with_1001(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// No callback comes for it, so nothing can be written: after the grace period it is reset.
+/// Without traffic Envoy makes no callback, so the filter cannot write a close frame; after the
+/// grace period the WebSocket is reset.
 async fn a_silent_websocket_is_reset_after_its_grace_period(lab: &Lab) -> Outcome {
     let mut sockets =
         Sockets::with(lab, r#"{"end": {"websocket_grace_ms": 1000}}"#, "wasm:debug").await?;
@@ -176,7 +177,8 @@ async fn an_extended_connect_ends_with_1001(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// The client has sent its own close frame and waits for the answer, which must be the only one.
+/// The client has sent its own close frame and waits for the server's answer; the filter must not
+/// add a close frame.
 async fn a_closing_handshake_under_way_is_left_alone(lab: &Lab) -> Outcome {
     let mut sockets = Sockets::start(lab).await?;
     let mut socket = WebSocket::open(sockets.main, "/ws").await?;
@@ -194,7 +196,7 @@ async fn a_closing_handshake_under_way_is_left_alone(lab: &Lab) -> Outcome {
 }
 
 /// Plain requests on the same route, and an upgrade that the app refuses.
-async fn what_is_no_websocket_passes_unchanged(lab: &Lab) -> Outcome {
+async fn other_requests_pass_unchanged(lab: &Lab) -> Outcome {
     let sockets = Sockets::start(lab).await?;
     let mut client = Client::connect(sockets.main).await?;
     let upload = Request::new("POST", "/echo-body").chunked(["first", "second"]);
@@ -212,7 +214,7 @@ async fn what_is_no_websocket_passes_unchanged(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Envoy's own trace of the calls into the VM.
+/// Counts the calls in Envoy's own trace of the VM.
 async fn other_routes_do_not_enter_the_frame_filter(lab: &Lab) -> Outcome {
     let sockets = Sockets::with(lab, "{}", "wasm:trace").await?;
     let mut other = WebSocket::open(sockets.main, "/other").await?;
@@ -228,10 +230,10 @@ async fn other_routes_do_not_enter_the_frame_filter(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Few bytes: every worker has a VM of its own.
+/// The size limit of the module in bytes. It is low because every worker has a VM of its own.
 const BUDGET: usize = 95_000;
 
-async fn exports_bodies_and_a_version(_lab: &Lab) -> Outcome {
+async fn the_frame_filter_exports_bodies_and_a_version(_lab: &Lab) -> Outcome {
     let code = std::fs::read(frames_module()?).context("the module")?;
     ensure!(code.len() < BUDGET, "the module has {} bytes", code.len());
     let Module { version, exports, .. } = analyse(&code).map_err(Error::msg)?;

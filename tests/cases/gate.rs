@@ -1,4 +1,4 @@
-//! The gate: what it says, when it opens, what it does to Envoy.
+//! The gate: its replies, its states, and its effects on Envoy.
 
 mod access;
 mod access_rendered;

@@ -1,6 +1,6 @@
-//! The SDK panics where Envoy answers a host call in a way that it does not expect.
-//! `filter/src/envoy.rs` lists the calls; here each way is brought about that an Envoy, its
-//! neighbours or its clients have.
+//! The SDK panics when a host call returns an unexpected status, or bytes that are not UTF-8.
+//! `filter/src/envoy.rs` lists the calls; the cases provoke each such result that Envoy, its
+//! neighbours or its clients can cause.
 
 use crate::cases::gate::bench::{Bench, gate_listener, main_listener, options};
 use crate::cases::stage::{BEGUN, Stage, clusters, hcm, no_vm_has_died, routes};
@@ -18,11 +18,12 @@ cases! {
     empty_properties_trust_no_peer,
 }
 
-/// Answers half of what it promises, and hangs up: then Envoy tells the module that the call has
-/// failed, and there is no header to read.
+/// An incomplete response, after which the connection is closed. Envoy then reports to the module
+/// that the call has failed, and there is no header to read.
 const BROKEN_OFF: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nhalf";
 
-/// Of the admin interface and of the app: both the status and a header of an answer are read.
+/// The admin interface and the app both answer so; the gate reads the status and a header of their
+/// answers.
 async fn an_answer_that_breaks_off_ends_no_vm(lab: &Lab) -> Outcome {
     let gate = r#"{
         "quiet_ms": 300, "deadline_ms": 3000, "admin": {"cluster": "broken"},
@@ -100,8 +101,8 @@ async fn names_that_are_not_utf8_end_no_vm(lab: &Lab) -> Outcome {
     no_vm_has_died(&stage.envoy)
 }
 
-/// Envoy writes the access log of an HTTP/3 stream after the module has heard of its end:
-/// `proxy_on_log` would ask for a context that has gone, so it must not be there.
+/// Envoy writes the access log of an HTTP/3 stream after it has reported the stream's end to the
+/// module: `proxy_on_log` would refer to a deleted context, so the module must not export it.
 async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
     let authority = Authority::new()?;
     let listener = Listener::quic("main", hcm(lab, "{}"), &authority.server()?);
@@ -127,8 +128,7 @@ async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
     no_vm_has_died(&stage.envoy)
 }
 
-/// The host allocates nothing for an empty value. A peer that is empty is trusted as little as one
-/// that is missing.
+/// The host allocates nothing for an empty value. An empty peer is untrusted, as a missing one is.
 async fn empty_properties_trust_no_peer(lab: &Lab) -> Outcome {
     let policy = r#"{"forwarded_proto": {
         "trust": {"peers": ["0.0.0.0/0", "::/0"], "identities": [{"prefix": "spiffe://"}]},

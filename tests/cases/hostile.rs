@@ -1,4 +1,4 @@
-//! Nothing that a client sends ends the VM, and nothing of it is lost or changed on the way.
+//! No headers that a client sends end the VM; afterwards the filter still works and counts.
 
 use crate::cases::stage::{BEGUN, Stage, no_vm_has_died, routes};
 use crate::lab::{Lab, cases};

@@ -1,4 +1,4 @@
-//! What kubectl and its kustomize read is what was meant.
+//! kubectl and its kustomize read the rendered manifests with the meaning that the policy intends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,13 +20,13 @@ envoyless_cases! {
 
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// Runs kubectl, which is fetched where there is none.
+/// Runs kubectl, which is downloaded if it is not installed.
 fn kubectl(arguments: &[&str], input: &str) -> Outcome<String> {
     let output = run_with_input(guarded(program("kubectl")?).args(arguments), input)?;
     Ok(output.expect(0).with_context(|| format!("kubectl {arguments:?}: {input}"))?.stdout)
 }
 
-/// An object as kubectl understands it, but for the label that made kubectl read it.
+/// An object as kubectl parses it, without the label that was added to make kubectl read it.
 fn understood(yaml: &str) -> Outcome<Value> {
     let text = kubectl(&["label", "--local", "-f", "-", "read=by-kubectl", "-o", "json"], yaml)?;
     let mut value: Value = serde_json::from_str(&text)?;
@@ -42,7 +42,7 @@ fn render(policy: &str, kind: &str) -> Outcome<CommandOutput> {
     User::new()?.run(&["render", kind, "--policy", "-"], policy)?.expect(0)
 }
 
-/// A folder in which all that a policy means is rendered.
+/// A folder with the output of `laststream render all`.
 fn rendered(policy: &str, folder: &str) -> Outcome<(User, PathBuf)> {
     let user = User::new()?;
     user.run(&["render", "all", "--policy", "-", "--output", folder], policy)?.expect(0)?;
@@ -160,7 +160,7 @@ fn every_manifest_builds() -> Outcome {
     Ok(())
 }
 
-/// What differs between clusters can be patched by path.
+/// An overlay can patch, by path, the values that differ between clusters.
 fn overlays_change_selector_namespace_and_digest() -> Outcome {
     let policy = format!(
         "namespace: istio-ingress\nmodule: oci://ghcr.io/example/laststream@{DIGEST}\n\
@@ -263,7 +263,7 @@ fn is_patched(built: &str) -> Outcome {
     Ok(())
 }
 
-/// The patch fits Jobs and CronJobs, and what it runs are arguments that `laststream exec` takes.
+/// The patch fits Jobs and CronJobs, and its command is one that `laststream exec` accepts.
 fn patches_fit_jobs() -> Outcome {
     for (cron, native) in [(false, false), (true, true)] {
         let policy = format!(

@@ -1,5 +1,5 @@
-//! Thousands of operations of every kind over both workers: afterwards nothing is counted that is
-//! not there, and nothing was missed.
+//! Thousands of operations of every kind over both workers: afterwards every gauge is zero, and no
+//! stream was missed.
 
 use std::cell::Cell;
 
@@ -13,20 +13,20 @@ use kit::prelude::*;
 use kit::xds::{Verdict, Xds};
 
 cases! {
-    counts_every_kind_of_stream: 300,
-    counts_through_upgrades_from_before_the_sdk: 300,
+    every_kind_of_stream_is_counted: 300,
+    streams_are_counted_through_upgrades_from_before_the_sdk: 300,
 }
 
 const OPERATIONS: usize = 20_000;
-/// While the module is replaced.
+/// The number in the case that replaces the module meanwhile.
 const OPERATIONS_OF_AN_UPGRADE: usize = 6_000;
-/// There and back, so often.
+/// The number of upgrades, each followed by a downgrade.
 const UPGRADES: usize = 3;
 const PARALLEL: usize = 16;
 const SEED: u64 = 11;
 const LISTENERS: [&str; 2] = ["load", "load-quic"];
 
-/// All that the module can do for a stream is on.
+/// Streams are classified, and the scheme is restored, written and protected from twins.
 const POLICY: &str = r#"{
     "count": {"long_lived": {"upgrades": true, "grpc": true}},
     "forwarded_proto": {
@@ -35,12 +35,12 @@ const POLICY: &str = r#"{
     }
 }"#;
 
-async fn counts_every_kind_of_stream(lab: &Lab) -> Outcome {
+async fn every_kind_of_stream_is_counted(lab: &Lab) -> Outcome {
     counts(lab, &lab.stream(POLICY).filter(), OPERATIONS, async |_| Ok(())).await
 }
 
-/// Each module counts to their end the streams that began with it, whichever counts the next.
-async fn counts_through_upgrades_from_before_the_sdk(lab: &Lab) -> Outcome {
+/// Each module counts its own streams until they end, whichever module counts new ones.
+async fn streams_are_counted_through_upgrades_from_before_the_sdk(lab: &Lab) -> Outcome {
     let earlier = module_before_the_sdk()?;
     let xds = Xds::new()?;
     let now = lab.stream(POLICY);
@@ -60,7 +60,7 @@ async fn counts_through_upgrades_from_before_the_sdk(lab: &Lab) -> Outcome {
     counts(lab, &filters::discovered("laststream", &xds), OPERATIONS_OF_AN_UPGRADE, upgrade).await
 }
 
-/// Runs so many operations through this filter, and something else meanwhile, which must end first.
+/// Runs this number of operations through the filter, and `meanwhile`, which must end first.
 async fn counts(
     lab: &Lab,
     filter: &Value,
@@ -103,7 +103,7 @@ async fn counts(
     missed_none(&envoy, operations).await
 }
 
-/// A native filter behind the module that counts the requests that come by.
+/// A native filter behind the module that counts the requests that pass the module.
 fn witness(prefix: &str) -> serde_json::Value {
     let any = json!({ "permissions": [{ "any": true }], "principals": [{ "any": true }] });
     let rules = json!({ "action": "ALLOW", "policies": { "any": any } });
@@ -114,8 +114,8 @@ fn witness(prefix: &str) -> serde_json::Value {
     )
 }
 
-/// Ends only when something is wrong: a count that is more than there can be, which is what one too
-/// few looks like, too.
+/// Returns only an error: a gauge above the possible number of streams. A gauge that was
+/// decremented too often wraps around, so it is above that number, too.
 async fn watch(envoy: &Envoy) -> Outcome {
     loop {
         for gauge in [IN_FLIGHT, LONG_LIVED] {

@@ -1,4 +1,5 @@
-//! What `envoyfilter-manifests/` holds runs as it is, but for ports and the module's place.
+//! The manifests in `envoyfilter-manifests/`, and other rendered ones, run as they are, except for
+//! ports, the module's path and the trusted addresses.
 
 mod clients;
 mod failing;
@@ -19,8 +20,8 @@ cases! {
     rendered::a_rendered_gateway_restores_by_envoys_own_matchers,
     rendered::a_rendered_wasmplugin_restores,
     rendered::rendered_envoy_gateway_patches_restore,
-    rendered::a_rendered_sidecar_tells_directions_apart,
-    rendered::what_the_agent_replaces_is_well_formed,
+    rendered::a_rendered_sidecar_counts_directions_apart,
+    rendered::the_part_that_the_agent_replaces_is_well_formed,
     rendered::every_other_rendered_filter_runs,
     rendered::a_rendered_image_volume_counts_and_gates,
     rendered::a_rendered_gateway_closes_websockets,
@@ -31,12 +32,12 @@ cases! {
     clients::a_proxy_header_would_forge_a_trusted_peer,
     failing::without_its_module_a_proxy_trusts_no_header,
     failing::without_its_module_a_sidecar_makes_no_http_https,
-    failing::trusted_hops_added_later_open_nothing,
+    failing::trusted_hops_added_later_trust_no_stranger,
 }
 
 const MODULE: &str = "laststream.wasm";
 
-/// 10.0.0.0/16, as a matcher sees it.
+/// 10.0.0.0/16, as a rendered matcher has it.
 const TRUSTED: &str = "prefix: \"10.0.\"";
 
 fn read(file: &str) -> Outcome<String> {
@@ -44,7 +45,7 @@ fn read(file: &str) -> Outcome<String> {
     std::fs::read_to_string(&path).with_context(|| file.to_owned())
 }
 
-/// Other Envoys run beside it.
+/// Lets the kernel choose the ports, because other Envoys run at the same time.
 fn on_free_ports(config: &mut Value) {
     let free = |address: &mut Value| set(address, "/address/socket_address/port_value", json!(0));
     free(&mut config["admin"]);
@@ -63,7 +64,7 @@ fn manifest(file: &str, lab: &Lab, upstream: &Upstream) -> Outcome<Value> {
     Ok(config)
 }
 
-/// A bootstrap with a gate, beside other Envoys and in front of this app.
+/// Adapts a bootstrap with a gate: free ports, the harness's admin cluster, and this app.
 pub(in crate::cases) fn place(config: &mut Value, app: SocketAddr) -> Outcome {
     on_free_ports(config);
     ensure_eq!(config["static_resources"]["clusters"][0]["name"], "admin", "the first cluster");
@@ -74,12 +75,13 @@ pub(in crate::cases) fn place(config: &mut Value, app: SocketAddr) -> Outcome {
     Ok(())
 }
 
-/// The harness tells Envoy its own admin port through discovery, which wants a node.
+/// Arguments that give Envoy a node. The harness passes Envoy its own admin port through discovery,
+/// which requires a node.
 pub(in crate::cases) fn node() -> Vec<String> {
     ["--service-node", "node", "--service-cluster", "cluster"].map(String::from).to_vec()
 }
 
-/// What a gate answers to this GET, with this status.
+/// The gate's answer to a GET, which must have this status.
 async fn gate_says(gate: SocketAddr, path: &str, status: u16) -> Outcome<Value> {
     once(gate, &Request::get(path).host("localhost")).await?.expect(status)?.json()
 }

@@ -21,8 +21,8 @@ mod stage;
 
 use crate::lab::{Case, EnvoylessCase};
 
-/// In the order in which they begin. The one that takes longest is first, so that nothing waits for
-/// it in the end.
+/// The cases in the order in which they start. The slowest file is first, because it would
+/// otherwise be the last to end.
 pub(crate) fn all() -> Vec<Case> {
     [
         monitoring::cases(),
@@ -42,7 +42,7 @@ pub(crate) fn all() -> Vec<Case> {
     .concat()
 }
 
-/// Those that are run once.
+/// Cases that need no Envoy and run once, not once for each version.
 pub(crate) fn without_envoy() -> Vec<EnvoylessCase> {
     [
         demo_page::cases(),

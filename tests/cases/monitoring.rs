@@ -1,4 +1,4 @@
-//! What `render monitoring` writes, in a real Prometheus that scrapes two real Envoys: each alert
+//! The files of `render monitoring` in a real Prometheus that scrapes two real Envoys: each alert
 //! is made to fire and to resolve, and each panel has data.
 
 mod files;
@@ -30,7 +30,7 @@ pub(crate) fn without_envoy() -> Vec<EnvoylessCase> {
 /// A folder for the series of all panels, from which docs/monitoring.png is drawn.
 const SERIES: &str = "LASTSTREAM_MONITORING_SERIES";
 
-/// Everything that an alert waits for is shorter in the test's policy.
+/// Long enough for each alert, because the test's policy shortens the alerts' durations.
 const PATIENCE: Duration = Duration::from_secs(60);
 const DEADLINE_MS: u64 = 20_000;
 
@@ -46,7 +46,7 @@ struct Fleet {
     /// The module of `two` can be made to die.
     lab: Lab,
     prometheus: Prometheus,
-    /// Has what was rendered.
+    /// Its folder has the rendered files.
     user: User,
 }
 
@@ -74,7 +74,7 @@ impl Fleet {
         let config = bootstrap(&upstream).listeners_from(&xds).build();
         let envoy = Envoy::start(&lab.envoy, config, options()).await?;
         let main = envoy.address("main").await?;
-        // Its gate comes later.
+        // The gate's listener is added later.
         let two = Bench { upstream, envoy, main, gate: main };
         let (user, prometheus) = watched(&[&one, &two])?;
         Ok(Self { one, two, xds, lab, prometheus, user })
@@ -98,7 +98,8 @@ impl Fleet {
         .await
     }
 
-    /// A panel that shows zero where there is nothing to count.
+    /// Waits until a panel has one series with this value. Such a panel shows zero where there is
+    /// nothing to count.
     async fn panel_is(&self, title: &str, expected: &str) -> Outcome {
         let panel = PANELS.iter().find(|panel| panel.title == title).context("a panel")?;
         wait_for(PATIENCE, &format!("{title} to be {expected}"), async || {
@@ -110,7 +111,7 @@ impl Fleet {
     }
 }
 
-/// A Prometheus with what is rendered for these Envoys.
+/// A Prometheus with the files that are rendered for these Envoys.
 fn watched(benches: &[&Bench]) -> Outcome<(User, Prometheus)> {
     let targets: Vec<String> =
         benches.iter().map(|bench| bench.envoy.admin().to_string()).collect();
@@ -124,7 +125,7 @@ fn watched(benches: &[&Bench]) -> Outcome<(User, Prometheus)> {
     let user = User::new()?;
     let arguments = ["render", "monitoring", "--policy", "-", "--output", "monitoring"];
     user.run(&arguments, &policy.to_string())?.expect(0)?;
-    // Beside it, what another monitor has: all of Envoy's metrics, at another port of each pod.
+    // A second job, as another monitor has it: all of Envoy's metrics, under another instance.
     let mut config: Value =
         serde_saphyr::from_str(&std::fs::read_to_string(user.path("monitoring/prometheus.yaml"))?)?;
     let other = json!({
@@ -140,7 +141,7 @@ fn watched(benches: &[&Bench]) -> Outcome<(User, Prometheus)> {
     Ok((user, prometheus))
 }
 
-/// What `laststream size` makes of the durations that Envoy has had since the fleet began.
+/// `laststream size` proposes numbers from Envoy's request durations since the fleet began.
 async fn sizes(fleet: &Fleet, began: u64) -> Outcome {
     let (url, user) = (fleet.prometheus.url(), &fleet.user);
     let window = format!("{}s", now()? - began);
@@ -190,7 +191,7 @@ async fn every_alert_fires_and_resolves(lab: &Lab) -> Outcome {
         std::fs::write(file, every_range(&fleet, (began, now()?)).await?.to_string())?;
     }
     sizes(&fleet, began).await?;
-    what_has_gone_is_left_out(&mut fleet).await
+    series_of_a_killed_envoy_end(&mut fleet).await
 }
 
 /// A drain of `one` that a stream holds until the deadline.
@@ -251,7 +252,7 @@ async fn forced_and_healed(fleet: &Fleet) -> Outcome {
     fleet.resolves("LaststreamGateForced").await
 }
 
-/// As Grafana asks, for all policies and one minute.
+/// The query that Grafana sends, for all policies and one minute.
 fn asked(expression: &str) -> String {
     expression.replace("$job", ".*").replace("$__range", "1m")
 }
@@ -280,8 +281,8 @@ async fn every_range(fleet: &Fleet, span: (u64, u64)) -> Outcome<Value> {
     Ok(panels.into())
 }
 
-/// An Envoy that is killed is neither draining nor full of streams.
-async fn what_has_gone_is_left_out(fleet: &mut Fleet) -> Outcome {
+/// The recorded series of a killed Envoy end, so it is neither draining nor full of streams.
+async fn series_of_a_killed_envoy_end(fleet: &mut Fleet) -> Outcome {
     let address = fleet.one.envoy.admin();
     let recorded = ["laststream:gate_state", "laststream:streams_in_flight"];
     fleet.one.envoy.kill()?;

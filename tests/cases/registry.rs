@@ -1,5 +1,5 @@
-//! `laststream push` and `inspect`, and what fetches from registries: against the real registry,
-//! and against one that fails on demand.
+//! `laststream push` and `inspect`, and the other code that fetches from registries: against the
+//! real registry, and against one that fails on demand.
 
 mod certificates;
 mod faults;
@@ -39,10 +39,10 @@ pub(crate) fn cases() -> Vec<EnvoylessCase> {
     .concat()
 }
 
-/// These may never be shown.
+/// Credentials that no output may show.
 const PASSWORD: &str = "pass-phrase-of-the-test";
 const USERNAME: &str = "tester";
-/// The line of an htpasswd file for them.
+/// The line of an htpasswd file for these credentials.
 const HTPASSWD: &str = "tester:$2b$04$kZpwtr2LgRNYG1/m0fsw1Ox7s2ZIbdb6nC8xLrQvCDF9aSsH98NGS\n";
 
 /// Runs `laststream push` with the real module.
@@ -51,7 +51,7 @@ fn push(user: &User, arguments: &[&str]) -> Outcome<CommandOutput> {
     user.run(&[&["push", "--module", utf8(&module)], arguments].concat(), "")
 }
 
-/// The password is in the environment.
+/// A user with the credentials in the environment.
 fn user_with_password(password: &str) -> Outcome<User> {
     let mut user = User::new()?;
     user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
@@ -59,7 +59,7 @@ fn user_with_password(password: &str) -> Outcome<User> {
     Ok(user)
 }
 
-/// A registry that wants a user and a password.
+/// A registry that requires these credentials.
 fn registry_with_password(user: &User) -> Outcome<Registry> {
     let file = user.file("htpasswd", HTPASSWD)?;
     Registry::start(&Settings {
@@ -68,12 +68,12 @@ fn registry_with_password(user: &User) -> Outcome<Registry> {
     })
 }
 
-/// 401 with this challenge.
+/// A response with status 401 and this challenge.
 fn unauthorized(challenge: &str) -> Fault {
     Fault::Answer(Answer::new(401).with("www-authenticate", challenge))
 }
 
-/// 401 without credentials.
+/// A response with status 401 to a request without credentials.
 fn wants_password(asked: &Asked) -> Option<Fault> {
     asked.header("authorization").is_none().then(|| unauthorized("Basic realm=\"r\""))
 }

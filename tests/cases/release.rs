@@ -1,5 +1,5 @@
-//! The files of a release, read by other tools, and what runs them elsewhere: kubectl, GitHub,
-//! pre-commit.
+//! The files of a release, as other tools read them, and the integrations that run them: kubectl,
+//! GitHub, pre-commit.
 //!
 //! Without `LASTSTREAM_RELEASE_FILES` the cases make a release of their own, in which scripts that
 //! call the tested program stand for the static programs. `.ci/run release` names the real files.
@@ -85,7 +85,7 @@ fn script(folder: &Path, platform: Platform) -> Outcome<PathBuf> {
     Ok(path)
 }
 
-/// A folder with what is in the archive.
+/// A folder with the content of the archive.
 fn unpacked(archive: &Path) -> Outcome<TempDir> {
     let folder = tempfile::tempdir()?;
     run(guarded("tar")
@@ -102,7 +102,7 @@ fn run(command: &mut Command) -> Outcome<CommandOutput> {
     command::run(command)?.expect(0).with_context(|| format!("{command:?}"))
 }
 
-/// A policy that asks no registry, in a namespace about which lint has nothing to say.
+/// A policy that needs no registry, in a namespace for which lint has no finding.
 const POLICY: &str = "module: oci://registry.example.com/laststream:1
 digest: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
 namespace: ingress

@@ -1,4 +1,4 @@
-//! The count survives whatever is replaced under it: configuration, code, listeners.
+//! The count survives when configuration, code or listeners are replaced.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use kit::wire::free_port;
 use kit::xds::{Verdict, Xds};
 
 cases! {
-    counts_through_replaced_configuration_and_code,
-    counts_through_a_replaced_listener,
-    counts_through_a_removed_listener,
-    counts_through_a_filter_that_is_taken_out,
+    the_count_survives_replaced_configuration_and_code,
+    the_count_survives_a_replaced_listener,
+    the_count_survives_a_removed_listener,
+    the_count_survives_a_removed_filter,
 }
 
-/// Requests that hold, and how many there must be.
+/// Requests that are held, all of which must be counted.
 struct Held<'u> {
     upstream: &'u Upstream,
     clients: Vec<Client>,
@@ -41,7 +41,7 @@ impl<'u> Held<'u> {
         self.upstream.wait_held("all", self.clients.len(), SOON).await
     }
 
-    /// Nothing may be missing and nothing too much, at any look.
+    /// Every one of ten readings equals the number of held requests.
     async fn counted(&self, envoy: &Envoy, when: &str) -> Outcome {
         let all = self.clients.len() as u64;
         for _ in 0..10 {
@@ -67,7 +67,7 @@ impl<'u> Held<'u> {
     }
 }
 
-async fn counts_through_replaced_configuration_and_code(lab: &Lab) -> Outcome {
+async fn the_count_survives_replaced_configuration_and_code(lab: &Lab) -> Outcome {
     let (folder, other_code) = other_code(lab)?;
     let upstream = Upstream::start().await?;
     let xds = Xds::new()?;
@@ -105,7 +105,7 @@ async fn counts_through_replaced_configuration_and_code(lab: &Lab) -> Outcome {
     held.release(&envoy).await
 }
 
-/// The same module with a custom section more: other bytes, other VMs.
+/// The same module with one more custom section. The bytes differ, so Envoy starts other VMs.
 fn other_code(lab: &Lab) -> Outcome<(TempDir, PathBuf)> {
     let folder = TempDir::new().context("a folder")?;
     let path = folder.path().join("other.wasm");
@@ -115,14 +115,14 @@ fn other_code(lab: &Lab) -> Outcome<(TempDir, PathBuf)> {
     Ok((folder, path))
 }
 
-/// An Envoy whose listeners come by discovery. One that is replaced drains for ten minutes.
+/// An Envoy whose listeners come from discovery. A replaced listener drains for ten minutes.
 async fn discovering(lab: &Lab, upstream: &Upstream, xds: &Xds) -> Outcome<Envoy> {
     let config = clusters(Bootstrap::new(), upstream).listeners_from(xds).build();
     let options = Options { drain_time_s: Some(600), ..Options::default() };
     Envoy::start(&lab.envoy, config, options).await
 }
 
-async fn counts_through_a_replaced_listener(lab: &Lab) -> Outcome {
+async fn the_count_survives_a_replaced_listener(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     let xds = Xds::new()?;
     let listener = |configuration: &str, prefix: &str| {
@@ -153,7 +153,7 @@ async fn counts_through_a_replaced_listener(lab: &Lab) -> Outcome {
     held.release(&envoy).await
 }
 
-async fn counts_through_a_removed_listener(lab: &Lab) -> Outcome {
+async fn the_count_survives_a_removed_listener(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     let xds = Xds::new()?;
     xds.write_listeners(&[Listener::new("main", hcm(lab, "{}"))])?;
@@ -165,9 +165,9 @@ async fn counts_through_a_removed_listener(lab: &Lab) -> Outcome {
     held.release(&envoy).await
 }
 
-/// Streams that began under the filter are counted to their end; those that begin without it are
-/// not, and cannot be.
-async fn counts_through_a_filter_that_is_taken_out(lab: &Lab) -> Outcome {
+/// Streams that began with the filter are counted until they end. Later streams cannot be counted,
+/// because Envoy does not call the module for them.
+async fn the_count_survives_a_removed_filter(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     let xds = Xds::new()?;
     let port = free_port()?;

@@ -1,4 +1,4 @@
-//! The test kit itself, on Envoys without the module: what the other cases stand on holds.
+//! The test kit itself, on Envoys without the module, because the other cases rely on it.
 
 mod basics;
 mod dynamic;
@@ -10,7 +10,7 @@ use crate::lab::cases;
 
 cases! {
     basics::starts_stops_and_reads_stats,
-    basics::says_why_envoy_does_not_start,
+    basics::the_error_names_why_envoy_does_not_start,
     basics::fails_a_trial_that_hangs,
     basics::leaves_fetching_out_of_deadlines,
     basics::ends_processes_with_their_parent,

@@ -1,5 +1,5 @@
-//! The usual set-up of a case: an upstream, an Envoy with the module in front of it, and what its
-//! counters say.
+//! The usual set-up of a case: an upstream, an Envoy with the module in front of it, and its
+//! counters.
 
 use crate::lab::Lab;
 use kit::prelude::*;
@@ -19,17 +19,17 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// One listener `main`, the module with this configuration, everything to the upstream.
+    /// One listener `main` with this configuration of the module. All routes lead to the upstream.
     pub(crate) async fn set(lab: &Lab, configuration: &str) -> Outcome<Self> {
         Self::with(lab, hcm(lab, configuration)).await
     }
 
-    /// The same, with a connection manager of the case's own.
+    /// [`Stage::set`] with a connection manager of the case's own.
     pub(crate) async fn with(lab: &Lab, hcm: Hcm) -> Outcome<Self> {
         Self::behind(lab, Listener::new("main", hcm), Options::default()).await
     }
 
-    /// The same, with a listener `main` of the case's own.
+    /// [`Stage::set`] with a listener `main` of the case's own.
     pub(crate) async fn behind(lab: &Lab, main: Listener, options: Options) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
         let bootstrap = clusters(Bootstrap::new(), &upstream).listener(main);
@@ -38,12 +38,12 @@ impl Stage {
         Ok(Self { upstream, envoy, main })
     }
 
-    /// Both counts, from one look: the module's and Envoy's own.
+    /// The module's count and Envoy's own count, from one reading.
     pub(crate) async fn counts(&self) -> Outcome<(u64, u64)> {
         counts(&self.envoy).await
     }
 
-    /// Every one of many looks in a row must see exactly this.
+    /// Each of 50 readings in a row must equal `expected`, in both counts.
     pub(crate) async fn always_counts(&self, expected: u64) -> Outcome {
         for look in 0..50 {
             ensure_eq!(
@@ -80,12 +80,12 @@ pub(crate) fn hcm(lab: &Lab, configuration: &str) -> Hcm {
     routes(Hcm::new("main").filter(lab.stream(configuration).filter()))
 }
 
-/// The same, where the filter `laststream` comes from discovery.
+/// The same connection manager, with the filter `laststream` from discovery.
 pub(crate) fn discovered(xds: &Xds) -> Hcm {
     routes(Hcm::new("main").filter(filters::discovered("laststream", xds)))
 }
 
-/// What lets every request pass, for [`discovered`].
+/// The configuration of a filter that lets every request pass, for [`discovered`].
 pub(crate) fn allow_all() -> Value {
     json!({ "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC" })
 }

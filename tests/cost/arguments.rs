@@ -8,19 +8,19 @@ use laststream::local::envoy::{NEWEST, Version};
 /// Measures what laststream costs on a real Envoy, beside no filter and beside Lua.
 ///
 /// Without arguments it measures everything, which takes ten minutes or more, and writes table,
-/// figures and plot to docs/cost. Whatever is named is only measured and printed. Times depend on
-/// what else the machine does, instructions do not.
+/// figures and plot to docs/cost. With arguments it measures only the named parts, and prints the
+/// results. Times depend on the machine's other load, instructions do not.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo bench --")]
 pub(crate) struct Arguments {
-    /// Only variants with these names, or with such a word in their name; what they are compared
-    /// with comes along.
+    /// Only variants with these names, or with one of these words in their name; the variants that
+    /// they are compared with are measured, too.
     pub(crate) variants: Vec<String>,
-    /// Only these parts; with commas between them, or given several times.
+    /// Only these parts, separated by commas or given several times.
     #[arg(long, value_name = "PART", num_args = 1, value_delimiter = ',')]
     only: Vec<Part>,
-    /// Compares the instructions of a few variants with tests/cost/baseline.json; ends with 1 where
-    /// they are more than 10 % more expensive.
+    /// Compares the instructions of a few variants with tests/cost/baseline.json; the exit code is
+    /// 1 if any is more than 10 % more expensive.
     #[arg(long, conflicts_with_all = ["only", "variants", "output"])]
     pub(crate) check: bool,
     /// Writes table, figures and plot to this folder.
@@ -29,15 +29,15 @@ pub(crate) struct Arguments {
     /// Measures on this Envoy.
     #[arg(long, value_name = "VERSION", default_value_t = NEWEST)]
     pub(crate) envoy: Version,
-    /// Cargo says this to every bench.
+    /// Cargo passes this flag to every bench.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// What can be measured.
+/// The parts of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
-    /// Instructions per request, by callgrind: the figure that repeats itself.
+    /// Instructions per request, by callgrind: the figure that varies least between runs.
     Instructions,
     /// User CPU per request, requests per second, latency at a fixed load, and the gate's answers
     /// under full load.
@@ -61,7 +61,7 @@ impl Arguments {
         self.only.is_empty() || self.only.contains(&part)
     }
 
-    /// Where the results go; nowhere when only a part was measured.
+    /// The folder for the results; `None` when only a part was measured and no folder is named.
     pub(crate) fn output(&self) -> Option<PathBuf> {
         let whole = self.only.is_empty() && self.variants.is_empty();
         self.output

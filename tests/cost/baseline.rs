@@ -12,16 +12,16 @@ use kit::prelude::*;
 const FILE: &str = "tests/cost/baseline.json";
 /// Set to write the figures anew instead of comparing them.
 const BLESS: &str = "LASTSTREAM_BLESS";
-/// Up to this factor a difference may come from another machine or another compiler.
+/// A difference up to this factor may come from another machine or another compiler.
 const SLACK: f64 = 1.10;
 
-/// What is checked; the Lua is the measure.
+/// The variants that `--check` compares. The first, Lua, is the unit.
 pub(crate) const VARIANTS: [&str; 4] = [LUA_PORT, COUNTING, PORT_CHANGED, PORT_CHANGED_WASM];
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Baseline {
     envoy: String,
-    /// By variant.
+    /// Figures by the variant's name.
     variants: BTreeMap<String, Figures>,
 }
 
@@ -29,7 +29,7 @@ struct Baseline {
 struct Figures {
     /// Instructions per request over no filter.
     instructions: f64,
-    /// The same as a multiple of the equal-work Lua's.
+    /// The same as a multiple of the Lua that does equal work.
     lua: f64,
 }
 
@@ -98,7 +98,7 @@ impl Verdict {
     }
 }
 
-/// The Lua itself is the measure: the project does not change its cost.
+/// The figures of all variants except Lua, which is the unit: the project does not change its cost.
 fn figures(rows: &[Row]) -> Outcome<BTreeMap<String, Figures>> {
     let figures = |name: &str| {
         let row = rows

@@ -1,4 +1,4 @@
-//! Envoys in which variants stand side by side, and what every measurement does with them first.
+//! Envoys in which variants run side by side, and the first steps of every measurement.
 
 use crate::site::Site;
 use crate::variants::{Around, Variant};
@@ -7,14 +7,14 @@ use kit::prelude::*;
 
 const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";
 
-/// A listener for each variant, and the gate where they have one.
+/// A bootstrap with a listener for each variant, and the gate if any variant has one.
 pub(crate) fn bootstrap(site: &Site, variants: &[Variant]) -> Outcome<Bootstrap> {
     let listeners =
         variants.iter().map(|variant| variant.listener(site)).collect::<Outcome<Vec<Value>>>()?;
     with_listeners(site, variants, listeners)
 }
 
-/// The same with listeners of one's own.
+/// A bootstrap with these listeners instead of the variants' own.
 pub(crate) fn with_listeners(
     site: &Site,
     variants: &[Variant],
@@ -26,10 +26,10 @@ pub(crate) fn with_listeners(
     let bootstrap = Bootstrap::new()
         .cluster(admin_cluster("admin"))
         .with("/static_resources/listeners", json!(listeners));
-    Ok(bootstrap.with("/stats_flush_interval", json!("299s"))) // it would be counted now and then
+    Ok(bootstrap.with("/stats_flush_interval", json!("299s"))) // a flush would be counted
 }
 
-/// Each line that Envoy logs would cost something.
+/// Options that make Envoy log little, because each line would cost something.
 pub(crate) fn quietly(workers: u32) -> Options {
     Options {
         concurrency: workers,
@@ -39,7 +39,7 @@ pub(crate) fn quietly(workers: u32) -> Options {
     }
 }
 
-/// Begins a drain, if the variants are about requests during one.
+/// Begins a drain if the variants need one.
 pub(crate) async fn begin_drain_if_needed(envoy: &Envoy, around: Around) -> Outcome {
     if around == Around::Drain {
         let gate = envoy.address("gate").await?;
@@ -51,8 +51,8 @@ pub(crate) async fn begin_drain_if_needed(envoy: &Envoy, around: Around) -> Outc
     Ok(())
 }
 
-/// Whether the variant does its work: a filter that failed to load may let requests pass, and would
-/// be cheap.
+/// Checks that the variant does its work: a filter that failed to load may let requests pass, and
+/// would look cheap.
 pub(crate) async fn prove(envoy: &Envoy, variant: &Variant) -> Outcome {
     let before = envoy.stat(BEGUN).await?.unwrap_or_default();
     let answer =
@@ -68,7 +68,7 @@ pub(crate) async fn prove(envoy: &Envoy, variant: &Variant) -> Outcome {
     Ok(())
 }
 
-/// One request after the other.
+/// Sends requests one after the other.
 pub(crate) async fn ask(client: &mut Client, request: &Request, times: usize) -> Outcome {
     for _ in 0..times {
         client.request(request).await?.expect(200)?;
@@ -76,7 +76,7 @@ pub(crate) async fn ask(client: &mut Client, request: &Request, times: usize) ->
     Ok(())
 }
 
-/// Requests to anything else go to the cluster `app`.
+/// Adds a route that sends all other requests to the cluster `app`.
 pub(crate) fn forwarding(mut listener: Value) -> Outcome<Value> {
     let route =
         json!({ "match": { "prefix": "/" }, "route": { "cluster": "app", "timeout": "0s" } });

@@ -1,6 +1,6 @@
-//! What bodies cost: a download and an upload of 100 MB through an upstream. The filter must not be
-//! entered for them, so all variants take the same, but for how the kernel cuts the bytes into
-//! pieces.
+//! The cost of bodies: a download and an upload of 100 MB through an upstream. Envoy must not call
+//! the filter for them, so all variants need about the same number of instructions; it differs only
+//! with the sizes of the pieces that the kernel delivers.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,10 +14,10 @@ use kit::prelude::*;
 const VARIANTS: [&str; 4] = [NO_FILTER, LUA_PORT, COUNTING, PORT_CHANGED_WASM];
 const ROUNDS: usize = 3;
 const BYTES: usize = 100_000_000;
-/// What Envoy reads at once.
+/// The number of bytes that Envoy reads at once.
 const CHUNK: f64 = 16384.0;
 
-/// Of one variant.
+/// The figures of one variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) name: String,

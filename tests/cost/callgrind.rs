@@ -1,5 +1,6 @@
-//! An Envoy under callgrind, which counts every instruction that it executes, those of compiled
-//! Wasm as well. Counting is switched on when Envoy is up: until then it runs at a bearable pace.
+//! An Envoy under callgrind, which counts every instruction that it executes, also those of
+//! compiled Wasm. Counting is switched on when Envoy is up, because Envoy starts much faster
+//! without it.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +15,7 @@ use kit::prelude::*;
 use kit::process::{Process, guarded};
 use kit::programs::program;
 
-/// For what takes a fraction of a second on a quiet machine.
+/// The limit for commands that take a fraction of a second on a quiet machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 const DUMPS: &str = "callgrind";
 
@@ -23,19 +24,19 @@ pub(crate) struct Counted {
     folder: TempDir,
 }
 
-/// Instructions.
+/// Counted instructions.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Count {
-    /// Those of the busiest thread. Under requests that is the worker; what the others do besides,
-    /// such as keeping statistics, goes by time and not by requests.
+    /// Instructions of the busiest thread. Under requests that is the worker; the other threads do
+    /// work that depends on time and not on requests, such as flushing statistics.
     pub(crate) busiest: u64,
-    /// Those of all threads.
+    /// Instructions of all threads.
     pub(crate) all: u64,
     pub(crate) took: Duration,
 }
 
 impl Counted {
-    /// Envoy with one worker, not counted yet.
+    /// Starts Envoy with one worker. Counting is off.
     pub(crate) async fn start(binary: &Path, bootstrap: Bootstrap) -> Outcome<Self> {
         let valgrind = program("valgrind")?.display().to_string();
         let folder = tempfile::Builder::new()
@@ -57,7 +58,7 @@ impl Counted {
         self.tell(&["instrumentation", "off"]).await
     }
 
-    /// What Envoy executes while this is done.
+    /// Counts the instructions that Envoy executes during `work`.
     pub(crate) async fn count(&self, work: impl Future<Output = Outcome>) -> Outcome<Count> {
         self.tell(&["zero"]).await?;
         let begun = Instant::now();
@@ -75,7 +76,7 @@ impl Counted {
         Ok(Count { busiest, all: threads.iter().sum(), took })
     }
 
-    /// What Envoy executes without requests.
+    /// Counts the instructions that Envoy executes in this time without requests.
     pub(crate) async fn count_idle(&self, time: Duration) -> Outcome<Count> {
         self.count(async {
             sleep(time).await;

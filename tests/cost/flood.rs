@@ -1,5 +1,5 @@
-//! Load on plain threads and sockets, which cost next to nothing beside Envoy: as much as goes, or
-//! at a fixed rate.
+//! Load on plain threads and sockets, which cost next to nothing compared with Envoy: as much as
+//! possible, or at a fixed rate.
 
 use kit::prelude::*;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -7,10 +7,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than any answer takes.
+/// The read time-out, longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is asked, and how an answer begins and ends.
+/// A request, its target, and the end of its answer.
 #[derive(Clone)]
 pub(crate) struct Ask {
     pub(crate) to: SocketAddr,
@@ -18,7 +18,7 @@ pub(crate) struct Ask {
     pub(crate) end: &'static [u8],
 }
 
-/// A connection that is asked again and again.
+/// A connection that sends the same request again and again.
 struct Line {
     tcp: TcpStream,
     ask: Ask,
@@ -54,13 +54,14 @@ impl Line {
     }
 }
 
-/// How many answers there are in that time, when each connection asks as soon as it is answered.
+/// The number of answers in this time, when each connection sends a request as soon as the last one
+/// is answered.
 pub(crate) fn flat_out(ask: &Ask, connections: usize, time: Duration) -> Outcome<usize> {
     let end = Instant::now() + time;
     flat_out_while(ask, connections, || Instant::now() < end)
 }
 
-/// The same for as long as this is so.
+/// The same for as long as `is_wanted` is true.
 pub(crate) fn flat_out_while(
     ask: &Ask,
     connections: usize,
@@ -77,8 +78,8 @@ pub(crate) fn flat_out_while(
     Ok(counts.into_iter().sum())
 }
 
-/// How long each answer took, in microseconds and sorted, from when its request was due: a slow one
-/// delays those behind it.
+/// The latency of each answer in microseconds, sorted. It counts from the time at which the request
+/// was due, so that a slow answer also delays those behind it.
 pub(crate) fn paced(
     ask: &Ask,
     connections: usize,
@@ -103,7 +104,7 @@ pub(crate) fn paced(
     Ok(times)
 }
 
-/// How long each answer took, in microseconds and sorted, of requests every now and then.
+/// The latency of each answer in microseconds, sorted, when a request follows each pause.
 pub(crate) fn now_and_then(ask: &Ask, pause: Duration, time: Duration) -> Outcome<Vec<f64>> {
     let mut line = Line::connect(ask)?;
     let end = Instant::now() + time;
@@ -118,7 +119,7 @@ pub(crate) fn now_and_then(ask: &Ask, pause: Duration, time: Duration) -> Outcom
     Ok(times)
 }
 
-/// Of sorted figures.
+/// A quantile of sorted figures.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted
         .get(((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1)))
@@ -126,7 +127,7 @@ pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
         .unwrap_or_default()
 }
 
-/// A thread and a connection each.
+/// Runs `work` on this number of threads, each with a connection of its own.
 fn on_each<T: Send>(
     ask: &Ask,
     connections: usize,

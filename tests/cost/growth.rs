@@ -1,5 +1,5 @@
-//! Whether a request costs more when there is more of something: streams in flight, ranges of
-//! trusted addresses.
+//! Whether a request costs more with more streams in flight, or with more ranges of trusted
+//! addresses.
 
 use std::net::Ipv4Addr;
 
@@ -15,8 +15,8 @@ use crate::variants::{self, ALB_CHANGED, ALB_CHANGED_WASM, COUNTING, NO_FILTER, 
 use kit::{Outcome, say};
 
 const STREAMS: [usize; 5] = [10, 100, 1000, 10_000, 100_000];
-/// Up to so many Envoy's own matchers take them, beyond it is the module alone: how many, the
-/// variant, the name of its listener.
+/// The number of ranges, the variant, and the name of its listener. Envoy's own matchers take up to
+/// 1000 ranges; with more the module decides alone.
 const RANGES: [(u32, &str, &str); 9] = [
     (1, ALB_CHANGED, "ranges-1"),
     (10, ALB_CHANGED, "ranges-10"),
@@ -29,7 +29,7 @@ const RANGES: [(u32, &str, &str); 9] = [
     (10_000, ALB_CHANGED_WASM, "ranges-10000-wasm"),
 ];
 
-/// One size.
+/// The figures of one size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) what: String,
@@ -44,7 +44,7 @@ pub(crate) async fn measure(site: &Site) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-/// The streams are counted by the same worker.
+/// Measures requests beside streams in flight, which the same worker counts.
 async fn with_streams(site: &Site) -> Outcome<Vec<Row>> {
     let variants = [variants::named(NO_FILTER)?, variants::named(COUNTING)?];
     let listeners = vec![variants[0].listener(site)?, held::holding(variants[1].listener(site)?)?];
@@ -71,7 +71,7 @@ async fn with_streams(site: &Site) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-/// The peer is in none of the ranges but the last.
+/// Measures requests with many trusted ranges, of which only the last has the peer.
 async fn with_ranges(site: &Site) -> Outcome<Vec<Row>> {
     say("growth: trusted ranges");
     let base = variants::named(NO_FILTER)?;

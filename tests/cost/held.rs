@@ -46,7 +46,7 @@ impl Held {
         Self { to, clients: Vec::new(), streams: Vec::new() }
     }
 
-    /// Up to so many.
+    /// Begins streams until `to` of them are in flight.
     pub(crate) async fn grow(&mut self, to: usize) -> Outcome {
         while self.streams.len() < to {
             if self.streams.len() >= self.clients.len() * ON_ONE_CONNECTION {
@@ -58,7 +58,7 @@ impl Held {
         Ok(())
     }
 
-    /// Waits until Envoy has them all.
+    /// Waits until Envoy counts all of them.
     pub(crate) async fn are_in_flight(&self, envoy: &Envoy, variant: &Variant) -> Outcome {
         let expected = self.streams.len() as u64;
         let active = format!("http.{}.downstream_rq_active", variant.name);

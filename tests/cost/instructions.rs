@@ -16,7 +16,7 @@ const ROUNDS: usize = 7;
 const REQUESTS: usize = 200;
 const IDLE: Duration = Duration::from_secs(2);
 
-/// What was counted of one variant, for one request.
+/// Instructions of one variant for one request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) name: String,
@@ -24,12 +24,12 @@ pub(crate) struct Row {
     pub(crate) total: Spread,
     /// Over no filter in the same Envoy, round by round.
     pub(crate) over: Spread,
-    /// The same as a multiple of what the Lua takes that does the same work, if that was counted,
-    /// too.
+    /// The same as a multiple of the Lua that does equal work, if that was counted, too.
     pub(crate) lua: Option<f64>,
 }
 
-/// In the order of the variants.
+/// Measures the variants, those with the same surroundings in one Envoy. Rows are in the order of
+/// the surroundings, then of the variants.
 pub(crate) async fn measure(site: &Site, variants: &[Variant]) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     for around in [Around::Nothing, Around::Gate, Around::Drain] {
@@ -69,7 +69,7 @@ async fn in_one_envoy(site: &Site, around: Around, variants: &[Variant]) -> Outc
         probes.push(Probe::new(&counted, variant).await?);
         if draining && variant.counts {
             let mut held = Held::new(counted.envoy.address(variant.name).await?);
-            // with and without any stream in flight a gate that drains does different work
+            // a draining gate does different work with and without streams in flight
             held.grow(1).await?;
             held.are_in_flight(&counted.envoy, variant).await?;
             kept.push(held);
@@ -91,7 +91,7 @@ async fn in_one_envoy(site: &Site, around: Around, variants: &[Variant]) -> Outc
     Ok(variants.iter().zip(&figures).map(row).collect())
 }
 
-/// A connection to a listener, and what is asked there.
+/// A connection to a listener, and the request for it.
 pub(crate) struct Probe {
     client: Client,
     request: Request,
@@ -104,12 +104,12 @@ impl Probe {
     }
 }
 
-/// Instructions per request of each probe in each round, when all are warm.
+/// Instructions per request of each probe in each round, after a warm-up.
 pub(crate) async fn rounds(counted: &Counted, probes: &mut [Probe]) -> Outcome<Vec<Vec<f64>>> {
     for probe in &mut *probes {
         bed::ask(&mut probe.client, &probe.request, WARM_UP).await?;
     }
-    // A gate ticks, however many requests come in between.
+    // A gate's ticks depend on time and not on requests, so their share is subtracted.
     let idle = counted.count_idle(IDLE).await?;
     let per_second = idle.busiest as f64 / idle.took.as_secs_f64();
     let mut figures = vec![Vec::new(); probes.len()];

@@ -1,6 +1,6 @@
-//! What users feel: CPU per request, requests per second, latency at a fixed load. Figures of a
-//! shared machine: each is a multiple of no filter's in the same round. And how soon the gate
-//! answers while another thread of the same Envoy has all it can do.
+//! CPU per request, requests per second, and latency at a fixed load. The machine is shared, so
+//! each figure is a multiple of no filter's in the same round. Also the gate's latency while a
+//! worker of the same Envoy is fully loaded.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,39 +19,39 @@ const CONNECTIONS: usize = 4;
 const FLAT_OUT: Duration = Duration::from_millis(1000);
 const PACED: Duration = Duration::from_millis(1000);
 const PER_SECOND: u32 = 1000;
-/// Between two questions to the gate.
+/// The pause between two requests to the gate.
 const PAUSE: Duration = Duration::from_millis(7);
-/// Of the kernel's clock in `/proc/PID/stat`, on Linux everywhere.
+/// Ticks of the kernel's clock in `/proc/PID/stat`, the same on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Of one variant; multiples are of no filter's in the same round.
+/// The figures of one variant; multiples are of no filter's in the same round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) title: String,
     /// Microseconds of Envoy's user CPU per request.
     pub(crate) user_cpu: Spread,
-    /// Of these microseconds, over no filter.
+    /// The same over no filter.
     pub(crate) user_cpu_over: Spread,
     pub(crate) per_second: Spread,
     pub(crate) median: Spread,
     pub(crate) p99: Spread,
-    /// Microseconds, of this variant itself.
+    /// The median of this variant itself, in microseconds.
     pub(crate) median_micros: Spread,
     pub(crate) p99_micros: Spread,
 }
 
-/// How soon the gate answers `/status`, in microseconds.
+/// Latencies of the gate's `/status`, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Gate {
     pub(crate) calm: Spread,
-    /// While the counting listener gets as much as goes.
+    /// While the counting listener is fully loaded.
     pub(crate) loaded: Spread,
     /// The same at the 99th percentile.
     pub(crate) loaded_p99: Spread,
-    /// The same of a listener without any filter: what the machine itself takes.
+    /// The same of a listener without any filter: the machine's own share.
     pub(crate) plain_p99: Spread,
-    /// What the gate takes over that, round by round.
+    /// The gate's p99 over that, round by round.
     pub(crate) over_plain: Spread,
 }
 
@@ -63,7 +63,8 @@ struct Figures {
     p99: f64,
 }
 
-/// Variants beside a gate are for counts of instructions: a tick is lost in the noise here.
+/// Measures the variants without a gate beside them, because here the cost of a tick is lost in the
+/// noise.
 pub(crate) async fn measure(site: &Site, variants: &[Variant]) -> Outcome<Vec<Row>> {
     let variants: Vec<Variant> =
         variants.iter().filter(|variant| variant.around == Around::Nothing).copied().collect();
@@ -127,7 +128,7 @@ fn row(variant: &Variant, own: &[Figures], base: &[Figures]) -> Row {
     }
 }
 
-/// Seconds.
+/// The user CPU time of a process, in seconds.
 fn user_cpu(pid: u32) -> Outcome<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("Envoy's CPU time")?;
     // The name in brackets may contain anything; the time is the 12th field behind it.
@@ -138,7 +139,7 @@ fn user_cpu(pid: u32) -> Outcome<f64> {
     Ok(ticks.parse::<f64>()? / TICKS_PER_SECOND)
 }
 
-/// One worker for all of it.
+/// Measures the gate's latency in an Envoy with one worker.
 pub(crate) async fn measure_gate(site: &Site) -> Outcome<Gate> {
     say("latency: the gate");
     let variants = [variants::named(GATE_NO_FILTER)?, variants::named(GATE_COUNTING)?];
@@ -166,7 +167,7 @@ pub(crate) async fn measure_gate(site: &Site) -> Outcome<Gate> {
     tokio::task::spawn_blocking(measured).await.context("the load")?
 }
 
-/// Does something under full load.
+/// Runs `work` under full load.
 fn under<T>(load: &Ask, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

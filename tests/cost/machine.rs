@@ -1,4 +1,4 @@
-//! What the figures belong to.
+//! The machine and the versions to which the figures belong.
 
 use std::fs;
 use std::process::Command;

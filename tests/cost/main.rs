@@ -1,6 +1,6 @@
-//! What the filter costs on a real Envoy, beside no filter and beside Lua: `cargo bench`, explained
-//! by `cargo bench -- --help` and docs/cost/README.md. It measures and asserts no time; only
-//! `--check` judges, and only counts of instructions.
+//! The cost of the filter on a real Envoy, compared with no filter and with Lua: `cargo bench`,
+//! explained by `cargo bench -- --help` and docs/cost/README.md. It measures times without judging
+//! them; only `--check` judges, and only counts of instructions.
 
 mod arguments;
 mod baseline;
@@ -36,7 +36,7 @@ use crate::site::Site;
 use kit::trial::block_on;
 use kit::{Outcome, say};
 
-/// No part takes longer, on however busy a machine.
+/// The time limit of each part, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(1800);
 
 fn main() -> ExitCode {
@@ -50,18 +50,18 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all is as it should be; without `--check` it always is.
+/// Returns whether `--check` found no variant too expensive; without `--check` always true.
 fn run(arguments: &Arguments) -> Outcome<bool> {
     let site = Site::find(arguments.envoy)?;
     if arguments.check {
         let rows =
             block_on(LIMIT, instructions::measure(&site, &variants::chosen(&baseline::VARIANTS)?))?;
         let (verdict, is_good) = baseline::check(&site.version.to_string(), &rows)?;
-        tell(&verdict)?;
+        print(&verdict)?;
         return Ok(is_good);
     }
     let results = measure(&site, arguments)?;
-    tell(&results.in_words())?;
+    print(&results.in_words())?;
     if let Some(folder) = arguments.output() {
         results.write(&folder)?;
         say(&format!("written to {}", folder.display()));
@@ -97,7 +97,7 @@ fn measure(site: &Site, arguments: &Arguments) -> Outcome<Results> {
     Ok(results.judged())
 }
 
-/// What was asked for.
-fn tell(what: &str) -> Outcome {
+/// Prints the results on standard output.
+fn print(what: &str) -> Outcome {
     Ok(writeln!(std::io::stdout(), "{what}")?)
 }

@@ -1,9 +1,9 @@
-//! What the filter takes once: memory for each worker and each plugin, and the time to load it and
-//! to configure it.
+//! The fixed cost of the filter: memory for each worker and each plugin, and the time to load the
+//! module and to configure a plugin.
 //!
-//! Differences between Envoys that differ in one thing: in the number of their workers, or in the
-//! number of their listeners, each with a plugin of its own in the same VM. What no filter takes
-//! there is taken off.
+//! The figures are differences between Envoys that differ in one number: of workers, or of
+//! listeners, each with a plugin of its own in the same VM. The same difference without a filter is
+//! subtracted.
 
 use std::fs;
 
@@ -20,10 +20,10 @@ const ROUNDS: usize = 5;
 const VARIANTS: [&str; 4] = [NO_FILTER, LUA_PORT, COUNTING, PORT_CHANGED_WASM];
 const MANY_WORKERS: u32 = 9;
 const MANY_PLUGINS: usize = 33;
-/// In milliseconds.
+/// A day in milliseconds.
 const DAY: u32 = 86_400_000;
 
-/// Of one variant, over no filter.
+/// The figures of one variant, over no filter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) name: String,
@@ -34,7 +34,8 @@ pub(crate) struct Row {
     pub(crate) worker: Spread,
     /// Kilobytes for each further plugin.
     pub(crate) plugin: Spread,
-    /// Milliseconds that Envoy takes longer to start: the module is read, compiled, and configured.
+    /// Milliseconds by which Envoy starts later, because it reads, compiles and configures the
+    /// module.
     pub(crate) load: Spread,
     /// Milliseconds for each further plugin, listener included.
     pub(crate) configure: Spread,
@@ -92,7 +93,7 @@ fn row(variant: &Variant, own: &[Round], base: &[Round]) -> Row {
     }
 }
 
-/// Envoy's own memory when each worker has had requests, and how long it took to be there.
+/// Envoy's memory after each worker has had requests, and the time that its start took.
 async fn taken(site: &Site, variant: &Variant, workers: u32, plugins: usize) -> Outcome<Taken> {
     let listeners = (0..plugins)
         .map(|index| numbered(variant.listener(site)?, index))
@@ -109,7 +110,8 @@ async fn taken(site: &Site, variant: &Variant, workers: u32, plugins: usize) -> 
     Ok(Taken { kilobytes: anonymous(envoy.pid())?, millis: starting(&envoy.log())? })
 }
 
-/// The first keeps its name; each has a plugin of another name, and so a root context of its own.
+/// A listener of many. The first keeps its name; each has a plugin of another name, and therefore a
+/// root context of its own.
 fn numbered(mut listener: Value, index: usize) -> Outcome<Value> {
     if index > 0 {
         listener["name"] =
@@ -142,10 +144,10 @@ fn starting(log: &str) -> Outcome<f64> {
         Ok(((hours * 60 + minutes) * 60 + seconds) * 1000 + millis)
     };
     let (begun, done) = (at("initializing epoch")?, at("starting main dispatch loop")?);
-    Ok(f64::from((done + DAY - begun) % DAY)) // it may be midnight
+    Ok(f64::from((done + DAY - begun) % DAY)) // midnight may have passed in between
 }
 
-/// Kilobytes that are no file's.
+/// The process's anonymous memory in kilobytes, without mapped files.
 fn anonymous(pid: u32) -> Outcome<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).context("Envoy's memory")?;
     let line =

@@ -1,9 +1,8 @@
-//! Several looks at the same thing, how far they are apart, and how that is written.
+//! Repeated measurements: their median, their spread, and their text.
 
 use serde::{Deserialize, Serialize};
 
-/// The middle of several figures, and between what the middle half of them lies: a few are always
-/// disturbed.
+/// The median of several figures, and the bounds of the middle half: a few are always disturbed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Spread {
     pub(crate) low: f64,
@@ -12,11 +11,11 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// All zero where there are none.
+    /// All three are zero if there are no figures.
     pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = figures.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
-        // No machine is so exact that more digits would mean something.
+        // Round, because no machine is exact enough for more digits.
         let at = |index: usize| {
             sorted.get(index).map(|figure| (figure * 1000.0).round() / 1000.0).unwrap_or_default()
         };
@@ -27,17 +26,17 @@ impl Spread {
         }
     }
 
-    /// What these are over those, one by one.
+    /// The differences between `these` and `those`, one by one.
     pub(crate) fn over(these: &[f64], those: &[f64]) -> Self {
         Self::of(these.iter().zip(those).map(|(this, that)| this - that))
     }
 
-    /// How many times those these are, one by one.
+    /// The ratios of `these` to `those`, one by one.
     pub(crate) fn times(these: &[f64], those: &[f64]) -> Self {
         Self::of(these.iter().zip(those).map(|(this, that)| this / that))
     }
 
-    /// Half of what they are apart.
+    /// Half of the distance between the bounds.
     fn around(self) -> f64 {
         (self.high - self.low) / 2.0
     }
@@ -53,7 +52,7 @@ impl Spread {
     }
 }
 
-/// A table in Markdown, with ` | ` between the titles. Figures stand on the right.
+/// A table in Markdown. ` | ` separates the titles, and figures are aligned right.
 pub(crate) fn table(titles: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
     let rows: String = rows.map(|cells| format!("| {} |\n", cells.join(" | "))).collect();
     let rule = "|--:".repeat(titles.matches(" | ").count());

@@ -1,5 +1,5 @@
-//! The plot: a bar for each variant, whose length is its cost, and the targets. One SVG that
-//! needs nothing else, light and dark.
+//! The plot: a bar for each variant, as long as its cost, and the targets. One SVG without other
+//! files, for light and dark themes.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::instructions::Row;
 use crate::targets::Target;
 
 const WIDTH: f64 = 860.0;
-/// Where the bars begin, and where the longest ends.
+/// The x coordinates at which bars begin, and at which the longest ends.
 const LEFT: f64 = 330.0;
 const RIGHT: f64 = 760.0;
 const TOP: f64 = 64.0;
@@ -89,12 +89,12 @@ fn bar(svg: &mut String, row: &Row, targets: Option<(f64, f64)>, top: f64, scale
     );
 }
 
-/// A vertical one.
+/// A vertical line.
 fn line(x: f64, top: f64, bottom: f64, class: &str) -> String {
     format!("<line x1=\"{x:.1}\" y1=\"{top}\" x2=\"{x:.1}\" y2=\"{bottom}\" class=\"{class}\"/>\n")
 }
 
-/// What the mark means.
+/// The entry of a mark in the key.
 fn key(x: f64, word: &str) -> String {
     let text = x + 7.0;
     format!(
@@ -103,7 +103,7 @@ fn key(x: f64, word: &str) -> String {
     )
 }
 
-/// Instructions that variants must not pass, and those that they should not.
+/// For each variant, the instructions that it must not exceed, and those that it should not exceed.
 struct Targets<'a>(Vec<(&'a str, (f64, f64))>);
 
 impl<'a> Targets<'a> {
@@ -126,7 +126,7 @@ impl<'a> Targets<'a> {
     }
 }
 
-/// Instructions to places.
+/// Converts instructions to x coordinates.
 #[derive(Clone, Copy)]
 struct Scale {
     end: f64,
@@ -141,7 +141,7 @@ impl Scale {
         LEFT + (RIGHT - LEFT) * instructions / self.end
     }
 
-    /// About six of them.
+    /// Up to seven ticks.
     fn ticks(self) -> impl Iterator<Item = f64> {
         let step = [1e3, 2e3, 5e3, 10e3, 20e3, 50e3]
             .into_iter()

@@ -1,4 +1,4 @@
-//! All that was measured, as text and as files.
+//! All results, as text and as files.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::targets::{self, Target};
 use crate::{bodies, growth, instructions, latency, memory, plot, sockets, ticks};
 use kit::{Context as _, Outcome};
 
-/// What was not measured is empty.
+/// All results. Parts that were not measured are empty.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Results {
     pub(crate) machine: Machine,
@@ -21,7 +21,7 @@ pub(crate) struct Results {
     pub(crate) gate: Option<latency::Gate>,
     pub(crate) memory: Vec<memory::Row>,
     pub(crate) bodies: Vec<bodies::Row>,
-    #[serde(default)] // it came later
+    #[serde(default)] // older files do not have it
     pub(crate) sockets: Vec<sockets::Row>,
     pub(crate) ticks: Vec<ticks::Row>,
     pub(crate) growth: Vec<growth::Row>,
@@ -46,14 +46,14 @@ impl Results {
         Self { machine, ..Self::default() }
     }
 
-    /// Compares what was measured with what it should be.
+    /// Adds the comparison with the targets.
     pub(crate) fn judged(mut self) -> Self {
         let Self { machine, instructions, memory, gate, .. } = &self;
         self.targets = targets::reached(instructions, memory, gate.as_ref(), machine.module_bytes);
         self
     }
 
-    /// Markdown.
+    /// The results as Markdown.
     pub(crate) fn in_words(&self) -> String {
         let mut text = format!("{}.\n", self.machine.in_words());
         for (title, about, table) in self.parts() {
@@ -90,7 +90,7 @@ impl Results {
         parts
     }
 
-    /// `results.md`, `results.json` and `instructions.svg`.
+    /// Writes `results.md`, `results.json` and `instructions.svg`.
     pub(crate) fn write(&self, folder: &Path) -> Outcome {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         let write = |name: &str, text: String| {

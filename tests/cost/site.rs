@@ -1,4 +1,5 @@
-//! What is measured, and with what: an Envoy, the module that the command line carries, a folder.
+//! The programs and files of a measurement: an Envoy, the modules that the command line carries, a
+//! folder.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! What the frame filter costs: a message over a WebSocket and back, with and without it, and a
-//! request on another route of the same chain.
+//! The cost of the frame filter: a message over a WebSocket and its echo, with and without the
+//! filter, and a request on another route of the same chain.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,16 +14,16 @@ use kit::websocket::WebSocket;
 const FRAMES: &str = "laststream-frames";
 const ROUNDS: usize = 5;
 const MESSAGES: usize = 200;
-/// Bytes of a message: a short one, and one that fills a chunk.
+/// Sizes of messages in bytes: a short one, and one that fills a chunk.
 const SIZES: [usize; 2] = [100, 16_000];
 
-/// Instructions of one listener and route.
+/// The figures of one listener and route.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) title: String,
-    /// For a message and its echo, of each size.
+    /// Instructions for a message and its echo, of each size.
     pub(crate) messages: Vec<Spread>,
-    /// For a request that Envoy answers itself.
+    /// Instructions for a request that Envoy answers itself.
     pub(crate) request: Spread,
 }
 
@@ -61,7 +61,7 @@ pub(crate) async fn measure(site: &Site) -> Outcome<Vec<Row>> {
     Ok(PLACES.iter().zip(figures).map(row).collect())
 }
 
-/// The frame filter stands in the chain of one of the two.
+/// A connection manager. Only the one named `with` has the frame filter.
 fn hcm(site: &Site, name: &str) -> Hcm {
     let wasm = |name, module, configuration| Wasm {
         name,

@@ -1,4 +1,4 @@
-//! What the project wants to cost, and whether it does.
+//! The project's targets for its cost, and whether it reaches them.
 
 use std::fmt::Write as _;
 
@@ -10,11 +10,11 @@ use crate::variants::{
 };
 use crate::{instructions, latency, memory};
 
-/// A figure that must not be passed, and one that would be better.
+/// A limit that a figure must not exceed, a better one to aim at, and the figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Target {
     pub(crate) what: String,
-    /// Of which variant.
+    /// The name of the variant; empty if the target has none.
     pub(crate) variant: String,
     pub(crate) unit: String,
     pub(crate) must: f64,
@@ -22,8 +22,8 @@ pub(crate) struct Target {
     pub(crate) is: f64,
 }
 
-/// Instructions over no filter, as multiples of what the Lua takes that does the same work:
-/// variant, must, aim.
+/// Instructions over no filter, as multiples of the Lua that does equal work: variant, title, must,
+/// aim.
 const MULTIPLES: [(&str, &str, f64, f64); 5] = [
     (COUNTING, "counting only", 0.70, 0.50),
     (PORT_CHANGED, "counting + x-forwarded-proto as rendered, changed", 1.2, 0.9),
@@ -31,15 +31,16 @@ const MULTIPLES: [(&str, &str, f64, f64); 5] = [
     (ALB_CHANGED, "by `aws_alb`, as rendered, changed", 1.2, 0.9),
     (ALB_CHANGED_WASM, "the same, Wasm engine", 1.7, 1.2),
 ];
-/// Two counts of the same are never quite the same.
+/// The tolerance for no difference, because two counts are never exactly equal.
 const NOTHING: f64 = 500.0;
 const MODULE_KILOBYTES: (f64, f64) = (250.0, 180.0);
 const MEMORY_OVER_LUA: f64 = 2048.0;
 const GATE_MILLIS: f64 = 2.0;
-/// Who asks for a status waits for the counters, and for the gate's next look, in milliseconds.
+/// A request for the status waits for the counters, and for the gate's next tick: so many
+/// milliseconds.
 const TICK: f64 = 10.0;
 
-/// As far as it was measured.
+/// The targets whose figures were measured.
 pub(crate) fn reached(
     rows: &[instructions::Row],
     memory: &[memory::Row],

@@ -1,4 +1,4 @@
-//! What the gate's ticks cost, idle and draining, with few and with many streams in flight.
+//! The cost of the gate's ticks, idle and draining, with few and with many streams in flight.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ const STREAMS: [usize; 3] = [0, 100, 10_000];
 const ROUNDS: usize = 3;
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Of one state of the gate.
+/// The figures of one state of the gate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) title: String,
     pub(crate) streams: usize,
-    /// Instructions per second, of all threads, while no request comes.
+    /// Instructions per second, of all threads, without requests.
     pub(crate) per_second: Spread,
 }
 
@@ -51,7 +51,7 @@ async fn in_one_envoy(site: &Site, variant: &Variant, title: &str) -> Outcome<Ve
         held.grow(streams).await?;
         held.are_in_flight(&counted.envoy, variant).await?;
         counted.switch_on().await?;
-        counted.count_idle(LOOK).await?; // the first look warms up
+        counted.count_idle(LOOK).await?; // the first count warms up
         let mut figures = Vec::new();
         for _ in 0..ROUNDS {
             let idle = counted.count_idle(LOOK).await?;

@@ -1,5 +1,5 @@
-//! What is compared: a table. Each variant is what `laststream render envoy` gives for a policy, or
-//! that with another filter in place of the module. A new one is a new row.
+//! The table of compared variants. Each is the output of `laststream render envoy` for a policy, or
+//! that with another filter in place of the module. A new variant is a new row.
 
 use laststream::policy::{Overrides, Policy};
 use laststream::render::{Kind, render};
@@ -9,21 +9,21 @@ use crate::site::Site;
 use kit::bootstrap::extension;
 use kit::prelude::*;
 
-/// What stands in the way of the requests.
+/// The filters through which requests pass.
 #[derive(Clone, Copy)]
 enum Chain {
-    /// Nothing but the router.
+    /// Only the router.
     Empty,
-    /// A script.
+    /// A script of the Lua filter.
     Lua(&'static str),
-    /// What the policy gives.
+    /// The filters that are rendered from the policy.
     Rendered,
 }
 
-/// What else there is in the same Envoy.
+/// The surroundings of a variant in the same Envoy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Around {
-    /// Other variants' listeners.
+    /// Only listeners of other variants.
     Nothing,
     /// A gate without requests.
     Gate,
@@ -33,24 +33,24 @@ pub(crate) enum Around {
 
 #[derive(Clone, Copy)]
 pub(crate) struct Variant {
-    /// For the command line and for machines.
+    /// The name on the command line and in results.json.
     pub(crate) name: &'static str,
-    /// For readers.
+    /// The name in tables.
     pub(crate) title: &'static str,
     chain: Chain,
     policy: &'static str,
-    /// What the load balancer says that the client used.
+    /// The scheme in the load balancer's headers.
     said: &'static str,
-    /// What the app must see as `x-forwarded-proto`.
+    /// The `x-forwarded-proto` that the app must get.
     pub(crate) seen: &'static str,
     /// Whether the module counts its requests.
     pub(crate) counts: bool,
     pub(crate) around: Around,
-    /// The Lua that does the same work, but for counting.
+    /// The Lua that does the same work, except counting.
     pub(crate) lua: &'static str,
 }
 
-/// Everything is measured over this one.
+/// The variant over which all others are measured.
 pub(crate) const NO_FILTER: &str = "no-filter";
 pub(crate) const LUA_PORT: &str = "lua-port";
 pub(crate) const LUA_ALB: &str = "lua-alb";
@@ -70,8 +70,8 @@ function envoy_on_request(handle)
 end
 "#;
 
-/// As much as Lua can do of `PORT`: it knows the direct peer, reads what the load balancer wrote,
-/// and writes only what changes.
+/// As much of the policy `PORT` as Lua can do: it checks the direct peer, reads the load balancer's
+/// header, and writes only a changed value.
 const LUA_BY_PORT: &str = r#"
 function envoy_on_request(handle)
   local peer = handle:streamInfo():downstreamDirectRemoteAddress()
@@ -85,7 +85,7 @@ function envoy_on_request(handle)
 end
 "#;
 
-/// The same of `ALB`: both headers must agree, and the one that Envoy overwrites was saved before.
+/// The same for `ALB`: both headers must agree, and the one that Envoy overwrites was saved before.
 const LUA_BY_ALB: &str = r#"
 function envoy_on_request(handle)
   local peer = handle:streamInfo():downstreamDirectRemoteAddress()
@@ -101,12 +101,12 @@ end
 "#;
 
 const DEFAULT: &str = "{}";
-/// One header of the load balancer's decides.
+/// One header of the load balancer decides.
 const PORT: &str =
     "{forwarded_proto: {sources: [{header: x-forwarded-port}], trust: {peers: [127.0.0.0/8]}}}";
 const PORT_WASM: &str = "{engine: wasm, forwarded_proto: {sources: [{header: x-forwarded-port}], \
     trust: {peers: [127.0.0.0/8]}}}";
-/// Two that must agree; one of them is saved before Envoy overwrites it.
+/// Two headers that must agree; one of them is saved before Envoy overwrites it.
 const ALB: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
 const ALB_WASM: &str =
     "{engine: wasm, forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
@@ -114,7 +114,8 @@ const STRANGER: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [1
 const STRANGER_WASM: &str =
     "{engine: wasm, forwarded_proto: {presets: [aws_alb], trust: {peers: [192.0.2.0/24]}}}";
 const EXCLUSIONS: &str = "{count: {exclude: {health_checks: true, paths: [{exact: /healthz}]}}}";
-/// It never ends by itself, and does not make Envoy close connections: those would be counted, too.
+/// The drain never ends by itself, and does not make Envoy close connections, because new
+/// connections would be counted, too.
 const DRAIN: &str = "{drain: {begin: nothing, quiet: 1h, deadline: 2h}}";
 
 const PLAIN: Variant = Variant {
@@ -123,12 +124,12 @@ const PLAIN: Variant = Variant {
     chain: Chain::Rendered,
     policy: DEFAULT,
     said: "https",
-    seen: "http", // what Envoy itself says of a connection without TLS
+    seen: "http", // Envoy's own value for a connection without TLS
     counts: true,
     around: Around::Nothing,
     lua: LUA_PORT,
 };
-/// What the load balancer says must arrive.
+/// The scheme of the load balancer must reach the app.
 const BY_PORT: Variant = Variant { policy: PORT, seen: "https", ..PLAIN };
 const BY_ALB: Variant = Variant { policy: ALB, seen: "https", lua: LUA_ALB, ..PLAIN };
 
@@ -238,8 +239,8 @@ const ALL: [Variant; 18] = [
     },
 ];
 
-/// Those with such a name, or with one that contains the word where none has it, and what they are
-/// measured over; all without any word.
+/// The variants that the words select: a word is a variant's name, or else a part of names. Their
+/// bases come along. Without words, all variants.
 pub(crate) fn chosen(words: &[impl AsRef<str>]) -> Outcome<Vec<Variant>> {
     let is_name = |word: &str| ALL.iter().any(|variant| variant.name == word);
     let fits =
@@ -260,7 +261,7 @@ pub(crate) fn chosen(words: &[impl AsRef<str>]) -> Outcome<Vec<Variant>> {
     Ok(ALL.into_iter().filter(needed).collect())
 }
 
-/// The one of this name.
+/// The variant of this name.
 pub(crate) fn named(name: &str) -> Outcome<Variant> {
     ALL.into_iter()
         .find(|variant| variant.name == name)
@@ -272,12 +273,12 @@ fn names() -> String {
 }
 
 impl Variant {
-    /// The same under another name.
+    /// The same variant under another name.
     pub(crate) fn called(self, name: &'static str) -> Self {
         Self { name, ..self }
     }
 
-    /// Whether the other is measured over this one.
+    /// Whether the other variant is measured over this one.
     pub(crate) fn is_base_of(&self, other: &Self) -> bool {
         matches!(self.chain, Chain::Empty) && self.around == other.around
     }
@@ -286,7 +287,7 @@ impl Variant {
         matches!(self.chain, Chain::Empty)
     }
 
-    /// The listener of this name, which answers `/` itself, and tells what the app would see at
+    /// The variant's listener. It answers `/` itself, and shows the app's `x-forwarded-proto` at
     /// `/seen`.
     pub(crate) fn listener(&self, site: &Site) -> Outcome<Value> {
         self.listener_with(site, self.policy)
@@ -323,13 +324,13 @@ impl Variant {
         Ok(listener)
     }
 
-    /// The same request again and again, and the end of its answer.
+    /// The target, the request, and the end of its answer, for a load.
     pub(crate) async fn ask(&self, envoy: &Envoy) -> Outcome<Ask> {
         let (to, request) = (envoy.address(self.name).await?, self.request("/").bytes());
         Ok(Ask { to, request, end: b"\r\n\r\nok" })
     }
 
-    /// What a load balancer sends for a browser.
+    /// A request as a load balancer sends it for a browser.
     pub(crate) fn request(&self, path: &str) -> Request {
         Request::get(path)
             .host("shop.example.com")
@@ -346,7 +347,7 @@ impl Variant {
     }
 }
 
-/// The bootstrap that a policy gives.
+/// The bootstrap that is rendered from a policy.
 fn rendered(site: &Site, policy: &str) -> Outcome<Value> {
     let overrides =
         Overrides { module: Some(site.module.display().to_string()), ..Overrides::default() };
@@ -359,7 +360,7 @@ fn rendered(site: &Site, policy: &str) -> Outcome<Value> {
 }
 
 impl Chain {
-    /// Instead of what was rendered.
+    /// The filters that replace the rendered ones, if any.
     fn filters(self) -> Option<Vec<Value>> {
         match self {
             Self::Empty => Some(Vec::new()),

@@ -1,4 +1,4 @@
-//! What the README says of the cost is what was measured last: `cargo bench` writes
+//! The README's table of the cost shows the last measurement: `cargo bench` writes
 //! docs/cost/results.json.
 
 use serde_json::Value;
@@ -8,8 +8,8 @@ use kit::{Context as _, Outcome};
 
 const FILE: &str = "docs/cost/results.json";
 
-/// The README's three numbers, with the Envoy and the module. All others, and the machine, are in
-/// docs/cost/results.md.
+/// The README's three numbers, with the Envoy and the module. All other numbers, and the machine,
+/// are in docs/cost/results.md.
 pub(super) fn table() -> Outcome<String> {
     let results: Value = serde_json::from_str(&read(FILE)?).context(FILE)?;
     let mut table = String::from("| over no filter | it costs |\n|---|---|\n");

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::links::anchor;
 use kit::{Outcome, ensure};
 
-/// Fields that few configurations need; they stand in a table of their own, below the others.
+/// Fields that few configurations need; they have a table of their own below the others.
 const RARE: [&str; 12] = [
     "forwarded_proto.trust.peer_key",
     "forwarded_proto.sources[].form",
@@ -35,7 +35,7 @@ const RARE_IN_POLICY: [&str; 10] = [
     "drain.finish",
     "drain.exit_on_zero",
 ];
-/// What a policy hands on to the module as it is.
+/// Fields that a policy passes to the module unchanged.
 const OF_THE_MODULE: [&str; 2] = ["count", "forwarded_proto"];
 
 pub(super) fn configuration() -> Outcome<String> {
@@ -48,11 +48,11 @@ pub(super) fn policy() -> Outcome<String> {
 
 struct Reference {
     rare: &'static [&'static str],
-    /// Objects whose fields stand in configuration.md.
+    /// Objects whose fields are documented in configuration.md.
     elsewhere: &'static [&'static str],
 }
 
-/// An object, with what stands above the table of its fields.
+/// An object, with the description above the table of its fields.
 struct Section {
     path: String,
     about: String,
@@ -131,8 +131,8 @@ fn table(fields: &[&Field]) -> String {
     format!("| field | type | default | meaning |\n|---|---|---|---|\n{rows}")
 }
 
-/// Without `null` as an alternative; one object where exactly one of several fields is wanted; a
-/// description in one line.
+/// The schema without `null` as an alternative, with the variants of `oneOf` merged into one
+/// object, and with its description on one line.
 fn plain(schema: &Value) -> Value {
     let mut schema = schema.clone();
     let is_null = |kind: &Value| kind == "null" || kind["type"] == "null";
@@ -154,7 +154,7 @@ fn plain(schema: &Value) -> Value {
     for one in &either {
         for (name, field) in one["properties"].as_object().into_iter().flatten() {
             let mut field = field.clone();
-            // The description of a variant stands beside its only property.
+            // The description of a variant is beside its only property.
             if field["description"].is_null() {
                 field["description"] = one["description"].clone();
             }
@@ -175,7 +175,7 @@ fn object_in(field: &Value) -> Option<(&'static str, &Value)> {
     (schema["properties"].is_object() && matcher(schema).is_none()).then_some((suffix, schema))
 }
 
-/// What a reader calls the type.
+/// The type, in words for the reader.
 fn kind(field: &Value) -> String {
     if field["properties"].is_object() {
         return field["type"].as_str().unwrap_or("object").into();
@@ -205,7 +205,7 @@ fn number(field: &Value) -> String {
     if field["maximum"].is_null() { from } else { format!("{from} to {}", field["maximum"]) }
 }
 
-/// The two small objects that are everywhere.
+/// How the table shows a matcher of values or of headers, because many fields have these objects.
 fn matcher(schema: &Value) -> Option<&'static str> {
     let properties = schema["properties"].as_object()?;
     let has = |name: &str| properties.contains_key(name);
@@ -224,7 +224,7 @@ fn default(field: &Value, is_required: bool) -> String {
     }
 }
 
-/// The words that an enum, or a list of them, takes.
+/// The values of an enum, or of a list of enums, with their descriptions.
 fn words(field: &Value) -> Vec<(String, &str)> {
     let words = field["oneOf"].as_array().or_else(|| field["items"]["oneOf"].as_array());
     let word = |word: &'_ Value| word["const"].as_str().map(str::to_owned);
@@ -244,7 +244,7 @@ fn meaning(field: &Value) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-/// A doc comment's lines as one: a table has no others.
+/// The lines of a doc comment as one, because a table's row is one line.
 pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

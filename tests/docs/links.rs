@@ -12,7 +12,7 @@ use laststream::render::monitoring::{Settings, rules};
 use super::{markdown_options, read, root};
 use kit::prelude::*;
 
-/// What a document offers, and where it leads.
+/// The anchors of a document and the targets of its links.
 struct Document {
     anchors: BTreeSet<String>,
     links: Vec<String>,
@@ -38,7 +38,7 @@ pub(super) fn lead_somewhere() -> Outcome {
     Ok(())
 }
 
-/// Each alert leads to a section of its own, with steps or at least words.
+/// Each alert links to a section of its own with more than 20 words.
 pub(super) fn each_alert_has_a_runbook() -> Outcome {
     let policy = b"module: oci://h/r:t\nnamespace: shop\nmonitoring: {}\n";
     let policy = Policy::read(policy, &Overrides::default()).map_err(Error::msg)?;
@@ -102,7 +102,7 @@ impl Document {
     }
 }
 
-/// The second heading of the same words gets `-1`, the third `-2`.
+/// As GitHub does: the second heading with the same words gets `-1`, the third `-2`.
 fn insert(anchors: &mut BTreeSet<String>, heading: &str) {
     let plain = anchor(heading);
     let numbered = (1..).map(|number| format!("{plain}-{number}"));
@@ -111,13 +111,13 @@ fn insert(anchors: &mut BTreeSet<String>, heading: &str) {
     anchors.extend(free);
 }
 
-/// As GitHub makes them of headings: no punctuation, hyphens for blanks.
+/// The anchor that GitHub makes from a heading: no punctuation, hyphens for blanks.
 pub(super) fn anchor(heading: &str) -> String {
     let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
     heading.chars().filter(kept).collect::<String>().to_lowercase().replace(' ', "-")
 }
 
-/// What is wrong with a link, if anything is.
+/// The reason why a link is broken, or `None`.
 fn trouble(file: &str, link: &str, documents: &BTreeMap<String, Document>) -> Option<String> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;

@@ -1,9 +1,9 @@
-//! The configuration's schema and its reader draw the same bounds.
+//! The configuration's schema and its parser accept the same numbers.
 
 use kit::prelude::*;
 use laststream_filter::config::{self, schema};
 
-/// Every number is tried at its bounds, beyond them, and as what is no whole number.
+/// Every number is tried at its bounds, beyond them, and as a value that is no whole number.
 pub(super) fn schema_and_module_take_the_same() -> Outcome {
     let schema = schema::schema();
     let validator = jsonschema::draft202012::new(&schema).context("the schema")?;
@@ -26,7 +26,8 @@ pub(super) fn schema_and_module_take_the_same() -> Outcome {
             ensure_eq!(validator.is_valid(&value), fits, "the schema, of {whole}");
             ensure_eq!(config::read_wire(whole.as_bytes()).is_ok(), fits, "the module, of {whole}");
         }
-        // To a schema these are whole numbers, too; the module wants digits, and says so.
+        // A JSON schema accepts these as integers, too; the module requires digits, and its error
+        // says so.
         for text in ["1e3", "1000.0"] {
             let whole = wrapped(&path, text);
             let refused =
@@ -37,7 +38,8 @@ pub(super) fn schema_and_module_take_the_same() -> Outcome {
     Ok(())
 }
 
-/// A field, and the texts that the object around it requires; `[]` stands for the item of a list.
+/// A field (`[]` is the item of a list), and the fields that the object around it requires, which
+/// are all texts.
 type Step = (String, Vec<String>);
 
 /// The path of every number, with its bounds.

@@ -1,5 +1,5 @@
-//! The gate's OpenAPI file: its schemas are made from the types of the bodies, its examples are
-//! what they say. Against the real gate it is held in `cases/gate/interface.rs`.
+//! The gate's OpenAPI file: its schemas are made from the types of the bodies, and its examples fit
+//! them. `cases/gate/interface.rs` checks the real gate against the file.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use kit::prelude::*;
 
 const FILE: &str = "filter/gate.openapi.yaml";
 const HEADING: &str = "  schemas: # from the types; LASTSTREAM_BLESS=1 writes them anew\n";
-/// Longer lines are broken.
+/// The longest line; a longer object or list is broken into lines.
 const WIDTH: usize = 140;
 
 /// The types of the bodies.
@@ -89,7 +89,7 @@ fn refer(schema: &mut Value, known: &Map<String, Value>) {
     }
 }
 
-/// YAML in lines, and on one line what fits there.
+/// Block YAML. A value that fits into [`WIDTH`] is on one line.
 fn block(value: &Value, indent: usize, text: &mut String) {
     let lines: Vec<(String, &Value)> = match value {
         Value::Object(members) => {
@@ -123,8 +123,8 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// Everything has a description, every body and parameter an example that its schema allows, and
-/// all that is defined is used.
+/// Every operation, parameter and response has a description; every body and parameter has an
+/// example that its schema allows; every component is used.
 pub(super) fn is_whole() -> Outcome {
     let document = Document::read(&read(FILE)?)?;
     let mut names = BTreeSet::new();
@@ -166,7 +166,7 @@ pub(super) fn is_whole() -> Outcome {
     Ok(())
 }
 
-/// What comes of requests that the file does not have.
+/// Responses to requests that the file does not describe, so no operation refers to them.
 const UNASKED: [&str; 2] = ["NotFound", "WrongMethod"];
 
 fn response_is_whole(document: &Document, response: &Value, told: &str) -> Outcome {

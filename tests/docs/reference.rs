@@ -117,9 +117,9 @@ pub(super) fn presets() -> Outcome<String> {
     Ok(rows)
 }
 
-/// What the module reads for a preset.
+/// The headers, or the port, that the module reads for a preset.
 fn believed(preset: &str) -> Outcome<String> {
-    // By the name that the load balancer knows, not the one under which it is saved.
+    // With the header's name at the load balancer, not the name under which it is saved.
     let sources = json!({
         "trust": { "peers": ["192.0.2.1"] }, "presets": [preset],
         "original_header": FORWARDED_PROTO,

@@ -24,20 +24,20 @@ pub(crate) struct Proxy<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) labels: &'a [(&'a str, &'a str)],
     pub(crate) annotations: &'a [(&'a str, &'a str)],
-    /// Beside an app, not a gateway.
+    /// The proxy is beside an app; it is not a gateway.
     pub(crate) sidecar: bool,
-    /// A waypoint. Envoy refuses the listeners that istiod has for it, because they have filters
-    /// of Istio's own proxy, so its agent never calls itself ready.
+    /// The proxy is a waypoint. Envoy refuses the listeners that istiod has for it, because they
+    /// have filters of Istio's own proxy, so its agent never becomes ready.
     pub(crate) waypoint: bool,
-    /// Registries that are asked without TLS.
+    /// The registry that the agent asks without TLS.
     pub(crate) registry: &'a str,
     /// The service account's token for istiod's authority.
     pub(crate) token: &'a str,
-    /// Further variables of the agent.
+    /// Further environment variables of the agent.
     pub(crate) variables: &'a [(&'a str, &'a str)],
 }
 
-/// Ends when it is dropped.
+/// A running agent with its Envoy. Dropping it ends the process.
 pub(crate) struct Agent {
     program: Program,
     /// The pod's address.
@@ -54,7 +54,7 @@ struct Ports {
 }
 
 impl Ports {
-    /// Below the ports that [`free_port`](kit::wire::free_port) gives away.
+    /// Four ports below those that [`free_port`](kit::wire::free_port) gives away.
     fn next() -> Self {
         static NEXT: AtomicU16 = AtomicU16::new(12_000);
         let first = NEXT.fetch_add(4, Ordering::Relaxed);
@@ -63,7 +63,7 @@ impl Ports {
 }
 
 impl Agent {
-    /// Starts it, and waits until it calls itself ready.
+    /// Starts the agent, and waits until it is ready. A waypoint's agent is not waited for.
     pub(crate) async fn start(istio: &Istio, proxy: &Proxy<'_>) -> Outcome<Self> {
         let mut agent = Self::launch(istio, proxy)?;
         if proxy.waypoint {
@@ -75,12 +75,12 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Whether it calls itself ready.
+    /// Whether the agent's readiness endpoint answers 200.
     pub(crate) async fn is_ready(&self) -> bool {
         ready_at(local(self.ports.health)).await.is_ok()
     }
 
-    /// Starts it, and does not wait.
+    /// Starts the agent without waiting.
     pub(crate) fn launch(istio: &Istio, proxy: &Proxy<'_>) -> Outcome<Self> {
         let ports = Ports::next();
         let folder = folder(&format!("{}-{}", proxy.name, ports.admin))?;
@@ -92,7 +92,7 @@ impl Agent {
         Ok(Self { program: Program::start(proxy.name, command, &folder)?, address, ports })
     }
 
-    /// Ends it, and waits for its Envoy, which outlives the agent for a moment.
+    /// Ends the agent, and waits for its Envoy, which outlives it for a moment.
     pub(crate) async fn stop(self) -> Outcome {
         let admin = local(self.ports.admin);
         drop(self);
@@ -138,7 +138,7 @@ impl Agent {
         local(self.ports.prometheus)
     }
 
-    /// What agent and Envoy have said.
+    /// The log of agent and Envoy.
     pub(crate) fn log(&self) -> String {
         self.program.log()
     }
@@ -159,7 +159,7 @@ async fn ready_at(health: SocketAddr) -> Outcome {
     once(health, &Request::get("/healthz/ready")).await?.expect(200).map(drop)
 }
 
-/// What kubelet puts into the container.
+/// Writes the files that kubelet would put into the container.
 fn write_pod(folder: &Path, istio: &Istio, proxy: &Proxy<'_>) -> Outcome {
     let write = |name: &str, text: &str| -> Outcome {
         let file = folder.join(name);
@@ -175,8 +175,8 @@ fn write_pod(folder: &Path, istio: &Istio, proxy: &Proxy<'_>) -> Outcome {
     write("var/run/secrets/tokens/istio-token", proxy.token)
 }
 
-/// Istio's template of the bootstrap. A waypoint's has an extension of Istio's own proxy, without
-/// which Envoy does not start.
+/// Istio's template of the bootstrap. The template of a waypoint has an extension of Istio's own
+/// proxy, with which Envoy's own build does not start, so that part is switched off.
 fn template(folder: &Path, proxy: &Proxy<'_>) -> Outcome<PathBuf> {
     const DISCOVERY: &str = "{{- if .metadata_discovery }}";
     let original = part("envoy_bootstrap.json")?;
@@ -228,7 +228,7 @@ fn command(
         .env("ENVOY_PROMETHEUS_PORT", ports.prometheus.to_string());
     command.env("WASM_INSECURE_REGISTRIES", proxy.registry).env("CA_ADDR", &discovery);
     if proxy.sidecar {
-        command.env("ISTIO_META_INTERCEPTION_MODE", "NONE"); // no iptables here
+        command.env("ISTIO_META_INTERCEPTION_MODE", "NONE"); // this level has no iptables
     }
     command.envs(proxy.variables.iter().copied());
     Ok(command)

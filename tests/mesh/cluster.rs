@@ -1,5 +1,5 @@
-//! Kubernetes: etcd, the API server, if wanted the controller manager; and `kubectl`. On fixed
-//! ports, which a level has for itself.
+//! Kubernetes: etcd, the API server, optionally the controller manager, and `kubectl`. They listen
+//! on fixed ports, because each level has its own network namespace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ const ETCD: &str = "http://127.0.0.1:2379";
 const ETCD_PEERS: &str = "http://127.0.0.1:2380";
 const START: Duration = Duration::from_secs(60);
 
-/// What differs between levels.
+/// The settings that differ between levels.
 #[derive(Default)]
 pub(crate) struct Settings {
-    /// Deployments, Jobs and EndpointSlices come to life.
+    /// Starts the controller manager, for Deployments, Jobs and EndpointSlices.
     pub(crate) controllers: bool,
     /// Pods get a service account's token.
     pub(crate) service_accounts: bool,
@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     pub(crate) api_server: Vec<String>,
 }
 
-/// Ends when it is dropped.
+/// A running control plane. Dropping it ends its processes.
 pub(crate) struct Cluster {
     folder: PathBuf,
     programs: Vec<Program>,
@@ -62,13 +62,13 @@ impl Cluster {
         Program::start("kube-controller-manager", command, &self.folder)
     }
 
-    /// Gives it the CRDs of a release, such as `gateway-api-1.6`.
+    /// Applies the CRDs of a release, such as `gateway-api-1.6`.
     pub(crate) async fn definitions(&self, release: &str) -> Outcome {
         let file = part("crds")?.with_file_name(format!("{release}.yaml"));
         self.definitions_of(file.to_str().context("a path")?).await
     }
 
-    /// Gives it the CRDs of a file.
+    /// Applies the CRDs of a file.
     pub(crate) async fn definitions_of(&self, file: &str) -> Outcome {
         self.run(&["apply", "--server-side", "--filename", file]).await?;
         self.established().await
@@ -80,7 +80,7 @@ impl Cluster {
         self.run(&wait).await.map(drop)
     }
 
-    /// For an administrator.
+    /// The kubeconfig of an administrator.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")
     }
@@ -89,7 +89,7 @@ impl Cluster {
         self.kubectl_with(arguments, "").await
     }
 
-    /// The same with standard input.
+    /// Runs `kubectl` with standard input.
     pub(crate) async fn kubectl_with(
         &self,
         arguments: &[&str],
@@ -106,7 +106,8 @@ impl Cluster {
         Ok(said.with_context(|| format!("kubectl {}", arguments.join(" ")))?.stdout)
     }
 
-    /// `how` is the type of the patch, and the patch or its file.
+    /// Patches a Gateway. `how` has the flag for the type of the patch, and the flag with the patch
+    /// or its file.
     pub(crate) async fn patch_gateway(
         &self,
         namespace: &str,
@@ -117,12 +118,12 @@ impl Cluster {
         self.run(&[&gateway[..], &how].concat()).await.map(drop)
     }
 
-    /// `kubectl apply -f -`, where nothing unknown passes.
+    /// Runs `kubectl apply -f -` with strict validation, which rejects unknown fields.
     pub(crate) async fn apply(&self, objects: &str) -> Outcome<CommandOutput> {
         self.kubectl_with(&["apply", "--validate=strict", "-f", "-"], objects).await?.expect(0)
     }
 
-    /// The same of objects that are JSON here.
+    /// Applies JSON objects.
     pub(crate) async fn apply_all(&self, objects: &[Value]) -> Outcome {
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
         self.apply(&list.to_string()).await.map(drop)
@@ -132,7 +133,7 @@ impl Cluster {
         self.run(&["create", "namespace", name]).await.map(drop)
     }
 
-    /// A namespace whose pods are injected.
+    /// Creates a namespace in whose pods Istio injects its proxy.
     pub(crate) async fn injected_namespace(&self, name: &str) -> Outcome {
         self.namespace(name).await?;
         self.run(&["label", "namespace", name, "istio-injection=enabled"]).await.map(drop)
@@ -145,7 +146,7 @@ impl Cluster {
     }
 }
 
-/// Whether the object says that a condition of this name holds.
+/// Whether the object has this condition with the status `True`.
 pub(crate) fn holds(object: &Value, name: &str) -> bool {
     let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     conditions.any(|condition| condition["type"] == name && condition["status"] == "True")
@@ -220,7 +221,7 @@ fn write_certificates(folder: &Path) -> Outcome {
     let admin = authority.user("admin", "system:masters")?;
     write("admin", &admin)?;
     write("kubelet-client", &authority.user("kube-apiserver-kubelet-client", "system:masters")?)?;
-    // Only its keys are used.
+    // The certificate is not used, only its keys.
     write("service-accounts", &authority.user("service-accounts", "laststream")?)?;
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "mesh",

@@ -1,9 +1,9 @@
-//! Namespaces of its own for each level: processes, network, mounts. What runs there uses fixed
-//! ports and absolute paths, and ends with its first process.
+//! Namespaces of its own for each level: processes, network, mounts. Programs in them use fixed
+//! ports and absolute paths, and end with the first process.
 //!
-//! Nothing is left behind, however this ends. The first process inside holds the read end of a pipe
-//! whose other end is outside: when that closes, be it by SIGKILL, it ends, and the kernel ends
-//! all other processes. All files are in a tmpfs that only the namespace knows.
+//! Nothing is left behind, however the run ends. The first process inside holds the read end of a
+//! pipe whose other end is outside. When that end closes, even by SIGKILL, the first process ends,
+//! and the kernel ends all other processes. All files are in a tmpfs that only the namespace sees.
 
 use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,11 +17,11 @@ use crate::role::{LEVEL, ROLE};
 use crate::sweeper::Sweeper;
 use kit::prelude::*;
 
-/// The name of the run's cgroup, for levels that make any.
+/// The variable with the name of the run's cgroup, for levels that make cgroups.
 pub(crate) const CGROUP: &str = "LASTSTREAM_MESH_CGROUP";
 
 const VAR_LIB: &str = "/var/lib";
-/// Where Istio's agent keeps modules: a path in its source, which its image has.
+/// The folder in which Istio's agent keeps modules: a path in its source, which its image has.
 const MODULES: &str = "/var/lib/istio/data";
 const TEMPORARY: &str = "/var/lib/laststream";
 
@@ -66,7 +66,7 @@ fn print_lines(output: impl Read) -> io::Result<()> {
     Ok(())
 }
 
-/// Nothing that is needed may be where the tmpfs goes.
+/// Checks that no needed path is below [`VAR_LIB`], which the tmpfs hides.
 fn ensure_visible(parts: &Parts) -> Outcome {
     let this = env::current_exe()?;
     for path in parts.paths().chain([this.as_path(), Path::new(env!("CARGO_MANIFEST_DIR"))]) {
@@ -79,8 +79,8 @@ fn ensure_visible(parts: &Parts) -> Outcome {
     Ok(())
 }
 
-/// The first process: sets the namespaces up, then collects processes that end, until the one that
-/// runs the cases does.
+/// The first process in the namespaces: sets them up, then reaps processes that end, until the
+/// process that runs the cases ends.
 pub(crate) fn init() -> ExitCode {
     thread::spawn(|| {
         io::stdin().read_to_end(&mut Vec::new()).ok();
@@ -102,7 +102,7 @@ fn set_up() -> Outcome {
     run_tool("ip", &["link", "set", "lo", "up"])
 }
 
-/// A program of the machine that must succeed.
+/// Runs a program of the machine, which must succeed.
 pub(crate) fn run_tool(program: &str, arguments: &[&str]) -> Outcome {
     let output = Command::new(program)
         .args(arguments)
@@ -128,8 +128,8 @@ fn runner() -> Outcome<Child> {
     command.spawn().map_err(Error::from)
 }
 
-/// Orphans come to the first process of a namespace, and stay as zombies if it does not ask for
-/// them.
+/// Waits for the process that runs the cases. Orphans become children of the first process of a
+/// namespace, and stay as zombies unless it waits for them.
 fn wait_for(runner: &Child) -> ExitCode {
     loop {
         match wait(WaitOptions::empty()) {
@@ -149,7 +149,7 @@ fn code(status: ExitStatus) -> ExitCode {
     status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// A folder that is gone with the namespaces.
+/// Creates a folder in the tmpfs, which disappears with the namespaces.
 pub(crate) fn folder(name: &str) -> Outcome<PathBuf> {
     let folder = env::temp_dir().join(name);
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;

@@ -1,5 +1,5 @@
-//! Istio's control plane: what its own installer makes of values is applied, and istiod runs beside
-//! the cluster instead of in it.
+//! Istio's control plane. The manifests of Istio's own installer are applied, and istiod runs
+//! beside the cluster instead of in it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +17,7 @@ const START: Duration = Duration::from_secs(60);
 /// The namespace of the control plane.
 pub(crate) const ROOT: &str = "istio-system";
 
-/// istiod ends when this is dropped.
+/// A running istiod. Dropping it ends the process.
 pub(crate) struct Istio {
     istiod: Program,
     address: String,
@@ -26,7 +26,8 @@ pub(crate) struct Istio {
 }
 
 impl Istio {
-    /// `address` is where proxies find istiod: an IP address of this network. `values` are Helm's.
+    /// Installs Istio and starts istiod. Proxies find it at `address`, an IP address of this
+    /// network. `values` are Helm values.
     pub(crate) async fn start(cluster: &Cluster, address: &str, values: &Value) -> Outcome<Self> {
         cluster.namespace(ROOT).await?;
         let said = cluster
@@ -59,12 +60,12 @@ impl Istio {
         })
     }
 
-    /// Of istiod's authority.
+    /// The certificate of istiod's authority.
     pub(crate) fn root_certificate(&self) -> &str {
         &self.root_certificate
     }
 
-    /// Where proxies find it.
+    /// The address at which proxies find istiod.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
@@ -73,7 +74,7 @@ impl Istio {
         self.istiod.log()
     }
 
-    /// `istioctl`, with the cluster.
+    /// Runs `istioctl` with the cluster's kubeconfig.
     pub(crate) async fn istioctl(&self, arguments: &[&str], input: &str) -> Outcome<CommandOutput> {
         let mut command = guarded(part("istioctl")?);
         command
@@ -83,15 +84,15 @@ impl Istio {
         ask(command, input).await
     }
 
-    /// What a proxy has refused, from istiod's log.
+    /// The configurations that a proxy has refused, from istiod's log.
     pub(crate) fn refusals(&self, proxy: &str) -> Vec<String> {
         let about = |line: &&str| line.contains("ACK ERROR") && line.contains(proxy);
         self.log().lines().filter(about).map(String::from).collect()
     }
 }
 
-/// What `istioctl manifest generate` makes, with these Helm values on top; without the Deployment,
-/// since istiod runs here.
+/// The manifests of `istioctl manifest generate` with these Helm values; without the Deployment,
+/// because istiod runs as a process here.
 pub(crate) async fn manifests(address: &str, values: &Value) -> Outcome<String> {
     let mut all = json!({
         "istiodRemote": { "injectionURL": "https://127.0.0.1:15017/inject" },
@@ -126,7 +127,8 @@ pub(crate) async fn manifests(address: &str, values: &Value) -> Outcome<String> 
         .join("\n---\n"))
 }
 
-/// Envoy as its project builds it has none of Istio's own filters, so nothing may ask for them.
+/// The mesh configuration. The Envoy project's own build has none of Istio's filters, so no setting
+/// may use them.
 fn mesh(address: &str) -> Value {
     json!({
         "defaultProviders": { "metrics": [], "tracing": [], "accessLogging": [] },
@@ -172,7 +174,7 @@ fn istiod(cluster: &Cluster, address: &str) -> Outcome<Command> {
     Ok(command)
 }
 
-/// Objects grow, all else is replaced.
+/// Merges objects recursively, and replaces every other value.
 fn merge(target: &mut Value, patch: &Value) {
     match (target, patch) {
         (Value::Object(target), Value::Object(patch)) => {

@@ -1,5 +1,5 @@
-//! Levels of the mesh, and the cases on them. From outside they are only listed or handed on;
-//! inside its namespaces a level runs.
+//! Levels of the mesh and their cases. The outermost process lists cases, or starts each level in
+//! its namespaces; there the level runs its cases.
 
 use std::process::ExitCode;
 use std::thread;
@@ -9,16 +9,16 @@ use libtest_mimic::{Arguments, Conclusion, Trial};
 use crate::{isolation, parts, seen};
 use kit::{Outcome, completion, say};
 
-/// Cases that share a world, which is started by the first of them.
+/// Cases that share a world, which the first of them starts.
 pub(crate) struct Level {
-    /// Begins the names of its trials, so it is a filter on the command line, too.
+    /// The first part of its trials' names, so it also works as a filter on the command line.
     pub(crate) name: &'static str,
     pub(crate) needs_root: bool,
-    /// Whether cgroups are made, which do not end with the namespaces.
+    /// Whether the level makes cgroups, which outlive its namespaces.
     pub(crate) makes_cgroups: bool,
-    /// What `tests/tools/program` must give.
+    /// The programs and files that `tests/tools/program` must find or make.
     pub(crate) parts: &'static [&'static str],
-    /// How many cases run at a time; as many as there are processors if nothing is said.
+    /// How many cases run at a time; without it, as many as the machine has processors.
     pub(crate) at_a_time: Option<usize>,
     pub(crate) cases: fn() -> Vec<Case>,
 }
@@ -50,7 +50,7 @@ impl Level {
         (self.cases)().into_iter().map(trial).collect()
     }
 
-    /// Whether the command line asks for any of its cases.
+    /// Whether the command line selects any of the level's cases.
     fn is_wanted(&self, arguments: &Arguments) -> bool {
         let hit = |name: &str, pattern: &String| {
             if arguments.exact { name == pattern } else { name.contains(pattern.as_str()) }
@@ -62,7 +62,7 @@ impl Level {
         self.trials(false).iter().any(wanted)
     }
 
-    /// As [`Level::run`], with its error said.
+    /// Runs the level, and prints its error.
     fn exit_code(&self, arguments: &Arguments) -> ExitCode {
         self.run(arguments).unwrap_or_else(|failure| {
             say(&format!("{}: {failure:#}", self.name));
@@ -79,27 +79,30 @@ impl Level {
             return Ok(libtest_mimic::run(arguments, self.trials(true)).exit_code());
         }
         say(&format!("{}: getting its parts", self.name));
-        let parts = parts::see_to(self.parts)?;
+        let parts = parts::find_or_make(self.parts)?;
         isolation::run(self.name, self.makes_cgroups, &parts)
     }
 }
 
-/// The command line. The alias `mesh` ends in `--`, so the one in `cargo mesh -- --list` would be
-/// the second: everything after it would be a name.
+/// The arguments of the command line without `--`. The alias `mesh` ends in `--`, so `cargo mesh --
+/// --list` has a second one, after which every word would be a name.
 fn arguments() -> Arguments {
     Arguments::from_iter(std::env::args_os().filter(|argument| argument != "--"))
 }
 
-/// From outside: lists the cases, or runs the levels that are asked for, all at once: they share
-/// nothing, and each waits most of the time. The first failure is what the process ends with.
+/// The outermost process: lists the cases, or runs the selected levels in two rows at a time: those
+/// with containers, which take long to start and then mostly wait, and the others. The exit code is
+/// that of the first failure.
 pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
     let arguments = arguments();
     if arguments.list {
         let trials = levels.iter().flat_map(|level| level.trials(false)).collect();
         return libtest_mimic::run(&arguments, trials).exit_code();
     }
-    let wanted: Vec<&Level> = levels.iter().filter(|level| level.is_wanted(&arguments)).collect();
-    if wanted.is_empty() {
+    let wanted = levels.iter().filter(|level| level.is_wanted(&arguments));
+    let (containers, others): (Vec<&Level>, Vec<&Level>) =
+        wanted.partition(|level| level.makes_cgroups);
+    if containers.is_empty() && others.is_empty() {
         say("no case has such a name; `cargo mesh --list` lists them");
         return ExitCode::FAILURE;
     }
@@ -107,15 +110,24 @@ pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
         say(&format!("the table: {failure:#}"));
         return ExitCode::FAILURE;
     }
-    let codes: Vec<ExitCode> = thread::scope(|scope| {
-        let running: Vec<_> =
-            wanted.iter().map(|level| scope.spawn(|| level.exit_code(&arguments))).collect();
-        running.into_iter().map(|level| level.join().unwrap_or(ExitCode::FAILURE)).collect()
+    let (containers, others) = thread::scope(|scope| {
+        let containers = scope.spawn(|| run_row(&containers, &arguments));
+        let others = run_row(&others, &arguments);
+        (containers.join().unwrap_or(ExitCode::FAILURE), others)
     });
+    first_failure([containers, others])
+}
+
+/// Runs levels one after the other.
+fn run_row(levels: &[&Level], arguments: &Arguments) -> ExitCode {
+    first_failure(levels.iter().map(|level| level.exit_code(arguments)).collect::<Vec<_>>())
+}
+
+fn first_failure(codes: impl IntoIterator<Item = ExitCode>) -> ExitCode {
     codes.into_iter().find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS)
 }
 
-/// In the namespaces of this level.
+/// The process that runs the cases, in the namespaces of this level.
 pub(crate) fn run_inside(levels: &[Level], name: &str) -> ExitCode {
     let Some(level) = levels.iter().find(|level| level.name == name) else {
         return ExitCode::FAILURE;

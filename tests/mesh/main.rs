@@ -1,8 +1,8 @@
-//! The module in a real mesh: Kubernetes' API server, istiod, Istio's agents, on one level with and
-//! on one without a kubelet. `cargo mesh` runs it; README.md says what it shows.
+//! The module in a real mesh: Kubernetes' API server, istiod, Istio's agents and Envoy Gateway, on
+//! several levels, one of them with a kubelet. `cargo mesh` runs it; README.md has the results.
 //!
-//! The program plays several parts: it gets what is needed, then runs itself in namespaces of its
-//! own, once for each level.
+//! The program has several roles: it gets the parts of the mesh, then runs itself once for each
+//! level, in namespaces of their own.
 
 mod agent;
 mod cluster;
@@ -25,8 +25,8 @@ use std::process::ExitCode;
 use crate::level::Level;
 use crate::role::Role;
 
-/// In the order in which they run.
-const LEVELS: &[Level] = &[control_plane::LEVEL, envoy_gateway::LEVEL, fleet::LEVEL, node::LEVEL];
+/// All levels. Levels of the same row run in this order.
+const LEVELS: &[Level] = &[envoy_gateway::LEVEL, control_plane::LEVEL, fleet::LEVEL, node::LEVEL];
 
 fn main() -> ExitCode {
     if let Some(arguments) = node::inside::arguments() {

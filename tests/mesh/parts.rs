@@ -1,5 +1,5 @@
-//! What a mesh is made of: programs that are found, unpacked or compiled outside, where there is a
-//! network, and told to the levels inside.
+//! The parts of a mesh: programs that are found, unpacked or compiled outside, where there is a
+//! network. The levels inside get their paths.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use laststream::progress::Texts;
 use kit::prelude::*;
 use kit::user;
 
-/// Where the level inside finds its [`Parts`], as JSON.
+/// The variable in which the level inside gets its [`Parts`], as JSON.
 pub(crate) const PARTS: &str = "LASTSTREAM_MESH_PARTS";
 
-/// Names and paths.
+/// Paths of the parts, by their names.
 pub(crate) struct Parts(BTreeMap<String, PathBuf>);
 
 impl Parts {
@@ -28,9 +28,9 @@ impl Parts {
     }
 }
 
-/// Gets them, and all else that takes a while or a network: Envoy, the registry, the command line.
-/// Says on standard error what takes long.
-pub(crate) fn see_to(names: &[&str]) -> Outcome<Parts> {
+/// Gets the parts, and everything else that takes a while or needs a network: Envoy, the registry,
+/// the command line. Prints slow steps on standard error.
+pub(crate) fn find_or_make(names: &[&str]) -> Outcome<Parts> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/program");
     let common = ["skopeo", "docker-registry"];
     say(&format!("looking for {}", [&common, names].concat().join(", ")));
@@ -53,7 +53,7 @@ pub(crate) fn see_to(names: &[&str]) -> Outcome<Parts> {
     Ok(Parts(parts))
 }
 
-/// Where a part is, asked inside.
+/// The path of a part, for the level inside.
 pub(crate) fn part(name: &str) -> Outcome<&'static Path> {
     static INSIDE: LazyLock<Result<Parts, String>> = LazyLock::new(|| {
         let json = std::env::var(PARTS).map_err(|error| format!("{PARTS}: {error}"))?;

@@ -1,5 +1,5 @@
-//! Programs of the mesh: those that run beside the cases, with their logs, and those that are asked
-//! something.
+//! Programs of the mesh: those that run beside the cases, with their logs, and those that run to
+//! their end and whose output a case reads.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use kit::prelude::*;
 use kit::process::{Process, read_log, tail};
 use kit::trial::Notes;
 
-/// No program that is asked takes longer. It is shorter than what a case may take, so that a
-/// failure names the program.
+/// The longest time that [`ask`] waits for a program. It is shorter than the limits of the slow
+/// cases, so that a failure names the program.
 const ANSWER: Duration = Duration::from_secs(240);
 
-/// One that runs. It ends when it is dropped; a failing case prints the end of its log.
+/// A running program. Dropping it ends the program; a failing case prints the end of its log.
 pub(crate) struct Program {
     name: String,
     process: Process,
@@ -24,8 +24,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts what [`guarded`](kit::process::guarded) made; its log goes into the
-    /// folder.
+    /// Starts a command made by [`guarded`](kit::process::guarded). Its log goes into the folder.
     pub(crate) fn start(name: &str, mut command: Command, folder: &Path) -> Outcome<Self> {
         fs::create_dir_all(folder)?;
         let log = folder.join(format!("{name}.log"));
@@ -47,12 +46,12 @@ impl Program {
         read_log(&self.log)
     }
 
-    /// The end of its log.
+    /// The name, and the end of the log.
     pub(crate) fn tail(&self) -> String {
         format!("{}, {}", self.name, tail(self.log().lines()))
     }
 
-    /// Until it answers; that it has ended is told at once.
+    /// Waits until `look` succeeds. If the program ends before, the error comes at once.
     pub(crate) async fn ready(
         &mut self,
         limit: Duration,
@@ -78,7 +77,7 @@ impl Drop for Program {
     }
 }
 
-/// Runs one to its end, beside the other tasks.
+/// Runs a program to its end, on a thread of its own, so that other tasks go on.
 pub(crate) async fn ask(mut command: Command, input: impl Into<String>) -> Outcome<CommandOutput> {
     let input = input.into();
     let ask = move || {

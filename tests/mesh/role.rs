@@ -2,19 +2,19 @@
 
 use std::env;
 
-/// Tells a process of this program its role.
+/// The variable with the role of a process of this program.
 pub(crate) const ROLE: &str = "LASTSTREAM_MESH_ROLE";
-/// Tells it the name of its level.
+/// The variable with the name of its level.
 pub(crate) const LEVEL: &str = "LASTSTREAM_MESH_LEVEL";
 
 pub(crate) enum Role {
-    /// As cargo starts it.
+    /// The process that cargo starts.
     Outside,
     /// The first process in the namespaces.
     Init,
-    /// The one there that runs the cases of this level.
+    /// The process in the namespaces that runs the cases of this level.
     Level(String),
-    /// Waits for the end of a run, to tidy up.
+    /// The process that waits for the end of a run, then removes its cgroups.
     Sweeper,
 }
 

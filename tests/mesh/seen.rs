@@ -1,4 +1,4 @@
-//! What the cases saw: told while they run, and written as a table of Markdown where
+//! The observations of the cases: printed while they run, and written as a Markdown table if
 //! `LASTSTREAM_MESH_TABLE` names a file.
 
 use std::fs::{self, OpenOptions};
@@ -17,14 +17,14 @@ struct Row {
 
 static ROWS: Mutex<Vec<Row>> = Mutex::new(Vec::new());
 
-/// A row of the table: the case's number, what was done, what was seen.
+/// Adds a row to the table: the case's number, the action, the observation.
 pub(crate) fn row(case: &'static str, what: impl Into<String>, seen: impl Into<String>) {
     let row = Row { case, what: what.into(), seen: seen.into() };
     say(&format!("{:<4} {} — {}", row.case, row.what, row.seen));
     ROWS.lock().unwrap_or_else(PoisonError::into_inner).push(row);
 }
 
-/// An empty table, for all levels.
+/// Writes an empty table, for all levels.
 pub(crate) fn begin_table() -> Outcome {
     if let Some(file) = std::env::var_os(TABLE) {
         fs::write(file, "| case | what | result |\n|---|---|---|\n")?;
@@ -32,8 +32,8 @@ pub(crate) fn begin_table() -> Outcome {
     Ok(())
 }
 
-/// The rows of this level, in the order of their cases. Written at once, because the other levels
-/// write, too.
+/// Appends the rows of this level, in the order of their cases. One write has them all, because
+/// other levels append to the same file.
 pub(crate) fn end_table() -> Outcome {
     let Some(file) = std::env::var_os(TABLE) else { return Ok(()) };
     let mut rows = ROWS.lock().unwrap_or_else(PoisonError::into_inner);

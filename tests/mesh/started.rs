@@ -1,10 +1,11 @@
-//! What the cases of a level share, as a static: the first case that asks starts it.
+//! A static that the cases of a level share. The first case that needs it starts it.
 
 use tokio::sync::OnceCell;
 
 use kit::prelude::*;
 
-/// Ends with the process. If it cannot be started, each case fails with the reason.
+/// A value that is started once and ends with the process. If the start fails, each case fails with
+/// the reason.
 pub(crate) struct Started<W>(OnceCell<Result<W, String>>);
 
 impl<W> Started<W> {

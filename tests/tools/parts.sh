@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The parts of a real mesh that are compiled here: each folder of tests/mesh/parts is a Go module that pins them, with a script that builds them.
 
-# part NAME FILE: prints where a file of the part is, and compiles the part first if that has not been done with these versions.
+# part NAME FILE: prints the path of a file of the part. Compiles the part first, unless that was done with the same versions.
 part() {
     local folder
     folder=$(part_folder "$1")
@@ -11,7 +11,7 @@ part() {
     printf '%s\n' "$folder/$2"
 }
 
-# By content: another version, flag or compiler is another folder.
+# The folder's name has a hash of the sources: another version, flag or compiler is another folder.
 part_folder() {
     local key
     need_go
@@ -19,7 +19,7 @@ part_folder() {
     printf '%s/tools/%s-%s\n' "$(cache_folder)" "$1" "${key::16}"
 }
 
-# Go's own caches stay where the user has them. A second run waits instead of compiling, too.
+# Go uses the user's own caches. A second run waits instead of compiling, too.
 compile_part() (
     name=$1 folder=$2
     mkdir -p "${folder%/*}"
@@ -29,7 +29,7 @@ compile_part() (
         exit 0
     fi
     echo "compiling $name into $folder: takes up to ten minutes, once"
-    rm -rf "$folder".?????? # of runs that were killed: no other run compiles it now
+    rm -rf "$folder".?????? # left by runs that were killed; with the lock no other run compiles it now
     unfinished=$(mktemp -d "$folder.XXXXXX")
     trap 'rm -rf "$unfinished"' EXIT
     if ! CGO_ENABLED=0 GOFLAGS=-buildvcs=false nice "tests/mesh/parts/$name/build" "$unfinished"; then

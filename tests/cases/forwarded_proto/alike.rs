@@ -1,5 +1,5 @@
-//! The module's own decision, in plain Rust, against Envoy's matchers as they are rendered: many
-//! policies, each with a listener in one Envoy, and many generated requests.
+//! Compares the module's own decision, in plain Rust, with that of Envoy's matchers as rendered:
+//! many policies, each with a listener in one Envoy, and many generated requests.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,11 +18,11 @@ use kit::prelude::*;
 
 const SEED: u64 = 20_261_121;
 const POLICIES: usize = 90;
-/// From each peer, for each policy.
+/// The number of requests from each peer, for each policy.
 const REQUESTS: usize = 20;
 const PEERS: [&str; 4] = ["127.0.0.1", "127.0.0.9", "127.0.1.2", "127.8.0.1"];
 const PROTO: &str = "x-forwarded-proto";
-/// What came out, and by which route.
+/// Response headers with the resulting scheme and with the route.
 const SEEN: &str = "x-seen";
 const ROUTE: &str = "x-route";
 
@@ -63,7 +63,8 @@ struct Policy {
     text: String,
     config: Config,
     place: Place,
-    /// Otherwise Envoy keeps what the peer sent, unless what is rendered removes it.
+    /// Whether Envoy overwrites `x-forwarded-proto`. Otherwise it keeps the peer's value, unless a
+    /// rendered part removes it.
     overwrites: bool,
 }
 
@@ -73,8 +74,8 @@ impl Policy {
         let fallbacks = ["connection", "connection", "http", "keep"];
         let (fallback, mut silent) =
             (one(rng, &fallbacks), one(rng, &["http", "http", "connection", "keep"]));
-        // Matchers keep the peer's own header, or replace it with the connection's scheme; not now
-        // this, now that.
+        // Matchers either always keep the peer's own header, or always replace it with the
+        // connection's scheme; a policy cannot have both.
         if [fallback, silent].contains(&"keep") && [fallback, silent].contains(&"connection") {
             silent = "http";
         }
@@ -158,8 +159,8 @@ impl Policy {
 }
 
 impl Policy {
-    /// What Envoy itself leaves there; nothing where the peer's own header is empty, and Envoy
-    /// leaves even that.
+    /// The value of `x-forwarded-proto` if the policy leaves it to Envoy. `None`, and not compared,
+    /// if a line of the peer's own header is empty, because Envoy passes that on, too.
     fn kept(&self, lines: &[Line]) -> Option<Vec<u8>> {
         let own: Vec<&[u8]> = lines
             .iter()
@@ -201,13 +202,14 @@ fn sources(rng: &mut Rng) -> Value {
     known.into()
 }
 
-/// Mostly what a load balancer would send; else anything.
+/// Usually headers as a load balancer would send them, otherwise any values.
 fn request(rng: &mut Rng, names: &[&str]) -> Vec<Line> {
     let mut lines = Vec::new();
     let all_say = one(rng, &["https", "http"]);
     let odd = rng.u8(..3) == 0;
     for name in names {
-        // The saved header itself is forged; what is read of it is what the peer's own header said.
+        // The saved header is read with the value of the peer's own header, so that header is set
+        // here. Below, the saved header itself is forged.
         let name = if *name == "x-laststream-forwarded-proto" { PROTO } else { name };
         if !odd && rng.u8(..5) > 0 {
             lines.push(Line { name: name.into(), value: usual(name, all_say).into() });
@@ -262,8 +264,8 @@ fn value(rng: &mut Rng) -> Vec<u8> {
     value.trim_ascii().to_vec()
 }
 
-/// The peer's own header saved, as the early mutation does it: its lines in one, and nothing of an
-/// empty one.
+/// The header map with the peer's own header saved, as the early mutation does it: its lines are
+/// joined, and an empty one is left out.
 fn as_the_module_sees_it(lines: &[Line]) -> Vec<u8> {
     let own: Vec<&[u8]> = lines
         .iter()
@@ -291,7 +293,7 @@ fn one<'w>(rng: &mut Rng, words: &[&'w str]) -> &'w str {
     words[rng.usize(..words.len())]
 }
 
-/// One or more of them, each once.
+/// One to three of the values, each at most once.
 fn some<T: Clone>(rng: &mut Rng, all: &[T]) -> Vec<T> {
     let mut some = all.to_vec();
     rng.shuffle(&mut some);

@@ -1,5 +1,5 @@
-//! Who restores the scheme in a listener: the module, or what is rendered of the same policy for
-//! Envoy's own matchers.
+//! The native engine of a listener: the parts that are rendered from a policy for Envoy's own
+//! matchers.
 
 use laststream::policy::{Overrides, Policy};
 use laststream::render::{Kind, render};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use kit::forwarded_proto::listeners::Form;
 use kit::prelude::*;
 
-/// Where the rendered parts are taken from.
+/// The kind of manifest that the rendered parts are taken from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     /// An EnvoyFilter for a gateway, right for all listeners.
@@ -19,7 +19,7 @@ pub(super) enum Place {
     Bootstrap,
 }
 
-/// The form for Envoy's own matchers; the words of the refusal if there is none.
+/// The form for Envoy's own matchers, or the text of the refusal.
 pub(super) fn native(configuration: &str, place: Place) -> Outcome<Result<Form, String>> {
     let configuration: Value = serde_json::from_str(configuration).context("the configuration")?;
     const REMOTE: &str = "https://test/plugin.wasm";
@@ -63,7 +63,7 @@ pub(super) fn native(configuration: &str, place: Place) -> Outcome<Result<Form, 
     Ok(Ok(form))
 }
 
-/// Of filters that are inserted first, the last is first.
+/// Each patch inserts its filter first, so the filter of the last patch is first.
 fn of_patches(patches: &[Value]) -> Outcome<Form> {
     let mut form = Form { early: None, filters: Vec::new(), limited: None };
     for patch in patches {
@@ -106,7 +106,8 @@ fn of_manager(manager: &Value) -> Outcome<Form> {
     Ok(Form { early: mutations(manager), filters, limited: None })
 }
 
-/// The filter chain of the trusted peers, and what its connection manager has in addition.
+/// The match of the trusted peers' filter chain, and the fields of its connection manager that
+/// differ from those of the default filter chain.
 fn limited(listener: &Value) -> Outcome<Option<(Value, Map<String, Value>)>> {
     let others = &listener["default_filter_chain"]["filters"][0]["typed_config"];
     if others.is_null() {

@@ -1,4 +1,4 @@
-//! Sends every row to an Envoy that has all listeners, and compares.
+//! Sends every row to an Envoy that has all listeners, and compares the results.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,28 +21,28 @@ use kit::upstream::Received;
 
 type Counts = BTreeMap<String, u64>;
 
-/// Who restores the scheme.
+/// The engine that restores the scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Engine {
-    /// A filter in front gives it the direct peer's address.
+    /// The module, with a filter in front that writes the direct peer's address.
     Module,
-    /// And what the headers say.
+    /// The module, with a filter in front that writes the values of headers, too.
     ToldModule,
-    /// Sections that Envoy's own matchers cannot express are left out.
+    /// Envoy's own matchers. Sections that they cannot express are left out.
     Envoy,
 }
 
-/// What a run has shown.
+/// The result of a run.
 pub(super) struct Shown {
-    /// The row, its reason, and below them what was expected and what was seen.
+    /// Each is a row, its reason, and below them the expected and the actual values.
     pub(super) mismatches: Vec<String>,
-    /// How many rows were sent.
+    /// The number of rows that were sent.
     pub(super) rows: usize,
-    /// How many of them are about destination ports.
+    /// The number of those rows that are about destination ports.
     pub(super) rows_of_destinations: usize,
 }
 
-/// Every row.
+/// Runs every row.
 pub(super) async fn all(lab: &Lab, table: &Table, engine: Engine) -> Outcome<Shown> {
     let bench = Bench::set_up(lab, table, engine).await?;
     let mut mismatches = Vec::new();
@@ -127,7 +127,7 @@ impl Bench {
         self.sections.contains(&section.name)
     }
 
-    /// All that is not as the row says.
+    /// The differences from the row.
     async fn row(
         &self,
         row: &Row,
@@ -209,11 +209,11 @@ impl Bench {
         transport: Transport,
         to: SocketAddr,
     ) -> Outcome<Way> {
-        // A row may send a header where the listener takes none.
+        // A row may send a PROXY header to a listener that takes none.
         let is_proxied = transport.is_proxied() || from.proxied.is_some();
         let proxied = is_proxied.then(|| from.proxy_header(protocol));
-        // A listener on all addresses is asked over IPv4: the interesting peers are those that it
-        // may see as mapped.
+        // A listener on all addresses is reached over IPv4, because the interesting peers are those
+        // that it may see as IPv4-mapped addresses.
         let to = if to.ip().is_unspecified() {
             SocketAddr::new(Ipv4Addr::LOCALHOST.into(), to.port())
         } else {
@@ -262,7 +262,7 @@ impl Bench {
         Ok(text.lines().filter_map(count).collect())
     }
 
-    /// The module warns of what the section says, and of nothing else.
+    /// Differences from the section in the module's warnings: a missing one, or an unexpected line.
     fn warnings(&self, section: &Section) -> Vec<String> {
         let log = self.envoy.log();
         let ours = format!("wasm log {} ", section.name);
@@ -282,7 +282,7 @@ impl Bench {
     }
 }
 
-/// What stands in the section's listener; nothing where that engine is not for it.
+/// The filters of the section's listener, or `None` if the engine does not support the section.
 fn form(lab: &Lab, section: &Section, setup: &Setup, engine: Engine) -> Outcome<Option<Form>> {
     let told = |original: Option<&str>| {
         let mut module = lab.stream(&section.configuration);
@@ -299,8 +299,8 @@ fn form(lab: &Lab, section: &Section, setup: &Setup, engine: Engine) -> Outcome<
             }
             Ok(engines::native(&section.configuration, Place::Bootstrap)?.ok())
         }
-        // Matchers do without filter state: what becomes of the module where it is missing is
-        // nothing to them.
+        // Matchers need no filter state, so sections about missing filter state do not apply to
+        // them.
         Engine::Envoy if !setup.is_complete() || section.warns_of("filter state") => Ok(None),
         Engine::Envoy => Ok(engines::native(&section.configuration, Place::Gateway)?.ok()),
     }
@@ -315,7 +315,7 @@ fn saved_header(configuration: &str) -> Outcome<String> {
     Ok(original.unwrap_or("x-laststream-forwarded-proto").into())
 }
 
-/// What a row of a refused request has to say.
+/// The failures of a row whose request Envoy must refuse.
 fn refused(answer: &Outcome<Response>, arrived: bool) -> Vec<String> {
     match answer {
         _ if arrived => {
@@ -328,7 +328,7 @@ fn refused(answer: &Outcome<Response>, arrived: bool) -> Vec<String> {
     }
 }
 
-/// How much each verdict went up.
+/// The increase of each verdict's counter.
 fn counted(before: &Counts, after: &Counts) -> Counts {
     let more =
         |(name, count): (&String, &u64)| (name.clone(), count - before.get(name).unwrap_or(&0));
@@ -365,7 +365,7 @@ impl Found {
         self.bytes(&format!("{name} {when}"), expected, &seen);
     }
 
-    /// The headers of the row.
+    /// Compares the headers that the row names.
     fn upstream(&mut self, expected: &Expected, received: &Received) {
         self.header("x-forwarded-proto", "of the row", &[&expected.proto], received);
         for name in &expected.gone {

@@ -1,5 +1,5 @@
-//! A slip in a table must not turn into a row that checks nothing: each of these is refused, with a
-//! reason.
+//! A mistake in a table must not become a row that checks nothing: each of these mistakes is
+//! refused, with a reason.
 
 use kit::forwarded_proto::table::Table;
 use kit::prelude::*;
@@ -22,7 +22,7 @@ Listener: `edge`
 | A | 127.0.0.9 | h1 h2 | `a: b` | `http` | yes | http | untrusted | attack | a reason |
 ";
 
-/// In the listeners: what is replaced, by what, and what is said.
+/// Mistakes in the listeners: the replaced text, its replacement, and a part of the error.
 const IN_LISTENERS: [(&str, &str, &str); 6] = [
     ("| plain |", "| plainly |", "is no connection"),
     ("| yes | yes | no |", "| yes | perhaps | no |", "neither yes nor no"),
@@ -32,7 +32,7 @@ const IN_LISTENERS: [(&str, &str, &str); 6] = [
     ("`edge` | yes", "`edge2` | yes", "there is no listener `edge`"),
 ];
 
-/// In a section, likewise.
+/// Mistakes in a section, in the same form.
 const IN_SECTION: [(&str, &str, &str); 35] = [
     ("Listener: `edge`\n", "", "no line"),
     ("Listener: `edge`\n", "Listener: `edge`\nListener: `edge`\n", "is there twice"),

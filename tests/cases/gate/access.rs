@@ -1,6 +1,5 @@
-//! Which clients may use the gate: no browser's page, no client with a forged PROXY header, and
-//! with a secret only a client that has it. Each line of docs/threat-model.md names a case of this
-//! file.
+//! Access control of the gate: no browser's page, no client with a forged PROXY header, and with a
+//! secret only a client that has it. docs/threat-model.md names these cases.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
@@ -23,8 +22,8 @@ cases! {
     refuses_changes_from_the_network_without_a_secret,
 }
 
-/// Every path of the gate, and two that are not.
-const EVERYTHING: [(&str, &str); 12] = [
+/// Requests on all of the gate's paths, and two that are no operation of the gate.
+const EVERYTHING: [(&str, &str); 14] = [
     ("GET", "/status"),
     ("GET", "/streams"),
     ("GET", "/ready"),
@@ -33,13 +32,15 @@ const EVERYTHING: [(&str, &str); 12] = [
     ("POST", "/drain"),
     ("DELETE", "/drain"),
     ("POST", "/force?reason=x"),
+    ("POST", "/end?kind=websocket&share=100&over=1s"),
+    ("DELETE", "/end"),
     ("POST", "/quitquitquit"),
     ("POST", "/drain_listeners?graceful&skip_exit"),
     ("OPTIONS", "/drain"),
     ("GET", "/stats"),
 ];
 
-/// What a request says of where it comes from.
+/// The headers that show where a request comes from.
 type Marks<'m> = &'m [(&'m str, &'m str)];
 
 fn marked(method: &str, path: &str, marks: Marks<'_>) -> Request {
@@ -50,7 +51,7 @@ fn marked(method: &str, path: &str, marks: Marks<'_>) -> Request {
     })
 }
 
-/// 403, the way out in the reason, and nothing of the gate's state.
+/// The answer is 403. Its reason names the fix, and it shows nothing of the gate's state.
 async fn is_refused(gate: SocketAddr, request: &Request, way_out: &str) -> Outcome {
     let answer = once(gate, request).await?.expect(403)?;
     let body = answer.json()?;
@@ -83,8 +84,8 @@ async fn refuses_pages_of_a_browser(lab: &Lab) -> Outcome {
     same(&bench.status().await?, "state", "serving")
 }
 
-/// A name that a stranger's DNS answers with 127.0.0.1; and addresses that lead to the loopback
-/// interface, for which browsers do not send `Sec-Fetch-Site`.
+/// Names that a foreign DNS server can resolve to 127.0.0.1, and addresses that lead to the
+/// loopback interface, for which browsers do not send `Sec-Fetch-Site`.
 const STRANGE_HOSTS: &str = "evil.example evil.example:15091 localhost.evil.example \
     localhost@evil.example 127.0.0.1.evil.example 127.1 2130706433 0x7f.0.0.1 127.0.0.01 \
     0.0.0.0:15091 [::]:15091 [::ffff:127.0.0.1]:15091 [::1 ::1 localhost:port localhost:99999 \
@@ -121,7 +122,7 @@ async fn answers_to_its_names_only(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// What each client sends, and an address bar.
+/// The headers that each client sends, and those of a browser's address bar.
 async fn lets_hooks_and_operators_pass(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"begin": {"call": "nothing"}}"#).await?;
     let clients: [(&str, Marks<'_>); 6] = [
@@ -181,7 +182,7 @@ async fn takes_the_secret_in_the_url_of_a_hook(lab: &Lab) -> Outcome {
         ask("GET", format!("/prestop?{right}")).await?.expect(503)?;
         ask("POST", format!("/drain?{right}")).await?.expect(202)?;
     }
-    // Everything else wants it as a header, and says so; Envoy never sees it.
+    // All other operations require the secret as a header, and their requests never reach Envoy.
     for (method, path) in [
         ("DELETE", "/drain"),
         ("POST", "/force?reason=x"),
@@ -264,13 +265,13 @@ async fn proxy_protocol_forges_no_loopback_address(lab: &Lab) -> Outcome {
         let answer = ask_behind(outside, forged, &request).await?.expect(403)?;
         ensure!(answer.text().contains("loopback"), "{}", answer.text());
     }
-    // And a client on the loopback interface is one, whatever the header says.
+    // A client on the loopback interface counts as local, whatever its PROXY header contains.
     ask_behind(inside, "v1 192.0.2.8:2 from 192.0.2.7", &request).await?.expect(202).map(drop)
 }
 
 async fn refuses_changes_from_the_network_without_a_secret(lab: &Lab) -> Outcome {
     let (_envoy, outside, inside) = exposed(lab, false).await?;
-    for (method, path) in EVERYTHING.into_iter().skip(3).take(7) {
+    for (method, path) in EVERYTHING.into_iter().skip(3).take(9) {
         is_refused(outside, &marked(method, path, &[]), "secret")
             .await
             .with_context(|| format!("{method} {path}"))?;
@@ -283,8 +284,8 @@ async fn refuses_changes_from_the_network_without_a_secret(lab: &Lab) -> Outcome
     without_its_filter(lab).await
 }
 
-/// A gate that was rendered before it had the filter that tells the address of the connection: its
-/// hooks keep working.
+/// A gate that was rendered before it had the filter for the connection's address: its hooks keep
+/// working.
 async fn without_its_filter(lab: &Lab) -> Outcome {
     let hcm = Hcm::new("laststream")
         .filter(gate_filter(lab, "{}"))

@@ -1,5 +1,5 @@
-//! What `laststream render` puts around a gate: its secret from outside of the configuration, and
-//! an end to what no VM answers any more.
+//! The parts that `laststream render` puts around a gate: its secret from outside of the
+//! configuration, and a time limit for hooks whose VM has died.
 
 use std::os::unix::fs::symlink;
 
@@ -23,7 +23,7 @@ cases! {
     a_hook_that_a_dead_gate_holds_is_ended,
 }
 
-/// An Envoy with what a policy renders to; ports are free ones.
+/// An Envoy with the bootstrap that is rendered from a policy, on free ports.
 struct Rendered {
     envoy: Envoy,
     gate: SocketAddr,
@@ -38,7 +38,7 @@ impl Rendered {
         let under =
             if environment.is_empty() { Vec::new() } else { [&["env"], environment].concat() };
         let under = under.into_iter().map(String::from).collect();
-        // SDS wants a node, too.
+        // SDS requires a node, too.
         let options = Options { under, extra: node(), concurrency: 1, ..Options::default() };
         let envoy = Envoy::start(&lab.envoy, bootstrap, options).await?;
         let (gate, main) = (envoy.address("gate").await?, envoy.address("main").await?);
@@ -95,7 +95,7 @@ impl Rendered {
         Ok(())
     }
 
-    /// 403 for everything that needs a secret, whatever is sent.
+    /// Operations that need a secret get 403, whatever secret the client sends.
     async fn opens_nothing(&self) -> Outcome {
         for forged in ["", "-", SECRET, "0123456789abcdef"] {
             let headers = [(HEADER, forged), ("x-laststream-expected-secret", forged)];
@@ -130,7 +130,7 @@ fn bootstrap(lab: &Lab, policy: &str, app: SocketAddr) -> Outcome<Value> {
 const BY_ENVIRONMENT: &str = "gate: {secret: {environment: GATE_SECRET}}";
 
 async fn has_its_secret_from_the_environment(lab: &Lab) -> Outcome {
-    // As a file that was read into a variable ends.
+    // Also with a newline at the end, as in a file that was read into a variable.
     for variable in [format!("GATE_SECRET={SECRET}"), format!("GATE_SECRET={SECRET}\n")] {
         Rendered::start(lab, BY_ENVIRONMENT, &[&variable]).await?.wants(SECRET).await?;
     }
@@ -187,7 +187,8 @@ async fn has_its_secret_from_sds(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// As kubelet does it: the files are links into a folder, which is a link that is moved.
+/// The secret is replaced as kubelet does it: the files are links into a folder, which is a link
+/// that is moved.
 async fn follows_a_new_secret_of_sds(lab: &Lab) -> Outcome {
     const NEXT: &str = "next-sesame-9876543210";
     let folder = tempfile::tempdir()?;
@@ -219,10 +220,10 @@ async fn follows_a_new_secret_of_sds(lab: &Lab) -> Outcome {
     rendered.wants(NEXT).await
 }
 
-/// The hook's client gets an answer that is not 200, asks again, and is held by the VM that came in
-/// the place of the dead one.
+/// The hook's client gets an answer that is not 200. A real client asks again, and the VM that
+/// replaced the dead one holds it.
 async fn a_hook_that_a_dead_gate_holds_is_ended(lab: &Lab) -> Outcome {
-    // Envoy ends what is held 10 s after the deadline.
+    // Envoy ends held requests 10 s after the deadline.
     let rendered =
         Rendered::start(&with_test_deaths(lab)?, "drain: {deadline: 5s, grace_period: 30s}", &[])
             .await?;

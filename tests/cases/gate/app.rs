@@ -1,5 +1,5 @@
-//! Waiting for the app to go: what it may do and still be there, when it is gone, and when that
-//! is not known.
+//! Waiting for the app to go: behaviour of an app that is still there, its end, and an app whose
+//! state is not known.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,13 +16,13 @@ use kit::wire::{Framing, Wire, local};
 
 cases! {
     holds_until_the_app_has_gone,
-    whatever_an_app_says_it_is_there,
+    an_app_that_answers_anything_is_there,
     an_app_that_takes_no_connection_is_there,
     an_app_that_hangs_does_not_move_the_deadline,
     an_app_that_envoy_cannot_ask_does_not_move_the_deadline,
 }
 
-/// An app that says what it is told to say; a request each connection.
+/// An app with answers that the test chooses; one request for each connection.
 struct App {
     server: Server,
     says: Arc<Mutex<Says>>,
@@ -62,7 +62,7 @@ async fn answer(tcp: TcpStream, says: Arc<Mutex<Says>>) -> Outcome {
     Ok(())
 }
 
-/// Nothing tells traffic to leave, so that a drain can be cancelled.
+/// The drain makes no call to Envoy, so that it can be cancelled.
 fn gate(deadline: u64) -> String {
     format!(
         r#"{{
@@ -77,8 +77,8 @@ async fn bench(lab: &Lab, app: Value, deadline: u64) -> Outcome<Bench> {
     Bench::upon(Bootstrap::new().cluster(app), lab, &gate(deadline), main).await
 }
 
-/// Nothing is in flight, and all the same the gate stays closed for so long, because of the app.
-/// Each worker asks it.
+/// Checks that the gate stays closed for this time because of the app, although nothing is in
+/// flight. Each worker asks the app.
 async fn stays(bench: &Bench, time: Duration, why: &str) -> Outcome {
     let until = Instant::now() + time;
     bench.until("reason", why).await?;
@@ -100,7 +100,7 @@ const THERE: &str = "the app is still there";
 const UNREACHABLE: &str = "Envoy cannot ask the app, its cluster is missing or has no healthy \
     endpoint: holding until the deadline";
 
-/// The usual one: it serves until its port closes.
+/// The usual app serves until its port closes.
 async fn holds_until_the_app_has_gone(lab: &Lab) -> Outcome {
     let app = Upstream::start().await?;
     let bench = bench(lab, cluster::h1("the-app", app.h1()), 90_000).await?;
@@ -134,7 +134,7 @@ const ANSWERS: [Says; 8] = [
     Says::Bytes("HTTP/1.1 404 fine\r\ncontent-length: 0\r\n\r\n"),
 ];
 
-async fn whatever_an_app_says_it_is_there(lab: &Lab) -> Outcome {
+async fn an_app_that_answers_anything_is_there(lab: &Lab) -> Outcome {
     let app = App::start().await?;
     let bench = bench(lab, cluster::h1("the-app", app.server.address), 90_000).await?;
     for says in ANSWERS {
@@ -151,8 +151,8 @@ async fn whatever_an_app_says_it_is_there(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Its queue is full, and the kernel drops whatever else would connect: so does an app that is
-/// stopped, or swapped out.
+/// Its accept queue is full, so the kernel drops further connections, as for an app that is stopped
+/// or swapped out.
 async fn an_app_that_takes_no_connection_is_there(lab: &Lab) -> Outcome {
     let socket = TcpSocket::new_v4()?;
     socket.bind(local(0))?;
@@ -182,8 +182,8 @@ async fn an_app_that_hangs_does_not_move_the_deadline(lab: &Lab) -> Outcome {
     kept(&bench, 2_500).await
 }
 
-/// No such cluster; none of its endpoints; none that is healthy, as an app that has begun to stop
-/// says of itself.
+/// The cluster does not exist, has no endpoint, or has no healthy one, as when an app that has
+/// begun to stop fails its health checks.
 async fn an_app_that_envoy_cannot_ask_does_not_move_the_deadline(lab: &Lab) -> Outcome {
     let app = Upstream::start().await?;
     let known = || cluster::h1("the-app", app.h1());

@@ -31,7 +31,7 @@ impl Bench {
         Self::upon(Bootstrap::new(), lab, gate, main).await
     }
 
-    /// With more around it than there usually is.
+    /// [`Bench::with`] on top of this bootstrap.
     pub(crate) async fn upon(
         bootstrap: Bootstrap,
         lab: &Lab,
@@ -41,7 +41,7 @@ impl Bench {
         Self::behind(Listener::new("main", main), bootstrap, lab, gate).await
     }
 
-    /// With another listener.
+    /// [`Bench::upon`] with this listener instead of a connection manager.
     pub(crate) async fn behind(
         main: Listener,
         bootstrap: Bootstrap,
@@ -97,7 +97,7 @@ impl Bench {
         once(self.gate, &Request::new("DELETE", path)).await
     }
 
-    /// Like kubelet: one call, and whatever comes ends it.
+    /// A stop hook as kubelet calls it: one call, and any answer ends it.
     pub(crate) fn hook(&self) -> JoinHandle<Outcome<Response>> {
         let gate = self.gate;
         tokio::spawn(async move {
@@ -114,12 +114,12 @@ impl Bench {
         self.held_at(self.main, key).await
     }
 
-    /// The same through another listener.
+    /// [`Bench::held`] through another listener.
     pub(crate) async fn held_at(&self, listener: SocketAddr, key: &str) -> Outcome<Client> {
         self.upstream.hold(listener, key).await
     }
 
-    /// Lets a held request go, which lives to its end.
+    /// Releases a held request, which must end with 200.
     pub(crate) async fn release(&self, key: &str, client: &mut Client) -> Outcome {
         self.upstream.release(key);
         client.response("GET").await?.expect(200).map(drop)
@@ -136,7 +136,7 @@ impl Bench {
     }
 }
 
-/// Envoy closes no connection of a listener that drains, and tells all clients at once to leave.
+/// Envoy closes no connection of a listener that drains, and asks all clients at once to leave.
 pub(crate) fn options() -> Options {
     Options {
         drain_time_s: Some(600),
@@ -145,7 +145,7 @@ pub(crate) fn options() -> Options {
     }
 }
 
-/// With the upstream, and with Envoy's admin interface for the gate.
+/// A bootstrap with the upstream, and with Envoy's admin interface for the gate.
 pub(crate) fn bootstrap(upstream: &Upstream) -> Bootstrap {
     with_clusters(Bootstrap::new(), upstream)
 }
@@ -160,13 +160,13 @@ pub(crate) fn main_listener(lab: &Lab) -> Listener {
     Listener::new("main", hcm).direction("INBOUND")
 }
 
-/// A gate in a VM of its own, with 503 behind it: whatever goes wrong there does not say that one
-/// may go.
+/// A gate in a VM of its own, with a route to 503 behind it, so that no failure of the gate looks
+/// like its permission to stop.
 pub(crate) fn gate_listener(lab: &Lab, gate: &str) -> Listener {
     gate_listener_with("gate", gate_filter(lab, gate))
 }
 
-/// The same with another name or another filter.
+/// [`gate_listener`] with another name or another filter.
 pub(crate) fn gate_listener_with(name: &str, filter: Value) -> Listener {
     let hcm = Hcm::new("laststream")
         .filter(gate_address())
@@ -176,7 +176,8 @@ pub(crate) fn gate_listener_with(name: &str, filter: Value) -> Listener {
     Listener::new(name, hcm).direction("OUTBOUND")
 }
 
-/// What proves to the gate that a connection came in on the loopback interface.
+/// The filter that gives the gate the connection's local address, so that the gate can recognise
+/// the loopback interface.
 pub(crate) fn gate_address() -> Value {
     filter_state(ADDRESS_KEY, "%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%")
 }

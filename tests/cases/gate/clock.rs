@@ -1,5 +1,5 @@
-//! Steps of the wall clock, as of NTP, a resumed virtual machine or a live migration: no time of
-//! the gate moves with them.
+//! Steps of the wall clock, as by NTP, a resumed virtual machine or a live migration: no time of
+//! the gate depends on them.
 
 use tokio::time::{Instant, sleep};
 
@@ -53,7 +53,7 @@ impl Clocked {
         .await
     }
 
-    /// From the header `date`, such as `Sun, 22 Nov 2026 05:35:41 GMT`.
+    /// The second of the day in the header `date`, such as `Sun, 22 Nov 2026 05:35:41 GMT`.
     async fn second_of_the_day(&self) -> Outcome<i64> {
         let date = self.bench.get("/status").await?.header("date").context("a date")?;
         let time = date.split(' ').nth(4).with_context(|| format!("the time in {date}"))?;

@@ -1,4 +1,4 @@
-//! The command line against a real gate: what it shows, how long it waits, and Jobs beside a proxy.
+//! The command line against a real gate: its output, its waiting, and Jobs beside a proxy.
 
 mod asking;
 mod jobs;
@@ -27,13 +27,13 @@ impl Operator {
     }
 
     fn at(gate: &str) -> Outcome<Self> {
-        laststream()?; // what waits for a command does not wait until it is built
+        laststream()?; // built now, so that no case waits for the build
         let mut user = User::new()?;
         user.set("LASTSTREAM_GATE", gate);
         Ok(Self(Arc::new(user)))
     }
 
-    /// A variable of the program's environment.
+    /// Sets a variable of the program's environment.
     fn set(mut self, name: &str, value: &str) -> Outcome<Self> {
         Arc::get_mut(&mut self.0).context("a user who does nothing yet")?.set(name, value);
         Ok(self)
@@ -53,7 +53,7 @@ impl Operator {
     }
 }
 
-/// What is shown must have this in it.
+/// The output must contain this text.
 fn shows(said: &CommandOutput, text: &str) -> Outcome {
     ensure!(said.stdout.contains(text), "`{text}` is not in {said:#?}");
     Ok(())

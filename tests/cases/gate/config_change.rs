@@ -1,5 +1,5 @@
-//! Changes of Envoy's configuration while streams are in flight: what the gate sees of them, and
-//! what becomes of the streams.
+//! Changes of Envoy's configuration while streams are in flight: the gate's view of them, and the
+//! end of the streams.
 
 use tokio::time::sleep;
 
@@ -13,15 +13,15 @@ use kit::xds::Xds;
 
 cases! {
     streams_older_than_a_change_are_counted,
-    two_changes_and_a_drain_between_them,
+    a_second_change_during_a_drain_is_counted,
     a_gate_that_starts_while_chains_drain_knows_no_older_stream,
-    without_the_statistics_the_gate_says_so,
-    a_gate_that_watches_asks_once_a_second,
+    a_gate_without_the_statistics_reports_unknown,
+    a_gate_that_watches_queries_envoy_once_a_second,
 }
 
 const STREAMS: &str = "wasmcustom.laststream_gate_config_drain_streams";
 const SECONDS: &str = "wasmcustom.laststream_gate_config_drain_seconds_left";
-/// The gate's queries: the admin interface serves nothing else but them and the tests' own.
+/// Requests through the admin cluster, which only the gate uses.
 const QUERIES: &str = "cluster.prometheus_stats.upstream_rq_total";
 
 /// The listener `main`, which a change of `version` replaces.
@@ -125,7 +125,7 @@ async fn streams_older_than_a_change_are_counted(lab: &Lab) -> Outcome {
 }
 
 /// The second change comes while the first drains, and while the gate drains.
-async fn two_changes_and_a_drain_between_them(lab: &Lab) -> Outcome {
+async fn a_second_change_during_a_drain_is_counted(lab: &Lab) -> Outcome {
     let mut set = Changing::set(lab, &gate(12_000), 12).await?;
     let _one = set.bench.held("one").await?;
     set.watched().await?;
@@ -180,7 +180,7 @@ async fn a_gate_that_starts_while_chains_drain_knows_no_older_stream(lab: &Lab) 
     Ok(())
 }
 
-async fn without_the_statistics_the_gate_says_so(lab: &Lab) -> Outcome {
+async fn a_gate_without_the_statistics_reports_unknown(lab: &Lab) -> Outcome {
     let kept = only_stats_with_prefixes(&[
         "wasmcustom.",
         "http.",
@@ -198,9 +198,9 @@ async fn without_the_statistics_the_gate_says_so(lab: &Lab) -> Outcome {
     .await
 }
 
-/// Two workers and the main thread tick, and one of them asks. A gate that does not watch asks
-/// nothing.
-async fn a_gate_that_watches_asks_once_a_second(lab: &Lab) -> Outcome {
+/// Two workers and the main thread tick, but only one of them queries Envoy. A gate without
+/// `config_change` makes no queries.
+async fn a_gate_that_watches_queries_envoy_once_a_second(lab: &Lab) -> Outcome {
     for (gate, expected) in [(gate(8_000), 3..=6_u64), ("{}".into(), 0..=0)] {
         let set = Changing::set(lab, &gate, 8).await?;
         let before = set.bench.envoy.stat(QUERIES).await?.unwrap_or_default();

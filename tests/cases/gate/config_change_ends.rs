@@ -25,7 +25,7 @@ const EVENT_STREAMS: usize = 40;
 const WAITING: usize = 10;
 /// Envoy's drain time; the ends are spread over two thirds of it.
 const DRAIN: u32 = 12;
-/// How much later a busy machine lets a client see its end.
+/// The delay with which a client may see its end on a busy machine.
 const LATE: Duration = Duration::from_secs(3);
 const FRAMES: &str = "laststream-frames";
 const ROLE: &str = r#"{"role": "websocket"}"#;
@@ -46,7 +46,7 @@ struct Streams {
     clients: JoinSet<Outcome<(&'static str, Instant, String)>>,
 }
 
-/// With the frame filter on the route of the WebSockets.
+/// The listener `main`, with the frame filter on the route of the WebSockets.
 fn main(lab: &Lab, port: u16, version: u32) -> Outcome<Listener> {
     let counter = lab.stream(r#"{"count": {"kinds": true}}"#).filter();
     let module = frames_module()?;
@@ -58,8 +58,8 @@ fn main(lab: &Lab, port: u16, version: u32) -> Outcome<Listener> {
     Ok(Listener::new("main", hcm.with("/via", json!(format!("v{version}")))).port(port))
 }
 
-/// Sends a text and waits for its echo, again and again, until the WebSocket ends. The close code;
-/// 1006 if there was none.
+/// Sends a text and waits for its echo, again and again, until the WebSocket ends. Returns the
+/// close code, or 1006 if there was none.
 async fn chat(mut socket: WebSocket) -> u16 {
     while socket.send(&Frame::text("hello")).await.is_ok() {
         match socket.receive().await.map(|frame| frame.close_code()) {
@@ -130,8 +130,8 @@ fn said(ended: &Ended) -> &'static str {
     }
 }
 
-/// Streams in flight, one change of the listener, and what became of them. Streams that begin after
-/// the change live on.
+/// Changes the listener once while streams are in flight, and returns how these ended. Streams that
+/// begin after the change live on.
 async fn change(lab: &Lab, more: &str) -> Outcome<Vec<End>> {
     let (xds, port) = (Xds::new()?, free_port()?);
     xds.write_listeners(&[main(lab, port, 0)?])?;
@@ -155,7 +155,7 @@ async fn change(lab: &Lab, more: &str) -> Outcome<Vec<End>> {
     Ok(ends)
 }
 
-/// How many ended in each second.
+/// The number of ends in each second.
 fn histogram(ends: &[End]) -> Vec<usize> {
     (0..=u64::from(DRAIN))
         .map(|second| ends.iter().filter(|end| end.after.as_secs() == second).count())

@@ -1,5 +1,5 @@
-//! Workers' VMs die, with streams in flight on both workers: the gate does not take what they leave
-//! behind for the truth.
+//! Workers' VMs die with streams in flight on both workers: the gate does not trust the counts that
+//! they leave behind.
 
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -12,14 +12,15 @@ use kit::prelude::*;
 use super::bench::{Bench, SOON, bootstrap, gate_listener, options, same};
 use super::watch::{opens_only_at_zero, stays_closed};
 
-/// The default of `quiet_ms` is longer than the tests need; the deadline is never what ends them.
+/// `quiet_ms` is shorter than its default, to save time. The deadline is so long that it never ends
+/// a drain.
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
 
 cases! {
-    streams_of_the_dead_are_taken_off,
+    streams_of_dead_vms_are_subtracted,
     a_dead_vm_that_stays_dead_is_healed_by_two_zeros,
-    a_bypassed_filter_is_no_zero,
-    a_gate_that_dies_says_nothing_false,
+    streams_that_bypass_the_filter_hold_the_drain,
+    a_gate_that_dies_never_opens_early,
     queue_messages_of_a_dead_vm_reach_no_stream,
 }
 
@@ -38,7 +39,7 @@ async fn bench_with(lab: &Lab, failure_policy: &str, gate: &str) -> Outcome<Benc
     Bench::with(&lab, gate, routes(Hcm::new("main").filter(wasm.filter()))).await
 }
 
-/// Enough connections for both workers.
+/// Holds this number of requests on connections of their own; enough of them reach both workers.
 pub(crate) async fn hold(bench: &Bench, key: &str, count: usize) -> Outcome<Vec<Client>> {
     let mut clients = Vec::new();
     for _ in 0..count {
@@ -50,8 +51,8 @@ pub(crate) async fn hold(bench: &Bench, key: &str, count: usize) -> Outcome<Vec<
     Ok(clients)
 }
 
-/// Kills the stream role's VM of one worker. What the client of that request gets is Envoy's
-/// business.
+/// Kills the stream role's VM of one worker. The answer to that request is up to Envoy, and is not
+/// checked.
 pub(crate) async fn kill(bench: &Bench, how: &str) -> Outcome {
     let mut client = Client::connect(bench.main).await?;
     client.send(&Request::get("/echo").header("x-laststream-die", how).bytes()).await?;
@@ -60,7 +61,7 @@ pub(crate) async fn kill(bench: &Bench, how: &str) -> Outcome {
 }
 
 /// Panic, abort, exhausted memory, overflown stack: one Envoy each, side by side.
-async fn streams_of_the_dead_are_taken_off(lab: &Lab) -> Outcome {
+async fn streams_of_dead_vms_are_subtracted(lab: &Lab) -> Outcome {
     tokio::try_join!(
         dies_by(lab, "panic"),
         dies_by(lab, "abort"),
@@ -70,7 +71,7 @@ async fn streams_of_the_dead_are_taken_off(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// In one line.
+/// The log names the place and the reason of the panic in one line.
 fn says_where_and_why(bench: &Bench) -> Outcome {
     let log = bench.envoy.log();
     let line = log.lines().find(|line| line.contains("panicked at"));
@@ -126,8 +127,8 @@ async fn a_dead_vm_that_stays_dead_is_healed_by_two_zeros(lab: &Lab) -> Outcome 
 }
 
 /// With FAIL_OPEN new streams on that worker bypass the filter. They hold the drain, also after the
-/// leak was healed and the other counters say zero.
-async fn a_bypassed_filter_is_no_zero(lab: &Lab) -> Outcome {
+/// leak was healed and the other counters report zero.
+async fn streams_that_bypass_the_filter_hold_the_drain(lab: &Lab) -> Outcome {
     let bench = bench_with(lab, "FAIL_OPEN", r#"{"quiet_ms": 2000, "deadline_ms": 90000}"#).await?;
     let held = hold(&bench, "a", 12).await?;
     kill(&bench, "abort").await?;
@@ -160,7 +161,7 @@ async fn uncounted(bench: &Bench) -> Outcome<Client> {
 
 /// A hook that waits on a dead gate never gets 200 while a stream is in flight. Envoy refuses a
 /// hook that reaches the dead gate. The gate that comes after it goes on with the same drain.
-async fn a_gate_that_dies_says_nothing_false(lab: &Lab) -> Outcome {
+async fn a_gate_that_dies_never_opens_early(lab: &Lab) -> Outcome {
     let bench = bench(lab, "FAIL_RELOAD").await?;
     let mut held = bench.held("a").await?;
     let mut waiters: Vec<_> = (0..10).map(|_| bench.hook()).collect();
@@ -192,7 +193,7 @@ async fn a_gate_that_dies_says_nothing_false(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// A gate that has just died is back only after a moment.
+/// Waits for a status, because a gate that has just died is back only after a moment.
 async fn patient(bench: &Bench) -> Outcome<Value> {
     wait_for(SOON, "a status", async || bench.status().await).await
 }
@@ -205,7 +206,8 @@ async fn stays_closed_for_pollers(bench: &Bench) -> Outcome {
 }
 
 /// Six counters of one VM have the contexts 1 to 6. In the VM after it, most of these numbers
-/// belong to streams, and Envoy announces there what the gate sends to the dead counters.
+/// belong to streams, and Envoy notifies this VM of messages that the gate sends to the dead
+/// counters.
 async fn queue_messages_of_a_dead_vm_reach_no_stream(lab: &Lab) -> Outcome {
     let lab = with_test_deaths(lab)?;
     let upstream = Upstream::start().await?;

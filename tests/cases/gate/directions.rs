@@ -1,5 +1,5 @@
-//! A sidecar: what comes in and what goes out are counted apart, drained apart, and waited for as
-//! configured.
+//! A sidecar: inbound and outbound streams are counted and drained apart, and the gate waits for
+//! the configured scopes.
 
 use super::bench::{Bench, same};
 use crate::cases::stage::{hcm, routes};
@@ -37,7 +37,7 @@ impl Sidecar {
     }
 }
 
-/// Whether an answer tells the client to leave.
+/// Whether an answer asks the client to leave.
 async fn closes(at: std::net::SocketAddr) -> Outcome<bool> {
     Ok(once(at, &Request::get("/echo")).await?.expect(200)?.header("connection").is_some())
 }

@@ -10,16 +10,16 @@ use kit::h2;
 use kit::prelude::*;
 
 cases! {
-    says_what_it_sees,
+    the_status_shows_the_state_and_the_count,
     holds_until_the_last_stream_is_out,
     idle_connections_do_not_hold,
-    tells_http2_clients_to_leave,
+    http2_clients_are_asked_to_leave,
     begins_again_when_envoy_fails,
-    writes_why_it_waits,
+    the_log_shows_why_the_gate_waits,
     asks_envoy_seldom_while_all_is_quiet,
 }
 
-async fn says_what_it_sees(lab: &Lab) -> Outcome {
+async fn the_status_shows_the_state_and_the_count(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, "{}").await?;
     let status = bench.until("count", "exact").await?;
     same(&status, "state", "serving")?;
@@ -71,7 +71,7 @@ async fn idle_connections_do_not_hold(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn tells_http2_clients_to_leave(lab: &Lab) -> Outcome {
+async fn http2_clients_are_asked_to_leave(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
     let mut client = h2::Client::connect(bench.main).await?;
     client.get("/echo").await?.expect(200)?;
@@ -83,7 +83,7 @@ async fn tells_http2_clients_to_leave(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// An admin interface that is in trouble at first.
+/// An admin interface that fails the first `troubles` calls.
 fn troubled(troubles: usize) -> Outcome<FakeServer> {
     FakeServer::start(move |asked, before| {
         let fails = asked.line() == BEGIN && before < troubles;
@@ -108,7 +108,7 @@ async fn begins_again_when_envoy_fails(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn writes_why_it_waits(lab: &Lab) -> Outcome {
+async fn the_log_shows_why_the_gate_waits(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
     let mut client = bench.held("a").await?;
     bench.post("/drain").await?.expect(202)?;
@@ -126,7 +126,7 @@ async fn writes_why_it_waits(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// For each answer Envoy goes through all its statistics.
+/// The gate must query Envoy seldom, because Envoy goes through all its statistics for each answer.
 async fn asks_envoy_seldom_while_all_is_quiet(lab: &Lab) -> Outcome {
     const ASKED: &str = "http.admin.downstream_rq_total";
     let bench = Bench::set(lab, r#"{"quiet_ms": 4000, "deadline_ms": 90000}"#).await?;
@@ -135,7 +135,7 @@ async fn asks_envoy_seldom_while_all_is_quiet(lab: &Lab) -> Outcome {
     same(&bench.get("/prestop?wait").await?.expect(200)?.json()?, "state", "drained")?;
     let asked = bench.envoy.stat(ASKED).await?.unwrap_or_default() - before;
     let took = bench.status().await?["draining_ms"].as_u64().unwrap_or_default();
-    // When the quiet period ends, and not in each tick before.
+    // One query comes when the quiet period ends, and not one in each tick before.
     let ticks = took / 100;
     ensure!((1..ticks / 2).contains(&asked), "{asked} times in {took} ms");
     Ok(())

@@ -1,5 +1,5 @@
-//! The gate ends what does not end by itself: each client sees what its protocol has for that, the
-//! ends are spread over the window, and the truth of zero stays as it is.
+//! The gate ends streams that do not end by themselves: each client sees an end in its protocol,
+//! the ends are spread over the window, and the counts stay exact.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ cases! {
 const EVICTIONS: &str = "wasmcustom.laststream_gate_evictions_total";
 const KINDS: &str = r#"{"count": {"kinds": true}}"#;
 
-/// Older streams can be ended.
+/// The gate ends no younger streams.
 pub(in crate::cases) const OLD: Duration = Duration::from_millis(2_200);
 
 pub(super) async fn bench(lab: &Lab, gate: &str) -> Outcome<Bench> {
@@ -99,7 +99,7 @@ async fn each_client_sees_its_end(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// 503, each with a `Retry-After` of its own.
+/// Each client gets 503, nearly each with another `Retry-After`.
 async fn check_waiting(clients: Vec<Client>) -> Outcome {
     let (mut seconds, count) = (BTreeSet::new(), clients.len());
     for mut client in clients {
@@ -124,7 +124,7 @@ async fn check_broken((mut client, mut framing): (Client, Framing)) -> Outcome {
     }
 }
 
-/// When each of these requests was answered, and with what.
+/// The time and the status of each request's answer.
 async fn answers(clients: Vec<Client>, began: Instant) -> Outcome<Vec<(Duration, u16)>> {
     let tasks: Vec<_> = clients
         .into_iter()
@@ -143,7 +143,7 @@ async fn answers(clients: Vec<Client>, began: Instant) -> Outcome<Vec<(Duration,
     Ok(answers)
 }
 
-/// Prints how many ended in each part of the window.
+/// Prints and returns the number of ends in each part of the window.
 fn histogram(
     answers: &[(Duration, u16)],
     from: Duration,
@@ -208,7 +208,7 @@ async fn cancelling_the_drain_stops_the_ends(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Half of the streams end by themselves while the others are ended.
+/// Half of the streams end by themselves while the gate ends the others.
 async fn streams_that_end_by_themselves_are_counted_once(lab: &Lab) -> Outcome {
     const HALF: usize = 150;
     let gate = r#"{"quiet_ms": 300, "linger_ms": 300, "deadline_ms": 6000,
@@ -251,7 +251,7 @@ async fn ends_survive_the_death_of_a_counter(lab: &Lab) -> Outcome {
     bench.post("/drain").await?.expect(202)?;
     sleep_until(began + Duration::from_millis(4_000)).await;
     kill(&bench, "abort").await?;
-    sleep(Duration::from_millis(1_500)).await; // what the dead counter has replied is forgotten
+    sleep(Duration::from_millis(1_500)).await; // the dead counter's replies expire
     let before = evictions(&bench).await?;
     let expired = bench.until("state", "expired").await?;
     let ended = evictions(&bench).await?;

@@ -1,4 +1,5 @@
-//! What must not hold a drain, or refuse a signal, without a request in flight.
+//! Situations that must neither hold a drain nor refuse a signal when no request that counts is in
+//! flight.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -48,7 +49,8 @@ async fn a_crash_loop_heals_when_both_counts_are_zero(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// The death of this number; a VM that comes back only after a while refuses requests till then.
+/// Causes the death of this number. The VM may come back only after a while, and until then its
+/// worker refuses requests.
 async fn dies_with_a_stream(bench: &Bench, death: usize) -> Outcome {
     let key = format!("death-{death}");
     let _held = wait_for(SOON, "a request that is held", async || {
@@ -70,14 +72,14 @@ async fn dies_with_a_stream(bench: &Bench, death: usize) -> Outcome {
     Ok(())
 }
 
-/// How often the gate has asked for statistics, and with which query.
+/// The number of the gate's queries for statistics, and the query.
 #[derive(Default)]
 struct Asked {
     times: AtomicU64,
     query: OnceLock<String>,
 }
 
-/// Envoy takes about a second for its statistics: that delays the drain, and neither ends nor
+/// Envoy takes about a second for its statistics. That delays the drain, but neither ends nor
 /// prevents it.
 async fn clusters_hold_nothing(lab: &Lab, count: usize) -> Outcome {
     let asked = Arc::new(Asked::default());
@@ -113,7 +115,7 @@ fn counts_queries(
     }
 }
 
-/// Envoy's main thread is busy with the gate's questions for half of the time at most.
+/// Envoy's main thread is busy with the gate's queries for half of the time at most.
 async fn asks_seldom(bench: &Bench, asked: &Asked, took: Duration, count: usize) -> Outcome {
     let times = asked.times.load(Ordering::Relaxed);
     let query = asked.query.get().context("the gate has asked for statistics")?;
@@ -135,8 +137,8 @@ async fn asks_seldom(bench: &Bench, asked: &Asked, took: Duration, count: usize)
     Ok(())
 }
 
-/// Istio's own listener for probes has the stat prefix `agent`; here nothing but Envoy counts. The
-/// probes come more often than the quiet period is long.
+/// Istio's own listener for probes has the stat prefix `agent`. This Envoy has no counter, so only
+/// its own count exists. The probes come more often than the quiet period is long.
 async fn probes_of_the_agent_hold_nothing(lab: &Lab) -> Outcome {
     let probes = Listener::new("agent", Hcm::new("agent").route(Route::prefix("/").cluster("app")));
     let gate = r#"{"quiet_ms": 1000, "deadline_ms": 20000}"#;
@@ -159,7 +161,8 @@ async fn probes_of_the_agent_hold_nothing(lab: &Lab) -> Outcome {
     prober.await?
 }
 
-/// Envoy counts them, and the gate must ask the counters which of Envoy's requests they are.
+/// Envoy counts excluded streams, so the gate must ask the counters how many of Envoy's requests
+/// they are.
 async fn excluded_streams_do_not_hold_pollers(lab: &Lab) -> Outcome {
     streams_do_not_hold_pollers(
         lab,
@@ -199,12 +202,11 @@ async fn streams_do_not_hold_pollers(lab: &Lab, rules: &str, long_lived: &str) -
 }
 
 const LOOKS: usize = 1_000;
-/// What one look may leave behind, in bytes: messages to a dead VM's queue take about four hundred.
-/// It is none on a quiet machine; on a busy one Envoy's heap grew by a step of 180 kB in the
-/// meantime.
+/// The bytes that one evaluation may leave behind: messages to a dead VM's queue take about 400. On
+/// a quiet machine none are left; on a busy one Envoy's heap grew by a step of 180 kB meanwhile.
 const LEFT_BY_A_LOOK: u64 = 250;
 
-/// The queue of a VM that died is not read any more.
+/// The gate must not fill the queue of a VM that died, because no VM reads it any more.
 async fn a_dead_vm_that_is_bypassed_costs_no_memory(lab: &Lab) -> Outcome {
     let lab = with_test_deaths(lab)?;
     let wasm = Wasm { failure_policy: "FAIL_OPEN", ..lab.stream("{}") };
@@ -222,7 +224,7 @@ async fn a_dead_vm_that_is_bypassed_costs_no_memory(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Questions for the status, each with a look of its own.
+/// Requests for the status, each of which makes the gate evaluate its counts.
 async fn looks(bench: &Bench, count: usize) -> Outcome {
     let mut client = Client::connect(bench.gate).await?;
     for _ in 0..count {
@@ -239,7 +241,7 @@ async fn allocated(bench: &Bench) -> Outcome<u64> {
         .with_context(|| format!("allocated bytes in {memory}"))
 }
 
-/// The listener ends what a dead VM can no longer answer, later than the deadline would.
+/// The listener ends hooks that a dead VM can no longer answer, later than the deadline would.
 async fn a_hook_on_a_gate_that_dies_ends_without_200(lab: &Lab) -> Outcome {
     let lab = with_test_deaths(lab)?;
     let upstream = Upstream::start().await?;

@@ -1,5 +1,5 @@
-//! gRPC: Envoy answers a gRPC request with HTTP 200 and a status of gRPC's own, whatever a filter
-//! says. Right for the data path, wrong for clients of the gate.
+//! gRPC: Envoy answers a gRPC request with HTTP 200 and a status of gRPC's own, even if a filter
+//! answers with another status. That is right for the data path, and wrong for clients of the gate.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ async fn no_answer_of_the_gate_is_turned_into_200(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Over HTTP/1 and over HTTP/2.
+/// No answer is 200, over HTTP/1 and over HTTP/2.
 async fn is_not_200(gate: SocketAddr, method: &str, path: &str, kind: &str) -> Outcome {
     if let Ok(answer) = once(gate, &Request::new(method, path).header("content-type", kind)).await {
         ensure!(
@@ -77,8 +77,8 @@ async fn is_not_200(gate: SocketAddr, method: &str, path: &str, kind: &str) -> O
     Ok(())
 }
 
-/// In the place of Envoy's admin interface: nothing is in flight; and to quit takes for ever, so
-/// that the latch stays closed.
+/// A stand-in for Envoy's admin interface: it reports that nothing is in flight, and never answers
+/// a quit signal, so that the latch stays closed.
 async fn admin() -> Outcome<(Server, Arc<Notify>)> {
     let quits = Arc::new(Notify::new());
     let notify = Arc::clone(&quits);
@@ -97,7 +97,7 @@ async fn admin() -> Outcome<(Server, Arc<Notify>)> {
     Ok((server.await?, quits))
 }
 
-/// The 503 of a stream that comes while a signal passes.
+/// A stream that begins while a signal passes gets 503, which is UNAVAILABLE in gRPC.
 async fn a_closing_gate_is_unavailable_to_grpc(lab: &Lab) -> Outcome {
     let main = hcm(lab, "{}");
     let (silent, quits) = admin().await?;

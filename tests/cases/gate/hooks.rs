@@ -1,5 +1,5 @@
 //! Stop hooks of every kind: pollers and single calls that hold, the last call to the agent or to
-//! Envoy, and how many requests a gate takes.
+//! Envoy, and the number of requests that a gate can answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,15 +18,15 @@ use kit::wait::join_all;
 
 cases! {
     holds_pollers_and_single_calls,
-    tells_the_agent_once_and_before_a_hook_ends,
-    tells_the_agent_nothing_at_the_deadline,
+    the_agent_is_called_once_and_before_a_hook_ends,
+    the_agent_is_not_called_at_the_deadline,
     quits_at_zero,
-    answers_whatever_is_asked,
-    answers_ten_thousand,
+    odd_requests_are_answered,
+    ten_thousand_requests_are_answered,
     keeps_its_secret,
 }
 
-/// Like `pilot-agent wait`: tries of half a second, and nothing but 200 ends it.
+/// Like `pilot-agent wait`: tries of half a second, and only 200 ends them.
 fn polls(gate: SocketAddr, path: &'static str) -> JoinHandle<Outcome<usize>> {
     tokio::spawn(async move {
         let until = Instant::now() + SOON;
@@ -68,7 +68,7 @@ async fn holds_pollers_and_single_calls(lab: &Lab) -> Outcome {
     bench.envoy.wait_for_stat(WAITING, 0, SOON).await
 }
 
-/// In the place of Istio's agent; it answers when it is told to.
+/// A stand-in for Istio's agent, which answers when the test lets it.
 struct Agent {
     server: Server,
     calls: Arc<Calls>,
@@ -114,7 +114,7 @@ impl Agent {
     }
 }
 
-async fn tells_the_agent_once_and_before_a_hook_ends(lab: &Lab) -> Outcome {
+async fn the_agent_is_called_once_and_before_a_hook_ends(lab: &Lab) -> Outcome {
     let agent = Agent::start().await?;
     let bench = agent.bench(lab, 60_000).await?;
     let mut client = bench.held("a").await?;
@@ -144,7 +144,7 @@ async fn tells_the_agent_once_and_before_a_hook_ends(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn tells_the_agent_nothing_at_the_deadline(lab: &Lab) -> Outcome {
+async fn the_agent_is_not_called_at_the_deadline(lab: &Lab) -> Outcome {
     let agent = Agent::start().await?;
     let bench = agent.bench(lab, 1_500).await?;
     let mut client = bench.held("a").await?;
@@ -167,8 +167,8 @@ async fn quits_at_zero(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// What is asked and what it gets; `…` is longer than makes sense.
-/// `interface::matches_its_openapi_description` asks with all methods and on other paths.
+/// Requests and their statuses; `…` stands for a query that is far too long.
+/// `interface::matches_its_openapi_description` tries all methods and other paths.
 const QUESTIONS: [(&str, &str, u16); 8] = [
     ("GET", "//status", 404),
     ("GET", "/prestop?wait=99999999999999999999", 400),
@@ -180,7 +180,7 @@ const QUESTIONS: [(&str, &str, u16); 8] = [
     ("GET", "/status?…", 404),
 ];
 
-async fn answers_whatever_is_asked(lab: &Lab) -> Outcome {
+async fn odd_requests_are_answered(lab: &Lab) -> Outcome {
     let mut bench = Bench::set(lab, "{}").await?;
     let long = "x=%zz&".repeat(2_000);
     for (method, path, expected) in QUESTIONS {
@@ -198,7 +198,7 @@ async fn answers_whatever_is_asked(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Sends one request after the other. Returns how many, and the longest time that one took.
+/// Sends one request after the other. Returns their number, and the longest time that one took.
 async fn send_until(main: SocketAddr, over: Arc<AtomicBool>) -> Outcome<(usize, Duration)> {
     let mut client = Client::connect(main).await?;
     let (mut count, mut slowest) = (0, Duration::ZERO);
@@ -210,7 +210,7 @@ async fn send_until(main: SocketAddr, over: Arc<AtomicBool>) -> Outcome<(usize, 
     Ok((count, slowest))
 }
 
-async fn answers_ten_thousand(lab: &Lab) -> Outcome {
+async fn ten_thousand_requests_are_answered(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, "{}").await?;
     bench.until("count", "exact").await?;
     let over = Arc::new(AtomicBool::new(false));

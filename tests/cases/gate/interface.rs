@@ -1,5 +1,4 @@
-//! The gate's OpenAPI file against the real gate: what it says happens, all of it, and nothing else
-//! does.
+//! The gate's OpenAPI file against the real gate: every response in the file occurs, and no other.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -23,7 +22,7 @@ cases! {
     matches_its_openapi_description,
 }
 
-/// Asks as the file says one may, and keeps in mind what was seen.
+/// Sends requests that the file describes, and records the responses that have occurred.
 struct Asking {
     document: Document,
     seen: RefCell<BTreeSet<String>>,
@@ -126,8 +125,8 @@ async fn wants_its_secret(asking: &Asking, lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// With no admin interface, and with others in its place: the real one may be gone before its
-/// answer is here, and what it refuses differs from version to version.
+/// Without an admin interface, and with stand-ins for it: the real one may end before its answer
+/// arrives, and its refusals differ from version to version.
 async fn passes_on_the_status_of_the_admin_interface(asking: &Asking, lab: &Lab) -> Outcome {
     let sulks = FakeServer::start(|_, _| Ok(Answer::new(400).body("no\n")))?; // refuses all
     for (cluster, status) in [("nowhere", 502), ("app", 200), ("sulks", 400)] {
@@ -152,7 +151,7 @@ async fn passes_on_the_status_of_the_admin_interface(asking: &Asking, lab: &Lab)
     Ok(())
 }
 
-/// Paths that are not the gate's, though they look like it, or are Envoy's.
+/// Paths that only look like the gate's, or that are Envoy's.
 const ELSEWHERE: [&str; 9] = [
     "/",
     "/status/",
@@ -165,7 +164,7 @@ const ELSEWHERE: [&str; 9] = [
     "/logging?level=trace",
 ];
 
-/// All other methods of every path, and other paths.
+/// Tries all other methods of every path, and other paths.
 async fn refuses_what_is_not_written(asking: &Asking, bench: &Bench) -> Outcome {
     let operations = asking.document.operations();
     let paths: BTreeSet<&str> = operations.iter().map(|operation| operation.path).collect();
@@ -189,7 +188,7 @@ async fn refuses_what_is_not_written(asking: &Asking, bench: &Bench) -> Outcome 
     Ok(())
 }
 
-/// What the file has, and HEAD wherever it has GET.
+/// The methods that the file has for a path, and HEAD wherever it has GET.
 fn allowed<'d>(operations: &'d [Operation<'_>], path: &str) -> BTreeSet<&'d str> {
     let mut methods: BTreeSet<&str> = operations
         .iter()
@@ -202,7 +201,7 @@ fn allowed<'d>(operations: &'d [Operation<'_>], path: &str) -> BTreeSet<&'d str>
     methods
 }
 
-/// After a drain and a force, each one and no other.
+/// After a drain and a force, Envoy shows each of the gate's metrics and no other.
 async fn shows_its_metrics(bench: &Bench) -> Outcome {
     let text = bench.envoy.prometheus().await?;
     let own = text.lines().filter(|line| line.starts_with("laststream_gate_"));
@@ -224,7 +223,8 @@ impl Asking {
         self.ask_with(bench, question, None, status).await
     }
 
-    /// A question such as `POST /drain`, and what it gets. What GET gets, HEAD gets too.
+    /// Sends a request such as `POST /drain` and checks its response. HEAD must get the same as
+    /// GET.
     async fn ask_with(
         &self,
         bench: &Bench,
@@ -267,7 +267,8 @@ impl Asking {
         Ok(answer)
     }
 
-    /// Something that is not in the file, and gets what the file says of such.
+    /// Sends a request that is not in the file. It must get the response that the file has for such
+    /// requests.
     async fn refused(
         &self,
         bench: &Bench,

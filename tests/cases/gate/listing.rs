@@ -1,5 +1,5 @@
-//! `GET /streams`: which streams hold the drain, the oldest first, fresh, and never said to be
-//! complete when it is not.
+//! `GET /streams` lists the streams that hold the drain, the oldest first. The list is fresh, and
+//! is marked as complete only if it is.
 
 use std::time::{Duration, Instant};
 
@@ -17,10 +17,10 @@ use kit::websocket::WebSocket;
 
 cases! {
     lists_every_kind_oldest_first,
-    lists_what_is_there_now,
+    a_listing_is_fresh,
     lists_a_few_of_many,
-    lists_only_what_holds,
-    says_that_a_worker_is_missing,
+    only_streams_that_hold_are_listed,
+    a_listing_without_a_worker_is_incomplete,
 }
 
 async fn listing(bench: &Bench, query: &str) -> Outcome<Value> {
@@ -38,7 +38,7 @@ fn requests(listing: &Value) -> Outcome<Vec<&str>> {
         .collect())
 }
 
-/// The module with what was asked in filter state.
+/// The module, with the request's method and target in filter state.
 fn telling(lab: &Lab, rules: &str) -> Hcm {
     let request =
         filter_state("laststream.request", "%REQ(:METHOD)% %REQ(:AUTHORITY)%%REQ(:PATH)%");
@@ -117,8 +117,9 @@ fn check_the_four_kinds(listing: &Value) -> Outcome {
     Ok(())
 }
 
-/// What began before the question is in the answer, what ended before is not; on both workers.
-async fn lists_what_is_there_now(lab: &Lab) -> Outcome {
+/// Streams that began before the request are listed, and streams that ended before it are not; on
+/// both workers.
+async fn a_listing_is_fresh(lab: &Lab) -> Outcome {
     let bench = Bench::with(lab, "{}", telling(lab, "{}")).await?;
     bench.until("count", "exact").await?;
     let mut slowest = Duration::ZERO;
@@ -134,7 +135,7 @@ async fn lists_what_is_there_now(lab: &Lab) -> Outcome {
         );
         same(&before, "complete", true)?;
         bench.release(&key, &mut client).await?;
-        // The client has the answer a moment before Envoy takes the stream off.
+        // The client has the answer a moment before Envoy stops counting the stream.
         bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
         let after = listing(&bench, "").await?;
         ensure!(
@@ -173,8 +174,9 @@ async fn lists_a_few_of_many(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// What is exempt does not hold: neither the upgrades, nor what was old when the drain began.
-async fn lists_only_what_holds(lab: &Lab) -> Outcome {
+/// Exempt streams do not hold: neither the upgrades, nor streams that were old when the drain
+/// began.
+async fn only_streams_that_hold_are_listed(lab: &Lab) -> Outcome {
     let gate = r#"{
         "quiet_ms": 300, "deadline_ms": 90000, "long_lived": "exempt", "long_lived_after_ms": 1500
     }"#;
@@ -207,7 +209,7 @@ async fn lists_only_what_holds(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn says_that_a_worker_is_missing(lab: &Lab) -> Outcome {
+async fn a_listing_without_a_worker_is_incomplete(lab: &Lab) -> Outcome {
     let lab = with_test_deaths(lab)?;
     let wasm = Wasm { failure_policy: "FAIL_RELOAD", ..lab.stream("{}") };
     let bench = Bench::with(

@@ -1,5 +1,5 @@
-//! The call that tells the app of the drain: an app that ends its own streams, and apps that cannot
-//! be told.
+//! The call that notifies the app of the drain: an app that ends its own streams, and apps that
+//! cannot be notified.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,18 +16,19 @@ use kit::server::Server;
 use kit::wire::{Framing, Wire};
 
 cases! {
-    an_app_that_is_told_ends_its_own_streams,
-    an_app_that_fails_is_told_again,
-    an_app_that_cannot_be_told_delays_nothing,
+    a_notified_app_ends_its_own_streams,
+    a_failed_notification_is_repeated,
+    an_app_that_cannot_be_notified_delays_nothing,
 }
 
-/// An app with event streams, which go on until it is told.
+/// An app with event streams, which go on until it is notified.
 struct App {
     server: Server,
     told: Arc<Mutex<Vec<Instant>>>,
 }
 
-/// What it answers when it is told, the last one for ever; none: nothing at all.
+/// The app's answers to notifications, the last one for all further ones. `None` is no answer at
+/// all.
 type Answers = &'static [Option<u16>];
 
 #[derive(Clone)]
@@ -80,7 +81,7 @@ async fn serve(tcp: TcpStream, app: Behaviour) -> Outcome {
     Ok(())
 }
 
-/// `timeout_ms`: of a call to the app.
+/// `timeout_ms` is the time-out of a call to the app.
 async fn bench(lab: &Lab, app: SocketAddr, timeout_ms: u32) -> Outcome<Bench> {
     let notify = json!({ "cluster": "the-app", "path": "/drain", "timeout_ms": timeout_ms });
     let gate = json!({ "quiet_ms": 300, "deadline_ms": 30_000, "notify": notify }).to_string();
@@ -90,7 +91,7 @@ async fn bench(lab: &Lab, app: SocketAddr, timeout_ms: u32) -> Outcome<Bench> {
     Bench::upon(bootstrap, lab, &gate, routes(hcm)).await
 }
 
-async fn an_app_that_is_told_ends_its_own_streams(lab: &Lab) -> Outcome {
+async fn a_notified_app_ends_its_own_streams(lab: &Lab) -> Outcome {
     let app = App::start(&[Some(204)]).await?;
     let bench = bench(lab, app.server.address, 60_000).await?;
     let mut streams = Vec::new();
@@ -122,7 +123,7 @@ async fn an_app_that_is_told_ends_its_own_streams(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn an_app_that_fails_is_told_again(lab: &Lab) -> Outcome {
+async fn a_failed_notification_is_repeated(lab: &Lab) -> Outcome {
     for (answers, becomes) in
         [(&[Some(500), None, Some(204)][..], "done"), (&[Some(404), Some(500)], "failed")]
     {
@@ -146,7 +147,7 @@ async fn an_app_that_fails_is_told_again(lab: &Lab) -> Outcome {
 
 /// An app that is away, one that never answers, and one that refuses: the gate opens as it does
 /// without `notify`.
-async fn an_app_that_cannot_be_told_delays_nothing(lab: &Lab) -> Outcome {
+async fn an_app_that_cannot_be_notified_delays_nothing(lab: &Lab) -> Outcome {
     let slow = App::start(&[None]).await?;
     let refusing = App::start(&[Some(500)]).await?;
     let away = Upstream::start().await?;

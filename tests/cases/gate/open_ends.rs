@@ -1,4 +1,5 @@
-//! An open gate does not stay open: each answer of 200 is about the moment in which it is given.
+//! An open gate does not stay open: each answer of 200 is valid for the moment in which it is
+//! given.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -19,7 +20,7 @@ cases! {
     a_forced_gate_serves_again,
     light_traffic_is_never_in_flight_at_200,
     a_stream_after_the_quit_signal_is_refused,
-    a_stream_after_the_agent_was_told_is_refused,
+    a_stream_after_the_call_to_the_agent_is_refused,
 }
 
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
@@ -46,7 +47,7 @@ async fn an_early_stop_hook_opens_nothing_for_later(lab: &Lab) -> Outcome {
     opens(&bench).await
 }
 
-/// In Envoy the listeners stay drained, and the answer says so.
+/// Envoy's listeners stay drained, and the answer says so.
 async fn a_drain_that_has_ended_can_be_reset(lab: &Lab) -> Outcome {
     for (begin, stays) in [("drain_listeners", Some("listeners")), ("nothing", None)] {
         let gate =
@@ -111,7 +112,7 @@ async fn a_forced_gate_serves_again(lab: &Lab) -> Outcome {
     holds_until_answered(&bench, "a", client).await
 }
 
-/// With a stream in flight, and before anything begins another drain.
+/// The gate serves again, with a stream in flight and before another drain begins.
 async fn serves_again(bench: &Bench) -> Outcome {
     bench.until("state", "serving").await?;
     bench.get("/ready").await?.expect(503)?;
@@ -185,11 +186,11 @@ async fn polls_until_200(bench: &Bench, traffic: &Traffic) -> Outcome<bool> {
         }
         sleep(POLL).await;
     }
-    // Traffic that leaves no quiet period holds the drain, rightly.
+    // Traffic without a quiet period holds the drain, which is correct.
     Ok(false)
 }
 
-/// `finish` was sent and its answer has arrived, or not: what it ends cannot be told to stay.
+/// Once `finish` was sent, its effect cannot be stopped, whether or not its answer has arrived.
 async fn a_stream_after_the_quit_signal_is_refused(lab: &Lab) -> Outcome {
     let judge = |method: &str, path: &str| {
         if (method, path) == ("POST", "/quitquitquit") {
@@ -204,7 +205,7 @@ async fn a_stream_after_the_quit_signal_is_refused(lab: &Lab) -> Outcome {
     refuses_new_streams(&bench).await
 }
 
-async fn a_stream_after_the_agent_was_told_is_refused(lab: &Lab) -> Outcome {
+async fn a_stream_after_the_call_to_the_agent_is_refused(lab: &Lab) -> Outcome {
     let agent = Upstream::start().await?;
     let main = hcm(lab, "{}");
     let bootstrap = Bootstrap::new().cluster(cluster::h1("agent", agent.h1()));

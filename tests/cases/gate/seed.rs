@@ -23,14 +23,14 @@ cases! {
     an_exempt_websocket_does_not_hold_the_pod,
 }
 
-/// How long each stream takes.
+/// The duration of each stream.
 const TAKES: Duration = Duration::from_secs(3);
-/// How long it has gone on when the pod is stopped.
+/// The age of the stream when the pod is stopped.
 const AFTER: Duration = Duration::from_secs(1);
 const BEAT: Duration = Duration::from_millis(250);
 const QUIET: Duration = Duration::from_millis(300);
 const TICK: Duration = Duration::from_millis(100);
-/// For a busy machine; still far from the deadline, and from any time-out in between.
+/// The margin for a busy machine, which is far below the deadline and any time-out in between.
 const NOISE: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// The client's whole exchange, and when it had the last byte.
+    /// Runs the client's whole exchange, and returns when it had the last byte.
     async fn exchange(self, main: SocketAddr) -> Outcome<Instant> {
         match self {
             Self::Http1 => {
@@ -69,8 +69,8 @@ impl Kind {
                     socket.echo("still there").await?;
                     sleep(BEAT).await;
                 }
-                // The end of the connection is not waited for: Envoy leaves that to the client, for
-                // its `delayed_close_timeout` of a second.
+                // The test does not wait for the end of the connection: Envoy leaves that to the
+                // client, for its `delayed_close_timeout` of a second.
                 socket.send(&Frame::close(1000)).await?;
                 ensure_eq!(
                     socket.receive().await?.close_code(),
@@ -83,8 +83,8 @@ impl Kind {
         Ok(Instant::now())
     }
 
-    /// The kernel has the last bytes before the reader has, and it delivers them whatever becomes
-    /// of Envoy.
+    /// Not for a slow reader: the kernel has the last bytes before the reader has, and it delivers
+    /// them even after Envoy has ended.
     fn is_over_when_the_client_says_so(self) -> bool {
         !matches!(self, Self::SlowReader)
     }
@@ -126,7 +126,7 @@ async fn grpc(main: SocketAddr) -> Outcome {
     Ok(())
 }
 
-/// The upstream has long sent everything when most of it is read.
+/// The upstream has sent everything long before the reader has most of it.
 async fn read_slowly(main: SocketAddr) -> Outcome {
     let mut reader = slow_reader(main).await?;
     let mut got = Vec::with_capacity(BODY as usize + 1_000);
@@ -148,8 +148,8 @@ async fn read_slowly(main: SocketAddr) -> Outcome {
     Ok(())
 }
 
-/// What Kubernetes does: the hook, and SIGTERM as soon as it has returned; without a hook SIGTERM
-/// at once.
+/// Stops the pod as Kubernetes does: it calls the hook, and sends SIGTERM as soon as that has
+/// returned; without a hook it sends SIGTERM at once.
 async fn stop(bench: &mut Bench, with_hook: bool) -> Outcome<Instant> {
     if with_hook {
         let hook = bench.hook().await??.expect(200)?;
@@ -168,7 +168,7 @@ async fn experiment(lab: &Lab, kind: Kind) -> Outcome {
         bench.envoy.wait_for_stat("http.main.downstream_rq_total", 1, SOON).await?;
         sleep(AFTER).await;
         if !kind.is_over_when_the_client_says_so() {
-            // only its bytes are left
+            // only the bytes of the response are left
             bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
         }
         ensure!(!client.is_finished(), "in flight when the pod is stopped");
@@ -203,7 +203,8 @@ async fn experiment(lab: &Lab, kind: Kind) -> Outcome {
     Ok(())
 }
 
-/// By its policy the drain does not wait for it: it is reported apart, and SIGTERM cuts it.
+/// By its policy the drain does not wait for the WebSocket: the status reports it apart, and
+/// SIGTERM cuts it.
 async fn an_exempt_websocket_does_not_hold_the_pod(lab: &Lab) -> Outcome {
     let gate = format!(
         r#"{{"quiet_ms": {}, "deadline_ms": 90000, "long_lived": "exempt"}}"#,

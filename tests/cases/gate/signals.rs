@@ -95,11 +95,11 @@ async fn no_stream_is_there_when_a_signal_passes(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Who has just begun to count minds the gate unasked, for so long.
+/// For this time after its start, a counter makes its streams check the latch without being asked.
 const FRESH_ONES_MIND: Duration = Duration::from_millis(3_500);
 
-/// Streams that are counted and do not mind the gate, since their VM cannot be asked to: then the
-/// test above must see the race.
+/// Streams that are counted but do not check the latch, because the gate cannot reach their VM to
+/// ask for that: then the test above must see the race.
 async fn without_the_latch_streams_are_there(lab: &Lab) -> Outcome {
     let deaf = Wasm { vm_id: "elsewhere", ..lab.stream("{}") };
     let tally =
@@ -121,7 +121,7 @@ struct Tally {
     over: AtomicBool,
 }
 
-/// Signals and requests at once, until so many signals have passed.
+/// Sends signals and requests at once, until this number of signals has passed.
 async fn pass_many(lab: &Lab, main: Hcm, passes: u64, pause: Duration) -> Outcome<Arc<Tally>> {
     let tally = Arc::new(Tally::default());
     let witness = Witness::start(Arc::clone(&tally)).await?;
@@ -188,8 +188,8 @@ async fn signals(gate: SocketAddr, tally: Arc<Tally>, passes: u64) -> Outcome {
     Ok(())
 }
 
-/// In the place of Envoy's admin interface: when a signal comes, it asks the real one at once what
-/// is in flight to the app. The rest is the real one's.
+/// A stand-in for Envoy's admin interface: when a signal comes, it asks the real one at once for
+/// the requests in flight to the app. It passes on all other requests.
 struct Witness {
     server: Server,
     envoy: Arc<Mutex<Option<Client>>>,

@@ -1,4 +1,5 @@
-//! How a drain goes on and ends: twice begun, cancelled, delayed, forced, expired, reconfigured.
+//! The course and the end of a drain: begun twice, cancelled, delayed, forced, expired,
+//! reconfigured.
 
 use tokio::time::sleep;
 
@@ -11,8 +12,8 @@ use kit::xds::Xds;
 
 cases! {
     cancels_a_drain_and_begins_again,
-    undoes_what_envoy_was_told_by_a_drain_that_has_run_out,
-    says_what_envoy_cannot_undo,
+    a_cancel_after_a_drain_undoes_its_call_to_envoy,
+    the_answer_names_what_envoy_cannot_undo,
     opens_by_force_and_says_why,
     opens_at_the_deadline,
     keeps_a_drain_over_a_new_configuration,
@@ -49,7 +50,7 @@ async fn cancels_a_drain_and_begins_again(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn undoes_what_envoy_was_told_by_a_drain_that_has_run_out(lab: &Lab) -> Outcome {
+async fn a_cancel_after_a_drain_undoes_its_call_to_envoy(lab: &Lab) -> Outcome {
     let gate = r#"{"quiet_ms": 300, "deadline_ms": 1000, "begin": {"call": "fail_health_checks"}}"#;
     let bench = Bench::set(lab, gate).await?;
     bench.post("/drain").await?.expect(202)?;
@@ -63,12 +64,12 @@ async fn undoes_what_envoy_was_told_by_a_drain_that_has_run_out(lab: &Lab) -> Ou
     same(&bench.delete("/drain").await?.expect(200)?.json()?, "reason", "there is no drain")
 }
 
-/// With `close` Envoy tells a client to leave.
+/// The header `connection` of an answer. With `close` Envoy asks a client to leave.
 async fn connection_header(bench: &Bench) -> Outcome<Option<String>> {
     Ok(once(bench.main, &Request::get("/echo")).await?.expect(200)?.header("connection"))
 }
 
-async fn says_what_envoy_cannot_undo(lab: &Lab) -> Outcome {
+async fn the_answer_names_what_envoy_cannot_undo(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"delay_ms": 1500}}"#).await?;
     let mut client = bench.held("a").await?;
     bench.post("/drain").await?.expect(202)?;
@@ -140,9 +141,9 @@ async fn opens_at_the_deadline(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// The end came at the deadline or soon after it, by the gate's own clock. On a busy machine Envoy
-/// lets the gate look later. The gate's unit tests show that it ends at its first look from the
-/// deadline on, and that it looks every 100 ms.
+/// The drain ended at the deadline or soon after it, by the gate's own clock. On a busy machine
+/// Envoy calls the gate later. The gate's unit tests show that a drain ends at the first evaluation
+/// from the deadline on, and that the gate evaluates every 100 ms.
 pub(super) async fn kept(bench: &Bench, deadline: u64) -> Outcome {
     let status = bench.until("state", "expired").await?;
     let took = status["draining_ms"].as_u64().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Streams in flight and long-lived ones are two values: a long-lived stream that begins or ends
-//! between the two reads makes no zero.
+//! Streams in flight and long-lived ones are two values. A long-lived stream that begins or ends
+//! between the two reads must not produce a zero.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ cases! {
     exempt_streams_that_come_and_go_make_no_zero,
 }
 
-/// However slow the machine is, it goes on until there is enough of each.
+/// The least duration. On a slow machine the case goes on until there is enough of each.
 const LASTS: Duration = Duration::from_secs(6);
 const LONG_LIVED: &str = r#"{"count": {"long_lived": {"paths": [{"prefix": "/long"}]}}}"#;
 const EXEMPTING: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000, "long_lived": "exempt"}"#;
@@ -75,7 +75,7 @@ async fn exempt_streams_that_come_and_go_make_no_zero(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// A signal never reaches Envoy.
+/// Counts signals, and never passes them on to Envoy.
 fn counts_signals(tally: &Tally, method: &str) -> CallHandling {
     if method == "POST" {
         tally.passed.fetch_add(1, Ordering::Relaxed);
@@ -84,7 +84,8 @@ fn counts_signals(tally: &Tally, method: &str) -> CallHandling {
     CallHandling::Forward
 }
 
-/// Refused now and then, while a signal looks behind the latch.
+/// Long-lived streams, one after the other. Some are refused, while the latch is closed for a
+/// signal.
 async fn comes_and_goes(main: SocketAddr, tally: Arc<Tally>) -> Outcome {
     let mut client = Client::connect(main).await?;
     while !tally.over.load(Ordering::Relaxed) {

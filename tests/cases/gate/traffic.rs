@@ -1,4 +1,4 @@
-//! Drains under traffic: clients that leave when they are told to, clients that never do, light
+//! Drains under traffic: clients that leave when they are asked to, clients that never do, light
 //! traffic, and a slow reader.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use kit::wait::join_all;
 cases! {
     drains_when_http1_clients_leave,
     keeps_the_deadline_when_clients_stay,
-    is_not_fooled_by_light_traffic,
+    light_traffic_holds_the_drain,
     waits_for_a_slow_reader,
 }
 
@@ -29,7 +29,7 @@ struct Tally {
     over: AtomicBool,
 }
 
-/// One request after the other on one connection, until it is told to close.
+/// Sends one request after the other on one connection, until an answer has `connection: close`.
 async fn obeys(main: SocketAddr, tally: Arc<Tally>) -> Outcome {
     let mut client = Client::connect(main).await?;
     loop {
@@ -41,7 +41,7 @@ async fn obeys(main: SocketAddr, tally: Arc<Tally>) -> Outcome {
     }
 }
 
-/// The same, and it comes back at once.
+/// Like [`obeys`], and connects again at once.
 async fn stays(main: SocketAddr, tally: Arc<Tally>) -> Outcome {
     while !tally.over.load(Ordering::Relaxed) {
         obeys(main, Arc::clone(&tally)).await?;
@@ -74,7 +74,7 @@ async fn drains_when_http1_clients_leave(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// However slow the machine is.
+/// Waits for this number of answers, however slow the machine is.
 async fn requests_until(tally: &Tally, enough: u64) -> Outcome<u64> {
     let answered = async {
         loop {
@@ -99,8 +99,8 @@ async fn keeps_the_deadline_when_clients_stay(lab: &Lab) -> Outcome {
     join_all(clients).await.map(drop)
 }
 
-/// Nearly always nothing is in flight; but never for long enough.
-async fn is_not_fooled_by_light_traffic(lab: &Lab) -> Outcome {
+/// Nearly always nothing is in flight, but never for a whole quiet period.
+async fn light_traffic_holds_the_drain(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 1500, "deadline_ms": 60000}"#).await?;
     bench.post("/drain").await?.expect(202)?;
     for number in 0..15 {
@@ -116,11 +116,11 @@ async fn is_not_fooled_by_light_traffic(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// More than kernels keep; Envoy takes it whole.
+/// More bytes than the kernels' buffers hold; Envoy buffers the whole body.
 pub(super) const BODY: u32 = 8_000_000;
 
 /// The stream is over for the module while Envoy still has bytes of it: only Envoy's own count of
-/// them tells.
+/// buffered bytes shows them.
 async fn waits_for_a_slow_reader(lab: &Lab) -> Outcome {
     let main = Listener::new("main", hcm(lab, "{}")).buffer_limit(2 * BODY);
     let mut bench =
@@ -159,14 +159,15 @@ async fn waits_for_a_slow_reader(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// It would cut the response.
+/// A quit signal is refused, because it would cut the response.
 async fn quit_is_refused(bench: &Bench) -> Outcome {
     let refused = bench.post("/quitquitquit").await?.expect(503)?.json()?;
     same(&refused, "reason", "Envoy has bytes of responses that are not yet written to clients")
 }
 
-/// A small window of its own keeps the bytes on the other side. Not `connection: close`: such a
-/// connection Envoy itself cuts when nothing moves for its `delayed_close_timeout` of a second.
+/// A reader whose small window keeps the bytes on the other side. It does not send `connection:
+/// close`, because Envoy cuts such a connection when nothing moves for its `delayed_close_timeout`
+/// of a second.
 pub(super) async fn slow_reader(to: SocketAddr) -> Outcome<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.set_recv_buffer_size(32 * 1024)?;
@@ -175,7 +176,7 @@ pub(super) async fn slow_reader(to: SocketAddr) -> Outcome<TcpStream> {
     Ok(reader)
 }
 
-/// So many bytes, or what there is.
+/// Reads this number of bytes, or fewer if none come for 100 ms.
 async fn read_up_to(reader: &mut TcpStream, got: &mut Vec<u8>, count: usize) -> Outcome {
     let end = got.len() + count;
     while got.len() < end {

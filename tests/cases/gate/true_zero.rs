@@ -27,10 +27,10 @@ cases! {
 
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
 
-/// However young a counter is, its age is no reason to hold.
+/// A gate that never holds because of a counter's age.
 const ANY_AGE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000, "assumed_after_ms": 0}"#;
 
-/// Two workers and the main thread.
+/// The counters of two workers and of the main thread.
 const COUNTERS: u64 = 3;
 
 const FAULT: &str = "envoy.extensions.filters.http.fault.v3.HTTPFault";
@@ -42,7 +42,7 @@ fn delays_on_request() -> Value {
     extension("envoy.filters.http.fault", FAULT, json!({ "delay": delay }))
 }
 
-/// Asks the upstream whether a request may pass; the upstream holds the question under the key
+/// Asks the upstream whether a request may pass; the upstream holds that request under the key
 /// `authz` and the path.
 fn asks_the_upstream(upstream: &Upstream) -> Value {
     let server =
@@ -135,7 +135,7 @@ async fn a_request_on_a_route_without_the_filter_holds(lab: &Lab) -> Outcome {
     holds_until_answered(&bench, "a", client).await
 }
 
-/// The contexts of the old filter answer for a moment, and nothing counts any more.
+/// The contexts of the old filter still answer for a moment, but no filter counts new streams.
 async fn a_request_while_the_filter_is_replaced_holds(lab: &Lab) -> Outcome {
     let xds = Xds::new()?;
     xds.write_filter("laststream", &lab.stream("{}").typed_config())?;
@@ -186,7 +186,7 @@ async fn a_request_beside_a_replaced_filter_that_still_answers_holds(lab: &Lab) 
 }
 
 /// Listeners of both directions, under the names that Istio gives their connection managers. Only
-/// `main` counts.
+/// `main` has a counter.
 async fn both_directions(lab: &Lab, scope: &str, more: &[(&str, &str, &str)]) -> Outcome<Bench> {
     let (prefix, direction) = if scope == "inbound" {
         ("inbound_0.0.0.0_8080;", "INBOUND")
@@ -239,8 +239,8 @@ async fn an_uncounted_request_of_its_own_direction_holds(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Istio's default statistics: the gate says which annotation is missing, and holds no longer than
-/// its own count does.
+/// With Istio's default statistics, the gate names the missing annotation, and holds no longer than
+/// the module's count does.
 async fn without_envoys_own_count_the_count_is_assumed(lab: &Lab) -> Outcome {
     const ASSUMED: &str = "wasmcustom.laststream_gate_count_assumed";
     let kept =

@@ -1,5 +1,5 @@
-//! Zero is believed only when streams are known to be counted, and none to be older than the
-//! counters: filters that come, go, and never were; an Envoy that does not say what it counts.
+//! The gate trusts a zero only if streams are known to be counted and none is older than the
+//! counters. Cases: filters that are added, removed or missing, and an Envoy without statistics.
 
 use tokio::net::TcpListener;
 
@@ -18,7 +18,7 @@ use super::watch::{opens_only_at_zero, stays_closed};
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
 const SHORT: &str = r#"{"quiet_ms": 300, "deadline_ms": 2500, "admin": {"timeout_ms": 400}}"#;
 
-/// Two workers and the main thread.
+/// The counters of two workers and of the main thread.
 const COUNTERS: u64 = 3;
 
 cases! {
@@ -28,8 +28,8 @@ cases! {
     without_the_filter_envoy_is_believed,
     counters_of_another_scope_hide_nothing,
     without_any_source_the_deadline_decides,
-    rejected_metrics_are_no_zero,
-    a_rejected_counter_is_no_quiet,
+    rejected_metrics_are_not_read_as_zero,
+    a_rejected_counter_proves_no_quiet_period,
     a_drain_goes_on_through_other_configurations,
     hundreds_of_configurations_leave_no_dead_entry,
     an_admin_interface_that_hangs_does_not_move_the_deadline,
@@ -59,7 +59,7 @@ fn without() -> Hcm {
     routes(Hcm::new("main"))
 }
 
-/// Lets a request go, which lives to its end.
+/// Releases a held request, which must end with 200.
 async fn release(bench: &Bench, key: &str, mut client: Client) -> Outcome {
     bench.release(key, &mut client).await
 }
@@ -102,7 +102,7 @@ async fn a_listener_replaced_by_one_without_the_filter_is_not_empty(lab: &Lab) -
     opens_only_at_zero(&bench).await
 }
 
-/// Nothing, the module, nothing, the module: every time with a request that stays.
+/// The filter is none, the module, none and the module, each time with a request in flight.
 async fn a_filter_that_comes_and_goes_by_discovery_leaves_nothing_out(lab: &Lab) -> Outcome {
     let xds = Xds::new()?;
     xds.write_filter("laststream", &allow_all())?;
@@ -117,7 +117,7 @@ async fn a_filter_that_comes_and_goes_by_discovery_leaves_nothing_out(lab: &Lab)
         xds.replace_filter(&bench.envoy, "laststream", &next).await?.accepted()?;
     }
     bench.post("/drain").await?.expect(202)?;
-    // The one that was counted goes first: from here on those that are left are not counted.
+    // The counted request ends first, so the remaining ones are all uncounted.
     let (key, counted) = held.remove(1);
     release(&bench, key, counted).await?;
     for (key, client) in held {
@@ -151,7 +151,7 @@ async fn unknown_holds_for_envoys_requests(bench: &Bench) -> Outcome {
     opens_only_at_zero(bench).await
 }
 
-/// No admin cluster, and one whose statistics are not kept.
+/// An Envoy without an admin cluster, and one that does not keep the statistics.
 async fn without_any_source_the_deadline_decides(lab: &Lab) -> Outcome {
     let no_cluster = async {
         let upstream = Upstream::start().await?;
@@ -174,7 +174,7 @@ async fn without_any_source_the_deadline_decides(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Nothing is in flight, and no counter shows it.
+/// The drain expires, because nothing is in flight but no counter proves it.
 async fn expires(bench: &Bench, counts: &[&str]) -> Outcome {
     bench.post("/drain").await?.expect(202)?;
     let waiter = bench.get("/prestop?wait").await?.expect(200)?;
@@ -186,8 +186,8 @@ async fn expires(bench: &Bench, counts: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// The module refuses to count in metrics that stay zero; and the gate does not read them as zero.
-async fn rejected_metrics_are_no_zero(lab: &Lab) -> Outcome {
+/// The module refuses to count in metrics that stay zero, and the gate does not read them as zero.
+async fn rejected_metrics_are_not_read_as_zero(lab: &Lab) -> Outcome {
     let xds = Xds::new()?;
     xds.write_filter("laststream", &allow_all())?;
     let upstream = Upstream::start().await?;
@@ -207,9 +207,9 @@ async fn rejected_metrics_are_no_zero(lab: &Lab) -> Outcome {
     opens_only_at_zero(&bench).await
 }
 
-/// The gauges count, and the counters that tell whether a stream came in between do not: requests
-/// that are shorter than the gate's looks.
-async fn a_rejected_counter_is_no_quiet(lab: &Lab) -> Outcome {
+/// The gauges work, but the counters that show whether a stream came in between do not. The
+/// requests are shorter than the time between the gate's evaluations.
+async fn a_rejected_counter_proves_no_quiet_period(lab: &Lab) -> Outcome {
     for (counter, configuration) in [
         ("begun", "{}"),
         ("excluded", r#"{"count": {"exclude": {"paths": [{"prefix": "/nowhere"}]}}}"#),
@@ -290,7 +290,7 @@ async fn a_drain_goes_on_through_other_configurations(lab: &Lab) -> Outcome {
     opens_only_at_zero(&bench).await
 }
 
-/// Old configurations are struck off when their last stream has ended, and not before.
+/// Counters of old configurations are removed when their last stream has ended, and not before.
 async fn hundreds_of_configurations_leave_no_dead_entry(lab: &Lab) -> Outcome {
     let xds = Xds::new()?;
     xds.write_filter("laststream", &lab.stream("{}").typed_config())?;
@@ -332,8 +332,8 @@ async fn an_admin_interface_that_hangs_does_not_move_the_deadline(lab: &Lab) -> 
     expires(&bench, &["asking", "partial"]).await
 }
 
-/// A filter keeps one worker busy for three seconds. The other one keeps the deadline; the busy
-/// one's streams are not given up, and when it comes back it counts again.
+/// A filter keeps one worker busy for three seconds. The other worker keeps the deadline. The busy
+/// worker's streams are not given up, and it counts again afterwards.
 async fn a_worker_that_is_busy_is_not_dead(lab: &Lab) -> Outcome {
     let busy = "function envoy_on_request(handle) local over = os.clock() + \
         (tonumber(handle:headers():get('x-busy')) or 0) \
@@ -352,7 +352,7 @@ async fn a_worker_that_is_busy_is_not_dead(lab: &Lab) -> Outcome {
     let held = bench.held("a").await?;
     bench.post("/drain").await?.expect(202)?;
     for _ in 0..20 {
-        same(&bench.status().await?, "state", "draining")?; // both workers know of it, and look
+        same(&bench.status().await?, "state", "draining")?; // on both workers
     }
     let mut client = Client::connect(bench.main).await?;
     client.send(&Request::get("/echo").header("x-busy", "3").bytes()).await?;

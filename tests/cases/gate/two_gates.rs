@@ -1,5 +1,4 @@
-//! Two gates on one Envoy: each opens by what it is responsible for, and by nothing that the other
-//! does.
+//! Two gates on one Envoy: each opens by its own streams and requests, independently of the other.
 
 use super::bench::{Bench, bootstrap, gate_listener_with, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
@@ -19,7 +18,7 @@ cases! {
 const SAME: [&str; 2] = [r#""inbound""#, r#""inbound""#];
 const DIFFERENT: [&str; 2] = [r#""inbound""#, r#""outbound""#];
 
-/// `bench.gate` is the first gate's.
+/// Two gates on one Envoy. `bench.gate` is the first, until they are swapped.
 struct Pair {
     bench: Bench,
     other: SocketAddr,
@@ -45,7 +44,7 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Takes the other gate as the bench's own.
+    /// Swaps the two gates.
     fn turn(&mut self) {
         std::mem::swap(&mut self.bench.gate, &mut self.other);
     }
@@ -75,7 +74,7 @@ fn gate(lab: &Lab, name: &str, scopes: &str) -> Listener {
     gate_listener_with(name, filter)
 }
 
-/// The other gate was asked for nothing, and has a stream in flight.
+/// The other gate got no request for a drain, and has a stream in flight.
 async fn a_drain_of_one_gate_opens_no_other_scope(lab: &Lab) -> Outcome {
     let mut pair = Pair::set(lab, DIFFERENT).await?;
     let client = pair.held_outbound("out").await?;
@@ -122,7 +121,7 @@ async fn both_open(lab: &Lab, scopes: [&str; 2]) -> Outcome {
     Ok(())
 }
 
-/// Each has a stream of its own, and both are polled.
+/// Each gate has a stream of its own, and both are polled.
 async fn gates_of_different_scopes_hold_side_by_side(lab: &Lab) -> Outcome {
     let mut pair = Pair::set(lab, DIFFERENT).await?;
     let (incoming, outgoing) = (pair.bench.held("in").await?, pair.held_outbound("out").await?);

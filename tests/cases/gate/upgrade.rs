@@ -1,5 +1,5 @@
-//! A drain that began under the module before the SDK goes on under this one, and the other way
-//! round.
+//! A drain that began with the module before the SDK goes on with the present one, and the other
+//! way round.
 
 use std::path::Path;
 

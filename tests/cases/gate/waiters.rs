@@ -19,7 +19,8 @@ cases! {
     answers_two_thousand_waiters => |lab| answers(lab, 2_000),
 }
 
-/// Not how fast it is, which is printed, but that no waiter is forgotten for a while.
+/// The limit for the last answer. The speed is only printed; the case checks that no waiter is
+/// forgotten for a while.
 const AT_LATEST: Duration = Duration::from_secs(5);
 const QUIET: Duration = Duration::from_millis(300);
 const STREAMS_ON_A_CONNECTION: usize = 50;
@@ -67,7 +68,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Half of them over each protocol.
+    /// Half of the waiters use each protocol.
     async fn gather(bench: &Bench, count: usize) -> Outcome<Self> {
         let mut crowd = Self::default();
         for number in 0..count / 2 {
@@ -84,7 +85,8 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// Every fifth leaves, half of those over HTTP/1 with RST. How many stay?
+    /// Every fifth waiter leaves, half of those over HTTP/1 with RST. Returns the number of waiters
+    /// that stay.
     fn lose_some(&mut self) -> Outcome<usize> {
         for (number, client) in self.one.extract_if(.., fifth()).enumerate() {
             if number % 2 == 0 {
@@ -95,7 +97,7 @@ impl Crowd {
         Ok(self.one.len() + self.two.len())
     }
 
-    /// How long after this instant each answer came.
+    /// The time from this instant to each answer.
     async fn answers(self, from: Instant) -> Outcome<Vec<Duration>> {
         let mut answers = JoinSet::new();
         for mut client in self.one {

@@ -1,4 +1,4 @@
-//! What a gate must do while requests are in flight, compared with Envoy's own count.
+//! Checks of a gate while requests are in flight, compared with Envoy's own count.
 
 use tokio::time::sleep;
 
@@ -23,7 +23,7 @@ pub(super) async fn opens_only_at_zero(bench: &Bench) -> Outcome {
     .await
 }
 
-/// A tenth of a second for each look.
+/// The gate stays closed at each look. A look takes a tenth of a second.
 pub(super) async fn stays_closed(bench: &Bench, looks: usize) -> Outcome {
     for _ in 0..looks {
         let status = bench.status().await?;
@@ -34,12 +34,12 @@ pub(super) async fn stays_closed(bench: &Bench, looks: usize) -> Outcome {
     Ok(())
 }
 
-/// What ends Envoy, or lets its pod end.
+/// Requests that end Envoy, or let its pod end.
 const WAYS_OUT: [(&str, &str); 3] =
     [("POST", "/quitquitquit"), ("GET", "/prestop"), ("GET", "/ready")];
 
-/// A quit signal before and in the drain, the stop hook and the readiness are refused. A tenth of a
-/// second and more for each look.
+/// A quit signal before and in the drain, the stop hook and the readiness are refused. A look takes
+/// a tenth of a second and more.
 pub(super) async fn lets_nothing_out(bench: &Bench, looks: usize) -> Outcome {
     for look in 0..looks {
         for (method, path) in WAYS_OUT {

@@ -1,5 +1,5 @@
-//! What is rendered believes a client's address of trusted peers only, and the scheme stays safe
-//! beside it.
+//! Rendered configurations believe the client's address only from trusted peers, and the scheme
+//! stays safe beside it.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,7 +12,7 @@ use kit::bootstrap::set;
 use kit::h1::Connect;
 use kit::prelude::*;
 
-/// Envoy's own idea of the client's address, at the upstream.
+/// The header in which the upstream gets the client's address as Envoy sees it.
 const CLIENT: &str = "x-seen-client";
 const PROTO: &str = "x-forwarded-proto";
 const XFF: &str = "x-forwarded-for";
@@ -30,7 +30,7 @@ const FORGED: &str = "192.0.2.66";
 const TRUSTED: &str = "127.0.0.2";
 const STRANGER: &str = "127.0.0.9";
 
-/// A request, and what the upstream gets.
+/// A request, and the headers that the upstream must get.
 struct Row {
     from: &'static str,
     sent: &'static [(&'static str, &'static str)],
@@ -57,7 +57,7 @@ const OF_THE_LIST: [Row; 16] = [
         &[(XFF, "203.0.113.7"), (PROTO, "https")],
         ["203.0.113.7", "https", "203.0.113.7,127.0.0.2"],
     ),
-    // What a client wrote in front of it.
+    // A client wrote an address in front of the list.
     Row::new(
         TRUSTED,
         &[(XFF, "6.6.6.6, 203.0.113.7"), (PROTO, "http")],
@@ -76,7 +76,7 @@ const OF_THE_LIST: [Row; 16] = [
         &[(XFF, "not an address"), (PROTO, "https")],
         [TRUSTED, "https", "not an address,127.0.0.2"],
     ),
-    // What is more than an address is none.
+    // Text with more than an address is not an address.
     Row::new(
         TRUSTED,
         &[(XFF, "203.0.113.7:4711"), (PROTO, "https")],
@@ -92,7 +92,7 @@ const OF_THE_LIST: [Row; 16] = [
         &[(XFF, "::ffff:127.0.0.2%lo, ::ffff:127.0.0.2"), (PROTO, "https")],
         [STRANGER, "http", "::ffff:127.0.0.2%lo, ::ffff:127.0.0.2,127.0.0.9"],
     ),
-    // More than Envoy reads.
+    // More addresses than Envoy reads.
     Row::new(
         TRUSTED,
         &[(XFF, "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 6.6.6.6")],
@@ -160,7 +160,7 @@ pub(super) async fn rendered_clients_are_those_of_trusted_peers(lab: &Lab) -> Ou
     Ok(())
 }
 
-/// Envoy takes an empty list for trust in every peer, so nothing may render one.
+/// Envoy treats an empty list as trust in every peer, so `render` must never write one.
 pub(super) async fn an_empty_list_of_trusted_peers_believes_everyone(lab: &Lab) -> Outcome {
     let mut config = rendered(lab, "xff", "wasm")?;
     let list = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/\
@@ -180,8 +180,8 @@ pub(super) async fn an_empty_list_of_trusted_peers_believes_everyone(lab: &Lab) 
         .context("the scheme stays safe even there")
 }
 
-/// Why `nlb` and `forwarded_for` are refused together: Envoy looks for trusted peers among the
-/// addresses that PROXY headers name.
+/// The reason why `nlb` and `forwarded_for` are refused together: Envoy compares the addresses in
+/// PROXY headers with the trusted peers.
 pub(super) async fn a_proxy_header_would_forge_a_trusted_peer(lab: &Lab) -> Outcome {
     let mut config = rendered(lab, "xff", "wasm")?;
     let filter = json!({
@@ -207,7 +207,8 @@ pub(super) async fn a_proxy_header_would_forge_a_trusted_peer(lab: &Lab) -> Outc
     Ok(())
 }
 
-/// The scheme of a gateway follows the load balancer's port; the gate's listener takes no header.
+/// The scheme of a gateway follows the load balancer's port; the gate's listener accepts no PROXY
+/// header.
 pub(super) async fn a_rendered_gateway_restores_by_destination_ports(lab: &Lab) -> Outcome {
     let proxy = Proxy::with(lab, GATEWAY, &filter("nlb")?).await?;
     let main = proxy.envoy.address("main").await?;
@@ -234,7 +235,7 @@ pub(super) async fn a_rendered_gateway_restores_by_destination_ports(lab: &Lab) 
     Ok(())
 }
 
-/// With what Envoy knows of the client at the upstream.
+/// A rendered bootstrap that also sends the client's address to the upstream, in [`CLIENT`].
 fn rendered(lab: &Lab, from: &str, engine: &str) -> Outcome<Value> {
     let policy = format!(
         "module: {}\nplacement: {{envoy: {{}}}}\ngate: {{enabled: false}}\nengine: {engine}\n\

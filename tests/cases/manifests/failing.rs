@@ -1,5 +1,5 @@
-//! What is rendered stays safe where something of it is missing: the module cannot be fetched or
-//! has died, or Envoy trusts hops.
+//! Rendered filters stay safe when the module cannot be fetched or has died, or when Envoy trusts
+//! hops.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -22,7 +22,7 @@ use kit::prelude::*;
 const PROTO: &str = "x-forwarded-proto";
 const CLAIMS: [&str; 4] = ["https", "HTTPS", "https, http", "wss"];
 
-/// FAIL_OPEN leaves the scheme of the connection, and never the peer's word.
+/// With FAIL_OPEN, the scheme is the connection's, and never the peer's claim.
 pub(super) async fn without_its_module_a_proxy_trusts_no_header(lab: &Lab) -> Outcome {
     let (sidecar, gateway) =
         (filter("sidecar")?, with_trusted_hops(filter("gateway-behind-alb")?, 1)?);
@@ -42,7 +42,8 @@ pub(super) async fn without_its_module_a_proxy_trusts_no_header(lab: &Lab) -> Ou
     Ok(())
 }
 
-/// Over mTLS the connection says nothing of the client, so what is left is http.
+/// Over mTLS the connection says nothing about the client's scheme, so the rendered filter leaves
+/// http.
 pub(super) async fn without_its_module_a_sidecar_makes_no_http_https(lab: &Lab) -> Outcome {
     let authority = Authority::new()?;
     let certificates = Certificates { server: authority.server()?, authority };
@@ -72,7 +73,7 @@ fn sidecar(fallback: &str) -> Outcome<Value> {
     yaml(Kind::EnvoyFilter, &policy.replace(FALLBACK, &format!("fallback: {fallback}")))
 }
 
-/// On both workers.
+/// Kills the VMs of both workers.
 async fn kill(connect: impl Fn() -> Connect, envoy: &Envoy) -> Outcome {
     let die = Request::get("/echo").header("x-laststream-die", "panic");
     wait_for(SOON, "the VMs to die", async || {
@@ -130,7 +131,8 @@ impl<'a> Peers<'a> {
         Connect::to(self.to).tls(self.gateway.clone(), "localhost")
     }
 
-    /// What becomes of a stranger's word, and of the gateway's for http and https.
+    /// Checks the scheme at the upstream, for a stranger's claims and for the gateway's claims of
+    /// http and of https.
     async fn get(&self, stranger: &str, gateway: [&str; 2]) -> Outcome {
         let [http, https] = gateway;
         let strangers = || Connect::to(self.to).tls(self.stranger.clone(), "localhost");
@@ -152,7 +154,7 @@ impl<'a> Peers<'a> {
     }
 }
 
-/// As `numTrustedProxies` in the mesh's configuration makes them.
+/// The filter with trusted hops, as `numTrustedProxies` in the mesh's configuration adds them.
 fn with_trusted_hops(mut filter: Value, hops: u32) -> Outcome<Value> {
     let patches = filter["spec"]["configPatches"].as_array_mut().context("no patches")?;
     let merge = |patch: &&Value| patch["applyTo"] == "NETWORK_FILTER";
@@ -163,8 +165,8 @@ fn with_trusted_hops(mut filter: Value, hops: u32) -> Outcome<Value> {
     Ok(filter)
 }
 
-/// Rendered matchers do not rely on Envoy to overwrite what a stranger claims.
-pub(super) async fn trusted_hops_added_later_open_nothing(lab: &Lab) -> Outcome {
+/// Rendered matchers do not rely on Envoy to overwrite a stranger's header.
+pub(super) async fn trusted_hops_added_later_trust_no_stranger(lab: &Lab) -> Outcome {
     for preset in ["presets: [aws_alb]", "sources: [{header: x-forwarded-port}]"] {
         let proto = format!(
             "forwarded_proto: {{{preset}, trust: {{peers: [127.0.0.0/30]}}}}\nengine: native"

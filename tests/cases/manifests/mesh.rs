@@ -1,6 +1,6 @@
-//! A stand-in for istiod and its agent: what an EnvoyFilter's patches make of a proxy's listeners,
-//! and of `oci://` in extension configurations. Only what rendered filters use; anything else is a
-//! failure.
+//! A stand-in for istiod and its agent. It applies an EnvoyFilter's patches to a proxy's listeners,
+//! and replaces `oci://` in extension configurations. It supports only patches that rendered
+//! filters use; any other is an error.
 
 use std::path::Path;
 
@@ -24,16 +24,16 @@ pub(super) struct Proxy {
     _xds: Xds,
 }
 
-/// A listener, and what Istio calls its place.
+/// A listener's name, and Istio's name for its context.
 type Place = (&'static str, &'static str);
 
-/// What the agent delivers where a filter asks for the module.
+/// The agent's answer to a filter that needs the module.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Delivery<'a> {
-    /// This file.
+    /// The module in this file.
     Module(&'a Path),
-    /// The image could not be fetched, and the policy is FAIL_OPEN: a filter that allows
-    /// everything.
+    /// A filter that allows everything: the image could not be fetched, and the policy is
+    /// FAIL_OPEN.
     AllowAll,
 }
 
@@ -48,7 +48,7 @@ impl Proxy {
         Self::holding(lab, places, filter, Vec::new()).await
     }
 
-    /// The same, where the agent delivers something else.
+    /// The same, with another answer of the agent.
     pub(super) async fn given(
         lab: &Lab,
         places: &[Place],
@@ -58,7 +58,7 @@ impl Proxy {
         Self::start(lab, places, filter, Vec::new(), delivery, None).await
     }
 
-    /// The same, where listeners for inbound connections demand certificates.
+    /// A sidecar whose inbound listeners require client certificates.
     pub(super) async fn strict(
         lab: &Lab,
         filter: &Value,
@@ -68,7 +68,7 @@ impl Proxy {
         Self::start(lab, SIDECAR, filter, Vec::new(), delivery, Some(certificates)).await
     }
 
-    /// The same, where filters are there already, such as a WasmPlugin's.
+    /// A proxy that already has filters, such as a WasmPlugin's.
     pub(super) async fn holding(
         lab: &Lab,
         places: &[Place],
@@ -163,7 +163,7 @@ impl Mesh<'_> {
         }
     }
 
-    /// The agent fetches the image and puts a file in its place.
+    /// Replaces the image by a file, as the agent does after it fetched the image.
     fn fetch(&self, value: &Value) -> Outcome {
         let name = value["name"].as_str().context("no name")?;
         let mut config = value["typed_config"].clone();
@@ -194,7 +194,7 @@ impl Mesh<'_> {
         }
     }
 
-    /// Discovery from files instead of a stream; the types stay as they are.
+    /// Replaces discovery over a stream by discovery from files; the types stay as they are.
     fn discovering(&self, filter: &Value) -> Outcome<Value> {
         let mut filter = filter.clone();
         if filter.get("config_discovery").is_some() {
@@ -240,8 +240,8 @@ impl Mesh<'_> {
         Ok(())
     }
 
-    /// The route of that name. istiod reads the value with a library that knows no object without
-    /// a type where one of any type is.
+    /// Merges a value into the route of that name. istiod parses the value with a library that
+    /// refuses an object of type `Any` without `@type`.
     fn route(&self, patch: &Value, listeners: &mut [Value]) -> Outcome {
         let name = &patch["match"]["routeConfiguration"]["vhost"]["route"]["name"];
         let value = &patch["patch"]["value"];
@@ -261,7 +261,7 @@ impl Mesh<'_> {
         Ok(())
     }
 
-    /// On the listeners that istiod made, not on those that patches add.
+    /// Inserts a listener filter into istiod's own listeners, not into those that patches add.
     fn listen(&self, patch: &Value, listeners: &mut [Value]) -> Outcome {
         let context = patch["match"]["context"].as_str().context("no context")?;
         let mut found = 0;
@@ -298,7 +298,7 @@ impl Mesh<'_> {
     }
 }
 
-/// As protobuf merges: lists grow, messages merge, everything else is replaced.
+/// Merges as protobuf does: lists grow, messages merge, everything else is replaced.
 fn merge(target: &mut Value, patch: &Value) {
     match (target, patch) {
         (Value::Object(target), Value::Object(patch)) => {

@@ -1,5 +1,5 @@
-//! What is rendered does on real Envoys what it says: EnvoyFilters as istiod would apply them, and
-//! bootstraps as they are.
+//! Rendered manifests work on real Envoys: EnvoyFilters as istiod would apply them, and bootstraps
+//! as they are.
 
 use laststream::policy::{Overrides, Policy};
 use laststream::render::{Kind, render};
@@ -25,7 +25,7 @@ pub(in crate::cases) fn yaml(kind: Kind, policy: &str) -> Outcome<Value> {
     all(kind, policy)?.into_iter().next().context("no document")
 }
 
-/// The documents of what is rendered.
+/// The rendered documents.
 fn all(kind: Kind, policy: &str) -> Outcome<Vec<Value>> {
     let policy = Policy::read(policy.as_bytes(), &Overrides::default())?;
     let rendered =
@@ -64,7 +64,8 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
     Ok(())
 }
 
-/// The module counts, and is told nothing of the scheme.
+/// The module counts; Envoy's matchers restore the scheme, so the module's configuration does not
+/// mention it.
 pub(super) async fn a_rendered_gateway_restores_by_envoys_own_matchers(lab: &Lab) -> Outcome {
     let policy = super::read("gateway-behind-alb/policy.yaml")?
         .replace("10.0.0.0/16", "127.0.0.0/30")
@@ -80,7 +81,8 @@ pub(super) async fn a_rendered_gateway_restores_by_envoys_own_matchers(lab: &Lab
     proxy.envoy.wait_for_stat("http.main.ip_tagging.https.hit", 1, SOON).await
 }
 
-/// What a WasmPlugin cannot carry comes with it, and finds it.
+/// The EnvoyFilter beside a WasmPlugin adds the parts that the plugin cannot carry, in the right
+/// places.
 pub(super) async fn a_rendered_wasmplugin_restores(lab: &Lab) -> Outcome {
     let policy =
         super::read("gateway-behind-alb/policy.yaml")?.replace("10.0.0.0/16", "127.0.0.0/30");
@@ -94,14 +96,14 @@ pub(super) async fn a_rendered_wasmplugin_restores(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Another filter in front of the module, not of laststream.
+/// A filter that is not laststream's, in front of the module.
 fn claims_https() -> Value {
     let https = json!({ "key": "x-forwarded-proto", "value": "https" });
     let append = json!({ "header": https, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD" });
     filters::header_mutation(json!([{ "append": append }]))
 }
 
-/// Envoy Gateway's patches find their places in a listener as it makes them.
+/// The patches for Envoy Gateway fit a listener as Envoy Gateway makes it.
 pub(super) async fn rendered_envoy_gateway_patches_restore(lab: &Lab) -> Outcome {
     for engine in ["native", "wasm"] {
         let policy =
@@ -147,7 +149,7 @@ async fn patched(lab: &Lab, documents: &[Value], before: Option<Value>) -> Outco
     restores(envoy.address("main").await?, &upstream).await
 }
 
-/// RFC 6902, as far as it is used.
+/// The operation `add` of RFC 6902.
 fn json_patch(resource: &mut Value, operation: &Value) -> Outcome {
     ensure_eq!(operation["op"], "add", "the operation");
     let path = operation["path"].as_str().context("no path")?;
@@ -162,7 +164,8 @@ fn json_patch(resource: &mut Value, operation: &Value) -> Outcome {
     Ok(())
 }
 
-/// A load balancer is believed, a stranger is not, and a forged copy is worth nothing.
+/// The load balancer's header is believed, a stranger's is not, and a forged saved header has no
+/// effect.
 async fn restores(main: SocketAddr, upstream: &Upstream) -> Outcome {
     let scheme = || upstream.last()?.header("x-forwarded-proto").context("no scheme");
     let https = Request::get("/").header("x-forwarded-proto", "https");
@@ -181,7 +184,7 @@ async fn restores(main: SocketAddr, upstream: &Upstream) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn a_rendered_sidecar_tells_directions_apart(lab: &Lab) -> Outcome {
+pub(super) async fn a_rendered_sidecar_counts_directions_apart(lab: &Lab) -> Outcome {
     let proxy = Proxy::with(lab, SIDECAR, &filter("sidecar")?).await?;
     let (inside, outside) = (proxy.envoy.address("in").await?, proxy.envoy.address("out").await?);
     let forged = Request::get("/").header("x-forwarded-proto", "https");
@@ -230,7 +233,7 @@ async fn count_is_exact(gate: SocketAddr) -> Outcome {
     .await
 }
 
-/// The module stands in the listeners, as a file that kubelet would mount.
+/// The listeners load the module from a file that kubelet would mount.
 pub(super) async fn a_rendered_image_volume_counts_and_gates(lab: &Lab) -> Outcome {
     const FILE: &str = "/opt/laststream/plugin.wasm";
     let rendered = filter("image-volume")?.to_string();
@@ -270,9 +273,9 @@ pub(super) async fn a_rendered_gateway_closes_websockets(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// The part that Istio's agent takes away before Envoy sees it is Envoy's own, too: every field is
+/// Istio's agent replaces this part before Envoy sees it, but Envoy accepts it, too: every field is
 /// known.
-pub(super) async fn what_the_agent_replaces_is_well_formed(lab: &Lab) -> Outcome {
+pub(super) async fn the_part_that_the_agent_replaces_is_well_formed(lab: &Lab) -> Outcome {
     let filter = filter("gateway-behind-alb")?;
     let told = |index: usize| filter["spec"]["configPatches"][index]["patch"]["value"].clone();
     for (known, status) in [(true, true), (false, false)] {
@@ -294,7 +297,7 @@ pub(super) async fn what_the_agent_replaces_is_well_formed(lab: &Lab) -> Outcome
     Ok(())
 }
 
-/// `--mode validate` and running.
+/// Envoy accepts each bootstrap with `--mode validate` and when it runs.
 pub(super) async fn every_rendered_bootstrap_is_accepted(lab: &Lab) -> Outcome {
     let proto = "forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.1]}}";
     let identities = "forwarded_proto: {trust: {identities: [{exact: a}]}, original_header: \

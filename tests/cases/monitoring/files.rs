@@ -1,4 +1,4 @@
-//! What Prometheus' own tool says of the rendered files.
+//! The rendered files of `render monitoring`, checked with promtool and with Grafana's types.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use kit::user::User;
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
-        envoyless!(promtool_accepts_what_is_rendered),
+        envoyless!(promtool_accepts_rendered_files),
         envoyless!(promtool_tests_the_rules),
         envoyless!(both_forms_have_the_same_rules),
         envoyless!(the_dashboard_is_of_grafanas_type),
@@ -38,14 +38,14 @@ fn read(user: &User, file: &str) -> Outcome<Value> {
     serde_saphyr::from_str(&text).with_context(|| file.to_owned())
 }
 
-fn promtool_accepts_what_is_rendered() -> Outcome {
+fn promtool_accepts_rendered_files() -> Outcome {
     for policy in [GATEWAY, PLAIN] {
         let user = rendered(policy)?;
         let out = user.path("out");
         promtool(&["check", "rules"], &out.join("prometheus-rules.yaml"))?
             .expect(0)?
             .stdout_contains("SUCCESS")?;
-        // Debian's build knows no discovery in Kubernetes; all around it is checked.
+        // Debian's build has no discovery in Kubernetes, so that part is replaced before the check.
         let mut config = read(&user, "prometheus.yaml")?;
         let job = config["scrape_configs"][0].as_object_mut().context("a job")?;
         if job.remove("kubernetes_sd_configs").is_some() {
@@ -60,7 +60,7 @@ fn promtool_accepts_what_is_rendered() -> Outcome {
     Ok(())
 }
 
-/// Series as promtool writes them: so many equal samples, a minute apart.
+/// A series in promtool's notation, with samples a minute apart.
 fn series(name: &str, labels: &str, samples: &str) -> Value {
     let labels = format!("job=\"shop/laststream\", instance=\"a\", {labels}");
     json!({"series": format!("{name}{{{labels}}}"), "values": samples})
@@ -69,8 +69,8 @@ fn series(name: &str, labels: &str, samples: &str) -> Value {
 const POD: &str = "namespace=\"shop\", pod=\"p\", workload=\"w\"";
 
 fn alert(name: &str, at: &str, fires: bool) -> Value {
-    // Labels and annotations are compared as well, so only whether it fires is asked, by the
-    // series that Prometheus itself keeps of alerts.
+    // promtool's own alert test compares labels and annotations, too. This test asks only whether
+    // the alert fires, so it reads the series that Prometheus keeps for alerts.
     let expr = format!("count(ALERTS{{alertname=\"{name}\", alertstate=\"firing\"}}) or vector(0)");
     json!({
         "expr": expr, "eval_time": at,
@@ -99,7 +99,7 @@ fn tests_of_drains() -> Vec<Value> {
             vec![
                 alert("LaststreamDrainNearDeadline", "1m", false),
                 alert("LaststreamDrainNearDeadline", "2m", true),
-                // Longer than Alertmanager groups alerts.
+                // The alert lasts longer than Alertmanager's grouping.
                 alert("LaststreamDrainNearDeadline", "3m", true),
                 alert("LaststreamDrainNearDeadline", "5m", false),
             ],
@@ -117,7 +117,7 @@ fn tests_of_drains() -> Vec<Value> {
                 alert("LaststreamDrainNearDeadline", "2m", true),
             ],
         ),
-        // Half of a short deadline: most drains end before.
+        // With a short deadline, the alert fires after half of it, because most drains end before.
         test(
             vec![
                 up("1x3"),
@@ -149,7 +149,7 @@ fn tests_of_drains() -> Vec<Value> {
 
 fn tests_of_gates() -> Vec<Value> {
     vec![
-        // Another word each minute is still no exact count.
+        // A state that changes every minute is still not exact.
         test(
             vec![
                 up("1x20"),
@@ -175,7 +175,7 @@ fn tests_of_gates() -> Vec<Value> {
     ]
 }
 
-/// With the durations of the default, which the trial on real Envoys shortens.
+/// Tests the default durations, because the case on real Envoys shortens them.
 fn promtool_tests_the_rules() -> Outcome {
     let user = rendered(GATEWAY)?;
     let tests = [tests_of_drains(), tests_of_gates()].concat();
@@ -211,8 +211,8 @@ fn both_forms_have_the_same_rules() -> Outcome {
     Ok(())
 }
 
-/// As Grafana's own types for TypeScript have it: no field is unknown or of another type. Options
-/// of a kind of panel are any object there.
+/// Checks the dashboard with Grafana's own types for TypeScript: no field is unknown or of another
+/// type. These types accept any object as the options of a panel.
 fn the_dashboard_is_of_grafanas_type() -> Outcome {
     let user = rendered(GATEWAY)?;
     let dashboard = read(&user, "grafana-dashboard.json")?;

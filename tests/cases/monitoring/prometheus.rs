@@ -1,4 +1,4 @@
-//! A real Prometheus with rendered rules, and what it says.
+//! A real Prometheus with rendered rules, and queries to its API.
 
 use std::path::Path;
 use std::process::Command;
@@ -48,13 +48,13 @@ impl Prometheus {
         Ok(names)
     }
 
-    /// What an expression yields now.
+    /// The present result of an expression.
     pub(super) async fn series(&self, expression: &str) -> Outcome<Vec<Value>> {
         let data = self.get(&format!("/api/v1/query?query={}", encoded(expression))).await?;
         Ok(data["result"].as_array().cloned().unwrap_or_default())
     }
 
-    /// What it has yielded each second, between two moments.
+    /// The results of an expression for each second between two moments.
     pub(super) async fn range(&self, expression: &str, (from, to): (u64, u64)) -> Outcome<Value> {
         let query = encoded(expression);
         self.get(&format!("/api/v1/query_range?query={query}&start={from}&end={to}&step=1")).await

@@ -10,12 +10,12 @@ use kit::user::User;
 use kit::{Outcome, ensure_eq};
 
 envoyless_cases! {
-    a_private_authority_is_named,
+    a_private_authority_is_trusted_if_it_is_named,
     a_client_shows_its_certificate,
-    files_that_are_no_certificates,
+    files_without_certificates_are_errors,
 }
 
-fn a_private_authority_is_named() -> Outcome {
+fn a_private_authority_is_trusted_if_it_is_named() -> Outcome {
     let (authority, user) = (Authority::new()?, User::new()?);
     let server = authority.server()?;
     let ca = user.file("certs/ca.crt", authority.pem())?;
@@ -29,7 +29,7 @@ fn a_private_authority_is_named() -> Outcome {
     let (digest, _) = skopeo_pull(&image, &["--src-cert-dir", utf8(&user.path("certs"))])?;
     ensure_eq!(said.json_lines()?[0]["digest"], digest, "the digest");
     push(&user, &["--insecure", &image])?.expect(0)?;
-    // The right errors: another authority, no TLS at all.
+    // A wrong authority and missing TLS each have their own error.
     let other = user.file("other.crt", Authority::new()?.pem())?;
     push(&user, &["--ca-file", utf8(&other), &image])?
         .expect(2)?
@@ -67,7 +67,7 @@ fn a_client_shows_its_certificate() -> Outcome {
         .map(drop)
 }
 
-fn files_that_are_no_certificates() -> Outcome {
+fn files_without_certificates_are_errors() -> Outcome {
     let user = User::new()?;
     let (empty, authority) = (user.file("empty.pem", "nothing\n")?, Authority::new()?);
     let cert = user.file("cert.pem", authority.pem())?;

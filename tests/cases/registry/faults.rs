@@ -17,15 +17,15 @@ envoyless_cases! {
     a_fault_while_uploading_passes => || passes(Operation::Upload),
     a_fault_while_publishing_passes => || passes(Operation::PutManifest),
     a_refused_mount_is_an_upload,
-    a_fault_that_stays_is_the_end,
-    what_cannot_pass_is_tried_once,
-    a_registry_that_wants_a_pause_gets_it,
-    a_registry_that_is_silent_is_left,
-    a_registry_that_is_slow_is_waited_for,
-    what_is_no_answer_is_an_error,
+    a_lasting_fault_ends_the_push,
+    permanent_errors_are_not_retried,
+    retry_after_is_obeyed,
+    a_silent_registry_times_out,
+    a_slow_registry_does_not_time_out,
+    an_invalid_answer_is_an_error,
     another_digest_is_an_error,
     published_tags_are_reported_after_a_failure,
-    no_tag_changes_before_everything_is_everywhere,
+    no_tag_changes_before_all_blobs_are_uploaded,
 }
 
 /// One request for an operation fails, with each temporary error.
@@ -43,7 +43,7 @@ fn passes(operation: Operation) -> Outcome {
         ensure!(said.stderr.contains("trying again in 0.5 s"), "{what}: {said:#?}");
         let manifest = faulty.manifest("laststream", "1").with_context(|| what.clone())?;
         ensure_eq!(said.json_lines()?[0]["digest"], sha256(&manifest), "{what}: the digest");
-        // Each upload into a session of its own; and what arrived although its answer was cut is
+        // Each upload uses a session of its own. A blob that arrived before its answer was cut is
         // not sent again.
         let sessions =
             if operation == Operation::Upload && !what.starts_with("CutAnswer") { 3 } else { 2 };
@@ -61,7 +61,7 @@ fn passes(operation: Operation) -> Outcome {
     Ok(())
 }
 
-/// Harbor says 401 where the other project is not there or may not be read.
+/// Harbor answers 401 if the other project does not exist or may not be read.
 fn a_refused_mount_is_an_upload() -> Outcome {
     for status in [400, 401, 403, 404, 405] {
         let faulty = Faulty::start(move |asked, _, _| {
@@ -75,7 +75,7 @@ fn a_refused_mount_is_an_upload() -> Outcome {
     Ok(())
 }
 
-fn a_fault_that_stays_is_the_end() -> Outcome {
+fn a_lasting_fault_ends_the_push() -> Outcome {
     for operation in PUSH {
         let faulty = Faulty::failing(operation, Fault::Answer(error(503, "TROUBLE")))?;
         let said = push(&User::new()?, &["--retries", "1", &faulty.image()])?.expect(2)?;
@@ -91,7 +91,7 @@ fn a_fault_that_stays_is_the_end() -> Outcome {
     Ok(())
 }
 
-fn what_cannot_pass_is_tried_once() -> Outcome {
+fn permanent_errors_are_not_retried() -> Outcome {
     for status in [400, 401, 403, 404, 405, 413, 501] {
         for operation in [Operation::BeginUpload, Operation::Upload, Operation::PutManifest] {
             let faulty = Faulty::failing(operation, Fault::Answer(error(status, "NO")))?;
@@ -102,8 +102,8 @@ fn what_cannot_pass_is_tried_once() -> Outcome {
             ensure!(faulty.has_no_manifest(), "{status} at {operation:?}: something was published");
         }
     }
-    // A HEAD has no words: what it refuses is left to the upload. But without credentials there is
-    // no upload.
+    // The answer to a HEAD has no error text, so after a refusal the upload shows the error.
+    // Without credentials there is no upload.
     let faulty = Faulty::failing(Operation::LookForBlob, Fault::Answer(error(403, "NO")))?;
     push(&User::new()?, &[&faulty.image()])?.expect(0)?;
     let faulty = Faulty::failing(Operation::LookForBlob, Fault::Answer(error(401, "NO")))?;
@@ -112,7 +112,7 @@ fn what_cannot_pass_is_tried_once() -> Outcome {
     Ok(())
 }
 
-fn a_registry_that_wants_a_pause_gets_it() -> Outcome {
+fn retry_after_is_obeyed() -> Outcome {
     let busy = |wait: &'static str| {
         let answer = error(429, "TOOMANYREQUESTS").with("retry-after", wait);
         Faulty::start(move |_, now, before| {
@@ -130,13 +130,13 @@ fn a_registry_that_wants_a_pause_gets_it() -> Outcome {
     Ok(())
 }
 
-fn a_registry_that_is_silent_is_left() -> Outcome {
+fn a_silent_registry_times_out() -> Outcome {
     for operation in PUSH {
         let faulty = Faulty::failing(operation, Fault::Silence(Duration::from_secs(20)))?;
         let began = Instant::now();
         let said = push(&User::new()?, &["--timeout", "1", "--retries", "1", &faulty.image()])?
             .expect(2)?;
-        // An upload gets a second more for every 64 kB that it sends.
+        // The time limit of an upload is one second longer for every 64 kB that it sends.
         let seconds = if operation == Operation::Upload { 2 } else { 1 };
         said.stderr_contains(&format!(
             "nothing came for {seconds} s while waiting for its answer"
@@ -148,15 +148,15 @@ fn a_registry_that_is_silent_is_left() -> Outcome {
     Ok(())
 }
 
-fn a_registry_that_is_slow_is_waited_for() -> Outcome {
+fn a_slow_registry_does_not_time_out() -> Outcome {
     let faulty = Faulty::start(|_, _, _| Some(Fault::Slow(Duration::from_millis(400))))?;
     push(&User::new()?, &["--timeout", "10", "--retries", "0", &faulty.image()])?
         .expect(0)
         .map(drop)
 }
 
-/// It ends soon, with an error and not with a panic.
-fn what_is_no_answer_is_an_error() -> Outcome {
+/// The push ends soon, with an error and not with a panic.
+fn an_invalid_answer_is_an_error() -> Outcome {
     for bytes in [
         &b"SSH-2.0-OpenSSH_9.2\r\n"[..],
         b"\x15\x03\x01\x00\x02\x02\x46",
@@ -191,7 +191,7 @@ fn another_digest_is_an_error() -> Outcome {
     Ok(())
 }
 
-/// The second tag is refused: the first stays, and the error says so.
+/// The second tag is refused: the first stays published, and the error names it.
 fn published_tags_are_reported_after_a_failure() -> Outcome {
     let faulty = Faulty::start(|asked, _, _| {
         asked.path().ends_with("/manifests/2").then(|| Fault::Answer(Answer::new(403)))
@@ -210,7 +210,7 @@ fn published_tags_are_reported_after_a_failure() -> Outcome {
     Ok(())
 }
 
-fn no_tag_changes_before_everything_is_everywhere() -> Outcome {
+fn no_tag_changes_before_all_blobs_are_uploaded() -> Outcome {
     let good = Faulty::start(|_, _, _| None)?;
     let full = Faulty::failing(Operation::Upload, Fault::Answer(error(413, "FULL")))?;
     let images = [good.image(), full.image()];

@@ -1,4 +1,4 @@
-//! What `inspect` and `version` tell of what `push` put into the real registry.
+//! `inspect` and `version`, for an image that `push` put into the real registry.
 
 use super::{PASSWORD, registry_with_password, user_with_password};
 use crate::lab::envoyless_cases;
@@ -8,7 +8,7 @@ use kit::user::User;
 
 envoyless_cases! {
     the_builtin_module_is_pushed_and_recognised,
-    what_cannot_be_fetched_is_no_finding,
+    a_failed_fetch_is_an_error_and_no_finding,
 }
 
 fn the_builtin_module_is_pushed_and_recognised() -> Outcome {
@@ -33,7 +33,7 @@ fn the_builtin_module_is_pushed_and_recognised() -> Outcome {
     Ok(())
 }
 
-fn what_cannot_be_fetched_is_no_finding() -> Outcome {
+fn a_failed_fetch_is_an_error_and_no_finding() -> Outcome {
     let (stranger, user) = (User::new()?, user_with_password(PASSWORD)?);
     let registry = registry_with_password(&user)?;
     let image = format!("{}/team/laststream:1.0.0", registry.name());

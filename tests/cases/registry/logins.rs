@@ -16,13 +16,13 @@ use kit::registry::tokens::{Accounts, TokenServer};
 use kit::user::User;
 
 envoyless_cases! {
-    a_password_from_everywhere,
-    a_wrong_password_or_none,
-    a_token_for_a_password,
-    a_token_for_an_identity_token,
-    a_token_server_that_knows_no_post,
+    a_password_is_found_in_every_place,
+    a_wrong_or_missing_password_is_an_error,
+    a_password_gets_a_token,
+    an_identity_token_gets_a_token,
+    a_token_server_without_post_is_asked_by_get,
     a_token_that_ends_is_renewed_once,
-    half_a_login_is_wrong_usage,
+    an_incomplete_login_is_wrong_usage,
     one_login_is_for_one_registry,
     a_token_server_without_tls_gets_nothing,
 }
@@ -35,7 +35,7 @@ fn docker_login(user: &User, registry: &str, entry: Value) -> Outcome {
     user.file(".docker/config.json", json!({ "auths": { registry: entry } }).to_string()).map(drop)
 }
 
-fn a_password_from_everywhere() -> Outcome {
+fn a_password_is_found_in_every_place() -> Outcome {
     let keeper = User::new()?;
     let registry = registry_with_password(&keeper)?;
     let (name, module) = (registry.name(), lab::module()?);
@@ -79,13 +79,13 @@ fn user_with_helper(registry: &str) -> Outcome<User> {
     Ok(user)
 }
 
-/// By another client, with the password.
+/// Another client can fetch the image with the password.
 fn is_pullable(image: &str) -> Outcome {
     let login = format!("{USERNAME}:{PASSWORD}");
     skopeo_pull(image, &["--src-tls-verify=false", "--src-creds", &login]).map(drop)
 }
 
-fn a_wrong_password_or_none() -> Outcome {
+fn a_wrong_or_missing_password_is_an_error() -> Outcome {
     let user = User::new()?;
     let registry = registry_with_password(&user)?;
     let image = registry.image();
@@ -111,7 +111,7 @@ fn a_wrong_password_or_none() -> Outcome {
     Ok(())
 }
 
-/// A registry that believes a token server.
+/// A registry that trusts a token server.
 fn with_tokens(user: &User, identity: Option<&'static str>) -> Outcome<(Registry, TokenServer)> {
     let tokens = TokenServer::start(Accounts { username: USERNAME, password: PASSWORD, identity })?;
     let certificate = user.file("tokens.pem", &tokens.certificate_pem)?;
@@ -122,7 +122,7 @@ fn with_tokens(user: &User, identity: Option<&'static str>) -> Outcome<(Registry
     Ok((registry, tokens))
 }
 
-fn a_token_for_a_password() -> Outcome {
+fn a_password_gets_a_token() -> Outcome {
     let user = User::new()?;
     let (registry, tokens) = with_tokens(&user, None)?;
     let image = format!("{}/team/laststream:1", registry.name());
@@ -150,7 +150,7 @@ fn a_token_for_a_password() -> Outcome {
         .map(drop)
 }
 
-fn a_token_for_an_identity_token() -> Outcome {
+fn an_identity_token_gets_a_token() -> Outcome {
     const IDENTITY: &str = "identity-token-of-the-test/+=";
     let user = User::new()?;
     let (registry, tokens) = with_tokens(&user, Some(IDENTITY))?;
@@ -161,7 +161,7 @@ fn a_token_for_an_identity_token() -> Outcome {
     Ok(())
 }
 
-fn a_token_server_that_knows_no_post() -> Outcome {
+fn a_token_server_without_post_is_asked_by_get() -> Outcome {
     let user = User::new()?;
     let (registry, tokens) = with_tokens(&user, None)?;
     let entry = json!({ "username": USERNAME, "identitytoken": PASSWORD });
@@ -176,7 +176,7 @@ fn a_token_server_that_knows_no_post() -> Outcome {
     Ok(())
 }
 
-/// A token may end before any operation; an upload then begins anew.
+/// A token may expire before any operation; an upload then begins anew.
 fn a_token_that_ends_is_renewed_once() -> Outcome {
     for operation in
         [Operation::LookForBlob, Operation::BeginUpload, Operation::Upload, Operation::PutManifest]
@@ -190,8 +190,8 @@ fn a_token_that_ends_is_renewed_once() -> Outcome {
                 ensure!(faulty.has_no_manifest(), "{operation:?}: something was published");
             } else {
                 said.expect(0)?;
-                // One at the beginning, one in the middle; the manifest's scope may be another,
-                // with a token of its own.
+                // One token at the beginning, one in the middle, and possibly one for another scope
+                // of the manifest.
                 ensure!(
                     faulty.count(Operation::Token) <= 3,
                     "{operation:?}: {} tokens",
@@ -208,7 +208,7 @@ fn a_token_that_ends_is_renewed_once() -> Outcome {
     Ok(())
 }
 
-/// The first token is refused for an operation, or all tokens are.
+/// A registry that refuses the first token for an operation, or all tokens.
 fn tokens_end_in(operation: Operation, ever: bool) -> Outcome<Faulty> {
     Faulty::start(move |asked, now, before| {
         let realm = format!(
@@ -222,7 +222,7 @@ fn tokens_end_in(operation: Operation, ever: bool) -> Outcome<Faulty> {
             )),
             (_, None) => refusal,
             (now, Some(_)) if now == operation && ever => refusal,
-            // The first blob is looked for with a token that is new.
+            // The request for the first blob already has a new token.
             (now, Some("Bearer token-number-0"))
                 if now == operation && (operation != Operation::LookForBlob || before > 1) =>
             {
@@ -233,7 +233,7 @@ fn tokens_end_in(operation: Operation, ever: bool) -> Outcome<Faulty> {
     })
 }
 
-fn half_a_login_is_wrong_usage() -> Outcome {
+fn an_incomplete_login_is_wrong_usage() -> Outcome {
     let mut user = User::new()?;
     push(&user, &["--username", USERNAME, "localhost:1/x:1"])?
         .expect(64)?

@@ -11,11 +11,11 @@ use kit::user::User;
 
 envoyless_cases! {
     a_registry_is_reached_through_a_proxy,
-    a_proxy_that_refuses_is_told_without_its_password,
-    this_machine_needs_no_proxy,
+    the_error_for_a_refusing_proxy_hides_its_password,
+    local_registries_need_no_proxy,
 }
 
-/// Only the proxy knows where it is.
+/// A name that only the proxy can resolve.
 const REGISTRY: &str = "registry.test";
 
 fn url(proxy: &Tunnel) -> String {
@@ -56,7 +56,7 @@ fn a_registry_is_reached_through_a_proxy() -> Outcome {
     push(&user, &arguments)?.expect(0).map(drop)
 }
 
-fn a_proxy_that_refuses_is_told_without_its_password() -> Outcome {
+fn the_error_for_a_refusing_proxy_hides_its_password() -> Outcome {
     let mut user = User::new()?;
     let proxy = Tunnel::start(None)?;
     user.set("HTTPS_PROXY", url(&proxy));
@@ -67,7 +67,7 @@ fn a_proxy_that_refuses_is_told_without_its_password() -> Outcome {
     push(&user, &arguments)?.expect(2)?.hides(PASSWORD).map(drop)
 }
 
-fn this_machine_needs_no_proxy() -> Outcome {
+fn local_registries_need_no_proxy() -> Outcome {
     let (mut user, registry, proxy) =
         (User::new()?, Faulty::start(|_, _, _| None)?, Tunnel::start(None)?);
     for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"] {

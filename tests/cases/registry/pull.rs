@@ -15,9 +15,9 @@ use kit::registry::faulty::{Faulty, Operation};
 use kit::registry::sha256;
 
 envoyless_cases! {
-    what_was_pushed_is_found_and_fetched,
+    a_pushed_image_is_resolved_and_fetched,
     a_tag_is_found_without_head,
-    wrong_bytes_are_not_taken,
+    wrong_bytes_are_refused,
     a_large_upload_that_is_cut_begins_anew,
     blobs_elsewhere_are_fetched_without_credentials,
 }
@@ -38,7 +38,7 @@ fn reference(text: &str) -> Outcome<Reference> {
     Ok(text.parse::<Reference>()?)
 }
 
-fn what_was_pushed_is_found_and_fetched() -> Outcome {
+fn a_pushed_image_is_resolved_and_fetched() -> Outcome {
     let user = user_with_password(PASSWORD)?;
     let real = registry_with_password(&user)?;
     let image = format!("{}/team/laststream:1", real.name());
@@ -92,7 +92,7 @@ fn a_tag_is_found_without_head() -> Outcome {
     Ok(())
 }
 
-fn wrong_bytes_are_not_taken() -> Outcome {
+fn wrong_bytes_are_refused() -> Outcome {
     let faulty = Faulty::start(|asked, operation, _| match (operation, asked.path()) {
         (Operation::GetBlob, _) => Some(Fault::Answer(Answer::new(200).body("hellO"))),
         (Operation::LookForManifest | Operation::GetManifest, "/v2/a/manifests/lie") => {
@@ -132,7 +132,7 @@ fn wrong_bytes_are_not_taken() -> Outcome {
     Ok(())
 }
 
-/// More than any buffer takes at once, so the connection ends while bytes are being sent.
+/// The upload is larger than any buffer, so the connection ends while bytes are being sent.
 fn a_large_upload_that_is_cut_begins_anew() -> Outcome {
     let mut noise = fastrand::Rng::with_seed(7);
     let module: Vec<u8> = std::iter::repeat_with(|| noise.u8(..)).take(16 << 20).collect();
@@ -163,7 +163,7 @@ fn blobs_elsewhere_are_fetched_without_credentials() -> Outcome {
     let faulty = Faulty::start(move |asked, operation, before| {
         let to = format!("http://{elsewhere}{}?signature=s", asked.path());
         wants_password(asked).or_else(|| match operation {
-            // The first try is cut: fetching is tried again, too.
+            // The first try with credentials is cut, because fetching must be retried, too.
             Operation::GetBlob if before == 1 => Some(Fault::Cut),
             Operation::GetBlob => Some(Fault::Answer(Answer::new(307).with("location", to))),
             _ => None,

@@ -10,10 +10,10 @@ use kit::registry::sha256;
 use kit::user::User;
 
 envoyless_cases! {
-    others_find_what_was_pushed,
+    other_tools_find_a_pushed_image,
     the_second_push_sends_no_blob,
     a_second_repository_takes_blobs_over,
-    both_checksums_are_told,
+    both_checksums_are_printed,
     a_dry_run_sends_no_request,
     annotations_are_in_the_manifest,
     the_result_can_be_signed,
@@ -23,7 +23,7 @@ envoyless_cases! {
 
 const PLAIN: &[&str] = &["--src-tls-verify=false"];
 
-fn others_find_what_was_pushed() -> Outcome {
+fn other_tools_find_a_pushed_image() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
     let (first, second) = (
         format!("{}/team/laststream:1.0.0", registry.name()),
@@ -93,7 +93,7 @@ fn a_second_repository_takes_blobs_over() -> Outcome {
     skopeo_pull(&image("fourth"), PLAIN).map(drop)
 }
 
-fn both_checksums_are_told() -> Outcome {
+fn both_checksums_are_printed() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
     let said = push(&user, &[&registry.image()])?.expect(0)?;
     let module = sha256(&fs::read(lab::module()?)?).replace("sha256:", "");
@@ -152,7 +152,7 @@ fn annotations_are_in_the_manifest() -> Outcome {
     Ok(())
 }
 
-/// Also where there is no cosign; and where it fails.
+/// Also without cosign, and with a cosign that fails.
 fn the_result_can_be_signed() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
     let image = registry.image();
@@ -189,7 +189,7 @@ fn nothing_is_published_by_a_read_only_registry() -> Outcome {
     Ok(())
 }
 
-/// The layer does not fit, or it does, and the manifest does not.
+/// The registry cannot write files above 16 kB, so the layer does not fit.
 fn nothing_is_published_on_a_full_disk() -> Outcome {
     let (registry, user) = (
         Registry::start(&Settings { file_limit: Some(16 << 10), ..Settings::default() })?,

@@ -1,5 +1,5 @@
-//! Where a push is not led: no credentials to other hosts, nothing from TLS to plain HTTP, no
-//! manifest elsewhere. And wrong arguments.
+//! Redirects that a push does not follow: no credentials go to other hosts, nothing goes from TLS
+//! to plain HTTP, no manifest goes to another host. Also wrong arguments.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,12 +15,12 @@ envoyless_cases! {
     an_upload_elsewhere_gets_no_credentials,
     a_redirect_elsewhere_gets_no_credentials,
     a_redirect_back_to_the_registry_gets_no_credentials,
-    a_redirect_at_home_keeps_them,
-    nothing_is_led_from_tls_to_plain_http,
-    a_manifest_is_not_led_elsewhere,
-    redirects_end,
-    wrong_arguments_are_told_with_the_way_out,
-    what_is_no_module_is_not_published,
+    a_redirect_to_the_same_registry_keeps_credentials,
+    redirects_from_tls_to_plain_http_are_refused,
+    a_redirect_of_a_manifest_to_another_host_is_refused,
+    redirects_are_limited,
+    errors_for_wrong_arguments_name_the_fix,
+    an_invalid_module_is_not_published,
 }
 
 fn user() -> Outcome<User> {
@@ -43,7 +43,8 @@ fn an_upload_elsewhere_gets_no_credentials() -> Outcome {
         })
     })?;
     let said = push(&user()?, &[&faulty.image()])?;
-    // Both blobs go into the same session there, and the second is refused: enough was seen.
+    // Both blobs go into the same session there, so the second is refused. The check below needs
+    // only the first.
     said.expect(2)?.hides("of-the-test")?;
     let asked = storage.asked();
     ensure_eq!(
@@ -83,7 +84,7 @@ fn a_redirect_elsewhere_gets_no_credentials() -> Outcome {
     Ok(())
 }
 
-/// Else another host could have things done in the user's name.
+/// Otherwise another host could make requests in the user's name.
 fn a_redirect_back_to_the_registry_gets_no_credentials() -> Outcome {
     let home = Arc::new(Mutex::new(String::new()));
     let back = home.clone();
@@ -108,9 +109,10 @@ fn a_redirect_back_to_the_registry_gets_no_credentials() -> Outcome {
     Ok(())
 }
 
-/// Also for what has a body.
-fn a_redirect_at_home_keeps_them() -> Outcome {
-    // Not the upload: the half of a redirect that comes first counts as its one use.
+/// Also for requests with a body.
+fn a_redirect_to_the_same_registry_keeps_credentials() -> Outcome {
+    // Not the upload: the request that is redirected already uses its session, which can be used
+    // only once.
     let faulty = Faulty::start(|asked, operation, _| {
         let moved = !matches!(operation, Operation::Upload) && !asked.target.contains("moved");
         let separator = if asked.target.contains('?') { '&' } else { '?' };
@@ -121,7 +123,7 @@ fn a_redirect_at_home_keeps_them() -> Outcome {
     faulty.manifest("laststream", "1").context("nothing was published").map(drop)
 }
 
-fn nothing_is_led_from_tls_to_plain_http() -> Outcome {
+fn redirects_from_tls_to_plain_http_are_refused() -> Outcome {
     let authority = Authority::new()?;
     let identity = authority.server()?;
     for operation in
@@ -133,8 +135,8 @@ fn nothing_is_led_from_tls_to_plain_http() -> Outcome {
             Some(Authority::server_config(&identity)?),
             move |asked, now, _| {
                 let to = format!("http://{elsewhere}{}", asked.target);
-                // 202 is no redirect, but says where to upload to: what a proxy does that hides TLS
-                // from the registry.
+                // 202 is no redirect, but its `location` is the address for the upload. It begins
+                // with `http:` if a proxy hides TLS from the registry.
                 let status = if now == Operation::BeginUpload { 202 } else { 307 };
                 wants_password(asked).or_else(|| (now == operation).then(|| redirect(status, to)))
             },
@@ -150,7 +152,7 @@ fn nothing_is_led_from_tls_to_plain_http() -> Outcome {
     Ok(())
 }
 
-fn a_manifest_is_not_led_elsewhere() -> Outcome {
+fn a_redirect_of_a_manifest_to_another_host_is_refused() -> Outcome {
     let other = Faulty::start(|_, _, _| None)?;
     let elsewhere = other.name();
     let faulty = Faulty::start(move |asked, operation, _| {
@@ -164,7 +166,7 @@ fn a_manifest_is_not_led_elsewhere() -> Outcome {
     Ok(())
 }
 
-fn redirects_end() -> Outcome {
+fn redirects_are_limited() -> Outcome {
     let faulty = Faulty::start(|asked, operation, _| {
         (operation == Operation::LookForBlob).then(|| redirect(302, asked.target.clone()))
     })?;
@@ -181,7 +183,7 @@ fn redirects_end() -> Outcome {
         .map(drop)
 }
 
-fn wrong_arguments_are_told_with_the_way_out() -> Outcome {
+fn errors_for_wrong_arguments_name_the_fix() -> Outcome {
     let user = User::new()?;
     for (arguments, says) in [
         (&["localhost:1/Team/X:1"][..], "write `team/x`"),
@@ -204,14 +206,14 @@ fn wrong_arguments_are_told_with_the_way_out() -> Outcome {
         .map(drop)
 }
 
-fn what_is_no_module_is_not_published() -> Outcome {
+fn an_invalid_module_is_not_published() -> Outcome {
     let (faulty, user) = (Faulty::start(|_, _, _| None)?, User::new()?);
     let image = format!("{}/x:1", faulty.name());
     let text = user.file("text.wasm", json!({ "not": "wasm" }).to_string())?;
     user.run(&["push", "--module", utf8(&text), &image], "")?
         .expect(1)?
         .stderr_contains("is not WebAssembly")?;
-    // The shortest module there is.
+    // The shortest valid module.
     let useless = user.file("useless.wasm", b"\0asm\x01\0\0\0")?;
     user.run(&["push", "--module", utf8(&useless), &image], "")?
         .expect(1)?

@@ -1,4 +1,4 @@
-//! `render` pins what the real registry has under a tag.
+//! `render` pins the digest that a registry has under a tag.
 
 use super::{PASSWORD, USERNAME, push, registry_with_password, user_with_password};
 use crate::lab::envoyless_cases;
@@ -11,8 +11,8 @@ use kit::user::User;
 
 envoyless_cases! {
     a_tag_is_rendered_as_its_digest,
-    of_an_index_the_manifest_for_linux_is_rendered,
-    all_images_are_asked_for_with_one_login,
+    an_index_is_rendered_as_its_manifest_for_linux,
+    all_images_are_resolved_with_one_login,
     one_login_is_for_one_registry,
 }
 
@@ -47,8 +47,9 @@ fn a_tag_is_rendered_as_its_digest() -> Outcome {
     Ok(())
 }
 
-/// Istio and Envoy Gateway refuse a module that is pinned by the digest of an index.
-fn of_an_index_the_manifest_for_linux_is_rendered() -> Outcome {
+/// An index is replaced by its manifest for Linux, because Istio and Envoy Gateway refuse a module
+/// that is pinned by the digest of an index.
+fn an_index_is_rendered_as_its_manifest_for_linux() -> Outcome {
     const INDEX: &str = "application/vnd.oci.image.index.v1+json";
     let kind = Fault::Header("content-type", INDEX.to_owned());
     let faulty = Faulty::failing(Operation::LookForManifest, kind)?;
@@ -96,8 +97,8 @@ fn two_images(user: &User, module: &str, frames: &str) -> Outcome<String> {
     Ok(user.file("policy.yaml", policy)?.to_str().context("a path")?.to_owned())
 }
 
-/// Standard input has the password once.
-fn all_images_are_asked_for_with_one_login() -> Outcome {
+/// Standard input can be read only once, so all images share the password.
+fn all_images_are_resolved_with_one_login() -> Outcome {
     let user = user_with_password(PASSWORD)?;
     let registry = registry_with_password(&user)?;
     let image = |name: &str| format!("{}/{name}:1", registry.name());

@@ -12,12 +12,12 @@ use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Operation};
 
 envoyless_cases! {
-    a_registry_that_repeats_the_password,
-    a_token_server_that_repeats_the_request,
-    a_registry_that_repeats_secrets_in_other_forms,
+    a_password_that_a_registry_repeats_is_hidden,
+    secrets_that_a_token_server_repeats_are_hidden,
+    encoded_secrets_that_a_registry_repeats_are_hidden,
 }
 
-fn a_registry_that_repeats_the_password() -> Outcome {
+fn a_password_that_a_registry_repeats_is_hidden() -> Outcome {
     let faulty =
         Faulty::start(|asked, operation, _| match (asked.header("authorization"), operation) {
             (Some(shown), Operation::BeginUpload) => Some(Fault::Answer(
@@ -33,11 +33,11 @@ fn a_registry_that_repeats_the_password() -> Outcome {
         .map(drop)
 }
 
-/// Every form of it is another text.
+/// A password whose encoded forms all differ.
 const ODD_PASSWORD: &str = "p/a\"s?s \u{f6}+w%41rd&~of the test>";
 
-/// How others write it: raw, in base64 with all alphabets and alignments, in addresses, in JSON, in
-/// HTML.
+/// The forms in which a server may repeat the password: raw, in base64 with all alphabets and
+/// alignments, in addresses, in JSON, in HTML.
 fn written(password: &str) -> Vec<String> {
     use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE};
     let login = format!("{USERNAME}:{password}");
@@ -67,7 +67,8 @@ fn written(password: &str) -> Vec<String> {
     ]
 }
 
-/// A push with the odd password. The refusal shows neither the secret nor what a cut leaves of it.
+/// A push with the odd password. Its error shows neither the secret nor the half that remains when
+/// a text is cut.
 fn refused_by(faulty: &Faulty, words: &str, secret: &str) -> Outcome<CommandOutput> {
     let user = user_with_password(ODD_PASSWORD)?;
     let half: String = secret.chars().take(secret.chars().count() / 2).collect();
@@ -78,7 +79,7 @@ fn refused_by(faulty: &Faulty, words: &str, secret: &str) -> Outcome<CommandOutp
         .hides(&half)
 }
 
-fn a_token_server_that_repeats_the_request() -> Outcome {
+fn secrets_that_a_token_server_repeats_are_hidden() -> Outcome {
     let message = |index, form: &str| {
         format!("no: {}{form}", "x".repeat(if index % 2 == 0 { 0 } else { 285 }))
     };
@@ -99,7 +100,7 @@ fn a_token_server_that_repeats_the_request() -> Outcome {
     refused_with(format!("what is this? {form}"), form)?.hides("what is this?").map(drop)
 }
 
-/// By a token server, which says this.
+/// A push that a token server refuses with this body.
 fn refused_with(body: String, secret: &str) -> Outcome<CommandOutput> {
     let faulty = Faulty::start(move |asked, operation, _| {
         let realm =
@@ -112,7 +113,7 @@ fn refused_with(body: String, secret: &str) -> Outcome<CommandOutput> {
     refused_by(&faulty, "status 403", secret)
 }
 
-fn a_registry_that_repeats_secrets_in_other_forms() -> Outcome {
+fn encoded_secrets_that_a_registry_repeats_are_hidden() -> Outcome {
     for form in written(ODD_PASSWORD) {
         let repeated = form.clone();
         let faulty = Faulty::start(move |asked, operation, _| {

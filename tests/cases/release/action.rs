@@ -1,5 +1,5 @@
 //! `action.yml`, as GitHub's runner would run it: the steps' scripts in bash, with a release in a
-//! folder instead of the web.
+//! local folder instead of on the web.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,12 +24,12 @@ envoyless_cases! {
     every_line_of_paths_is_a_path,
     missing_paths_fail_without_findings,
     stale_files_fail_the_action,
-    another_archive_is_not_run,
+    a_modified_archive_is_not_run,
 }
 
 const ACTION: &str = include_str!("../../../action.yml");
 
-/// And no input is a part of a script, where it would be run as code.
+/// Also, no script contains an input, because the input would be run as code.
 fn the_action_fits_githubs_schema() -> Outcome {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("action.yml");
     run(guarded(program("check-jsonschema")?)
@@ -93,7 +93,7 @@ fn missing_paths_fail_without_findings() -> Outcome {
     Ok(())
 }
 
-/// Also where lint has failed already.
+/// Stale files are shown even if lint has already failed.
 fn stale_files_fail_the_action() -> Outcome {
     let runner = Runner::new()?;
     runner.file("policy.yaml", POLICY)?;
@@ -114,7 +114,7 @@ fn stale_files_fail_the_action() -> Outcome {
     Ok(())
 }
 
-fn another_archive_is_not_run() -> Outcome {
+fn a_modified_archive_is_not_run() -> Outcome {
     let runner = Runner::new()?;
     let archive = runner.release.file(&program_archive(Platform::Amd64));
     let copy = runner.releases.path().join(format!("v{VERSION}"));
@@ -135,7 +135,7 @@ struct Runner {
     workspace: TempDir,
 }
 
-/// How the action ended.
+/// The result of a run of the action.
 struct Ended {
     is_success: bool,
     log: String,
@@ -162,7 +162,7 @@ impl Runner {
             .map(drop)
     }
 
-    /// Runs the steps. After one that failed, only those run that say so.
+    /// Runs the steps. After a failed step, only steps with a condition that allows it run.
     fn run(&self, given: &[(&str, &str)]) -> Outcome<Ended> {
         let action = action()?;
         let inputs = self.inputs(&action, given)?;
@@ -204,7 +204,8 @@ impl Runner {
         Ok(inputs)
     }
 
-    /// As the runner starts bash. A proxy that is not there keeps everything from the web.
+    /// The command with which the runner starts bash. The HTTPS proxy does not exist, so nothing
+    /// can reach the web.
     fn command(
         &self,
         step: &Value,
@@ -264,7 +265,7 @@ fn script(step: &Value) -> Outcome<&str> {
     step["run"].as_str().context("a script")
 }
 
-/// The only expression that the steps' environment may have is an input.
+/// Evaluates an expression in a step's environment. Only inputs are allowed there.
 fn evaluated<'a>(expression: &str, inputs: &'a HashMap<String, String>) -> Outcome<&'a str> {
     let name = expression.strip_prefix("${{ inputs.").and_then(|rest| rest.strip_suffix(" }}"));
     let value = name.and_then(|name| inputs.get(name));

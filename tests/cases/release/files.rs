@@ -21,7 +21,7 @@ envoyless_cases! {
     the_same_inputs_give_the_same_bytes,
     programs_run_from_their_archives,
     completions_and_manual_pages_are_complete,
-    the_bill_of_materials_is_about_no_machine,
+    the_bill_of_materials_does_not_depend_on_the_machine,
 }
 
 fn checksums_cover_every_file() -> Outcome {
@@ -88,8 +88,8 @@ fn programs_run_from_their_archives() -> Outcome {
     Ok(())
 }
 
-/// By the machine in the head of an ELF file; the scripts that stand for programs name their
-/// target.
+/// Whether a program is for a platform, by the machine in its ELF header. The scripts that stand
+/// for programs contain the name of their target.
 fn is_for(platform: Platform, program: &[u8]) -> bool {
     let machine: u16 = match platform {
         Platform::Amd64 => 62,
@@ -121,8 +121,9 @@ fn completions_and_manual_pages_are_complete() -> Outcome {
     Ok(())
 }
 
-/// What the real one must hold is only known where the real files are.
-fn the_bill_of_materials_is_about_no_machine() -> Outcome {
+/// The listed packages are checked only if the real files are given, because only they list
+/// packages.
+fn the_bill_of_materials_does_not_depend_on_the_machine() -> Outcome {
     let release = Release::get()?;
     let bytes = release.read(&sbom_file())?;
     let sbom: Value = serde_json::from_slice(&bytes)?;
@@ -155,7 +156,7 @@ fn the_bill_of_materials_is_about_no_machine() -> Outcome {
     Ok(())
 }
 
-/// Those from the registry that cargo compiles into the program, as package URLs.
+/// The packages from the registry that cargo compiles into the program, as package URLs.
 fn packages(platform: Platform) -> Outcome<Vec<String>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["tree", "--offline", "--locked", "--package", "laststream"]);
@@ -173,7 +174,7 @@ fn packages(platform: Platform) -> Outcome<Vec<String>> {
     Ok(urls)
 }
 
-/// The names of what is in a folder, sorted.
+/// The names of a folder's entries, sorted.
 fn names(folder: &Path) -> Outcome<Vec<String>> {
     let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     let mut names: Vec<String> = entries

@@ -17,7 +17,7 @@ use kit::{Outcome, command, ensure};
 
 envoyless_cases! {
     the_manifest_is_valid,
-    lint_looks_at_all_files_of_the_folder,
+    lint_checks_all_files_of_the_folder,
     stale_files_are_found,
     other_files_run_no_hook,
 }
@@ -30,8 +30,8 @@ fn the_manifest_is_valid() -> Outcome {
     run(guarded(program("pre-commit")?).arg("validate-manifest").arg(manifest)).map(drop)
 }
 
-/// Only the second file changes, and what is wrong shows only beside the first.
-fn lint_looks_at_all_files_of_the_folder() -> Outcome {
+/// Only the second file changes, and its error exists only together with the first file.
+fn lint_checks_all_files_of_the_folder() -> Outcome {
     let user = User::new("laststream-lint", &["mesh"])?;
     user.file("mesh/one.yaml", GOOD)?;
     user.file("elsewhere/bad.yaml", BAD)?;
@@ -88,7 +88,7 @@ impl User {
         Ok(user)
     }
 
-    /// A repository that has the hooks under a tag.
+    /// Makes a repository that has the hooks under a tag.
     fn publish_hooks(&self) -> Outcome {
         let hooks = self.folder.path().join("hooks");
         fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(HOOKS), hooks.join(HOOKS))?;
@@ -103,7 +103,7 @@ impl User {
         Ok(())
     }
 
-    /// Writes a file, and adds it to what will be committed.
+    /// Writes a file and stages it.
     fn file(&self, name: &str, text: &str) -> Outcome {
         let path = self.folder.path().join("work").join(name);
         fs::create_dir_all(path.parent().unwrap_or(&path))?;
@@ -130,14 +130,14 @@ impl User {
         Ok(())
     }
 
-    /// Runs the hook for what is added.
+    /// Runs the hook for the staged files.
     fn pre_commit(&self) -> Outcome<(bool, String)> {
         let mut command = self.command(&program("pre-commit")?);
         let output = command::run(command.args(["run", "--color", "never"]))?;
         Ok((output.code == Some(0), output.stdout + &output.stderr))
     }
 
-    /// In the user's repository, with nothing of this machine's settings.
+    /// A command in the user's repository, without any of this machine's settings.
     fn command(&self, program: &Path) -> Command {
         let mut command = guarded(program);
         let path =

@@ -1,4 +1,4 @@
-//! The images, as another tool carries them to a registry and fetches them from there.
+//! The images, copied to a registry and fetched from it by another tool.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ fn the_module_has_the_digest_of_push() -> Outcome {
     Ok(())
 }
 
-/// Carries a whole layout to a registry.
+/// Copies a whole layout to a registry.
 fn publish(layout: &Path, image: &str) -> Outcome {
     let layout = unpacked(layout)?;
     let source = format!("oci:{}:{VERSION}", layout.path().display());
@@ -103,7 +103,7 @@ fn publish(layout: &Path, image: &str) -> Outcome {
     run(guarded(program("skopeo")?).args(copy).args([&source, image])).map(drop)
 }
 
-/// The file of a blob in what skopeo's `dir:` wrote.
+/// The file of a blob in a folder that skopeo's `dir:` wrote.
 fn blob(folder: &Path, descriptor: &Value) -> Outcome<PathBuf> {
     let digest = descriptor["digest"]
         .as_str()

@@ -44,7 +44,7 @@ fn the_manifest_keeps_krews_rules() -> Outcome {
     Ok(())
 }
 
-/// An archive that is in the release, with its checksum, and files that are in the archive.
+/// The entry names an archive of the release, its checksum, and files in the archive.
 fn check_platform(release: &Release, platform: Platform, entry: &Value) -> Outcome {
     let labels = json!({ "matchLabels": { "os": "linux", "arch": platform.architecture() } });
     ensure_eq!(entry["selector"], labels, "the selector");
@@ -72,7 +72,7 @@ fn check_platform(release: &Release, platform: Platform, entry: &Value) -> Outco
     Ok(())
 }
 
-/// As krew links it.
+/// The program is linked under the name that krew uses.
 fn kubectl_runs_the_plugin() -> Outcome {
     let release = Release::get()?;
     let folder = unpacked(&release.file(&program_archive(Platform::Amd64)))?;

@@ -1,4 +1,4 @@
-//! Starting, failing to start, hanging, and what is left afterwards: nothing.
+//! Processes that start, fail to start or hang. No process is left afterwards.
 
 use std::process::Command;
 
@@ -28,7 +28,7 @@ pub(super) async fn starts_stops_and_reads_stats(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn says_why_envoy_does_not_start(lab: &Lab) -> Outcome {
+pub(super) async fn the_error_names_why_envoy_does_not_start(lab: &Lab) -> Outcome {
     let config = Bootstrap::new().with("/no_such_field", json!(1)).build();
     let verdict = Envoy::validate(&lab.envoy, config.clone()).await?;
     ensure!(!verdict.status.success());
@@ -60,7 +60,8 @@ pub(super) async fn fails_a_trial_that_hangs(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Not all programs that cases need are there when the first of them begins.
+/// Some programs are downloaded while cases run. That time does not count towards a trial's
+/// deadline.
 pub(super) async fn leaves_fetching_out_of_deadlines(_: &Lab) -> Outcome {
     let trial = async || {
         fetching(|| std::thread::sleep(Duration::from_secs(2)));
@@ -70,7 +71,7 @@ pub(super) async fn leaves_fetching_out_of_deadlines(_: &Lab) -> Outcome {
     tokio::task::spawn_blocking(move || block_on(Duration::from_secs(1), trial())).await?
 }
 
-/// As the test process' own children do when it is killed.
+/// The child of a killed process ends, too. The test process starts its own children in this way.
 pub(super) async fn ends_processes_with_their_parent(_: &Lab) -> Outcome {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("pid");

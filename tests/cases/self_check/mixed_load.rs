@@ -9,7 +9,7 @@ const SOON: Duration = Duration::from_secs(30);
 const OPERATIONS: usize = 2_000;
 const PARALLEL: usize = 32;
 
-/// What Envoy counts when the operations do to it what they claim.
+/// Counters of Envoy that prove that the operations had the effects that they claim.
 const PROOFS: &[&str] = &[
     "http.load.downstream_cx_protocol_error",
     "http.load.downstream_cx_destroy_remote_active_rq",
@@ -30,8 +30,7 @@ const PROOFS: &[&str] = &[
     "cluster.load-refused.upstream_cx_connect_fail",
 ];
 
-/// `LASTSTREAM_LOAD=20000` makes it the long one; `LASTSTREAM_LOAD_REPORT=<file>` keeps what it
-/// saw.
+/// `LASTSTREAM_LOAD=20000` runs the long load; `LASTSTREAM_LOAD_REPORT=<file>` writes the report.
 pub(super) async fn leaves_nothing_open(lab: &Lab) -> Outcome {
     let operations = number("LASTSTREAM_LOAD", OPERATIONS)?;
     let (upstream, authority) = (Upstream::start().await?, Authority::new()?);

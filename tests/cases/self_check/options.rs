@@ -1,4 +1,4 @@
-//! What the configuration builders can say, as Envoy sees it.
+//! Envoy accepts and obeys the options of the configuration builders.
 
 use std::path::Path;
 
@@ -100,7 +100,7 @@ pub(super) async fn obeys_the_options(lab: &Lab) -> Outcome {
     wait_for(SOON, "the access log", line).await
 }
 
-/// `healthcheck/fail` makes Envoy say so in the next answer.
+/// After `healthcheck/fail`, Envoy's next answer has `connection: close`.
 async fn drains(envoy: &Envoy, mut client: Client) -> Outcome {
     envoy.admin_post("/healthcheck/fail").await?.expect(200)?;
     let answer = client.get("/echo").await?.expect(200)?;

@@ -1,4 +1,4 @@
-//! What the clients and the upstream can do through a plain Envoy.
+//! The protocols of the test clients and the upstream, through a plain Envoy.
 
 use std::net::Ipv4Addr;
 
@@ -14,7 +14,7 @@ use kit::websocket::WebSocket;
 
 const PEER: &str = "x-direct-peer";
 
-/// Envoy tells the upstream whom it takes for the direct peer.
+/// A connection manager that sends the direct peer's address to the upstream in a header.
 fn tells_the_peer() -> Hcm {
     let value = json!({ "key": PEER, "value": "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%" });
     let mutation =

@@ -38,7 +38,7 @@ fn parse_stats(text: &str) -> BTreeMap<String, u64> {
     pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
 }
 
-/// A regular expression that matches exactly this name, fit for a query.
+/// A regular expression that matches exactly this name, percent-encoded for a query.
 fn exact(name: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let escaped = name.chars().map(|character| {

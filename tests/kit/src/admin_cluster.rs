@@ -1,5 +1,5 @@
-//! A cluster that is Envoy's own admin interface, although its port is known only once Envoy runs:
-//! endpoints from a file, written then.
+//! A cluster for Envoy's own admin interface. Its port is known only once Envoy runs, so its
+//! endpoints come from a file that is written then.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -48,7 +48,7 @@ impl AdminCluster {
         Ok(Self { file, clusters })
     }
 
-    /// Tells Envoy its own address and waits until the clusters have it.
+    /// Writes Envoy's own address into the file, and waits until the clusters have it.
     pub async fn publish(self, admin: Admin) -> Outcome {
         if self.clusters.is_empty() {
             return Ok(());
@@ -68,7 +68,7 @@ impl AdminCluster {
     }
 }
 
-/// By rename: Envoy watches for that.
+/// Replaces the file by a rename, because Envoy watches for renames.
 fn write(file: &Path, address: Option<SocketAddr>) -> Outcome {
     let endpoint = |address: SocketAddr| {
         let socket = json!({ "address": address.ip().to_string(), "port_value": address.port() });

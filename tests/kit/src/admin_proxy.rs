@@ -28,7 +28,7 @@ pub struct AdminProxy {
 }
 
 impl AdminProxy {
-    /// `decide` gets method and path when a call has arrived whole.
+    /// Calls `decide` with the method and path of each call, once its body has arrived.
     pub async fn start(
         decide: impl Fn(&str, &str) -> CallHandling + Send + Sync + 'static,
     ) -> Outcome<Self> {
@@ -51,7 +51,7 @@ impl AdminProxy {
         cluster::h1("prometheus_stats", self.server.address)
     }
 
-    /// Until then calls are answered with 503.
+    /// Sets the Envoy that answers forwarded calls. Until then, these calls are answered with 503.
     pub fn forward_to(&self, envoy: &Envoy) {
         self.envoy.get_or_init(|| envoy.admin());
     }

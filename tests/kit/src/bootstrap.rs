@@ -1,5 +1,5 @@
-//! Envoy's configuration as values: small builders for what the cases vary, plain JSON for the
-//! rest.
+//! Envoy's configuration as values: small builders for the parts that the cases vary, plain JSON
+//! for the rest.
 //!
 //! Every builder has `with(pointer, value)`, which sets any field that has no method of its own.
 
@@ -75,7 +75,7 @@ impl Bootstrap {
     }
 }
 
-/// Keeps only the stats whose names begin so.
+/// Keeps only the stats whose names begin with one of these prefixes.
 pub fn only_stats_with_prefixes(prefixes: &[&str]) -> Value {
     let patterns: Vec<Value> = prefixes.iter().map(|prefix| json!({ "prefix": prefix })).collect();
     json!({ "inclusion_list": { "patterns": patterns } })

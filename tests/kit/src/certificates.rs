@@ -26,7 +26,7 @@ pub struct Identity {
 impl Authority {
     pub fn new() -> Outcome<Self> {
         let mut params = CertificateParams::new(Vec::new())?;
-        // The default name is shared with what it signs, which then looks self-signed.
+        // The certificates that it signs have the default name too, and would look self-signed.
         params.distinguished_name.push(DnType::CommonName, "the authority of a test");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)
@@ -38,12 +38,12 @@ impl Authority {
         self.issuer.pem()
     }
 
-    /// For `localhost` and `127.0.0.1`.
+    /// A server certificate for `localhost` and `127.0.0.1`.
     pub fn server(&self) -> Outcome<Identity> {
         self.sign(CertificateParams::new(vec!["localhost".into(), "127.0.0.1".into()])?)
     }
 
-    /// The same with further names.
+    /// A server certificate for `localhost`, `127.0.0.1` and further names.
     pub fn server_named(&self, names: &[&str]) -> Outcome<Identity> {
         let names = ["localhost", "127.0.0.1"]
             .iter()
@@ -53,7 +53,7 @@ impl Authority {
         self.sign(CertificateParams::new(names)?)
     }
 
-    /// As Kubernetes knows users: by name and group.
+    /// A certificate for a user of Kubernetes, by name and group.
     pub fn user(&self, name: &str, group: &str) -> Outcome<Identity> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name.push(DnType::CommonName, name);
@@ -61,7 +61,7 @@ impl Authority {
         self.sign(params)
     }
 
-    /// With a URI such as `spiffe://cluster.local/ns/a/sa/b`.
+    /// A client certificate with a URI such as `spiffe://cluster.local/ns/a/sa/b`.
     pub fn client(&self, uri: &str) -> Outcome<Identity> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.subject_alt_names = vec![SanType::URI(Ia5String::try_from(uri)?)];

@@ -1,11 +1,11 @@
-//! A copy of the project somewhere else, as far as building the module needs it.
+//! A copy of those parts of the project that building the module needs.
 
 use std::fs;
 use std::path::Path;
 
 use crate::{Context as _, Outcome, workspace};
 
-/// Cargo wants the manifest of every member, and a source to each.
+/// Cargo needs the manifest of every member of the workspace, and a source file for each.
 const PARTS: [&str; 11] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -24,7 +24,7 @@ pub fn copy_checkout(to: &Path) -> Outcome {
     PARTS.iter().try_for_each(|part| copy(&workspace().join(part), &to.join(part)))
 }
 
-/// A file, or a folder with all that is in it.
+/// Copies a file, or a folder with its contents.
 fn copy(from: &Path, to: &Path) -> Outcome {
     if !from.is_dir() {
         fs::create_dir_all(to.parent().context("a folder")?)?;

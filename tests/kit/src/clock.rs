@@ -15,7 +15,7 @@ const SHIM: &str = include_str!("clock/shim.c");
 
 pub struct WallClock {
     folder: TempDir,
-    /// Envoy has mapped it, so that a step is seen at once.
+    /// Envoy has mapped the file, so it sees a step at once.
     offset: File,
     seconds: AtomicI64,
 }
@@ -37,7 +37,7 @@ impl WallClock {
         Ok(clock)
     }
 
-    /// Moves the wall clock by so many seconds, from where it is now.
+    /// Moves the wall clock by this number of seconds from its current time.
     pub fn step(&self, seconds: i64) -> Outcome {
         let total = self.seconds.fetch_add(seconds, Ordering::Relaxed) + seconds;
         self.offset
@@ -45,7 +45,7 @@ impl WallClock {
             .context("stepping the clock")
     }
 
-    /// For `Options::under`: what runs Envoy with this clock.
+    /// The value of `Options::under` that runs Envoy with this clock.
     pub fn under(&self) -> Vec<String> {
         let path = |name: &str| self.folder.path().join(name).display().to_string();
         vec![

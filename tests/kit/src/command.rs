@@ -1,4 +1,4 @@
-//! Commands that run to their end: how one ended, and what it wrote.
+//! Commands that run to their end, with their exit codes and outputs.
 
 use std::io::Write as _;
 use std::panic::Location;
@@ -11,12 +11,12 @@ use serde_json::Value;
 use crate::process::Captured;
 use crate::{Context as _, Outcome, bail, ensure};
 
-/// No command takes longer; the slowest ones compile a program on a busy machine.
+/// The time limit of a command; the slowest ones compile a program on a busy machine.
 const LIMIT: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// How a command ended. The checks return it, so that they chain; their errors name the line of
-/// the test and show everything.
+/// The exit code and the outputs of a command. The checks return it, so that they chain; their
+/// errors name the line of the test and show all fields.
 #[derive(Clone, Debug)]
 pub struct CommandOutput {
     /// None after a signal.
@@ -30,17 +30,17 @@ pub fn run(command: &mut Command) -> Outcome<CommandOutput> {
     run_reading(command, Stdio::null())
 }
 
-/// Runs a command that has this as its standard input.
+/// Runs a command with this standard input.
 pub fn run_reading(command: &mut Command, stdin: impl Into<Stdio>) -> Outcome<CommandOutput> {
     wait(spawn(command, stdin.into())?, &name(command), LIMIT)
 }
 
-/// Runs a command that reads this, or less.
+/// Runs a command with this input, which it need not read to the end.
 pub fn run_with_input(command: &mut Command, input: &str) -> Outcome<CommandOutput> {
     run_with_input_for(command, input, LIMIT)
 }
 
-/// The same, and it may take this long at most.
+/// Like [`run_with_input`], with a time limit.
 pub fn run_with_input_for(
     command: &mut Command,
     input: &str,
@@ -49,13 +49,13 @@ pub fn run_with_input_for(
     let mut child = spawn(command, Stdio::piped())?;
     let mut stdin = child.stdin.take().context("its input")?;
     let input = input.to_owned();
-    // From a thread of its own: the command may write more than a pipe holds before it has read
-    // all. It need not read all.
+    // A separate thread writes, because the command may write more than a pipe holds before it has
+    // read everything. Errors are ignored, because it need not read everything.
     thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
     wait(child, &name(command), limit)
 }
 
-/// Runs a command that may take this long at most.
+/// Runs a command without input, with a time limit.
 pub fn run_for(command: &mut Command, limit: Duration) -> Outcome<CommandOutput> {
     wait(spawn(command, Stdio::null())?, &name(command), limit)
 }
@@ -65,7 +65,7 @@ fn spawn(command: &mut Command, stdin: Stdio) -> Outcome<Child> {
     command.spawn().with_context(|| name(command))
 }
 
-/// Until it has ended, and with it both outputs. A command that does not is killed.
+/// Waits until the command and both of its outputs have ended, and kills it at the limit.
 fn wait(mut child: Child, name: &str, limit: Duration) -> Outcome<CommandOutput> {
     let deadline = Instant::now() + limit;
     let stdout = Captured::of(child.stdout.take());
@@ -118,7 +118,7 @@ impl CommandOutput {
         Ok(self)
     }
 
-    /// Neither output may contain this.
+    /// Checks that neither output contains this text.
     #[track_caller]
     pub fn hides(self, secret: &str) -> Outcome<Self> {
         let caller = Location::caller();

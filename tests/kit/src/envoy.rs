@@ -22,7 +22,7 @@ use crate::trial::Notes;
 use crate::wait::{PATIENCE, wait_for};
 use crate::{Context as _, Outcome, bail, ensure};
 
-/// How Envoy is started. `Options { concurrency: 1, ..Options::default() }`
+/// The options with which Envoy is started: `Options { concurrency: 1, ..Options::default() }`
 pub struct Options {
     pub concurrency: u32,
     pub log_level: String,
@@ -48,7 +48,7 @@ impl Default for Options {
     }
 }
 
-/// What `--mode validate` said.
+/// The result of `--mode validate`.
 pub struct Validation {
     pub status: ExitStatus,
     pub output: String,
@@ -70,7 +70,7 @@ impl Envoy {
         let admin_cluster = AdminCluster::prepare(&mut config, folder.path())?;
         let arguments = options.arguments(folder.path());
         let process = launch(&options.under, binary, &config, folder.path(), &arguments)?;
-        let admin = Admin(([127, 0, 0, 1], 0).into()); // until Envoy says it
+        let admin = Admin(([127, 0, 0, 1], 0).into()); // until Envoy has written it
         let mut envoy = Self { process, folder, admin, notes: Notes::current() };
         envoy.admin = Admin(envoy.admin_address().await?);
         envoy.live().await?;
@@ -78,7 +78,7 @@ impl Envoy {
         Ok(envoy)
     }
 
-    /// `--mode validate`, to its end.
+    /// Runs `--mode validate` to its end.
     pub async fn validate(binary: &Path, config: Value) -> Outcome<Validation> {
         let folder = tempfile::tempdir().context("a folder for Envoy")?;
         let mut config = config;
@@ -122,7 +122,7 @@ impl Envoy {
         self.admin.post(path).await
     }
 
-    /// Where a listener listens, TCP or UDP, as soon as it does.
+    /// Waits until a listener is bound, TCP or UDP, and returns its address.
     pub async fn address(&self, listener: &str) -> Outcome<SocketAddr> {
         self.until(&format!("listener {listener}"), async |envoy| {
             let statuses = envoy.admin_get("/listeners?format=json").await?.json()?;
@@ -162,12 +162,13 @@ impl Envoy {
         Ok(self.admin_get("/stats/prometheus").await?.expect(200)?.text())
     }
 
-    /// Until one counter or gauge has this value.
+    /// Waits until one counter or gauge has this value.
     pub async fn wait_for_stat(&self, name: &str, expected: u64, limit: Duration) -> Outcome {
         self.wait_for_stat_where(name, |value| value == Some(expected), limit).await
     }
 
-    /// Until the predicate likes the value; `None` when Envoy does not know the name.
+    /// Waits until the predicate accepts the value, which is `None` if Envoy does not know the
+    /// name.
     pub async fn wait_for_stat_where(
         &self,
         name: &str,
@@ -190,7 +191,7 @@ impl Envoy {
         self.log().contains(text)
     }
 
-    /// The first line that contains the text.
+    /// Waits for a line that contains the text, and returns the first one.
     pub async fn wait_for_log(&self, text: &str, limit: Duration) -> Outcome<String> {
         let found = async || {
             self.log()
@@ -298,7 +299,7 @@ fn launch(
     Process::spawn(command)
 }
 
-/// Without the list of extensions that every Envoy begins with.
+/// The end of a log without the list of extensions that every Envoy begins with.
 fn tail(log: &str) -> String {
     let telling = |line: &&str| {
         !(line.contains("[info][main]") && (line.contains("]   ") || line.contains(" header map")))

@@ -1,5 +1,6 @@
 //! The one fake HTTP/1.1 server: it answers as a script says, can cut its connections at any place,
-//! and speaks TLS if asked. [`FakeServer`] is the plain form; a [`Service`] has a state of its own.
+//! and speaks TLS on request. [`FakeServer`] is the plain form; a [`Service`] has a state of its
+//! own.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, BufReader, Read, Write};
@@ -41,7 +42,7 @@ impl Asked {
         self.target.split('?').next().unwrap_or_default()
     }
 
-    /// A parameter of the query, as it stands there.
+    /// A parameter of the query, not decoded.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         let query = self.target.split_once('?')?.1;
         query
@@ -95,40 +96,40 @@ impl Answer {
     }
 }
 
-/// What goes wrong with a request.
+/// A fault in serving a request.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// Another answer, after the body was read; nothing else happens.
+    /// This answer is sent after the body was read, and the service does nothing.
     Answer(Answer),
     /// The connection ends before the body is read.
     Cut,
-    /// It ends when half of the body was read.
+    /// The connection ends when half of the body was read.
     CutBody,
-    /// It ends in the middle of the right answer; everything has happened.
+    /// The service processes the request, but the connection ends in the middle of its answer.
     CutAnswer,
-    /// Nothing is said for so long, then it ends.
+    /// The server sends nothing for this time, then the connection ends.
     Silence(Duration),
-    /// What is right happens, but so much later.
+    /// The service answers this much later.
     Slow(Duration),
-    /// These bytes are the answer, whatever they are; then the connection ends.
+    /// These raw bytes are sent as the answer, then the connection ends.
     Bytes(&'static [u8]),
-    /// What is right happens, but is told with this header.
+    /// The service answers, and its answer gets this header.
     Header(&'static str, String),
-    /// So many bytes of this body are sent; after the pause the connection ends.
+    /// This number of bytes of the answer's body is sent; after the pause the connection ends.
     Part(Answer, usize, Duration),
-    /// This answer comes in so many pieces, with the pause after each.
+    /// This answer comes in this number of pieces, with the pause after each.
     Pieces(Answer, usize, Duration),
     /// The server ends: its port is closed.
     End,
 }
 
 pub trait Service: Send + Sync + 'static {
-    /// Sees the head of each request first.
+    /// Called before the body of a request is read.
     fn fault(&self, asked: &Asked) -> Option<Fault>;
     fn answer(&self, asked: &Asked, body: &[u8]) -> Answer;
 }
 
-/// Serves what a script says, and keeps the heads of all requests.
+/// Serves the answers of a script, and keeps the heads of all requests.
 pub struct FakeServer {
     pub address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -142,7 +143,7 @@ struct Scripted {
 }
 
 impl FakeServer {
-    /// The script sees how often the same target was asked for before.
+    /// The script gets a request, and the number of earlier requests for the same target.
     pub fn start(
         script: impl Fn(&Asked, usize) -> Result<Answer, Fault> + Send + Sync + 'static,
     ) -> Outcome<Self> {
@@ -175,7 +176,7 @@ impl Service for Scripted {
     }
 }
 
-/// Replies by method and target, which a test changes on the way. All else is 404.
+/// Replies by method and target, which a test can change at any time. Other requests get 404.
 #[derive(Clone, Default)]
 pub struct Replies(Arc<Mutex<HashMap<String, Result<Answer, Fault>>>>);
 
@@ -184,7 +185,7 @@ impl Replies {
         locked(&self.0).insert(line.to_owned(), reply);
     }
 
-    /// Each connection ends with its answer.
+    /// Starts a server that ends each connection after its first answer.
     pub fn serve(&self) -> Outcome<FakeServer> {
         let replies = self.clone();
         FakeServer::start(move |asked, _| {
@@ -266,7 +267,7 @@ fn connection_of(
     }
 }
 
-/// What is sent, and whether the connection goes on.
+/// The bytes to send, and whether the connection stays open.
 fn reply(
     fault: Option<Fault>,
     asked: &Asked,

@@ -1,5 +1,6 @@
 //! The rows of `tests/cases/forwarded_proto/*.md`, and a client that sends them. The cases on
-//! Envoys and those in the mesh share them; how a row's listener comes to be is theirs.
+//! Envoys and the cases in the mesh share them; each of the two sets up the listeners of the rows
+//! in its own way.
 
 /// A file of the tables.
 macro_rules! text {

@@ -1,5 +1,4 @@
-//! A raw HTTP/1 client: it sends what it is told, byte for byte, and leaves as rudely as it is
-//! told.
+//! A raw HTTP/1 client: it sends any bytes as they are, and leaves with FIN or with RST.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -17,10 +16,10 @@ use crate::wait::{ANSWER, within};
 use crate::wire::{Framing, Headers, Io, Wire};
 use crate::{Context as _, Error, Outcome, bail, ensure};
 
-/// Long enough for a segment of its own.
+/// Long enough for each piece to get its own segment.
 const BETWEEN_PIECES: Duration = Duration::from_millis(3);
 
-/// A request as bytes; `host: test.local` unless another or none is asked for.
+/// A request as bytes, with `host: test.local` unless the caller sets another or removes it.
 #[derive(Clone)]
 pub struct Request {
     method: String,
@@ -66,7 +65,7 @@ impl Request {
         self
     }
 
-    /// Added as it is, however often and whatever its bytes.
+    /// Adds a header line as it is, also a repeated one or one with invalid bytes.
     pub fn header(mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
         self.headers.push((name.as_ref().to_vec(), value.as_ref().to_vec()));
         self
@@ -108,7 +107,7 @@ pub(crate) fn chunk(piece: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat()
 }
 
-/// What came back, over any protocol.
+/// A response, over any protocol.
 #[derive(Debug, Default)]
 pub struct Response {
     pub status: u16,
@@ -145,7 +144,7 @@ pub enum Ended {
     Reset,
 }
 
-/// How to connect.
+/// The options of a new connection.
 pub struct Connect {
     to: SocketAddr,
     from: Option<IpAddr>,
@@ -158,7 +157,7 @@ impl Connect {
         Self { to, from: None, preface: Vec::new(), tls: None }
     }
 
-    /// Another direct peer: any address in 127.0.0.0/8.
+    /// Connects as another direct peer, from any address in 127.0.0.0/8.
     pub fn from(mut self, source: IpAddr) -> Self {
         self.from = Some(source);
         self
@@ -251,7 +250,7 @@ impl Client {
             .await
     }
 
-    /// Only the head; the body follows through [`Self::piece`] with the framing that comes along.
+    /// Reads only the head; the body follows through [`Self::piece`] with the returned framing.
     pub async fn response_head(&mut self, method: &str) -> Outcome<(Response, Framing)> {
         within(self.patience, "a response head", receive_head(&mut self.wire, method)).await
     }
@@ -260,7 +259,7 @@ impl Client {
         within(self.patience, "more of a body", self.wire.piece(framing)).await
     }
 
-    /// Reads on until the other side ends the connection.
+    /// Reads until the other side ends the connection.
     pub async fn ended(&mut self) -> Outcome<Ended> {
         within(self.patience, "the end of the connection", async {
             loop {
@@ -274,7 +273,7 @@ impl Client {
         .await
     }
 
-    /// FIN for our direction; the other stays open.
+    /// Sends FIN. The other direction stays open.
     pub async fn finish(&mut self) -> Outcome {
         self.wire.io.shutdown().await.context("FIN")
     }
@@ -285,12 +284,12 @@ impl Client {
     }
 }
 
-/// From here on, closing means RST.
+/// Makes the close of the connection an RST.
 pub(crate) fn reset_on_close(tcp: &TcpStream) -> Outcome {
     tcp.set_zero_linger().context("SO_LINGER 0")
 }
 
-/// One request on a connection of its own.
+/// Sends one request on a new connection.
 pub async fn once(to: SocketAddr, request: &Request) -> Outcome<Response> {
     Client::connect(to).await?.request(request).await
 }

@@ -19,7 +19,7 @@ use crate::wait::{ANSWER, within};
 use crate::wire::{Headers, tcp};
 use crate::{Context as _, Error, Outcome, bail};
 
-/// `request("POST", "https", "/path")`, for `test.local`; the scheme is the caller's claim.
+/// `request("POST", "https", "/path")`, for `test.local`; the caller chooses the scheme.
 pub fn request(method: &str, scheme: &str, path: &str) -> Request<()> {
     let mut request = Request::new(());
     // Only a typo in a trial could fail here, and then Envoy's answer shows it.
@@ -61,7 +61,7 @@ impl Client {
         Self::over(Connect::to(to)).await
     }
 
-    /// From another address, after a PROXY header, or over TLS (with ALPN `h2`).
+    /// Connects from another address, after a PROXY header, or over TLS (with ALPN `h2`).
     pub async fn over(connect: Connect) -> Outcome<Self> {
         within(ANSWER, "opening an HTTP/2 connection", async {
             let io = connect.io().await?;
@@ -116,7 +116,8 @@ impl Client {
         .await
     }
 
-    /// Until the server has ended the connection; tells why when it said so.
+    /// Waits until the server has ended the connection, and returns the reason if the server sent
+    /// one.
     pub async fn ended(self) -> Outcome<Option<Reason>> {
         let Self { send: _send, connection, socket: _socket } = self;
         within(ANSWER, "the end of the HTTP/2 connection", async {
@@ -125,7 +126,7 @@ impl Client {
         .await
     }
 
-    /// The connection is gone, whatever its streams were doing.
+    /// Ends the connection at once, even while streams run.
     pub async fn lose(self, how: Ended) -> Outcome {
         let Self { send, connection, socket } = self;
         if how == Ended::Reset {
@@ -170,14 +171,14 @@ impl Stream {
         within(ANSWER, "more of a body", receive_piece(body)).await
     }
 
-    /// After the body.
+    /// Reads the trailers, which follow the body.
     pub async fn trailers(&mut self) -> Outcome<Headers> {
         let body = self.body.as_mut().context("the response head comes first")?;
         let trailers = within(ANSWER, "trailers", async { Ok(body.trailers().await?) }).await?;
         Ok(trailers.as_ref().map(header_pairs).unwrap_or_default())
     }
 
-    /// Everything that is still to come.
+    /// Reads the rest of the response.
     pub async fn response(mut self) -> Outcome<Response> {
         let mut response = self.head().await?;
         while let Some(piece) = self.piece().await? {
@@ -199,7 +200,7 @@ pub(crate) fn header_pairs(headers: &HeaderMap) -> Headers {
     )
 }
 
-/// As fast as flow control allows.
+/// Sends a piece as fast as flow control allows.
 pub(crate) async fn send_piece(
     out: &mut SendStream<Bytes>,
     mut piece: Bytes,

@@ -1,5 +1,5 @@
-//! HTTP/2 frame by frame, for what no library does: GOAWAY while streams run, bytes that break the
-//! protocol.
+//! HTTP/2 frame by frame, for actions that no library supports: GOAWAY while streams run, bytes
+//! that break the protocol.
 
 use std::net::SocketAddr;
 
@@ -75,7 +75,7 @@ impl RawH2 {
         self.send(&Frame::new(HEADERS, END_HEADERS | END_STREAM, stream, block)).await
     }
 
-    /// The client will open no more streams; those that run go on.
+    /// Sends GOAWAY: the client will open no more streams, and the running ones continue.
     pub async fn go_away(&mut self) -> Outcome {
         self.send(&Frame::new(GOAWAY, 0, 0, vec![0; 8])).await
     }
@@ -89,7 +89,7 @@ impl RawH2 {
         Ok(frame)
     }
 
-    /// Until that stream ends cleanly.
+    /// Waits until the stream ends cleanly.
     pub(crate) async fn stream_end(&mut self, stream: u32) -> Outcome {
         loop {
             let frame = self.receive().await?;

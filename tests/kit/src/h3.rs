@@ -73,7 +73,7 @@ impl Client {
         Ok(Stream(stream))
     }
 
-    /// CONNECTION_CLOSE with `H3_NO_ERROR`, whatever the streams were doing.
+    /// Sends CONNECTION_CLOSE with `H3_NO_ERROR`, even while streams run.
     pub async fn close(self) -> Outcome {
         self.connection.close(VarInt::from_u32(0x100), b"done");
         within(ANSWER, "the QUIC connection to drain", async {
@@ -98,7 +98,7 @@ impl Stream {
             .await
     }
 
-    /// No more to send.
+    /// Ends the request.
     pub async fn finish(&mut self) -> Outcome {
         within(ANSWER, "ending a request", async { Ok(self.0.finish().await?) }).await
     }
@@ -125,7 +125,7 @@ impl Stream {
         .await
     }
 
-    /// Everything that is still to come.
+    /// Reads the rest of the response.
     pub async fn response(mut self) -> Outcome<Response> {
         let mut response = self.head().await?;
         while let Some(piece) = self.piece().await? {

@@ -52,7 +52,7 @@ pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Writes a line for the reader of the run's output on standard error. A closed one is no failure.
+/// Writes a line to standard error. A closed standard error is not a failure.
 pub fn say(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }

@@ -32,12 +32,12 @@ use tokio::time::timeout;
 use crate::h1::Ended;
 use crate::{Error, Outcome, ensure};
 
-/// No operation takes longer, or it has failed.
+/// The time limit of an operation. One that takes longer has failed.
 const LIMIT: Duration = Duration::from_secs(45);
 /// A report lists no more errors than this.
 const LISTED: usize = 20;
 
-/// Where the operations go.
+/// The addresses that the operations connect to.
 pub struct Targets {
     /// HTTP/1 and HTTP/2.
     pub tcp: SocketAddr,
@@ -46,14 +46,15 @@ pub struct Targets {
     pub tls: Arc<rustls::ClientConfig>,
 }
 
-/// One operation's own numbers: unique in its run, and the same for the same seed.
+/// The id of one operation, unique in its run, and its random numbers, which are the same for the
+/// same seed.
 struct Turn {
     id: String,
     rng: fastrand::Rng,
 }
 
 impl Turn {
-    /// A short time, so that what follows hits different moments.
+    /// Waits a short random time, so that the next action comes at different moments.
     async fn pause(&mut self) {
         tokio::time::sleep(Duration::from_millis(self.rng.u64(0..12))).await;
     }
@@ -65,7 +66,7 @@ type Run = for<'a> fn(&'a Targets, Turn) -> Pin<Box<dyn Future<Output = Outcome>
 struct Kind {
     name: &'static str,
     weight: usize,
-    /// Requests that reach Envoy with complete headers, at least.
+    /// The least number of its requests that reach Envoy with complete headers.
     requests: u64,
     run: Run,
 }
@@ -83,7 +84,7 @@ macro_rules! kinds {
     };
 }
 
-/// Weight × requests of each kind, and what its function is called with besides.
+/// Weight × requests of each kind, and the further arguments of its function.
 const KINDS: &[Kind] = kinds![
     14 x 3 http1::keep_alive,
     6 x 3 http1::pipelined,
@@ -116,7 +117,7 @@ const KINDS: &[Kind] = kinds![
     3 x 1 faults::retried,
     2 x 1 faults::answered("/slow/20000", &[504]),
     1 x 1 faults::answered("/up2/reset", &[503]),
-    // On a cluster of its own: every stream that shares the connection fails with it.
+    // On a separate cluster: every stream that shares the connection fails with it.
     1 x 1 faults::answered("/lost2/close", &[503]),
     3 x 1 tunnels::websocket_closed,
     3 x 1 tunnels::websocket_aborted,
@@ -135,7 +136,7 @@ const KINDS: &[Kind] = kinds![
     1 x 1 http3::connection_closed,
 ];
 
-/// How often a kind was run, and how often its outcome was another than expected.
+/// The runs of a kind, and those with an unexpected outcome.
 #[derive(Default)]
 pub struct Tally {
     pub runs: u64,
@@ -148,7 +149,7 @@ pub struct Tally {
 pub struct Report {
     pub kinds: BTreeMap<&'static str, Tally>,
     pub operations: u64,
-    /// Requests with complete headers, at least.
+    /// The least number of requests that reached Envoy with complete headers.
     pub requests: u64,
     pub errors: Vec<String>,
     pub took: Duration,
@@ -194,7 +195,7 @@ impl Display for Report {
     }
 }
 
-/// Runs so many operations, `parallel` at a time.
+/// Runs this number of operations, `parallel` at a time.
 pub async fn run(operations: usize, parallel: usize, seed: u64, targets: Targets) -> Report {
     let begun = Instant::now();
     let (plan, next, targets) =

@@ -1,5 +1,5 @@
-//! An OpenAPI file: what it says of a request and of its answer, and whether a value is as a schema
-//! wants it.
+//! An OpenAPI file: its description of requests and their answers, and checks of values against its
+//! schemas.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ impl Document {
         &self.0
     }
 
-    /// All of them, in the order of the file.
+    /// All operations, in the order of the file.
     pub fn operations(&self) -> Vec<Operation<'_>> {
         let mut operations = Vec::new();
         for (path, item) in members(&self.0["paths"]) {
@@ -49,7 +49,7 @@ impl Document {
         found.with_context(|| format!("{reference} leads nowhere"))
     }
 
-    /// What the operation says of an answer with this status, and under which heading.
+    /// The operation's description of an answer with this status, and the heading above it.
     pub fn response<'d>(
         &'d self,
         operation: &Operation<'d>,
@@ -64,7 +64,7 @@ impl Document {
         bail!("{} {} says nothing of {status}", operation.method, operation.path)
     }
 
-    /// Fails with everything that the schema does not allow.
+    /// Fails with all violations of the schema.
     pub fn check(&self, schema: &Value, value: &Value) -> Outcome {
         let whole = json!({ "allOf": [schema], "components": self.0["components"] });
         let validator =
@@ -81,8 +81,8 @@ impl Document {
         Ok(())
     }
 
-    /// Whether the parameters of the file allow this query, each with its schema; and nothing that
-    /// is required is missing.
+    /// Whether the operation allows this query: every parameter is documented and matches its
+    /// schema, and no required one is missing.
     pub fn allows(&self, operation: &Operation<'_>, query: &str) -> Outcome<bool> {
         let mut given: Vec<(&str, &str)> = query
             .split('&')
@@ -109,7 +109,7 @@ impl Document {
         Ok(given.is_empty())
     }
 
-    /// Holds an answer against what is said of it: content type, body, and every header.
+    /// Checks an answer against its description: content type, body, and every header.
     pub fn judge(&self, said: &Value, answer: &Response, has_body: bool) -> Outcome {
         self.judge_headers(said, answer)?;
         let kind = answer.header("content-type").context("an answer without content-type")?;

@@ -1,5 +1,5 @@
-//! What a test fails with: an [`Error`] that gathers context, and macros that add the line of the
-//! test. A [`MissingProgram`] makes the trial ignored instead.
+//! The failure of a test: an [`Error`] that gathers context, and macros that add the line of the
+//! test. With a [`MissingProgram`], the trial is ignored instead.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -8,7 +8,7 @@ use libtest_mimic::{Completion, Failed};
 
 pub type Outcome<T = ()> = Result<T, Error>;
 
-/// The machine lacks a program, and it cannot be had: the reason, and the way out.
+/// A program that the machine lacks and that cannot be fetched: the reason, and the fix.
 #[derive(Debug)]
 pub struct MissingProgram(pub String);
 
@@ -20,7 +20,7 @@ impl Display for MissingProgram {
 
 impl std::error::Error for MissingProgram {}
 
-/// What libtest-mimic takes: a trial is ignored where a program that it needs cannot be had.
+/// Converts an outcome for libtest-mimic. A trial is ignored if it needs a program that is missing.
 pub fn completion(outcome: Outcome) -> Result<Completion, Failed> {
     match outcome {
         Ok(()) => Ok(Completion::Completed),

@@ -1,5 +1,5 @@
-//! What most cases begin with: `use kit::prelude::*;`. It has the kit's own names, and those that
-//! nearly every case needs beside them: addresses, times, JSON.
+//! The imports of most cases: `use kit::prelude::*;`. It has the kit's own names, and those of
+//! other crates that nearly every case needs: addresses, times, JSON.
 
 pub use std::net::SocketAddr;
 pub use std::time::Duration;

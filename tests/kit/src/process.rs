@@ -25,7 +25,7 @@ type Reply = Sender<std::io::Result<Child>>;
 /// that never ends spawns for all.
 static SPAWNER: OnceLock<Sender<(Command, Reply)>> = OnceLock::new();
 
-/// What a process has written into its log.
+/// The log of a process; empty if it cannot be read.
 pub fn read_log(file: &Path) -> String {
     fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
@@ -52,13 +52,13 @@ pub fn tail<'l>(lines: impl DoubleEndedIterator<Item = &'l str>) -> String {
 /// A command whose process dies with this one: `setpriv` of util-linux arms the signal and becomes
 /// the program, under the same pid.
 pub fn guarded(program: impl AsRef<OsStr>) -> Command {
-    // Found here, because the command may have a PATH of its own.
+    // The path of `setpriv` is found here, because the command may have its own PATH.
     let mut command = Command::new(which("setpriv").unwrap_or_else(|| "setpriv".into()));
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
     command
 }
 
-/// The same command, guarded.
+/// A guarded copy of a command.
 fn guard(command: &Command) -> Command {
     let mut guarded = guarded(command.get_program());
     guarded.args(command.get_args());
@@ -74,18 +74,18 @@ fn guard(command: &Command) -> Command {
     guarded
 }
 
-/// The outputs that are pipes are read while the process runs.
+/// A running process. Outputs that are pipes are read while it runs.
 pub struct Process {
     child: Child,
     stdout: Captured,
     stderr: Captured,
     lines_read: usize,
-    /// Of a group of its own, whose other members end with it.
+    /// Whether it leads its own process group, whose other members end with it.
     leads_group: bool,
 }
 
 impl Process {
-    /// Starts what [`guarded`] made.
+    /// Starts a command from [`guarded`].
     pub fn spawn(command: Command) -> Outcome<Self> {
         let program = command.get_program().to_os_string();
         let (reply, answer) = channel();
@@ -102,7 +102,7 @@ impl Process {
         Ok(Self { child, stdout, stderr, lines_read: 0, leads_group: false })
     }
 
-    /// Starts what [`guarded`] made, in a process group of its own: what it starts ends with it.
+    /// Starts a command from [`guarded`] in its own process group: its child processes end with it.
     pub fn spawn_group(mut command: Command) -> Outcome<Self> {
         command.process_group(0);
         let mut process = Self::spawn(command)?;
@@ -110,7 +110,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Starts a command like this one, in a process group of its own as a shell does, without input
+    /// Starts a guarded copy of a command in its own process group, as a shell does, without input
     /// and with both outputs captured.
     pub fn capture(command: &Command) -> Outcome<Self> {
         let mut command = guard(command);
@@ -122,12 +122,12 @@ impl Process {
         self.child.id()
     }
 
-    /// What it has written so far.
+    /// Its standard output so far.
     pub fn stdout(&self) -> String {
         self.stdout.text()
     }
 
-    /// What it has written so far.
+    /// Its standard error so far.
     pub fn stderr(&self) -> String {
         self.stderr.text()
     }
@@ -145,7 +145,7 @@ impl Process {
         Ok(line)
     }
 
-    /// Types into it, if its input is a pipe.
+    /// Writes to its standard input, which must be a pipe.
     pub fn write(&mut self, text: &str) -> Outcome {
         let stdin = self.child.stdin.as_mut().context("its input is no pipe")?;
         Ok(std::io::Write::write_all(stdin, text.as_bytes())?)
@@ -176,7 +176,8 @@ impl Process {
         })
     }
 
-    /// Only while it runs: no other process can have its pid before it is reaped.
+    /// Signals the process, only while it runs: no other process can have its pid before it is
+    /// reaped.
     pub fn signal(&mut self, signal: Signal) -> Outcome {
         if let Some(status) = self.exited()? {
             bail!("process {} already ended: {status}", self.pid());
@@ -201,7 +202,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // What fails here is gone already, or nothing more can be done.
+        // Errors are ignored: the process has ended already, or nothing more can be done.
         if self.leads_group && matches!(self.exited(), Ok(None)) {
             self.signal_group(Signal::KILL).ok();
         }
@@ -248,13 +249,13 @@ impl Captured {
         String::from_utf8_lossy(&self.bytes()).into_owned()
     }
 
-    /// Whether its writers have ended, and all is read.
+    /// Whether its writers have ended, and all of it was read.
     pub(crate) fn is_whole(&self) -> bool {
         self.reader.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// All of it, if its writers have ended. A descendant may hold the pipe open, so there is a
-    /// limit.
+    /// The whole output, once its writers have ended. A descendant may hold the pipe open, so the
+    /// wait has a limit.
     fn whole(&self) -> Outcome<String> {
         wait_for_blocking("the end of an output", || {
             crate::ensure!(self.is_whole(), "{}", self.text());

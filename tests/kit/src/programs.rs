@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use crate::outcome::MissingProgram;
 use crate::{Context as _, Outcome, workspace};
 
-/// A program's path, or why there is none. While one trial fetches it, others wait for it.
+/// A program's path, or the reason why there is none. While one trial fetches it, others wait for
+/// it.
 type Found = Arc<OnceLock<Result<PathBuf, String>>>;
 
 static FOUND: LazyLock<Mutex<HashMap<String, Found>>> = LazyLock::new(Mutex::default);
@@ -21,7 +22,7 @@ static FETCHING: Mutex<Fetching> =
 /// The time in which programs were fetched; deadlines of trials leave it out.
 struct Fetching {
     running: usize,
-    /// When the first of those that run began.
+    /// When the first of the running fetches began.
     since: Option<Instant>,
     before: Duration,
 }
@@ -45,7 +46,7 @@ impl Fetching {
     }
 }
 
-/// For how long this process has been fetching programs.
+/// The total time for which this process has been fetching programs.
 pub fn fetched_for() -> Duration {
     FETCHING.lock().unwrap_or_else(PoisonError::into_inner).total()
 }
@@ -56,8 +57,8 @@ pub fn which(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// The path of a program. Where it cannot be had, the trial is reported as ignored, with the
-/// reason.
+/// The path of a program. If it is missing and cannot be fetched, the trial is reported as ignored,
+/// with the reason.
 pub fn program(name: &str) -> Outcome<PathBuf> {
     let mut all = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     let found = Arc::clone(all.entry(name.to_owned()).or_default());
@@ -67,7 +68,7 @@ pub fn program(name: &str) -> Outcome<PathBuf> {
     path.clone().map_err(|reason| MissingProgram(reason).into())
 }
 
-/// Does what deadlines of trials leave out.
+/// Runs a fetch. Deadlines of trials leave its time out.
 pub fn fetching<T>(fetch: impl FnOnce() -> T) -> T {
     let times = || FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
     times().begin();
@@ -76,8 +77,8 @@ pub fn fetching<T>(fetch: impl FnOnce() -> T) -> T {
     fetched
 }
 
-/// The script's progress and its errors go on to standard error; the last lines are also the reason
-/// why there is no program.
+/// Runs the script, whose progress and errors go on to standard error. If there is no program, the
+/// reason is its last line that begins with `missing: `, or else its last line.
 fn find(name: &str) -> Outcome<Result<PathBuf, String>> {
     let script = workspace().join("tests/tools/program");
     let mut command = Command::new(&script);

@@ -56,8 +56,8 @@ impl Drop for Server {
     }
 }
 
-/// Connections live in the set: they end with the server. Their failures are what the tests
-/// provoke.
+/// Connections are in the set, so they end with the server. Their errors are ignored, because the
+/// tests provoke them.
 async fn accept<S>(listener: TcpListener, server: impl Fn(TcpStream) -> S)
 where
     S: Future<Output = Outcome> + Send + 'static,

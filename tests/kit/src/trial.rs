@@ -14,8 +14,8 @@ tokio::task_local! {
     static NOTES: Arc<Notes>;
 }
 
-/// Runs one trial. A failure carries what the trial's processes left as notes, such as the end of
-/// Envoy's log.
+/// Runs one trial. The error of a failure includes the notes of the trial's processes, such as the
+/// end of Envoy's log.
 pub fn block_on<T>(deadline: Duration, trial: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -36,8 +36,8 @@ pub fn block_on<T>(deadline: Duration, trial: impl Future<Output = Outcome<T>>) 
     }
 }
 
-/// None after the deadline. The time in which programs are fetched, by whichever trial, does not
-/// count: on a new machine with a slow network that takes minutes.
+/// None after the deadline. The time in which any trial fetches programs does not count: on a new
+/// machine with a slow network that takes minutes.
 async fn within<T>(deadline: Duration, trial: impl Future<Output = T>) -> Option<T> {
     let (begun, fetched_before) = (Instant::now(), fetched_for());
     let mut trial = pin!(trial);
@@ -52,12 +52,12 @@ async fn within<T>(deadline: Duration, trial: impl Future<Output = T>) -> Option
     None
 }
 
-/// What a failing trial prints after its reason.
+/// The notes that a failing trial prints after its reason.
 #[derive(Default)]
 pub struct Notes(Mutex<Vec<String>>);
 
 impl Notes {
-    /// Those of the trial that runs here; a stray set where there is none.
+    /// The notes of the current trial; outside of a trial, new ones that are never printed.
     pub fn current() -> Arc<Self> {
         NOTES.try_with(Arc::clone).unwrap_or_default()
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::Outcome;
 
-/// Leads every tunnel to one address, or refuses them all.
+/// A proxy that opens every tunnel to one address, or refuses them all.
 pub struct Tunnel {
     pub address: SocketAddr,
     heads: Arc<Mutex<Vec<String>>>,
@@ -28,7 +28,7 @@ impl Tunnel {
         Ok(Self { address, heads })
     }
 
-    /// What the proxy was asked.
+    /// The heads of the requests to the proxy.
     pub fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -55,7 +55,7 @@ fn tunnel(
     client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
     let (mut from_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
     thread::spawn(move || {
-        let _ = std::io::copy(&mut from_client, &mut to_server); // one of them has had enough
+        let _ = std::io::copy(&mut from_client, &mut to_server); // fails if an end has closed
         let _ = to_server.shutdown(Shutdown::Both);
     });
     let _ = std::io::copy(&mut &server, &mut client);

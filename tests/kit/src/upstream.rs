@@ -1,5 +1,6 @@
 //! An upstream that misbehaves on demand: HTTP/1 and HTTP/2 (prior knowledge), a TCP echo, and an
-//! address that refuses connections. What a request gets is decided by its path; see [`Behaviour`].
+//! address that refuses connections. The path of a request decides how it is answered; see
+//! [`Behaviour`].
 
 mod behaviour;
 mod h1;
@@ -25,7 +26,7 @@ use crate::wait::wait_for;
 use crate::wire::{Headers, local};
 use crate::{Context as _, Outcome, ensure_eq};
 
-/// Only the last requests are kept.
+/// The number of requests that are kept, the last ones.
 const REMEMBERED: usize = 1_000;
 
 /// A request as the upstream saw it.
@@ -46,7 +47,7 @@ impl Received {
         self.headers.get(name)
     }
 
-    /// What `/echo` answers.
+    /// The body of the answer to `/echo`.
     fn json(&self) -> Value {
         let headers: Vec<Value> = self
             .headers
@@ -153,7 +154,7 @@ impl Upstream {
         Ok(client)
     }
 
-    /// Lets everything go that is held under that key now.
+    /// Releases all requests that are held under that key now.
     pub fn release(&self, key: &str) {
         self.shared.holds.release(key);
     }
@@ -173,7 +174,7 @@ impl Shared {
         received.push_back(request);
     }
 
-    /// The status and the body of what is the same over HTTP/1 and HTTP/2.
+    /// The status and the body for behaviours that are the same over HTTP/1 and HTTP/2.
     async fn plain(&self, behaviour: &Behaviour, request: &Received) -> (u16, Vec<u8>) {
         match behaviour {
             Behaviour::Delay(time) => {

@@ -1,4 +1,4 @@
-//! The `laststream` command as a user has it: the program itself, in a home of its own.
+//! The `laststream` command as a user runs it: the program itself, in its own home directory.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,8 +16,9 @@ use crate::{Context as _, Error, Outcome, workspace};
 
 static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 
-/// The program. Cargo tells only the tests of `companion-cli` where it is, as
-/// `CARGO_BIN_EXE_laststream`; for all others it is asked to build it, with their settings.
+/// The path of the program. Cargo gives it only to the tests of `companion-cli`, as
+/// `CARGO_BIN_EXE_laststream`. For all other tests `cargo build` builds it, with the settings of
+/// the tests.
 pub fn laststream() -> Outcome<&'static Path> {
     let built = BINARY.get_or_init(|| build().map_err(|error| format!("{error:#}")));
     built.as_deref().map_err(Error::msg)
@@ -36,8 +37,8 @@ fn build() -> Outcome<PathBuf> {
     command
         .args(["--message-format", "json-render-diagnostics", "--target-dir"])
         .arg(profile.parent().context("no target folder")?);
-    // ring looks at what cargo says of the package that it is compiled for, and would be compiled
-    // anew for the test.
+    // ring is compiled anew when cargo's variables about a package change, so those of the test's
+    // package are removed.
     let of_package = ["OUT_DIR", "CARGO_PKG_", "CARGO_MANIFEST_"];
     for (name, _) in std::env::vars_os() {
         if of_package.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
@@ -55,7 +56,7 @@ fn build() -> Outcome<PathBuf> {
     programs.next_back().context("cargo names no program")
 }
 
-/// A user: a home, and what is set in it.
+/// A user: a home directory and environment variables.
 pub struct User {
     home: TempDir,
     variables: Vec<(String, OsString)>,
@@ -82,7 +83,7 @@ impl User {
         Ok(path)
     }
 
-    /// The same, as an argument of a command.
+    /// A file in the home, as an argument of a command.
     pub fn argument(&self, name: &str, content: impl AsRef<[u8]>) -> Outcome<String> {
         self.file(name, content)?.into_os_string().into_string().ok().context("a path in UTF-8")
     }

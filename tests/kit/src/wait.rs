@@ -37,7 +37,7 @@ pub async fn join_all<T: 'static>(mut tasks: JoinSet<Outcome<T>>) -> Outcome<Vec
     Ok(returned)
 }
 
-/// Looks until `look` succeeds; its last error is reported as what was seen last.
+/// Calls `look` until it succeeds. The error at the limit shows the last error of `look`.
 pub async fn wait_for<T>(
     limit: Duration,
     what: &str,
@@ -65,7 +65,7 @@ pub fn wait_for_blocking<T>(what: &str, mut look: impl FnMut() -> Outcome<T>) ->
     blocking(wait_for(PATIENCE, what, async || look())).with_context(|| caller.to_string())
 }
 
-/// Until the condition is true.
+/// Waits until the condition is true.
 #[track_caller]
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) -> Outcome {
     wait_for_blocking(what, || {

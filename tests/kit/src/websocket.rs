@@ -1,5 +1,5 @@
-//! WebSockets on raw frames: a client that closes cleanly or leaves rudely, and the echo that the
-//! upstream serves.
+//! WebSockets on raw frames: a client that closes cleanly, with FIN or with RST, and the echo that
+//! the upstream serves.
 
 use std::net::SocketAddr;
 
@@ -39,7 +39,7 @@ impl Frame {
         (self.opcode == CLOSE).then(|| u16::from_be_bytes(*code))
     }
 
-    /// Clients mask, servers do not.
+    /// The bytes of the frame: clients mask them, servers do not.
     pub fn bytes(&self, masked: bool) -> Vec<u8> {
         let mask_bit = if masked { 0x80 } else { 0 };
         let mut bytes = vec![0x80 | self.opcode];
@@ -96,7 +96,7 @@ impl WebSocket {
         Self::upgrade(Client::connect(to).await?, Request::get(target)).await
     }
 
-    /// Over a connection and with headers of the caller's choice.
+    /// Upgrades a connection, with a request whose headers the caller chooses.
     pub async fn upgrade(mut client: Client, request: Request) -> Outcome<Self> {
         let request = request.header("connection", "Upgrade").header("upgrade", "websocket");
         let request = request
@@ -124,7 +124,7 @@ impl WebSocket {
         Ok(())
     }
 
-    /// The clean way: a close frame each, then the end of the connection.
+    /// Closes cleanly: a close frame from each side, then the end of the connection.
     pub async fn close(mut self, code: u16) -> Outcome {
         self.send(&Frame::close(code)).await?;
         let back = self.receive().await?;
@@ -138,7 +138,8 @@ impl WebSocket {
     }
 }
 
-/// The upstream's side, from the request's end on. The key is not checked: Envoy does not either.
+/// The upstream's side, from the request's end on. The key is not checked, because Envoy does not
+/// check it either.
 pub async fn serve(wire: &mut Wire) -> Outcome {
     let accept = "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\n\
                   upgrade: websocket\r\nsec-websocket-accept: ICX+Yqv66kxgM0FcWaLWlFLwTAI=\r\n\r\n";

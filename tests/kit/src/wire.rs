@@ -14,7 +14,7 @@ use crate::{Context as _, Outcome, bail, ensure};
 
 const LONGEST_HEAD: usize = 1 << 20;
 
-/// The bytes below: plain, or TLS as a client.
+/// The connection below HTTP: plain TCP, or TLS as a client.
 pub type Io = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 pub(crate) fn tcp(io: &Io) -> &TcpStream {
@@ -73,7 +73,7 @@ impl Head {
     }
 }
 
-/// How the end of a body is known.
+/// The framing of a body, which shows where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     Length(usize),
@@ -105,7 +105,7 @@ impl Framing {
     }
 }
 
-/// A connection with what was read ahead.
+/// A connection, and the bytes that were read ahead.
 pub struct Wire {
     pub io: Io,
     buffer: BytesMut,
@@ -129,7 +129,7 @@ impl Wire {
         self.io.flush().await.context("sending")
     }
 
-    /// More bytes into the buffer; false at the end.
+    /// Reads more bytes into the buffer; false at the end.
     pub async fn fill(&mut self) -> Outcome<bool> {
         Ok(self.io.read_buf(&mut self.buffer).await.context("receiving")? > 0)
     }
@@ -184,7 +184,7 @@ impl Wire {
         Ok(body)
     }
 
-    /// Exactly `count` bytes, whatever they mean.
+    /// Exactly `count` bytes, not parsed.
     pub async fn exactly(&mut self, count: usize) -> Outcome<Bytes> {
         while self.buffer.len() < count {
             ensure!(
@@ -227,10 +227,10 @@ pub fn local(port: u16) -> SocketAddr {
     SocketAddr::V4(SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port))
 }
 
-/// A port that nothing listens on, that no other case of this process was given, and that the
-/// kernel gives to no listener on any port: Envoy's listeners share their ports with others of the
-/// same user. A listener that keeps its address hands its socket on when it is replaced; one that
-/// changes it, and be it from any port to this very one, loses connections in between.
+/// A free port that no other case of this process was given, and that the kernel never assigns to a
+/// listener on port 0: Envoy's listeners share their ports with others of the same user. A listener
+/// that keeps its address hands its socket on when it is replaced; one that changes it, even from
+/// port 0 to the assigned port, loses connections in between.
 pub fn free_port() -> Outcome<u16> {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")

@@ -18,7 +18,7 @@ const FILTER: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionCon
 const LISTENERS: &str = "lds";
 const LISTENERS_STATS: &str = "listener_manager.lds";
 
-/// What Envoy made of a new version.
+/// Envoy's verdict on a new version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Accepted,
@@ -34,8 +34,8 @@ impl Verdict {
     }
 }
 
-/// Files that Envoy watches, each alone in its folder: a rename makes Envoy read again whatever it
-/// watches in that folder. Write the first versions before Envoy starts.
+/// Files that Envoy watches, each alone in its folder: a rename makes Envoy reread every file that
+/// it watches in that folder. Write the first versions before Envoy starts.
 pub struct Xds {
     folder: TempDir,
     version: AtomicU64,
@@ -58,7 +58,7 @@ impl Xds {
         self.source(&ecds(name))
     }
 
-    /// The listeners there are from now on; none of the others stays.
+    /// Replaces all listeners by these.
     pub fn write_listeners(&self, listeners: &[Listener]) -> Outcome {
         let resource = |listener: &Listener| {
             let mut value = listener.clone().build();
@@ -123,7 +123,7 @@ impl Xds {
     }
 }
 
-/// How often Envoy took and refused a version so far.
+/// The numbers of versions that Envoy has accepted and rejected so far.
 struct Attempts {
     accepted: u64,
     rejected: u64,

@@ -1,4 +1,4 @@
-//! M4b: the EnvoyFilter put on a busy gateway, and deleted again.
+//! M4b: the EnvoyFilter is put on a busy gateway, and deleted again.
 
 use tokio::time::sleep;
 
@@ -9,7 +9,7 @@ use kit::prelude::*;
 
 const HELD: usize = 3;
 
-/// With the rendered annotation: Envoy's own count is the witness.
+/// With the rendered annotation, Envoy's own count is the second witness.
 pub(super) async fn with_a_witness() -> Outcome {
     let stage = Stage::new("m4b-witness").await?;
     stage.apply(&stage.gateway_objects(json!({}))).await?;
@@ -22,10 +22,10 @@ pub(super) async fn with_a_witness() -> Outcome {
     let agent = stage.gateway(&[WITNESS]).await?;
     stage.answers(200).await?;
     taken_away(&stage, &agent, &policy).await?;
-    // Once more over requests that are not counted, and then a drain.
+    // Put the EnvoyFilter again over uncounted requests, then begin a drain.
     let held = hold(&stage).await?;
     stage.put(&policy).await?;
-    // The gate is there before Envoy has answered its first query.
+    // The gate answers before Envoy has answered its first query.
     wait_for(SOON, "Envoy's own count", async || {
         let status = stage.status().await?;
         let is_known = status["envoy_active"].as_u64().is_some_and(|active| active >= HELD as u64);
@@ -48,7 +48,8 @@ pub(super) async fn with_a_witness() -> Outcome {
     stage.nothing_refused()
 }
 
-/// Without it: those requests are not known, so it holds until the deadline.
+/// Without the annotation the gate does not know about those requests, so it holds until the
+/// deadline.
 pub(super) async fn without_a_witness() -> Outcome {
     let stage = Stage::new("m4b-blind").await?;
     stage.apply(&stage.gateway_objects(json!({}))).await?;
@@ -76,7 +77,7 @@ pub(super) async fn without_a_witness() -> Outcome {
     stage.nothing_refused()
 }
 
-/// Put and deleted while requests run; none is cut.
+/// The EnvoyFilter is put and deleted while requests run; no request is cut.
 async fn taken_away(stage: &Stage, agent: &Agent, policy: &str) -> Outcome {
     let before = hold(stage).await?;
     stage.put(policy).await?;

@@ -1,5 +1,4 @@
-//! M3: changes of the policy and of the module under load, by applying again what was rendered
-//! again.
+//! M3: changes of the policy and of the module under load. Each change is rendered and applied.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,7 +35,8 @@ pub(super) async fn under_load() -> Outcome {
         stage.put(&stage.gateway_policy(&more).replace(&stage.world.module, module)).await?;
         taken(&agent, change).await?;
         took.push(changed.elapsed());
-        // Some more with the new one, and then a pause, so that the count can be compared.
+        // Send some requests with the new configuration, then pause the load, so that the count can
+        // be compared.
         wait_for(SOON, "requests", async || {
             ensure!(load.requests() > at + 50, "no more requests");
             Ok(())
@@ -71,7 +71,8 @@ pub(super) async fn under_load() -> Outcome {
     Ok(())
 }
 
-/// Another policy each time; what it excludes tells it where it has arrived.
+/// A different policy for each change. The excluded path shows in Envoy's configuration that the
+/// change has arrived.
 fn policy(change: u32) -> String {
     let preset = ["aws_alb", "gcp"][change as usize % 2];
     format!(
@@ -80,7 +81,8 @@ fn policy(change: u32) -> String {
     )
 }
 
-/// The same module with a custom section more, pushed beside the first one; gives its address.
+/// Pushes the module with an additional custom section beside the first one, and returns its
+/// address.
 fn other_module(stage: &Stage) -> Outcome<String> {
     let mut code = laststream::module::builtin().map_err(Error::msg)?.to_vec();
     code.extend([0, 6, 5, b'o', b't', b'h', b'e', b'r']);
@@ -103,13 +105,13 @@ async fn taken(agent: &Agent, change: u32) -> Outcome {
     .await
 }
 
-/// Exactly so many are in flight, by the module's gauge.
+/// Checks that exactly `held` streams are in flight, by the module's gauge.
 async fn counted(agent: &Agent, held: usize) -> Outcome {
     let exact = async || {
         ensure_eq!(agent.stat(IN_FLIGHT).await?, Some(held as u64), "in flight");
         Ok(())
     };
-    // The last of the load may still be on its way out.
+    // The last requests of the load may still be ending.
     wait_for(Duration::from_secs(5), "the count", exact).await?;
     for _ in 0..5 {
         exact().await?;
@@ -117,7 +119,7 @@ async fn counted(agent: &Agent, held: usize) -> Outcome {
     Ok(())
 }
 
-/// What Envoy says of its listeners.
+/// Envoy's counters of changed listeners.
 async fn listeners(agent: &Agent) -> Outcome<Vec<Option<u64>>> {
     let mut all = Vec::new();
     for name in [
@@ -132,8 +134,8 @@ async fn listeners(agent: &Agent) -> Outcome<Vec<Option<u64>>> {
     Ok(all)
 }
 
-/// Requests on keep-alive connections, one after the other, until it ends. The first failure is
-/// what it ends with.
+/// Requests on keep-alive connections, one after the other, until the load ends. It fails with the
+/// first error of a client.
 struct Load {
     clients: JoinSet<Outcome>,
     shared: Arc<Shared>,
@@ -160,7 +162,7 @@ impl Load {
         self.shared.requests.load(Ordering::Acquire)
     }
 
-    /// No request is sent meanwhile.
+    /// Runs `what` while no request is sent.
     async fn pause(&self, what: impl AsyncFn() -> Outcome) -> Outcome {
         self.shared.paused.store(true, Ordering::Release);
         wait_for(SOON, "the load to pause", async || {

@@ -1,5 +1,5 @@
-//! C: what the API server accepts, and what `lint` says of it beforehand. The table in the command
-//! line is made from the CRDs of released versions; here it is compared with them.
+//! C: the verdicts of `lint` beside those of the API server. The table in the command line is made
+//! from the CRDs of released versions; here it is compared with them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ use kit::prelude::*;
 /// The releases whose CRDs the cluster gets; it has Istio's own already.
 const OTHERS: [&str; 2] = ["gateway-api-1.6", "envoy-gateway-1.9"];
 
-/// The files of the part, one for each release.
+/// The files of the part `crds`, one for each release.
 fn releases() -> Outcome<Vec<(String, PathBuf)>> {
     let folder = part("crds")?.parent().context("a folder")?;
     let mut files = Vec::new();
@@ -37,7 +37,7 @@ fn table_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("companion-cli/src/lint/crds/table.tsv.gz")
 }
 
-/// The table in the command line is what the modules' CRDs make.
+/// C1: the table in the command line is the one made from the CRDs of the Go modules.
 pub(super) async fn table() -> Outcome {
     let mut all = Vec::new();
     for (release, file) in releases()? {
@@ -61,13 +61,13 @@ pub(super) async fn table() -> Outcome {
     Ok(())
 }
 
-/// Gives the cluster the CRDs of a release.
+/// Applies the CRDs of a release.
 pub(super) async fn apply(release: &str) -> Outcome {
     World::get().await?.cluster.definitions(release).await
 }
 
-/// Each object gets the API server's verdict and lint's: with the built-in table, and with the
-/// cluster's own CRDs.
+/// C2: for each object, the API server's verdict is compared with lint's: with the built-in table,
+/// and with the cluster's own CRDs.
 pub(super) async fn verdicts() -> Outcome {
     let cluster = &World::get().await?.cluster;
     for release in OTHERS {
@@ -117,14 +117,14 @@ fn name_of(line: &str) -> Option<&str> {
     line.strip_prefix("metadata: {name: ")?.strip_suffix('}')
 }
 
-/// The names of the objects in which an error is found: a rule of our own may explain more than
-/// the schema does, and then stands for it.
+/// The names of the objects in which `lint` finds an error. An error of one of lint's own rules
+/// counts too, because it may replace the finding of the schema.
 fn refused_by_lint(text: &'static str, crds: Definitions) -> BTreeSet<&'static str> {
     let assume = Assume { crds, ..Assume::default() };
     let findings = lint(vec![SourceFile::new("objects.yaml", text.into())], assume);
     let starts: Vec<(usize, &str)> =
         text.lines().enumerate().filter_map(|(line, text)| Some((line, name_of(text)?))).collect();
-    // Two lines before its name an object begins.
+    // An object begins two lines before its name.
     let object_at = |line: usize| {
         starts.iter().rfind(|(start, _)| start - 2 <= line).map_or("", |(_, name)| *name)
     };

@@ -6,7 +6,7 @@ use crate::seen::row;
 use kit::prelude::*;
 use kit::wire::free_port;
 
-/// What `istioctl` says of every EnvoyFilter that there is; README.md says why it is left.
+/// The warning of `istioctl` about every EnvoyFilter; README.md says why it remains.
 const KNOWN_WARNING: &str = "EnvoyFilter exposes internal implementation details";
 
 pub(super) async fn gateway() -> Outcome {
@@ -61,7 +61,7 @@ pub(super) async fn sidecar() -> Outcome {
     outbound.nothing_refused()
 }
 
-/// A sidecar without captured ports: it listens for the app's callers, and for the app's calls.
+/// A sidecar without captured ports. It listens for callers of the app, and for calls of the app.
 pub(super) fn sidecar_objects(stage: &Stage, out: u16) -> Vec<serde_json::Value> {
     let app = stage.upstream.h1().port();
     let host = format!("app.{}.test", stage.name);
@@ -69,7 +69,7 @@ pub(super) fn sidecar_objects(stage: &Stage, out: u16) -> Vec<serde_json::Value>
         "port": { "number": stage.port, "name": "http", "protocol": "HTTP" },
         "bind": "127.0.0.1", "captureMode": "NONE", "defaultEndpoint": format!("127.0.0.1:{app}"),
     });
-    // Services are looked for by the listener's port.
+    // Istio finds services by the listener's port.
     let egress = json!({
         "port": { "number": out, "name": "http-out", "protocol": "HTTP" },
         "bind": "127.0.0.1", "captureMode": "NONE", "hosts": [format!("{}/*", stage.name)],
@@ -98,7 +98,8 @@ pub(super) fn sidecar_objects(stage: &Stage, out: u16) -> Vec<serde_json::Value>
     ]
 }
 
-/// By everybody who looks at manifests; gives the warnings that are left.
+/// Checks that the API server, `istioctl` and `lint` accept the manifests; returns a text for the
+/// table.
 async fn accepted(stage: &Stage, rendered: &str) -> Outcome<String> {
     let world = stage.world;
     world
@@ -121,7 +122,8 @@ async fn accepted(stage: &Stage, rendered: &str) -> Outcome<String> {
         .into())
 }
 
-/// One request in flight is one in the gauge, wherever it is read, and in the gate.
+/// Checks that one request in flight is 1 in the gauge on both Prometheus ports, and that the gate
+/// serves.
 async fn counts_one(stage: &Stage, agent: &Agent, scope: &str) -> Outcome {
     let gauge = format!("laststream_streams_in_flight_{scope}");
     let mut client = Client::connect(stage.address()).await?;
@@ -140,7 +142,7 @@ async fn counts_one(stage: &Stage, agent: &Agent, scope: &str) -> Outcome {
         };
         wait_for(SOON, &gauge, read).await?;
     }
-    // Istio's statistics as they are by default.
+    // Istio's default set of statistics lacks Envoy's own count, so the count is `assumed`.
     let status = stage.status_with("count", "assumed").await?;
     ensure!(
         status["advice"].as_str().is_some_and(|advice| advice.contains("statsInclusionSuffixes")),
@@ -165,7 +167,7 @@ async fn counts_one(stage: &Stage, agent: &Agent, scope: &str) -> Outcome {
     Ok(())
 }
 
-/// The agent has fetched what the EnvoyFilter names, by its digest.
+/// Checks that the agent has fetched the module of the EnvoyFilter, by its digest.
 fn fetched_by_digest(stage: &Stage) -> Outcome {
     let wanted = format!("GET /v2/mesh/laststream/manifests/{}", stage.world.digest);
     let log = stage.world.registry.log();

@@ -1,6 +1,6 @@
-//! M4: what goes wrong with the module on its way, and what is wrong with the resource. Requests
-//! pass, as the rendered failure policy wants it, and no drain ends by mistake. What can be seen in
-//! the files, `lint` names beforehand.
+//! M4: failures on the module's way to the proxy, and mistakes in the resource. Requests pass, as
+//! the rendered failure policy demands, and no drain ends by mistake. `lint` finds beforehand every
+//! mistake that is visible in the files.
 
 use tokio::net::TcpSocket;
 use tokio::task::block_in_place;
@@ -15,10 +15,10 @@ use kit::registry::real::{Registry, Settings};
 use kit::registry::sha256;
 use kit::wire::local;
 
-/// Begins the part of the rendered resource that is about the gate's module.
+/// The first line of the part of the rendered resource that is about the gate's module.
 const GATE_PART: &str = "# The module for the gate.";
 
-/// The registry is away when the proxy starts.
+/// The registry is unreachable when the proxy starts.
 pub(super) async fn no_registry_at_start() -> Outcome {
     let stage = Stage::new("m4-start").await?;
     let port = Reserved::new()?;
@@ -27,7 +27,7 @@ pub(super) async fn no_registry_at_start() -> Outcome {
     stage.apply(&stage.gateway_objects(json!({}))).await?;
     stage.put(&policy).await?;
     drop(registry);
-    // Who renders while it is away is told so.
+    // `render` fails while the registry is unreachable.
     let file = stage.user.argument("late.yaml", &policy)?;
     stage.laststream(&["render", "envoyfilter", "--policy", &file], "")?.expect(2)?;
     let agent = fetching_from(&stage, &name).await?;
@@ -47,7 +47,7 @@ pub(super) async fn no_registry_at_start() -> Outcome {
     stage.nothing_refused()
 }
 
-/// It is away when another module comes.
+/// The registry is unreachable when the module changes.
 pub(super) async fn no_registry_at_update() -> Outcome {
     let stage = Stage::new("m4-update").await?;
     let port = Reserved::new()?;
@@ -58,7 +58,7 @@ pub(super) async fn no_registry_at_update() -> Outcome {
     stage.answers(200).await?;
     stage.status_with("count", "exact").await?;
     drop(registry);
-    // An image that no agent has yet.
+    // A digest that no agent has in its cache.
     let digest = digest_in(&rendered)?;
     stage.world.cluster.apply(&rendered.replace(&digest, &unknown(&digest))).await?;
     agent.wait_for_log("cannot fetch Wasm module", SOON).await?;
@@ -75,7 +75,8 @@ pub(super) async fn no_registry_at_update() -> Outcome {
     stage.nothing_refused()
 }
 
-/// The counter cannot be had, and the gate can: it must not take silence for zero.
+/// The agent cannot fetch the counter's module, but has the gate's: the gate must not mistake
+/// silence for zero.
 pub(super) async fn wrong_checksums() -> Outcome {
     let stage = Stage::new("m4-checksums").await?;
     stage.apply(&stage.gateway_objects(json!({}))).await?;
@@ -169,9 +170,9 @@ pub(super) async fn two_of_one_name() -> Outcome {
     Ok(())
 }
 
-/// A port of the loopback interface that stays ours while nothing listens on it: bound, and free
-/// for a registry that binds it as well. Without it the system hands the port to any connection
-/// while the registry is away.
+/// A reserved port of the loopback interface: bound, but with SO_REUSEADDR, so that a registry can
+/// bind it as well. Without it the system could give the port to any connection while no registry
+/// runs.
 struct Reserved(TcpSocket);
 
 impl Reserved {
@@ -187,8 +188,8 @@ impl Reserved {
     }
 }
 
-/// Requests pass, and no filter counts them. The agent's log comes before Envoy has the change, so
-/// the first tries may still be counted.
+/// Waits until requests pass that no filter counts. The agent's log line comes before Envoy has the
+/// change, so the first requests may still be counted.
 async fn uncounted(stage: &Stage, agent: &Agent) -> Outcome {
     wait_for(SOON, "uncounted requests", async || {
         let before = agent.stat(BEGUN).await?;
@@ -200,7 +201,7 @@ async fn uncounted(stage: &Stage, agent: &Agent) -> Outcome {
     .await
 }
 
-/// A registry with the module in it, and the gateway's policy with it.
+/// Starts a registry with the module in it, and returns it with a policy that names it.
 fn own_registry(stage: &Stage, more: &str, port: &Reserved) -> Outcome<(Registry, String)> {
     let registry = Registry::start(&Settings { port: port.port()?, ..Settings::default() })?;
     let image = format!("{}/mesh/laststream:1", registry.name());
@@ -209,7 +210,7 @@ fn own_registry(stage: &Stage, more: &str, port: &Reserved) -> Outcome<(Registry
     Ok((registry, policy))
 }
 
-/// A proxy whose module comes from a registry of the case's own.
+/// A proxy whose agent asks this registry of the case without TLS.
 async fn fetching_from(stage: &Stage, registry: &str) -> Outcome<Agent> {
     let (labels, annotations) = (&[("istio", stage.name)], &[WITNESS]);
     stage.proxy(&Proxy { labels, annotations, registry, ..Proxy::default() }).await
@@ -220,7 +221,7 @@ fn unknown(digest: &str) -> String {
     digest.chars().rev().collect()
 }
 
-/// 64 digits.
+/// The first digest in a rendered resource: 64 digits.
 fn digest_in(rendered: &str) -> Outcome<String> {
     rendered
         .split("@sha256:")
@@ -230,9 +231,9 @@ fn digest_in(rendered: &str) -> Outcome<String> {
         .context("no digest")
 }
 
-/// Without its module the gate refuses every request, so no answer of it lets a proxy stop. The
-/// gate that Envoy still has for a moment answers otherwise; a wait is asked for last, so that none
-/// is ever begun there.
+/// Waits until the gate without its module refuses every request, so that none of its answers lets
+/// a proxy stop. The old gate, which Envoy keeps for a moment, still answers; the path with `wait`
+/// comes last, so that no wait begins there.
 async fn shut(stage: &Stage) -> Outcome {
     for path in ["/ready", "/status", "/prestop?wait=1s"] {
         let refused = async || {
@@ -246,7 +247,7 @@ async fn shut(stage: &Stage) -> Outcome {
     Ok(())
 }
 
-/// What `lint` finds in a file, which must be something.
+/// The findings of `lint` in a file, which must have some.
 fn lint(stage: &Stage, text: &str) -> Outcome<String> {
     let file = stage.user.argument("wrong.yaml", text)?;
     Ok(stage.laststream(&["lint", &file], "")?.expect(1)?.stdout)

@@ -1,6 +1,6 @@
 //! M7: a Gateway of the Gateway API. Istio makes its Deployment, and merges the rendered overlay
-//! over it. No container runs here: the Deployment is compared, and an agent with the labels of its
-//! pods gets the rendered EnvoyFilter.
+//! over it. No container runs here: the case checks the Deployment, and an agent with the labels of
+//! its pods gets the rendered EnvoyFilter.
 
 use std::path::Path;
 
@@ -77,7 +77,7 @@ async fn removed(stage: &Stage, folder: &Path) -> Outcome {
     Ok(())
 }
 
-/// An overlay that Istio cannot merge: nothing but `lint` says so where an operator looks.
+/// An overlay that Istio cannot merge: apart from istiod's log, only `lint` reports it.
 async fn refused_by_istio_alone(stage: &Stage, before: &Value) -> Outcome {
     let deployment = "spec: {template: {spec: {containers: [{name: envoy, tty: true}]}}}";
     let wrong = json!({
@@ -100,7 +100,7 @@ async fn refused_by_istio_alone(stage: &Stage, before: &Value) -> Outcome {
     Ok(())
 }
 
-/// The default of a class: Gateways that name no ConfigMap have it, too.
+/// The default of a class: it applies also to Gateways that name no ConfigMap.
 async fn class_default(stage: &Stage) -> Outcome {
     let own = Stage::new("m7-class").await?;
     let policy = format!(
@@ -120,7 +120,7 @@ async fn class_default(stage: &Stage) -> Outcome {
     Ok(())
 }
 
-/// An agent as in a pod of this Gateway gets the gate.
+/// Checks that an agent with the labels of this Gateway's pods gets the gate.
 async fn answers(stage: &Stage, gateway: &str) -> Outcome {
     let labels = [
         ("gateway.networking.k8s.io/gateway-name", gateway),
@@ -153,7 +153,7 @@ fn render(stage: &Stage, policy: &str) -> Outcome<std::path::PathBuf> {
     Ok(folder)
 }
 
-/// The template of a Deployment's pods, once Istio has made it so.
+/// The template of a Deployment's pods, once `is_so` accepts it.
 pub(super) async fn template(
     stage: &Stage,
     name: &str,

@@ -1,4 +1,5 @@
-//! M5: a sidecar believes a gateway by its certificate, which istiod has signed, and no other one.
+//! M5: a sidecar trusts the one gateway whose certificate, signed by istiod, has the trusted
+//! identity.
 
 use super::stage::{SOON, Stage};
 use crate::agent::{Agent, Proxy};
@@ -23,7 +24,7 @@ pub(super) async fn by_certificate() -> Outcome {
         app.proxy(&Proxy { labels: &[("app", "m5")], sidecar: true, ..Proxy::default() }).await?;
     app.apply(&service(&app, &sidecar)).await?;
     let _proxies = (gateway(&trusted).await?, gateway(&stranger).await?);
-    // Both gateways say https, each of them believes its client.
+    // Both gateways send https, because each trusts its client.
     ensure_eq!(seen(&app, &trusted, "https").await?, "https", "behind the trusted gateway, https");
     ensure_eq!(seen(&app, &trusted, "http").await?, "http", "behind the trusted gateway, http");
     let before = untrusted(&sidecar).await?;
@@ -49,7 +50,7 @@ async fn untrusted(sidecar: &Agent) -> Outcome<u64> {
         .unwrap_or(0))
 }
 
-/// What the app sees of what a client of this gateway says.
+/// The `x-forwarded-proto` that the app gets when a client of this gateway sends `proto`.
 async fn seen(app: &Stage, gateway: &Stage, proto: &str) -> Outcome<String> {
     let request = Request::get("/echo").header("x-forwarded-proto", proto);
     wait_for(SOON, "an answer through the mesh", async || {
@@ -61,7 +62,7 @@ async fn seen(app: &Stage, gateway: &Stage, proto: &str) -> Outcome<String> {
     Ok(app.upstream.last()?.header("x-forwarded-proto").unwrap_or_default())
 }
 
-/// A sidecar that takes mTLS and nothing else.
+/// A sidecar that accepts only mTLS.
 fn sidecar(stage: &Stage) -> Vec<Value> {
     let ingress = json!({
         "port": { "number": stage.port, "name": "http", "protocol": "HTTP" },
@@ -84,7 +85,7 @@ fn sidecar(stage: &Stage) -> Vec<Value> {
     ]
 }
 
-/// The sidecar as a service with one endpoint, for the whole mesh.
+/// The sidecar as a service of the mesh with one endpoint.
 fn service(stage: &Stage, sidecar: &Agent) -> Vec<Value> {
     let entry = json!({
         "hosts": [HOST], "location": "MESH_INTERNAL", "resolution": "STATIC",
@@ -101,7 +102,7 @@ fn service(stage: &Stage, sidecar: &Agent) -> Vec<Value> {
     ]
 }
 
-/// A gateway with the filter, which believes its clients.
+/// A gateway with the filter, which trusts its clients.
 async fn gateway(stage: &Stage) -> Outcome<Agent> {
     let mut objects = stage.gateway_objects(json!({}));
     for object in objects.iter_mut().filter(|object| object["kind"] == "VirtualService") {

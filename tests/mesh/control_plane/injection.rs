@@ -1,5 +1,5 @@
-//! M6: what is rendered for pods, through Istio's real webhook and the template of its own charts.
-//! These pods do not run: the API server is asked what it would make of them.
+//! M6: the rendered settings of pods, through Istio's real webhook and the template of its own
+//! charts. No pod runs: the API server returns the pods that it would make.
 
 use super::stage::{SOON, Stage, named};
 use crate::istio;
@@ -25,7 +25,7 @@ pub(super) async fn hooks() -> Outcome {
     whole_mesh(&stage, &policy).await
 }
 
-/// What there is without laststream, as `render` says it.
+/// Istio's own hooks, without laststream, as the comments of `render` describe them.
 async fn istios_own(stage: &Stage) -> Outcome {
     ensure_eq!(
         injected(stage, &template(json!({ NATIVE: "false" }))).await?["lifecycle"],
@@ -50,7 +50,7 @@ async fn istios_own(stage: &Stage) -> Outcome {
     Ok(())
 }
 
-/// `render lifecycle --for pod` and `--for native-sidecar`, merged over a Deployment.
+/// Merges `render lifecycle --for pod` and `--for native-sidecar` over a Deployment.
 async fn one_pod(stage: &Stage, policy: &str) -> Outcome {
     for (home, is_native) in [("pod", false), ("native-sidecar", true)] {
         let patch = stage.render(&["lifecycle", "--for", home], policy)?;
@@ -77,8 +77,8 @@ async fn one_pod(stage: &Stage, policy: &str) -> Outcome {
             is_native,
             "a sidecar that is an init container, {home}"
         );
-        // Where a whole lifecycle is replaced, Istio's postStart goes; here it is merged. Native
-        // sidecars have none.
+        // A patch that replaces a whole lifecycle removes Istio's postStart; here they are merged.
+        // Native sidecars have no postStart.
         let waits = if is_native { Value::Null } else { json!(["pilot-agent", "wait"]) };
         ensure_eq!(proxy["lifecycle"]["postStart"]["exec"]["command"], waits, "postStart, {home}");
     }
@@ -92,7 +92,7 @@ async fn one_pod(stage: &Stage, policy: &str) -> Outcome {
     Ok(())
 }
 
-/// `render proxy-config`.
+/// Merges `render proxy-config` over a Deployment.
 async fn bootstrap(stage: &Stage, policy: &str) -> Outcome {
     let patch = stage.render(&["proxy-config"], policy)?;
     let pod = patched(stage, &template(json!({})), &patch).await?;
@@ -189,7 +189,7 @@ fn yaml(text: &str) -> Outcome<Value> {
     serde_saphyr::from_str(text).with_context(|| text.to_owned())
 }
 
-/// An app's pod, as a Deployment would make it.
+/// The template of an app's pod.
 fn template(annotations: Value) -> Value {
     let app = json!({ "name": "app", "image": "example.com/app" });
     json!({
@@ -198,7 +198,7 @@ fn template(annotations: Value) -> Value {
     })
 }
 
-/// What `kubectl patch` makes of a Deployment with this template.
+/// The template after `kubectl patch` of a Deployment with it.
 async fn patched(stage: &Stage, template: &Value, patch: &str) -> Outcome<Value> {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
@@ -213,7 +213,7 @@ async fn patched(stage: &Stage, template: &Value, patch: &str) -> Outcome<Value>
     Ok(serde_json::from_str::<Value>(&said)?["spec"]["template"].clone())
 }
 
-/// The proxy in it.
+/// The injected proxy of a pod with this template.
 async fn injected(stage: &Stage, template: &Value) -> Outcome<Value> {
     proxy(&stage.made(template).await?).cloned()
 }
@@ -223,7 +223,7 @@ fn proxy(pod: &Value) -> Outcome<&Value> {
     find("containers").or_else(|_| find("initContainers")).with_context(|| pod.to_string())
 }
 
-/// The hook is the rendered one, and its time-out is above the deadline.
+/// Checks that the hook is the rendered one, with a time-out above the deadline.
 fn ours(proxy: &Value, home: &str) -> Outcome {
     let command = json!([
         "pilot-agent",

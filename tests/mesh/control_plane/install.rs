@@ -1,5 +1,5 @@
-//! M1: the commands of README.md's installation and of docs/install.md, word for word and in their
-//! order. Only the name of the registry differs, and names of namespaces.
+//! M1: the commands of README.md's installation and of docs/install.md, word for word and in order.
+//! Only the names of the registry and of namespaces differ.
 
 use super::stage::{SOON, Stage, WITNESS, named};
 use crate::agent::{Agent, Proxy};
@@ -29,9 +29,9 @@ pub(super) async fn as_documented() -> Outcome {
     let (commands, upgrade) = after.split_once("helm ").context("no helm in README.md")?;
     run(&stage, commands).await?;
     let values = values(&stage, upgrade)?;
-    former.stop().await?; // as `helm upgrade` replaces the pod
+    former.stop().await?; // `helm upgrade` replaces the pod
     let _gateway = gateway(&stage, &values).await?;
-    // Not before: a request that comes sooner than the module is not counted.
+    // Wait for the counter: a request that comes before the module is not counted.
     status_with(&stage, |status| status.contains("count     exact, 3 counters")).await?;
     stage.get("/").await?.expect(200)?;
     works(&stage).await?;
@@ -50,8 +50,8 @@ pub(super) async fn as_documented() -> Outcome {
     stage.nothing_refused()
 }
 
-/// The commands of docs/install.md for sidecars and for a Job. No pod runs here: the API server and
-/// Istio's webhook say what the pods would be.
+/// The commands of docs/install.md for sidecars and for a Job. No pod runs: the API server and
+/// Istio's webhook return the pods that they would make.
 pub(super) async fn pods_as_documented() -> Outcome {
     for (heading, is_native) in [("## Sidecar", false), ("## Native sidecar", true)] {
         let name = if is_native { "install-native" } else { "install-sidecar" };
@@ -61,8 +61,8 @@ pub(super) async fn pods_as_documented() -> Outcome {
     job_as_documented().await?.nothing_refused()
 }
 
-/// The namespace and the Deployment `shop` of the documents are called `name` here, because
-/// namespaces are for one case each.
+/// The commands for a sidecar. The namespace and the Deployment `shop` of the documents are called
+/// `name` here, because each case has its own namespace.
 async fn sidecar_as_documented(
     name: &'static str,
     heading: &str,
@@ -133,8 +133,8 @@ async fn job_as_documented() -> Outcome<Stage> {
     Ok(stage)
 }
 
-/// Pushes, writes the policy and runs the commands of a section. The second name of `names` stands
-/// for the first.
+/// Pushes, writes the policy and runs the commands of a section. The second of `names` replaces the
+/// first.
 async fn install(stage: &Stage, heading: &str, names: (&str, &str)) -> Outcome {
     run(stage, &block(stage, GUIDE, "### 2. Publish the module", "sh")?).await?;
     let policy = block(stage, GUIDE, heading, "yaml")?;
@@ -154,7 +154,7 @@ fn block(stage: &Stage, file: &str, heading: &str, kind: &str) -> Outcome<String
     Ok(block.replace("registry.example.com", &registry).replace(" \\\n", " "))
 }
 
-/// Runs what a shell would run; the program is already there.
+/// Runs commands as a shell would; `cargo install` is skipped, because the program already exists.
 async fn run(stage: &Stage, commands: &str) -> Outcome {
     for line in commands.lines().filter(|line| !line.starts_with("cargo install ")) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -184,7 +184,7 @@ async fn run(stage: &Stage, commands: &str) -> Outcome {
     Ok(())
 }
 
-/// The files of values that `helm upgrade` gets, as one.
+/// The values of all files that `helm upgrade` gets, merged.
 fn values(stage: &Stage, upgrade: &str) -> Outcome<Value> {
     let words: Vec<&str> = upgrade.split_whitespace().collect();
     let mut all = serde_json::Map::new();
@@ -196,7 +196,8 @@ fn values(stage: &Stage, upgrade: &str) -> Outcome<Value> {
     Ok(all.into())
 }
 
-/// The gateway's proxy, with what the chart and Istio's webhook make of the values.
+/// The gateway's proxy, with the hook and annotations that the chart and Istio's webhook make of
+/// the values.
 async fn gateway(stage: &Stage, values: &Value) -> Outcome<Agent> {
     let container =
         json!({ "name": "istio-proxy", "image": "auto", "lifecycle": values["lifecycle"] });
@@ -221,7 +222,7 @@ async fn gateway(stage: &Stage, values: &Value) -> Outcome<Agent> {
     stage.proxy(&Proxy { labels, annotations: &annotations, ..Proxy::default() }).await
 }
 
-/// `laststream status`, without a flag, says what README.md shows.
+/// Checks that `laststream status` without flags prints the text that README.md shows.
 async fn works(stage: &Stage) -> Outcome {
     let documented = block(stage, "README.md", "## Install in Istio", "text")?;
     status_with(stage, |status| status.starts_with(&documented))
@@ -229,7 +230,7 @@ async fn works(stage: &Stage) -> Outcome {
         .with_context(|| format!("README.md shows {documented}"))
 }
 
-/// Until `laststream status` says so.
+/// Waits until the output of `laststream status` is as expected.
 async fn status_with(stage: &Stage, is_expected: impl Fn(&str) -> bool) -> Outcome {
     let look = async || {
         let said = stage.laststream(&["status"], "")?.expect(0)?;

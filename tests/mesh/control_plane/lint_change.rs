@@ -1,5 +1,5 @@
-//! E2: what `laststream lint --change` says of a change, beside what Envoy does when istiod has
-//! sent it.
+//! E2: the findings of `laststream lint --change` about a change, compared with the listeners that
+//! Envoy replaces when istiod has sent it.
 
 use tokio::time::sleep;
 
@@ -10,10 +10,11 @@ use crate::seen::row;
 use kit::prelude::*;
 use kit::wire::free_port;
 
-/// Envoy has taken everything that istiod pushes together.
+/// How long Envoy takes for everything that istiod pushes together.
 const SETTLED: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// A change, with a word that Envoy's configuration has after it, and the rule that is to find it.
+/// A change, with a word that only the changed Envoy configuration has, and the rule that must find
+/// it.
 struct Change {
     what: &'static str,
     old: Value,
@@ -28,7 +29,7 @@ impl Change {
     }
 }
 
-pub(super) async fn is_true() -> Outcome {
+pub(super) async fn of_a_gateway() -> Outcome {
     let stage = Stage::new("e2").await?;
     stage.apply(&stage.gateway_objects(json!({}))).await?;
     let agent = stage.gateway(&[]).await?;
@@ -39,8 +40,8 @@ pub(super) async fn is_true() -> Outcome {
     stage.answers(200).await
 }
 
-/// Inbound routes stand in the chains.
-pub(super) async fn is_true_of_a_sidecar() -> Outcome {
+/// Inbound routes of a sidecar are in the filter chains, so a change of them replaces the listener.
+pub(super) async fn of_a_sidecar() -> Outcome {
     let stage = Stage::new("e2-sidecar").await?;
     stage.apply(&sidecar_objects(&stage, free_port()?)).await?;
     let labels = &[("app", stage.name)];

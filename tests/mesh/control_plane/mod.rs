@@ -1,4 +1,5 @@
-//! The level without a kubelet: API server, istiod, and agents as processes. It needs no root.
+//! The level of Istio's control plane: API server, istiod, and agents as processes. It has no
+//! kubelet and needs no root.
 
 mod busy;
 mod changes;
@@ -62,8 +63,8 @@ fn cases() -> Vec<Case> {
         case!("v2_image_volumes_that_are_missing", volumes::missing, 120),
         case!("w1_waypoint", waypoint::made_by_istio, 180),
         case!("w2_tunnels", waypoint::traffic::through_tunnels, 180),
-        case!("e2_what_a_change_replaces", lint_change::is_true, 180),
-        case!("e2_what_a_change_of_a_sidecar_replaces", lint_change::is_true_of_a_sidecar, 120),
-        case!("m6_what_is_injected", injection::hooks, 120),
+        case!("e2_listeners_that_a_change_replaces", lint_change::of_a_gateway, 180),
+        case!("e2_listeners_that_a_change_of_a_sidecar_replaces", lint_change::of_a_sidecar, 120),
+        case!("m6_injected_hooks", injection::hooks, 120),
     ]
 }

@@ -1,5 +1,5 @@
-//! C3: what `render monitoring` and `render keda` write, before the API server with the CRDs of the
-//! Prometheus operator and of KEDA, and before `lint --crds`.
+//! C3: the API server with the CRDs of the Prometheus operator and of KEDA, and `lint --crds`,
+//! check the files of `render monitoring` and `render keda`.
 
 use super::world::World;
 use crate::parts::part;
@@ -10,7 +10,7 @@ use kit::user::User;
 const POLICY: &str = "module: oci://h/r:t\nnamespace: default\nmonitoring: {}\n\
     scaling: {deployment: edge, streams_per_pod: 100, prometheus: \"http://prometheus:9090\"}\n";
 
-/// A file, a value in it, and a value that its CRD refuses.
+/// For each file, a value in it and a value that its CRD refuses.
 const DAMAGES: [(&str, &str, &str); 3] = [
     ("podmonitor.yaml", "interval: 5s", "interval: soon"),
     ("prometheusrule.yaml", "for: 300s", "for: soon"),

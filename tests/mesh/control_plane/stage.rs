@@ -1,5 +1,5 @@
-//! What a case stands on: a namespace, an upstream as the app, and a gateway or a sidecar in front
-//! of it.
+//! The stage of a case: a namespace, an upstream as the app, and a gateway or a sidecar in front of
+//! it.
 
 use tokio::task::block_in_place;
 
@@ -18,7 +18,8 @@ pub(crate) const LONGER_THAN_QUIET: Duration = Duration::from_millis(2500);
 pub(crate) const IN_FLIGHT: &str = "wasmcustom.laststream_streams_in_flight_gateway";
 pub(crate) const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";
 
-/// What `render proxy-config` renders for every gate: Envoy's own count as a second witness.
+/// The annotation that `render proxy-config` writes for every gate: it exports Envoy's own count,
+/// the second witness.
 pub(crate) const WITNESS: (&str, &str) = (
     "sidecar.istio.io/statsInclusionSuffixes",
     "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered",
@@ -26,17 +27,17 @@ pub(crate) const WITNESS: (&str, &str) = (
 
 pub(crate) struct Stage {
     pub(crate) world: &'static World,
-    /// The case's namespace, and what its objects are called.
+    /// The case's namespace, which is also the name of most of its objects.
     pub(crate) name: &'static str,
-    /// The value of the label that its proxy is found by.
+    /// The value of the label that selects its proxy.
     pub(crate) selector: &'static str,
     pub(crate) upstream: Upstream,
     pub(crate) user: User,
-    /// The service account's, whose name is the case's, too.
+    /// The token of the service account, which has the case's name.
     pub(crate) token: String,
-    /// Where the proxy listens for requests.
+    /// The port on which the proxy listens for requests.
     pub(crate) port: u16,
-    /// Where its gate listens.
+    /// The port of its gate.
     pub(crate) gate: u16,
 }
 
@@ -65,7 +66,7 @@ impl Stage {
         self.world.cluster.apply_all(objects).await
     }
 
-    /// `kind` of Istio, in the case's namespace.
+    /// An object of Istio's API, in the case's namespace.
     pub(crate) fn object(&self, group: &str, kind: &str, name: &str, spec: Value) -> Value {
         let metadata = json!({ "name": name, "namespace": self.name });
         json!({
@@ -74,8 +75,7 @@ impl Stage {
         })
     }
 
-    /// The pod that the case's proxy would be in: istiod takes the labels from there. It
-    /// does not run.
+    /// The pod of the case's proxy, from which istiod takes the labels. It does not run.
     pub(crate) fn pod(&self, label: &str) -> Value {
         let metadata = json!({
             "name": self.name, "namespace": self.name, "labels": { label: self.selector },
@@ -87,7 +87,7 @@ impl Stage {
         json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
     }
 
-    /// The pod that the API server would make of a template, with what Istio's webhook adds.
+    /// The pod that the API server and Istio's webhook would make of a template.
     pub(crate) async fn made(&self, template: &Value) -> Outcome<Value> {
         let mut pod = template.clone();
         (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
@@ -98,8 +98,8 @@ impl Stage {
         Ok(serde_json::from_str(&said.stdout)?)
     }
 
-    /// A gateway for everything, with the upstream behind it. `server` is what the Gateway's server
-    /// has besides.
+    /// A gateway for all hosts, with the upstream behind it. `server` has additional fields of the
+    /// Gateway's server.
     pub(crate) fn gateway_objects(&self, server: Value) -> Vec<Value> {
         let mut one = json!({
             "port": { "number": self.port, "name": "http", "protocol": "HTTP" },
@@ -145,7 +145,7 @@ impl Stage {
         ]
     }
 
-    /// What `laststream render` writes of this policy; the arguments begin with the kind.
+    /// The output of `laststream render` for this policy; the arguments begin with the kind.
     pub(crate) fn render(&self, arguments: &[&str], policy: &str) -> Outcome<String> {
         let file = self.user.argument("policy.yaml", policy)?;
         let arguments = [&["render"], arguments, &["--policy", &file]].concat();
@@ -165,7 +165,7 @@ impl Stage {
         )
     }
 
-    /// `laststream render envoyfilter | kubectl apply -f -`
+    /// Runs `laststream render envoyfilter | kubectl apply -f -`.
     pub(crate) async fn put(&self, policy: &str) -> Outcome<String> {
         let rendered = self.render(&["envoyfilter"], policy)?;
         self.world.cluster.apply(&rendered).await?;
@@ -178,7 +178,7 @@ impl Stage {
             .await
     }
 
-    /// A proxy with the case's name, and what is special about it.
+    /// A proxy with the case's name and these special fields.
     pub(crate) async fn proxy(&self, special: &Proxy<'_>) -> Outcome<Agent> {
         let registry = self.world.registry.name();
         let registry = if special.registry.is_empty() { &registry } else { special.registry };
@@ -196,17 +196,17 @@ impl Stage {
         local(self.port)
     }
 
-    /// A request through the proxy.
+    /// Sends a request through the proxy.
     pub(crate) async fn get(&self, path: &str) -> Outcome<Response> {
         once(self.address(), &Request::get(path)).await
     }
 
-    /// Until the proxy answers with this status.
+    /// Waits until the proxy answers with this status.
     pub(crate) async fn answers(&self, status: u16) -> Outcome {
         wait_for(SOON, "the proxy", async || self.get("/").await?.expect(status).map(drop)).await
     }
 
-    /// More requests that the upstream holds, each on a connection of its own.
+    /// Sends more requests that the upstream holds, each on a connection of its own.
     pub(crate) async fn hold(&self, held: &mut Vec<Client>, more: usize) -> Outcome {
         for _ in 0..more {
             let mut client = Client::connect(self.address()).await?;
@@ -216,7 +216,7 @@ impl Stage {
         self.upstream.wait_held("all", held.len(), SOON).await
     }
 
-    /// The upstream answers them, and each gets its 200.
+    /// Lets the upstream answer the requests, and checks that each gets 200.
     pub(crate) async fn answered(&self, held: Vec<Client>) -> Outcome {
         self.upstream.release("all");
         for mut client in held {
@@ -225,7 +225,7 @@ impl Stage {
         self.upstream.wait_held("all", 0, SOON).await
     }
 
-    /// Tells the gate to begin.
+    /// Begins a drain by `POST /drain`.
     pub(crate) async fn drain(&self) -> Outcome {
         once(local(self.gate), &Request::post("/drain", "").host("localhost"))
             .await?
@@ -233,7 +233,7 @@ impl Stage {
             .map(drop)
     }
 
-    /// What the gate says of itself.
+    /// The gate's answer to `GET /status`.
     pub(crate) async fn status(&self) -> Outcome<Value> {
         once(local(self.gate), &Request::get("/status").host("localhost"))
             .await?
@@ -241,7 +241,7 @@ impl Stage {
             .json()
     }
 
-    /// Until the gate's status has this value in this field.
+    /// Waits until the gate's status has this value in this field.
     pub(crate) async fn status_with(&self, field: &str, value: &str) -> Outcome<Value> {
         let look = async || {
             let status = self.status().await?;
@@ -251,7 +251,7 @@ impl Stage {
         wait_for(SOON, "the gate's status", look).await
     }
 
-    /// Nothing that istiod sent to the proxy was refused.
+    /// Checks that the proxy refused nothing that istiod sent.
     pub(crate) fn nothing_refused(&self) -> Outcome {
         let refusals = self.world.istio.refusals(&format!("{}.{}", self.name, self.name));
         ensure!(refusals.is_empty(), "refused by the proxy: {refusals:#?}");

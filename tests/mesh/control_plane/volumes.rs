@@ -1,5 +1,5 @@
-//! V2: a module from an image volume that is not there. The API server of this level has the
-//! feature gate at its default, off; and no proxy has the file.
+//! V2: a module from an image volume that does not exist. On this level the feature gate has its
+//! default, off, and no proxy has the file.
 
 use super::stage::{SOON, Stage};
 use crate::agent::{Agent, Proxy};
@@ -46,7 +46,8 @@ pub(super) async fn missing() -> Outcome {
     Ok(())
 }
 
-/// Volume and mount as rendered for the gateway chart, in a Deployment.
+/// A Deployment with the volume and the mount that are rendered for the gateway chart. The API
+/// server drops both.
 async fn dropped(stage: &Stage) -> Outcome {
     let policy = stage.gateway_policy("delivery: image_volume\n");
     let values: Value = serde_saphyr::from_str(&stage.render(&["image-volume"], &policy)?)?;

@@ -1,4 +1,5 @@
-//! What all cases of this level share: the cluster, istiod, a registry with the module in it.
+//! The world that all cases of this level share: the cluster, istiod, a registry with the module in
+//! it.
 
 use tokio::task::block_in_place;
 
@@ -13,14 +14,14 @@ pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) istio: Istio,
     pub(crate) registry: Registry,
-    /// The module: its address with a tag.
+    /// The module's address, with a tag.
     pub(crate) module: String,
-    /// What the tag stands for: `sha256:…`.
+    /// The digest of the tag's manifest: `sha256:…`.
     pub(crate) digest: String,
 }
 
 impl World {
-    /// The first that asks starts it; it ends with the process.
+    /// The world, which the first case starts. It ends with the process.
     pub(crate) async fn get() -> Outcome<&'static Self> {
         static WORLD: Started<World> = Started::new();
         WORLD.get(World::start).await
@@ -37,7 +38,7 @@ impl World {
     }
 }
 
-/// `laststream push`; gives the digest of the manifest.
+/// Runs `laststream push`, and returns the digest of the manifest.
 pub(crate) fn push(image: &str) -> Outcome<String> {
     let said = User::new()?.run(&["push", "-o", "json", image], "")?.expect(0)?;
     let result = said.json_lines()?.into_iter().next().context("push says nothing")?;

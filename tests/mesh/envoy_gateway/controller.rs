@@ -17,11 +17,11 @@ use kit::prelude::*;
 
 /// The namespace of the controller, and of the proxies.
 pub(crate) const NAMESPACE: &str = "envoy-gateway-system";
-/// Where proxies look for the controller.
+/// The host name under which proxies look for the controller.
 pub(crate) const HOST: &str = "envoy-gateway.envoy-gateway-system.svc.cluster.local";
 const PROGRAM: &str = "/envoy-gateway";
 
-/// Ends when it is dropped.
+/// A running controller. Dropping it ends the process.
 pub(crate) struct Controller {
     root: Root,
     program: Program,
@@ -48,18 +48,18 @@ impl Controller {
         self.program.log()
     }
 
-    /// The program with other arguments, as in a container of its image.
+    /// Envoy Gateway's program without arguments, as in a container of its image.
     pub(crate) fn command(&self) -> Command {
         self.root.command(PROGRAM)
     }
 
-    /// Removes a file that containers of its image see, because no container removes it.
+    /// Removes a file that containers of this image share, because no container removes it.
     pub(crate) fn forget(&self, file: &str) {
         fs::remove_file(self.root.path(file)).ok(); // it need not be there
     }
 }
 
-/// The files of a Secret.
+/// Writes the files of a Secret into a folder.
 pub(crate) async fn write_secret(cluster: &Cluster, name: &str, folder: &Path) -> Outcome {
     let secret = cluster.get(NAMESPACE, &format!("secret/{name}")).await?;
     fs::create_dir_all(folder)?;
@@ -69,7 +69,8 @@ pub(crate) async fn write_secret(cluster: &Cluster, name: &str, folder: &Path) -
     Ok(())
 }
 
-/// The ports that its Envoys have, too, are given to them.
+/// The controller's configuration. Its ports are moved, because its Envoys run in the same network
+/// and use the default ones.
 fn settings() -> Value {
     json!({
         "apiVersion": "gateway.envoyproxy.io/v1alpha1", "kind": "EnvoyGateway",

@@ -1,4 +1,4 @@
-//! G1: the controller takes everything that is rendered; its Envoy has the gate, and the count is
+//! G1: the controller accepts everything that is rendered; its Envoy has the gate, and the count is
 //! exact.
 
 use std::path::Path;
@@ -66,10 +66,10 @@ async fn removed(world: &World, folder: &Path) -> Outcome {
     Ok(())
 }
 
-/// Envoy Gateway takes it in place of the Gateway's policy, and its counter has another vm_id, so
-/// the gate does not know it. The former listener and its counters live on for Envoy's drain time
-/// (50 s here): until then the gate may say `exact`, and later `unknown`. The request holds in both
-/// cases.
+/// Envoy Gateway uses the policy of the route instead of the Gateway's policy. Its counter has
+/// another vm_id, so the gate does not know it. The former listener and its counters live on for
+/// Envoy's drain time (50 s here): until then the gate may say `exact`, and later `unknown`. The
+/// request holds the gate in both cases.
 async fn with_a_policy_of_the_route(world: &World, upstream: &Upstream) -> Outcome {
     let mut policy = world.cluster.get(EDGE, &format!("envoyextensionpolicy/{GATEWAY}")).await?;
     let name = format!("{GATEWAY}-route");
@@ -128,8 +128,8 @@ fn is_merged(pod: &Value) -> Outcome {
     Ok(())
 }
 
-/// Every condition of the object, and of its ancestors; but a Gateway without a load balancer has
-/// no address.
+/// Waits until every condition of the object and of its ancestors is true, except that a Gateway
+/// without a load balancer has no address.
 async fn accepted(world: &World, kind: &str) -> Outcome {
     wait_for(SOON, &format!("{kind} to be accepted"), async || {
         let object = world.cluster.get(EDGE, &format!("{kind}/{GATEWAY}")).await?;
@@ -156,7 +156,8 @@ async fn status() -> Outcome<Value> {
     once(local(GATE), &Request::get("/status").host("localhost")).await?.expect(200)?.json()
 }
 
-/// Until the gate's status has this count, with so many in flight by either witness.
+/// Waits until the gate's status has this count, with so many streams in flight by the filter and
+/// by Envoy.
 async fn counts(count: &str, in_flight: usize, envoy: usize) -> Outcome<Value> {
     wait_for(SOON, "the gate's count", async || {
         let status = status().await?;
@@ -197,7 +198,7 @@ async fn exact(world: &World, upstream: &Upstream) -> Outcome {
     Ok(())
 }
 
-/// The Deployment with another text in its pods.
+/// The Deployment with a text in its pods replaced.
 fn changed(deployment: &Value, from: &str, to: &str) -> Outcome<Value> {
     let mut changed = deployment.clone();
     let text = changed["spec"]["template"]["spec"].to_string();
@@ -206,7 +207,7 @@ fn changed(deployment: &Value, from: &str, to: &str) -> Outcome<Value> {
     Ok(changed)
 }
 
-/// What LS591 finds: the gate knows no counter, and goes by Envoy's own count.
+/// The mistake that LS591 finds: the gate knows no counter, and relies on Envoy's own count.
 async fn with_another_vm_id(world: &World, upstream: &Upstream, deployment: &Value) -> Outcome {
     let other = changed(deployment, "envoyextensionpolicy/edge/g1/wasm/0", "laststream")?;
     let mut pod = Pod::start(world, &other).await?;
@@ -229,7 +230,7 @@ async fn with_another_vm_id(world: &World, upstream: &Upstream, deployment: &Val
     Ok(())
 }
 
-/// As where the API server drops the volume without a word, because it knows no image volumes.
+/// The same result as on an API server that knows no image volumes and silently drops the volume.
 async fn without_the_file(world: &World, deployment: &Value) -> Outcome {
     let gone = changed(deployment, "/opt/laststream/plugin.wasm", "/opt/nowhere/plugin.wasm")?;
     let mut pod = Pod::start(world, &gone).await?;

@@ -1,5 +1,5 @@
-//! The level of Envoy Gateway: its real controller beside the API server makes a Deployment, whose
-//! containers run as processes. No kubelet: what stands in for it is in `pod.rs`.
+//! The level of Envoy Gateway: its real controller runs beside the API server and makes a
+//! Deployment, whose containers run as processes. There is no kubelet; `pod.rs` replaces it.
 
 mod controller;
 mod count;

@@ -10,7 +10,7 @@ use crate::program::Program;
 use kit::prelude::*;
 use kit::process::guarded;
 
-/// Ends with the process that holds the namespace.
+/// A network namespace. It ends with the process that holds it.
 pub(crate) struct Network {
     number: u8,
     pid: u32,
@@ -18,7 +18,8 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// The number makes the addresses: 10.99.NUMBER.1 is this machine, and .2 is the pod.
+    /// Makes a network whose addresses follow from the number: 10.99.NUMBER.1 is this machine, and
+    /// .2 is the pod.
     pub(crate) async fn new(number: u8) -> Outcome<Self> {
         let mut command = guarded("unshare");
         command.args(["--net", "sleep", "infinity"]);
@@ -61,7 +62,7 @@ impl Network {
         format!("--net={}", self.file().display())
     }
 
-    /// The same command in this network.
+    /// The same command, run in this network.
     pub(crate) fn enter(&self, command: &Command) -> Command {
         let mut inside = guarded("nsenter");
         inside.arg(self.option()).arg("--").arg(command.get_program()).args(command.get_args());
@@ -74,7 +75,7 @@ impl Network {
         inside
     }
 
-    /// This machine, as the pod sees it.
+    /// The address of this machine in the pod's network.
     pub(crate) fn machine(&self) -> String {
         format!("10.99.{}.1", self.number)
     }

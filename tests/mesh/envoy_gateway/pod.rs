@@ -1,6 +1,6 @@
-//! A pod of Envoy Gateway's Deployment, its containers as processes: the commands, files and hooks
-//! are the Deployment's. Images are not pulled: Envoy is the newest one, and the program is the one
-//! of the tests.
+//! A pod of Envoy Gateway's Deployment, whose containers are processes with the commands, files and
+//! hooks of the Deployment. Images are not pulled: Envoy is the newest supported version, and the
+//! program is the one under test.
 
 use std::fs;
 use std::process::Command;
@@ -19,7 +19,7 @@ use kit::user;
 use kit::wire::local;
 use rustix::process::Signal;
 
-/// Port 80 of a Gateway in its Envoy.
+/// The port of Envoy for port 80 of a Gateway.
 pub(crate) const PORT: u16 = 10080;
 pub(crate) const GATE: u16 = 15091;
 
@@ -31,23 +31,24 @@ pub(crate) struct Pod<'w> {
     containers: Vec<(Value, Program)>,
 }
 
-/// How a container was stopped; times since the deletion.
+/// How a container was stopped. Times count from the deletion.
 #[derive(Debug)]
 pub(crate) struct Stopped {
     pub(crate) name: String,
-    /// What the hook ended with.
+    /// The hook's exit code, status code or error.
     pub(crate) hook: String,
     pub(crate) signalled: Duration,
     pub(crate) ended: Duration,
 }
 
 impl<'w> Pod<'w> {
-    /// As kubelet starts it; in the network of this machine, so there can be one only.
+    /// Starts the containers as kubelet does, in the network of this machine, so only one pod can
+    /// run.
     pub(crate) async fn start(world: &'w World, deployment: &Value) -> Outcome<Self> {
         Self::start_in(world, deployment, None).await
     }
 
-    /// As kubelet starts it.
+    /// Starts the containers as kubelet does.
     pub(crate) async fn start_in(
         world: &'w World,
         deployment: &Value,
@@ -80,7 +81,7 @@ impl<'w> Pod<'w> {
         Ok(pod)
     }
 
-    /// Until Envoy answers requests through the Gateway.
+    /// Waits until Envoy answers requests through the Gateway.
     pub(crate) async fn ready(&mut self) -> Outcome {
         let address = self.address(PORT);
         let (_, envoy) = self.containers.first_mut().context("a container")?;
@@ -88,7 +89,7 @@ impl<'w> Pod<'w> {
         envoy.ready(SOON, answers).await
     }
 
-    /// Where the pod is reached.
+    /// The address at which the pod is reached.
     pub(crate) fn address(&self, port: u16) -> SocketAddr {
         self.network.as_ref().map_or(local(port), |network| network.address(port))
     }
@@ -111,8 +112,8 @@ impl<'w> Pod<'w> {
         Ok(())
     }
 
-    /// Words of a command, with the container's variables in them. The controller is on this
-    /// machine.
+    /// The words of a command, with the values of the container's variables. The controller's name
+    /// is replaced by this machine's address.
     fn words(&self, container: &Value, list: &Value) -> Vec<String> {
         let machine = self.network.as_ref().map_or_else(|| "127.0.0.1".into(), Network::machine);
         let variables: Vec<(String, &str)> = container["env"]
@@ -152,7 +153,8 @@ impl<'w> Pod<'w> {
         }
     }
 
-    /// As kubelet stops it: all hooks at once, SIGTERM after each, SIGKILL after the grace period.
+    /// Stops the containers as kubelet does: all hooks at once, SIGTERM after each, SIGKILL after
+    /// the grace period.
     pub(crate) async fn stop(&mut self) -> Outcome<Vec<Stopped>> {
         let begun = Instant::now();
         let mut containers = std::mem::take(&mut self.containers);

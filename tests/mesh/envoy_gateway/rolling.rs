@@ -1,6 +1,6 @@
 //! G3: a rolling restart of two replicas under load, with laststream's hook and with Envoy
-//! Gateway's own manager alone. Each pod has a network of its own; what stands in for kube-proxy is
-//! the list of addresses that the clients choose from.
+//! Gateway's own manager alone. Each pod has a network of its own; the list of addresses from which
+//! the clients choose replaces kube-proxy.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,14 +18,14 @@ use kit::prelude::*;
 use kit::wait::ANSWER;
 
 const REPLICAS: u8 = 2;
-/// Clients, and how long each of their requests takes; most are short.
+/// The clients, by the time that each of their requests takes; most are short.
 const CLIENTS: [Duration; 8] = {
     let [short, long] = [Duration::from_millis(300), Duration::from_secs(5)];
     [short, short, short, short, short, short, long, long]
 };
-/// How long after the deletion new connections still come.
+/// How long new connections still come after the deletion.
 const LAG: Duration = Duration::from_secs(1);
-/// Before the restart and after it.
+/// How long the load runs before the restart and after it.
 const STEADY: Duration = Duration::from_secs(2);
 
 /// The pods that get new connections.
@@ -43,7 +43,7 @@ impl Endpoints {
     }
 }
 
-/// What became of requests.
+/// How many requests were answered, cut or refused.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Fate {
     answered: u64,
@@ -76,7 +76,7 @@ pub(super) async fn case() -> Outcome {
     Ok(())
 }
 
-/// One new pod, then one old pod's stop; twice.
+/// Restarts both replicas: twice, a new pod starts and an old pod stops.
 async fn restart(world: &World, deployment: &Value, first: u8) -> Outcome<(Fate, Duration)> {
     let endpoints = Endpoints::default();
     let mut old = Vec::new();
@@ -127,7 +127,7 @@ async fn ready<'w>(
     Ok(pod)
 }
 
-/// One request after the other, each on a connection of its own.
+/// Sends one request after the other, each on a connection of its own.
 async fn client(endpoints: Endpoints, takes: Duration, over: Arc<AtomicBool>) -> Fate {
     let mut fate = Fate::default();
     while !over.load(Ordering::Relaxed) {
@@ -141,7 +141,7 @@ async fn client(endpoints: Endpoints, takes: Duration, over: Arc<AtomicBool>) ->
                 sleep(Duration::from_millis(100)).await;
             }
             Ok(client) => {
-                // A slow answer is not a cut one.
+                // Wait long enough that a slow answer does not count as a cut one.
                 let mut client = client.patience(takes + ANSWER);
                 match client.get(&format!("/delay/{}", takes.as_millis())).await {
                     Ok(response) if response.status == 200 => fate.answered += 1,

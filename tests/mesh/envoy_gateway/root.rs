@@ -1,5 +1,5 @@
-//! The root folder of a container: the machine's system folders, and what its image and its
-//! volumes hold. Programs with absolute paths in them run there.
+//! The root folder of a container: the machine's system folders, and the files of its image and its
+//! volumes. Programs whose configuration has absolute paths run there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::isolation::{folder, run_tool};
 use kit::prelude::*;
 use kit::process::guarded;
 
-/// Gone with the namespaces.
+/// A root folder in the tmpfs, which disappears with the namespaces.
 pub(crate) struct Root(PathBuf);
 
 impl Root {
@@ -25,7 +25,7 @@ impl Root {
         Ok(root)
     }
 
-    /// A path of the container as one of this machine.
+    /// The path on this machine of a path in the container.
     pub(crate) fn path(&self, inside: &str) -> PathBuf {
         self.0.join(inside.trim_start_matches('/'))
     }
@@ -36,7 +36,7 @@ impl Root {
         Ok(path)
     }
 
-    /// Shows a file or a folder of this machine, where one of its kind is.
+    /// Mounts a file or a folder of this machine over one of the same kind in the container.
     pub(crate) fn bind(&self, from: &Path, inside: &str) -> Outcome {
         self.mount("--bind", from, inside)
     }
@@ -47,7 +47,7 @@ impl Root {
         run_tool("mount", &[how, from?, to?])
     }
 
-    /// A program of the machine under a path of the container.
+    /// Mounts a program of the machine at a path of the container.
     pub(crate) fn program(&self, from: &Path, inside: &str) -> Outcome {
         fs::write(self.path(inside), "")?;
         self.bind(from, inside)

@@ -11,9 +11,9 @@ use crate::seen::row;
 use kit::prelude::*;
 use kit::wire::local;
 
-/// Takes requests of 40 s instead, which need two minutes more.
+/// The variable that makes the held requests 40 s long, which takes two minutes more.
 const LONG: &str = "LASTSTREAM_MESH_LONG";
-/// What both take at least.
+/// The time that both take at least.
 const LEAST: Duration = Duration::from_secs(4);
 
 /// The request that is in flight when the pod is deleted.
@@ -21,25 +21,26 @@ fn longest() -> Duration {
     Duration::from_secs(if std::env::var_os(LONG).is_some() { 40 } else { 12 })
 }
 
-/// What both have until they give up.
+/// The time after which both stop Envoy although requests are in flight.
 fn limit() -> Duration {
     longest() + Duration::from_secs(18)
 }
 
-/// Requests that arrive late, one after the other: each takes so long, and so long is nothing.
+/// Late requests come one after the other: each takes `SHORT`, and a pause of `GAP` follows.
 const SHORT: Duration = Duration::from_millis(1600);
 const GAP: Duration = Duration::from_millis(600);
-/// Until when the last of them may begin, from the deletion.
+/// The time from the deletion until the last of them may begin.
 const LATE: Duration = Duration::from_secs(14);
 
-/// How long the gate believes the filter's count alone only at the deadline.
+/// Longer than `gate.assumed_after_ms`: while its counters are younger, a gate without Envoy's own
+/// count opens only at the deadline.
 const YOUNG: Duration = Duration::from_secs(62);
 
 #[derive(Clone, Copy)]
 pub(super) struct Lane {
     pub(super) gateway: &'static str,
     pub(super) what: &'static str,
-    /// Whether laststream's hook stops it, and how.
+    /// Whether laststream's hook stops the pod, or Envoy Gateway's own manager.
     pub(super) laststream: bool,
 }
 
@@ -91,7 +92,7 @@ pub(super) async fn deployment(world: &World, lane: &Lane) -> Outcome<Value> {
     world.deployment(lane.gateway, is_so).await.with_context(|| world.controller.log())
 }
 
-/// A request on a connection of its own; an error is the client's.
+/// Sends a request on a connection of its own; an error is the client's.
 fn request(path: String, patience: Duration) -> JoinHandle<Outcome> {
     tokio::spawn(async move {
         let mut client = Client::connect(local(PORT)).await?.patience(patience);
@@ -105,11 +106,12 @@ async fn ready<'w>(world: &'w World, deployment: &Value) -> Outcome<Pod<'w>> {
     Ok(pod)
 }
 
-fn what_is_held() -> String {
+fn held_request() -> String {
     format!("a request of {} s", longest().as_secs())
 }
 
-/// What was seen: the outcome, then when Envoy got SIGTERM and when the pod was gone.
+/// Adds the observation to the table: the outcome, when Envoy got SIGTERM, and when the pod was
+/// gone.
 fn report(lane: &Lane, situation: &str, outcome: &str, stopped: &[Stopped]) {
     let envoy = stopped.iter().find(|container| container.name == "envoy");
     let gone = stopped.iter().map(|container| container.ended).max().unwrap_or_default();
@@ -126,7 +128,7 @@ fn report(lane: &Lane, situation: &str, outcome: &str, stopped: &[Stopped]) {
     row("G2", format!("{situation}: {}", lane.what), seen);
 }
 
-/// Stops the pod a second after a long request has begun, which must be answered.
+/// Stops the pod a second after a long request has begun. The request must be answered.
 async fn stop_under_a_long_request(
     pod: &mut Pod<'_>,
     lane: &Lane,
@@ -142,7 +144,7 @@ async fn stop_under_a_long_request(
     Ok(stopped)
 }
 
-/// When Envoy got SIGTERM.
+/// The time from the deletion to Envoy's SIGTERM.
 fn signalled(stopped: &[Stopped]) -> Outcome<Duration> {
     let envoy = stopped.iter().find(|container| container.name == "envoy").context("an Envoy")?;
     Ok(envoy.signalled)
@@ -152,7 +154,7 @@ async fn long_and_idle(world: &World, lane: &Lane, deployment: &Value) -> Outcom
     let mut pod = ready(world, deployment).await?;
     let mut idle = Client::connect(local(PORT)).await?;
     idle.get("/").await?.expect(200)?;
-    let situation = format!("{}, and an idle connection", what_is_held());
+    let situation = format!("{}, and an idle connection", held_request());
     let stopped = stop_under_a_long_request(&mut pod, lane, &situation).await?;
     drop(idle);
     let at = signalled(&stopped)?;
@@ -171,8 +173,8 @@ async fn long_and_idle(world: &World, lane: &Lane, deployment: &Value) -> Outcom
     Ok(())
 }
 
-/// Requests that still come, as from clients that have not heard of the stop: each on a connection
-/// of its own, with pauses.
+/// Requests that still come after the deletion, as from clients that do not know of it: each on a
+/// connection of its own, with pauses.
 async fn late_requests(world: &World, lane: &Lane, deployment: &Value) -> Outcome {
     let mut pod = ready(world, deployment).await?;
     let begun = Instant::now();
@@ -202,15 +204,15 @@ async fn late_requests(world: &World, lane: &Lane, deployment: &Value) -> Outcom
     Ok(())
 }
 
-/// Envoy without the statistic that decides: its own count for the gate, connections for the
-/// manager.
+/// Stops an Envoy without the statistic that decides: Envoy's own count for the gate, the number of
+/// connections for the manager.
 async fn missing_statistic(world: &World, lane: &Lane, deployment: &Value) -> Outcome {
     let gone = if lane.laststream { "downstream_rq_active" } else { "downstream_cx_active" };
     let mut pod = ready(world, &without(deployment, gone)?).await?;
     if lane.laststream {
         sleep(YOUNG).await;
     }
-    let situation = format!("{}, without `{gone}`", what_is_held());
+    let situation = format!("{}, without `{gone}`", held_request());
     let stopped = stop_under_a_long_request(&mut pod, lane, &situation).await?;
     let at = signalled(&stopped)?;
     let until = if lane.laststream { longest() + Duration::from_secs(6) } else { limit() + LEAST };
@@ -218,7 +220,7 @@ async fn missing_statistic(world: &World, lane: &Lane, deployment: &Value) -> Ou
     Ok(())
 }
 
-/// The Deployment whose Envoy does not export the statistics that end so.
+/// The Deployment with an Envoy that does not export statistics with this suffix.
 fn without(deployment: &Value, statistic: &str) -> Outcome<Value> {
     let mut changed = deployment.clone();
     let arguments = changed["spec"]["template"]["spec"]["containers"][0]["args"]

@@ -1,4 +1,5 @@
-//! What the cases share: the cluster, the controller, a registry with the module, an upstream.
+//! The world that the cases share: the cluster, the controller, a registry with the module, an
+//! upstream.
 
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -17,20 +18,20 @@ use kit::user::User;
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 /// The namespace of the Gateways.
 pub(crate) const EDGE: &str = "edge";
-/// An address of the upstream that the API server takes: none of the loopback interface's.
+/// The address of the upstream. The API server refuses addresses of the loopback interface.
 const APP: &str = "10.244.0.9";
 
 pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) controller: Controller,
     pub(crate) user: User,
-    /// The module, as policies name it.
+    /// The module's address, as policies name it.
     pub(crate) module: String,
     _registry: Registry,
 }
 
 impl World {
-    /// The first that asks starts it; it ends with the process.
+    /// The world, which the first case starts. It ends with the process.
     pub(crate) async fn get() -> Outcome<&'static Self> {
         static WORLD: Started<World> = Started::new();
         WORLD.get(World::start).await
@@ -65,13 +66,14 @@ impl World {
         block_in_place(|| self.user.run(arguments, ""))
     }
 
-    /// A Gateway, and all its requests to this upstream.
+    /// Creates a Gateway, and routes all its requests to this upstream.
     pub(crate) async fn gateway(&self, name: &str, upstream: SocketAddr) -> Outcome {
         let app = forwarded(upstream).await?;
         let metadata = |name: &str| json!({ "name": name, "namespace": EDGE });
         let route = json!({
             "parentRefs": [{ "name": name }],
-            // Without a time-out Envoy takes 15 s, less than a request of these cases.
+            // Without this time-out Envoy's default applies, 15 s, which is shorter than requests
+            // of these cases.
             "rules": [{
                 "backendRefs": [{ "name": name, "port": 80 }], "timeouts": { "request": "0s" },
             }],
@@ -108,7 +110,7 @@ impl World {
             .await
     }
 
-    /// Renders a policy for a Gateway, applies it as its files say, and gives the folder.
+    /// Renders a policy for a Gateway, applies it as its files say, and returns the folder.
     pub(crate) async fn put(&self, gateway: &str, more: &str) -> Outcome<std::path::PathBuf> {
         let policy = format!(
             "name: {gateway}\nnamespace: {EDGE}\nmodule: {}\ndelivery: image_volume\n\
@@ -127,7 +129,7 @@ impl World {
         Ok(folder)
     }
 
-    /// The Deployment that the controller has made for a Gateway, once it is so.
+    /// The controller's Deployment of a Gateway, once `is_so` accepts its pod.
     pub(crate) async fn deployment(
         &self,
         gateway: &str,
@@ -157,7 +159,7 @@ fn class() -> Value {
     })
 }
 
-/// The upstream under an address of this network.
+/// Forwards connections from [`APP`] to the upstream, and returns the listening address.
 async fn forwarded(upstream: SocketAddr) -> Outcome<SocketAddr> {
     let listener = TcpListener::bind((APP, 0)).await?;
     let address = listener.local_addr()?;

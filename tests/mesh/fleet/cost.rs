@@ -1,18 +1,18 @@
-//! What a run costs: memory, and requests to the API server.
+//! The cost of a run: memory, and requests to the API server.
 
 use std::fs;
 
 use crate::cluster::Cluster;
 use kit::prelude::*;
 
-/// The most memory that a process has had; none after its end.
+/// The peak memory of a process; `None` after its end.
 pub(super) fn peak_kb(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Those for pods, as the API server has counted them.
+/// Requests for pods, as the API server has counted them.
 pub(super) struct Requests {
     pub(super) lists: u64,
     pub(super) proxied: u64,

@@ -1,4 +1,4 @@
-//! Stands in for the gates of pods: KWOK forwards a port of all pods to it.
+//! A stand-in for the gates of pods. KWOK forwards one port of every pod to it.
 
 use std::net::SocketAddr;
 
@@ -7,9 +7,9 @@ use serde_json::json;
 use kit::Outcome;
 use kit::fake_server::{Answer, FakeServer};
 
-/// A gate that drains, and holds so many streams.
+/// A gate that drains while `holding` streams are in flight.
 pub(super) struct Gate {
-    /// On which pods have it.
+    /// The port of the gate on every pod.
     pub(super) port: u16,
     server: FakeServer,
 }

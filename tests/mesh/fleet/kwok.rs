@@ -13,13 +13,13 @@ use crate::program::Program;
 use kit::prelude::*;
 use kit::process::guarded;
 
-/// Of all nodes. The API server asks no kubelet on a loopback address.
+/// The address of all nodes. The API server refuses kubelets on loopback addresses.
 const ADDRESS: &str = "10.99.0.1";
 const PORT: u16 = 10247;
 const START: Duration = Duration::from_secs(60);
 const OWN_STAGES: &str = "tests/mesh/fleet/stages.yaml";
 
-/// Starts it. The gate gets its port of every pod.
+/// Starts KWOK, which forwards the gate's port of every pod to `gate`.
 pub(super) async fn start(cluster: &Cluster, gate: &Gate) -> Outcome<Program> {
     run_tool("ip", &["address", "add", &format!("{ADDRESS}/32"), "dev", "lo"])?;
     let folder = folder("kwok")?;
@@ -30,7 +30,8 @@ pub(super) async fn start(cluster: &Cluster, gate: &Gate) -> Outcome<Program> {
     let own_stages = Path::new(env!("CARGO_MANIFEST_DIR")).join(OWN_STAGES);
     let mut command = guarded(program);
     command.arg("--kubeconfig").arg(cluster.kubeconfig()).env("HOME", &folder);
-    // Such a watch needs a newer etcd than Debian's: KWOK would list again and again, ever later.
+    // A watch list needs a newer etcd than Debian's. With it KWOK would list again and again, at
+    // growing intervals.
     command.env("KUBE_FEATURE_WatchListClient", "false");
     for file in [stages, own_stages, forwards] {
         command.arg("--config").arg(file);
@@ -64,7 +65,7 @@ pub(super) fn node(name: &str, range: &str) -> Value {
     })
 }
 
-/// Until KWOK has made all nodes ready.
+/// Waits until KWOK has made all nodes ready.
 pub(super) async fn nodes_ready(cluster: &Cluster) -> Outcome {
     let wait = ["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s"];
     cluster.kubectl(&wait).await?.expect(0).map(drop)

@@ -1,4 +1,4 @@
-//! Pods that are only objects, of every kind that `status` tells apart, in a known mixture.
+//! Pods that are only objects, in a known mixture of all kinds that `status` distinguishes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -14,13 +14,13 @@ use kit::prelude::*;
 
 pub(super) const NAMESPACE: &str = "many";
 const PODS: &str = "/api/v1/namespaces/many/pods";
-/// Objects that are written at a time.
+/// How many objects are written at a time.
 const AT_A_TIME: usize = 32;
 const ON_A_NODE: usize = 100;
-/// For KWOK, with all pods.
+/// The limit for KWOK to run all pods.
 const SETTLED: Duration = Duration::from_secs(240);
 const PAUSE: Duration = Duration::from_millis(500);
-/// A pod in each line: its name, its address, whether it is ready.
+/// The output format: a pod in each line with its name, its address, and whether it is ready.
 const LINES: &str = "jsonpath={range .items[*]}{.metadata.name} {.status.podIP} \
     {.status.conditions[?(@.type==\"Ready\")].status}{\"\\n\"}{end}";
 
@@ -28,11 +28,11 @@ const LINES: &str = "jsonpath={range .items[*]}{.metadata.name} {.status.podIP} 
 pub(super) enum Kind {
     Serving,
     Draining,
-    /// It was deleted, and its gate drains.
+    /// The pod was deleted, and its gate drains.
     Terminating,
     Without,
     Half,
-    /// Nothing listens on its port.
+    /// Its port refuses connections.
     Refused,
     /// Its port never answers.
     Silent,
@@ -59,7 +59,7 @@ impl Kind {
         }
     }
 
-    /// Chooses the stages of KWOK.
+    /// The label by which KWOK chooses its stages.
     fn label(self) -> &'static str {
         match self {
             Self::NotReady => "not-ready",
@@ -78,8 +78,8 @@ pub(super) fn count(kind: Kind, pods: usize) -> usize {
     (0..pods).filter(|index| Kind::of(*index) == kind).count()
 }
 
-/// Writes nodes and pods, and waits until KWOK has made of them what they are to be. Gives the
-/// address of each pod, which KWOK has chosen.
+/// Writes nodes and pods, and waits until KWOK has brought every pod into its intended state.
+/// Returns the address of each pod, which KWOK has chosen.
 pub(super) async fn create(
     cluster: &Cluster,
     client: &fleet::Cluster,
@@ -113,7 +113,7 @@ async fn each(
     steps.try_collect::<Vec<()>>().await.map(drop)
 }
 
-/// Of the pods, once all of them are as KWOK is to make them.
+/// Addresses of the pods, or an error while any pod is not yet in its intended state.
 async fn addresses(
     cluster: &Cluster,
     client: &fleet::Cluster,
@@ -164,7 +164,7 @@ fn pod(index: usize) -> Value {
         Kind::Silent => Some(SILENT.to_string()),
         _ => None,
     };
-    // KWOK ends a deleted pod at once if nothing keeps it.
+    // KWOK removes a deleted pod at once unless it has a finalizer.
     let finalizers: &[&str] =
         if kind == Kind::Terminating { &["laststream.dev/test"] } else { &[] };
     json!({

@@ -1,4 +1,4 @@
-//! Stands in for the statistics of all pods: one listener on all their addresses.
+//! A stand-in for the statistics of all pods: one listener on all their addresses.
 
 use std::collections::BTreeMap;
 use std::net::{self, Ipv4Addr, SocketAddr};
@@ -13,13 +13,13 @@ use super::pods::Kind;
 use kit::prelude::*;
 
 pub(super) const STATS: u16 = 15020;
-/// Accepts, and never answers.
+/// The port that accepts connections and never answers.
 pub(super) const SILENT: u16 = 15999;
 
-/// Which pod has which address.
+/// The index of each pod, by its address.
 static PODS: RwLock<BTreeMap<Ipv4Addr, usize>> = RwLock::new(BTreeMap::new());
 
-/// From now on these are the pods.
+/// Replaces the pods that are served.
 pub(super) fn serve_pods(addresses: BTreeMap<Ipv4Addr, usize>) {
     *PODS.write().unwrap_or_else(PoisonError::into_inner) = addresses;
 }
@@ -28,7 +28,7 @@ fn index_of(address: Ipv4Addr) -> Option<usize> {
     PODS.read().unwrap_or_else(PoisonError::into_inner).get(&address).copied()
 }
 
-/// Until the process ends, whichever case asked for it.
+/// Starts the listeners. They run until the process ends, not only for the case that starts them.
 pub(super) fn start() -> Outcome {
     let [stats, silent] =
         [STATS, SILENT].map(|port| net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)));
@@ -84,7 +84,7 @@ async fn serve(mut stream: TcpStream) -> Outcome {
     }
 }
 
-/// What Envoy gives with `filter=laststream_`.
+/// Envoy's statistics with `filter=laststream_`, for the kind of this pod.
 fn page(index: usize) -> String {
     let counter = |in_flight: usize| {
         format!(

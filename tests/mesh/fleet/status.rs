@@ -1,5 +1,5 @@
-//! F2 and F3: `laststream status` of 1,000 and 10,000 pods: whether it tells them apart, how long
-//! it takes, and what it costs.
+//! F2 and F3: `laststream status` of 1,000 and 10,000 pods: whether it classifies each pod
+//! correctly, how long it takes, and its memory and requests.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use kit::prelude::*;
 use kit::process::guarded;
 use kit::user;
 
-/// For a thousand pods.
+/// The time limit for a thousand pods.
 const LIMIT: Duration = Duration::from_secs(10);
 const BLESS: &str = "LASTSTREAM_BLESS";
 
@@ -25,7 +25,7 @@ pub(crate) async fn of_a_thousand() -> Outcome {
     let mut runs = Vec::new();
     for at_a_time in [1, 16, 64, 256] {
         let run = measure(&world.cluster, 1_000, at_a_time).await?;
-        run.tell("F2");
+        run.add_row("F2");
         runs.push(run);
     }
     let usual = runs.iter().find(|run| run.at_a_time == 64).context("the default")?;
@@ -37,7 +37,7 @@ pub(crate) async fn of_a_thousand() -> Outcome {
 pub(crate) async fn of_ten_thousand() -> Outcome {
     let world = World::with("F3", 10_000).await?;
     let run = measure(&world.cluster, 10_000, 64).await?;
-    run.tell("F3");
+    run.add_row("F3");
     bless("10,000", &[run])
 }
 
@@ -63,7 +63,7 @@ impl Run {
         ]
     }
 
-    fn tell(&self, case: &'static str) {
+    fn add_row(&self, case: &'static str) {
         let [at_a_time, took, memory, lists, proxied, forwards] = self.cells();
         row(
             case,
@@ -94,7 +94,7 @@ async fn measure(cluster: &Cluster, pods: usize, at_a_time: usize) -> Outcome<Ru
     })
 }
 
-/// Every pod is there, and is what it is.
+/// Checks that `status` lists every pod with the right class, state and life.
 fn check(said: &Value, pods: usize) -> Outcome {
     let list = said["pods"].as_array().context("pods")?;
     let plain = count(Kind::Plain, pods);
@@ -117,7 +117,7 @@ fn check(said: &Value, pods: usize) -> Outcome {
     gates(list, pods)
 }
 
-/// Those of pods that drain have answered themselves, through KWOK.
+/// Checks that the gates of draining pods, and only those, were asked through KWOK.
 fn gates(list: &[Value], pods: usize) -> Outcome {
     let asked: Vec<&Value> = list.iter().filter(|pod| pod["version"].is_string()).collect();
     let expected = count(Kind::Draining, pods) + count(Kind::Terminating, pods);
@@ -145,7 +145,7 @@ struct Ran {
     peak_kb: u64,
 }
 
-/// Runs `laststream`, and looks at its memory until it ends.
+/// Runs `laststream`, and samples its memory until it ends.
 async fn run(cluster: &Cluster, arguments: &[&str]) -> Outcome<Ran> {
     let mut command = guarded(user::laststream()?);
     command.args(arguments).env("KUBECONFIG", cluster.kubeconfig());
@@ -173,7 +173,7 @@ fn watch(mut command: Command) -> Outcome<Ran> {
     Ok(Ran { code, stdout, stderr, took, peak_kb })
 }
 
-/// The rows of this many pods in docs/fleet.md, if they are to be written.
+/// Replaces the rows of this many pods in docs/fleet.md, if `LASTSTREAM_BLESS` is set.
 fn bless(pods: &str, runs: &[Run]) -> Outcome {
     if std::env::var_os(BLESS).is_none() {
         return Ok(());

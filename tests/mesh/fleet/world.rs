@@ -1,4 +1,5 @@
-//! What the cases share: an API server, KWOK, addresses for pods, and what answers there.
+//! The world that the cases share: an API server, KWOK, addresses for pods, and the stand-ins that
+//! answer there.
 
 use std::time::Instant;
 
@@ -17,12 +18,12 @@ use crate::seen::row;
 use crate::started::Started;
 use kit::prelude::*;
 
-/// Streams that hold the gates of pods that drain.
+/// How many streams hold the gate of each draining pod.
 pub(super) const HELD: u64 = 2;
-/// The usual port of a gate.
+/// The default port of a gate.
 const GATE: u16 = 15091;
 
-/// Ends with the process.
+/// Everything in it ends with the process.
 pub(super) struct World {
     pub(super) cluster: Cluster,
     _kwok: Program,
@@ -37,7 +38,7 @@ impl World {
         WORLD.get(Self::start).await
     }
 
-    /// Adds pods until there are so many.
+    /// Adds pods until the world has `pods` of them.
     pub(super) async fn with(case: &'static str, pods: usize) -> Outcome<&'static Self> {
         let world = Self::get().await?;
         let mut written = world.written.lock().await;
@@ -73,14 +74,15 @@ impl World {
         })
     }
 
-    /// Of this case alone: a client ends with the case that made it.
+    /// A client for this case alone, because a client ends with the case that made it.
     pub(super) async fn client(&self) -> Outcome<fleet::Cluster> {
         let access = Access { kubeconfig: Some(self.cluster.kubeconfig()), ..Access::default() };
         fleet::Cluster::connect(&access, &|_| None).await.map_err(Error::msg)
     }
 }
 
-/// A request to the API server that must succeed, with a body unless that is null; its answer.
+/// Sends a request to the API server, which must succeed, and returns the answer. A null body is
+/// not sent.
 pub(super) async fn send(
     client: &fleet::Cluster,
     method: &str,

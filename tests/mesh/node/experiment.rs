@@ -1,5 +1,5 @@
-//! N1: the experiment of `laststream demo`. A request of 10 s, its pod deleted after 1 s; without
-//! anything, with Istio's own means, with the rendered hook.
+//! N1: the experiment of `laststream demo`: a request of 10 s, whose pod is deleted after 1 s;
+//! without any hook, with Istio's own means, and with the rendered hook.
 
 use super::lane::{Lane, Seen, side_by_side, task};
 use super::workload::{GATEWAY, Proxy, Workload, routes, sidecars};
@@ -9,10 +9,10 @@ use kit::prelude::*;
 
 const REQUEST: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(30);
-/// Of the pod that is only ended by it.
+/// The grace period of the pod that ends only when it is over.
 const SHORT_GRACE: u32 = 20;
 
-/// Who holds.
+/// The namespaces without laststream and with the rendered hook.
 const BARE: &str = "bare";
 const KEPT: &str = "kept";
 
@@ -102,7 +102,8 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
     ]
 }
 
-/// The request takes 10 s, and the pod is deleted 1 s after its beginning.
+/// A little before the app answers, 9 s after the deletion: the request takes 10 s, and the pod is
+/// deleted 1 s after its beginning.
 const APP_HAS_ENDED: Duration = Duration::from_millis(8_500);
 
 fn judge(seen: &[Seen]) -> Outcome {
@@ -114,8 +115,8 @@ fn judge(seen: &[Seen]) -> Outcome {
     for kept in [classic_kept, native_kept, gateway_kept] {
         kept.expect_kept(GRACE)?;
     }
-    // Without the gate nothing keeps Envoy until it has passed the app's last answer on; on a busy
-    // machine that was too late once.
+    // Without the gate, nothing keeps Envoy until it has passed the app's last answer on. On a busy
+    // machine it once ended too early.
     ensure!(
         native.answered >= APP_HAS_ENDED,
         "kubelet keeps a native sidecar for its app: {}\n{}",

@@ -1,5 +1,5 @@
-//! F1: three gateways, one held by a stream: what the verbs over many pods say of them, with which
-//! rights, and whether a rollout's end is the load generator's.
+//! F1: three gateways, one of them held by a stream: the output of the commands for many pods, the
+//! rights that they need, and whether `rollout` reports the same end as the client.
 
 use std::time::{Duration, Instant};
 
@@ -15,15 +15,15 @@ use kit::prelude::*;
 
 const NAMESPACE: &str = "fleet";
 const HOST: &str = "kept.test";
-/// It begins before the rollout. When the drain begins, far more than the 10 s are left after which
-/// an Event is written, and less than the gate's deadline.
+/// The length of the request, which begins before the rollout. When the drain begins, it has far
+/// more than the 10 s left after which an Event is written, and less than the gate's deadline.
 const REQUEST: Duration = Duration::from_secs(44);
 const DEADLINE: &str = "50s";
 const GRACE: u32 = 60;
-/// Who has the rendered rights, and nothing else.
+/// The user with the rendered rights and no others.
 const OPERATOR: &str = "operator";
 const SOON: Duration = Duration::from_secs(60);
-/// How far the rollout's end may be from what the client saw.
+/// The tolerance between the end that `rollout` reports and the end that the client sees.
 const CLOSE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn case() -> Outcome {
@@ -59,7 +59,7 @@ pub(crate) async fn case() -> Outcome {
     one_right_less(world).await
 }
 
-/// `laststream` as the operator.
+/// Runs `laststream` as the operator.
 async fn laststream(world: &World, arguments: &[&str]) -> Outcome<CommandOutput> {
     world.laststream(&[arguments, &["--namespace", NAMESPACE, "--as", OPERATOR]].concat()).await
 }
@@ -70,14 +70,14 @@ async fn pods_said(world: &World, more: &[&str]) -> Outcome<Vec<Value>> {
     Ok(said["pods"].as_array().context("pods")?.clone())
 }
 
-/// What `render rbac` writes for verbs.
+/// The Role of `render rbac` for these verbs.
 fn role(world: &World, verbs: &str) -> Outcome<Value> {
     let rbac = ["render", "rbac", "--namespace", NAMESPACE, "--verb", verbs];
     let text = world.user.run(&rbac, "")?.expect(0)?.stdout;
     Ok(serde_saphyr::from_str(&text)?)
 }
 
-/// What `render rbac` writes, applied; or the same without a right.
+/// Applies the Role of `render rbac` for these verbs; with `without`, one right less.
 async fn grant(world: &World, verbs: &[&str], without: Option<&str>) -> Outcome {
     let mut role = role(world, &verbs.join(","))?;
     if let Some(without) = without {
@@ -89,7 +89,8 @@ async fn grant(world: &World, verbs: &[&str], without: Option<&str>) -> Outcome 
     world.grant(NAMESPACE, role, OPERATOR).await
 }
 
-/// Three gates that serve; the counts by statistics, and by the gates themselves.
+/// Waits until three gates serve with an exact count, both by the gates' own answers and by
+/// statistics.
 async fn quiet(world: &World) -> Outcome {
     let gates = async |more: &[&str]| -> Outcome<Vec<Value>> {
         let pods = pods_said(world, more).await?;
@@ -119,7 +120,7 @@ async fn quiet(world: &World) -> Outcome {
     Ok(())
 }
 
-/// All of them must be available.
+/// A budget that needs all three pods.
 fn budget() -> Value {
     json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
@@ -128,7 +129,7 @@ fn budget() -> Value {
     })
 }
 
-/// Exactly this pod, and exactly one stream.
+/// Checks that only this pod has a stream in flight, and exactly one.
 async fn one_holds(world: &World, held: &str) -> Outcome {
     let pods = pods_said(world, &[]).await?;
     for pod in &pods {
@@ -161,7 +162,7 @@ async fn one_holds(world: &World, held: &str) -> Outcome {
     Ok(())
 }
 
-/// The whole rollout, followed from its beginning.
+/// Follows a rollout from its beginning to its end.
 async fn rollout(
     world: &World,
     held: &str,
@@ -183,7 +184,7 @@ async fn rollout(
     let line = line.with_context(|| format!("what holds {held} in {said}"))?;
     let others = said.lines().filter(|line| line.contains("holding 1: ") && !line.contains(held));
     ensure_eq!(others.count(), 0, "other pods that hold: {said}");
-    let own = told_end(&said)?;
+    let own = reported_end(&said)?;
     let client = at - began;
     ensure!(
         own.abs_diff(client) < CLOSE,
@@ -203,8 +204,8 @@ async fn rollout(
     events(world, held).await
 }
 
-/// When the last stream ended, as the last line says it.
-fn told_end(said: &str) -> Outcome<Duration> {
+/// The time at which the last stream ended, by the last line of `rollout`.
+fn reported_end(said: &str) -> Outcome<Duration> {
     let seconds = said
         .lines()
         .last()
@@ -214,7 +215,7 @@ fn told_end(said: &str) -> Outcome<Duration> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// One for the state of the held pod, none for the others.
+/// Checks that there is one Event for the state of the held pod, and none for the others.
 async fn events(world: &World, held: &str) -> Outcome {
     let list = ["get", "events", "--namespace", NAMESPACE, "--output", "json"];
     let events: Value = serde_json::from_str(&world.kubectl(&list).await?)?;
@@ -242,15 +243,17 @@ fn arguments(verb: &str) -> Vec<&'static str> {
     }
 }
 
-/// Arguments that need this right of the verb, and the exit code without it.
+/// Arguments that need this right of the verb, and the exit code without it; `None` if no pod of
+/// this case needs the right.
 fn without(verb: &str, resource: &str) -> Option<(Vec<&'static str>, i32)> {
     let mut arguments = arguments(verb);
     let mut code = if verb == "rollout" { 1 } else { 2 };
     match (verb, resource) {
         ("status", "pods/portforward") => arguments.push("--every-gate"),
-        // The statistics are asked where no gate answers.
+        // Where no gate answers, the statistics are read.
         ("streams" | "drain", "pods/proxy") => arguments.extend(["--gate-port", "1"]),
-        // It asks the gates of pods that end, and none ends here; the program's own tests have one.
+        // `rollout` asks the gates of pods that end, and none ends here. The tests of the program
+        // have a case for it.
         ("rollout", "pods/portforward") => return None,
         ("rollout", "statefulsets") => arguments[1] = "statefulset/edge",
         ("rollout", "daemonsets") => arguments[1] = "daemonset/edge",
@@ -260,7 +263,7 @@ fn without(verb: &str, resource: &str) -> Option<(Vec<&'static str>, i32)> {
     Some((arguments, code))
 }
 
-/// Each verb without each of its rights: the right is named.
+/// Runs each verb without each of its rights; the error must name the right.
 async fn one_right_less(world: &World) -> Outcome {
     let mut rights = 0;
     for verb in ["status", "streams", "rollout", "drain"] {
@@ -271,7 +274,7 @@ async fn one_right_less(world: &World) -> Outcome {
             grant(world, &[verb], Some(resource)).await?;
             let wanted = format!("no right to `{right}` `{resource}` in namespace `{NAMESPACE}`");
             let look = async || {
-                // The API server learns of changed rights a little later.
+                // The API server applies changed rights a little later.
                 let said = laststream(world, &arguments).await?.expect(code)?;
                 let said = said.stderr_contains(&wanted)?;
                 said.stderr_contains(&format!("laststream render rbac --verb {verb}")).map(drop)

@@ -1,5 +1,5 @@
 //! N5 and N6: a Gateway of the Gateway API. Istio makes the Deployment, with the rendered overlay
-//! merged over it; kubelet runs its pods. Besides N1 and N2, whose gateways the user writes.
+//! merged over it; kubelet runs its pods. The gateways of N1 and N2 are Deployments of the user.
 
 use super::lane::{Lane, side_by_side};
 use super::load::HOST;
@@ -16,7 +16,7 @@ const ROLLING: &str = "api-rolling";
 const GRACE: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(60);
 
-/// N5: a request of 10 s, its pod deleted after 1 s; with nothing, and with the overlay.
+/// N5: a request of 10 s, whose pod is deleted after 1 s; without laststream, and with the overlay.
 pub(crate) async fn case() -> Outcome {
     let world = World::get().await?;
     let _turn = world.turns.read().await;
@@ -39,10 +39,10 @@ pub(crate) async fn case() -> Outcome {
     kept.expect_kept(GRACE)
 }
 
-/// N6: rolling restarts of such a gateway and of the app under load.
+/// N6: rolling restarts of a Gateway's pods and of the app under load.
 pub(crate) async fn rolling() -> Outcome {
     let world = World::get().await?;
-    tokio::time::sleep(Duration::from_millis(500)).await; // the others go first
+    tokio::time::sleep(Duration::from_millis(500)).await; // cases that run side by side begin first
     let _turn = world.turns.write().await;
     let drain = json!({ "longest_request": "8s" });
     world.cluster.injected_namespace(ROLLING).await?;
@@ -63,7 +63,7 @@ pub(crate) async fn rolling() -> Outcome {
     Ok(())
 }
 
-/// The pods that Istio's Deployment has.
+/// The pods of Istio's Deployment for a Gateway.
 fn pods(gateway: &'static str, namespace: &'static str, replicas: u8) -> Workload<'static> {
     let drain = (gateway != "bare").then(|| json!({}));
     Workload {
@@ -109,8 +109,8 @@ fn objects(namespace: &str, gateway: &str, host: &str, service: &str) -> [Value;
     [own, route]
 }
 
-/// What `render all` writes of the policy, applied as its files say; until Istio's Deployment has
-/// it and its pods are replaced.
+/// Applies the files of `render all` as they say, and waits until Istio's Deployment has the
+/// overlay and its pods are replaced.
 async fn overlay(world: &World, namespace: &str, gateway: &str, drain: &Value) -> Outcome {
     let policy = json!({
         "namespace": namespace, "module": world.module, "delivery": "image_volume",

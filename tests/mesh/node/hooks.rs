@@ -1,4 +1,5 @@
-//! N3: the hooks that ask the gate, and what kubelet makes of them.
+//! N3: hooks that ask the gate, under kubelet's rules for deadlines, repeated deletions and
+//! restarts.
 
 use super::image::LASTSTREAM;
 use super::lane::{Lane, Meanwhile, Seen, side_by_side, task};
@@ -10,17 +11,20 @@ use kit::prelude::*;
 
 const NAMESPACE: &str = "hooks";
 const REQUEST: Duration = Duration::from_secs(10);
-/// Longer than deadline and grace period of the lanes that lose it.
+/// Longer than deadline and grace period of the lanes that lose the request.
 const LONG_REQUEST: Duration = Duration::from_secs(25);
 const GRACE: Duration = Duration::from_secs(30);
 
-/// The lane whose Deployment has a shorter grace period than rendered, and the deadline of its
-/// gate, which is the default.
+/// The grace period of the lane whose deadline comes first. The rendered grace period, 12 s, has 2
+/// s to spare, which a node that starts thirty pods needs for itself.
+const EARLY_GRACE: u32 = 20;
+/// The lane whose Deployment has a shorter grace period than rendered; its gate has the default
+/// deadline.
 const LATE: &str = "late";
 const LATE_GRACE: u32 = 8;
 const DEADLINE: Duration = Duration::from_secs(23);
 
-/// The rendered hook, `pilot-agent wait`, is the one of N1; here all but two lanes have it as well.
+/// N1 covers the rendered hook, `pilot-agent wait`; here, too, all lanes but two use it.
 pub(crate) async fn case() -> Outcome {
     let world = World::get().await?;
     let _turn = world.turns.read().await;
@@ -60,9 +64,13 @@ fn lanes() -> Vec<Lane> {
     own.workload.proxy_hook = Some(
         json!({ "preStop": { "exec": { "command": [LASTSTREAM, "wait", "--timeout=25s"] } } }),
     );
-    let mut early =
-        gateway("a request of 25 s, a deadline of 5 s, a grace period of 12 s", NAMESPACE, "early");
+    let mut early = gateway(
+        "a request of 25 s, a deadline of 5 s in a grace period of 20 s",
+        NAMESPACE,
+        "early",
+    );
     early.workload.drain = Some(json!({ "deadline": "5s" }));
+    early.workload.grace_afterwards = Some(EARLY_GRACE);
     early.request = LONG_REQUEST;
     let mut late =
         gateway("a request of 25 s, a deadline of 23 s in a grace period of 8 s", NAMESPACE, LATE);
@@ -74,8 +82,8 @@ fn lanes() -> Vec<Lane> {
     vec![own, early, late, twice]
 }
 
-/// What can be seen in the files, `lint` names beforehand: the grace period that is too short, and
-/// nothing where the times fit.
+/// Checks that `lint` finds the mistake that is visible in the files, the grace period that is too
+/// short, and nothing where the times fit.
 async fn linted(world: &World, lanes: &[Lane]) -> Outcome {
     for lane in lanes {
         let said = lane.workload.lint(world).await?;
@@ -123,10 +131,10 @@ fn judge(seen: &[Seen]) -> Outcome {
     Ok(())
 }
 
-/// Alone: kubelet runs the hooks of all pods that are on their way out once more.
+/// Runs without other cases, because a restarted kubelet runs the hooks of all ending pods again.
 pub(crate) async fn restart() -> Outcome {
     let world = World::get().await?;
-    tokio::time::sleep(Duration::from_secs(1)).await; // the others go first
+    tokio::time::sleep(Duration::from_secs(1)).await; // other cases begin first
     let _turn = world.turns.write().await;
     world.cluster.injected_namespace("restart").await?;
     world

@@ -1,5 +1,5 @@
-//! The one image of this level, made without a builder: Istio's agent and Envoy where their own
-//! image has them, `laststream`, and this program. Pods take their empty process from it, too.
+//! The only image of this level, made without a builder: Istio's agent and Envoy at the paths of
+//! Istio's own image, `laststream`, and this program. The pause process of pods comes from it, too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,17 @@ use kit::prelude::*;
 use kit::registry::sha256;
 use kit::user;
 
-/// Agent, Envoy, `laststream`, app. Its entry point is the agent, as the injected container
-/// expects.
+/// The image with agent, Envoy, `laststream` and app. Its entry point is the agent, as the injected
+/// container expects.
 pub(crate) const IMAGE: &str = "laststream.test/mesh:1";
-/// The same files; its entry point keeps the namespaces of a pod.
+/// The same files; the entry point keeps the namespaces of a pod.
 pub(crate) const PAUSE: &str = "laststream.test/pause:1";
-/// This program, in the image.
+/// The path of this program in the image.
 pub(crate) const APP: &str = "/usr/local/bin/app";
-/// `laststream`, in the image.
+/// The path of `laststream` in the image.
 pub(crate) const LASTSTREAM: &str = "/usr/local/bin/laststream";
 
-/// The module, in the image.
+/// The path of the module in the image.
 pub(crate) const MODULE: &str = "/usr/local/lib/laststream.wasm";
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -92,7 +92,7 @@ fn copy(from: &Path, to: &Path) -> Outcome {
     fs::copy(from, to).with_context(|| from.display().to_string()).map(drop)
 }
 
-/// What the machine's loader would load for it; nothing for a static program.
+/// The libraries that the machine's loader would load for a program; none for a static one.
 fn libraries(program: &Path) -> Outcome<Vec<PathBuf>> {
     let text = command::run(Command::new("ldd").arg(program))?.stdout;
     Ok(text
@@ -111,7 +111,7 @@ fn pack(folder: &Path, archive: &Path) -> Outcome {
     )
 }
 
-/// Writes configuration and manifest; gives the manifest's entry in the index.
+/// Writes configuration and manifest, and returns the manifest's entry in the index.
 fn manifest(blobs: &Path, name: &str, entry: &[&str], layer: &Value) -> Outcome<Value> {
     let config = json!({
         "architecture": "amd64", "os": "linux",

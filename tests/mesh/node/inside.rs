@@ -1,5 +1,5 @@
-//! What this program is inside a pod: the app, a Job's command, or the process that keeps a pod's
-//! namespaces. No test code runs there.
+//! The roles of this program inside a pod: the app, the command of a Job, or the process that keeps
+//! a pod's namespaces. No test code runs there.
 
 use std::process::ExitCode;
 
@@ -13,16 +13,16 @@ use kit::prelude::*;
 use kit::websocket;
 use kit::wire::{Framing, Wire};
 
-/// The first argument that makes this program one of these.
+/// The first argument of this program inside a pod.
 pub(crate) const ROLE: &str = "inside-a-pod";
 
-/// What follows it, if this program is one of them.
+/// The arguments after [`ROLE`], if this process runs inside a pod.
 pub(crate) fn arguments() -> Option<Vec<String>> {
     let mut arguments = std::env::args().skip(1);
     (arguments.next()? == ROLE).then(|| arguments.collect())
 }
 
-/// `pause`, `app ADDRESS`, or `call ADDRESS HOST PATH CODE`.
+/// Runs a role: `pause`, `app ADDRESS`, or `call ADDRESS HOST PATH CODE`.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let outcome = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -55,8 +55,8 @@ async fn terminated() -> Outcome {
     signal.recv().await.context("no signal will come")
 }
 
-/// A well-behaved app: after SIGTERM it takes no new connection, answers what it was asked, and
-/// ends.
+/// A well-behaved app: after SIGTERM it accepts no new connection, answers the requests that it
+/// has, and ends.
 async fn app(address: SocketAddr) -> Outcome {
     let mut terminated = Box::pin(terminated());
     let listener =
@@ -90,7 +90,7 @@ async fn connection(tcp: TcpStream, mut stopping: watch::Receiver<bool>) -> Outc
     loop {
         let head = tokio::select! {
             head = wire.head() => head?,
-            _ = stopping.wait_for(|stop| *stop) => return Ok(()), // idle: nothing is lost
+            _ = stopping.wait_for(|stop| *stop) => return Ok(()), // idle: no request is lost
         };
         let Some(head) = head else { return Ok(()) };
         if head.headers.get("upgrade").is_some_and(|value| value.eq_ignore_ascii_case("websocket"))
@@ -113,7 +113,7 @@ async fn connection(tcp: TcpStream, mut stopping: watch::Receiver<bool>) -> Outc
 /// The path of the event stream.
 pub(crate) const EVENTS: &str = "/events";
 
-/// An event at once and each second, until the client leaves or the app ends.
+/// Sends an event at once and each second, until the client leaves or the app ends.
 async fn events(wire: &mut Wire, mut stopping: watch::Receiver<bool>) -> Outcome {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
         transfer-encoding: chunked\r\n\r\n";
@@ -128,7 +128,7 @@ async fn events(wire: &mut Wire, mut stopping: watch::Receiver<bool>) -> Outcome
     wire.send(b"0\r\n\r\n").await
 }
 
-/// `/takes/MILLISECONDS`; everything else takes no time.
+/// The time that a request takes: `/takes/MILLISECONDS`; every other path takes none.
 fn time_of(path: &str) -> Duration {
     let millis =
         path.strip_prefix("/takes/").and_then(|rest| rest.split(['/', '?']).next()?.parse().ok());
@@ -140,7 +140,7 @@ fn answer(last: bool) -> String {
     format!("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n{close}\r\ndone")
 }
 
-/// A Job's work: one call through the proxy, which must be answered.
+/// The work of a Job: one call through the proxy, which must be answered.
 async fn call(address: SocketAddr, host: &str, path: &str) -> Outcome {
     let response = h1::once(address, &Request::get(path).host(host)).await?;
     say(&format!("{} for {path} of {host}", response.status));

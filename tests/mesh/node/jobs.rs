@@ -1,4 +1,4 @@
-//! N4: Jobs beside a sidecar. Their command calls through it, then ends with a code.
+//! N4: Jobs with a sidecar. Their command calls through it, then ends with a code.
 
 use super::image::{APP, IMAGE, LASTSTREAM};
 use super::inside;
@@ -11,11 +11,11 @@ use crate::seen::row;
 use kit::prelude::*;
 
 const NAMESPACE: &str = "jobs";
-/// What the Jobs call.
+/// The service that the Jobs call.
 const CALLED: &str = "backend.default";
 const WORK: &str = "/takes/3000";
 const SOON: Duration = Duration::from_secs(150);
-/// How long a Job is watched that does not complete.
+/// How long the Job that never completes is watched.
 const WATCHED: Duration = Duration::from_secs(10);
 
 struct Job {
@@ -151,17 +151,17 @@ impl Job {
     }
 }
 
-/// The condition that ends it.
+/// The condition of a Job that has ended.
 fn condition(job: &Value) -> Option<String> {
     ["Complete", "Failed"].into_iter().find(|name| holds(job, name)).map(String::from)
 }
 
-/// The same with a classic sidecar and nothing else.
+/// A Job with a classic sidecar and without laststream: it does not end.
 async fn without(world: &World) -> Outcome {
     let job =
         Job { what: "a classic sidecar, nothing", name: "without", proxy: Proxy::Classic, code: 0 };
     let mut object = job.object();
-    // The proxy is not ready yet when the command begins: it waits by itself, as many do.
+    // The annotation makes the command wait for the proxy, as many Jobs do.
     object["spec"]["template"]["metadata"]["annotations"]["proxy.istio.io/config"] =
         json!("holdApplicationUntilProxyStarts: true");
     world.cluster.apply_all(&[object]).await?;

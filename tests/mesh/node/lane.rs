@@ -1,5 +1,4 @@
-//! One pod with a request in flight, and its end: who is asked, what is deleted when, and what is
-//! seen.
+//! One pod with a request in flight, from the request to the end of the pod.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -13,50 +12,51 @@ use kit::h1;
 use kit::prelude::*;
 
 const SOON: Duration = Duration::from_secs(60);
-/// How long a client waits beyond the time that the app takes.
+/// How long a client waits beyond the app's time for a request.
 const BEYOND: Duration = Duration::from_secs(20);
-/// From the request to its pod's deletion.
+/// The time from the request to the deletion of its pod.
 pub(crate) const BEFORE: Duration = Duration::from_secs(1);
 
-/// A pod, and how it is stopped.
+/// A pod, the request to it, and the way it is stopped.
 #[derive(Default)]
 pub(crate) struct Lane {
     pub(crate) what: &'static str,
     pub(crate) workload: Workload<'static>,
-    /// How long the app works on the request.
+    /// The time that the app takes for the request.
     pub(crate) request: Duration,
-    /// A connection beside it, on which nothing is asked any more.
+    /// Whether a second connection stays open without further requests.
     pub(crate) idle_connection: bool,
-    /// The request goes to another pod: a gateway, and the host that it knows this one by.
+    /// The request goes through another pod: the address of a gateway, and the host by which it
+    /// routes to this pod.
     pub(crate) through: Option<(SocketAddr, &'static str)>,
-    /// While the request runs.
+    /// The event while the request runs.
     pub(crate) meanwhile: Meanwhile,
 }
 
-/// What else happens to the pod.
+/// Events between the deletion and the end of the pod.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Meanwhile {
     #[default]
     Nothing,
-    /// Deleted again, with 5 s of grace.
+    /// The pod is deleted again, with a grace period of 5 s.
     SecondDelete,
     /// kubelet is killed, and started again 2 s later.
     KubeletRestart,
 }
 
-/// What was seen. Times are from the deletion on.
+/// The observations. Times count from the deletion.
 pub(crate) struct Seen {
     pub(crate) what: &'static str,
-    /// The status, or why there was none.
+    /// The status of the response, or the error.
     pub(crate) answer: Result<u16, String>,
     pub(crate) answered: Duration,
     pub(crate) gone: Duration,
-    /// What the proxy's container ended with.
+    /// The exit code of the proxy's container.
     pub(crate) exit: Option<i64>,
     pub(crate) log: String,
 }
 
-/// By kubelet, at the end of the grace period.
+/// The exit code after SIGKILL, which kubelet sends at the end of the grace period.
 const SIGKILL: i64 = 137;
 
 impl Seen {
@@ -85,7 +85,8 @@ impl Seen {
         )
     }
 
-    /// The request was answered, and the pod went by itself and before its grace period ended.
+    /// Checks that the request was answered, and that the pod ended by itself before its grace
+    /// period was over.
     pub(crate) fn expect_kept(&self, grace: Duration) -> Outcome {
         ensure!(
             self.answer == Ok(200),
@@ -117,7 +118,7 @@ impl Seen {
 }
 
 impl Lane {
-    /// Where the request goes, once the way is there.
+    /// The address and host of the request, once a request there is answered.
     async fn way(&self, pod: &Pod) -> Outcome<(SocketAddr, &'static str)> {
         let way = self.through.unwrap_or((SocketAddr::new(pod.address, GATEWAY), "kept.test"));
         let request = Request::get("/").host(way.1);
@@ -126,7 +127,7 @@ impl Lane {
         Ok(way)
     }
 
-    /// What the gate says a little after the answer, for failures.
+    /// The gate's status 3 s after the answer, for failures.
     async fn gate_status(&self, world: &World, pod: &Pod) -> String {
         if self.workload.drain.is_none() {
             return String::new();
@@ -144,8 +145,9 @@ impl Lane {
         )
     }
 
-    /// The pod is not replaced: that would only keep the machine busy. The deletion is not waited
-    /// for: Istio makes the Deployment of a Gateway again at once, under the same name.
+    /// Detaches the pod from its Deployment, so that no new pod keeps the machine busy. The
+    /// deletion is not waited for, because Istio makes the Deployment of a Gateway again at once,
+    /// under the same name.
     async fn orphan(&self, world: &World) -> Outcome {
         let selector = format!("--selector=app={}", self.workload.name);
         for kind in ["deployments", "replicasets"] {
@@ -155,7 +157,7 @@ impl Lane {
         Ok(())
     }
 
-    /// The whole lane. The Deployment is there, with one pod.
+    /// Runs the whole lane. The Deployment exists, with one pod.
     pub(crate) async fn run(self, world: &'static World) -> Outcome<Seen> {
         let pod = self.workload.pod(world).await?;
         self.orphan(world).await?;
@@ -212,7 +214,7 @@ impl Meanwhile {
     }
 }
 
-/// The request, and when it ended.
+/// Sends the request; returns its result and the time at which it ended.
 pub(super) fn ask(
     to: SocketAddr,
     host: &'static str,
@@ -224,14 +226,14 @@ pub(super) fn ask(
             async { Client::connect(to).await?.patience(time + BEYOND).request(&request).await };
         let answer = exchange.await.map(|response| response.status).map_err(|failure| {
             let why = format!("{failure:#}");
-            // where it was noticed is nothing for a table
+            // the table does not show the place in the source
             why.split(" (tests/").next().unwrap_or_default().to_owned()
         });
         (answer, Instant::now())
     })
 }
 
-/// The proxy's log, to its end.
+/// Follows the proxy's log to its end.
 fn follow(world: &'static World, namespace: &'static str, pod: &str) -> JoinHandle<String> {
     let pod = pod.to_owned();
     tokio::spawn(async move {
@@ -249,10 +251,10 @@ pub(crate) fn exit_code(pod: &Value, container: &str) -> Option<i64> {
         .find_map(|status| status["state"]["terminated"]["exitCode"].as_i64())
 }
 
-/// Something that runs beside others.
+/// A task that runs beside others.
 pub(crate) type Task<T> = Pin<Box<dyn Future<Output = Outcome<T>>>>;
 
-/// The lane with its Deployment.
+/// A task that creates the lane's Deployment, then runs the lane.
 pub(crate) fn task(world: &'static World, lane: Lane) -> Task<Seen> {
     Box::pin(async move {
         lane.workload.create(world).await.with_context(|| lane.what.to_owned())?;
@@ -260,7 +262,7 @@ pub(crate) fn task(world: &'static World, lane: Lane) -> Task<Seen> {
     })
 }
 
-/// Runs them side by side, and gives what they give in their order.
+/// Runs tasks side by side, and returns their results in the same order.
 pub(crate) async fn side_by_side<T: 'static>(tasks: Vec<Task<T>>) -> Outcome<Vec<T>> {
     let begin = async || {
         let tasks: Vec<_> = tasks.into_iter().map(spawn_local).collect();

@@ -1,6 +1,6 @@
-//! Constant load through gateways, as a layer 4 balancer spreads it: new connections go to an
-//! endpoint that is ready, and old ones stay until a side closes them. Clients do what HTTP asks
-//! of them: one that is told to leave leaves.
+//! Constant load through gateways, as a layer 4 balancer spreads it: new connections go to a ready
+//! endpoint, and old ones stay until a side closes them. Clients follow HTTP: a client leaves when
+//! `connection: close` or GOAWAY asks it to.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,20 +17,20 @@ use kit::prelude::*;
 use kit::websocket::WebSocket;
 
 const H2_STREAMS: usize = 8;
-/// `test.local`, which HTTP/2 requests are for.
+/// `test.local`, the host of all requests: the kit's HTTP/2 requests use it.
 pub(crate) const HOST: &str = "test.local";
 
-/// How many clients there are, and what they ask for.
+/// The clients of each protocol, and their requests.
 pub(crate) struct Mix {
     h1_clients: usize,
     h2_connections: usize,
     websockets: usize,
     path: fn() -> String,
-    /// Between two requests on a connection of HTTP/1.
+    /// The pause between two requests on a connection of HTTP/1.
     pause: Duration,
 }
 
-/// Of all protocols, from 10 ms to 8 s.
+/// Requests of all protocols, from 10 ms to 8 s.
 pub(crate) const MIXED: Mix = Mix {
     h1_clients: 28,
     h2_connections: 4,
@@ -47,7 +47,7 @@ pub(crate) const SHORT: Mix = Mix {
     pause: Duration::from_millis(100),
 };
 
-/// What came of all requests.
+/// The results of all requests.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) requests: AtomicUsize,
@@ -57,9 +57,9 @@ pub(crate) struct Tally {
 
 /// A request that was lost.
 struct Failed {
-    /// Since the load began.
+    /// The time since the load began.
     after: Duration,
-    /// The gateway's pod that had it.
+    /// The gateway's pod that got the request.
     pod: String,
     what: String,
 }
@@ -69,7 +69,7 @@ impl Tally {
         self.failed().len()
     }
 
-    /// The first of them, a line each.
+    /// The first failures, a line each.
     pub(crate) fn first_failures(&self, count: usize) -> String {
         let line = |failed: &Failed| {
             format!("  {:6.2} s  {}  {}", failed.after.as_secs_f64(), failed.pod, failed.what)
@@ -82,7 +82,7 @@ impl Tally {
     }
 }
 
-/// Dropping it ends it at once; [`Load::finish`] lets requests end first.
+/// A running load. Dropping it ends it at once; [`Load::finish`] lets requests end first.
 pub(crate) struct Load {
     clients: JoinSet<()>,
     shared: Arc<Shared>,
@@ -91,7 +91,7 @@ pub(crate) struct Load {
 struct Shared {
     world: &'static World,
     namespace: &'static str,
-    /// The gateway's Service.
+    /// The name of the gateway's Service.
     service: &'static str,
     mix: &'static Mix,
     begun: Instant,
@@ -134,7 +134,7 @@ impl Load {
         self.shared.tally.requests.load(Ordering::Relaxed)
     }
 
-    /// Asks for no more, and waits for what has been asked.
+    /// Begins no more requests, and waits for those in flight.
     pub(crate) async fn finish(mut self) -> Outcome<Tally> {
         self.shared.ending.store(true, Ordering::Relaxed);
         while let Some(client) = self.clients.join_next().await {
@@ -175,7 +175,7 @@ impl Shared {
     }
 }
 
-/// A ready endpoint of a gateway's Service, any of them.
+/// A random ready endpoint of a gateway's Service.
 pub(super) async fn endpoint(world: &World, namespace: &str, service: &str) -> SocketAddr {
     loop {
         let ready = world.slices.find(namespace, |slice| {
@@ -200,7 +200,7 @@ pub(super) async fn endpoint(world: &World, namespace: &str, service: &str) -> S
     }
 }
 
-/// From 10 ms to 8 s; most are short.
+/// The path of a request that takes from 10 ms to 8 s; most are short.
 fn mostly_short() -> String {
     let millis = match fastrand::u8(..100) {
         0..90 => fastrand::u16(10..60),
@@ -241,8 +241,8 @@ async fn h1_client(shared: Arc<Shared>) {
     }
 }
 
-/// A connection with several streams at a time. It is told to leave by GOAWAY, and begins nothing
-/// more on it then.
+/// A client with several streams at a time on a connection. After GOAWAY it begins no more streams
+/// there.
 async fn h2_client(shared: Arc<Shared>) {
     while shared.goes_on() {
         let gateway = shared.gateway().await;
@@ -263,7 +263,7 @@ async fn h2_client(shared: Arc<Shared>) {
                 continue;
             }
             let path = (shared.mix.path)();
-            // GOAWAY: it was never sent
+            // after GOAWAY the stream was never sent
             let Ok(stream) = client.open(h2::get(&path), true).await else { break };
             begun += 1;
             let shared = Arc::clone(&shared);
@@ -289,7 +289,7 @@ async fn websocket_client(shared: Arc<Shared>) {
     }
 }
 
-/// A few seconds of texts that come back, and a clean end.
+/// Sends texts for a few seconds, checks the echoes, and closes cleanly.
 async fn conversation(gateway: SocketAddr) -> Outcome {
     let client = Client::connect(gateway).await?;
     let mut socket = WebSocket::upgrade(client, Request::get("/ws").host(HOST)).await?;

@@ -1,5 +1,5 @@
-//! A Kubernetes node: containerd and kubelet in this level's namespaces, a bridge for its pods, an
-//! address that both sides reach.
+//! A Kubernetes node: containerd and kubelet in this level's namespaces, a bridge for its pods, and
+//! an address that pods and control plane reach.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,15 +17,15 @@ use kit::process::guarded;
 use kit::wire::local;
 
 pub(crate) const NAME: &str = "node";
-/// Where pods find istiod and the registry, and the API server finds kubelet, which refuses a
-/// loopback address.
+/// The address at which pods find istiod and the registry, and the API server finds kubelet.
+/// Kubelet refuses a loopback address for its node.
 pub(crate) const ADDRESS: &str = "10.99.0.1";
 const PODS: &str = "10.244.0.0/24";
 const SOCKET: &str = "/run/containerd/containerd.sock";
 const CGROUPS: &str = "/sys/fs/cgroup";
 const START: Duration = Duration::from_secs(60);
 
-/// Ends when it is dropped.
+/// A running node. Dropping it ends its processes.
 pub(crate) struct Machine {
     folder: PathBuf,
     kubeconfig: PathBuf,
@@ -34,13 +34,13 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Before anything else: pods reach what listens on this address.
+    /// Sets up the address that pods reach. It comes first, because other programs listen there.
     pub(crate) fn network() -> Outcome {
         run_tool("ip", &["address", "add", &format!("{ADDRESS}/32"), "dev", "lo"])?;
         Ok(fs::write("/proc/sys/net/ipv4/ip_forward", "1")?)
     }
 
-    /// containerd with the image; without a cluster yet.
+    /// Starts containerd with the image, before there is a cluster.
     pub(crate) async fn containers() -> Outcome<Program> {
         let folder = folder("node")?;
         // kubelet and containers see each other's mounts
@@ -69,7 +69,7 @@ impl Machine {
         Ok(containerd)
     }
 
-    /// kubelet, which makes it a node of the cluster.
+    /// Starts kubelet, which makes the machine a node of the cluster.
     pub(crate) async fn start(cluster: &Cluster, containerd: Program) -> Outcome<Self> {
         let folder = folder("node")?;
         show_kernel_settings(&folder)?;
@@ -117,7 +117,7 @@ impl Machine {
         Ok(fs::write(hosts.join("hosts.toml"), text)?)
     }
 
-    /// SIGKILL; the containers go on.
+    /// Kills kubelet by SIGKILL; the containers go on.
     pub(crate) async fn kill_kubelet(&self) {
         drop(self.kubelet.lock().await.take());
     }
@@ -152,8 +152,8 @@ fn cgroup() -> Outcome<String> {
     std::env::var(CGROUP).context(CGROUP)
 }
 
-/// Kubelet puts its pods below a cgroup that must be there. The process that started this level
-/// removes it.
+/// Makes the cgroup below which kubelet puts its pods. The process that started this level removes
+/// it.
 fn make_cgroups() -> Outcome {
     let name = cgroup()?;
     if Path::new(CGROUPS).join("cgroup.controllers").exists() {
@@ -179,7 +179,7 @@ fn make_cgroups() -> Outcome {
     Ok(())
 }
 
-/// Version 2: what a cgroup may limit is told by the one above it.
+/// Makes the cgroup in version 2, where the parent enables the controllers of its children.
 fn make_unified_cgroup(name: &str) -> Outcome {
     let top = Path::new(CGROUPS);
     let offered = fs::read_to_string(top.join("cgroup.controllers"))?;
@@ -202,7 +202,8 @@ fn make_unified_cgroup(name: &str) -> Outcome {
     Ok(fs::write(own.join("cgroup.subtree_control"), wanted.join(" "))?)
 }
 
-/// Kubelet wants these, and they belong to the whole machine: it is shown files instead.
+/// Binds files over kernel settings that kubelet checks, because the real ones belong to the whole
+/// machine.
 fn show_kernel_settings(folder: &Path) -> Outcome {
     for (setting, value) in
         [("vm/overcommit_memory", "1"), ("kernel/panic", "10"), ("kernel/panic_on_oops", "1")]
@@ -271,12 +272,13 @@ disabled_plugins = [
     ))
 }
 
-/// Where containerd looks for what it must know of a registry, at each pull.
+/// The folder in which containerd looks for the settings of a registry, at each pull.
 fn registries(folder: &Path) -> PathBuf {
     folder.join("registries")
 }
 
-/// containerd looks for its shim, and kubelet for mount and its like.
+/// The search path, on which containerd finds its shim, and kubelet finds `mount` and similar
+/// programs.
 fn path() -> Outcome<String> {
     let shim = part("containerd-shim-runc-v2")?.parent().context("a program in a folder")?;
     Ok(format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", shim.display()))

@@ -1,5 +1,5 @@
-//! The level with a real kubelet: pods with Istio's agent and Envoy in them, stopped as Kubernetes
-//! stops them. It needs root.
+//! The level with a real kubelet: pods with Istio's agent and Envoy, stopped as Kubernetes stops
+//! them. It needs root.
 
 mod experiment;
 mod fleet;
@@ -44,24 +44,25 @@ pub(crate) const LEVEL: Level = Level {
         "istioctl",
         "envoy_bootstrap.json",
     ],
-    at_a_time: Some(16), // they wait most of the time
+    at_a_time: Some(16), // the cases wait most of the time
     cases,
 };
 
-/// The seconds count from the beginning of the level: cases that run alone wait for the others.
+/// The cases. Their limits count from the beginning of the level, because cases that run alone wait
+/// for the others.
 fn cases() -> Vec<Case> {
     vec![
-        case!("f1_who_blocks", fleet::case, 400),
-        case!("n1_a_request_of_ten_seconds", experiment::case, 400),
+        case!("f1_commands_for_many_pods", fleet::case, 700),
+        case!("n1_a_request_of_ten_seconds", experiment::case, 700),
         case!("n2_rolling_restarts", rolling::case, 900),
-        case!("n3_hooks", hooks::case, 400),
+        case!("n3_hooks", hooks::case, 700),
         case!("n3_kubelet_restarts_in_a_hook", hooks::restart, 900),
-        case!("n4_jobs", jobs::case, 400),
-        case!("n5_gateway_api", gateway_api::case, 400),
+        case!("n4_jobs", jobs::case, 700),
+        case!("n5_gateway_api", gateway_api::case, 700),
         case!("n6_gateway_api_rolling_restarts", gateway_api::rolling, 900),
         case!("n7_reconnects", reconnects::case, 900),
-        case!("p2_deletion_cost", scaling::deletion_cost, 400),
-        case!("p3_size", scaling::size, 400),
-        case!("v1_image_volumes_without_a_registry", volumes::case, 400),
+        case!("p2_deletion_cost", scaling::deletion_cost, 700),
+        case!("p3_size", scaling::size, 700),
+        case!("v1_image_volumes_without_a_registry", volumes::case, 700),
     ]
 }

@@ -1,5 +1,5 @@
 //! Pages in browsers: each has a WebSocket or an event stream through a gateway, and connects again
-//! when that ends.
+//! after its end.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,16 +12,16 @@ use super::world::World;
 use kit::prelude::*;
 use kit::websocket::{Frame, WebSocket};
 
-/// Where WebSockets go, on routes of their own.
+/// Paths of WebSockets, each with a route of its own.
 pub(super) const CHAT: &str = "/chat";
 pub(super) const OTHER: &str = "/other";
 
-/// Over so long the pages are opened. Also from one text of a WebSocket to the next.
+/// The time over which the pages are opened, and the interval between two texts on a WebSocket.
 const SECOND: Duration = Duration::from_secs(1);
-/// How long each wait may take.
+/// The limit of each wait.
 const SOON: Duration = Duration::from_secs(60);
 
-/// What a page has.
+/// The kind of a page's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A WebSocket to [`CHAT`], on which a text is sent each second.
@@ -30,7 +30,7 @@ pub(super) enum Kind {
     Silent,
     /// A WebSocket to [`OTHER`], on which a text is sent each second.
     Elsewhere,
-    /// An EventSource.
+    /// An event stream, as an EventSource of a browser.
     EventStream,
 }
 
@@ -43,9 +43,8 @@ impl Kind {
         }
     }
 
-    /// From the end of a connection to the next connection. Chromium's EventSource waits 3 s,
-    /// unless the server has asked for another time. A page chooses the time of its WebSocket
-    /// itself.
+    /// The time from the end of a connection to the next connection. Chromium's EventSource waits 3
+    /// s, unless the server sets another time. A page chooses the time for its WebSocket itself.
     fn delay(self) -> Duration {
         match self {
             Self::EventStream => Duration::from_secs(3),
@@ -54,24 +53,24 @@ impl Kind {
     }
 }
 
-/// How a stream ended.
+/// The end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// With a close frame of this code.
+    /// A close frame with this code.
     Closed(u16),
-    /// Without a close frame, which browsers call 1006; an event stream without its last chunk.
+    /// No close frame, for which browsers report 1006; or an event stream without its last chunk.
     Broken,
     /// An event stream with its last chunk.
     Complete,
 }
 
-/// What became of a page.
+/// The history of a page.
 #[derive(Clone, Debug)]
 pub(super) struct Page {
     pub(super) kind: Kind,
     pub(super) is_open: bool,
     pub(super) ends: Vec<End>,
-    /// When it connected again, whatever came of it.
+    /// The times at which it connected again, with or without success.
     pub(super) returns: Vec<Instant>,
     pub(super) failures: Vec<String>,
 }
@@ -85,13 +84,13 @@ pub(super) struct Pages {
 struct Shared {
     world: &'static World,
     namespace: &'static str,
-    /// The gateway's Service.
+    /// The name of the gateway's Service.
     service: &'static str,
     pages: Mutex<Vec<Page>>,
 }
 
 impl Pages {
-    /// So many pages of each kind, all connected.
+    /// Opens this number of pages of each kind, and waits until all are connected.
     pub(super) async fn open(
         world: &'static World,
         namespace: &'static str,
@@ -118,12 +117,12 @@ impl Pages {
         Ok(pages)
     }
 
-    /// Until each of them has ended and is open again.
+    /// Waits until the connection of each page has ended and is open again.
     pub(super) async fn all_back(&self) -> Outcome {
         self.wait("the pages to be back", |page| page.is_open && !page.ends.is_empty()).await
     }
 
-    /// What became of them until now.
+    /// The histories of all pages until now.
     pub(super) fn now(&self) -> Vec<Page> {
         self.shared.pages().clone()
     }
@@ -150,7 +149,7 @@ impl Shared {
     }
 }
 
-/// A page, as long as the browser has it.
+/// Runs a page until the browser closes it.
 async fn live(shared: Arc<Shared>, index: usize, kind: Kind) {
     sleep(SECOND.mul_f64(fastrand::f64())).await;
     loop {
@@ -167,7 +166,7 @@ async fn live(shared: Arc<Shared>, index: usize, kind: Kind) {
     }
 }
 
-/// A connection from its beginning to its end. An error: it never opened.
+/// Runs a connection from its beginning to its end. It is an error if it never opens.
 async fn visit(shared: &Shared, index: usize, kind: Kind) -> Outcome<End> {
     let to = endpoint(shared.world, shared.namespace, shared.service).await;
     let opened = || shared.change(index, |page| page.is_open = true);
@@ -194,7 +193,8 @@ async fn read_events(mut client: Client, request: Request, opened: impl Fn()) ->
     }
 }
 
-/// The texts come back, and are not compared: whether frames are damaged is another test.
+/// Runs a WebSocket to its end. Echoes are not compared, because another test checks that frames
+/// are undamaged.
 async fn converse(mut socket: WebSocket, talks: bool) -> End {
     let mut next = Instant::now() + SECOND.mul_f64(fastrand::f64());
     loop {
@@ -202,7 +202,8 @@ async fn converse(mut socket: WebSocket, talks: bool) -> End {
             Err(_) => {
                 next += SECOND;
                 if talks {
-                    // If the connection has ended, what came before its end is still to be read.
+                    // Ignore the error of a connection that has ended, because frames from before
+                    // its end may still be unread.
                     let _ = socket.send(&Frame::text("hello")).await;
                 }
             }

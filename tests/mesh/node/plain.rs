@@ -1,4 +1,4 @@
-//! An Envoy without a mesh in a pod, whose hook is kubelet's own request to the gate on the pod's
+//! An Envoy without a mesh in a pod. Its hook is kubelet's own request to the gate on the pod's
 //! address.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use kit::{Context as _, Outcome};
 const SECRET: &str = "secret-of-the-test";
 const APP_AT: &str = "127.0.0.1:8000";
 
-/// The rendered bootstrap, with the gate where kubelet reaches it, and a secret.
+/// The rendered bootstrap, changed so that kubelet reaches the gate, and with a secret.
 fn bootstrap(world: &World) -> Outcome<String> {
     let policy = json!({
         "placement": { "envoy": { "listen": format!("0.0.0.0:{GATEWAY}"), "app": APP_AT } },

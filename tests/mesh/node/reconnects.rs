@@ -1,5 +1,6 @@
-//! N7: a rolling restart of a gateway with WebSockets and event streams, whose clients come back as
-//! pages in browsers do: with ends that are spread, with all ends at once, and without ends.
+//! N7: a rolling restart of a gateway with WebSockets and event streams, whose clients reconnect as
+//! pages in browsers do: with ends that are spread, with all ends at once, and without the section
+//! `end`.
 
 use std::sync::atomic::Ordering;
 
@@ -21,16 +22,17 @@ const PAGES: [(Kind, usize); 4] =
     [(Kind::Talking, 150), (Kind::Silent, 25), (Kind::Elsewhere, 25), (Kind::EventStream, 200)];
 /// The route of [`CHAT`], which has the frame filter.
 const ROUTE: &str = "chat";
-/// The gate leaves younger streams alone.
+/// The age from which the gate ends streams; it leaves younger ones alone.
 const OLD: Duration = Duration::from_secs(3);
 const GONE: Duration = Duration::from_secs(120);
 const SECOND: Duration = Duration::from_secs(1);
 /// The ends are spread over 16 s, so the reconnects are, too.
 const SPREAD: Duration = Duration::from_secs(10);
-/// Of the WebSockets on which something is sent in the grace period; a busy machine may be late.
+/// The least share of 1001 among the WebSockets with traffic. A busy machine may be too late for
+/// some.
 const LEAST_CLOSED: f64 = 0.8;
 
-/// How the gateway ends its streams.
+/// A way in which the gateway ends its streams.
 struct Way {
     namespace: &'static str,
     what: &'static str,
@@ -43,11 +45,11 @@ const WAYS: [Way; 3] = [
     Way { namespace: "ends-by-envoy", what: "no section `end`", over: None },
 ];
 
-/// What a way gave.
+/// The observations of a way.
 struct Seen {
     way: &'static Way,
     pages: Vec<Page>,
-    /// When the clients came back, from the restart on, in order.
+    /// The times at which clients reconnected, from the restart on, sorted.
     returns: Vec<Duration>,
     requests: usize,
     lost: usize,
@@ -56,25 +58,26 @@ struct Seen {
 
 pub(crate) async fn case() -> Outcome {
     let world = World::get().await?;
-    sleep(Duration::from_millis(500)).await; // the others go first
+    sleep(Duration::from_millis(500)).await; // cases that run side by side begin first
     let _turn = world.turns.write().await;
     allow_many_files()?;
     let begin = |way| -> Task<Seen> { Box::pin(restart(world, way)) };
     let seen = side_by_side(WAYS.iter().map(begin).collect()).await?;
-    seen.iter().for_each(Seen::tell);
+    seen.iter().for_each(Seen::add_rows);
     for way in &WAYS {
         world.kubectl(&["delete", "namespace", way.namespace, "--wait=false"]).await?;
     }
     judge(&seen)
 }
 
-/// A connection is a file, and many systems allow a process 1,024 unless it asks for more.
+/// Raises the limit of open files, because a connection is one and many systems allow a process
+/// 1,024 by default.
 fn allow_many_files() -> Outcome {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).context("open files")
 }
 
-/// Ends begin at the same moment with and without spread.
+/// The gateway of a way. Ends begin at the same moment with and without spread.
 fn gateway(world: &World, way: &Way) -> Workload<'static> {
     let sections = |over| {
         json!({
@@ -107,7 +110,7 @@ fn objects(namespace: &str) -> Vec<Value> {
     objects
 }
 
-/// A gateway with its own app and pages, restarted.
+/// Restarts a gateway that has its own app and pages.
 async fn restart(world: &'static World, way: &'static Way) -> Outcome<Seen> {
     let namespace = way.namespace;
     world.cluster.injected_namespace(namespace).await?;
@@ -126,7 +129,7 @@ async fn restart(world: &'static World, way: &'static Way) -> Outcome<Seen> {
     world.restart(namespace, GATEWAY).await?;
     world.pods.gone(namespace, &old.name, GONE).await?;
     pages.all_back().await.with_context(|| way.what.to_owned())?;
-    sleep(OLD).await; // what is back must stay
+    sleep(OLD).await; // the new connections must stay open
     let pages = pages.now();
     let tally = load.finish().await?;
     let moments = pages.iter().flat_map(|page| &page.returns);
@@ -137,7 +140,7 @@ async fn restart(world: &'static World, way: &'static Way) -> Outcome<Seen> {
 }
 
 impl Seen {
-    /// The most reconnects within a second, wherever that begins.
+    /// The most reconnects within any interval of a second.
     fn busiest(&self) -> usize {
         let within = |from: &Duration| {
             self.returns.iter().filter(|at| (*from..*from + SECOND).contains(*at)).count()
@@ -145,13 +148,13 @@ impl Seen {
         self.returns.iter().map(within).max().unwrap_or_default()
     }
 
-    /// From the first reconnect to the last.
+    /// The time from the first reconnect to the last.
     fn span(&self) -> Duration {
         let (first, last) = (self.returns.first(), self.returns.last());
         last.zip(first).map(|(last, first)| *last - *first).unwrap_or_default()
     }
 
-    /// Reconnects in each second from the first one on.
+    /// The number of reconnects in each second from the first one on.
     fn each_second(&self) -> Vec<usize> {
         let first = self.returns.first().copied().unwrap_or_default();
         let mut counts = vec![0; self.span().as_secs() as usize + 1];
@@ -166,7 +169,7 @@ impl Seen {
         self.pages.iter().filter(is_one).count()
     }
 
-    fn tell(&self) {
+    fn add_rows(&self) {
         let what = self.way.what;
         let counts: Vec<_> = self.each_second().iter().map(usize::to_string).collect();
         let reconnects = format!(
@@ -195,7 +198,7 @@ impl Seen {
         say(&self.first_lost);
     }
 
-    /// Each stream ended once, its client is back, and nothing else was lost.
+    /// Checks that each stream ended once and its client reconnected, and that no request was lost.
     fn expect_all_back(&self) -> Outcome {
         let what = self.way.what;
         for page in &self.pages {
@@ -207,7 +210,7 @@ impl Seen {
         Ok(())
     }
 
-    /// The frame filter is on the one route, and on no other.
+    /// Checks that close frames came only on the route with the frame filter.
     fn expect_codes(&self) -> Outcome {
         let closed = |kind| self.count(kind, End::Closed(1001));
         let all = self.pages.iter().filter(|page| page.kind == Kind::Talking).count();

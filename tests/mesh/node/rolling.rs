@@ -12,17 +12,17 @@ use kit::prelude::*;
 const ROUNDS: usize = 3;
 const ENOUGH: usize = 10_000;
 
-/// What a run gave.
+/// The result of a run.
 pub(super) struct Run {
     pub(super) lost: usize,
     pub(super) first_lost: String,
-    /// For the table.
+    /// The observation for the table.
     pub(super) seen: String,
 }
 
 pub(crate) async fn case() -> Outcome {
     let world = World::get().await?;
-    tokio::time::sleep(Duration::from_millis(500)).await; // the others go first
+    tokio::time::sleep(Duration::from_millis(500)).await; // cases that run side by side begin first
     let _turn = world.turns.write().await;
     let with = run(world, "rolling", true).await?;
     let without = run(world, "rolling-bare", false).await?;
@@ -36,7 +36,7 @@ pub(crate) async fn case() -> Outcome {
     Ok(())
 }
 
-/// Gateways learn where the app is a little after both are ready.
+/// Waits until every pod of a gateway reaches the app, which takes a moment after both are ready.
 pub(super) async fn know_the_way(gateway: &Workload<'_>, world: &World) -> Outcome {
     for pod in gateway.ready(world).await? {
         let to = SocketAddr::new(pod.address, GATEWAY);
@@ -46,8 +46,8 @@ pub(super) async fn know_the_way(gateway: &Workload<'_>, world: &World) -> Outco
     Ok(())
 }
 
-/// The app behind the gateway. While everybody learns that it goes, it takes requests; all runs
-/// have that.
+/// The app behind the gateway. In all runs its hook lets it take requests for 3 s after the
+/// deletion, until gateways and sidecars know that the pod leaves.
 pub(super) fn app(namespace: &'static str, drain: Option<Value>) -> Workload<'static> {
     Workload {
         namespace,

@@ -1,5 +1,5 @@
-//! P2: a scale-down takes the pods with the fewest streams. P3: a rolling restart goes as
-//! `laststream size` predicts.
+//! P2: a scale-down deletes the pods with the fewest streams. P3: a rolling restart takes as long
+//! as `laststream size` predicts.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ use kit::prelude::*;
 
 const HOST: &str = "kept.test";
 const SOON: Duration = Duration::from_secs(60);
-/// Streams in flight of each pod.
+/// The number of streams in flight of each pod.
 const STREAMS: [usize; 4] = [0, 3, 50, 200];
-/// Has the rendered rights, and no others.
+/// The user with the rendered rights and no others.
 const OPERATOR: &str = "scaler";
 const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// Gateways of a namespace of their own, and the way through each.
+/// Creates gateways in a namespace of their own, and waits until each reaches the app.
 async fn gateways(
     world: &World,
     namespace: &'static str,
@@ -90,7 +90,7 @@ pub(crate) async fn deletion_cost() -> Outcome {
     world.kubectl(&["delete", "namespace", "scaled", "--wait=false"]).await.map(drop)
 }
 
-/// The costs of these pods, as the annotations have them.
+/// The costs in the annotations of these pods.
 async fn costs(world: &World, pods: &[Pod]) -> Outcome<Vec<Option<String>>> {
     let list = ["get", "pods", "-n", "scaled", "-l", "app=edge", "-o", "json"];
     let list: Value = serde_json::from_str(&world.kubectl(&list).await?)?;
@@ -102,16 +102,16 @@ async fn costs(world: &World, pods: &[Pod]) -> Outcome<Vec<Option<String>>> {
     Ok(pods.iter().map(cost).collect())
 }
 
-/// What `render rbac` writes for the verb, for the operator.
+/// Gives the operator the Role of `render rbac` for the verb.
 async fn grant(world: &World) -> Outcome {
     let rbac = ["render", "rbac", "--namespace", "scaled", "--verb", "deletion-cost"];
     let text = world.user.run(&rbac, "")?.expect(0)?.stdout;
     world.grant("scaled", serde_saphyr::from_str(&text)?, OPERATOR).await
 }
 
-/// Requests of these lengths, one after the other, to any pod that is ready.
+/// The lengths in milliseconds of requests, which go to the ready pods in turn.
 const LENGTHS: [u64; 3] = [200, 4_000, 8_000];
-/// From one request to the next.
+/// The time from one request to the next.
 const PACE: Duration = Duration::from_millis(100);
 
 pub(crate) async fn size() -> Outcome {
@@ -134,7 +134,7 @@ pub(crate) async fn size() -> Outcome {
     }
     load.abort();
     drop(gateway);
-    // How long a pod takes to start is an input, so it is taken from this very rollout.
+    // The start of a pod is an input, so it is taken from this rollout.
     let startup = format!("{}ms", ready.as_millis() / 3);
     let file = world.user.argument("sized.json", listings)?;
     let size = ["size", &file, "--surge", "1", "--unavailable", "0", "--startup", &startup];
@@ -154,14 +154,14 @@ pub(crate) async fn size() -> Outcome {
     world.kubectl(&["delete", "namespace", "sized", "--wait=false"]).await.map(drop)
 }
 
-/// From the last new pod that is ready to the last old pod that has gone: what comes before is made
-/// of the input.
+/// The predicted time from the last new pod that is ready to the last old pod that has gone. The
+/// time before that follows from the input.
 fn predicted(said: &Value) -> Outcome<f64> {
     let [new, old] = ["ready_s", "gone_s"].map(|time| said["rollout"][time].as_f64());
     Ok(old.context("a time")? - new.context("a time")?)
 }
 
-/// What the gates list, as a file for `size`.
+/// The gates' listings of streams, as a file for `size`.
 async fn listings(world: &World, pods: &[Pod]) -> Outcome<String> {
     let mut text = String::new();
     for pod in pods {

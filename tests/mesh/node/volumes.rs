@@ -1,6 +1,6 @@
-//! V1: the registry is gone, and pods start anew. A module that kubelet has mounted counts and
-//! gates; one that Istio's agent would fetch does not. One of the images says that it is for
-//! another architecture, as the module's own image does on such a node.
+//! V1: pods start when the registry is gone. A module that kubelet has mounted counts and gates;
+//! one that Istio's agent would have to fetch does not. One of the images names another
+//! architecture in its configuration, as the module's own image does on a node with arm64.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,8 @@ use kit::registry::sha256;
 const NAMESPACE: &str = "volumes";
 const GRACE: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(60);
-/// A hook that no gate answers runs for a second longer than the gate's deadline.
+/// A lower bound for a hook that no gate answers: it runs for a second longer than the gate's
+/// deadline.
 const HOOK: Duration = Duration::from_secs(20);
 
 pub(crate) async fn case() -> Outcome {
@@ -59,7 +60,7 @@ fn host(registry: &Registry) -> String {
 }
 
 /// The module's image as `laststream push` makes it, and the same for another architecture: on this
-/// node it is what the first one is on a node with arm64.
+/// node the second corresponds to the first on a node with arm64.
 fn images(world: &World, registry: &Registry) -> Outcome<[String; 2]> {
     let own = format!("{}/mesh/laststream:own", host(registry));
     let other = format!("{}/mesh/laststream:other", host(registry));
@@ -78,7 +79,7 @@ fn skopeo(arguments: &[&str]) -> Outcome {
     command::run(&mut command)?.expect(0).map(drop)
 }
 
-/// Writes another architecture into the configuration of an image that is a folder.
+/// Writes another architecture into the configuration of an image in a folder.
 fn change_architecture(folder: &Path) -> Outcome {
     let manifest_file = folder.join("manifest.json");
     let mut manifest: Value = serde_json::from_slice(&fs::read(&manifest_file)?)?;
@@ -95,7 +96,7 @@ fn change_architecture(folder: &Path) -> Outcome {
     Ok(fs::write(manifest_file, manifest.to_string())?)
 }
 
-/// The namespace, the ways, and a gateway in front of the sidecars.
+/// Creates the namespace, the routes, and a gateway in front of the sidecars.
 async fn prepare(world: &World) -> Outcome<SocketAddr> {
     world.cluster.injected_namespace(NAMESPACE).await?;
     world.cluster.apply_all(&[sidecars(NAMESPACE)]).await?;
@@ -152,7 +153,7 @@ fn lanes(module: &str, other: &str, front: SocketAddr) -> Vec<Lane> {
     ]
 }
 
-/// Each Deployment gets new pods, as after the failure of a node.
+/// Replaces the pods of each Deployment, as after the failure of a node.
 async fn restart(world: &World, lanes: &[Lane]) -> Outcome {
     for lane in lanes {
         world.restart(NAMESPACE, lane.workload.name).await?;
@@ -163,7 +164,7 @@ async fn restart(world: &World, lanes: &[Lane]) -> Outcome {
     Ok(())
 }
 
-/// A command in the proxy's container.
+/// Runs a command in the proxy's container.
 async fn exec(world: &World, pod: &Pod, command: &[&str]) -> Outcome<CommandOutput> {
     let container = ["exec", "--namespace", NAMESPACE, &pod.name, "--container=istio-proxy", "--"];
     world.cluster.kubectl(&[container.as_slice(), command].concat()).await
@@ -173,7 +174,7 @@ async fn status(world: &World, pod: &Pod) -> Outcome<CommandOutput> {
     exec(world, pod, &[LASTSTREAM, "status", "-o", "json"]).await
 }
 
-/// Whether any filter of this proxy counts.
+/// Whether this proxy has a counter.
 async fn has_counter(world: &World, pod: &Pod) -> Outcome<bool> {
     let asked = ["pilot-agent", "request", "GET", "stats?filter=laststream_streams_begun"];
     Ok(exec(world, pod, &asked).await?.expect(0)?.stdout.contains("laststream_streams_begun"))
@@ -191,7 +192,7 @@ async fn counts(world: &World, lane: &Lane) -> Outcome {
     wait_for(SOON, &format!("{}: an exact count", lane.what), exact).await
 }
 
-/// The module did not come, so the gate refuses.
+/// Checks that the gate refuses requests, because the agent could not fetch the module.
 async fn refuses(world: &World, lane: &Lane) -> Outcome {
     let pod = lane.workload.pod(world).await?;
     let said = status(world, &pod).await?;

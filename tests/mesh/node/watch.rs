@@ -1,5 +1,4 @@
-//! What the API server tells of objects of a kind, from the first on: their state now, and when
-//! what was told.
+//! A watch of all objects of a kind: their state now, and the time at which each was deleted.
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -13,7 +12,7 @@ use crate::parts::part;
 use kit::prelude::*;
 use kit::process::{Process, guarded};
 
-/// `kubectl get --watch`; it ends with its owner.
+/// A running `kubectl get --watch`. Dropping it ends the process.
 pub(crate) struct Watch {
     _kubectl: Process,
     seen: Arc<Mutex<Seen>>,
@@ -22,12 +21,12 @@ pub(crate) struct Watch {
 #[derive(Default)]
 struct Seen {
     now: BTreeMap<String, Value>,
-    /// With the last state of what has gone.
+    /// Deleted objects with their last state.
     gone: BTreeMap<String, (Instant, Value)>,
 }
 
 impl Watch {
-    /// Of `pods`, for example, in all namespaces.
+    /// Starts a watch of a kind, such as `pods`, in all namespaces.
     pub(crate) fn start(cluster: &Cluster, kind: &str) -> Outcome<Self> {
         let mut command = guarded(part("mesh-kubectl")?);
         command.args(["get", kind, "--all-namespaces"]);
@@ -49,7 +48,7 @@ impl Watch {
         Ok(Self { _kubectl: kubectl, seen })
     }
 
-    /// The objects of a namespace that a look finds something in.
+    /// The results of `look` for the objects of a namespace, without `None`.
     pub(crate) fn find<T>(&self, namespace: &str, look: impl Fn(&Value) -> Option<T>) -> Vec<T> {
         let prefix = format!("{namespace}/");
         let seen = lock(&self.seen);
@@ -64,7 +63,7 @@ impl Watch {
         lock(&self.seen).now.get(&format!("{namespace}/{name}")).cloned()
     }
 
-    /// When an object went, and how it was last.
+    /// Waits until an object is deleted; returns the time and its last state.
     pub(crate) async fn gone(
         &self,
         namespace: &str,

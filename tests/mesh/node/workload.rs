@@ -1,5 +1,5 @@
-//! Deployments as users write them: an app with an injected sidecar, a gateway; and what
-//! `laststream render` adds to them.
+//! Deployments as users write them, of an app with an injected sidecar or of a gateway, and the
+//! additions that `laststream render` makes to them.
 
 use std::time::{Duration, Instant};
 
@@ -11,28 +11,29 @@ use crate::cluster::holds;
 use kit::command::CommandOutput;
 use kit::prelude::*;
 
-const READY: Duration = Duration::from_secs(120);
-/// Where a sidecar takes requests; the app itself listens on the loopback interface.
+/// Generous, because all cases start their pods at the same time.
+const READY: Duration = Duration::from_secs(300);
+/// The port on which a sidecar takes requests; the app itself listens on the loopback interface.
 const SIDECAR: u16 = 8000;
-/// Where gateways listen.
+/// The port on which gateways listen.
 pub(crate) const GATEWAY: u16 = 8080;
-/// Where sidecars take calls of the app.
+/// The port on which sidecars take calls of the app.
 pub(crate) const OUTBOUND: u16 = 8100;
 
-/// What stands in front of, or beside, an app.
+/// The proxy of a Deployment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proxy {
-    /// A container beside the app's.
+    /// A sidecar as a container beside the app's.
     Classic,
-    /// An init container that goes on.
+    /// A sidecar as an init container that keeps running.
     Native,
-    /// No app: Istio's ingress.
+    /// A gateway of Istio, without an app.
     Gateway,
-    /// No proxy.
+    /// An app without a proxy.
     None,
 }
 
-/// A Deployment.
+/// A Deployment and its policy.
 pub(crate) struct Workload<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
@@ -44,15 +45,15 @@ pub(crate) struct Workload<'a> {
     pub(crate) app_hook: Option<Value>,
     /// `lifecycle` of the proxy's container, instead of the rendered one.
     pub(crate) proxy_hook: Option<Value>,
-    /// The grace period, whatever was rendered.
+    /// The grace period that replaces the rendered one.
     pub(crate) grace_afterwards: Option<u32>,
-    /// The policy's `drain`; without one there is no laststream.
+    /// The policy's section `drain`; without it the Deployment has no laststream.
     pub(crate) drain: Option<Value>,
     /// Further sections of the policy.
     pub(crate) more: Value,
-    /// The module, if it is not the world's.
+    /// The module, if it differs from the world's.
     pub(crate) module: Option<String>,
-    /// Kubelet mounts the module.
+    /// Whether kubelet mounts the module.
     pub(crate) mounted: bool,
 }
 
@@ -130,7 +131,7 @@ impl Workload<'_> {
 
     fn service(&self) -> Value {
         let target = if self.proxy == Proxy::Gateway { GATEWAY } else { SIDECAR };
-        // A sidecar's listener for calls takes those to services with its port.
+        // A sidecar's listener for calls accepts those to services with its port.
         let ports = [("http", 80), ("http-out", OUTBOUND)]
             .map(|(name, port)| json!({ "name": name, "port": port, "targetPort": target }));
         json!({
@@ -164,7 +165,7 @@ impl Workload<'_> {
         policy
     }
 
-    /// Applies it all, as a user would: first the EnvoyFilter, then the Deployment with the
+    /// Applies all files as a user would: first the EnvoyFilter, then the Deployment with the
     /// rendered patches over it.
     pub(crate) async fn create(&self, world: &World) -> Outcome {
         let (filter, deployment) = self.files(world).await?;
@@ -174,14 +175,14 @@ impl Workload<'_> {
         world.cluster.apply_all(&[deployment, self.service()]).await
     }
 
-    /// What `laststream lint` says of the same files.
+    /// Runs `laststream lint` on the same files.
     pub(crate) async fn lint(&self, world: &World) -> Outcome<CommandOutput> {
         let (filter, deployment) = self.files(world).await?;
         let text = format!("{}\n---\n{deployment}\n", filter.unwrap_or_default());
         world.user.run(&["lint", "-"], &text)
     }
 
-    /// The EnvoyFilter, and the Deployment with all that is changed in it.
+    /// The EnvoyFilter, and the Deployment with all changes.
     async fn files(&self, world: &World) -> Outcome<(Option<String>, Value)> {
         let (mut filter, mut deployment) = (None, self.deployment());
         if let Some(drain) = &self.drain {
@@ -193,7 +194,7 @@ impl Workload<'_> {
         Ok((filter, deployment))
     }
 
-    /// The rendered patches over the Deployment, by a kustomization.
+    /// The Deployment with the rendered patches, merged by a kustomization.
     async fn patched(
         &self,
         world: &World,
@@ -217,7 +218,7 @@ impl Workload<'_> {
         kustomize(world, &format!("{}-{}", self.namespace, self.name), &deployment, &patches).await
     }
 
-    /// What the user has changed afterwards.
+    /// Makes the user's changes after the rendered patches.
     fn edit(&self, deployment: &mut Value) {
         let pod = &mut deployment["spec"]["template"]["spec"];
         if let Some(grace) = self.grace_afterwards {
@@ -232,7 +233,7 @@ impl Workload<'_> {
         }
     }
 
-    /// Its pods that are ready and not on their way out.
+    /// Its pods that are ready and not terminating.
     pub(crate) fn pods(&self, world: &World) -> Vec<Pod> {
         pods(world, self.namespace, self.name)
     }
@@ -256,13 +257,13 @@ impl Workload<'_> {
         }
     }
 
-    /// One of them.
+    /// The first of its pods, once all are ready.
     pub(crate) async fn pod(&self, world: &World) -> Outcome<Pod> {
         self.ready(world).await?.into_iter().next().context("no pod")
     }
 }
 
-/// Values of the gateway chart, where the chart puts them.
+/// Writes values of the gateway chart to the places where the chart puts them.
 fn fill_chart(deployment: &mut Value, values: &Value) -> Outcome {
     let template = &mut deployment["spec"]["template"];
     for (name, value) in values["podAnnotations"].as_object().into_iter().flatten() {
@@ -275,7 +276,7 @@ fn fill_chart(deployment: &mut Value, values: &Value) -> Outcome {
     Ok(())
 }
 
-/// An object with patches over it.
+/// Merges patches over an object.
 pub(crate) async fn kustomize(
     world: &World,
     folder: &str,
@@ -299,7 +300,7 @@ pub(crate) async fn kustomize(
     Ok(serde_saphyr::from_str(&world.kubectl(&["kustomize", folder]).await?)?)
 }
 
-/// Pods of an app that are ready and not on their way out.
+/// Pods of an app that are ready and not terminating.
 pub(crate) fn pods(world: &World, namespace: &str, app: &str) -> Vec<Pod> {
     world.pods.find(namespace, |pod| {
         let ours = pod["metadata"]["labels"]["app"] == app
@@ -312,7 +313,7 @@ pub(crate) fn pods(world: &World, namespace: &str, app: &str) -> Vec<Pod> {
     })
 }
 
-/// For failures: what became of the pods of a namespace.
+/// The pods of a namespace with their warnings and logs, for failures.
 async fn describe(world: &World, namespace: &str) -> String {
     let events = world
         .kubectl(&["get", "events", "--namespace", namespace, "--field-selector", "type=Warning"])
@@ -332,7 +333,7 @@ async fn describe(world: &World, namespace: &str) -> String {
     text
 }
 
-/// `kubectl delete pod`, and when that was.
+/// Runs `kubectl delete pod`, and returns the time before it.
 pub(crate) async fn delete(
     world: &World,
     namespace: &str,
@@ -348,7 +349,7 @@ pub(crate) async fn delete(
     Ok(now)
 }
 
-/// What a namespace with sidecars needs: where they listen, and what they may call.
+/// The `Sidecar` of a namespace: its listeners, and the services that apps may call.
 pub(crate) fn sidecars(namespace: &str) -> Value {
     json!({
         "apiVersion": "networking.istio.io/v1", "kind": "Sidecar",
@@ -368,12 +369,13 @@ pub(crate) fn sidecars(namespace: &str) -> Value {
     })
 }
 
-/// Istio looks for the pods of a Gateway in all namespaces.
+/// The label of a gateway's pods. It has the namespace in it, because Istio looks for the pods of a
+/// Gateway in all namespaces.
 fn gateway_label(namespace: &str, name: &str) -> String {
     format!("{namespace}-{name}")
 }
 
-/// A gateway's listener, and to which service each host goes: pairs of host and service.
+/// A gateway's listener, and a route for each pair of host and service.
 pub(crate) fn routes(namespace: &str, gateway: &str, hosts: &[(&str, &str)]) -> Vec<Value> {
     let server = json!({
         "port": { "number": GATEWAY, "name": "http", "protocol": "HTTP" }, "hosts": ["*"],

@@ -1,5 +1,5 @@
-//! What all cases of this level share: the cluster with its controllers, istiod, the node, a
-//! registry with the module in it, and a gateway that is never stopped.
+//! The world that all cases of this level share: the cluster with its controllers, istiod, the
+//! node, a registry with the module in it, and an app that is never stopped.
 
 use std::time::{Duration, Instant};
 
@@ -29,19 +29,20 @@ pub(crate) struct World {
     pub(crate) pods: Watch,
     pub(crate) slices: Watch,
     pub(crate) jobs: Watch,
-    /// `oci://…`, as policies name it.
+    /// The module's address as policies name it, `oci://…`.
     pub(crate) module: String,
-    /// The same for the frame filter.
+    /// The address of the frame filter's module.
     pub(crate) frames: String,
     pub(crate) user: User,
-    /// Cases side by side, or one alone.
+    /// A read lock is held by cases that run side by side, and the write lock by a case that runs
+    /// alone.
     pub(crate) turns: RwLock<()>,
     _istio: Istio,
     _registry: Registry,
 }
 
 impl World {
-    /// The first that asks starts it; it ends with the process.
+    /// The world, which the first case starts. It ends with the process.
     pub(crate) async fn get() -> Outcome<&'static Self> {
         static WORLD: Started<World> = Started::new();
         WORLD.get(World::start).await
@@ -100,7 +101,8 @@ impl World {
         wait_for(START, "the node to be ready", ready).await
     }
 
-    /// What `laststream render` writes of a policy; without a `module` with the world's.
+    /// The output of `laststream render` for a policy, which gets the world's module unless it
+    /// names one.
     pub(crate) fn render(&self, arguments: &[&str], policy: &Value) -> Outcome<String> {
         self.render_with(arguments, policy, policy["module"].as_str().unwrap_or(&self.module))
     }
@@ -119,7 +121,7 @@ impl World {
         Ok(self.user.run(&arguments, "")?.expect(0)?.stdout)
     }
 
-    /// `laststream` with a kubeconfig.
+    /// Runs `laststream` with the cluster's kubeconfig.
     pub(crate) async fn laststream(&self, arguments: &[&str]) -> Outcome<CommandOutput> {
         let mut command = guarded(user::laststream()?);
         command.args(arguments).env("KUBECONFIG", self.cluster.kubeconfig());
@@ -127,7 +129,7 @@ impl World {
         ask(command, "").await
     }
 
-    /// Gives a user this Role, which has laststream's usual name.
+    /// Gives a user this Role, which has the default name, `laststream`.
     pub(crate) async fn grant(&self, namespace: &str, role: Value, user: &str) -> Outcome {
         const GROUP: &str = "rbac.authorization.k8s.io";
         let binding = json!({
@@ -144,7 +146,7 @@ impl World {
         self.cluster.run(arguments).await
     }
 
-    /// Gives a Deployment new pods.
+    /// Begins to replace the pods of a Deployment.
     pub(crate) async fn restart(&self, namespace: &str, deployment: &str) -> Outcome {
         let restart = ["rollout", "restart", "--namespace", namespace, "deployment", deployment];
         self.kubectl(&restart).await.map(drop)
@@ -171,7 +173,7 @@ async fn control_plane() -> Outcome<(Cluster, Istio)> {
     Ok((cluster, istio))
 }
 
-/// There is no scheduler, so Istio's own Deployments name the node.
+/// The defaults for Istio's own Deployments name the node, because no scheduler runs.
 fn class_default() -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -183,8 +185,8 @@ fn class_default() -> Value {
     })
 }
 
-/// Proxies without iptables; the one image; probes each second. istiod is known by its address, and
-/// has the name in its certificate.
+/// Helm values: proxies without iptables, the level's image, and a probe each second. Proxies find
+/// istiod by its address, but its certificate has its name.
 fn values() -> Value {
     json!({
         "global": {

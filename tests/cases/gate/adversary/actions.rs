@@ -1,4 +1,4 @@
-//! What the adversary can do, and how often it does each.
+//! The adversary's actions, and their weights.
 
 use tokio::time::{Instant, sleep};
 
@@ -21,7 +21,7 @@ pub(super) enum Action {
     DrainListeners,
     /// Streams begin and a signal is sent, again and again.
     Rush,
-    /// Only while a client waits: what passes would end the round.
+    /// Only while a client waits, because a signal that passes would end the round.
     Quit,
     Reload,
     ReplaceMain,
@@ -59,7 +59,7 @@ const WEIGHTS: [(Action, u32); 19] = [
     (Pause, 12),
 ];
 
-/// Of the wall clock, in seconds.
+/// Steps of the wall clock, in seconds.
 const STEPS: [i64; 6] = [-3_600, -120, -5, 5, 120, 3_600];
 const PAUSES: [u64; 5] = [20, 60, 150, 350, 700];
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -77,7 +77,7 @@ impl Action {
         Pause
     }
 
-    /// Acts, and says what was done and what came of it.
+    /// Performs the action. Returns a line with the action and its result.
     pub(super) async fn perform(self, world: &mut World) -> Outcome<String> {
         let gate = world.rng.usize(0..2);
         let is_unsteady = matches!(self, Reload | ReplaceMain | KillWorker | KillGate);
@@ -130,7 +130,7 @@ impl World {
         format!("{ids:?}")
     }
 
-    /// One question to a gate. A gate whose VM has just died may give no answer.
+    /// One request to a gate. A gate whose VM has just died may give no answer.
     pub(super) async fn ask(
         &mut self,
         gate: usize,
@@ -231,7 +231,8 @@ impl World {
         self.signal(gate, "/quitquitquit").await
     }
 
-    /// The module's VM on one worker; while a filter that does not count is there, none.
+    /// Kills the module's VM on one worker, or none while a filter that does not count is in its
+    /// place.
     async fn kill_worker(&mut self) -> String {
         self.deaths += 1;
         die(self.main, "/echo").await

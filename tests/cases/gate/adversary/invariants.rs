@@ -1,4 +1,4 @@
-//! What must hold after each action, by what the clients and the upstream know.
+//! The invariants after each action, judged by the knowledge of the clients and the upstream.
 
 use tokio::time::{Instant, sleep};
 
@@ -8,9 +8,9 @@ use kit::prelude::*;
 
 /// A client reads an answer that is there within this time, also on a busy machine.
 const GRACE: Duration = Duration::from_millis(200);
-/// What a hold may take beyond its deadline, and an open gate beyond its time, on a busy machine.
+/// The time by which, on a busy machine, a hold may exceed its deadline, and an open gate its time.
 pub(super) const MARGIN: Duration = Duration::from_secs(3);
-/// How far two clocks may differ.
+/// The largest difference between two clocks.
 const NOISE: Duration = Duration::from_millis(200);
 
 /// States in which streams in flight do not matter.
@@ -18,8 +18,8 @@ pub(super) fn lets_all_go(state: &str) -> bool {
     matches!(state, "expired" | "forced")
 }
 
-/// An answer of 200 to the request that was sent at `asked`: no client waits, or the deadline is
-/// over, or an operator has forced it.
+/// Checks an answer of 200 to the request that was sent at `asked`: no client waits, or the
+/// deadline is over, or the gate was forced.
 pub(super) async fn opened(
     world: &World,
     gate: usize,
@@ -56,7 +56,7 @@ pub(super) async fn opened(
     Ok(())
 }
 
-/// A signal that has passed while the gate was in this state before, and in that one after.
+/// Checks a signal that has passed. `states` are the gate's states before and after it.
 pub(super) async fn passed(world: &World, gate: usize, pass: &Pass, states: [&str; 2]) -> Outcome {
     if states.into_iter().any(lets_all_go) {
         return Ok(());
@@ -73,7 +73,8 @@ pub(super) async fn passed(world: &World, gate: usize, pass: &Pass, states: [&st
     Ok(())
 }
 
-/// A status: no drain is older than its deadline, or than the time for which it can have lasted.
+/// Checks a status: no drain is older than its deadline, or than the time for which it can have
+/// lasted.
 pub(super) fn plausible(world: &World, gate: usize, status: &Value) -> Outcome {
     let millis = |field: &str| status[field].as_u64().map(Duration::from_millis);
     let Some(lasted) = millis("draining_ms").filter(|_| status["state"] == "draining") else {
@@ -97,7 +98,8 @@ pub(super) fn plausible(world: &World, gate: usize, status: &Value) -> Outcome {
     Ok(())
 }
 
-/// Drains begin once for each deadline, and once more for each that was ended by hand.
+/// Drains begin at most once for each deadline, and once more for each drain that was ended by
+/// hand.
 pub(super) fn drains(world: &World) -> Outcome {
     let began = world.envoy.log().matches("the drain begins").count() as u64;
     let deadlines = world.began.elapsed().as_millis() / world.plan.deadline.as_millis() + 1;

@@ -1,5 +1,5 @@
 //! An adversary: it plays streams, drains, signals, reloads, deaths and clock steps in a random
-//! order, and believes clients and upstream only.
+//! order, and trusts only the clients and the upstream.
 //!
 //! `LASTSTREAM_ADVERSARY_SEED` replays a failed round, `LASTSTREAM_ADVERSARY_STEPS` lengthens the
 //! run.
@@ -23,18 +23,18 @@ const SEED: &str = "LASTSTREAM_ADVERSARY_SEED";
 const STEPS: &str = "LASTSTREAM_ADVERSARY_STEPS";
 const DEFAULT_SEED: u64 = 1;
 const DEFAULT_STEPS: u64 = 300;
-/// Of one Envoy. Six rounds are the default, so that the plans play every value.
+/// Steps on one Envoy. The default is six rounds, so that the plans play every value.
 const ROUND: u64 = 50;
-/// How many of the last actions a failure shows.
+/// The number of last actions that a failure shows.
 const SHOWN: usize = 30;
-/// Nothing is in flight: a few quiet periods, on a busy machine.
+/// The longest drain with nothing in flight: a few quiet periods, on a busy machine.
 const IDLE_DRAIN: Duration = Duration::from_secs(20);
 
 cases! {
     nothing_opens_while_a_client_waits: limit(),
 }
 
-/// A second for each step would be very slow.
+/// The time limit in seconds. One second for each step is already very slow.
 fn limit() -> u64 {
     120 + number(STEPS, DEFAULT_STEPS).unwrap_or(DEFAULT_STEPS)
 }
@@ -96,12 +96,12 @@ async fn play_all(world: &mut World, steps: u64, trail: &mut Vec<String>) -> Out
     Ok(())
 }
 
-/// What comes after the last step, in this order.
+/// The phases after the last step, in this order.
 #[derive(Clone, Copy)]
 enum End {
     /// A stop hook is held while clients wait, and no longer than its deadline.
     Hold,
-    /// Streams that need not be waited for hold nothing.
+    /// Streams that the gate need not wait for hold no hook.
     Idle,
     /// Each client gets its answer.
     Empty,
@@ -123,7 +123,7 @@ impl End {
     }
 }
 
-/// Only where the deadline is short enough to wait for.
+/// Runs only if the deadline is short enough to wait for.
 async fn holds_to_the_deadline(world: &mut World) -> Outcome {
     if world.plan.deadline > IDLE_DRAIN {
         return Ok(());
@@ -134,8 +134,7 @@ async fn holds_to_the_deadline(world: &mut World) -> Outcome {
     Ok(())
 }
 
-/// Asks again and again, as `pilot-agent wait` does, and because a gate that has just died does not
-/// answer.
+/// Polls as `pilot-agent wait` does, and because a gate that has just died does not answer.
 async fn hook_ends(world: &mut World, gate: usize, path: &str, limit: Duration) -> Outcome {
     let until = Instant::now() + limit;
     let mut last = String::from("no answer");
@@ -152,8 +151,8 @@ async fn hook_ends(world: &mut World, gate: usize, path: &str, limit: Duration) 
     bail!("gate {gate}: a stop hook is held for more than {limit:?}: {last}")
 }
 
-/// All other streams end. Without the filter that has counted them, or its VM, the gate cannot know
-/// them.
+/// All other streams end first. Only in steady rounds: without the filter that has counted the
+/// streams, or its VM, the gate cannot know them.
 async fn idle_streams_hold_nothing(world: &mut World) -> Outcome {
     if !world.plan.is_steady {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The clients: streams of every kind, each a task that tells the view what its client sees.
+//! The clients: streams of every kind, each a task that records in the view what its client sees.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use super::view::{Id, State, View};
 use kit::prelude::*;
 use kit::websocket::{Frame, WebSocket};
 
-/// After so long Envoy certainly has a request that waits in a filter, where no upstream can tell.
+/// The time after which Envoy certainly has a request that waits in a filter. No upstream can
+/// confirm that.
 const TAKEN_AFTER: Duration = Duration::from_millis(500);
 /// No client waits longer than a round lasts.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -79,7 +80,7 @@ impl Kind {
     }
 }
 
-/// One stream, as its client has it in hand.
+/// One stream, with the handles that its client needs to end it.
 pub(super) struct Stream {
     pub(super) id: Id,
     pub(super) kind: Kind,
@@ -111,13 +112,14 @@ impl Stream {
         Self { id, kind, key, end, task: tokio::spawn(client.run()).abort_handle() }
     }
 
-    /// The upstream answers, or the WebSocket is closed, if it is there by now.
+    /// Ends the stream, if it is under way by now: the upstream answers, or the client closes the
+    /// WebSocket.
     pub(super) fn finish(&self, upstream: &Upstream) {
         upstream.release(&self.key);
         self.end.notify_one();
     }
 
-    /// The client leaves without a word.
+    /// The client aborts the stream.
     pub(super) fn abort(&self, view: &View) {
         view.ended(self.id, State::Left);
         self.task.abort();
@@ -171,7 +173,8 @@ impl Exchange {
         }
     }
 
-    /// Closed with a close frame; the end of the connection is Envoy's matter.
+    /// A WebSocket that the client closes with a close frame. It does not wait for the end of the
+    /// connection, which is up to Envoy.
     async fn socket(&self) -> Outcome<u16> {
         let mut socket = WebSocket::open(self.at, "/ws").await?;
         socket.echo("there").await?;

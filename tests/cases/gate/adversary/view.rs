@@ -1,5 +1,6 @@
-//! What the clients and the upstream know of the streams: which client certainly waits, since when,
-//! and how each stream ended. Nothing here comes from the gate or from Envoy's statistics.
+//! The knowledge of the clients and the upstream about the streams: which client certainly waits,
+//! since when, and how each stream ended. Nothing here comes from the gate or from Envoy's
+//! statistics.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +9,7 @@ use tokio::time::Instant;
 /// The number of a stream in its round.
 pub(super) type Id = usize;
 
-/// How a client sees its stream.
+/// The state of a stream, as its client sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Sent; whether Envoy has the request is not known.

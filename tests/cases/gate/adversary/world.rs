@@ -1,4 +1,4 @@
-//! What a round is played on: an Envoy with two gates, listeners with and without the module, and
+//! The set-up of a round: an Envoy with two gates, listeners with and without the module, and
 //! everything that the round may change.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use kit::prelude::*;
 use kit::wire::free_port;
 use kit::xds::Xds;
 
-/// How long `expired` and `forced` last.
+/// The duration of the states `expired` and `forced`.
 pub(super) const OPEN: Duration = Duration::from_secs(1);
 const FILTER: &str = "laststream";
 const GATES: [&str; 2] = ["gate", "other-gate"];
@@ -30,7 +30,7 @@ const NOWHERE: &str = "/nowhere";
 const FAULT: &str = "envoy.extensions.filters.http.fault.v3.HTTPFault";
 const RBAC: &str = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC";
 
-/// What differs from round to round.
+/// The settings that differ from round to round.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) deadline: Duration,
@@ -41,13 +41,14 @@ pub(super) struct Plan {
     begin: &'static str,
     /// WebSockets pass no filter but the router.
     bare_sockets: bool,
-    /// No reload and no death: then the gate knows to the end which streams need not be waited for.
+    /// No reload and no death, so the gate always knows which streams it need not wait for.
     pub(super) is_steady: bool,
 }
 
 impl Plan {
-    /// By the seed's number and not by chance, so that six rounds in a row play every value, the
-    /// short deadline with and without reloads, and steady rounds with and without exempt streams.
+    /// Chosen by the seed's number and not at random, so that six rounds in a row play every value,
+    /// the short deadline with and without reloads, and steady rounds with and without exempt
+    /// streams.
     fn new(seed: u64) -> Self {
         Self {
             deadline: Duration::from_millis(if seed % 3 == 2 { 2_500 } else { 60_000 }),
@@ -63,8 +64,7 @@ impl Plan {
         }
     }
 
-    /// Whether the gate can tell that a stream of this kind need not be waited for, and it need
-    /// not.
+    /// Whether the gate need not wait for a stream of this kind, and can know that.
     pub(super) fn is_idle(&self, kind: Kind) -> bool {
         self.gates(kind) == [false; 2] && !(self.bare_sockets && kind == Kind::WebSocket)
     }
@@ -92,18 +92,19 @@ impl Plan {
     }
 }
 
-/// A signal that the gate has passed on to Envoy, and whose clients waited at that moment.
+/// A signal that the gate has passed on to Envoy, and the streams whose clients waited at that
+/// moment.
 pub(super) struct Pass {
     pub(super) path: String,
     pub(super) waiting: Vec<Id>,
 }
 
-/// The admin interface's side: it looks at the view at the very moment in which a signal arrives.
+/// The admin interface's side. It reads the view at the very moment in which a signal arrives.
 #[derive(Default)]
 pub(super) struct Signals {
     /// The gate that is asked to pass a signal.
     gate: AtomicUsize,
-    /// Whether Envoy sees a quit signal.
+    /// Whether a quit signal is passed on to Envoy.
     may_quit: AtomicBool,
     passes: Mutex<Vec<Pass>>,
 }
@@ -141,10 +142,11 @@ impl Signals {
     }
 }
 
-/// What the round knows of a gate.
+/// The round's knowledge of a gate.
 pub(super) struct Gate {
     pub(super) address: SocketAddr,
-    /// A drain that goes on now has begun after that.
+    /// The time of the last request that the gate answered as `serving`. A present drain began
+    /// after it.
     pub(super) served: Instant,
     pub(super) forced: Option<Instant>,
 }
@@ -245,7 +247,7 @@ impl World {
         Ok(what)
     }
 
-    /// A filter that counts, whatever the round has left there.
+    /// Installs a filter that counts, whatever filter the round has left there.
     pub(super) async fn count_again(&mut self) -> Outcome {
         let config = counting(&self.lab, "", NOWHERE);
         self.xds.replace_filter(&self.envoy, FILTER, &config).await?.accepted()
@@ -274,7 +276,7 @@ fn rules(excluded: &str) -> String {
         .to_string()
 }
 
-/// The filter of `main`: in which VM, and with one more rule.
+/// The filter of `main`, in this VM and with one more rule.
 fn counting(lab: &Lab, vm: &str, excluded: &str) -> Value {
     Wasm { vm_configuration: vm, ..lab.stream(&rules(excluded)) }.typed_config()
 }

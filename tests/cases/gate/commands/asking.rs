@@ -28,7 +28,7 @@ async fn status_prints_state_and_counts(lab: &Lab) -> Outcome {
     let request = filter_state("laststream.request", "%REQ(:METHOD)% %REQ(:PATH)%");
     let main = routes(Hcm::new("main").filter(request).filter(lab.stream("{}").filter()));
     let bench = Bench::with(lab, r#"{"quiet_ms": 300}"#, main).await?;
-    // Proxies of the environment are not for the gate.
+    // Requests to the gate must not use the proxies of the environment.
     let operator = Operator::beside(&bench)?
         .set("http_proxy", "http://127.0.0.1:1")?
         .set("ALL_PROXY", "http://127.0.0.1:1")?;
@@ -46,7 +46,7 @@ async fn status_prints_state_and_counts(lab: &Lab) -> Outcome {
     shows(&text, "begin done")?;
     let json = operator.runs(&["status", "-o", "json"]).await?.expect(0)?;
     let own = bench.status().await?;
-    // What Envoy counts is shown while it is fresh.
+    // Envoy's own counts are in the status only while they are fresh.
     let lasts = |key: &&String| !["envoy_active", "buffered_bytes"].contains(&key.as_str());
     let keys = |value: &serde_json::Value| {
         value.as_object().map(|object| object.keys().filter(lasts).cloned().collect::<Vec<_>>())
@@ -195,7 +195,7 @@ async fn watches_until_it_is_open(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// What `status --watch` says of a drain that waits for a stream.
+/// The output of `status --watch` during a drain that waits for a stream.
 async fn watched(lab: &Lab, format: &[&str]) -> Outcome<CommandOutput> {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
     let mut client = bench.held("a").await?;

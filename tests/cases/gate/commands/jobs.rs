@@ -30,7 +30,7 @@ impl Job {
     }
 
     fn arguments<'a>(&'a self, options: &[&'a str], script: &'a str) -> Vec<&'a str> {
-        // A test ends no real agent.
+        // Nothing listens at the quit URL, so that a test ends no real agent.
         [
             &["exec", "--ready-url", &self.ready, "--quit-url", "http://127.0.0.1:1/quit"],
             options,
@@ -40,7 +40,7 @@ impl Job {
     }
 }
 
-/// Two at once: each ends its own.
+/// Two Jobs at once; each ends only its own proxy.
 async fn runs_and_ends_the_proxy(lab: &Lab) -> Outcome {
     let (mut one, mut two) = tokio::try_join!(Job::beside(lab, SCOPES), Job::beside(lab, SCOPES))?;
     let first = one.operator.starts(&one.arguments(&[], "echo one; exit 5"));

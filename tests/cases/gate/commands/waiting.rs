@@ -1,4 +1,4 @@
-//! `wait`: holds whatever comes, until exactly 200.
+//! `wait` holds until the gate answers exactly 200, whatever else comes.
 
 use std::net::TcpListener;
 
@@ -14,7 +14,7 @@ use kit::wire::free_port;
 
 cases! {
     begins_and_holds,
-    begins_nothing_when_told_so,
+    no_begin_begins_no_drain,
     gives_up_in_time,
     survives_a_gate_that_comes_later,
     survives_a_gate_that_dies,
@@ -41,7 +41,7 @@ async fn begins_and_holds(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn begins_nothing_when_told_so(lab: &Lab) -> Outcome {
+async fn no_begin_begins_no_drain(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
     let operator = Operator::beside(&bench)?;
     shows(
@@ -52,7 +52,7 @@ async fn begins_nothing_when_told_so(lab: &Lab) -> Outcome {
     let waits = operator.starts(&["wait", "--no-begin", "--timeout", "60s", "--interval", "100ms"]);
     sleep(Duration::from_millis(500)).await;
     ensure!(!waits.is_finished(), "it holds");
-    // Whatever the interval, the last question is at the end.
+    // Whatever the interval, `wait` asks a last time at the end of its time-out.
     let seldom = ["wait", "--no-begin", "--timeout", "6s", "--interval", "60s"];
     let asks_at_the_end = operator.starts(&seldom);
     sleep(Duration::from_millis(500)).await;
@@ -76,7 +76,7 @@ async fn gives_up_in_time(lab: &Lab) -> Outcome {
         .await?
         .expect(2)?
         .stderr_contains("no program listens there")?;
-    // A server that says nothing does not hold it for longer.
+    // A silent server does not hold `wait` for longer than its time-out.
     let silent = TcpListener::bind("127.0.0.1:0")?;
     let silent = Operator::at(&format!("http://{}", silent.local_addr()?))?;
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! HTTP filters: the Wasm module, what stands in front of it, and filters whose configuration is
+//! HTTP filters: the Wasm module, the filters in front of it, and filters whose configuration is
 //! discovered.
 
 use std::path::Path;
@@ -24,7 +24,7 @@ pub struct Wasm<'a> {
     pub module: &'a Path,
     pub vm_id: &'a str,
     pub vm_configuration: &'a str,
-    /// What `on_configure` gets, usually JSON.
+    /// The text for `on_configure`, usually JSON.
     pub configuration: &'a str,
     /// `FAIL_RELOAD`, `FAIL_CLOSED` or `FAIL_OPEN`.
     pub failure_policy: &'a str,
@@ -71,13 +71,14 @@ pub fn discovered(name: &str, xds: &Xds) -> Value {
     })
 }
 
-/// What the module reads the direct peer from.
+/// The filter that writes the direct peer for the module.
 pub fn direct_peer() -> Value {
     peer_info(false, None)
 }
 
-/// The same, with the local addresses of the connection, and with the headers that most policies
-/// look at, a line each; `original` holds what the peer sent as x-forwarded-proto.
+/// The filter that writes the peer information. `addresses` adds the local addresses of the
+/// connection; `original`, the name of the saved header, adds the headers that most policies read,
+/// one in each line.
 pub fn peer_info(addresses: bool, original: Option<&str>) -> Value {
     let mut format = String::from("%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%");
     if addresses {
@@ -95,7 +96,8 @@ pub fn peer_info(addresses: bool, original: Option<&str>) -> Value {
     filter
 }
 
-/// A string of Envoy's own making, which a module reads as the property `filter_state.<key>`.
+/// A filter that writes a formatted string, which a module reads as the property
+/// `filter_state.<key>`.
 pub fn filter_state(key: &str, format: &str) -> Value {
     let format = json!({ "text_format_source": { "inline_string": format } });
     let value =

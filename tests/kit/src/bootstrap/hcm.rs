@@ -34,7 +34,7 @@ impl Hcm {
         }))
     }
 
-    /// In front of the router, in the order of the calls.
+    /// Adds a filter in front of the router, in the order of the calls.
     pub fn filter(mut self, filter: Value) -> Self {
         push(&mut self.0, "/http_filters", filter);
         self
@@ -77,7 +77,7 @@ impl Hcm {
         )
     }
 
-    /// WebSocket and CONNECT with filters of their own; the router is added.
+    /// Allows WebSocket upgrades and CONNECT with their own filters, to which the router is added.
     pub fn upgrades_with(self, filters: &[Value]) -> Self {
         let filters: Vec<Value> = filters.iter().cloned().chain([router()]).collect();
         let config = |kind: &str| json!({ "upgrade_type": kind, "filters": filters });

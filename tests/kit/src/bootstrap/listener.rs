@@ -20,7 +20,7 @@ impl Listener {
         Self::with_filters(name, vec![hcm.build()])
     }
 
-    /// Bytes straight to a cluster.
+    /// Forwards bytes straight to a cluster.
     pub fn tcp(name: &str, cluster: &str) -> Self {
         let config = json!({ "stat_prefix": name, "cluster": cluster });
         Self::with_filters(
@@ -94,7 +94,7 @@ impl Listener {
         ))
     }
 
-    /// The same, where a connection may also come without a header.
+    /// Like [`Self::proxy_protocol`], but a connection may also come without a header.
     pub fn maybe_proxy_protocol(self) -> Self {
         self.listener_filter(extension(
             "envoy.filters.listener.proxy_protocol",
@@ -116,7 +116,7 @@ impl Listener {
         self
     }
 
-    /// In the order of the calls.
+    /// Adds a listener filter, in the order of the calls.
     pub(crate) fn listener_filter(mut self, filter: Value) -> Self {
         if self.0["listener_filters"].is_null() {
             self.0["listener_filters"] = json!([]);
@@ -135,7 +135,7 @@ impl Listener {
         self.with("/per_connection_buffer_limit_bytes", json!(bytes))
     }
 
-    /// Another port than an ephemeral one, to keep it over a change of the listener.
+    /// A fixed port instead of an ephemeral one, to keep it when the listener changes.
     pub fn port(self, port: u16) -> Self {
         self.with("/address/socket_address/port_value", json!(port))
     }

@@ -24,7 +24,7 @@ impl Route {
             .with("/route/upgrade_configs", tunnel)
     }
 
-    /// Only when the header has exactly this value.
+    /// Matches only if the header has exactly this value.
     pub fn header(self, name: &str, value: &str) -> Self {
         self.with("/match/headers", json!([{ "name": name, "string_match": { "exact": value } }]))
     }
@@ -49,7 +49,7 @@ impl Route {
         self.with("/redirect", json!({ "path_redirect": path }))
     }
 
-    /// For the whole request, such as `0.5s`; `0s` for none. Without it Envoy takes 15 s.
+    /// The time-out of the whole request, such as `0.5s`; `0s` for none. Envoy's default is 15 s.
     pub fn timeout(self, timeout: &str) -> Self {
         self.with("/route/timeout", json!(timeout))
     }
@@ -89,8 +89,8 @@ impl Route {
         self.filter_config(filter, config)
     }
 
-    /// Puts one Wasm filter into the chain for this route, which is `disabled` otherwise. As
-    /// `laststream render` writes it: istiod refuses `"config": {}`.
+    /// Puts one Wasm filter into the chain for this route, which is `disabled` otherwise. The
+    /// `config` is as `laststream render` writes it, because istiod refuses `"config": {}`.
     pub fn with_filter(self, filter: &str) -> Self {
         let own_type = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm";
         let config = json!({

@@ -1,4 +1,4 @@
-//! The notation of bytes in a cell: code spans, with escapes for what cannot be seen.
+//! The notation of bytes in a cell: code spans, with escapes for invisible bytes.
 
 use crate::{Context as _, Outcome, bail, ensure};
 
@@ -52,7 +52,7 @@ fn line(span: &str) -> Outcome<Line> {
     Ok(Line { name, value: bytes(value)? })
 }
 
-/// `\s` blank, `\t` tab, `\r`, `\n`, `\\`, `\xff` any byte, `\{8000*a}` many of one.
+/// `\s` blank, `\t` tab, `\r`, `\n`, `\\`, `\xff` any byte, `\{8000*a}` a text that is repeated.
 pub fn bytes(text: &str) -> Outcome<Vec<u8>> {
     ensure!(text.trim() == text, "blanks at the ends of {text:?} cannot be seen: write `\\s`");
     let mut bytes = Vec::new();
@@ -68,7 +68,7 @@ pub fn bytes(text: &str) -> Outcome<Vec<u8>> {
     Ok(bytes)
 }
 
-/// How long the escape is.
+/// Appends the bytes of an escape, and returns its length.
 fn escaped(escape: &str, bytes: &mut Vec<u8>) -> Option<usize> {
     let one = match escape.bytes().next()? {
         b's' => b' ',
@@ -92,7 +92,7 @@ fn escaped(escape: &str, bytes: &mut Vec<u8>) -> Option<usize> {
     Some(1)
 }
 
-/// The bytes as they would be written in a cell.
+/// Bytes in a readable form with escapes, as in a cell; long ones are truncated.
 pub fn shown(bytes: &[u8]) -> String {
     const LONGEST: usize = 120;
     let mut text: String = bytes

@@ -22,7 +22,7 @@ pub enum Connection {
     H3(Box<h3::Client>),
 }
 
-/// Where to, and how.
+/// The address and the protocol of a connection.
 pub struct Way {
     pub to: SocketAddr,
     pub from: IpAddr,
@@ -51,8 +51,8 @@ impl Connection {
         }
     }
 
-    /// One exchange with that virtual host. The path carries the row, for the upstream to be
-    /// recognised by.
+    /// One exchange with that virtual host. The path names the row, so that its request is
+    /// recognised at the upstream.
     pub async fn get(&mut self, host: &str, path: &str, lines: &[Line]) -> Outcome<Response> {
         match self {
             Self::H1(client) => client.request(&http1(host, path, lines)).await,
@@ -62,7 +62,8 @@ impl Connection {
     }
 }
 
-/// Byte for byte. A `:scheme` makes the target absolute, which is how HTTP/1 tells one.
+/// The request byte for byte. A `:scheme` makes the target absolute, because HTTP/1 has no other
+/// place for a scheme.
 fn http1(host: &str, path: &str, lines: &[Line]) -> h1::Request {
     let target = scheme(lines).map_or(path.to_owned(), |scheme| format!("{scheme}://{host}{path}"));
     headers(lines).fold(h1::Request::get(&target).host(host), |request, line| {
@@ -70,7 +71,7 @@ fn http1(host: &str, path: &str, lines: &[Line]) -> h1::Request {
     })
 }
 
-/// What `:scheme` says.
+/// The value of `:scheme`.
 fn scheme(lines: &[Line]) -> Option<Cow<'_, str>> {
     let line = lines.iter().find(|line| line.name == ":scheme")?;
     Some(String::from_utf8_lossy(&line.value))
@@ -80,7 +81,7 @@ fn headers(lines: &[Line]) -> impl Iterator<Item = &Line> {
     lines.iter().filter(|line| line.name != ":scheme")
 }
 
-/// For HTTP/2 and HTTP/3.
+/// A request for HTTP/2 and HTTP/3.
 pub fn request(scheme: &str, host: &str, path: &str, lines: &[Line]) -> Outcome<Request<()>> {
     ensure!(lines.iter().all(|line| line.name != "connection"), "`connection` belongs to HTTP/1");
     let scheme = self::scheme(lines).unwrap_or(scheme.into());

@@ -13,7 +13,7 @@ pub const TLS_ONLY: &str = "tls-only.test";
 /// Envoy follows a redirect of its upstream itself, and the request goes through all filters a
 /// second time.
 pub const REDIRECTED: &str = "redirected.test";
-/// Tells the client which route was chosen.
+/// The response header that names the chosen route.
 pub const ROUTE: &str = "x-route";
 
 const COLUMNS: [&str; 9] = [
@@ -28,17 +28,17 @@ const COLUMNS: [&str; 9] = [
     "stands for",
 ];
 
-/// What a connection manager needs of an engine.
+/// The parts of a connection manager that belong to an engine.
 pub struct Form {
     pub early: Option<Value>,
     /// In front of the router.
     pub filters: Vec<Value>,
-    /// A filter chain in front of that for all others: its match, and what its connection manager
-    /// has in addition.
+    /// A filter chain in front of the one for all other connections: its match, and the additional
+    /// fields of its connection manager.
     pub limited: Option<(Value, Map<String, Value>)>,
 }
 
-/// A named way to set a listener up.
+/// A named set-up of a listener.
 pub struct Setup {
     pub name: String,
     pub transport: Transport,
@@ -50,7 +50,7 @@ pub struct Setup {
     appends_port: bool,
 }
 
-/// What the filter in front tells the module of the connection.
+/// The peer information that the filter in front writes about the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tells {
     Nothing,
@@ -58,7 +58,7 @@ enum Tells {
     Addresses,
 }
 
-/// What the early mutation does with the peer's own header.
+/// The early mutation of the peer's own header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Saves {
     Nothing,
@@ -169,20 +169,21 @@ fn setup(grid: &Grid<'_>, row: &[&str]) -> Outcome<Setup> {
     })
 }
 
-/// What the listeners show, and whose certificates they take.
+/// The certificate of the listeners, and the authority whose client certificates they accept.
 pub struct Certificates {
     pub authority: Authority,
     pub server: Identity,
 }
 
 impl Setup {
-    /// Whether what the module needs is there; Envoy's own matchers bring what they need.
+    /// Whether the set-up has the inputs of the module, the saved header and the peer information.
+    /// Envoy's own matchers bring theirs.
     pub fn is_complete(&self) -> bool {
         self.saves != Saves::Nothing && self.tells != Tells::Nothing
     }
 
-    /// What the set-up has around the module. With the name of the saved header, headers are told
-    /// beside the direct peer.
+    /// The parts of the set-up around the module. With the name of the saved header, the peer
+    /// information includes headers.
     pub fn around(&self, module: Value, original: Option<&str>) -> Form {
         let teller = match self.tells {
             Tells::Nothing => None,
@@ -245,8 +246,8 @@ impl Setup {
     }
 }
 
-/// Saves what the peer sent before Envoy overwrites it. An empty value is no value: without the
-/// removal a forged one would stay.
+/// Saves the peer's `x-forwarded-proto` before Envoy overwrites it. An empty value is not written,
+/// so a forged saved header would stay without the removal.
 fn saving(saves: Saves) -> Option<Value> {
     let header =
         json!({ "key": "x-laststream-forwarded-proto", "value": "%REQ(x-forwarded-proto)%" });

@@ -1,10 +1,10 @@
-//! As much of Markdown as the tables need, read strictly: what looks like a slip is refused.
+//! A strict parser for the part of Markdown that the tables need: probable mistakes are refused.
 
 use std::iter::Peekable;
 
 use crate::{Context as _, Outcome, bail, ensure};
 
-/// What stands under one `##` heading.
+/// The contents under one `##` heading.
 pub struct Section<'t> {
     pub title: &'t str,
     /// Lines of the form ``Key: `value` ``.
@@ -20,7 +20,7 @@ pub struct Grid<'t> {
     pub rows: Vec<(usize, Vec<&'t str>)>,
 }
 
-/// The sections of a text, in order. What stands above the first is for the reader alone.
+/// The sections of a text, in order. The text above the first section is ignored.
 pub fn sections<'t>(text: &'t str, keys: &[&str]) -> Outcome<Vec<Section<'t>>> {
     let mut sections: Vec<Section<'t>> = Vec::new();
     let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line)).peekable();
@@ -88,7 +88,7 @@ fn is_rule(line: &str, columns: usize) -> bool {
 }
 
 impl<'t> Section<'t> {
-    /// A setting that must be there once.
+    /// The value of a setting that must occur exactly once.
     pub fn setting(&self, key: &str) -> Outcome<&'t str> {
         self.optional(key)?.with_context(|| format!("no line ``{key}: `…` ``"))
     }
@@ -104,7 +104,7 @@ impl<'t> Section<'t> {
 }
 
 impl Grid<'_> {
-    /// Every column must be known, and all required ones there.
+    /// Checks that every column is known, and that no required one is missing.
     pub(crate) fn check_columns(&self, required: &[&str], optional: &[&str]) -> Outcome {
         for (index, column) in self.columns.iter().enumerate() {
             ensure!(

@@ -9,16 +9,16 @@ use crate::{Context as _, Outcome, bail, ensure};
 
 const SOURCE_PORT: u16 = 50_000;
 const SOURCE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 77);
-/// What a header names as its destination where the row does not say: TLS, if it were believed.
+/// The destination in a header if the row names none. Its port would mean TLS if it were believed.
 const DESTINATION: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 200), 443);
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// What stands in front of a connection.
+/// The PROXY header in front of a connection.
 #[derive(Clone, Debug)]
 pub struct ProxyHeader {
     kind: Kind,
     source: IpAddr,
-    /// The command of version 2 that says: this connection is the sender's own.
+    /// Version 2 has the command LOCAL: the connection is the sender's own.
     is_local: bool,
     /// Version 2 says that the client came over UDP.
     is_udp: bool,
@@ -46,14 +46,14 @@ enum Destination {
 }
 
 impl ProxyHeader {
-    /// From a client, in version 1 or 2.
+    /// A header for this client, in version 1 or 2.
     pub(crate) fn of_client(client: Ipv4Addr, version_1: bool) -> Self {
         let to = Destination::Address(DESTINATION.into());
         let kind = if version_1 { Kind::V1(to) } else { Kind::V2(to) };
         Self { source: client.into(), ..Self::new(kind) }
     }
 
-    /// The same from any client.
+    /// A header for a usual client, in version 1 or 2.
     pub(crate) fn usual(version_1: bool) -> Self {
         Self::of_client(SOURCE, version_1)
     }
@@ -101,7 +101,7 @@ impl ProxyHeader {
         Ok(header)
     }
 
-    /// What is sent, in pieces with a pause between them.
+    /// The bytes to send, in pieces with a pause between them.
     pub(crate) fn pieces(&self, itself: SocketAddr) -> Outcome<Vec<Vec<u8>>> {
         let bytes = match &self.kind {
             Kind::Absent => return Ok(Vec::new()),
@@ -118,7 +118,7 @@ impl ProxyHeader {
         Ok(vec![bytes])
     }
 
-    /// In the family of the destination.
+    /// The source address. The usual one is replaced by an IPv6 address if the destination is one.
     fn source_for(&self, to: SocketAddr) -> IpAddr {
         match (self.source, to) {
             (IpAddr::V4(source), SocketAddr::V6(_)) if source == SOURCE => {

@@ -35,10 +35,10 @@ const REQUIRED: [&str; 10] = [
 const OPTIONAL: [&str; 4] = [":scheme", "x-forwarded-port", "gone", "kept"];
 const VERDICTS: [&str; 5] = ["overridden", "kept", "conflicting", "silent", "untrusted"];
 
-/// Stands in the configuration for a list that is too long to read.
+/// The placeholder in a configuration for a list that is too long to read.
 const MANY: &str = "\"@ten-thousand-ranges\"";
 
-/// The same for ports: all that a listener of a test may have.
+/// The placeholder for all ports that a listener of a test may have.
 const PORTS: &str = "\"@all-ports-from-1024\"";
 
 pub struct Table {
@@ -48,11 +48,11 @@ pub struct Table {
 
 /// Rows that share a listener and a configuration.
 pub struct Section {
-    /// Unlike every other's: names the listener and the plugin.
+    /// A unique name, for the listener and the plugin.
     pub name: String,
     pub setup: String,
     pub configuration: String,
-    /// What the module says in the log, as a warning, and nothing else.
+    /// The only warning that the module logs.
     pub warning: Option<String>,
     pub rows: Vec<Row>,
 }
@@ -62,20 +62,20 @@ pub struct Row {
     pub from: From,
     pub over: Vec<Protocol>,
     pub request: Vec<Line>,
-    /// Nothing where Envoy refuses the request.
+    /// None if Envoy refuses the request.
     pub expected: Option<Expected>,
     pub kind: Kind,
-    /// For the reader, here and in the report of a mismatch.
+    /// The reason, for readers of the table and of the report of a mismatch.
     pub why: String,
 }
 
-/// What the upstream gets, and what Envoy does.
+/// The headers that the upstream gets, and the redirect, route and verdict.
 pub struct Expected {
     pub proto: Vec<u8>,
     pub redirect: bool,
     pub route: String,
     pub verdict: String,
-    /// Asked of the HTTP/2 upstream, where the column is there.
+    /// Checked at the HTTP/2 upstream, if the table has the column.
     pub scheme: Option<Vec<u8>>,
     pub gone: Vec<String>,
     pub kept: Vec<Line>,
@@ -84,7 +84,7 @@ pub struct Expected {
 #[derive(Clone, Debug)]
 pub struct From {
     pub address: IpAddr,
-    /// What the PROXY header in front of the connection says.
+    /// The PROXY header in front of the connection, if the row names one.
     pub proxied: Option<Proxied>,
     /// The URI in a client certificate, and whether the listener's authority signed it.
     pub identity: Option<(String, bool)>,
@@ -95,12 +95,12 @@ pub struct From {
 pub enum Proxied {
     /// For this client, in version 1 on h1 and in version 2 on h2, so that every row shows both.
     For(Ipv4Addr),
-    /// As it is written.
+    /// This header, as the row writes it.
     As(ProxyHeader),
 }
 
 impl From {
-    /// What stands in front of a connection to a listener that takes PROXY headers.
+    /// The header in front of a connection to a listener that takes PROXY headers.
     pub fn proxy_header(&self, protocol: Protocol) -> ProxyHeader {
         let version_1 = protocol == Protocol::H1;
         match &self.proxied {
@@ -122,7 +122,7 @@ pub enum Protocol {
 pub enum Kind {
     Ordinary,
     Attack,
-    /// What no filter can know; the row says what keeps it from happening.
+    /// A result that no filter can prevent; the row names the protection from it.
     Limit,
 }
 
@@ -132,7 +132,7 @@ impl Table {
         Self::of(listeners::TEXT, &FILES)
     }
 
-    /// From the text of the listeners, and from files by their names.
+    /// Reads the text of the listeners, and the files of rows with their names.
     pub fn of(setups: &str, files: &[(&str, &str)]) -> Outcome<Self> {
         let setups = listeners::read(setups)?;
         let mut sections = Vec::new();
@@ -180,7 +180,7 @@ impl Table {
             .with_context(|| format!("there is no listener `{name}`"))
     }
 
-    /// Ids of rows that must not be.
+    /// The ids of rows in which an untrusted peer becomes https over plaintext. There must be none.
     pub fn untrusted_that_become_https(&self) -> Vec<&str> {
         let is_plain = |section: &&Section| {
             self.setup(&section.setup).is_ok_and(|setup| setup.transport.is_plaintext())
@@ -256,7 +256,8 @@ impl Section {
 }
 
 impl Row {
-    /// A row that could not be sent as it stands must not look as if it had been.
+    /// Checks that the row can be sent as it is written, because its result would mean nothing
+    /// otherwise.
     fn check(&self, setup: &Setup) -> Outcome {
         let only = |protocol| self.over.iter().all(|over| *over == protocol);
         ensure!(
@@ -278,7 +279,7 @@ impl Row {
             "over IPv6 the test talks no HTTP/3"
         );
         if !only(Protocol::H1) {
-            // Else the client's own refusal would pass for Envoy's.
+            // Otherwise the client's own refusal would look like Envoy's.
             client::request("http", "test", "/", &self.request)
                 .context("only HTTP/1 can carry this request")?;
         }

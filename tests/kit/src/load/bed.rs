@@ -1,4 +1,4 @@
-//! The Envoy that the load runs against: clusters, routes and listeners that the operations know.
+//! The Envoy that the load runs against: clusters, routes and listeners that the operations use.
 
 use serde_json::json;
 
@@ -12,7 +12,8 @@ use crate::upstream::Upstream;
 const LISTENER: &str = "load";
 const QUIC_LISTENER: &str = "load-quic";
 
-/// Adds what the operations ask for; filters are the caller's. Every other path is 404.
+/// Adds the routes that the operations request; the caller adds the filters. Every other path gets
+/// 404.
 pub fn routes(hcm: Hcm) -> Hcm {
     let rewritten = |prefix: &str, to: &str, cluster: &str| {
         Route::prefix(prefix).cluster(cluster).with("/route/prefix_rewrite", json!(to))
@@ -20,7 +21,7 @@ pub fn routes(hcm: Hcm) -> Hcm {
     hcm.upgrades()
         .with("/max_request_headers_kb", json!(16))
         .with("/stream_idle_timeout", json!("30s"))
-        // or the operations that Envoy hangs up on take a second each
+        // otherwise each operation whose connection Envoy closes takes a second
         .with("/delayed_close_timeout", json!("0.1s"))
         .route(Route::connect("load-tcp"))
         .route(Route::prefix("/direct").direct(200, "direct"))

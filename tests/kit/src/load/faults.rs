@@ -4,7 +4,7 @@ use super::{Targets, Turn};
 use crate::h1::{Client, Request, once};
 use crate::{Outcome, bail, ensure};
 
-/// With one of these statuses.
+/// Envoy answers with one of these statuses.
 pub(crate) async fn answered(targets: &Targets, _: Turn, path: &str, statuses: &[u16]) -> Outcome {
     let answer = once(targets.tcp, &Request::get(path)).await?;
     ensure!(

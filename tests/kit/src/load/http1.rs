@@ -60,7 +60,7 @@ pub async fn redirect(targets: &Targets, _: Turn) -> Outcome {
     Ok(())
 }
 
-/// Envoy follows it and answers with what it finds there.
+/// Envoy follows the redirect, and answers with the response of its target.
 pub(crate) async fn internal_redirect(targets: &Targets, _: Turn) -> Outcome {
     ensure_eq!(
         answer(targets, "/followed/up/bytes/77").await?.expect(200)?.body.len(),
@@ -95,7 +95,7 @@ pub(crate) async fn missing_host(targets: &Targets, _: Turn) -> Outcome {
     once(targets.tcp, &Request::get("/up/echo").without("host")).await?.expect(400).map(drop)
 }
 
-/// The body never comes; Envoy answers all the same and gives up the connection.
+/// The body never arrives; Envoy answers without it and gives up the connection.
 pub(crate) async fn answered_before_the_body(targets: &Targets, _: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     client

@@ -28,7 +28,7 @@ pub(crate) async fn multiplexed_with_resets(targets: &Targets, mut turn: Turn) -
     Ok(())
 }
 
-/// The client says that it will open no more streams; the one that runs gets its answer.
+/// The client announces that it will open no more streams; the running one gets its answer.
 pub(crate) async fn go_away_while_running(targets: &Targets, _: Turn) -> Outcome {
     let mut raw = RawH2::connect(targets.tcp).await?;
     raw.get(1, "/up/delay/10").await?;
@@ -57,7 +57,7 @@ pub(crate) async fn grpc_stream(targets: &Targets, _: Turn) -> Outcome {
     Ok(())
 }
 
-/// Perhaps before Envoy has seen its head.
+/// The reset may come before Envoy has seen the request's head.
 pub(crate) async fn reset_at_once(targets: &Targets, _: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     client.open(get("/up/hold/for-ever"), true).await?.reset(Reason::CANCEL);

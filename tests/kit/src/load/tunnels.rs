@@ -1,4 +1,4 @@
-//! Streams that turn into something else: WebSockets and CONNECT tunnels.
+//! Streams that become WebSockets or CONNECT tunnels.
 
 use super::{Targets, Turn};
 use crate::h1::{Client, Request};
@@ -44,7 +44,7 @@ pub(crate) async fn connect_aborted(targets: &Targets, mut turn: Turn) -> Outcom
     tunnel.reset()
 }
 
-/// Open, and echoed once.
+/// A tunnel that is open and has echoed once.
 async fn connect(targets: &Targets, turn: &Turn) -> Outcome<Client> {
     let mut tunnel = Client::connect(targets.tcp).await?;
     tunnel.send(&Request::new("CONNECT", "far.local:443").host("far.local:443").bytes()).await?;

@@ -1,4 +1,4 @@
-//! A registry in memory that does what a script says, and remembers what it was asked.
+//! A registry in memory that fails as a script says, and keeps the requests to it.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use super::sha256;
 use crate::Outcome;
 use crate::fake_server::{Answer, Asked, Fault, Service, serve};
 
-/// What a request is for.
+/// The operation that a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
     LookForBlob,
@@ -27,7 +27,7 @@ pub enum Operation {
 pub const PUSH: [Operation; 4] =
     [Operation::LookForBlob, Operation::BeginUpload, Operation::Upload, Operation::PutManifest];
 
-/// Decides by the operation, and by how often it was there before.
+/// Decides by the request, its operation, and the number of earlier requests for that operation.
 type Script = dyn Fn(&Asked, Operation, usize) -> Option<Fault> + Send + Sync;
 
 pub struct Faulty {
@@ -48,7 +48,7 @@ struct State {
     /// By path.
     manifests: HashMap<String, Vec<u8>>,
     sessions: usize,
-    /// Into which something was sent, be it half a blob.
+    /// The paths of upload sessions that have begun to receive data, even half a blob.
     used: HashSet<String>,
 }
 
@@ -103,7 +103,7 @@ impl Faulty {
         self.service.state().manifests.is_empty()
     }
 
-    /// As if it had been pushed.
+    /// Stores a manifest or a blob as if it had been pushed.
     pub fn put(&self, path: &str, bytes: &[u8]) {
         let mut state = self.service.state();
         match path.contains("/manifests/") {
@@ -193,7 +193,7 @@ impl Service for Memory {
 }
 
 impl State {
-    /// Only what is complete gets a name.
+    /// Stores a manifest only if all of its blobs are there.
     fn put_manifest(&mut self, path: &str, body: &[u8]) -> Answer {
         let manifest: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
         let layers =

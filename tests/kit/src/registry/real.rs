@@ -1,5 +1,5 @@
-//! Debian's `docker-registry` on a free port of the loopback interface, and `skopeo`, the other
-//! tool that must find there what was pushed.
+//! Debian's `docker-registry` on a free port of the loopback interface, and `skopeo`, an
+//! independent tool that must find the pushed image there.
 
 use std::fs;
 use std::process::Command;
@@ -14,19 +14,19 @@ use crate::programs::program;
 use crate::wait::wait_for_blocking;
 use crate::{Context as _, Outcome, ensure, ensure_eq};
 
-/// What is special about a registry.
+/// The settings of a registry.
 #[derive(Default)]
 pub struct Settings {
-    /// Where it listens on the loopback interface; 0 is any free port.
+    /// The port on which it listens; 0 is any free port.
     pub port: u16,
     /// `auth` in its configuration.
     pub auth: Option<Value>,
     /// `http.tls` in its configuration.
     pub tls: Option<Value>,
     pub read_only: bool,
-    /// Where it listens; 127.0.0.1 if nothing is said.
+    /// The address on which it listens; 127.0.0.1 by default.
     pub address: Option<&'static str>,
-    /// No file may have more bytes: the same to it as a disk that is full.
+    /// The largest size of a file in bytes, which has the effect of a full disk.
     pub file_limit: Option<u64>,
 }
 
@@ -116,7 +116,7 @@ impl Registry {
             .collect()
     }
 
-    /// Whether anything is published under a name: asks the storage, not the protocol.
+    /// Whether a tag is published, according to the storage and not to the protocol.
     pub fn has_tag(&self, repository: &str, tag: &str) -> bool {
         let tags = format!(
             "data/docker/registry/v2/repositories/{repository}/_manifests/tags/{tag}/current/link"
@@ -125,8 +125,7 @@ impl Registry {
     }
 }
 
-/// Fetches an image with skopeo and gives what is in it: the digest of the manifest, and the
-/// module.
+/// Pulls an image with skopeo, and returns the digest of its manifest, and the module in it.
 pub fn skopeo_pull(image: &str, options: &[&str]) -> Outcome<(String, Vec<u8>)> {
     let folder = tempfile::tempdir()?;
     let to = format!("dir:{}", folder.path().display());

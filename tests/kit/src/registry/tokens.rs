@@ -1,4 +1,4 @@
-//! A token server as registries name it: it checks the login and signs what the user may do.
+//! A token server to which registries refer clients: it checks the login and signs the permissions.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,11 +17,11 @@ use crate::{Context as _, Error, Outcome};
 pub(crate) const ISSUER: &str = "the issuer of a test";
 pub(crate) const SERVICE: &str = "the registry of a test";
 
-/// Whom it believes.
+/// The logins that it accepts.
 pub struct Accounts {
     pub username: &'static str,
     pub password: &'static str,
-    /// To be posted; without it nothing can be posted.
+    /// The identity token, which clients post. Without it, a POST gets 404.
     pub identity: Option<&'static str>,
 }
 
@@ -64,7 +64,7 @@ impl TokenServer {
         })
     }
 
-    /// Each request: the method, and what was asked for.
+    /// Each request: the method and the scopes.
     pub fn asked(&self) -> Vec<String> {
         self.service.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

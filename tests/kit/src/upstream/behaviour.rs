@@ -1,8 +1,8 @@
-//! Paths and what they get.
+//! The paths of the upstream, and its behaviour for each.
 
 use std::time::Duration;
 
-/// What a request gets, by its path.
+/// The behaviour of the upstream for a request, by its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Behaviour {
     /// `/echo…` and every other path: the request as JSON.
@@ -15,7 +15,7 @@ pub enum Behaviour {
     Status(u16),
     /// `/bytes/<count>`, with content-length.
     Bytes(usize),
-    /// `/chunked/<count>`: so many bytes in ten chunks.
+    /// `/chunked/<count>`: this number of bytes in ten chunks.
     Chunked(usize),
     /// `/stream/<ms>/<key>`: an event every so often, until the client leaves or the test releases
     /// the key.
@@ -30,7 +30,7 @@ pub enum Behaviour {
     Reset,
     /// `/midbody-reset`: head and half of the body, then RST; over HTTP/2 RST_STREAM.
     MidBodyReset,
-    /// `/garbage`: bytes that are no HTTP.
+    /// `/garbage`: bytes that are not HTTP.
     Garbage,
     /// `/redirect/<path>`: 302 to `http://<host>/<path>`.
     Redirect(String),

@@ -1,4 +1,4 @@
-//! The HTTP/1 side, on raw bytes: only so can it close, reset and talk nonsense at any point.
+//! The HTTP/1 side, on raw bytes, so that it can close, reset and send nonsense at any point.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,7 +109,7 @@ async fn stream(reply: &mut Reply<'_>, shared: &Shared, every: Duration, key: &s
     reply.wire.send(&chunk(b"")).await
 }
 
-/// Waits, but gives up when the client goes away; it has nothing to say meanwhile.
+/// Waits, but fails when the client leaves or sends anything meanwhile.
 async fn unless_gone<T>(wire: &mut Wire, wait: impl Future<Output = T>) -> Outcome<T> {
     tokio::select! {
         biased; // the client may have sent its next request

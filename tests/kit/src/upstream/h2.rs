@@ -150,7 +150,7 @@ impl Reply {
         send_piece(&mut out, if self.head_only { Bytes::new() } else { body }, true).await
     }
 
-    /// Waits, but gives up when the client resets the stream.
+    /// Waits, but fails when the client resets the stream.
     async fn unless_reset<T>(&mut self, wait: impl Future<Output = T>) -> Outcome<T> {
         tokio::select! {
             done = wait => Ok(done),

@@ -1,4 +1,4 @@
-//! Requests that wait until the test lets them go.
+//! Requests that wait until the test releases them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// Counted as held until the guard is dropped.
+    /// Counts a request as held until the guard is dropped.
     pub fn hold(&self, key: &str) -> Held {
         Held(self.key(key).subscribe())
     }

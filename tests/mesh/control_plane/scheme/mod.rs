@@ -1,6 +1,6 @@
 //! M2: `x-forwarded-proto` through a real Istio gateway. The rows are the module's own, from the
-//! tables under `tests/cases/forwarded_proto`: all that are about a gateway on plain http, with
-//! `httpsRedirect` and without, and with no, one and two trusted hops.
+//! tables under `tests/cases/forwarded_proto`: all rows about a gateway on plain http, with and
+//! without `httpsRedirect`, and with no, one and two trusted hops.
 
 mod rows;
 
@@ -14,8 +14,8 @@ use kit::forwarded_proto::listeners::{ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2};
 use kit::forwarded_proto::table::{Row, Section, Table};
 use kit::prelude::*;
 
-/// Names of listeners in the tables, and the trusted hops that make a gateway's listener one of
-/// them.
+/// Names of listeners in the tables, each with the number of trusted hops that gives a gateway's
+/// listener the same behaviour.
 const EDGE: (&str, u32) = ("edge", 0);
 const HOPS_1: (&str, u32) = ("hops1", 1);
 const HOPS_2: (&str, u32) = ("hops2", 2);
@@ -34,12 +34,12 @@ pub(super) async fn two_hops() -> Outcome {
 
 async fn all_rows(name: &'static str, (setup, hops): (&str, u32)) -> Outcome {
     let table = Table::read()?;
-    // A slip in the key of the peer cannot happen here: what writes it is rendered from the same
-    // policy.
+    // A wrong key of the peer information cannot occur here: the filter that writes it is rendered
+    // from the same policy.
     let is_here =
         |section: &&Section| section.setup == setup && !section.configuration.contains("peer_key");
     let mut sections: Vec<&Section> = table.sections.iter().filter(is_here).collect();
-    // One change of the listener, instead of many.
+    // Sections with a saved header come last, so that the listener changes once.
     sections.sort_by_key(|section| section.configuration.contains("original_header"));
     let stage = Stage::new(name).await?;
     stage.apply(&objects(&stage)).await?;
@@ -76,8 +76,8 @@ async fn all_rows(name: &'static str, (setup, hops): (&str, u32)) -> Outcome {
     Ok(())
 }
 
-/// Without a saved header, silence looks like the scheme that Envoy wrote; what is rendered always
-/// saves the header.
+/// Whether the row is skipped. Without a saved header, a request without `x-forwarded-proto` looks
+/// like one with the scheme that Envoy wrote; the rendered listener always saves the header.
 fn is_kept_in_silence(section: &Section, row: &Row) -> bool {
     let is_silent =
         !row.request.iter().any(|line| line.name.eq_ignore_ascii_case("x-forwarded-proto"));
@@ -92,8 +92,8 @@ async fn gateway(stage: &Stage, hops: u32) -> Outcome<Agent> {
     stage.proxy(&Proxy { labels: &[("istio", stage.name)], annotations, ..Proxy::default() }).await
 }
 
-/// The hosts of the tables: one over HTTP/1, one over HTTP/2 to the app, one that is for https
-/// only.
+/// Objects for the hosts of the tables: one over HTTP/1 and one over HTTP/2 to the app, and one
+/// that redirects to https.
 fn objects(stage: &Stage) -> Vec<Value> {
     let port = json!({ "number": stage.port, "name": "http", "protocol": "HTTP" });
     let server = |host: &str, tls: bool| {
@@ -146,13 +146,13 @@ fn policy(stage: &Stage, section: &Section) -> Outcome<String> {
     )))
 }
 
-/// Tells configurations apart where they have arrived.
+/// A path that identifies the section in the proxy's configuration.
 fn marker(section: &Section) -> Value {
     json!({ "exclude": { "paths": [{ "exact": format!("/{}", section.name) }] } })
 }
 
-/// Until the proxy has it all: the module's configuration, and the listener with the early mutation
-/// where there must be one.
+/// Waits until the proxy has the module's configuration, and the listener with the early header
+/// mutation if there must be one.
 async fn taken(agent: &Agent, section: &Section) -> Outcome {
     let configuration = config::parse(section.configuration.as_bytes())
         .map_err(|refused| Error::msg(refused.to_string()))?;

@@ -1,4 +1,4 @@
-//! A row, sent through the gateway and compared.
+//! Sends a row through the gateway, and compares the result.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use kit::forwarded_proto::table::{Expected, Protocol, Row};
 use kit::prelude::*;
 use kit::upstream::Received;
 
-/// The saved header: in an Istio gateway the route takes it away, which is rendered, too.
+/// The saved header. In an Istio gateway the rendered route removes it.
 const SAVED: &str = "x-laststream-forwarded-proto";
 
-/// How many requests it took, and all that is not as the row says.
+/// Returns the number of requests, and every deviation from the row.
 pub(super) async fn run(
     stage: &Stage,
     agent: &Agent,
@@ -76,7 +76,7 @@ pub(super) async fn run(
     Ok((requests, found.into_iter().map(place).collect()))
 }
 
-/// The headers of the row at the upstream: exactly these values, or none.
+/// Compares the headers at the upstream with the row: exactly these values, or none.
 fn compare(expected: &Expected, received: &Received) -> Vec<String> {
     let seen = |name: &str| -> Vec<&[u8]> {
         received
@@ -105,8 +105,8 @@ fn compare(expected: &Expected, received: &Received) -> Vec<String> {
         .collect()
 }
 
-/// The rendered early mutation takes the peer's header away, so what stands there before the module
-/// is always Envoy's own `http`.
+/// The verdict of this gateway. The rendered early header mutation removes the peer's header, so
+/// the module always finds Envoy's own `http` there.
 fn verdict_here(expected: &Expected) -> &str {
     match (expected.verdict.as_str(), expected.proto.as_slice()) {
         ("kept", b"https") => "overridden",
@@ -115,7 +115,7 @@ fn verdict_here(expected: &Expected) -> &str {
     }
 }
 
-/// How often the module has come to which verdict.
+/// How often the module has reached each verdict.
 async fn verdicts(agent: &Agent) -> Outcome<BTreeMap<String, u64>> {
     const NAME: (&str, &str) = ("wasmcustom.laststream_forwarded_proto_", "_gateway_total");
     let text =

@@ -21,7 +21,8 @@ const VIP: &str = "10.99.0.1";
 const ANNOTATION: &str = "laststream/bootstrap";
 const VARIABLE: &str = "ISTIO_BOOTSTRAP_OVERRIDE";
 
-/// What Istio makes of the files that `render all` writes, and what it tells the proxy.
+/// W1: the Deployment that Istio makes of the files of `render all`, and the listeners that istiod
+/// sends.
 pub(super) async fn made_by_istio() -> Outcome {
     let stage = stage("w1").await?;
     let plain = template(&stage, stage.name, |_| true).await?;
@@ -53,12 +54,12 @@ pub(super) async fn made_by_istio() -> Outcome {
     let _agent = agent(&stage, &template, &[]).await?;
     stage.status_with("state", "serving").await?;
     row("W1", "an agent with that bootstrap", "its gate answers: serving");
-    told(&stage).await?;
+    plugin_in_xds(&stage).await?;
     by_class(&stage).await
 }
 
-/// The plugin is in front of the app's requests, and not in front of the tunnels.
-async fn told(stage: &Stage) -> Outcome {
+/// Checks that the plugin is in front of the app's requests, and not in front of the tunnels.
+async fn plugin_in_xds(stage: &Stage) -> Outcome {
     let listeners = listeners(stage).await?;
     let ours = format!("{0}.{0}~", stage.name);
     for (listener, is_there) in [("main_internal", true), ("connect_terminate", false)] {
@@ -144,8 +145,8 @@ async fn stage(name: &'static str) -> Outcome<Stage> {
     Ok(stage)
 }
 
-/// What the endpoint controller makes of the waypoint's Service. Without it the Gateway has no
-/// address, and no service is behind the waypoint.
+/// The EndpointSlice that the endpoint controller would make of the waypoint's Service. Without it
+/// the Gateway has no address, and no service is behind the waypoint.
 fn endpoints(name: &str) -> Value {
     let ready = json!({ "ready": true, "serving": true });
     let pod = json!({ "kind": "Pod", "name": name, "namespace": name });
@@ -184,7 +185,7 @@ async fn gateway(stage: &Stage, name: &str) -> Outcome {
         .await
 }
 
-/// Renders, applies as the README of the example says, and gives the template of the pods.
+/// Renders, applies as the README of the example says, and returns the template of the pods.
 async fn deploy(stage: &Stage, drain: &str) -> Outcome<Value> {
     let name = stage.name;
     let policy = format!(
@@ -223,7 +224,7 @@ fn module() -> Outcome<PathBuf> {
     Ok(file)
 }
 
-/// The agent of such a pod. `more` is added to the static listeners that the overlay brings.
+/// The agent of a pod with this template. `more` is added to the static listeners of the overlay.
 async fn agent(stage: &Stage, template: &Value, more: &[Value]) -> Outcome<Agent> {
     let annotations = &template["metadata"]["annotations"];
     let mut bootstrap: Value = serde_saphyr::from_str(text(&annotations[ANNOTATION])?)?;
@@ -244,13 +245,14 @@ async fn agent(stage: &Stage, template: &Value, more: &[Value]) -> Outcome<Agent
     stage.proxy(&proxy).await
 }
 
-/// Beside other cases istiod takes a while to find the services of a new waypoint.
+/// How long istiod may take to find the services of a new waypoint, while other cases run.
 const KNOWN: Duration = Duration::from_secs(90);
-/// For so long nothing is changed.
+/// The time after which the app is changed, so that istiod computes the listeners again.
 const UNCHANGED: Duration = Duration::from_secs(15);
 
-/// What istiod has for the waypoint, while its agent is connected. If it computes them before it
-/// knows the waypoint's services, they stay without until something else changes.
+/// The listeners that istiod has for the waypoint, while its agent is connected. If istiod computes
+/// them before it knows the waypoint's services, they stay without these services until something
+/// else changes.
 async fn listeners(stage: &Stage) -> Outcome<Vec<Value>> {
     let mut changed = Instant::now();
     wait_for(KNOWN, "istiod's listeners for the waypoint", async || {
@@ -271,7 +273,7 @@ async fn listeners(stage: &Stage) -> Outcome<Vec<Value>> {
     .await
 }
 
-/// Changes the app's ServiceEntry, and nothing that matters in it.
+/// Changes a label of the app's ServiceEntry, which has no effect of its own.
 async fn change_app(stage: &Stage) -> Outcome {
     let label = format!("changed={}", fastrand::u32(..));
     let label = ["label", "--overwrite", "--namespace", stage.name, "serviceentry/app", &label];

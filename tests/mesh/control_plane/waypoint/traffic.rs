@@ -1,6 +1,6 @@
-//! W2: requests through HBONE tunnels. istiod's own listeners run, as static ones, without what
-//! only Istio's proxy has: peer metadata, and the mutual TLS of port 15008. Plugin and clusters
-//! come from istiod.
+//! W2: requests through HBONE tunnels. istiod's own listeners run as static ones, without the parts
+//! that only Istio's build of Envoy has: peer metadata, and the mutual TLS of port 15008. The
+//! plugin and the clusters come from istiod.
 
 use tokio::time::sleep;
 
@@ -14,7 +14,7 @@ use kit::envoy::{Envoy, Options};
 use kit::prelude::*;
 use kit::wire::local;
 
-/// How long a drain is watched that is held.
+/// How long a held drain is watched.
 const HELD: Duration = Duration::from_secs(4);
 
 pub(crate) async fn through_tunnels() -> Outcome {
@@ -37,7 +37,7 @@ pub(crate) async fn through_tunnels() -> Outcome {
     held(&stage, &waypoint, &client).await?;
     response_in_a_tunnel(&stage, &waypoint, &client).await?;
     raw(&stage, &client).await?;
-    // The plugin as istiod sends it.
+    // The plugin that istiod sends.
     let dump = waypoint.admin_get("/config_dump?resource=ecds_filters").await?.expect(200)?;
     let plugin = dump.text();
     ensure!(plugin.contains("laststream.wasm") && !plugin.contains("vm_id"), "{plugin}");
@@ -46,7 +46,7 @@ pub(crate) async fn through_tunnels() -> Outcome {
     without_tunnels(&stage, &template, &known, &client).await
 }
 
-/// A request of a tunnel holds the drain, and an idle tunnel does not.
+/// A request in a tunnel holds the drain, and an idle tunnel does not.
 async fn held(stage: &Stage, waypoint: &Agent, client: &Tunnels) -> Outcome {
     let mut idle = client.http().await?;
     idle.get("/").await?.expect(200)?;
@@ -78,7 +78,7 @@ async fn held(stage: &Stage, waypoint: &Agent, client: &Tunnels) -> Outcome {
     serve_again(stage).await
 }
 
-/// The response has ended for the waypoint's own connection manager, and waits in the tunnel.
+/// A response that has ended for the waypoint's own connection manager, but waits in the tunnel.
 async fn response_in_a_tunnel(stage: &Stage, waypoint: &Agent, client: &Tunnels) -> Outcome {
     const SIZE: usize = 10_000_000;
     let mut slow = client.http().await?;
@@ -107,7 +107,7 @@ async fn response_in_a_tunnel(stage: &Stage, waypoint: &Agent, client: &Tunnels)
     serve_again(stage).await
 }
 
-/// Nothing counts a connection that is not HTTP.
+/// A connection that is not HTTP is not counted.
 async fn raw(stage: &Stage, client: &Tunnels) -> Outcome {
     let mut raw = client.tcp().await?;
     raw.send(b"before ").await?;
@@ -118,7 +118,7 @@ async fn raw(stage: &Stage, client: &Tunnels) -> Outcome {
     serve_again(stage).await
 }
 
-/// What the gate would do without `admin.tunnels`.
+/// The same gate without `admin.tunnels`.
 async fn without_tunnels(
     stage: &Stage,
     template: &Value,
@@ -153,14 +153,14 @@ async fn without_tunnels(
     Ok(())
 }
 
-/// Takes the drain back.
+/// Cancels the drain.
 async fn serve_again(stage: &Stage) -> Outcome {
     let request = Request::new("DELETE", "/drain").host("localhost");
     once(local(stage.gate), &request).await?.expect(200)?;
     stage.status_with("state", "serving").await.map(drop)
 }
 
-/// The tunnels that are open, idle or not.
+/// The number of open tunnels, idle or not.
 async fn tunnels(waypoint: &Agent) -> Outcome<u64> {
     stat(waypoint, "http.connect_terminate.downstream_rq_active").await
 }
@@ -196,7 +196,7 @@ fn tunnel(name: &str, port: u16) -> Value {
     })
 }
 
-/// Envoy as ztunnel: each connection to it goes through a tunnel of its own.
+/// An Envoy in the place of ztunnel: each connection to it goes through a tunnel of its own.
 struct Tunnels(Envoy);
 
 impl Tunnels {
@@ -229,7 +229,7 @@ impl Tunnels {
     }
 }
 
-/// A listener as istiod has it, without what Envoy does not know.
+/// A listener of istiod without the parts that Envoy does not know.
 fn without_istios_own(mut listener: Value) -> Value {
     if let Some(object) = listener.as_object_mut() {
         object.remove("@type");
