@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# A run of tests that executes none must not look like a good one, and neither must one that leaves tests out.
+# A run that executes no test must not pass, and neither must one that leaves tests out.
 # shellcheck disable=SC2154 # `work` is the working folder of .ci/run
 
-# Each run's results are added up in the file `results` of the working folder.
+# The file `results` of the working folder has a line with the results of each run.
 
-# counted COMMAND...: runs tests, and adds up the results of all their binaries. A test that is ignored is a failure here: what it needs
-# should be there.
+# counted COMMAND...: runs tests, and adds up the results of all their binaries. An ignored test is a failure here, because the machine
+# should have the programs that it needs.
 counted() {
     local log status=0 passed failed ignored
     log=$(mktemp)

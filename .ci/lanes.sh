@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Steps one after the other, and two rows of steps side by side. A row is a process group of its own, so that its end reaches compilers
-# and proxies.
+# Runs steps one after the other, and two rows of steps side by side. A row is a process group of its own, so that ending it also ends its
+# compilers and proxies.
 # shellcheck disable=SC2154 # `work` is the working folder of .ci/run
 
 groups=()
 
-# run_steps STEP...
+# run_steps STEP...: runs steps one after the other, and prints their times.
 run_steps() {
     local began
     for step; do
@@ -27,7 +27,7 @@ reporting() {
     "$@"
 }
 
-# run_behind STEP...: at the lowest priority. Each step's output comes in one piece when the step ends.
+# run_behind STEP...: runs steps at the lowest priority. The output of a step is printed as a whole when the step ends.
 run_behind() {
     renice --priority 19 --pid "$BASHPID" >/dev/null
     exec 3>&1
@@ -41,7 +41,7 @@ run_behind() {
     done
 }
 
-# in_group COMMAND...: starts it in the background.
+# in_group COMMAND...: starts a command in the background, in a process group of its own.
 in_group() {
     set -m
     "$@" &
@@ -65,15 +65,15 @@ end_groups() {
     groups=()
 }
 
-# report_failure STATUS
+# report_failure STATUS: prints the step that failed, if any.
 report_failure() {
     if [[ $1 -ne 0 && -n $step ]]; then
         printf '\nFAILED in the step %s (exit status %d)\n' "$step" "$1"
     fi
 }
 
-# On a cold machine Istio and Kubernetes take minutes to compile. That uses what the first steps leave of the processors; the step `mesh`
-# compiles what is left then.
+# On a machine without a cache, Istio and Kubernetes take minutes to compile. This begins early, with the processor time that the first
+# steps leave; the step `mesh` compiles the rest.
 begin_mesh_parts() {
     in_group nice -n 19 tests/tools/program containerd kube-apiserver pilot-discovery envoy-gateway kwok crds monitoring-crds >/dev/null 2>&1
 }

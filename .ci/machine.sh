@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What a machine needs before anything can be checked. It is installed where that is possible, and named where it is not.
+# The programs that a machine needs for the checks. Missing ones are installed where possible; otherwise the error names them.
 
 prepare_machine() {
     if ! command -v cargo >/dev/null || ! command -v rustup >/dev/null; then
@@ -19,7 +19,7 @@ prepare_machine() {
     rustup target add wasm32-unknown-unknown
 }
 
-# need PROGRAM PACKAGE PURPOSE
+# need PROGRAM PACKAGE PURPOSE: installs Debian's package if the program is missing, or fails.
 need() {
     if ! command -v "$1" >/dev/null; then
         debian_package "$2"
@@ -35,7 +35,7 @@ need_pip() {
     fi
 }
 
-# Compiles Istio and Kubernetes. From 1.21 on it fetches the newer Go that a module asks for; Debian's own may be older.
+# Go compiles Istio and Kubernetes. From 1.21 on it fetches the newer Go that a module requires; Debian's own may be older.
 need_go() {
     if [[ ! $(go env GOVERSION 2>/dev/null) =~ ^go1\.([0-9]+) || ${BASH_REMATCH[1]} -lt 21 ]]; then
         echo "missing: \`go\` (Go 1.26 or later, compiles Istio and Kubernetes for the tests in a mesh); https://go.dev/dl has it" >&2
@@ -48,7 +48,7 @@ missing() {
     return 1
 }
 
-# Only root can; others are told what is missing.
+# debian_package PACKAGE: installs it if this is root. For other users its callers name the missing package.
 debian_package() {
     if [[ $EUID -eq 0 ]] && command -v apt-get >/dev/null; then
         apt-get update --quiet --quiet
@@ -56,7 +56,7 @@ debian_package() {
     fi
 }
 
-# The oldest supported Rust, by the manifest.
+# Prints the oldest supported Rust, from the manifest.
 oldest_rust() {
     sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' Cargo.toml
 }

@@ -14,8 +14,8 @@ make_release() {
     rm -r "$work"
 }
 
-# Both static programs. Zig compiles the C parts of the cryptography, because it is one file for all targets and brings its own headers;
-# Rust's own linker links. No path of this machine gets into a program, and no setting of the user.
+# Compiles both static programs. Zig compiles the C parts of the cryptography, because it is one file for all targets and has its own
+# headers; Rust's own linker links. Neither paths of this machine nor settings of the user get into the programs.
 compile_static() (
     zig=$(tests/tools/program zig)
     unset "${!CARGO_PROFILE_@}" "${!CFLAGS@}" "${!CC@}" "${!AR@}" RUSTFLAGS
@@ -31,7 +31,7 @@ compile_static() (
     cargo build --release --package laststream --locked --target x86_64-unknown-linux-musl --target aarch64-unknown-linux-musl
 )
 
-# One to a line. Of two prefixes that fit, the compiler takes the later one.
+# Prints the compiler's flags, one to a line. If two prefixes match, the compiler uses the later one.
 static_flags() {
     local sysroot commit
     sysroot=$(rustc --print sysroot)
@@ -41,7 +41,7 @@ static_flags() {
         "$CARGO_TARGET_DIR=/target"
 }
 
-# bill_of_materials FILE. The tool writes beside the manifests, so it gets a copy of the sources.
+# bill_of_materials FILE: writes the SBOM. The tool writes files beside the manifests, so it gets a copy of the sources.
 bill_of_materials() (
     programs=$(cargo_cyclonedx)
     cargo fetch --locked
@@ -53,7 +53,7 @@ bill_of_materials() (
     cp "$copy/companion-cli/sbom.json" "$1"
 )
 
-# check_programs: each is small enough, and runs where nothing else is.
+# check_programs: checks that each program is small enough, and runs without any other file.
 check_programs() {
     local machine program size most=20000000
     for machine in x86_64 aarch64; do

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Programs that the project's checks need and a machine seldom has: compiled once, kept in the user's cache folder.
+# Programs that the project's checks need and few machines have. They are compiled once and kept in the user's cache folder.
 
 cache_folder() {
     printf '%s\n' "${LASTSTREAM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/laststream}"
@@ -15,12 +15,13 @@ tool() {
     printf '%s\n' "$root/bin"
 }
 
-# The versions that the project is known to get on with.
+# The versions that the project is tested with.
 cargo_deny() { tool cargo-deny 0.20.2; }
 cargo_fuzz() { tool cargo-fuzz 0.13.2; }
 cargo_cyclonedx() { tool cargo-cyclonedx 0.5.9; }
 
-# The folder appears under its name only when it is complete. Where `flock` exists, a second run waits instead of compiling, too.
+# install_tool CRATE VERSION FOLDER: the folder gets its name only when it is complete. Where `flock` exists, a second run waits instead of
+# compiling, too.
 install_tool() (
     crate=$1 version=$2 root=$3
     mkdir -p "${root%/*}"
@@ -43,8 +44,8 @@ install_tool() (
     fi
 )
 
-# These programs run for seconds and compile for minutes, so they are not optimised. Nothing that is meant for the project's own code
-# goes in. Not `--locked`: a lock file that was published once may name versions that are withdrawn, or not on a mirror.
+# cargo_install CRATE VERSION FOLDER: these programs run for seconds and compile for minutes, so they are not optimised. Settings for the
+# project's own code do not apply. Not `--locked`: a published lock file may name versions that were withdrawn, or that a mirror lacks.
 cargo_install() {
     env -u CARGO_TARGET_DIR -u CARGO_BUILD_TARGET -u RUSTFLAGS -u CARGO_ENCODED_RUSTFLAGS -u RUSTC_WORKSPACE_WRAPPER \
         CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
