@@ -10,7 +10,7 @@ counted() {
     local log status=0 passed failed ignored
     log=$(mktemp)
     "$@" 2>&1 | tee "$log" || status=$?
-    read -r passed failed ignored < <(awk '/^test result: / { passed += $4; failed += $6; ignored += $8 } END { print passed + 0, failed + 0, ignored + 0 }' "$log")
+    read -r passed failed ignored < <(awk 'sub(/.*test result: [A-Za-z]+\. /, "") { passed += $1; failed += $3; ignored += $5 } END { print passed + 0, failed + 0, ignored + 0 }' "$log")
     rm "$log"
     echo "$passed $failed $ignored" >>"$work/results"
     printf '\n%d passed, %d failed, %d ignored\n' "$passed" "$failed" "$ignored"

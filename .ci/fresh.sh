@@ -21,15 +21,25 @@ fresh() (
     counted as_a_stranger "$place" 'unshare --map-root-user --net sh -c "ip link set lo up && cargo test --test envoy -- registry::push"'
 )
 
-# in_clone COMMAND...: runs it where `fresh` has compiled most of it already, or here if that step has not run. The caches are the user's.
+# in_clone COMMAND...: runs a command in the clone of `fresh`, which has compiled most of it already; or here, if that step has not run or
+# the clone lacks changes that are here. The caches are the user's.
 in_clone() (
-    if [[ -d $work/fresh/laststream ]]; then
-        cd "$work/fresh/laststream" || exit
-        unset CARGO_TARGET_DIR CARGO_INCREMENTAL
+    clone=$work/fresh/laststream
+    if [[ -d $clone && -z $(git status --porcelain) && $(git rev-parse HEAD) == "$(git -C "$clone" rev-parse HEAD)" ]]; then
+        cd "$clone" || exit
+        unset_all '^(CARGO|RUST(C|DOC|FLAGS|UP_TOOLCHAIN))'
         export CARGO_HOME=$work/fresh/cargo
     fi
     "$@"
 )
+
+# unset_all PATTERN: unsets all exported variables with such names.
+unset_all() {
+    local name
+    while read -r name; do
+        unset "$name"
+    done < <(compgen -e | grep -E "$1")
+}
 
 # The block of code after the marker, without comments.
 readme_commands() {
@@ -50,9 +60,7 @@ counted_where_tests() {
 as_a_stranger() (
     cd "$1/laststream" || exit
     rustup=${RUSTUP_HOME:-$HOME/.rustup}
-    while read -r name; do
-        unset "$name"
-    done < <(compgen -e | grep -E '^(CARGO|RUST|LASTSTREAM)')
+    unset_all '^(CARGO|RUST|LASTSTREAM)'
     # Tests send these signals; a shell in the background, or `nohup`, has the commands that it starts ignore them.
     env --default-signal=INT,QUIT,HUP RUSTUP_HOME="$rustup" CARGO_HOME="$1/cargo" LASTSTREAM_CACHE="$1/cache" PATH="$1/path" bash -c "$2"
 )

@@ -16,9 +16,8 @@ run_steps() {
     done
 }
 
-# row COMMAND...: starts a row in the background. It reports its own failure.
+# row COMMAND...: starts a row in the background.
 row() {
-    step=
     in_group reporting "$@"
 }
 
@@ -27,48 +26,65 @@ reporting() {
     "$@"
 }
 
-# run_behind STEP...: runs steps at the lowest priority. The output of a step is printed as a whole when the step ends.
+# row_behind STEP...: starts a row in a session of its own: the kernel shares processors between sessions and containers first, and only
+# then by the priorities of processes.
+row_behind() {
+    env --default-signal=INT,QUIT setsid bash .ci/run --behind "$work" "$@" </dev/null &
+    groups+=($!)
+}
+
+# run_behind STEP...: runs steps with the processor time that others leave. The output of a step is printed as a whole when the step ends.
 run_behind() {
+    { echo 19 >/proc/self/autogroup; } 2>/dev/null || : # not every kernel groups by session
     renice --priority 19 --pid "$BASHPID" >/dev/null
     exec 3>&1
     for step; do
         printf -- '-- beside: %s\n' "$step" >&3
         (
             trap 'cat "$work/behind" >&3' EXIT
+            trap 'trap - EXIT; exit 143' TERM # the output of a step that is ended would bury the reason
             exec >"$work/behind" 2>&1
             run_steps "$step"
         )
     done
 }
 
-# in_group COMMAND...: starts a command in the background, in a process group of its own.
+# await_rows: waits for the end of all rows; a failure of one does not end the others, because they may fail, too.
+await_rows() {
+    local group status=0
+    for group in "${groups[@]}"; do
+        wait "$group" || status=$?
+    done
+    groups=()
+    return "$status"
+}
+
+# in_group COMMAND...: starts a command in the background, in a process group of its own and without input.
 in_group() {
     set -m
-    "$@" &
+    "$@" </dev/null &
     groups+=($!)
     set +m
 }
 
-# The first row that fails ends both.
-await_both_rows() {
-    wait -n
-    wait -n
-    groups=()
-}
-
+# end_groups: ends whole groups, by SIGKILL after ten seconds.
 end_groups() {
-    local group
+    local group tries
     for group in "${groups[@]}"; do
-        kill -- "-$group" 2>/dev/null || true
+        for ((tries = 0; tries < 100; tries++)); do
+            kill -- "-$group" 2>/dev/null || break
+            sleep 0.1
+        done
+        kill -KILL -- "-$group" 2>/dev/null || :
     done
-    wait "${groups[@]}" 2>/dev/null || true
+    wait
     groups=()
 }
 
-# report_failure STATUS: prints the step that failed, if any.
+# report_failure STATUS: prints the step that failed, if any, and keeps it for the end.
 report_failure() {
-    if [[ $1 -ne 0 && -n $step ]]; then
-        printf '\nFAILED in the step %s (exit status %d)\n' "$step" "$1"
+    if [[ $1 -ne 0 ]]; then
+        printf '\nFAILED in the step %s (exit status %d)\n' "$step" "$1" | tee -a "$work/failures"
     fi
 }
 

@@ -7,7 +7,7 @@ pub(crate) fn digits<N: FromStr>(text: &[u8]) -> Option<N> {
     core::str::from_utf8(text).ok().filter(|text| !text.starts_with('+'))?.parse().ok()
 }
 
-/// Parses the next `N` words as numbers.
+/// Parses the next `N` words as numbers; none if they are fewer, or not numbers.
 pub(crate) fn numbers<const N: usize>(words: &mut dyn Iterator<Item = &str>) -> Option<[u64; N]> {
     let mut numbers = [0; N];
     for number in &mut numbers {

@@ -6,6 +6,7 @@ use std::thread;
 
 use libtest_mimic::{Arguments, Conclusion, Trial};
 
+use crate::parts::Parts;
 use crate::{isolation, parts, seen};
 use kit::{Outcome, completion, say};
 
@@ -62,27 +63,30 @@ impl Level {
         self.trials(false).iter().any(wanted)
     }
 
-    /// Runs the level, and prints its error.
-    fn exit_code(&self, arguments: &Arguments) -> ExitCode {
-        self.run(arguments).unwrap_or_else(|failure| {
-            say(&format!("{}: {failure:#}", self.name));
-            ExitCode::FAILURE
-        })
-    }
-
-    fn run(&self, arguments: &Arguments) -> Outcome<ExitCode> {
+    /// Its parts, which may take minutes and a network; none if its cases cannot run here.
+    fn parts(&self) -> Outcome<Option<Parts>> {
         if self.needs_root && !rustix::process::geteuid().is_root() {
             say(&format!(
                 "{}: not run, because containers need root; as root `cargo mesh {}` runs it",
                 self.name, self.name
             ));
-            return Ok(libtest_mimic::run(arguments, self.trials(true)).exit_code());
+            return Ok(None);
         }
         say(&format!("{}: getting its parts", self.name));
-        let parts = parts::find_or_make(self.parts)?;
-        isolation::run(self.name, self.makes_cgroups, &parts)
+        parts::find_or_make(self.parts).map(Some)
+    }
+
+    /// Runs the cases with these parts; without parts they are ignored.
+    fn run(&self, arguments: &Arguments, parts: Option<&Parts>) -> Outcome<ExitCode> {
+        match parts {
+            Some(parts) => isolation::run(self.name, self.makes_cgroups, parts),
+            None => Ok(libtest_mimic::run(arguments, self.trials(true)).exit_code()),
+        }
     }
 }
+
+/// A level with its parts.
+type Prepared<'l> = (&'l Level, Outcome<Option<Parts>>);
 
 /// The arguments of the command line without `--`. The alias `mesh` ends in `--`, so `cargo mesh --
 /// --list` has a second one, after which every word would be a name.
@@ -90,19 +94,18 @@ fn arguments() -> Arguments {
     Arguments::from_iter(std::env::args_os().filter(|argument| argument != "--"))
 }
 
-/// The outermost process: lists the cases, or runs the selected levels in two rows at a time: those
-/// with containers, which take long to start and then mostly wait, and the others. The exit code is
-/// that of the first failure.
+/// The outermost process: lists the cases, or runs the selected levels in two rows side by side:
+/// those with containers, which take long to start and then mostly wait, and the others. All parts
+/// are there before any level starts, so that no compiler delays a container. The exit code is that
+/// of the first failure.
 pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
     let arguments = arguments();
     if arguments.list {
         let trials = levels.iter().flat_map(|level| level.trials(false)).collect();
         return libtest_mimic::run(&arguments, trials).exit_code();
     }
-    let wanted = levels.iter().filter(|level| level.is_wanted(&arguments));
-    let (containers, others): (Vec<&Level>, Vec<&Level>) =
-        wanted.partition(|level| level.makes_cgroups);
-    if containers.is_empty() && others.is_empty() {
+    let wanted: Vec<_> = levels.iter().filter(|level| level.is_wanted(&arguments)).collect();
+    if wanted.is_empty() {
         say("no case has such a name; `cargo mesh --list` lists them");
         return ExitCode::FAILURE;
     }
@@ -110,17 +113,26 @@ pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
         say(&format!("the table: {failure:#}"));
         return ExitCode::FAILURE;
     }
+    let prepared = wanted.into_iter().map(|level| (level, level.parts()));
+    let (containers, others): (Vec<_>, Vec<_>) =
+        prepared.partition(|(level, _)| level.makes_cgroups);
     let (containers, others) = thread::scope(|scope| {
-        let containers = scope.spawn(|| run_row(&containers, &arguments));
-        let others = run_row(&others, &arguments);
+        let containers = scope.spawn(|| run_row(containers, &arguments));
+        let others = run_row(others, &arguments);
         (containers.join().unwrap_or(ExitCode::FAILURE), others)
     });
     first_failure([containers, others])
 }
 
-/// Runs levels one after the other.
-fn run_row(levels: &[&Level], arguments: &Arguments) -> ExitCode {
-    first_failure(levels.iter().map(|level| level.exit_code(arguments)).collect::<Vec<_>>())
+/// Runs levels one after the other, also after one that fails.
+fn run_row(levels: Vec<Prepared<'_>>, arguments: &Arguments) -> ExitCode {
+    let run = |(level, parts): Prepared<'_>| {
+        parts.and_then(|parts| level.run(arguments, parts.as_ref())).unwrap_or_else(|failure| {
+            say(&format!("{}: {failure:#}", level.name));
+            ExitCode::FAILURE
+        })
+    };
+    first_failure(levels.into_iter().map(run).collect::<Vec<_>>())
 }
 
 fn first_failure(codes: impl IntoIterator<Item = ExitCode>) -> ExitCode {

@@ -9,9 +9,10 @@ use laststream::env_vars;
 use laststream::oci::registry::credentials::{self, Secret, Sources};
 use laststream::oci::registry::{Options, Tls};
 
-/// The limit in bytes for standard input with a password. A longer text is no password, and is not
-/// read to its end.
+/// The longest password in bytes. A longer text is no password, and is not read to its end.
 const LONGEST_PASSWORD: u64 = 64 << 10;
+/// The length of the longest end of a line.
+const LINE_END: u64 = 2;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Registry")]
@@ -100,14 +101,13 @@ pub(super) enum PasswordError {
 /// Reads everything but the end of the line.
 fn password(input: impl io::Read) -> Result<Secret, PasswordError> {
     let mut bytes = Vec::new();
-    input.take(LONGEST_PASSWORD + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LONGEST_PASSWORD {
-        return Err(PasswordError::TooLong);
-    }
+    input.take(LONGEST_PASSWORD + LINE_END + 1).read_to_end(&mut bytes)?;
     let text = String::from_utf8(bytes).map_err(|_| PasswordError::None)?;
     let text = text.strip_suffix('\n').unwrap_or(&text);
     let text = text.strip_suffix('\r').unwrap_or(text);
-    if text.is_empty() || text.contains(['\n', '\r', '\0']) {
+    if text.len() as u64 > LONGEST_PASSWORD {
+        Err(PasswordError::TooLong)
+    } else if text.is_empty() || text.contains(['\n', '\r', '\0']) {
         Err(PasswordError::None)
     } else {
         Ok(Secret::new(text))
@@ -129,6 +129,7 @@ mod tests {
         assert_eq!(read("a\nb\n"), None);
         let longest = "p".repeat(1 << 16);
         assert_eq!(read(&longest).as_ref(), Some(&longest));
+        assert_eq!(read(&format!("{longest}\r\n")).as_ref(), Some(&longest));
         assert_eq!(read(&format!("{longest}p")), None);
     }
 }

@@ -226,7 +226,7 @@ pub(super) fn response_status(host: &impl Control) -> u64 {
     }
 }
 
-/// The begin of the stream by the monotonic clock. Envoy's property is in nanoseconds of the wall
+/// The beginning of the stream by the monotonic clock. Envoy's property is in nanoseconds of the wall
 /// clock.
 fn began(host: &impl Control, clock: Clock) -> Option<u64> {
     Some(number(host, "request\0time") / 1_000_000)

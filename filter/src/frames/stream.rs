@@ -137,7 +137,7 @@ impl Socket {
 
 impl Side {
     /// Follows a chunk. Returns the last place in it where a close frame may be inserted; none if
-    /// there is no such place, or the chunk ends behind a close frame.
+    /// there is no such place, or the chunk ends behind a close frame or in garbage.
     fn follow(
         &mut self,
         host: &impl BodyHost,

@@ -150,7 +150,7 @@ impl ConfigDrain {
         match self.draining {
             None if self.known_at > 0 => Draining::NotExported,
             None | Some(0) => Draining::Nothing,
-            // Envoy's statistics show late that a change is over. By then, the next change is
+            // Envoy's statistics show late that a change is over. Meanwhile the next change is
             // returned.
             Some(_) => match self.unclosed(now, drain_time).first().or(self.changes.last()) {
                 Some(moment) => Draining::Since { moment: *moment, left: left(*moment) },

@@ -5,7 +5,8 @@ use super::observation::EnvoyCount;
 use super::stats::Stats;
 use crate::census::Sides;
 
-/// The time for which a sample is valid, in addition to [`VALID_FACTOR`]; milliseconds.
+/// The time for which a sample is valid, in addition to the multiple of [`VALID_FACTOR`];
+/// milliseconds.
 const VALID: u64 = 100;
 /// A sample is also valid for this multiple of the duration of its query, because the next one may
 /// not come sooner.

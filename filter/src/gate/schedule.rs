@@ -8,11 +8,12 @@ use super::policy::Policy;
 use super::waiting::{Needs, Waiting, WaitsFor};
 use crate::census::LatchCheck;
 
-/// The tick period while the gate drains or waits; milliseconds.
+/// The tick period in milliseconds while the gate drains, heals, ends streams, keeps the latch
+/// closed or holds requests.
 const TICK: u32 = 100;
-/// The tick period while a command, a signal or the last call waits, or a request for fresh counts.
+/// The same while a command, a signal or the last call waits, or a request for fresh counts.
 const SHORT_TICK: u32 = 10;
-/// The tick period while the gate is open, because Envoy may outlive the drain.
+/// The same while the gate is open, because Envoy may outlive the drain.
 const TICK_WHEN_OVER: u32 = 1_000;
 /// The interval between two queries to Envoy or to the app; milliseconds. It is shorter than a
 /// tick, because a tick can come a little early.

@@ -52,9 +52,10 @@ pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Writes a line to standard error. A closed standard error is not a failure.
+/// Writes a line to standard error, in one piece, because other processes write there, too. A
+/// closed standard error is not a failure.
 pub fn say(what: &str) {
-    let _ = writeln!(std::io::stderr(), "{what}");
+    let _ = std::io::stderr().write_all(format!("{what}\n").as_bytes());
 }
 
 pub fn hex(bytes: &[u8]) -> String {

@@ -34,7 +34,7 @@ const NOTICE_INTERVAL: u64 = 1_000;
 pub(crate) struct Ends {
     key: String,
     asked_at: u64,
-    /// The jobs that go on, once the counters were asked about them.
+    /// The jobs that go on, with the last query about each.
     asked: Vec<Asked>,
     noticed_at: u64,
     /// A command that waits for the counters' replies.
