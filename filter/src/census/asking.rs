@@ -249,8 +249,8 @@ impl Census {
         survey
     }
 
-    /// Whether at least as many counters of the same scope and configuration have begun since as were
-    /// lost; or whether counters reply, but none of these.
+    /// Whether at least as many counters of the same scope and configuration have begun since as
+    /// were lost; or whether counters reply, but none of these.
     fn is_replaced(&self, gone: &IndexEntry, lost: &[IndexEntry], fresh: &[IndexEntry]) -> bool {
         let died_at = self
             .find(gone.queue)

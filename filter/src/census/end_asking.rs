@@ -133,8 +133,8 @@ impl Census {
     }
 }
 
-/// Splits a count in proportion to the streams of each counter. A counter gets at most as many as it
-/// has, and at most [`MOST_ORDERED`].
+/// Splits a count in proportion to the streams of each counter. A counter gets at most as many as
+/// it has, and at most [`MOST_ORDERED`].
 fn split(count: u64, endable: &[u64]) -> Vec<u64> {
     let total = endable.iter().copied().fold(0, u64::saturating_add);
     let mut passed = 0_u64;

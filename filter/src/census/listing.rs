@@ -226,8 +226,8 @@ pub(super) fn response_status(host: &impl Control) -> u64 {
     }
 }
 
-/// The beginning of the stream by the monotonic clock. Envoy's property is in nanoseconds of the wall
-/// clock.
+/// The beginning of the stream by the monotonic clock. Envoy's property is in nanoseconds of the
+/// wall clock.
 fn began(host: &impl Control, clock: Clock) -> Option<u64> {
     Some(number(host, "request\0time") / 1_000_000)
         .filter(|began| *began > 0)
