@@ -195,8 +195,8 @@ pub struct Waypoint {
 pub struct EnvoyGateway {
     /// The name of the Gateway.
     pub gateway: String,
-    /// Names of the Gateway's plain HTTP listeners, by default `http`. They are patched, because a
-    /// policy cannot restore the header.
+    /// Names of the Gateway's plain HTTP listeners, by default `http`. `render` patches
+    /// them, because no policy resource of Envoy Gateway can restore the header.
     #[serde(default)]
     pub listeners: Vec<String>,
 }

@@ -16,7 +16,8 @@ pub struct Drain {
     pub longest_request: Option<TimeSpan>,
     /// The pod's `terminationGracePeriodSeconds`.
     pub grace_period: Option<TimeSpan>,
-    /// When the gate opens whatever is in flight, from the beginning of the drain.
+    /// The time, from the beginning of the drain, after which the gate opens even if streams are in
+    /// flight.
     pub deadline: Option<TimeSpan>,
     /// The quiet period: how long nothing may be in flight before the drain is over, by default 1s.
     pub quiet: Option<TimeSpan>,

@@ -10,7 +10,8 @@ use crate::time_span::TimeSpan;
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct End {
-    /// Requests that wait for their response: the client gets 503 with `Retry-After`.
+    /// Requests that wait for their response: the client gets 503 with `Retry-After`. `exempt` is
+    /// refused here.
     pub waiting: Option<EndKind>,
     /// WebSockets: close code 1001 where the frame filter is on the route, else a reset. `exempt`
     /// also exempts other upgrades and CONNECT.
@@ -20,7 +21,8 @@ pub struct End {
     pub grpc: Option<EndKind>,
     /// Requests that accept `text/event-stream`: 503 before the response begins, else a reset.
     pub event_stream: Option<EndKind>,
-    /// Responses that have begun (downloads), other upgrades and CONNECT: a reset.
+    /// Responses that have begun (downloads), other upgrades and CONNECT: a reset. `exempt` is
+    /// refused here.
     pub other: Option<EndKind>,
     /// The window: the ends are spread over this time, by default 20s.
     pub over: Option<TimeSpan>,
