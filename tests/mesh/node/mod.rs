@@ -55,7 +55,7 @@ fn cases() -> Vec<Case> {
         case!("f1_commands_for_many_pods", fleet::case, 700),
         case!("n1_a_request_of_ten_seconds", experiment::case, 700),
         case!("n2_rolling_restarts", rolling::case, 900),
-        case!("n3_hooks", hooks::case, 700),
+        case!("n3_hooks", hooks::case, 900),
         case!("n3_kubelet_restarts_in_a_hook", hooks::restart, 900),
         case!("n4_jobs", jobs::case, 700),
         case!("n5_gateway_api", gateway_api::case, 700),
