@@ -1,7 +1,7 @@
 //! The asking side of the census: a gate's rounds of requests, and its record of each counter.
 
 use super::ending::EndReply;
-use super::index::{IndexEntry, entries, register_queue, remove_from_index};
+use super::index::{self, IndexEntry, entries, register_queue, remove_from_index};
 use super::known_end::{self, KnownEnd};
 use super::messages::{CountReply, CountRequest, LatchCheck};
 use super::survey::{ByLiveness, Liveness, Survey, SurveyOptions};
@@ -20,7 +20,7 @@ const MOST_UNREAD: u32 = 8;
 /// A lost counter without replacement is written off only after this silence; milliseconds. Its
 /// worker may merely not have been scheduled, and would let streams begin while a signal passes.
 const WRITE_OFF_AFTER: u64 = 10_000;
-/// A counter that was written off this long ago, and has not replied since, is forgotten;
+/// A counter that was written off this long ago, and has not replied since, leaves the index;
 /// milliseconds.
 const GONE_AFTER: u64 = 600_000;
 /// A query joins the last round if that began less than this ago, because its replies are as good
@@ -45,9 +45,6 @@ struct KnownCounter {
     last_reply: CountReply,
     /// The listing of its streams, and the round of that listing.
     listing: Option<(u64, String)>,
-    /// The time since which its streams are subtracted from the count. The counter holds nothing
-    /// until it replies again.
-    written_off: Option<u64>,
     /// Its last replies about ends, one for each job.
     ends: Vec<KnownEnd>,
 }
@@ -63,9 +60,7 @@ impl KnownCounter {
     }
 
     fn liveness(&self, now: u64, busy: u64) -> Liveness {
-        if self.written_off.is_some() {
-            Liveness::WrittenOff
-        } else if self.is_late(now, busy) {
+        if self.is_late(now, busy) {
             Liveness::Lost
         } else if now.checked_sub(self.replied_at).is_some_and(|age| age < REPLY_TIMEOUT) {
             Liveness::Fresh
@@ -192,15 +187,16 @@ impl Census {
     pub(crate) fn receive_replies(&mut self, host: &impl Control) -> bool {
         let Some(queue) = self.queue else { return false };
         let now = host.monotonic_time();
-        let mut has_reply = false;
+        let (mut has_reply, mut alive) = (false, Vec::new());
         while let Some(message) = host.dequeue(queue) {
             if let Some((reply, listing)) = CountReply::parse(&message)
                 && let Some((_, known)) =
                     self.known.iter_mut().find(|(queue, _)| *queue == reply.queue)
             {
-                (known.awaited, known.unread, known.written_off) = (None, 0, None);
+                (known.awaited, known.unread) = (None, 0);
                 (known.replied_at, known.last_reply) = (now, reply);
                 has_reply = true;
+                alive.push(reply.queue);
                 if let Some(listing) = listing {
                     known.listing = Some((reply.round, listing.into()));
                 }
@@ -210,6 +206,9 @@ impl Census {
                 known_end::record(&mut known.ends, reply, now, listing);
                 has_reply = true;
             }
+        }
+        if !alive.is_empty() {
+            index::revive(host, &alive);
         }
         has_reply
     }
@@ -222,7 +221,10 @@ impl Census {
         let mut by_liveness = ByLiveness::default();
         for entry in entries(host) {
             let known = self.find(entry.queue).unwrap_or(&unknown);
-            let liveness = known.liveness(now, options.busy);
+            let liveness = match entry.is_written_off() {
+                true => Liveness::WrittenOff,
+                false => known.liveness(now, options.busy),
+            };
             if liveness == Liveness::Fresh {
                 survey.add(&entry, &known.last_reply, options, now);
             }
@@ -233,35 +235,48 @@ impl Census {
                 by_liveness.push(liveness, entry);
             }
         }
-        let ByLiveness { fresh, lost, .. } = &by_liveness;
         survey.count_state = by_liveness.count_state(host, options.scopes);
         survey.completed_round = survey.completed_round.min(self.round);
+        let ByLiveness { fresh, lost, .. } = &by_liveness;
         if fresh.is_empty() {
             (survey.counting_since, survey.alive_until) = (now, now);
         }
         survey.counters = fresh.len() as u64;
         survey.replaced = lost
             .iter()
-            .filter(|entry| self.is_replaced(entry, lost, fresh))
+            .filter(|entry| self.is_replaced(entry, &by_liveness, options.workers))
             .map(|entry| entry.queue)
             .collect();
         survey.lost = lost.iter().map(|entry| entry.queue).collect();
         survey
     }
 
-    /// Whether at least as many counters of the same scope and configuration have begun since as
-    /// were lost; or whether counters reply, but none of these.
-    fn is_replaced(&self, gone: &IndexEntry, lost: &[IndexEntry], fresh: &[IndexEntry]) -> bool {
+    /// Whether a counter is certainly dead, because others count in its place: every worker and the
+    /// main thread have a counter that replies. They are of the same scope and configuration, and
+    /// at least as many as were lost have begun since; or no counter of this configuration may
+    /// reply any more. A counter whose worker is merely not scheduled must not be taken for a dead
+    /// one: a stream could begin on that worker while a signal passes.
+    fn is_replaced(
+        &self,
+        gone: &IndexEntry,
+        by_liveness: &ByLiveness,
+        workers: Option<u64>,
+    ) -> bool {
+        let ByLiveness { fresh, pending, lost } = by_liveness;
         let died_at = self
             .find(gone.queue)
             .map_or(0, |known| known.replied_at)
             .max(gone.since.saturating_add(REPLACED_AFTER));
-        let is_alike = |entry: &&IndexEntry| {
-            entry.configuration == gone.configuration && entry.scope == gone.scope
-        };
-        let newer = fresh.iter().filter(is_alike).filter(|entry| entry.since >= died_at).count();
-        newer >= lost.iter().filter(is_alike).count()
-            || !fresh.is_empty() && !fresh.iter().any(|entry| is_alike(&entry))
+        let of_scope = |entry: &&IndexEntry| entry.scope == gone.scope;
+        let is_alike =
+            |entry: &&IndexEntry| of_scope(entry) && entry.configuration == gone.configuration;
+        let are_everywhere = |count: usize| workers.is_some_and(|workers| count as u64 > workers);
+        if !fresh.iter().chain(pending).any(|entry| is_alike(&entry)) {
+            return are_everywhere(fresh.iter().filter(of_scope).count());
+        }
+        let alike = fresh.iter().filter(is_alike);
+        let newer = alike.clone().filter(|entry| entry.since >= died_at).count();
+        are_everywhere(alike.count()) && newer >= lost.iter().filter(is_alike).count()
     }
 
     /// The listings of this round or a later one, and whether every counter of the scopes has
@@ -275,7 +290,7 @@ impl Census {
     ) -> (Vec<(Scope, &str)>, bool) {
         let mut listings = Vec::new();
         let mut is_complete = true;
-        for entry in entries(host).iter().filter(|entry| scopes.contains(&entry.scope)) {
+        for entry in index::counting_entries(host, scopes) {
             match self.find(entry.queue) {
                 Some(KnownCounter { listing: Some((listed_in, listing)), last_reply, .. })
                     if *listed_in >= round =>
@@ -292,34 +307,29 @@ impl Census {
         (listings, is_complete)
     }
 
-    /// Marks the lost counters as written off if they have been silent for long; the caller has
-    /// subtracted their streams from the count. Counters that were replaced, or written off long
-    /// ago, are forgotten; the others may only be slow and are asked again.
+    /// Writes the counters off that were replaced, and the lost ones that have been silent for long;
+    /// the caller has subtracted their streams from the count. They may only be slow and are asked
+    /// again, until they have been written off for a long time.
     pub(crate) fn write_off(&mut self, host: &impl Control, lost: &[u32], replaced: &[u32]) {
         let now = host.monotonic_time();
-        for (queue, known) in &mut self.known {
-            let is_silent = known
-                .awaited
-                .is_some_and(|awaited| now.saturating_sub(awaited.since) >= WRITE_OFF_AFTER);
-            if lost.contains(queue) && is_silent {
-                known.written_off = known.written_off.or(Some(now));
-            }
-        }
-        self.forget_dead(host, now, replaced);
-    }
-
-    fn forget_dead(&mut self, host: &impl Control, now: u64, replaced: &[u32]) {
-        let is_gone = |known: &KnownCounter| {
-            known.written_off.is_some_and(|since| now.saturating_sub(since) >= GONE_AFTER)
+        let is_silent = |queue: &u32| {
+            let awaited = self.find(*queue).and_then(|known| known.awaited);
+            awaited.is_some_and(|awaited| now.saturating_sub(awaited.since) >= WRITE_OFF_AFTER)
         };
-        let mut dead: Vec<u32> = self
-            .known
-            .iter()
-            .filter(|(_, known)| is_gone(known))
-            .map(|(queue, _)| *queue)
-            .collect();
-        dead.extend(replaced);
-        remove_from_index(host, &dead);
-        self.known.retain(|(queue, _)| !dead.contains(queue));
+        let silent = lost.iter().filter(|queue| is_silent(queue));
+        let dead: Vec<u32> = silent.chain(replaced).copied().collect();
+        index::write_off(host, &dead, now);
+        let is_gone = |entry: &IndexEntry| {
+            let age = now.saturating_sub(entry.written_off);
+            entry.is_written_off() && age >= GONE_AFTER && is_silent(&entry.queue)
+        };
+        let gone: Vec<u32> =
+            entries(host).iter().filter(|entry| is_gone(entry)).map(|entry| entry.queue).collect();
+        remove_from_index(host, &gone);
+        self.known.retain(|(queue, _)| !gone.contains(queue));
     }
 }
+
+#[cfg(test)]
+#[path = "asking_tests.rs"]
+mod tests;

@@ -53,7 +53,7 @@ impl Counter {
         let is_sealed = latch::is_sealed(host);
         self.check_latch(host, if is_sealed { LatchCheck::Always } else { LatchCheck::ForAWhile });
         self.read_clocks(host);
-        add_to_index(host, IndexEntry { queue, scope, since, configuration });
+        add_to_index(host, IndexEntry::new(queue, scope, since, configuration));
     }
 
     /// Leaves the index: this root context counts nothing any more.

@@ -2,7 +2,7 @@
 
 use super::asking::Census;
 use super::ending::{EndFilter, EndManner, EndRequest};
-use super::index::entries;
+use super::index::counting_entries;
 use super::kinds::{Kinds, StreamKind};
 use super::known_end::KnownEnd;
 use crate::config::wire::Scope;
@@ -58,12 +58,8 @@ impl Census {
     pub(crate) fn order_ends(&mut self, host: &impl Control, order: EndOrder<'_>) -> (u64, u64) {
         let Some(reply_to) = self.queue_or_register(host) else { return (0, 0) };
         let (now, round, mut sent) = (host.monotonic_time(), self.next_end_round(), 0);
-        let entries = entries(host);
-        let queues: Vec<u32> = entries
-            .iter()
-            .filter(|entry| order.scopes.contains(&entry.scope))
-            .map(|entry| entry.queue)
-            .collect();
+        let queues: Vec<u32> =
+            counting_entries(host, order.scopes).iter().map(|entry| entry.queue).collect();
         let endable: Vec<u64> =
             queues.iter().map(|queue| self.endable_of(*queue, order.job, now)).collect();
         let EndOrder { job, which, how, list_limit, look_since, .. } = order;
@@ -100,7 +96,7 @@ impl Census {
         round: u64,
     ) -> EndSurvey {
         let (now, mut survey) = (host.monotonic_time(), EndSurvey::default());
-        for entry in entries(host).iter().filter(|entry| scopes.contains(&entry.scope)) {
+        for entry in counting_entries(host, scopes) {
             survey.asked += 1;
             let known = self.known_end(entry.queue, job, now);
             if let Some(KnownEnd { reply, .. }) = known.filter(|known| known.reply.round >= round) {
@@ -122,8 +118,8 @@ impl Census {
         round: u64,
     ) -> Vec<(Scope, &str)> {
         let now = host.monotonic_time();
-        let entries = entries(host).into_iter().filter(|entry| scopes.contains(&entry.scope));
-        entries
+        counting_entries(host, scopes)
+            .into_iter()
             .filter_map(|entry| {
                 let known = self.known_end(entry.queue, job, now)?;
                 let is_current = known.reply.round >= round;

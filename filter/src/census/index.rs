@@ -21,27 +21,50 @@ pub(crate) struct IndexEntry {
     pub(crate) since: u64,
     /// The fingerprint of its configuration. A worker whose VM died returns with the same one.
     pub(crate) configuration: u32,
+    /// The time since which no gate expects it to count anything, because it did not reply; 0 for
+    /// never. A reply to any gate revives it.
+    pub(crate) written_off: u64,
 }
 
 impl IndexEntry {
+    /// The entry of a counter that begins to count.
+    pub(crate) fn new(queue: u32, scope: Scope, since: u64, configuration: u32) -> Self {
+        Self { queue, scope, since, configuration, written_off: 0 }
+    }
+
+    pub(crate) fn is_written_off(&self) -> bool {
+        self.written_off > 0
+    }
+
+    /// Earlier versions of the module read the first four words only.
     fn to_line(self) -> String {
-        format!("{} {} {} {}\n", self.queue, self.scope, self.since, self.configuration)
+        let Self { queue, scope, since, configuration, written_off } = self;
+        match written_off {
+            0 => format!("{queue} {scope} {since} {configuration}\n"),
+            _ => format!("{queue} {scope} {since} {configuration} {written_off}\n"),
+        }
     }
 
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
-        let (queue, scope) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         Some(Self {
-            queue,
-            scope,
+            queue: words.next()?.parse().ok()?,
+            scope: words.next()?.parse().ok()?,
             since: words.next()?.parse().ok()?,
             configuration: words.next()?.parse().ok()?,
+            written_off: words.next().and_then(|word| word.parse().ok()).unwrap_or_default(),
         })
     }
 }
 
 pub(crate) fn entries(host: &impl Control) -> Vec<IndexEntry> {
     host.get_shared_data(INDEX).map_or_else(Vec::new, |(text, _)| parse(&text))
+}
+
+/// The entries of some scopes that were not written off.
+pub(crate) fn counting_entries(host: &impl Control, scopes: &[Scope]) -> Vec<IndexEntry> {
+    let is_counting = |entry: &IndexEntry| scopes.contains(&entry.scope) && !entry.is_written_off();
+    entries(host).into_iter().filter(is_counting).collect()
 }
 
 fn parse(text: &[u8]) -> Vec<IndexEntry> {
@@ -62,16 +85,32 @@ pub(crate) fn add_to_index(host: &impl Control, entry: IndexEntry) {
 }
 
 pub(crate) fn remove_from_index(host: &impl Control, queues: &[u32]) {
+    change(host, &mut |entry| (!queues.contains(&entry.queue)).then_some(entry));
+}
+
+/// Marks counters as written off, for all gates. An earlier mark stays.
+pub(super) fn write_off(host: &impl Control, queues: &[u32], now: u64) {
+    change(host, &mut |entry| {
+        let is_new = queues.contains(&entry.queue) && !entry.is_written_off();
+        Some(if is_new { IndexEntry { written_off: now.max(1), ..entry } } else { entry })
+    });
+}
+
+/// Takes the mark from counters that have replied.
+pub(super) fn revive(host: &impl Control, queues: &[u32]) {
+    change(host, &mut |entry| {
+        let is_back = queues.contains(&entry.queue);
+        Some(if is_back { IndexEntry { written_off: 0, ..entry } } else { entry })
+    });
+}
+
+/// Changes or removes entries. The text is written only if that makes a difference.
+fn change(host: &impl Control, work: &mut dyn FnMut(IndexEntry) -> Option<IndexEntry>) {
     compare_and_set_shared(host, INDEX, &mut |text| {
-        let (mut remaining, mut is_changed) = (String::new(), false);
-        for entry in parse(text.unwrap_or_default()) {
-            if queues.contains(&entry.queue) {
-                is_changed = true;
-            } else {
-                remaining.push_str(&entry.to_line());
-            }
-        }
-        is_changed.then(|| remaining.into_bytes())
+        let before = parse(text.unwrap_or_default());
+        let after: Vec<IndexEntry> = before.iter().filter_map(|entry| work(*entry)).collect();
+        let lines = || after.iter().map(|entry| entry.to_line()).collect::<String>();
+        (after != before).then(|| lines().into_bytes())
     });
 }
 
@@ -103,4 +142,31 @@ pub(crate) fn register_queue(host: &impl Control) -> Option<u32> {
         Some(format!("{own}").into_bytes())
     });
     is_assigned.then(|| host.register_queue(&format!("laststream.queue.{own}"))).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{IndexEntry, add_to_index, counting_entries, entries, revive, write_off};
+    use crate::config::wire::Scope;
+    use crate::fake::Fake;
+    use crate::host::Control as _;
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_counter_that_was_written_off_is_revived() {
+        let host = Fake::default();
+        let new = |queue| IndexEntry::new(queue, Scope::Gateway, 5, 6);
+        for queue in [3, 4] {
+            add_to_index(&host, new(queue));
+        }
+        write_off(&host, &[3, 9], 70);
+        write_off(&host, &[3], 80);
+        assert_eq!(entries(&host), [IndexEntry { written_off: 70, ..new(3) }, new(4)]);
+        assert_eq!(counting_entries(&host, &[Scope::Gateway]), [new(4)]);
+        let text = host.get_shared_data(super::INDEX).map(|(text, _)| text);
+        assert_eq!(text.as_deref(), Some(&b"3 gateway 5 6 70\n4 gateway 5 6\n"[..]));
+        revive(&host, &[3, 4]);
+        assert_eq!(entries(&host), [new(3), new(4)]);
+    }
 }

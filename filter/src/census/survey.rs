@@ -18,7 +18,7 @@ pub(super) enum Liveness {
     Pending,
     /// It does not reply any more.
     Lost,
-    /// Its streams were subtracted from the count.
+    /// It was written off, and its streams were subtracted from the count.
     WrittenOff,
 }
 
@@ -26,7 +26,7 @@ pub(super) enum Liveness {
 #[derive(Debug, Default)]
 pub(super) struct ByLiveness {
     pub(super) fresh: Vec<IndexEntry>,
-    pending: Vec<IndexEntry>,
+    pub(super) pending: Vec<IndexEntry>,
     pub(super) lost: Vec<IndexEntry>,
 }
 
@@ -68,6 +68,8 @@ pub(crate) struct SurveyOptions<'s> {
     pub(crate) ignorable_since: u64,
     /// How long Envoy's main thread has been busy with queries.
     pub(crate) busy: u64,
+    /// Envoy's number of workers, if it has exported it.
+    pub(crate) workers: Option<u64>,
 }
 
 /// The combined last replies.

@@ -133,6 +133,11 @@ impl EnvoySamples {
         self.last.as_ref().map_or(0, |last| last.round)
     }
 
+    /// Envoy's number of workers, which never changes.
+    pub(crate) fn workers(&self) -> Option<u64> {
+        self.last.as_ref().and_then(|last| last.stats.workers)
+    }
+
     /// Whether Envoy exports the number of bytes that wait to be written, as far as is known.
     pub(crate) fn has_buffered_bytes(&self) -> bool {
         !self.is_missing() && self.last.as_ref().is_none_or(|last| last.stats.buffered.is_some())

@@ -101,6 +101,7 @@ impl Sources {
             exempts_long_lived: policy.exempts_long_lived,
             ignorable_since: self.samples.round(),
             busy: envoy_busy(host),
+            workers: self.samples.workers(),
         };
         self.census.survey(host, options)
     }
@@ -164,12 +165,12 @@ impl Sources {
         stats: Option<Stats>,
     ) -> bool {
         let is_young = now.saturating_sub(survey.counting_since) < policy.assumed_after;
-        let Some(stats) = stats else { return is_young };
         // There is one counter for each worker and the main thread. A VM that has never entered the
         // index may be dead.
-        let each = stats.workers.unwrap_or(0) + 1;
+        let each = self.samples.workers().unwrap_or(0) + 1;
         let is_missing = survey.counters < each.saturating_mul(policy.scopes.len() as u64);
-        is_young || is_missing || stats.draining.unwrap_or(0) > 0
+        let is_draining = stats.and_then(|stats| stats.draining).unwrap_or(0) > 0;
+        is_young || is_missing || is_draining
     }
 
     /// The gate's own numbers at the beginning of a query to Envoy.

@@ -86,7 +86,7 @@ fn rejects(query: &str, word: &str) {
 fn counter(host: &Fake) -> u32 {
     let queue = register_queue(host).expect("a queue");
     let (scope, since, configuration) = (Scope::Gateway, 1, 1);
-    add_to_index(host, IndexEntry { queue, scope, since, configuration });
+    add_to_index(host, IndexEntry::new(queue, scope, since, configuration));
     queue
 }
 
