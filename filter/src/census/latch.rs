@@ -88,6 +88,10 @@ impl Latch {
         compare_and_set_shared(host, HOLDER, &mut |text| {
             is_own(text.and_then(parse_holder)).then(|| b"0 0".to_vec())
         });
+        // Another gate may have sealed the latch just before the gauge was reset.
+        if is_sealed(host) {
+            host.record_metric(self.closing, SEALED);
+        }
     }
 
     /// Whether this gate holds it now, and its time is not over.

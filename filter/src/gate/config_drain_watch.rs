@@ -1,10 +1,9 @@
 //! The gate's watch over changes of Envoy's configuration: its queries, and the handling of their
 //! answers.
 
-use super::calls::{Call, Target};
+use super::calls::Call;
 use super::config_drain::{ConfigDrain, DRAINING, Draining, Transition};
 use super::config_drain_status::{NOT_EXPORTED, SINCE_UNKNOWN};
-use super::evaluation::STATS_PATIENCE;
 use super::gate::Gate;
 use super::machine::Record;
 use super::query_pacing::QueryPacing;
@@ -29,19 +28,17 @@ impl Gate {
     /// the first worker that ticks after that second makes this query.
     pub(super) fn query_config_drain(&mut self, host: &impl Control, now: u64, record: &Record) {
         let is_watched = self.policy.config_drain_time.is_some();
-        let is_running = self.calls.any(|call| matches!(call, Call::Stats | Call::ConfigDrain(_)));
+        let query = self.policy.stats_query(DRAINING);
         if !is_watched
-            || is_running
+            || self.calls.any(Call::is_stats_query)
             || self.awaits_envoy_stats(host, record)
             || !QueryPacing::read(host).is_allowed(now)
             || !ConfigDrain::claim_query(host)
-            || !QueryPacing::begin(host)
+            || !QueryPacing::begin(host, query.patience)
         {
             return;
         }
-        let patience = self.policy.patience.saturating_mul(STATS_PATIENCE);
-        let target = Target { patience, ..self.policy.admin_call("GET", DRAINING) };
-        if !self.calls.send(host, Call::ConfigDrain(now), target) {
+        if !self.calls.send(host, Call::ConfigDrain(now), query) {
             QueryPacing::end(host);
         }
     }

@@ -20,10 +20,6 @@ use super::waiting::{MOST_ANSWERS, Needs, Waiter, WaitsFor};
 use crate::census::{CountState, Survey, latch};
 use crate::host::{Control, Level};
 
-/// The time limit of a query for statistics, as a multiple of that of other calls, because Envoy
-/// goes through all its statistics.
-pub(super) const STATS_PATIENCE: u64 = 10;
-
 impl Gate {
     /// Evaluates, and answers the held requests that are ready. The gate calls this when something
     /// new is known, so that the consequences need not wait for the tick.
@@ -175,15 +171,14 @@ impl Gate {
         let leaves_query = self.latched_signal.is_none()
             && self.schedule(record).awaits_finish_call()
             && QueryPacing::read(host).is_reserved(now);
-        if leaves_query || !QueryPacing::begin(host) {
+        let path = if with_totals { stats::ALL } else { stats::GAUGES };
+        let query = self.policy.stats_query(path);
+        if leaves_query || !QueryPacing::begin(host, query.patience) {
             return;
         }
         let before = self.sources.before_query(host, &self.policy, now, with_totals);
         self.sources.samples.begin_query(before);
-        let path = if with_totals { stats::ALL } else { stats::GAUGES };
-        let patience = self.policy.patience.saturating_mul(STATS_PATIENCE);
-        let target = Target { patience, ..self.policy.admin_call("GET", path) };
-        if !self.calls.send(host, Call::Stats, target) {
+        if !self.calls.send(host, Call::Stats, query) {
             self.on_envoy_stats(host, None);
         }
     }

@@ -40,6 +40,10 @@ pub struct Policy {
     pub(crate) end: EndPolicy,
 }
 
+/// The time limit of a query for statistics, as a multiple of that of other calls, because Envoy
+/// goes through all its statistics.
+const STATS_PATIENCE: u64 = 10;
+
 impl Policy {
     pub(crate) fn new(wire: Gate) -> Self {
         let end = EndPolicy::new(&wire);
@@ -75,6 +79,12 @@ impl Policy {
     /// A call to Envoy's admin interface.
     pub(super) fn admin_call<'t>(&'t self, method: &'t str, path: &'t str) -> Target<'t> {
         Target { cluster: &self.admin, method, path, patience: self.patience }
+    }
+
+    /// A query for statistics.
+    pub(super) fn stats_query<'t>(&'t self, path: &'t str) -> Target<'t> {
+        let patience = self.patience.saturating_mul(STATS_PATIENCE);
+        Target { patience, ..self.admin_call("GET", path) }
     }
 
     /// The connection managers of Envoy that matter to the gate.

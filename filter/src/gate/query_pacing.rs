@@ -15,10 +15,11 @@ const PAUSE_FACTOR: u64 = 4;
 /// The longest pause, in milliseconds. A push of configuration and a time-out also make an answer
 /// slow, and after them a drain must not be without a query up to its deadline.
 const LONGEST_PAUSE: u64 = 10_000;
-/// A query that has been running for this time, in milliseconds, and this multiple of the time that
-/// the last answer took was made by a VM that died.
+/// A query that runs longer than its time limit and this, in milliseconds, was made by a VM that
+/// died.
 const ABANDONED_AFTER: u64 = 1_000;
-const ABANDONED_FACTOR: u64 = 10;
+/// The time limit of a query of an earlier version, which did not record it; milliseconds.
+const EARLIER_LIMIT: u64 = 5_000;
 
 /// The queries of all gates so far; times are in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,19 +30,23 @@ pub(crate) struct QueryPacing {
     ended: u64,
     /// The time that the last answer took.
     took: u64,
-    /// The time that all answers took together.
+    /// The time that all answers took together, and queries that were abandoned.
     busy: u64,
+    /// The time limit of the last query. Earlier versions ignore it.
+    limit: u64,
 }
 
 impl SharedText for QueryPacing {
     fn parse(text: &str) -> Option<Self> {
-        let [began, ended, took, busy] = parse::numbers(&mut text.split(' '))?;
-        Some(Self { began, ended, took, busy })
+        let mut words = text.split(' ');
+        let [began, ended, took, busy] = parse::numbers(&mut words)?;
+        let limit = words.next().and_then(|word| word.parse().ok()).unwrap_or(EARLIER_LIMIT);
+        Some(Self { began, ended, took, busy, limit })
     }
 
     fn to_text(&self) -> String {
-        let Self { began, ended, took, busy } = self;
-        format!("{began} {ended} {took} {busy}")
+        let Self { began, ended, took, busy, limit } = self;
+        format!("{began} {ended} {took} {busy} {limit}")
     }
 }
 
@@ -50,16 +55,26 @@ impl QueryPacing {
         shared_text::read(host, KEY)
     }
 
-    /// Whether a query is running.
-    fn is_running(self, now: u64) -> bool {
-        let longest = self.took.saturating_mul(ABANDONED_FACTOR).saturating_add(ABANDONED_AFTER);
-        self.began > 0 && self.ended == 0 && now.saturating_sub(self.began) < longest
+    /// How long the last query has been running, at most as long as it can; none if it has ended.
+    fn running_for(self, now: u64) -> Option<u64> {
+        let is_running = self.began > 0 && self.ended == 0;
+        is_running.then(|| now.saturating_sub(self.began).min(self.longest()))
     }
 
-    /// The time for which Envoy's main thread has been busy with queries, up to now.
+    /// The longest time of the last query; its VM has died if it takes longer.
+    fn longest(self) -> u64 {
+        self.limit.saturating_add(ABANDONED_AFTER)
+    }
+
+    /// Whether a query is running.
+    fn is_running(self, now: u64) -> bool {
+        self.running_for(now).is_some_and(|time| time < self.longest())
+    }
+
+    /// The time for which Envoy's main thread has been busy with queries, up to now. It never
+    /// decreases.
     pub(crate) fn busy(self, now: u64) -> u64 {
-        let running = if self.is_running(now) { now.saturating_sub(self.began) } else { 0 };
-        self.busy.saturating_add(running)
+        self.busy.saturating_add(self.running_for(now).unwrap_or_default())
     }
 
     /// Whether the next query may begin.
@@ -82,13 +97,14 @@ impl QueryPacing {
         self.interval().saturating_add(self.took)
     }
 
-    /// Claims the next query. False: it is too early.
-    pub(crate) fn begin(host: &impl Control) -> bool {
+    /// Claims the next query, which takes at most `limit`. False: it is too early.
+    pub(crate) fn begin(host: &impl Control, limit: u64) -> bool {
         let now = host.monotonic_time();
         shared_text::claim(host, KEY, &mut |queries: &mut Self| {
             let is_allowed = queries.is_allowed(now);
             if is_allowed {
-                (queries.began, queries.ended) = (now, 0);
+                queries.busy = queries.busy(now);
+                (queries.began, queries.ended, queries.limit) = (now, 0, limit);
             }
             is_allowed
         })
@@ -113,43 +129,61 @@ mod tests {
 
     use super::QueryPacing;
     use crate::fake::Fake;
+    use crate::shared_text::SharedText as _;
+
+    const LIMIT: u64 = 5_000;
 
     #[wasm_bindgen_test(unsupported = test)]
     fn queries_run_one_at_a_time_and_after_a_pause() {
         let host = Fake::default();
-        host.clock.set(1_000);
-        assert!(QueryPacing::begin(&host));
-        assert!(!QueryPacing::begin(&host), "one is running");
-        host.clock.set(1_040);
+        let begin = |now| {
+            host.clock.set(now);
+            QueryPacing::begin(&host, LIMIT)
+        };
+        let end = |now| {
+            host.clock.set(now);
+            QueryPacing::end(&host);
+        };
+        assert!(begin(1_000));
+        assert!(!begin(1_040), "one is running");
         assert_eq!(QueryPacing::read(&host).busy(1_040), 40);
-        QueryPacing::end(&host);
-        assert!(!QueryPacing::begin(&host), "too early");
-        host.clock.set(1_200);
-        assert!(QueryPacing::begin(&host));
-        host.clock.set(2_599);
-        assert!(!QueryPacing::begin(&host), "it may take longer than the last");
-        host.clock.set(2_600);
-        assert!(QueryPacing::begin(&host), "the VM of the gate that made it has died");
-        QueryPacing::end(&host);
-        host.clock.set(9_000);
-        assert!(QueryPacing::begin(&host));
-        host.clock.set(9_040);
-        QueryPacing::end(&host);
+        end(1_040);
+        assert!(!begin(1_040), "too early");
+        assert!(begin(1_200));
+        assert!(!begin(7_199), "the slowest answer has not come");
+        assert_eq!(QueryPacing::read(&host).busy(7_200), 40 + 6_000);
+        assert!(begin(7_200), "the VM of the gate that made it has died");
+        assert_eq!(QueryPacing::read(&host).busy(7_200), 40 + 6_000, "it never decreases");
+        end(7_240);
         let pacing = QueryPacing::read(&host);
         assert!(
-            pacing.is_allowed(9_200) && pacing.is_reserved(9_200),
+            pacing.is_allowed(7_400) && pacing.is_reserved(7_400),
             "for the worker with the answer"
         );
-        assert!(!pacing.is_reserved(9_340), "the answer is too old");
-        assert_eq!(pacing.busy(9_040), 80);
+        assert!(!pacing.is_reserved(7_540), "the answer is too old");
+        assert_eq!(pacing.busy(7_600), 80 + 6_000);
     }
 
     #[wasm_bindgen_test(unsupported = test)]
     fn a_slow_answer_does_not_block_queries_for_a_whole_drain() {
-        let paced = |took| QueryPacing { began: 1_000, ended: 1_000 + took, took, busy: took };
+        let paced = |took| QueryPacing {
+            began: 1_000,
+            ended: 1_000 + took,
+            took,
+            busy: took,
+            limit: LIMIT,
+        };
         assert!(!paced(2_000).is_allowed(10_999) && paced(2_000).is_allowed(11_000));
         let timed_out = paced(10_000);
         assert!(!timed_out.is_allowed(20_999) && timed_out.is_allowed(21_000));
         assert_eq!(timed_out.longest_wait(), 30_000);
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn the_text_of_an_earlier_version_has_no_limit() {
+        let text = QueryPacing { began: 1, ended: 2, took: 3, busy: 4, limit: 5 }.to_text();
+        assert_eq!(text, "1 2 3 4 5");
+        let earlier = QueryPacing::parse("1 2 3 4").expect("numbers");
+        assert_eq!((earlier.busy, earlier.limit), (4, 5_000));
     }
 }
