@@ -81,6 +81,8 @@ pub(crate) struct Fake {
     pub(crate) has_no_queues: Cell<bool>,
     pub(crate) period: Cell<u32>,
     pub(crate) calls: RefCell<Vec<String>>,
+    /// The status of the response to a call.
+    pub(crate) response: Cell<Option<u16>>,
     pub(crate) answers: RefCell<Vec<(u32, u16, String)>>,
     pub(crate) resets: RefCell<Vec<u32>>,
     /// Contexts that no longer exist.
@@ -268,9 +270,9 @@ impl Control for Fake {
         Some(calls.len() as u32)
     }
 
-    /// No call is answered here, and the SDK panics if headers of a missing response are read.
+    /// The SDK panics if headers of a missing response are read.
     fn call_response_status(&self) -> Option<u16> {
-        panic!("there is no response")
+        Some(self.response.get().expect("there is no response"))
     }
 
     fn call_response_header(&self, _name: &str) -> Option<Vec<u8>> {

@@ -2,7 +2,7 @@
 
 use super::access::{ConnectionProperties, access_refusal, browser_refusal, refusal_body};
 use super::app;
-use super::calls::{Call, CallKind};
+use super::calls::Call;
 use super::gate::{Gate, respond_json};
 use super::http::{RequestError, parse_command};
 use super::replies::{Outcome, json};
@@ -120,7 +120,8 @@ impl Gate {
         let outcome = CallOutcome::from_status(status);
         let body = || String::from_utf8_lossy(&host.call_response_body(body_size)).into_owned();
         match call {
-            Call::Begin => self.record_call_result(host, CallKind::Begin, outcome),
+            Call::Begin => self.on_begin_response(host, outcome),
+            Call::UndoAgain => self.on_undo_response(host, outcome),
             Call::Finish => self.on_finish_response(host, status),
             Call::Notify { began } => self.on_notify_response(host, began, status),
             Call::Cancel { stream, began } => self.on_cancel_response(host, stream, began, outcome),

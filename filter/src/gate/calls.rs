@@ -12,6 +12,8 @@ pub(super) enum Call {
         stream: u32,
         began: u64,
     },
+    /// Undoes a begin call that may have reached Envoy after the call that undid it.
+    UndoAgain,
     /// An operator's signal; `stream` gets the answer.
     Signal {
         stream: u32,
@@ -27,6 +29,13 @@ pub(super) enum Call {
     },
     /// Queries the listeners and filter chains that are draining; with the time of the query.
     ConfigDrain(u64),
+}
+
+impl Call {
+    /// Whether it is a query for Envoy's statistics, of which one runs at a time.
+    pub(super) fn is_stats_query(&self) -> bool {
+        matches!(self, Self::Stats | Self::ConfigDrain(_))
+    }
 }
 
 /// The calls for which the shared record keeps a [`Step`](super::step::Step).

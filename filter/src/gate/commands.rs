@@ -3,17 +3,13 @@
 //! The SDK passes the answer of a call to the context in whose callback the call was made, and
 //! drops it if that context has gone. Only the root context outlives the calls of a command.
 
-use super::calls::Call;
 use super::gate::Gate;
 use super::http::Command;
 use super::phase::Phase;
 use super::policy::Policy;
 use super::query_pacing::QueryPacing;
 use super::signals::{IN_FLIGHT, signal_refusal};
-use super::step::{CallOutcome, Step};
 use super::waiting::{Needs, Waiter, WaitsFor};
-use crate::census::latch;
-use crate::config::wire::BeginCall;
 use crate::host::{Control, Level};
 
 /// The message that the gate sends to its own queue. No reply of a counter has this text.
@@ -21,8 +17,8 @@ const COMMAND: &[u8] = b"command";
 /// The time for which a status waits for the counters; milliseconds. If it needs Envoy's answer, it
 /// waits for [`READY_WAIT`].
 const STATUS_WAIT: u64 = 50;
-/// A hook is held for at most the deadline plus this, because the last call may be under way, or
-/// the drain may have been cancelled; milliseconds.
+/// A hook is held up to the deadline of its drain plus this, because the last call may be under
+/// way, or the drain may have been cancelled or have run out; milliseconds.
 const AFTER_DEADLINE: u64 = 5_000;
 /// The time for which a signal waits until every counter makes its streams check the latch;
 /// milliseconds.
@@ -34,37 +30,6 @@ const READY_WAIT: u64 = 400;
 const MOST_READY_WAIT: u64 = 4_000;
 const ALREADY_OPEN: &str =
     "no drain begins: the one before opened the gate; DELETE /drain closes it";
-const STAYS_SEALED: &str = "; the signal to end was sent and cannot be undone: new streams are \
-    refused until the process ends";
-
-/// Whether the call that told clients to leave was undone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Undo {
-    NotNeeded,
-    Done,
-    Failed,
-    Impossible,
-}
-
-impl Undo {
-    fn text(self) -> &'static str {
-        match self {
-            Self::NotNeeded => "",
-            Self::Done => "; Envoy's health checks answer as before",
-            Self::Failed => {
-                "; Envoy's admin interface did not answer, so health checks may go on failing"
-            }
-            Self::Impossible => {
-                "; Envoy cannot undrain its listeners: it goes on telling clients to leave until \
-                    it is restarted (`fail_health_checks` can be undone)"
-            }
-        }
-    }
-}
-
-fn stays_sealed(host: &impl Control) -> &'static str {
-    if latch::is_sealed(host) { STAYS_SEALED } else { "" }
-}
 
 impl Gate {
     /// Enqueues a command for the root context. If the message cannot be sent, the next tick runs
@@ -131,76 +96,15 @@ impl Gate {
         }
     }
 
-    /// Cancels the gate's drain, and Envoy's if that is possible.
-    fn cancel_drain(&mut self, host: &impl Control, stream: u32) {
-        let record = self.record.read(host);
-        let began = record.began;
-        let has_begun = self.policy.begins() && record.begin != Step::Due;
-        if record.phase == Phase::Serving && !has_begun {
-            let why = format!("there is no drain{}", stays_sealed(host));
-            return self.respond_plainly(host, stream, 200, &why);
-        }
-        // Envoy's answer can take a while, and until then the record shows a drain that goes on.
-        self.ends.stop_drain(host, &record);
-        match self.policy.undo_path().filter(|_| has_begun) {
-            Some(path) => {
-                let target = self.policy.admin_call("POST", path);
-                if !self.calls.send(host, Call::Cancel { stream, began }, target) {
-                    self.end_drain(host, stream, began, Undo::Failed);
-                }
-            }
-            None if has_begun && self.policy.begin == BeginCall::DrainListeners => {
-                self.end_drain(host, stream, began, Undo::Impossible)
-            }
-            None => self.end_drain(host, stream, began, Undo::NotNeeded),
-        }
-    }
-
-    /// Handles Envoy's answer to the call that undoes the begin call of the drain that began at
-    /// `began`.
-    pub(super) fn on_cancel_response(
-        &mut self,
-        host: &impl Control,
-        stream: u32,
-        began: u64,
-        outcome: CallOutcome,
-    ) {
-        let is_undone = outcome == CallOutcome::Success;
-        self.end_drain(host, stream, began, if is_undone { Undo::Done } else { Undo::Failed });
-    }
-
-    /// Ends the drain that began at `began`. A drain that has begun since goes on.
-    fn end_drain(&mut self, host: &impl Control, stream: u32, began: u64, undo: Undo) {
-        let (mut ended, mut phase) = ("", Phase::Serving);
-        self.record.update(host, &mut |record| {
-            ended = match record.phase {
-                Phase::Serving => "the drain was over already",
-                _ if record.began != began => "another drain has begun since, and goes on",
-                _ => "the drain was cancelled",
-            };
-            if record.began == began {
-                record.serve_again(&self.policy);
-            }
-            if undo == Undo::Done {
-                record.begin_is_undone(&self.policy);
-            }
-            phase = record.phase;
-        });
-        host.record_metric(self.sources.metrics.state, phase as u64);
-        host.log(Level::Warning, &format!("{ended}{}", undo.text()));
-        self.ask_counters(host);
-        let why = format!("{ended}{}{}", undo.text(), stays_sealed(host));
-        self.respond_plainly(host, stream, 200, &why);
-    }
-
     fn hold_hook(&mut self, host: &impl Control, stream: u32, wait: u64) {
         let now = host.monotonic_time();
         self.begin_drain(host);
+        // Another hook may have begun the drain, long before this one.
+        let record = self.record.read(host);
+        let until = now.saturating_add(wait).min(record.deadline.saturating_add(AFTER_DEADLINE));
         // While streams are in flight, the tick asks for fresh counts.
-        let longest = self.policy.deadline.saturating_add(AFTER_DEADLINE);
-        let until = now.saturating_add(wait.min(longest));
         self.hold_for_opening(stream, WaitsFor::Opening, until);
-        if self.record.read(host).phase != Phase::Draining {
+        if record.phase != Phase::Draining {
             self.ask_counters(host);
             self.evaluate_and_answer(host);
         }
@@ -384,6 +288,29 @@ mod tests {
         assert!(host.period.get() > 0, "and another");
         root.on_tick(&host);
         assert_eq!(answers(&host), [(2, 202), (3, 202)]);
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_hook_is_held_up_to_the_deadline_of_the_drain_that_it_has_found() {
+        let host = Fake::default();
+        let root = gate(&host);
+        let mut streams = Vec::new();
+        let requests = [
+            (10_000, "POST", "/drain"),
+            (12_000, "GET", "/prestop?wait"),
+            (13_000, "DELETE", "/drain"),
+        ];
+        for ((time, method, path), stream) in requests.into_iter().zip(2..) {
+            host.clock.set(time);
+            streams.push(ask(&root, &host, stream, method, path));
+            root.on_queue_ready(&host, QUEUE);
+        }
+        let end = 10_000 + 23_000 + super::AFTER_DEADLINE;
+        for (time, expected) in [(end - 1, &[][..]), (end, &[(3, 503)])] {
+            host.clock.set(time);
+            root.on_tick(&host);
+            assert_eq!(answers(&host)[2..], *expected, "{time}");
+        }
     }
 
     #[wasm_bindgen_test(unsupported = test)]

@@ -261,6 +261,9 @@ impl Gate {
             Call::Signal { ends_envoy, .. } => *ends_envoy,
             _ => false,
         };
+        if self.calls.any(Call::is_stats_query) {
+            QueryPacing::end(host);
+        }
         if self.calls.any(ends) { self.seal(host) } else { self.open_latch(host) }
     }
 

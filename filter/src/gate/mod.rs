@@ -14,7 +14,7 @@
 //! | shared data and metrics | `record`, `total`, `config_drain`, `query_pacing`, `metrics` |
 //! | leaked counts | `healing` |
 //! | the sources of the counts | `sources` |
-//! | the gate of one worker | `gate` (its state), `evaluation`, `commands`, `callbacks` |
+//! | the gate of one worker | `gate` (its state), `evaluation`, `commands`, `cancelling`, `callbacks` |
 //! | the call to the app | `notification` |
 //! | the work of a serving gate | `config_drain_watch`, `routine` |
 
@@ -26,6 +26,7 @@ pub mod access;
 mod app;
 mod callbacks;
 mod calls;
+mod cancelling;
 mod commands;
 mod config_drain;
 mod config_drain_status;

@@ -99,6 +99,14 @@ impl Step {
         }
     }
 
+    /// Forbids further tries, because the call is to be undone. It may have arrived, so it counts as
+    /// made.
+    pub(super) fn stop(&mut self) {
+        if *self != Self::Due {
+            *self = Self::Done;
+        }
+    }
+
     /// Records the outcome of the call. After a failure, it is tried again at once, as long as
     /// tries are left. The outcome of a call of an earlier, cancelled drain changes nothing, and a
     /// late failure does not undo the success of another try.

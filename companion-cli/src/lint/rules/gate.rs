@@ -130,7 +130,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         title: "two gates reach one proxy",
         why: "Each gate begins a drain of the whole Envoy and may end it, whatever streams the \
-            other one waits for. A hook that asks one of them does not wait for the other. Streams \
+            other one waits for. A hook that asks one of them does not wait for the other. \
+            `DELETE /drain` on one makes health checks pass again for both. Streams \
             that one of them exempts by `long_lived_after_ms` are exempt for the other, too.",
         fix: "Keep one gate for each proxy: name all directions in its `gate.scopes`, or select \
             different workloads.",

@@ -15,6 +15,9 @@ impl World {
                 let state = &mut self.requests[request as usize];
                 state.status = Some(status);
                 let is_confirmed = state.is_confirmed || !setup.exports;
+                if plan.cancels() && self.record(plan.gate).phase == Phase::Serving {
+                    self.notes[plan.gate].was_asked = self.awaits_opening(setup, plan.gate);
+                }
                 if status != 200
                     || !plan.asks_for_opening()
                     || is_open_anyway(self.record(plan.gate).phase)
@@ -31,6 +34,14 @@ impl World {
             }
             Event::Passed { number, root } => self.note_signal(setup, number, root as usize),
         }
+    }
+
+    /// Whether a request to this gate that may open it is not answered yet.
+    fn awaits_opening(&self, setup: &Setup, gate: usize) -> bool {
+        setup.requests.iter().zip(&self.requests).any(|(plan, state)| {
+            let is_held = state.sent.is_some() && state.status.is_none();
+            plan.gate == gate && plan.may_open() && is_held
+        })
     }
 
     fn note_signal(&mut self, setup: &Setup, number: u32, gate: usize) {

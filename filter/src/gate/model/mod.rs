@@ -287,6 +287,16 @@ fn cancel() {
 }
 
 #[test]
+fn cancel_without_a_hook() {
+    let setup = Setup { naps: naps(1, 1), ..Setup::plain() }.stream(1, Kind::Plain);
+    let setup = setup
+        .request(0, "POST", "/drain")
+        .request(1, "DELETE", "/drain")
+        .request(0, "GET", "/ready");
+    check(setup.reaches(&[Goal::Drained, Goal::ServingAgain]));
+}
+
+#[test]
 fn finish() {
     let setup = Setup { finish: "quit", naps: naps(2, 0), ..Setup::plain() }.stream(1, Kind::Plain);
     check(setup.request(0, "POST", "/drain").reaches(&[

@@ -43,6 +43,11 @@ impl RequestPlan {
             || self.path.starts_with("/force")
             || self.path == "/drain" && self.method == "POST"
     }
+
+    /// Whether the request cancels the drain of its gate.
+    pub(super) fn cancels(&self) -> bool {
+        self.path == "/drain" && self.method == "DELETE"
+    }
 }
 
 /// A state that must be reachable.

@@ -50,8 +50,8 @@ pub(super) struct RequestState {
 /// Notes on a gate, independent of its own state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Notes {
-    /// Whether a client has ever asked this gate to drain or to open. A cancelled drain does not
-    /// reset it.
+    /// Whether a client has asked this gate to drain or to open, since the last drain that was
+    /// cancelled.
     pub(super) was_asked: bool,
     pub(super) phase: u8,
     /// The end of the phase `serving`, by the monotonic clock.
