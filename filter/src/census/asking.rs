@@ -307,9 +307,9 @@ impl Census {
         (listings, is_complete)
     }
 
-    /// Writes the counters off that were replaced, and the lost ones that have been silent for long;
-    /// the caller has subtracted their streams from the count. They may only be slow and are asked
-    /// again, until they have been written off for a long time.
+    /// Writes the counters off that were replaced, and the lost ones that have been silent for
+    /// long. The caller has subtracted their streams from the count. They may only be slow and are
+    /// asked again, until they have been written off for a long time.
     pub(crate) fn write_off(&mut self, host: &impl Control, lost: &[u32], replaced: &[u32]) {
         let now = host.monotonic_time();
         let is_silent = |queue: &u32| {

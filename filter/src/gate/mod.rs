@@ -14,7 +14,8 @@
 //! | shared data and metrics | `record`, `total`, `config_drain`, `query_pacing`, `metrics` |
 //! | leaked counts | `healing` |
 //! | the sources of the counts | `sources` |
-//! | the gate of one worker | `gate` (its state), `evaluation`, `commands`, `cancelling`, `callbacks` |
+//! | the gate of one worker | `gate` (its state), `evaluation`, `cancelling`, `commands`, |
+//! | | `callbacks` |
 //! | the call to the app | `notification` |
 //! | the work of a serving gate | `config_drain_watch`, `routine` |
 

@@ -99,8 +99,8 @@ impl Step {
         }
     }
 
-    /// Forbids further tries, because the call is to be undone. It may have arrived, so it counts as
-    /// made.
+    /// Forbids further tries, because the call is to be undone. It may have arrived, so it counts
+    /// as made.
     pub(super) fn stop(&mut self) {
         if *self != Self::Due {
             *self = Self::Done;
