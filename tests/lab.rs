@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use laststream::base::progress::Texts;
 use laststream::local::envoy::{self, SUPPORTED, Version, Wanted};
-use laststream::progress::Texts;
 use libtest_mimic::Trial;
 use tempfile::TempDir;
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
-use laststream::visible;
+use laststream::base::visible;
 
 use crate::commands::Exit;
 use crate::commands::cli::Arguments;

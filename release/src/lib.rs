@@ -16,12 +16,13 @@ mod shell;
 use std::path::Path;
 
 // All imports from the product.
-pub(crate) use laststream::digest::Digest;
+pub(crate) use laststream::base::digest::Digest;
+pub(crate) use laststream::base::yaml;
+pub(crate) use laststream::module;
 pub(crate) use laststream::oci::image::{
     CONFIG, Descriptor, INDEX, Image, LAYER, MANIFEST, Manifest, Packed, archive, compress,
     standard_annotations,
 };
-pub(crate) use laststream::{module, yaml};
 
 pub use error::ReleaseError;
 pub use files::{

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use laststream::digest::Digest;
+use laststream::base::digest::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::site::Site;

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use kit::prelude::*;
+use laststream::base::progress::Silent;
 use laststream::local::envoy::{self, Version, Wanted};
-use laststream::progress::Silent;
 use tempfile::TempDir;
 
 pub(crate) struct Site {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use laststream::env_vars::{self, LASTSTREAM_OFFLINE};
+use laststream::base::env_vars::{self, LASTSTREAM_OFFLINE};
 use laststream::module::checkout;
 use laststream::module::make::{BuiltModule, Make};
 

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use laststream::env_vars;
+use laststream::base::env_vars;
+use laststream::base::time_span::TimeSpan;
 use laststream::fleet::names;
 use laststream::fleet::{Access, Cluster, FleetError};
-use laststream::time_span::TimeSpan;
 
 use crate::commands::guarded;
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use laststream::children;
+use laststream::base::children;
 use laststream::local::demo::times::Times;
 use laststream::local::demo::view::{View, WIDTH, plain_line, table};
 use laststream::local::demo::{self, DemoError, Event, Lane, Outcome, Settings, Watcher, report};

@@ -1,8 +1,8 @@
 //! `laststream end`
 
 use clap::Args;
+use laststream::base::time_span::TimeSpan;
 use laststream::gate::text;
-use laststream::time_span::TimeSpan;
 use laststream_filter::gate::StreamKind;
 
 use crate::commands::exit::Exit;

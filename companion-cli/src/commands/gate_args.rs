@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use laststream::env_vars;
+use laststream::base::env_vars;
 use laststream::gate::{self, Address, Gate, GateError};
 
 use crate::commands::exit::Exit;

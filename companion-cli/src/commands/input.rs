@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use laststream::foreign;
+use laststream::base::foreign;
 use laststream::oci::inspect;
 use laststream::policy::{Policy, PolicyError};
 

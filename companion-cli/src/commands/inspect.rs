@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use laststream::base::visible;
 use laststream::module::analysis::Module;
 use laststream::oci::image::{DOCKER_HUB, NotAReference, Reference};
 use laststream::oci::inspect::{self, Consumer, Image, Inspection, Remote, Usability, Verdict};
 use laststream::oci::registry::Registry;
 use laststream::oci::registry::credentials::Sources;
-use laststream::visible;
 
 use crate::commands::exit::Exit;
 use crate::commands::input;

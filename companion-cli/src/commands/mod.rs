@@ -40,7 +40,7 @@ pub(crate) mod wait;
 pub(crate) use exit::Exit;
 
 use clap::CommandFactory as _;
-use laststream::children;
+use laststream::base::children;
 
 use crate::commands::cli::{Arguments, Command};
 use crate::commands::printer::Printer;

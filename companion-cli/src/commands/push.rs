@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use laststream::digest::Digest;
-use laststream::env_vars;
+use laststream::base::digest::Digest;
+use laststream::base::env_vars;
 use laststream::module::analysis::analyse;
 use laststream::module::verdict::{Obstacle, obstacles};
 use laststream::module::{builtin, builtin_frames};

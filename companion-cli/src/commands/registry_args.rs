@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use laststream::env_vars;
+use laststream::base::env_vars;
 use laststream::oci::registry::credentials::{self, Secret, Sources};
 use laststream::oci::registry::{Options, Tls};
 

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use laststream::env_vars;
+use laststream::base::env_vars;
+use laststream::base::progress::Progress;
 use laststream::gate::{self, Secret};
 use laststream::local::Server;
 use laststream::local::envoy::{self, NEWEST, Version, Wanted};
@@ -16,7 +17,6 @@ use laststream::local::run::upstream::{self, Upstream};
 use laststream::local::run::watch::{ModuleWatch, PolicyWatch, SourcesSeen};
 use laststream::local::run::{self, Drained, Runner, Setup, Step, StopRequests, echo};
 use laststream::policy::Policy;
-use laststream::progress::Progress;
 
 use laststream_filter::config::wire::SHORTEST_SECRET;
 

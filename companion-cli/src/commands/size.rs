@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use laststream::foreign;
+use laststream::base::foreign;
+use laststream::base::time_span::TimeSpan;
 use laststream::size::files::{Known, unit};
 use laststream::size::prometheus::{Query, is_address, measure};
 use laststream::size::report::Report;
 use laststream::size::{Fleet, Lifetimes, Load, Strategy};
-use laststream::time_span::TimeSpan;
 
 use crate::commands::exit::Exit;
 use crate::commands::input;

@@ -4,8 +4,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use laststream::base::time_span::TimeSpan;
 use laststream::gate::{Gate, is_open, text};
-use laststream::time_span::TimeSpan;
 
 use crate::commands::exit::Exit;
 use crate::commands::fleet::args::FleetArgs;

@@ -1,7 +1,7 @@
 //! `laststream version`
 
 use clap::Args;
-use laststream::digest::Digest;
+use laststream::base::digest::Digest;
 use laststream::module::analysis::{Module, analyse};
 use laststream::module::{builtin, builtin_frames};
 use laststream::oci::image::{Image, standard_annotations};

@@ -19,9 +19,9 @@ use super::client::Cluster;
 use super::error::FleetError;
 use super::pods::PodFacts;
 use super::stats::{PageReader, Stats};
-use crate::causes::with_sources;
+use crate::base::causes::with_sources;
+use crate::base::visible::brief;
 use crate::gate::{Status, Streams};
-use crate::visible::brief;
 
 /// The time limit for a pod's answer, so that a silent pod does not delay the others.
 const PATIENCE: Duration = Duration::from_secs(5);

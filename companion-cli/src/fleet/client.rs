@@ -14,8 +14,8 @@ use super::call::Call;
 use super::error::{FleetError, is_temporary, without_login};
 use super::kubeconfig;
 use super::{names, pause};
-use crate::causes::with_sources;
-use crate::env_vars::{self, Lookup};
+use crate::base::causes::with_sources;
+use crate::base::env_vars::{self, Lookup};
 
 /// The time limit for a connection to the API server, with name resolution and TLS handshake.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -207,7 +207,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use super::*;
-    use crate::env_vars::KUBECONFIG;
+    use crate::base::env_vars::KUBECONFIG;
 
     const FILE: &str = "apiVersion: v1\nkind: Config\ncurrent-context: prod\n\
         clusters:\n- {name: c, cluster: {server: 'http://127.0.0.1:1'}}\n\

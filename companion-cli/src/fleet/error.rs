@@ -8,8 +8,8 @@ use kube::client::AuthError;
 use kube::config::{InClusterError, KubeconfigError};
 
 use super::call::Call;
-use crate::causes::with_sources;
-use crate::visible::brief;
+use crate::base::causes::with_sources;
+use crate::base::visible::brief;
 
 /// Why a cluster cannot be asked, or refuses a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

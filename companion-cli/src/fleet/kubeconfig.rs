@@ -10,8 +10,8 @@ use kube::config::{ExecConfig, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::access::Access;
 use super::error::FleetError;
-use crate::env_vars::{self, KUBECONFIG, Lookup};
-use crate::http::url::is_loopback;
+use crate::base::env_vars::{self, KUBECONFIG, Lookup};
+use crate::base::http::url::is_loopback;
 
 pub(super) async fn config(access: &Access, lookup: Lookup<'_>) -> Result<Config, FleetError> {
     let Some(file) = kubeconfig(access, lookup)? else {

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use http::Response;
 use http::header::RETRY_AFTER;
 
-use crate::http::retry;
+use crate::base::http::retry;
 
 tokio::task_local! {
     /// The `Retry-After` of the last answer to a request of this task.

@@ -220,7 +220,7 @@ fn hook_of_command(command: &str) -> Hook {
         let time = match word {
             "--timeoutSeconds" => words.next().and_then(|value| value.parse().ok()),
             "--timeout" => words.next().and_then(|value| {
-                let span: crate::time_span::TimeSpan = value.parse().ok()?;
+                let span: crate::base::time_span::TimeSpan = value.parse().ok()?;
                 Some(span.whole_seconds())
             }),
             _ => continue,

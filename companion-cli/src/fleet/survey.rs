@@ -10,7 +10,7 @@ use super::error::FleetError;
 use super::pod_report::Answer;
 use super::pods::PodFacts;
 use super::stats::Stats;
-use crate::visible::brief;
+use crate::base::visible::brief;
 
 /// The number of namespaces for which the API server is asked whether an error is its own. If a
 /// right is missing, the first answer shows that.

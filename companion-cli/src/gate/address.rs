@@ -6,7 +6,7 @@ use std::str::FromStr;
 use http::Uri;
 
 use super::USUAL;
-use crate::env_vars::{LASTSTREAM_GATE, Lookup};
+use crate::base::env_vars::{LASTSTREAM_GATE, Lookup};
 
 /// An `http` URL without credentials, query and fragment.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use super::address::Address;
 use super::bodies::{EndOutcome, Outcome, Status, Streams};
 use super::error::GateError;
 use super::http::{Http, Response};
-use crate::http::Secret;
-use crate::http::url::escaped;
+use crate::base::http::Secret;
+use crate::base::http::url::escaped;
 
 const SECRET_HEADER: &str = "x-laststream-secret";
 /// The time limit for most requests. For a status, the gate waits 50 ms for the counters and 400 ms

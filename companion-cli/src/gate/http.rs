@@ -7,8 +7,8 @@ use std::time::Duration;
 use http::Method;
 
 use super::error::GateError;
-use crate::http::url::Url;
-use crate::http::{Client, HttpError, Limits, Request, Route, Settings, Trust};
+use crate::base::http::url::Url;
+use crate::base::http::{Client, HttpError, Limits, Request, Route, Settings, Trust};
 
 /// The size limit of a body. A hundred streams with long paths take less than half of it.
 const LONGEST: u64 = 4 << 20;

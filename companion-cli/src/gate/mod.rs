@@ -11,7 +11,7 @@ mod secret;
 pub mod text;
 mod wait;
 
-pub use crate::http::Secret;
+pub use crate::base::http::Secret;
 pub use address::{Address, NotAnAddress, from_vars};
 pub use bodies::{EndOutcome, Ends, Outcome, Scope, Status, Stream, Streams, counts_all, is_open};
 pub use client::{Gate, GateAnswer, Signal};

@@ -4,9 +4,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::env_vars::{LASTSTREAM_SECRET, Lookup};
-use crate::foreign;
-use crate::http::Secret;
+use crate::base::env_vars::{LASTSTREAM_SECRET, Lookup};
+use crate::base::foreign;
+use crate::base::http::Secret;
 
 /// The size limit of the file, which is more than any header may hold.
 const LONGEST: u64 = 64 << 10;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::bodies::{EndOutcome, Ends, Outcome, Scope, Status, Stream, Streams};
-use crate::visible;
+use crate::base::visible;
 
 /// The whole status, with a line for each value.
 #[must_use]

@@ -3,7 +3,7 @@
 
 use super::inputs::Inputs;
 use super::node::Node;
-use crate::yaml::tree::Position;
+use crate::base::yaml::tree::Position;
 
 /// The severity of a finding.
 #[derive(

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::finding::Finding;
 use super::inputs::Inputs;
 use super::sources::SourceFile;
-use crate::yaml::tree::Tree;
+use crate::base::yaml::tree::Tree;
 
 /// A comment that ignores rules.
 pub(super) struct IgnoreComment {

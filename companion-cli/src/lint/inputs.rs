@@ -12,8 +12,8 @@ use super::reach::Reach;
 use super::sources::SourceFile;
 use super::texts::{Texts, number};
 use super::wasm_filter::FilterFacts;
+use crate::base::yaml::tree::Kind;
 use crate::render::bootstrap;
-use crate::yaml::tree::Kind;
 
 /// The greatest depth of texts within texts.
 const DEEPEST_TEXT: u8 = 3;

@@ -3,7 +3,7 @@
 
 use super::plain::Meaning;
 use super::texts::{Texts, number};
-use crate::yaml::tree::{Kind, NONE, Position, Raw, Style, Tree};
+use crate::base::yaml::tree::{Kind, NONE, Position, Raw, Style, Tree};
 
 /// The greatest depth of merge keys within merge keys.
 const DEEPEST_MERGE: u8 = 3;

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::foreign;
+use crate::base::foreign;
 
 /// The largest file, in bytes. A larger file is not a manifest.
 pub const LARGEST_FILE: u64 = 16 << 20;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::sources::SourceFile;
-use crate::yaml::tree::{Kind, MOST_NODES, NONE, Position, Style, Tree};
+use crate::base::yaml::tree::{Kind, MOST_NODES, NONE, Position, Style, Tree};
 
 /// A text and its origin.
 #[derive(Debug)]

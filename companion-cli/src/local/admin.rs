@@ -8,8 +8,8 @@ use std::time::Duration;
 use http::Method;
 use serde_json::Value;
 
+use crate::base::http::Route;
 use crate::gate::{Http, Response};
-use crate::http::Route;
 
 /// The time limit for an answer. Envoy answers at once, unless it is dead or very busy.
 const PATIENCE: Duration = Duration::from_secs(10);

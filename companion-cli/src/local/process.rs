@@ -1,4 +1,4 @@
-//! Long-running child processes that never outlive this one. [`crate::children`] has the
+//! Long-running child processes that never outlive this one. [`crate::base::children`] has the
 //! short-lived ones.
 
 use std::ffi::{OsStr, OsString};
@@ -10,8 +10,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 
-use crate::env_vars;
-use crate::files::when_not_busy;
+use crate::base::env_vars;
+use crate::base::files::when_not_busy;
 
 type Reply = Sender<io::Result<Child>>;
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use wasmparser::{FuncType, Parser, Payload, TypeRef, Validator, WasmFeatures};
 
 use super::signature::signature;
-use crate::digest::Digest;
+use crate::base::digest::Digest;
 
 /// A module, as far as its bytes describe it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -13,9 +13,9 @@ use super::analysis::Module;
 use super::compile::{Compile, FRAMES, TARGET};
 use super::optimise;
 use super::verdict::loadable;
-use crate::children::{self, Scratch};
-use crate::files::{check_place, write_atomically};
-use crate::progress::Progress;
+use crate::base::children::{self, Scratch};
+use crate::base::files::{check_place, write_atomically};
+use crate::base::progress::Progress;
 
 /// The settings of a build.
 #[derive(Debug, Clone)]

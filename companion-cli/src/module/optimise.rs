@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-use crate::children;
+use crate::base::children;
 
 /// The name of the program.
 pub const PROGRAM: &str = "wasm-opt";

@@ -3,8 +3,8 @@
 use std::io;
 use std::process::Stdio;
 
-use crate::children;
-use crate::env_vars::{self, Lookup};
+use crate::base::children;
+use crate::base::env_vars::{self, Lookup};
 
 const PROGRAM: &str = "cosign";
 

@@ -16,7 +16,7 @@ use super::file::{
     Monitoring, Placement, Retries, Scaling,
 };
 use super::{ForwardedProto, Policy, PolicyProblem, Sizing, sizing, warnings};
-use crate::time_span::TimeSpan;
+use crate::base::time_span::TimeSpan;
 use site::Site;
 
 pub(super) fn check(file: &File) -> Result<Policy, Vec<PolicyProblem>> {

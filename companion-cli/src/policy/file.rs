@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use super::watching::{Monitoring, Scaling};
-use crate::time_span::TimeSpan;
+use crate::base::time_span::TimeSpan;
 pub use drain::{App, Begin, Drain, Finish, LongLived};
 pub use end::{End, EndKind, RetryAfter};
 pub use gate::{ConfigChange, Notify};

@@ -19,8 +19,8 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-use crate::time_span::TimeSpan;
-use crate::yaml::tree::{MOST_NODES, Tree};
+use crate::base::time_span::TimeSpan;
+use crate::base::yaml::tree::{MOST_NODES, Tree};
 pub use error::{PolicyError, PolicyProblem};
 use file::{
     App, Begin, Delivery, Engine, FailurePolicy, File, Finish, ForwardedFor, GateSecret, LongLived,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::Policy;
 use super::check::end::kinds;
 use super::file::{App, Begin, Direction, End, EndKind, Notify, Placement, RetryAfter};
-use crate::time_span::TimeSpan;
+use crate::base::time_span::TimeSpan;
 
 /// The cluster of the admin interface in a rendered bootstrap.
 pub(crate) const ADMIN_CLUSTER: &str = "admin";

@@ -9,7 +9,7 @@
 
 use super::error::PolicyProblem;
 use super::file::{Begin, Drain};
-use crate::time_span::TimeSpan;
+use crate::base::time_span::TimeSpan;
 
 /// The least time that kubelet leaves after the hook.
 pub const KUBELET: TimeSpan = TimeSpan::seconds(2);

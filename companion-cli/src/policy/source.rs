@@ -1,7 +1,7 @@
 //! The values of `module`: an image, a download, a file.
 
 use super::file::Placement;
-use crate::digest::is_hex;
+use crate::base::digest::is_hex;
 use crate::oci::image::{FILE, NotAReference, Reference};
 
 /// The mount path of the image volume with the module, in the proxy's container.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::PolicyProblem;
-use crate::time_span::TimeSpan;
+use crate::base::time_span::TimeSpan;
 
 /// What `render monitoring` writes. With this section, a gate that serves evaluates its count at
 /// intervals, so that its metrics are current.

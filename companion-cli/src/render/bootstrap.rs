@@ -4,8 +4,8 @@
 
 use super::parts;
 use super::{block, gate};
+use crate::base::yaml::{List, Map, Node};
 use crate::policy::{ModuleLocation, Policy, PolicyProblem};
-use crate::yaml::{List, Map, Node};
 
 /// The annotation of the pods with the part of the bootstrap.
 pub(crate) const ANNOTATION: &str = "laststream/bootstrap";

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use super::native::{Destination, ranges};
 use super::parts::{self, HCM_TYPE};
 use super::scheme::Scheme;
+use crate::base::yaml::{List, Map};
 use crate::policy::Policy;
 use crate::policy::file::ForwardedFor;
-use crate::yaml::{List, Map};
 
 const PROXY_PROTOCOL_TYPE: &str =
     "type.googleapis.com/envoy.extensions.filters.listener.proxy_protocol.v3.ProxyProtocol";

@@ -9,10 +9,10 @@ use super::gate;
 use super::parts::{self, HCM, Role, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
 use super::{File, other, websockets};
+use crate::base::yaml::{List, Map};
 use crate::policy::file::{Placement, PlainEnvoy};
 use crate::policy::module_json::{self, ADMIN_CLUSTER};
 use crate::policy::{ENVOY_DRAIN, ModuleLocation, Policy, PolicyProblem, Resolve};
-use crate::yaml::{List, Map};
 
 pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, PolicyProblem> {
     let Placement::Envoy(envoy) = &policy.placement else {

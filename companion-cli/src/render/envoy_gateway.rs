@@ -8,10 +8,10 @@ use super::entry;
 use super::parts::{self, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
 use super::{File, envoy_proxy, metadata, objects, patch_gateway};
+use crate::base::yaml::{List, Map, Node};
 use crate::policy::file::{EnvoyGateway, FailurePolicy, Placement};
 use crate::policy::module_json;
 use crate::policy::{ModuleLocation, Policy, PolicyProblem};
-use crate::yaml::{List, Map, Node};
 
 const API: &str = "gateway.envoyproxy.io/v1alpha1";
 const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";

@@ -5,11 +5,11 @@ use super::hook::{pod_with_grace, timeout};
 use super::parts;
 use super::volume::{Program, Volume};
 use super::{File, block, gate, gateway_patch};
+use crate::base::time_span::TimeSpan;
+use crate::base::yaml::{List, Map, Node};
 use crate::gate::USUAL_PORT;
 use crate::policy::file::EnvoyGateway;
 use crate::policy::{ModuleLocation, Policy};
-use crate::time_span::TimeSpan;
-use crate::yaml::{List, Map, Node};
 
 /// `spec` of the EnvoyProxy; `None` where there is no gate, or no program for its hook.
 pub(super) fn spec(policy: &Policy, source: &ModuleLocation) -> Option<Map> {

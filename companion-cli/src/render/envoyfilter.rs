@@ -7,10 +7,10 @@ use super::gate;
 use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
 use super::{File, metadata, objects, pods, target_refs, websockets};
+use crate::base::yaml::{List, Map};
 use crate::policy::file::{Delivery, Placement};
 use crate::policy::module_json::{self, scopes};
 use crate::policy::{ModuleLocation, Policy, PolicyProblem, Resolve};
-use crate::yaml::{List, Map};
 
 pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, PolicyProblem> {
     takes_envoyfilters(&policy.placement)?;

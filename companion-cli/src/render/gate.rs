@@ -4,11 +4,11 @@
 use laststream_filter::gate::access::ADDRESS_KEY;
 
 use super::parts::{FILTER_STATE_TYPE, HCM, HCM_TYPE, address, early_mutations, router, typed};
+use crate::base::time_span::TimeSpan;
+use crate::base::yaml::{List, Map};
 use crate::policy::Policy;
 use crate::policy::file::GateSecret;
 use crate::policy::module_json::SECRET_KEY;
-use crate::time_span::TimeSpan;
-use crate::yaml::{List, Map};
 
 /// The time beyond the gate's deadline after which Envoy ends a request that is held; the gate
 /// itself answers within 5 s.

@@ -2,10 +2,10 @@
 //! open.
 
 use super::volume::Program;
+use crate::base::time_span::TimeSpan;
+use crate::base::yaml::{List, Map};
 use crate::policy::file::GateSecret;
 use crate::policy::{KUBELET, Policy, PolicyProblem};
-use crate::time_span::TimeSpan;
-use crate::yaml::{List, Map};
 
 /// How long the gate holds each request, and how long `pilot-agent wait` waits for the answer. The
 /// gate needs an answer of Envoy that is newer than the request; with very many clusters that takes

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::volume::Volume;
 use super::{File, lifecycle, other};
+use crate::base::yaml::{List, Map};
 use crate::policy::file::Placement;
 use crate::policy::{Policy, PolicyProblem, Resolve};
-use crate::yaml::{List, Map};
 
 const WHERE: &str = "Needs Kubernetes 1.35, or 1.33 with the feature gate `ImageVolume` on API \
     server and kubelet, and containerd 2.1. With the gate off the API server drops the volume and \

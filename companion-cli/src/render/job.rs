@@ -3,10 +3,10 @@
 
 use super::volume::{JOB_FOLDER, Program};
 use super::{File, object, other, proxy_config};
+use crate::base::yaml::{List, Map};
 use crate::gate::USUAL_PORT;
 use crate::policy::file::{Job, Placement};
 use crate::policy::{Policy, PolicyProblem};
-use crate::yaml::{List, Map};
 
 pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     let Some(job) = &policy.job else {

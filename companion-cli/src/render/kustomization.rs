@@ -1,7 +1,7 @@
 //! A base for kustomize: the objects. Patches and values are used elsewhere.
 
 use super::{File, other};
-use crate::yaml::{List, Map};
+use crate::base::yaml::{List, Map};
 
 pub(super) fn render(files: &[File]) -> Option<File> {
     let resources: Vec<&str> =

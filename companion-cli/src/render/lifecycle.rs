@@ -3,11 +3,11 @@
 use super::hook::{self, lifecycle, pod_with_grace, why_grace};
 use super::volume::Program;
 use super::{File, Home, in_namespace, object, other};
-use crate::env_vars::LASTSTREAM_SECRET;
+use crate::base::env_vars::LASTSTREAM_SECRET;
+use crate::base::yaml::{List, Map};
 use crate::policy::file::{GateSecret, Placement};
 use crate::policy::warnings::ROOT_NAMESPACE;
 use crate::policy::{Policy, PolicyProblem};
-use crate::yaml::{List, Map};
 
 pub(super) fn render(policy: &Policy, home: Home) -> Result<File, PolicyProblem> {
     let port = hook::port(policy)?;

@@ -11,10 +11,10 @@ use std::path::Path;
 use super::parts::{self, Role, WASM_TYPE};
 use super::scheme::Scheme;
 use super::{envoy, text};
+use crate::base::time_span::TimeSpan;
+use crate::base::yaml::{List, Map};
 use crate::policy::module_json::ADMIN_CLUSTER;
 use crate::policy::{ModuleLocation, Policy};
-use crate::time_span::TimeSpan;
-use crate::yaml::{List, Map};
 
 const FILTER_TYPE: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
 const LISTENER_TYPE: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";

@@ -34,9 +34,9 @@ mod websockets;
 use clap::ValueEnum;
 pub(crate) use envoyfilter::IMAGE_ANNOTATION;
 
+use crate::base::yaml::{self, List, Map, Node};
 use crate::policy::file::{Delivery, Engine, GateSecret, GatewayApi, Placement, Waypoint};
 use crate::policy::{Policy, PolicyProblem, Resolve};
-use crate::yaml::{self, List, Map, Node};
 
 /// The kinds of files that can be rendered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

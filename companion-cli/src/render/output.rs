@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use similar::TextDiff;
 
 use super::{FILES_OF_ALL, MARK, MARK_IN_JSON, Rendered, rbac};
-use crate::files::write_atomically;
-use crate::foreign;
+use crate::base::files::write_atomically;
+use crate::base::foreign;
 
 /// The largest rendered file in bytes; a larger one was not rendered.
 const LARGEST: u64 = 16 << 20;

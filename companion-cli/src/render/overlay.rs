@@ -9,9 +9,9 @@ use super::volume::Volume;
 use super::{
     File, block, bootstrap, gateway_patch, has_hook, metadata, objects, patch_gateway, proxy_config,
 };
+use crate::base::yaml::{List, Map, Node};
 use crate::policy::file::{Delivery, GateSecret, GatewayApi, Placement, Waypoint};
 use crate::policy::{Policy, PolicyProblem, Resolve};
-use crate::yaml::{List, Map, Node};
 
 /// The label that makes a ConfigMap in istiod's namespace the default of a class.
 const CLASS_LABEL: &str = "gateway.istio.io/defaults-for-class";

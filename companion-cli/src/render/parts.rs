@@ -3,10 +3,10 @@
 use laststream_filter::forwarded::FORWARDED_PROTO;
 use serde_json::Value;
 
+use crate::base::yaml::{List, Map, Node};
 use crate::policy::file::{FailurePolicy, Placement};
 use crate::policy::module_json;
 use crate::policy::{ModuleLocation, PeerInfo, Policy};
-use crate::yaml::{List, Map, Node};
 
 pub(super) const HCM: &str = "envoy.filters.network.http_connection_manager";
 pub(super) const HCM_TYPE: &str = concat!(

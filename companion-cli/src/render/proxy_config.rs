@@ -2,10 +2,10 @@
 //! drains.
 
 use super::{File, block, lifecycle, other};
+use crate::base::time_span::TimeSpan;
+use crate::base::yaml::Map;
 use crate::policy::file::Placement;
 use crate::policy::{ISTIO_DRAIN, Policy, PolicyProblem};
-use crate::time_span::TimeSpan;
-use crate::yaml::Map;
 
 /// Istio's default of `terminationDrainDuration`.
 const TERMINATION_DRAIN: TimeSpan = TimeSpan::seconds(5);

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 use super::{File, Rendered};
-use crate::yaml::{self, List, Map};
+use crate::base::yaml::{self, List, Map};
 
 /// The beginning of the file, which is not rendered from a policy.
 pub(super) const MARK: &str = "Rendered by `laststream render rbac`";

@@ -3,9 +3,9 @@
 
 use super::monitoring::Settings;
 use super::{Kind, Rendered, metadata, object, objects, other};
+use crate::base::yaml::{List, Map};
 use crate::policy::file::{GatewayApi, Placement, Scaling};
 use crate::policy::{Policy, PolicyProblem};
-use crate::yaml::{List, Map};
 
 /// The metric that the adapter serves.
 const METRIC: &str = "laststream_streams_in_flight";

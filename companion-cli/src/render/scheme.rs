@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 use super::native::{self, Destination, Listeners, Native};
 use super::parts::{Early, Leaves};
+use crate::base::yaml::Map;
 use crate::policy::file::{Engine, Placement, PlainEnvoy};
 use crate::policy::{ForwardedProto, PeerInfo, Policy, PolicyProblem};
-use crate::yaml::Map;
 
 /// The engine of a policy.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Retries at the caller's side: a second line, not a replacement for the gate.
 
 use super::{File, metadata, object, objects};
+use crate::base::yaml::{List, Map};
 use crate::policy::{Policy, PolicyProblem};
-use crate::yaml::{List, Map};
 
 pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     let Some(retries) = &policy.retries else {

@@ -1,9 +1,9 @@
 //! Volumes that kubelet mounts into a pod: the module's image, and laststream's static program.
 //! Other files place these parts.
 
+use crate::base::yaml::{List, Map};
 use crate::policy::file::Job;
 use crate::policy::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Policy, PolicyProblem, Resolve};
-use crate::yaml::{List, Map};
 
 /// The program's folder in the proxy's container.
 const PROGRAM_FOLDER: &str = "/opt/laststream-program";

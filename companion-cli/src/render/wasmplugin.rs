@@ -6,10 +6,10 @@ use laststream_filter::config::wire::Scope;
 use super::envoyfilter::around_the_module;
 use super::scheme::Scheme;
 use super::{File, metadata, object, objects, pods, target_refs};
+use crate::base::yaml::{List, Map, Node};
 use crate::policy::file::{FailurePolicy, Placement};
 use crate::policy::module_json::{self, scopes};
 use crate::policy::{ModuleLocation, Policy, PolicyProblem};
-use crate::yaml::{List, Map, Node};
 
 pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
     let context = context_of(&policy.placement)?;

@@ -4,8 +4,8 @@
 use serde_json::json;
 
 use super::parts::{self, Role, WASM_TYPE};
+use crate::base::yaml::Map;
 use crate::policy::{ModuleLocation, Policy};
-use crate::yaml::Map;
 
 /// The comment on the filter where it is off.
 pub(super) const WHY_DISABLED: &str = "Off, except on the routes below. Never in \

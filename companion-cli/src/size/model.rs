@@ -6,8 +6,8 @@
 //! with the probability `exp(-in_flight · longer_than(x))`.
 
 use super::lifetimes::Lifetimes;
+use crate::base::time_span::TimeSpan;
 use crate::policy::{LATE, Sizing, drain_sizing};
-use crate::time_span::TimeSpan;
 
 /// The load of one pod.
 #[derive(Debug, Clone, PartialEq)]

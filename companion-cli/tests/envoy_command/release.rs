@@ -3,11 +3,11 @@
 use crate::server::{Reply, Server, pinned, published, redirect, sha256, status};
 use crate::support::{Heard, Home, envoy, envoy_without_v8, fails, origin, problem, says};
 use kit::fake_server::Fault;
+use laststream::base::progress::Silent;
 use laststream::local::envoy::{
     DownloadError, DownloadSource, EnvoyError, EnvoySourceError, HttpError, Origin, Version,
     Wanted, find_or_get,
 };
-use laststream::progress::Silent;
 use std::fs;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};

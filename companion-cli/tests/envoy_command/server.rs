@@ -2,7 +2,7 @@
 
 use crate::support::Home;
 use kit::fake_server::{Answer, Asked, FakeServer, Fault};
-use laststream::digest::Digest;
+use laststream::base::digest::Digest;
 use laststream::local::envoy::Wanted;
 
 pub(crate) type Reply = Result<Answer, Fault>;

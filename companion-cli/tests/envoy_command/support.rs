@@ -1,11 +1,11 @@
 //! A home of its own for each test, and scripts that answer as Envoy and pip would.
 
 use kit::user::write_executable;
+use laststream::base::progress::{Progress, Silent};
 use laststream::local::envoy::{
     EnvoyError, EnvoySourceError, Limits, Origin, Places, Platform, Tried, Version, Wanted,
     find_or_get,
 };
-use laststream::progress::{Progress, Silent};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use kit::Outcome;
 use kit::h1::Response;
 use kit::user::write_script;
+use laststream::base::progress::Silent;
 use laststream::local::envoy::{NEWEST, Wanted};
-use laststream::progress::Silent;
 use rustix::process::{Signal, kill_process};
 
 use crate::support::{Run, fails_when_interrupted, get};

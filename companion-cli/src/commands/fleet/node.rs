@@ -1,12 +1,12 @@
 //! `laststream drain --node N --dry-run`
 
+use laststream::base::visible;
 use laststream::fleet::bounds::bound;
 use laststream::fleet::budgets::{HeldEvictions, held_evictions};
 use laststream::fleet::{
     Answer, AskOptions, Cluster, Detail, FleetError, Gates, PodFacts, Selection, Stats, table,
 };
 use laststream::gate::text::{many, uncounted};
-use laststream::visible;
 
 use super::args::ReachArgs;
 use super::{block_on, ending};

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
+use laststream::base::time_span::TimeSpan;
+use laststream::base::visible;
 use laststream::fleet::bounds::beforehand;
 use laststream::fleet::events::Events;
 use laststream::fleet::holdings::{Cut, Holdings};
@@ -13,8 +15,6 @@ use laststream::fleet::{
     Answer, AskOptions, Cluster, Detail, FleetError, Gates, PodFacts, Selection, table,
 };
 use laststream::gate::text::{many, uncounted};
-use laststream::time_span::TimeSpan;
-use laststream::visible;
 
 use super::args::ReachArgs;
 use super::block_on;

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use laststream::children;
+use laststream::base::children;
 use laststream::local::run::StopRequests;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -8,7 +8,7 @@ use rustix::process::{Pid, kill_process};
 
 use super::reaper::Reaper;
 use super::signals::{Event, Signals};
-use crate::env_vars;
+use crate::base::env_vars;
 
 /// The command did not start.
 #[derive(Debug, thiserror::Error)]

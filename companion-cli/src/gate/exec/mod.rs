@@ -13,8 +13,8 @@ use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant};
 
+use crate::base::progress::Progress;
 use crate::gate::{Address, Gate, Http};
-use crate::progress::Progress;
 use child::Child;
 use ending::Ending;
 use ready::Ready;

@@ -19,7 +19,7 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use super::reaper::Reaper;
-use crate::children::ignored_signals;
+use crate::base::children::ignored_signals;
 
 /// The signals that are forwarded: not those of job control, nor those with which the kernel
 /// reports a process's own faults.

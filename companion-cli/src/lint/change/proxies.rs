@@ -1,13 +1,13 @@
 //! The proxies that get a part of a change, and the time that their streams have left.
 
 use super::pairs::Pair;
+use crate::base::time_span::TimeSpan;
 use crate::lint::envoy_filter::patch_of;
 use crate::lint::inputs::Inputs;
 use crate::lint::node::Node;
 use crate::lint::objects::{Object, ROOT_NAMESPACE};
 use crate::lint::pods::{Pod, pods};
 use crate::policy::ISTIO_DRAIN;
-use crate::time_span::TimeSpan;
 
 const DRAIN_DURATION: &str = "drainDuration";
 /// Kinds that apply to proxies of every namespace. `exportTo`, which can limit them, is not

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
+use crate::base::visible;
 use crate::lint::{Finding, Severity};
-use crate::visible;
 
 /// The most characters of a line that are shown.
 const WIDEST: usize = 140;

@@ -1,6 +1,6 @@
 //! LS2xx: how the module reaches the proxy.
 
-use crate::digest::is_hex;
+use crate::base::digest::is_hex;
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Findings, Severity};
 use crate::lint::inputs::Inputs;
@@ -219,7 +219,7 @@ fn short_fetch<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             Some(node)
                 if node
                     .text()
-                    .and_then(crate::time_span::milliseconds)
+                    .and_then(crate::base::time_span::milliseconds)
                     .is_some_and(|time| time < 10_000) =>
             {
                 findings.at(

@@ -1,12 +1,12 @@
 //! LS001 to LS005: files that cannot be read, or are not read as they look.
 
+use crate::base::yaml::tree::Position;
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Findings, Severity, is_secret};
 use crate::lint::inputs::Inputs;
 use crate::lint::node::{Node, is_string_value};
 use crate::lint::objects::object_of;
 use crate::lint::plain::Meaning;
-use crate::yaml::tree::Position;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

@@ -5,6 +5,7 @@ mod neighbours;
 use laststream_filter::config::wire::{Gate, Scope};
 use laststream_filter::gate::access::ADDRESS_KEY;
 
+use crate::base::time_span::milliseconds;
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Findings, Severity};
 use crate::lint::inputs::Inputs;
@@ -12,7 +13,6 @@ use crate::lint::listeners::{address, connection_manager, is_loopback, listener,
 use crate::lint::modules::{Module, gates};
 use crate::lint::node::Node;
 use crate::lint::pods::stop_hooks;
-use crate::time_span::milliseconds;
 use neighbours::{other_vm_id, shared_vm, two_gates, uncounted_scope};
 
 pub(super) const RULES: &[Rule] = &[

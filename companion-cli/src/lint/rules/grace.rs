@@ -4,6 +4,7 @@
 mod deadlines;
 mod requests;
 
+use crate::base::time_span::milliseconds;
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Findings, Severity};
 use crate::lint::inputs::Inputs;
@@ -12,7 +13,6 @@ use crate::lint::objects::object_of;
 use crate::lint::parts::Parts;
 use crate::lint::pods::{Pod, pod_around, pods};
 use crate::lint::reach::Mesh;
-use crate::time_span::milliseconds;
 use deadlines::{
     drain_below_deadline, grace_below_deadline, grace_below_hook, hook_below_deadline,
 };

@@ -1,5 +1,6 @@
 //! LS701 to LS704: other settings that affect requests: Lua, retries, time-outs.
 
+use crate::base::time_span::milliseconds;
 use crate::lint::envoy_filter::{Patch, patches};
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Findings, Severity};
@@ -8,7 +9,6 @@ use crate::lint::listeners::{connection_manager, routes};
 use crate::lint::modules::{gates, ours};
 use crate::lint::node::Node;
 use crate::lint::objects::{Object, of_kind};
-use crate::time_span::milliseconds;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

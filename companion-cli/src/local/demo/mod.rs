@@ -33,8 +33,8 @@ use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 
+use crate::base::progress::Progress;
 use crate::local::envoy::Envoy;
-use crate::progress::Progress;
 pub use error::DemoError;
 pub use judge::LaneResult;
 pub use lane::{EndedBy, Lane};

@@ -15,8 +15,8 @@ use super::hook::{Hook, Kind};
 use super::lane::{EndedBy, Lane};
 use super::proxy::{Proxy, Starter};
 use super::times::Times;
+use crate::base::http::Route;
 use crate::gate::Http;
-use crate::http::Route;
 
 pub(super) struct Pod {
     pub(super) app: App,

@@ -10,7 +10,7 @@ use super::judge::times_in_words;
 use super::record::{Actor, Event, Span};
 use super::times::Times;
 use super::{Outcome, Row};
-use crate::files::{self, write_atomically};
+use crate::base::files::{self, write_atomically};
 
 const STYLE: &str = include_str!("report/page.css");
 

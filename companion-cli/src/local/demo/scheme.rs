@@ -17,8 +17,8 @@ use super::bootstrap;
 use super::clock::Clock;
 use super::error::DemoError;
 use super::proxy::{Proxy, Starter};
+use crate::base::http::Route;
 use crate::gate::{GateError, Http};
-use crate::http::Route;
 
 const BALANCER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const UNTRUSTED: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);

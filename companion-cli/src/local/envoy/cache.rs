@@ -14,9 +14,9 @@
 
 use super::files::{self, Fingerprint};
 use super::{EnvoySourceError, Origin, Places, Version};
-use crate::children::Scratch;
-use crate::files::{UNFINISHED, write_durably};
-use crate::progress::Progress;
+use crate::base::children::Scratch;
+use crate::base::files::{UNFINISHED, write_durably};
+use crate::base::progress::Progress;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -233,8 +233,8 @@ impl Drop for Lock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::Digest;
-    use crate::progress::Silent;
+    use crate::base::digest::Digest;
+    use crate::base::progress::Silent;
     use std::os::unix::fs::MetadataExt as _;
     use tempfile::TempDir;
 

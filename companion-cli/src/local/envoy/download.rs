@@ -4,11 +4,11 @@
 use super::Places;
 use super::files::HashingFile;
 use super::places::Limits;
-use crate::http::redirect::{FollowError, follow};
-use crate::http::retry::{Passing, Policy, with_retries};
-use crate::http::url::Url;
-use crate::http::{self, HttpError, Request, Response, Secret, Settings, Trust};
-use crate::progress::Progress;
+use crate::base::http::redirect::{FollowError, follow};
+use crate::base::http::retry::{Passing, Policy, with_retries};
+use crate::base::http::url::Url;
+use crate::base::http::{self, HttpError, Request, Response, Secret, Settings, Trust};
+use crate::base::progress::Progress;
 use ::http::Method;
 use std::io::{self, Write};
 use std::path::Path;

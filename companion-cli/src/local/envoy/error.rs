@@ -3,7 +3,7 @@
 use super::Version;
 use super::download::DownloadError;
 use super::places::Platform;
-use crate::env_vars::{LASTSTREAM_CACHE, LASTSTREAM_ENVOY, LASTSTREAM_OFFLINE};
+use crate::base::env_vars::{LASTSTREAM_CACHE, LASTSTREAM_ENVOY, LASTSTREAM_OFFLINE};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;

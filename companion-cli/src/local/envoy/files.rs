@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use crate::digest::Hasher;
+use crate::base::digest::Hasher;
 
 /// The prefix of folders for unfinished work.
 pub(crate) const PART: &str = "part-";

@@ -13,14 +13,14 @@ mod verdicts;
 mod version;
 mod wanted;
 
-pub use crate::http::HttpError;
+pub use crate::base::http::HttpError;
 pub use download::DownloadError;
 pub use error::{EnvoyError, EnvoySourceError, Tried};
 pub use places::{Limits, OFFICIAL, Places, Platform};
 pub use version::{NEWEST, NotAVersion, OLDEST, SUPPORTED, Version};
 pub use wanted::{DownloadSource, Wanted};
 
-use crate::progress::Progress;
+use crate::base::progress::Progress;
 use cache::{Lock, Slot};
 use std::path::{Path, PathBuf};
 

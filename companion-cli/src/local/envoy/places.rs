@@ -2,7 +2,7 @@
 //! environment of the process.
 
 use super::Version;
-use crate::env_vars::{
+use crate::base::env_vars::{
     self, HOME, LASTSTREAM_CACHE, LASTSTREAM_ENVOY_MIRROR, Lookup, XDG_CACHE_HOME,
 };
 use std::ffi::OsString;

@@ -5,8 +5,8 @@
 //! 0.05 s and needs no port and no file.
 
 use super::{EnvoySourceError, Version};
-use crate::children::{ProgramError, run};
-use crate::env_vars;
+use crate::base::children::{ProgramError, run};
+use crate::base::env_vars;
 use std::io;
 use std::path::Path;
 use std::time::Duration;

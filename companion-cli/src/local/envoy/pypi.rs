@@ -7,9 +7,9 @@
 use super::files::HashingFile;
 use super::probe::brief;
 use super::{EnvoySourceError, FetchedBinary, Places, Wanted, pins};
-use crate::children::{ProgramError, run};
-use crate::env_vars;
-use crate::progress::Progress;
+use crate::base::children::{ProgramError, run};
+use crate::base::env_vars;
+use crate::base::progress::Progress;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

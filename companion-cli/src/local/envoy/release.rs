@@ -6,8 +6,8 @@
 
 use super::download::Client;
 use super::{EnvoySourceError, FetchedBinary, Wanted};
-use crate::http::url::Url;
-use crate::progress::Progress;
+use crate::base::http::url::Url;
+use crate::base::progress::Progress;
 use std::path::Path;
 
 /// Fetches the binary into a folder.

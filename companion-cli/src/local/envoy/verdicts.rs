@@ -8,8 +8,8 @@
 use super::files::Fingerprint;
 use super::probe::{self, Identity};
 use super::{EnvoySourceError, Places};
-use crate::digest::Digest;
-use crate::files::write_durably;
+use crate::base::digest::Digest;
+use crate::base::files::write_durably;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};

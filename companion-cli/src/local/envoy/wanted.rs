@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{EnvoySourceError, Origin, Places, Version, pins};
-use crate::env_vars::{self, LASTSTREAM_ENVOY, LASTSTREAM_OFFLINE, Lookup};
+use crate::base::env_vars::{self, LASTSTREAM_ENVOY, LASTSTREAM_OFFLINE, Lookup};
 
 /// The Envoy that is wanted, and the places that it may come from.
 #[derive(Debug, Clone)]

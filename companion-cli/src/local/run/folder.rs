@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::error::RunnerError;
+use crate::base::yaml::Map;
 use crate::render::local::{self, RESOURCES, Watched};
-use crate::yaml::Map;
 
 const MODULES: &str = "modules";
 

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::env_vars::{self, LASTSTREAM_OFFLINE};
-use crate::foreign;
+use crate::base::env_vars::{self, LASTSTREAM_OFFLINE};
+use crate::base::foreign;
+use crate::base::progress::Progress;
 use crate::module::make::Make;
 use crate::module::verdict::loadable;
 use crate::module::{builtin, checkout};
 use crate::oci::inspect::MOST;
-use crate::progress::Progress;
 
 /// The source of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Reads a policy with any placement for the Envoy of `run` on this machine.
 
-use crate::env_vars::LASTSTREAM_SECRET;
+use crate::base::env_vars::LASTSTREAM_SECRET;
 use crate::policy::file::{Engine, Finish, GateSecret, Placement, PlainEnvoy};
 use crate::policy::{Overrides, Policy, PolicyError, PolicyProblem};
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::error::RunnerError;
 use super::folder::Folder;
 use super::{Current, Places, Runner, Setup, StopRequests, TAIL};
-use crate::env_vars::LASTSTREAM_SECRET;
+use crate::base::env_vars::LASTSTREAM_SECRET;
 use crate::gate::{Gate, Secret};
 use crate::local::admin::Admin;
 use crate::local::log::Log;

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::error::ReplaceError;
 use super::{Current, PATIENCE, PAUSE, Runner};
+use crate::base::yaml::Map;
 use crate::policy::Policy;
 use crate::render::local::{self, Watched};
-use crate::yaml::Map;
 
 impl Runner {
     pub(super) fn swap(

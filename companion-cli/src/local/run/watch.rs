@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::module::ModuleSource;
-use crate::foreign;
-use crate::progress::Progress;
+use crate::base::foreign;
+use crate::base::progress::Progress;
 
 /// The time between two polls. A file must be unchanged for two polls, because its writer may not
 /// have finished.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
+use crate::base::digest::Digest;
 
 /// A manifest of one image.
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";

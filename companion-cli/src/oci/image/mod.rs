@@ -9,7 +9,7 @@ mod reference;
 use std::collections::BTreeMap;
 use std::io;
 
-use crate::digest::Digest;
+use crate::base::digest::Digest;
 pub use layer::{FILE, Packed, archive, compress};
 pub use manifest::{
     CONFIG, DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, LAYER, MANIFEST, Manifest, VARIANT,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::digest::{Digest, NotADigest};
+use crate::base::digest::{Digest, NotADigest};
 
 /// Docker Hub's name in references.
 pub const DOCKER_HUB: &str = "docker.io";

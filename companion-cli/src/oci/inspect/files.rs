@@ -10,7 +10,7 @@ use tar::EntryType;
 use super::image::{Descriptor, checked};
 use super::manifest::Document;
 use super::{ImageSource, MOST};
-use crate::foreign;
+use crate::base::foreign;
 
 const INDEX: &str = "index.json";
 

@@ -9,7 +9,7 @@ use super::layer::{self, Unpacked};
 use super::manifest::{DOCKER_LAYER, Document, SOLO_MODULE};
 pub use super::manifest::{Descriptor, Platform};
 use super::{ImageSource, MOST};
-use crate::digest::Digest;
+use crate::base::digest::Digest;
 use crate::oci::image::{DOCKER_MANIFEST, FILE, INDEX, LAYER};
 
 /// An image.

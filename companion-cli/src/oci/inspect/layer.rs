@@ -6,7 +6,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 
 use super::MOST;
-use crate::foreign;
+use crate::base::foreign;
 use crate::oci::image::FILE;
 
 /// The content of a layer.

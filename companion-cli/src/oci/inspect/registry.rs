@@ -2,7 +2,7 @@
 
 use super::image::Descriptor;
 use super::{ImageSource, MOST};
-use crate::digest::{Digest, NotADigest};
+use crate::base::digest::{Digest, NotADigest};
 use crate::oci::image::{self, Reference};
 use crate::oci::registry::Registry;
 

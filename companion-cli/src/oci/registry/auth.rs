@@ -13,8 +13,8 @@ use super::credentials::{FoundLogin, Login, Secret};
 use super::error::RegistryError;
 use super::error_text::ErrorText;
 use super::response::RegistryResponse;
-use crate::http::Request;
-use crate::http::url::Url;
+use crate::base::http::Request;
+use crate::base::http::url::Url;
 
 /// The limit for a token server's response in bytes.
 const LARGEST_TOKEN: u64 = 1 << 20;

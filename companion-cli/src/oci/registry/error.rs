@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::credentials;
-use crate::digest::Digest;
-use crate::http::mask::Mask;
-use crate::http::retry::Passing;
-use crate::http::{CertificateError, HttpError};
+use crate::base::digest::Digest;
+use crate::base::http::mask::Mask;
+use crate::base::http::retry::Passing;
+use crate::base::http::{CertificateError, HttpError};
 
 /// A response that refuses the request.
 #[derive(Debug)]

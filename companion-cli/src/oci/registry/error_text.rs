@@ -3,8 +3,8 @@
 
 use serde::Deserialize;
 
-use crate::http::mask::Mask;
-use crate::visible;
+use crate::base::http::mask::Mask;
+use crate::base::visible;
 
 const LONGEST: usize = 300;
 

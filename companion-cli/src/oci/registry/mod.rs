@@ -25,20 +25,20 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use http::uri::Authority;
 
-pub use crate::http::retry::Policy as RetryPolicy;
-pub use crate::http::{CertificateError, HttpError, Limits, Tls};
+pub use crate::base::http::retry::Policy as RetryPolicy;
+pub use crate::base::http::{CertificateError, HttpError, Limits, Tls};
 pub use error::{Refusal, RegistryError};
 pub use publish::{PublishError, Unpublished, publish};
 pub use pull::{FetchedManifest, Resolved};
 pub use push::Arrival;
 
-use crate::http::mask::Mask;
-use crate::http::redirect::{FollowError, RedirectRefusal, follow};
-use crate::http::retry;
-use crate::http::url::{self, Url};
-use crate::http::{self as client, Client, Request, Settings};
+use crate::base::http::mask::Mask;
+use crate::base::http::redirect::{FollowError, RedirectRefusal, follow};
+use crate::base::http::retry;
+use crate::base::http::url::{self, Url};
+use crate::base::http::{self as client, Client, Request, Settings};
+use crate::base::progress::Progress;
 use crate::oci::image::{DOCKER_HUB, is_docker_hub};
-use crate::progress::Progress;
 use auth::{Authorization, Cache, Scope};
 use credentials::{FoundLogin, Login, Sources};
 use response::RegistryResponse;
@@ -325,7 +325,7 @@ fn is_loopback(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Silent;
+    use crate::base::progress::Silent;
 
     #[test]
     fn tls_is_the_default_except_on_this_machine() {

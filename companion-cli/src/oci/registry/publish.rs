@@ -7,8 +7,8 @@ use std::fmt;
 use super::credentials::Sources;
 use super::error::RegistryError;
 use super::{Options, Registry};
+use crate::base::progress::Progress;
 use crate::oci::image::{Image, NotAReference, Reference};
-use crate::progress::Progress;
 
 /// An error, and the references that were published before it.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use super::error::RegistryError;
 use super::push::check_digest;
 use super::response::RegistryResponse;
 use super::{Call, Registry, Repository};
-use crate::digest::Digest;
+use crate::base::digest::Digest;
 use crate::oci::image::{DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, MANIFEST, Reference};
 
 /// The limit for a manifest in bytes. The protocol lets registries refuse larger ones.

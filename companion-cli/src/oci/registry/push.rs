@@ -6,7 +6,7 @@ use super::auth::Scope;
 use super::error::RegistryError;
 use super::response::RegistryResponse;
 use super::{Call, Registry, Repository};
-use crate::digest::Digest;
+use crate::base::digest::Digest;
 use crate::oci::image::{Descriptor, Image, MANIFEST};
 
 /// The limit for a response to a push in bytes.

@@ -2,8 +2,8 @@
 
 use http::HeaderMap;
 
-use crate::http::url::Url;
-use crate::http::{HttpError, Response};
+use crate::base::http::url::Url;
+use crate::base::http::{HttpError, Response};
 
 /// A response with its whole body.
 #[derive(Debug)]

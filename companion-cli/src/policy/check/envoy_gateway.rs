@@ -2,7 +2,7 @@
 //! program for the stop hook.
 
 use super::Checker;
-use crate::env_vars::LASTSTREAM_SECRET;
+use crate::base::env_vars::LASTSTREAM_SECRET;
 use crate::policy::file::{Delivery, File, GateSecret};
 
 impl Checker {

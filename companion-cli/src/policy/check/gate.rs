@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 
 use super::{Checker, OF_THE_GATE};
+use crate::base::time_span::TimeSpan;
 use crate::gate::USUAL_PORT;
 use crate::policy::Sizing;
 use crate::policy::file::{
     ConfigChange, Delivery, File, Gate, GateSecret, Notify, Placement, PlainEnvoy,
 };
 use crate::policy::sizing::{ENVOY_DRAIN, ISTIO_DRAIN};
-use crate::time_span::TimeSpan;
 
 /// Ports of a pod that Istio's own listeners have.
 const ISTIO_PORTS: &[u16] = &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];

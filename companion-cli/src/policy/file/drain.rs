@@ -6,7 +6,7 @@ pub use laststream_filter::config::wire::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::time_span::TimeSpan;
+use crate::base::time_span::TimeSpan;
 
 /// How a drain goes, and how long it may take.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]

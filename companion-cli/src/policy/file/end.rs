@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::time_span::TimeSpan;
+use crate::base::time_span::TimeSpan;
 
 /// Streams that the gate ends before the deadline, or that do not hold the drain, by kind. With
 /// this section, counters keep the kind of each stream, so that `laststream end` works, too.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::time_span::TimeSpan;
+use crate::base::time_span::TimeSpan;
 
 /// The call that tells the app that the drain has begun: a POST request, tried at most three times.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -3,9 +3,9 @@
 use super::rules::{Alert, Group, Recording};
 use super::scrape::{self, Relabel};
 use super::{Settings, metadata};
+use crate::base::yaml::{List, Map, Node};
 use crate::policy::Policy;
 use crate::render::{File, object, objects, other};
-use crate::yaml::{List, Map, Node};
 
 const RULES_FILE: &str = "prometheus-rules.yaml";
 

@@ -11,7 +11,7 @@ use laststream_filter::forwarded::Verdict;
 use laststream_filter::metrics;
 
 use super::Settings;
-use crate::time_span::TimeSpan;
+use crate::base::time_span::TimeSpan;
 
 /// A series that is computed from others.
 #[derive(Debug, Clone, PartialEq, Eq)]

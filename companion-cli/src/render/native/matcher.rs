@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
+use crate::base::yaml::{List, Map};
 use crate::render::parts::typed;
-use crate::yaml::{List, Map};
 
 const HEADER_INPUT: &str = "type.googleapis.com/envoy.type.matcher.v3.HttpRequestHeaderMatchInput";
 const PEER_INPUT: &str =

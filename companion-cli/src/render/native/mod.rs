@@ -19,10 +19,10 @@ pub(super) use self::destination::Destination;
 use self::matcher::{Test, all, any, not};
 pub(super) use self::peers::ranges;
 use self::source_tests::{SourceTests, source_tests};
+use crate::base::yaml::{List, Map};
 use crate::policy::ForwardedProto;
 use crate::render::parts::typed;
 use crate::render::those_that_hold;
-use crate::yaml::{List, Map};
 
 /// The listeners for which the filters must be right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

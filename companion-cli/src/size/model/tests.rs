@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::{Batches, Fleet, Load, MOST_BATCHES, Prediction, STEPS, Strategy as Rolling};
+use crate::base::time_span::TimeSpan;
 use crate::policy::drain_sizing;
 use crate::size::lifetimes::{Histogram, Lifetimes};
-use crate::time_span::TimeSpan;
 
 fn histograms() -> impl Strategy<Value = Histogram> {
     proptest::collection::vec((0.01_f64..2_000.0, 0.0_f64..1_000.0), 1..12).prop_filter_map(

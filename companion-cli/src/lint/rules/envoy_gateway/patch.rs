@@ -1,13 +1,13 @@
 //! The patch of an EnvoyProxy's Deployment: LS592 to LS595.
 
 use super::{is_json_merge, named, patched, placed, pod_of};
+use crate::base::time_span::milliseconds;
 use crate::lint::finding::Findings;
 use crate::lint::inputs::Inputs;
 use crate::lint::node::Node;
 use crate::lint::objects::of_kind;
 use crate::lint::pods::Hook;
 use crate::policy::KUBELET;
-use crate::time_span::milliseconds;
 
 /// The default time-out of `laststream wait`, in milliseconds.
 const USUAL_WAIT: u64 = 25_000;

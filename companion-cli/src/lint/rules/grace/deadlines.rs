@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::base::time_span::milliseconds;
 use crate::lint::finding::Findings;
 use crate::lint::inputs::Inputs;
 use crate::lint::listeners::{address, listener, uses};
@@ -11,7 +12,6 @@ use crate::lint::modules::{Module, gated_pods, gates};
 use crate::lint::node::Node;
 use crate::lint::parts::Parts;
 use crate::lint::pods::{DEFAULT_GRACE, Hook, Pod, pod_around, stop_hooks};
-use crate::time_span::milliseconds;
 
 /// A gate, and its deadline in milliseconds.
 type Deadline<'g> = (Module<'g>, u64);

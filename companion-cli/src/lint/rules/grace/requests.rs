@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::base::time_span::milliseconds;
 use crate::lint::finding::Findings;
 use crate::lint::inputs::Inputs;
 use crate::lint::node::Node;
@@ -9,7 +10,6 @@ use crate::lint::objects::{Object, of_kind};
 use crate::lint::parts::Parts;
 use crate::lint::pods::{Pod, pods};
 use crate::lint::rules::traffic::{Route, http_routes};
-use crate::time_span::milliseconds;
 
 pub(super) fn request_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let graces = Graces::of(inputs);

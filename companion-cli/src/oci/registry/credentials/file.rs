@@ -10,7 +10,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::Deserialize;
 
 use super::{CredentialsError, FoundLogin, Login, Sources, helper, key};
-use crate::foreign;
+use crate::base::foreign;
 use crate::oci::image::is_docker_hub;
 
 /// The limit in bytes; a larger file does not hold credentials.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use super::{Login, Sources, login};
-use crate::children::{Child, Group};
-use crate::env_vars;
+use crate::base::children::{Child, Group};
+use crate::base::env_vars;
 
 /// The limit on the helper's output.
 const LARGEST_OUTPUT: u64 = 1 << 20;

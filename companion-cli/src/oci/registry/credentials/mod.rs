@@ -14,9 +14,9 @@ mod helper;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use crate::http::Secret;
+pub use crate::base::http::Secret;
 
-use crate::env_vars::{
+use crate::base::env_vars::{
     self, DOCKER_CONFIG, HOME, LASTSTREAM_REGISTRY_PASSWORD, LASTSTREAM_REGISTRY_USERNAME, Lookup,
     REGISTRY_AUTH_FILE, XDG_CONFIG_HOME, XDG_RUNTIME_DIR,
 };

@@ -7,7 +7,7 @@ use reqwest::{Certificate, Identity};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::foreign;
+use crate::base::foreign;
 
 /// The limit for a file in bytes. The bundles of operating systems have a few hundred kilobytes.
 const LARGEST_PEM: u64 = 16 << 20;
@@ -65,7 +65,7 @@ impl Tls {
 impl Trust {
     /// Applies the settings. Without its own authorities, a client uses those of the machine.
     pub(super) fn apply(&self, mut builder: ClientBuilder) -> Result<ClientBuilder, String> {
-        let text = |error: reqwest::Error| crate::causes::with_sources(&error);
+        let text = |error: reqwest::Error| crate::base::causes::with_sources(&error);
         if let Some(authorities) = &self.authorities {
             let certificates: Result<Vec<_>, _> =
                 authorities.iter().map(|der| Certificate::from_der(der)).collect();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{time_span, visible};
+use crate::base::{time_span, visible};
 
 /// The text unquoted if every reader takes it for a string; otherwise in double quotes.
 pub(super) fn scalar(text: &str) -> String {

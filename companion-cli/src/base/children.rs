@@ -18,7 +18,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use tempfile::TempDir;
 
-use crate::{env_vars, files};
+use crate::base::{env_vars, files};
 
 /// Child processes and temporary folders that end with this process.
 struct Running {

@@ -25,7 +25,7 @@ pub(crate) use tls::Trust;
 pub use tls::{CertificateError, Tls};
 use url::Url;
 
-use crate::env_vars::{self, Lookup};
+use crate::base::env_vars::{self, Lookup};
 
 /// Time limits of a request.
 #[derive(Debug, Clone)]
@@ -214,7 +214,7 @@ fn names_tls_proxy(lookup: Lookup<'_>) -> bool {
 }
 
 fn made(builder: blocking::ClientBuilder) -> Result<blocking::Client, String> {
-    builder.build().map_err(|error| crate::causes::with_sources(&error))
+    builder.build().map_err(|error| crate::base::causes::with_sources(&error))
 }
 
 impl Response {

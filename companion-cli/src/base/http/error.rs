@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use super::Limits;
-use crate::causes::with_sources;
+use crate::base::causes::with_sources;
 
 /// The reason why a request has no response, or only a part of it.
 #[derive(Debug, thiserror::Error)]

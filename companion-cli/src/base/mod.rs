@@ -1,0 +1,17 @@
+//! The ground floor: what several parts use, and what knows nothing of Envoy, meshes and gates.
+//!
+//! Texts and files of others are read by [`foreign`], [`yaml`] and [`files`], and shown by
+//! [`visible`]. [`children`] and [`env_vars`] are the border to the system, [`http`] to the
+//! network. A file stands here only if two parts need it.
+
+pub(crate) mod causes;
+pub mod children;
+pub mod digest;
+pub mod env_vars;
+pub(crate) mod files;
+pub mod foreign;
+pub(crate) mod http;
+pub mod progress;
+pub mod time_span;
+pub mod visible;
+pub mod yaml;
