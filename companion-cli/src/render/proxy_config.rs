@@ -11,10 +11,12 @@ use crate::policy::{ISTIO_DRAIN, Policy, PolicyProblem};
 const TERMINATION_DRAIN: TimeSpan = TimeSpan::seconds(5);
 
 /// The suffixes of the statistics that the gate reads.
-const STATISTICS: &str = "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered";
+const STATISTICS: &str = "downstream_rq_active,downstream_rq_total,\
+    downstream_cx_tx_bytes_buffered,downstream_cx_http3_active";
 const WHY_STATISTICS: &str = "Istio leaves these out of Envoy's statistics. With the first two the \
     gate has Envoy's own count beside the filter's, with the third it waits for bytes that are not \
-    written yet; without them the count is only `assumed`, and zero must last longer.";
+    written yet, with the fourth it knows that HTTP/3 has more of them; without them the count is \
+    only `assumed`, and zero must last longer.";
 const WHY_PENDING: &str = " The last one has the bytes of ended responses that wait in a tunnel.";
 
 /// The comment at the head of each file with these annotations.

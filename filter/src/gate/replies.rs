@@ -284,8 +284,8 @@ const HOLDING: &str = ", and Envoy's own count is not known: holding until the d
 /// The advice on how to make Envoy export its own count.
 pub(crate) const ADVICE: &str = "Envoy does not export its own count of requests, so none can be \
     compared; in Istio the annotation `sidecar.istio.io/statsInclusionSuffixes: \
-    downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered` makes the count \
-    exact";
+    downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered,\
+    downstream_cx_http3_active` makes the count exact";
 
 /// One sentence on why the gate is open or closed. `needed` is the quiet period.
 pub(super) fn sentence(snapshot: &Snapshot, needed: u64) -> String {

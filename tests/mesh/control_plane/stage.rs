@@ -22,7 +22,8 @@ pub(crate) const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_tota
 /// the second witness.
 pub(crate) const WITNESS: (&str, &str) = (
     "sidecar.istio.io/statsInclusionSuffixes",
-    "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered",
+    "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered,\
+     downstream_cx_http3_active",
 );
 
 pub(crate) struct Stage {

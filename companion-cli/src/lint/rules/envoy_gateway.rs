@@ -105,7 +105,8 @@ pub(super) const RULES: &[Rule] = &[
             name. The count is then `assumed`, and streams that the filter does not see can be \
             cut.",
         fix: "Leave Prometheus on, and add matches with the suffixes downstream_rq_active, \
-            downstream_rq_total and downstream_cx_tx_bytes_buffered.",
+            downstream_rq_total, downstream_cx_tx_bytes_buffered and \
+            downstream_cx_http3_active.",
         check: no_own_count,
     },
     Rule {

@@ -78,8 +78,8 @@ pub(super) const RULES: &[Rule] = &[
             `assumed`, and streams that the filter does not see can be cut. It is a setting of the \
             bootstrap: pods must restart to get it.",
         fix: "Annotate the pods: `sidecar.istio.io/statsInclusionSuffixes: \
-            downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered`, or set \
-            `proxyStatsMatcher` in their proxy configuration. Istio takes the annotation in place \
+            downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered,\
+            downstream_cx_http3_active`, or set `proxyStatsMatcher` in their proxy configuration. Istio takes the annotation in place \
             of `inclusionSuffixes`, not beside it.",
         check: no_request_gauge,
     },
