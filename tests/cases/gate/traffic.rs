@@ -1,5 +1,5 @@
 //! Drains under traffic: clients that leave when they are asked to, clients that never do, light
-//! traffic, and a slow reader.
+//! traffic, a slow reader, and HTTP/3.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,6 +13,8 @@ use super::bench::{Bench, SOON, same};
 use super::states::kept;
 use crate::cases::stage::{ACTIVE, hcm};
 use crate::lab::{Lab, cases};
+use kit::certificates::Authority;
+use kit::h3;
 use kit::prelude::*;
 use kit::wait::join_all;
 
@@ -21,6 +23,7 @@ cases! {
     keeps_the_deadline_when_clients_stay,
     light_traffic_holds_the_drain,
     waits_for_a_slow_reader,
+    lingers_while_there_are_http3_connections,
 }
 
 #[derive(Default)]
@@ -185,5 +188,45 @@ async fn read_up_to(reader: &mut TcpStream, got: &mut Vec<u8>, count: usize) -> 
             Ok(read) => drop(read?),
         }
     }
+    Ok(())
+}
+
+/// An annotation that `laststream render` has written.
+const ANNOTATED: &str = include_str!("../../../envoyfilter-manifests/nlb/proxy-config.yaml");
+
+/// The bytes that wait in HTTP/3 are not known, so zero must last, with the statistics that a
+/// rendered pod of Istio has. Once the connections have gone, zero bytes are believed.
+async fn lingers_while_there_are_http3_connections(lab: &Lab) -> Outcome {
+    const LINGER: u64 = 3_000;
+    let suffixes = ANNOTATED
+        .split_once("statsInclusionSuffixes: \"")
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .context("the annotation")?
+        .0;
+    let suffixes = suffixes.split(',').map(|suffix| json!({ "suffix": suffix }));
+    let istios = ["wasmcustom.", "listener_manager", "server", "cluster_manager"];
+    let prefixes = istios.iter().map(|prefix| json!({ "prefix": prefix }));
+    let patterns: Vec<Value> = suffixes.chain(prefixes).collect();
+    let bootstrap =
+        Bootstrap::new().stats_matcher(json!({ "inclusion_list": { "patterns": patterns } }));
+    let authority = Authority::new()?;
+    let listener = Listener::quic("main", hcm(lab, "{}"), &authority.server()?);
+    let gate = format!(r#"{{"quiet_ms": 300, "linger_ms": {LINGER}, "deadline_ms": 60000}}"#);
+    let bench = Bench::behind(listener, bootstrap, lab, &gate).await?;
+    let mut client =
+        h3::Client::connect(bench.main, &authority.client_config(&["h3"], None)?).await?;
+    client.get("/echo").await?.expect(200)?;
+    let lasted = async || {
+        same(&bench.hook().await??.expect(200)?.json()?, "state", "drained")?;
+        let status = bench.status().await?;
+        bench.delete("/drain").await?.expect(200)?;
+        status["draining_ms"].as_u64().context("the time of the drain")
+    };
+    let with_client = lasted().await?;
+    ensure!(with_client >= LINGER, "{with_client} ms with an HTTP/3 connection");
+    client.close().await?;
+    bench.envoy.wait_for_stat("http.main.downstream_cx_http3_active", 0, SOON).await?;
+    let without = lasted().await?;
+    ensure!(without < with_client, "{without} ms without, {with_client} ms with a connection");
     Ok(())
 }
