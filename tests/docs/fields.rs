@@ -192,7 +192,10 @@ fn kind(field: &Value) -> String {
                 |matcher| format!("list of {matcher}"),
             )
         }
-        Some("object") => "map of strings".into(),
+        Some("object") if field["additionalProperties"]["type"] == "string" => {
+            "map of strings".into()
+        }
+        Some("object") => "object".into(),
         Some("integer") => number(field),
         Some(_) if field["pattern"].is_string() => "a time with its unit: `500ms`, `60s`".into(),
         Some(other) => other.into(),

@@ -13,7 +13,7 @@ mod websockets;
 
 use super::file::{
     Delivery, Engine, FailurePolicy, File, Finish, GateSecret, Gateways, Job, LongLived,
-    Monitoring, Placement, Retries, Scaling,
+    MOST_ATTEMPTS, Monitoring, Placement, Retries, Scaling,
 };
 use super::{ForwardedProto, Policy, PolicyProblem, Sizing, sizing, warnings};
 use crate::base::time_span::TimeSpan;
@@ -168,8 +168,9 @@ impl Checker {
     fn retries(&mut self, retries: Retries, longest: TimeSpan) -> Retries {
         self.host("retries.host", &retries.host);
         let attempts = retries.attempts.unwrap_or(2);
-        if !(1..=10).contains(&attempts) {
-            self.problem("retries.attempts", format!("{attempts} is not from 1 to 10"));
+        if !(1..=MOST_ATTEMPTS).contains(&attempts) {
+            let message = format!("{attempts} is not from 1 to {MOST_ATTEMPTS}");
+            self.problem("retries.attempts", message);
         }
         let retry_on = retries.retry_on.unwrap_or_else(|| "connect-failure,refused-stream".into());
         let is_list =

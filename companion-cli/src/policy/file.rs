@@ -270,6 +270,7 @@ pub struct Gate {
     /// `false`: there is no gate, streams are only counted.
     pub enabled: Option<bool>,
     /// The gate's port on the loopback interface, by default 15091.
+    #[schemars(range(min = 1))]
     pub port: Option<u16>,
     /// Where the proxy has the gate's secret from. Without one, any client in the pod may begin a
     /// drain, force the gate and end Envoy.
@@ -296,6 +297,9 @@ pub enum GateSecret {
     Sds(String),
 }
 
+/// Envoy and the app pay for each retry of each request.
+pub(super) const MOST_ATTEMPTS: u16 = 10;
+
 /// Retries at the caller's side.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -303,6 +307,7 @@ pub struct Retries {
     /// The service that is called.
     pub host: String,
     /// The number of retries, by default 2.
+    #[schemars(range(min = 1, max = MOST_ATTEMPTS))]
     pub attempts: Option<u16>,
     /// How long each try may take until its response begins, by default as long as the longest
     /// request. Then the caller gets 504, also where Istio had no time-out.

@@ -22,8 +22,10 @@ pub struct Monitoring {
     pub evaluate_every: Option<TimeSpan>,
     /// The share of requests with conflicting headers of the scheme that fires an alert, in
     /// percent; by default 1.
+    #[schemars(range(max = 100))]
     pub conflicting_percent: Option<u16>,
     /// The share of requests from untrusted peers that fires an alert, in percent; by default 10.
+    #[schemars(range(max = 100))]
     pub untrusted_percent: Option<u16>,
     /// `HOST:PORT` of each Envoy that Prometheus scrapes at `/stats/prometheus`, instead of pods.
     /// Required for an Envoy without a mesh.
@@ -40,10 +42,13 @@ pub struct Scaling {
     /// The name of the Deployment that is scaled.
     pub deployment: String,
     /// How many streams in flight a pod is to have.
+    #[schemars(range(min = 1))]
     pub streams_per_pod: u16,
     /// The least number of pods, by default 2.
+    #[schemars(range(min = 1))]
     pub min: Option<u16>,
     /// The largest number of pods, by default 10.
+    #[schemars(range(min = 1))]
     pub max: Option<u16>,
     /// The Prometheus that KEDA asks, such as `http://prometheus.monitoring:9090`.
     pub prometheus: Option<String>,
