@@ -23,6 +23,9 @@ const WRITE_OFF_AFTER: u64 = 10_000;
 /// A counter that was written off this long ago, and has not replied since, leaves the index;
 /// milliseconds.
 const GONE_AFTER: u64 = 600_000;
+/// The most counters in the index that were written off; the oldest leave it first. A VM that dies
+/// again and again must not make each round longer.
+const MOST_WRITTEN_OFF: usize = 64;
 /// A query joins the last round if that began less than this ago, because its replies are as good
 /// as new; milliseconds.
 const JUST_ASKED: u64 = 5;
@@ -319,12 +322,16 @@ impl Census {
         let silent = lost.iter().filter(|queue| is_silent(queue));
         let dead: Vec<u32> = silent.chain(replaced).copied().collect();
         index::write_off(host, &dead, now);
-        let is_gone = |entry: &IndexEntry| {
+        let mut old = entries(host);
+        old.retain(IndexEntry::is_written_off);
+        old.sort_by_key(|entry| entry.written_off);
+        let surplus = old.len().saturating_sub(MOST_WRITTEN_OFF);
+        let is_gone = |index: usize, entry: &IndexEntry| {
             let age = now.saturating_sub(entry.written_off);
-            entry.is_written_off() && age >= GONE_AFTER && is_silent(&entry.queue)
+            index < surplus || age >= GONE_AFTER && is_silent(&entry.queue)
         };
-        let gone: Vec<u32> =
-            entries(host).iter().filter(|entry| is_gone(entry)).map(|entry| entry.queue).collect();
+        let gone = old.iter().enumerate().filter(|(index, entry)| is_gone(*index, entry));
+        let gone: Vec<u32> = gone.map(|(_, entry)| entry.queue).collect();
         remove_from_index(host, &gone);
         self.known.retain(|(queue, _)| !gone.contains(queue));
     }

@@ -4,7 +4,7 @@ use super::super::CountState;
 use super::super::index::{IndexEntry, add_to_index, entries, register_queue};
 use super::super::messages::{CountReply, LatchCheck};
 use super::super::survey::{Survey, SurveyOptions};
-use super::{Census, GONE_AFTER, RequestOptions, WRITE_OFF_AFTER};
+use super::{Census, GONE_AFTER, MOST_WRITTEN_OFF, RequestOptions, WRITE_OFF_AFTER};
 use crate::config::wire::Scope;
 use crate::fake::Fake;
 use crate::host::Control as _;
@@ -111,4 +111,16 @@ fn a_counter_that_was_written_off_is_asked_and_comes_back_for_all_gates() {
     round(&mut census, &host, late + GONE_AFTER, &[main]);
     census.write_off(&host, &[], &[]);
     assert_eq!(entries(&host).len(), 1, "in the end it leaves the index");
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn vms_that_die_again_and_again_leave_a_short_index() {
+    let (host, mut census) = (Fake::default(), Census::default());
+    let dead: Vec<u32> = (0..100).map(|since| counter(&host, since, 7)).collect();
+    for (queue, now) in dead.iter().zip(1_000..) {
+        host.clock.set(now);
+        census.write_off(&host, &[], &[*queue]);
+    }
+    let remaining: Vec<u32> = entries(&host).iter().map(|entry| entry.queue).collect();
+    assert_eq!(remaining, dead[100 - MOST_WRITTEN_OFF..], "the newest");
 }

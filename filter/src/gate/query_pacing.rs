@@ -19,7 +19,7 @@ const LONGEST_PAUSE: u64 = 10_000;
 /// died.
 const ABANDONED_AFTER: u64 = 1_000;
 /// The time limit of a query of an earlier version, which did not record it; milliseconds.
-const EARLIER_LIMIT: u64 = 5_000;
+const EARLIER_LIMIT: u64 = 10_000;
 
 /// The queries of all gates so far; times are in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -184,6 +184,6 @@ mod tests {
         let text = QueryPacing { began: 1, ended: 2, took: 3, busy: 4, limit: 5 }.to_text();
         assert_eq!(text, "1 2 3 4 5");
         let earlier = QueryPacing::parse("1 2 3 4").expect("numbers");
-        assert_eq!((earlier.busy, earlier.limit), (4, 5_000));
+        assert_eq!((earlier.busy, earlier.limit), (4, 10_000));
     }
 }
