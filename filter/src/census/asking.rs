@@ -322,16 +322,17 @@ impl Census {
         let silent = lost.iter().filter(|queue| is_silent(queue));
         let dead: Vec<u32> = silent.chain(replaced).copied().collect();
         index::write_off(host, &dead, now);
+        let mut gone = Vec::new();
         let mut old = entries(host);
         old.retain(IndexEntry::is_written_off);
-        old.sort_by_key(|entry| entry.written_off);
+        // The index is in the order in which the counters have begun.
         let surplus = old.len().saturating_sub(MOST_WRITTEN_OFF);
-        let is_gone = |index: usize, entry: &IndexEntry| {
+        for (number, entry) in old.iter().enumerate() {
             let age = now.saturating_sub(entry.written_off);
-            index < surplus || age >= GONE_AFTER && is_silent(&entry.queue)
-        };
-        let gone = old.iter().enumerate().filter(|(index, entry)| is_gone(*index, entry));
-        let gone: Vec<u32> = gone.map(|(_, entry)| entry.queue).collect();
+            if number < surplus || age >= GONE_AFTER && is_silent(&entry.queue) {
+                gone.push(entry.queue);
+            }
+        }
         remove_from_index(host, &gone);
         self.known.retain(|(queue, _)| !gone.contains(queue));
     }
