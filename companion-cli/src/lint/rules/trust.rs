@@ -141,7 +141,7 @@ fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             && !is_removed(&mutations, |helper| helper.applies_to(module))
         {
             findings.at(policy, NOT_REMOVED);
-        } else if stands_inbound(inputs, module)
+        } else if may_stand_at_sidecar(inputs, module)
             && !mutations.iter().any(|helper| helper.applies_to(module) && overwrites(helper))
         {
             findings.at(policy, ONLY_REMOVED);
@@ -195,11 +195,11 @@ fn may_be_kept(inputs: &Inputs, module: Module<'_>, proto: &ForwardedProto) -> b
     let in_manager = connection_manager(module.typed).is_some_and(keeps);
     let in_mesh = matches!(module.reach(), Reach::Mesh(_))
         && uses(inputs, module).into_iter().any(|filter| stands_where_kept(inputs, filter));
-    says_so || stands_inbound(inputs, module) || in_manager || in_mesh
+    says_so || may_stand_at_sidecar(inputs, module) || in_manager || in_mesh
 }
 
 /// Whether the module counts inbound streams of a mesh, or may be in listeners of a sidecar.
-fn stands_inbound(inputs: &Inputs, module: Module<'_>) -> bool {
+fn may_stand_at_sidecar(inputs: &Inputs, module: Module<'_>) -> bool {
     let is_inbound = module.wire().is_some_and(|wire| wire.scope == Scope::Inbound);
     let is_of_mesh = patch_of(module.plugin).is_some();
     is_inbound && is_of_mesh || uses(inputs, module).into_iter().any(stands_at_sidecar)
