@@ -9,7 +9,7 @@ use laststream_filter::metrics;
 use serde_json::json;
 use strum::VariantArray as _;
 
-use kit::{Context as _, Outcome};
+use kit::{Context as _, Outcome, ensure};
 
 pub(super) fn all_metrics() -> String {
     let scope = Scope::Gateway;
@@ -107,6 +107,7 @@ pub(super) fn presets() -> Outcome<String> {
             .as_str()
             .zip(preset["description"].as_str())
             .context("a preset has no name")?;
+        ensure_tested(name)?;
         rows.push_str(&format!(
             "| `{name}` | {} | {} | {} |\n",
             super::fields::one_line(about).trim_end_matches('.'),
@@ -115,6 +116,19 @@ pub(super) fn presets() -> Outcome<String> {
         ));
     }
     Ok(rows)
+}
+
+/// The tables of the cases about load balancers.
+const ROWS: [&str; 2] = [
+    include_str!("../cases/forwarded_proto/presets.md"),
+    include_str!("../cases/forwarded_proto/proxy-protocol.md"),
+];
+
+/// A preset without rows has never met an Envoy.
+fn ensure_tested(preset: &str) -> Outcome {
+    let policy = format!("\"presets\": [\"{preset}\"");
+    ensure!(ROWS.iter().any(|rows| rows.contains(&policy)), "{preset} has no rows in presets.md");
+    Ok(())
 }
 
 /// The headers, or the port, that the module reads for a preset.
