@@ -67,6 +67,6 @@ pub(super) fn node(name: &str, range: &str) -> Value {
 
 /// Waits until KWOK has made all nodes ready.
 pub(super) async fn nodes_ready(cluster: &Cluster) -> Outcome {
-    let wait = ["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s"];
+    let wait = ["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=300s"];
     cluster.kubectl(&wait).await?.expect(0).map(drop)
 }

@@ -79,8 +79,8 @@ pub(super) const RULES: &[Rule] = &[
             bootstrap: pods must restart to get it.",
         fix: "Annotate the pods: `sidecar.istio.io/statsInclusionSuffixes: \
             downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered,\
-            downstream_cx_http3_active`, or set `proxyStatsMatcher` in their proxy configuration. Istio takes the annotation in place \
-            of `inclusionSuffixes`, not beside it.",
+            downstream_cx_http3_active`, or set `proxyStatsMatcher` in their proxy configuration. \
+            Istio takes the annotation in place of `inclusionSuffixes`, not beside it.",
         check: no_request_gauge,
     },
 ];
