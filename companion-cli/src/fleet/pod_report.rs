@@ -228,7 +228,7 @@ pub(super) fn reason(count: &str) -> Option<&'static str> {
         "partial" => "requests may be in flight that no counter knows",
         "unknown" => "no counter is known: the filter is not there",
         "rejected" => "Envoy's stats matcher rejects a counter",
-        "leaking" => "a worker's counter has died",
+        "leaking" => "a worker's counter does not reply any more",
         _ => return None,
     })
 }

@@ -11,15 +11,13 @@ use crate::host::Control;
 /// How long a reply may take, and how long it is valid; milliseconds. A worker may be busy for a
 /// while.
 const REPLY_TIMEOUT: u64 = 1_000;
-/// A counter of the same configuration replaces a lost one if it began to count at least this much
-/// later, and not before the last reply of the lost one; milliseconds.
-const REPLACED_AFTER: u64 = 5_000;
 /// The most messages to a counter since its last reply. A dead VM never reads its queue; a live one
 /// reads all messages once it runs.
 const MOST_UNREAD: u32 = 8;
-/// A lost counter without replacement is written off only after this silence; milliseconds. Its
-/// worker may merely not have been scheduled, and would let streams begin while a signal passes.
-const WRITE_OFF_AFTER: u64 = 10_000;
+/// A lost counter is written off after this silence; milliseconds. Its worker may merely not have
+/// been scheduled, and would let streams begin while a signal passes. Other counters do not show
+/// that it is dead, because a worker can have several of them.
+pub(crate) const WRITE_OFF_AFTER: u64 = 10_000;
 /// A counter that was written off this long ago, and has not replied since, leaves the index;
 /// milliseconds.
 const GONE_AFTER: u64 = 600_000;
@@ -132,7 +130,7 @@ impl Census {
         self.round += 1;
         let now = host.monotonic_time();
         self.asked_at = now;
-        let entries = entries(host);
+        let entries = self.remove_long_dead(host, entries(host));
         self.known.retain(|(queue, _)| entries.iter().any(|entry| entry.queue == *queue));
         let RequestOptions { latch_check, long_lived_before, list_limit, .. } = options;
         let RequestOptions { plain_only, older_than, busy, .. } = options;
@@ -240,46 +238,13 @@ impl Census {
         }
         survey.count_state = by_liveness.count_state(host, options.scopes);
         survey.completed_round = survey.completed_round.min(self.round);
-        let ByLiveness { fresh, lost, .. } = &by_liveness;
+        let ByLiveness { fresh, lost, .. } = by_liveness;
         if fresh.is_empty() {
             (survey.counting_since, survey.alive_until) = (now, now);
         }
         survey.counters = fresh.len() as u64;
-        survey.replaced = lost
-            .iter()
-            .filter(|entry| self.is_replaced(entry, &by_liveness, options.workers))
-            .map(|entry| entry.queue)
-            .collect();
         survey.lost = lost.iter().map(|entry| entry.queue).collect();
         survey
-    }
-
-    /// Whether a counter is certainly dead, because others count in its place: every worker and the
-    /// main thread have a counter that replies. They are of the same scope and configuration, and
-    /// at least as many as were lost have begun since; or no counter of this configuration may
-    /// reply any more. A counter whose worker is merely not scheduled must not be taken for a dead
-    /// one: a stream could begin on that worker while a signal passes.
-    fn is_replaced(
-        &self,
-        gone: &IndexEntry,
-        by_liveness: &ByLiveness,
-        workers: Option<u64>,
-    ) -> bool {
-        let ByLiveness { fresh, pending, lost } = by_liveness;
-        let died_at = self
-            .find(gone.queue)
-            .map_or(0, |known| known.replied_at)
-            .max(gone.since.saturating_add(REPLACED_AFTER));
-        let of_scope = |entry: &&IndexEntry| entry.scope == gone.scope;
-        let is_alike =
-            |entry: &&IndexEntry| of_scope(entry) && entry.configuration == gone.configuration;
-        let are_everywhere = |count: usize| workers.is_some_and(|workers| count as u64 > workers);
-        if !fresh.iter().chain(pending).any(|entry| is_alike(&entry)) {
-            return are_everywhere(fresh.iter().filter(of_scope).count());
-        }
-        let alike = fresh.iter().filter(is_alike);
-        let newer = alike.clone().filter(|entry| entry.since >= died_at).count();
-        are_everywhere(alike.count()) && newer >= lost.iter().filter(is_alike).count()
     }
 
     /// The listings of this round or a later one, and whether every counter of the scopes has
@@ -310,31 +275,44 @@ impl Census {
         (listings, is_complete)
     }
 
-    /// Writes the counters off that were replaced, and the lost ones that have been silent for
-    /// long. The caller has subtracted their streams from the count. They may only be slow and are
-    /// asked again, until they have been written off for a long time.
-    pub(crate) fn write_off(&mut self, host: &impl Control, lost: &[u32], replaced: &[u32]) {
+    /// Writes the lost counters off that have been silent for long. The caller has subtracted their
+    /// streams from the count. They may only be slow and are asked again.
+    pub(crate) fn write_off(&self, host: &impl Control, lost: &[u32]) {
         let now = host.monotonic_time();
-        let is_silent = |queue: &u32| {
-            let awaited = self.find(*queue).and_then(|known| known.awaited);
-            awaited.is_some_and(|awaited| now.saturating_sub(awaited.since) >= WRITE_OFF_AFTER)
-        };
-        let silent = lost.iter().filter(|queue| is_silent(queue));
-        let dead: Vec<u32> = silent.chain(replaced).copied().collect();
-        index::write_off(host, &dead, now);
-        let mut gone = Vec::new();
-        let mut old = entries(host);
-        old.retain(IndexEntry::is_written_off);
+        let silent: Vec<u32> =
+            lost.iter().copied().filter(|queue| self.is_silent(*queue, now)).collect();
+        index::write_off(host, &silent, now);
+    }
+
+    /// Whether a counter has not replied for [`WRITE_OFF_AFTER`].
+    fn is_silent(&self, queue: u32, now: u64) -> bool {
+        let awaited = self.find(queue).and_then(|known| known.awaited);
+        awaited.is_some_and(|awaited| now.saturating_sub(awaited.since) >= WRITE_OFF_AFTER)
+    }
+
+    /// Removes the counters from the index that were written off long ago, or before many others.
+    fn remove_long_dead(
+        &self,
+        host: &impl Control,
+        mut entries: Vec<IndexEntry>,
+    ) -> Vec<IndexEntry> {
+        let now = host.monotonic_time();
+        let written_off = entries.iter().filter(|entry| entry.is_written_off()).count();
         // The index is in the order in which the counters have begun.
-        let surplus = old.len().saturating_sub(MOST_WRITTEN_OFF);
-        for (number, entry) in old.iter().enumerate() {
+        let mut surplus = written_off.saturating_sub(MOST_WRITTEN_OFF);
+        let mut dead = Vec::new();
+        for entry in entries.iter().filter(|entry| entry.is_written_off()) {
             let age = now.saturating_sub(entry.written_off);
-            if number < surplus || age >= GONE_AFTER && is_silent(&entry.queue) {
-                gone.push(entry.queue);
+            if surplus > 0 || age >= GONE_AFTER && self.is_silent(entry.queue, now) {
+                dead.push(entry.queue);
             }
+            surplus = surplus.saturating_sub(1);
         }
-        remove_from_index(host, &gone);
-        self.known.retain(|(queue, _)| !gone.contains(queue));
+        if !dead.is_empty() {
+            remove_from_index(host, &dead);
+            entries.retain(|entry| !dead.contains(&entry.queue));
+        }
+        entries
     }
 }
 

@@ -23,6 +23,7 @@ pub enum CountState {
     Partial,
     /// Envoy's stats matcher rejects a counter that tells what began in between.
     Rejected,
-    /// A VM that counted has died: its streams are counted for ever, or run uncounted.
+    /// A counter does not reply any more. If its VM has died, its streams are counted for ever, or
+    /// run uncounted.
     Leaking,
 }

@@ -19,7 +19,7 @@ mod listing;
 mod messages;
 mod survey;
 
-pub(crate) use asking::{Census, RequestOptions};
+pub(crate) use asking::{Census, RequestOptions, WRITE_OFF_AFTER};
 pub use count_state::CountState;
 pub(crate) use counting::Counter;
 #[cfg(all(test, not(target_arch = "wasm32")))]

@@ -26,7 +26,7 @@ pub(super) enum Liveness {
 #[derive(Debug, Default)]
 pub(super) struct ByLiveness {
     pub(super) fresh: Vec<IndexEntry>,
-    pub(super) pending: Vec<IndexEntry>,
+    pending: Vec<IndexEntry>,
     pub(super) lost: Vec<IndexEntry>,
 }
 
@@ -68,8 +68,6 @@ pub(crate) struct SurveyOptions<'s> {
     pub(crate) ignorable_since: u64,
     /// How long Envoy's main thread has been busy with queries.
     pub(crate) busy: u64,
-    /// Envoy's number of workers, if it has exported it.
-    pub(crate) workers: Option<u64>,
 }
 
 /// The combined last replies.
@@ -83,8 +81,6 @@ pub(crate) struct Survey {
     pub(crate) counters: u64,
     /// Queues of counters that do not reply any more.
     pub(crate) lost: Vec<u32>,
-    /// Queues among them whose counters were replaced by newer ones.
-    pub(crate) replaced: Vec<u32>,
     /// The time since which all counters that replied have counted.
     pub(crate) counting_since: u64,
     /// The time until which all counters that replied are known to have been alive.
@@ -105,7 +101,6 @@ impl Survey {
             in_flight: 0,
             counters: 0,
             lost: Vec::new(),
-            replaced: Vec::new(),
             counting_since: 0,
             alive_until: u64::MAX,
             completed_round: u64::MAX,

@@ -30,7 +30,6 @@ fn snapshot(phase: Phase, reason: Reason, count: CountState, envoy: EnvoyCount) 
         in_flight: 0,
         counters: 3,
         lost: vec![7],
-        replaced: Vec::new(),
         counting_since: 0,
         alive_until: NOW,
         completed_round: 1,

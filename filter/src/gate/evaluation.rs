@@ -69,7 +69,7 @@ impl Gate {
             host.log(Level::Info, &format!("draining: {}", sentence(&snapshot, self.policy.quiet)));
         }
         self.report(host, phase_before, &snapshot);
-        self.healing.count(&snapshot.observed);
+        self.healing.record(&snapshot.observed, now);
         if let Some(action) = action {
             self.perform(host, action, &snapshot.survey);
         }

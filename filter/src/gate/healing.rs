@@ -3,29 +3,34 @@
 
 use super::metrics::Metrics;
 use super::observation::{EnvoyCount, Observation};
-use crate::census::CountState;
+use crate::census::{CountState, WRITE_OFF_AFTER};
 use crate::host::{Control, Level, compare_and_set_shared};
 use crate::parse::digits;
 
 /// The shared data key of the number of healed leaks. Only the gate that increments it heals the
 /// leak.
 const HEALS: &str = "laststream.heals";
-/// The number of evaluations for which the gate keeps ticking to heal a leak.
-const MOST_EVALUATIONS: u32 = 200;
+/// How long the gate keeps ticking to heal a leak; milliseconds. Lost counters are written off in
+/// this time.
+const LONGEST: u64 = WRITE_OFF_AFTER + 5_000;
 
-/// The number of evaluations in a row in which a leaked count could be healed.
+/// The time since which a leaked count could be healed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Healing(u32);
+pub(super) struct Healing {
+    since: Option<u64>,
+    is_going_on: bool,
+}
 
 impl Healing {
     pub(super) fn is_going_on(&self) -> bool {
-        (1..MOST_EVALUATIONS).contains(&self.0)
+        self.is_going_on
     }
 
-    pub(super) fn count(&mut self, observed: &Observation) {
-        let is_healing =
+    pub(super) fn record(&mut self, observed: &Observation, now: u64) {
+        let is_healable =
             observed.count == CountState::Leaking && observed.envoy == EnvoyCount::Holds(0);
-        self.0 = if is_healing { self.0.saturating_add(1) } else { 0 };
+        self.since = is_healable.then(|| self.since.unwrap_or(now));
+        self.is_going_on = self.since.is_some_and(|since| now.saturating_sub(since) < LONGEST);
     }
 }
 

@@ -339,7 +339,7 @@ fn ends_in_words(snapshot: &Snapshot) -> String {
 /// The reason why a count is not exact.
 fn why_not_exact(state: CountState) -> &'static str {
     match state {
-        CountState::Leaking => "a worker's counter has died",
+        CountState::Leaking => "a worker's counter does not reply any more",
         CountState::Partial => {
             "streams may be older than the counters, or on a filter chain without one"
         }

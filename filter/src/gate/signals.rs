@@ -105,8 +105,8 @@ const OLDER: &str = "Envoy counts requests that no counter knows";
 const BYTES: &str = "Envoy has bytes of responses that are not yet written to clients";
 pub(super) const UNSEEN: &str =
     "Envoy's stats matcher rejects the gauge that keeps streams from beginning meanwhile";
-const DIED: &str = "a worker's counter does not answer; the signal passes once another counts in \
-    its place, or after ten seconds of silence";
+const DIED: &str = "a worker's counter does not answer; the signal passes after ten seconds of \
+    silence";
 const NO_COUNTER: &str = "no counter of streams is known here";
 const REJECTED: &str = "Envoy's stats matcher rejects a counter of streams";
 

@@ -101,7 +101,6 @@ impl Sources {
             exempts_long_lived: policy.exempts_long_lived,
             ignorable_since: self.samples.round(),
             busy: envoy_busy(host),
-            workers: self.samples.workers(),
         };
         self.census.survey(host, options)
     }
@@ -203,7 +202,7 @@ impl Sources {
         if leaked.is_some_and(|leaked| {
             healing::subtract(host, &self.metrics, &leaked.gauges, leaked.heals)
         }) {
-            self.census.write_off(host, &survey.lost, &survey.replaced);
+            self.census.write_off(host, &survey.lost);
         }
     }
 
