@@ -68,6 +68,8 @@ impl Latch {
             self.is_rejected = host.get_metric(self.closing) != Some(until);
             if self.is_rejected {
                 self.open(host, gate);
+            } else {
+                self.show_other_holder(host);
             }
         }
         is_closed && !self.is_rejected
@@ -88,9 +90,14 @@ impl Latch {
         compare_and_set_shared(host, HOLDER, &mut |text| {
             is_own(text.and_then(parse_holder)).then(|| b"0 0".to_vec())
         });
-        // Another gate may have sealed the latch just before the gauge was reset.
-        if is_sealed(host) {
-            host.record_metric(self.closing, SEALED);
+        self.show_other_holder(host);
+    }
+
+    /// Another gate may have closed or sealed the latch just before this one wrote the gauge.
+    fn show_other_holder(&self, host: &impl Control) {
+        let now = host.monotonic_time();
+        if let Some((_, until)) = holder(host).filter(|(_, until)| *until > now) {
+            host.record_metric(self.closing, until);
         }
     }
 

@@ -15,11 +15,13 @@ const PAUSE_FACTOR: u64 = 4;
 /// The longest pause, in milliseconds. A push of configuration and a time-out also make an answer
 /// slow, and after them a drain must not be without a query up to its deadline.
 const LONGEST_PAUSE: u64 = 10_000;
-/// A query that runs longer than its time limit and this, in milliseconds, was made by a VM that
-/// died.
-const ABANDONED_AFTER: u64 = 1_000;
-/// The time limit of a query of an earlier version, which did not record it; milliseconds.
-const EARLIER_LIMIT: u64 = 10_000;
+/// A query that runs for this multiple of the time that the last answer took, for at least
+/// [`ABANDONED_AFTER`], or for longer than its time limit, was made by a VM that died.
+const ABANDONED_FACTOR: u64 = 10;
+/// See [`ABANDONED_FACTOR`]; milliseconds.
+const ABANDONED_AFTER: u64 = 5_000;
+/// The time after its limit in which the answer to a query is handled; milliseconds.
+const SLACK: u64 = 1_000;
 
 /// The queries of all gates so far; times are in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,7 +42,7 @@ impl SharedText for QueryPacing {
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let [began, ended, took, busy] = parse::numbers(&mut words)?;
-        let limit = words.next().and_then(|word| word.parse().ok()).unwrap_or(EARLIER_LIMIT);
+        let limit = words.next().and_then(|word| word.parse().ok()).unwrap_or(u64::MAX);
         Some(Self { began, ended, took, busy, limit })
     }
 
@@ -63,7 +65,8 @@ impl QueryPacing {
 
     /// The longest time of the last query; its VM has died if it takes longer.
     fn longest(self) -> u64 {
-        self.limit.saturating_add(ABANDONED_AFTER)
+        let usual = self.took.saturating_mul(ABANDONED_FACTOR).max(ABANDONED_AFTER);
+        self.limit.saturating_add(SLACK).min(usual)
     }
 
     /// Whether a query is running.
@@ -131,7 +134,7 @@ mod tests {
     use crate::fake::Fake;
     use crate::shared_text::SharedText as _;
 
-    const LIMIT: u64 = 5_000;
+    const LIMIT: u64 = 10_000;
 
     #[wasm_bindgen_test(unsupported = test)]
     fn queries_run_one_at_a_time_and_after_a_pause() {
@@ -150,18 +153,18 @@ mod tests {
         end(1_040);
         assert!(!begin(1_040), "too early");
         assert!(begin(1_200));
-        assert!(!begin(7_199), "the slowest answer has not come");
-        assert_eq!(QueryPacing::read(&host).busy(7_200), 40 + 6_000);
-        assert!(begin(7_200), "the VM of the gate that made it has died");
-        assert_eq!(QueryPacing::read(&host).busy(7_200), 40 + 6_000, "it never decreases");
-        end(7_240);
+        assert!(!begin(6_199), "the slowest answer has not come");
+        assert_eq!(QueryPacing::read(&host).busy(6_200), 40 + 5_000);
+        assert!(begin(6_200), "the VM of the gate that made it has died");
+        assert_eq!(QueryPacing::read(&host).busy(6_200), 40 + 5_000, "it never decreases");
+        end(6_240);
         let pacing = QueryPacing::read(&host);
         assert!(
-            pacing.is_allowed(7_400) && pacing.is_reserved(7_400),
+            pacing.is_allowed(6_400) && pacing.is_reserved(6_400),
             "for the worker with the answer"
         );
-        assert!(!pacing.is_reserved(7_540), "the answer is too old");
-        assert_eq!(pacing.busy(7_600), 80 + 6_000);
+        assert!(!pacing.is_reserved(6_540), "the answer is too old");
+        assert_eq!(pacing.busy(6_600), 80 + 5_000);
     }
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -184,6 +187,6 @@ mod tests {
         let text = QueryPacing { began: 1, ended: 2, took: 3, busy: 4, limit: 5 }.to_text();
         assert_eq!(text, "1 2 3 4 5");
         let earlier = QueryPacing::parse("1 2 3 4").expect("numbers");
-        assert_eq!((earlier.busy, earlier.limit), (4, 10_000));
+        assert_eq!((earlier.busy, earlier.longest()), (4, 5_000));
     }
 }
