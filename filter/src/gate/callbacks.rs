@@ -121,10 +121,12 @@ impl Gate {
         let body = || String::from_utf8_lossy(&host.call_response_body(body_size)).into_owned();
         match call {
             Call::Begin => self.on_begin_response(host, outcome),
-            Call::UndoAgain => self.on_undo_response(host, outcome),
+            Call::UndoAgain => self.record_undo(host, outcome),
             Call::Finish => self.on_finish_response(host, status),
             Call::Notify { began } => self.on_notify_response(host, began, status),
-            Call::Cancel { stream, began } => self.on_cancel_response(host, stream, began, outcome),
+            Call::Cancel { stream, was_draining, may_begin_late } => {
+                self.on_cancel_response(host, stream, (was_draining, may_begin_late), outcome)
+            }
             Call::Signal { stream, is_latched, ends_envoy } => {
                 self.on_signal_response(host, stream, is_latched, ends_envoy, status, &body())
             }

@@ -7,10 +7,11 @@ use crate::host::Control;
 pub(super) enum Call {
     Begin,
     Finish,
-    /// Undoes the begin call of the drain that began at `began`; `stream` gets the answer.
+    /// Undoes the begin call of a drain that was cancelled; `stream` gets the answer.
     Cancel {
         stream: u32,
-        began: u64,
+        was_draining: bool,
+        may_begin_late: bool,
     },
     /// Undoes a begin call that may have reached Envoy after the call that undid it.
     UndoAgain,

@@ -101,7 +101,8 @@ impl Gate {
         self.begin_drain(host);
         // Another hook may have begun the drain, long before this one.
         let record = self.record.read(host);
-        let until = now.saturating_add(wait).min(record.deadline.saturating_add(AFTER_DEADLINE));
+        let latest = record.deadline.max(now).saturating_add(AFTER_DEADLINE);
+        let until = now.saturating_add(wait).min(latest);
         // While streams are in flight, the tick asks for fresh counts.
         self.hold_for_opening(stream, WaitsFor::Opening, until);
         if record.phase != Phase::Draining {

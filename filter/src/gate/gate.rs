@@ -138,6 +138,15 @@ impl Gate {
             CallKind::Begin => record.begin.record(outcome),
             CallKind::Finish => record.finish.record(outcome),
         });
+        self.log_call_failure(host, kind, outcome);
+    }
+
+    pub(super) fn log_call_failure(
+        &self,
+        host: &impl Control,
+        kind: CallKind,
+        outcome: CallOutcome,
+    ) {
         if outcome == CallOutcome::Failure {
             let failed = match kind {
                 CallKind::Begin => "the call that makes traffic leave failed",

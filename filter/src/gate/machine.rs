@@ -8,7 +8,7 @@
 use super::observation::{App, EnvoyCount, Observation, Reason};
 use super::phase::Phase;
 use super::policy::Policy;
-use super::step::Step;
+use super::step::{CallOutcome, Step};
 use crate::census::CountState;
 use crate::config::wire::Finish;
 
@@ -114,6 +114,17 @@ impl Record {
             _ if !policy.begins() => Step::Done,
             Step::Due => Step::Due,
             _ => Step::UnderWay { since: 0, tries: 0 },
+        }
+    }
+
+    /// Records the outcome of a begin call. One that was undone meanwhile, or is of an earlier
+    /// drain, may have reached Envoy late: a drain that has not made its own call yet then knows
+    /// of it.
+    pub(super) fn begin_has_answered(&mut self, outcome: CallOutcome) {
+        if self.begin == Step::Due && self.phase != Phase::Serving {
+            self.begin = Step::UnderWay { since: 0, tries: 0 };
+        } else {
+            self.begin.record(outcome);
         }
     }
 

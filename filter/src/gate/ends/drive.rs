@@ -292,7 +292,9 @@ mod tests {
             other.drive_ends(&host);
             assert!(orders(&host, queue).is_empty(), "at {now}");
         }
-        one.record.update(&host, &mut |record| record.began = 41_000);
+        one.record.update(&host, &mut |record| {
+            (record.phase, record.began, record.deadline) = (Phase::Draining, 41_000, 71_000);
+        });
         other.drive_ends(&host);
         assert_eq!(orders(&host, queue).len(), 1, "the next drain");
     }

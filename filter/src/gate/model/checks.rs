@@ -5,6 +5,7 @@ use super::shared::Event;
 use super::world::{Signal, Violation, World, is_open_anyway};
 use crate::gate::machine::STAYS_DRAINED;
 use crate::gate::phase::Phase;
+use crate::gate::step::Step;
 
 impl World {
     /// Checks an event of this step: a gate's answer or signal.
@@ -90,6 +91,26 @@ impl World {
             if is_unasked {
                 self.report(Violation::OpenUnasked);
             }
+        }
+    }
+
+    /// Checks that the first gate knows whether Envoy fails health checks, once no call about that
+    /// is under way.
+    pub(super) fn check_health(&mut self, setup: &Setup) {
+        let begins = setup.begin == "fail_health_checks";
+        if !begins || self.shared.calls.iter().any(|call| call.path.starts_with("/healthcheck/")) {
+            return;
+        }
+        let record = self.record(0);
+        let is_unknown = match record.phase {
+            Phase::Serving => self.shared.is_unhealthy && record.begin == Step::Due,
+            Phase::Draining | Phase::Drained => {
+                !self.shared.is_unhealthy && record.begin == Step::Done
+            }
+            Phase::Expired | Phase::Forced => false,
+        };
+        if is_unknown {
+            self.report(Violation::HealthUnknown);
         }
     }
 

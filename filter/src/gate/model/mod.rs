@@ -33,6 +33,8 @@
 //! - `finish` does not seal: `finish`, 27: no stream is accepted behind the latch.
 //! - The gate's time is the wall clock: `clock`, 22: no drain expires before its deadline.
 //! - `is_healable` is never true: `heal`: `healed` is not reached.
+//! - A begin call that was under way is not undone again, and a late undo is ignored in the next
+//!   drain: `undo`, 13 and 25: the gate knows whether Envoy fails health checks.
 //!
 //! Not found: a stream that checks the latch before it is counted. The census also prevents harm:
 //! the worker replies to the round behind the closed latch only after the callback, and the gate
@@ -294,6 +296,16 @@ fn cancel_without_a_hook() {
         .request(1, "DELETE", "/drain")
         .request(0, "GET", "/ready");
     check(setup.reaches(&[Goal::Drained, Goal::ServingAgain]));
+}
+
+#[test]
+fn undo() {
+    let setup = Setup { begin: "fail_health_checks", naps: naps(1, 0), ..Setup::plain() };
+    let setup = setup
+        .request(0, "POST", "/drain")
+        .request(1, "DELETE", "/drain")
+        .request(1, "POST", "/drain");
+    check(setup.reaches(&[Goal::ServingAgain]));
 }
 
 #[test]

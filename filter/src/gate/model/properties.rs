@@ -3,7 +3,7 @@
 use stateright::Property;
 
 use super::Protocol;
-use super::setup::Goal;
+use super::setup::{Goal, RequestPlan};
 use super::world::{Violation, World};
 use crate::gate::phase::Phase;
 
@@ -12,7 +12,7 @@ type Condition = fn(&Protocol, &World) -> bool;
 pub(super) const BEHIND_THE_LATCH: &str = "no stream is accepted behind the latch";
 
 /// Properties that hold in every state.
-const NEVER: [(&str, Condition); 10] = [
+const NEVER: [(&str, Condition); 11] = [
     ("no 200 while a counted stream holds", |_, world| {
         world.violation != Some(Violation::OpenWithCounted)
     }),
@@ -36,6 +36,9 @@ const NEVER: [(&str, Condition); 10] = [
         world.violation != Some(Violation::TooEarly)
     }),
     ("no gate stays open for ever", |_, world| world.violation != Some(Violation::OpenForEver)),
+    ("the gate knows whether Envoy fails health checks", |_, world| {
+        world.violation != Some(Violation::HealthUnknown)
+    }),
     ("no drain without streams expires", |model, world| {
         !model.0.streams.is_empty() || !model.0.is_prompt || world.record(0).phase != Phase::Expired
     }),
@@ -64,7 +67,7 @@ pub(super) fn of(model: &Protocol) -> Vec<Property<Protocol>> {
     for (name, condition) in model.0.goals.iter().map(|reached| goal(*reached)) {
         properties.push(Property::sometimes(name, condition));
     }
-    if model.0.streams.is_empty() {
+    if model.0.streams.is_empty() && model.0.requests.iter().any(RequestPlan::asks_for_opening) {
         properties.push(Property::eventually("a drain without streams opens", |model, world| {
             goal(Goal::Open).1(model, world)
         }));

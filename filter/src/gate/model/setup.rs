@@ -71,6 +71,8 @@ pub(super) struct Setup {
     /// The scope of each gate; each has a record of its own.
     pub(super) gates: Vec<Scope>,
     pub(super) exempts: bool,
+    /// The value of `begin.call`.
+    pub(super) begin: &'static str,
     /// The value of `finish`.
     pub(super) finish: &'static str,
     pub(super) streams: Vec<StreamPlan>,
@@ -116,6 +118,7 @@ impl Setup {
         Self {
             gates: vec![Scope::Gateway],
             exempts: false,
+            begin: "nothing",
             finish: "nothing",
             streams: Vec::new(),
             begun: 0,
@@ -177,11 +180,12 @@ impl Setup {
         format!(
             r#"{{"role": "gate", "gate": {{
                 "scopes": ["{}"], "quiet_ms": {QUIET}, "linger_ms": 0, "deadline_ms": {DEADLINE},
-                "open_ms": {OPEN_FOR}, "long_lived": "{}", "begin": {{"call": "nothing"}},
+                "open_ms": {OPEN_FOR}, "long_lived": "{}", "begin": {{"call": "{}"}},
                 "finish": "{}", "admin": {{"timeout_ms": 100}}
             }}}}"#,
             self.gates[gate],
             if self.exempts { "exempt" } else { "wait" },
+            self.begin,
             self.finish,
         )
     }

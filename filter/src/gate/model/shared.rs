@@ -88,6 +88,8 @@ pub(super) struct Shared {
     pub(super) queues: Vec<Queue>,
     pub(super) calls: Vec<Call>,
     pub(super) calls_made: u32,
+    /// Whether Envoy fails health checks.
+    pub(super) is_unhealthy: bool,
     /// The true number of streams of each scope that the filter counts, that hold the drain, and
     /// that have not ended.
     pub(super) holding: [u64; Scope::VARIANTS.len()],

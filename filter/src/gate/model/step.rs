@@ -188,6 +188,7 @@ impl World {
             Action::Reload(worker) => self.reload(setup, worker),
             Action::Leave(worker, root) => self.run(setup, worker, Callback::Leave(root), None),
         }
+        self.check_health(setup);
     }
 
     pub(super) fn begin(&mut self, setup: &Setup, stream: usize) {
@@ -238,6 +239,11 @@ impl World {
             return;
         };
         let call = self.shared.calls[index].clone();
+        match call.path.as_str() {
+            "/healthcheck/fail" => self.shared.is_unhealthy = true,
+            "/healthcheck/ok" => self.shared.is_unhealthy = false,
+            _ => {}
+        }
         let is_sample = call.path.starts_with("/stats");
         let body = if is_sample && setup.exports { self.stats(setup) } else { String::new() };
         self.shared.calls[index].arrived = Some(body);

@@ -79,6 +79,8 @@ pub(super) enum Violation {
     Overdue,
     TooEarly,
     OpenForEver,
+    /// Envoy fails health checks though the gate believes the opposite, or the other way round.
+    HealthUnknown,
 }
 
 #[derive(Debug, Clone, Hash)]
