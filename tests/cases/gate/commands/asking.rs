@@ -1,5 +1,6 @@
 //! `status`, `streams`, `drain`, `ready`.
 
+use tokio::net::TcpSocket;
 use tokio::time::sleep;
 
 use super::{Operator, shows};
@@ -229,6 +230,10 @@ async fn rejects_answers_that_are_not_a_gates(lab: &Lab) -> Outcome {
     client.response("GET").await?.expect(200)?;
     bench.envoy.terminate()?;
     bench.envoy.exited(SOON).await?;
+    // The Envoy of another test may get this port as soon as it is free.
+    let port = TcpSocket::new_v4()?;
+    port.set_reuseaddr(true)?;
+    port.bind(bench.gate)?;
     operator
         .runs(&["status", "--watch"])
         .await?
