@@ -98,7 +98,7 @@ pub(crate) struct Stats {
     /// Bytes that wait in HTTP/2 streams of clients for their windows.
     pub(crate) pending: Option<u64>,
     /// HTTP/3 connections.
-    pub(crate) http3: u64,
+    pub(crate) http3: Option<u64>,
     /// Whether each direction is known to have connection managers of its own.
     pub(crate) splits_directions: bool,
     /// Listeners and filter chains that were replaced and still have connections; the filter may
@@ -121,8 +121,9 @@ impl Stats {
             stats.add_bytes_in_tunnels();
         }
         // Envoy does not export the bytes that wait in HTTP/3 streams, which have ended by both
-        // counts when QUIC has taken their last byte.
-        if stats.http3 > 0 && stats.buffered == Some(0) {
+        // counts when QUIC has taken their last byte. Where it does not export the number of
+        // connections either, there may be some.
+        if stats.http3 != Some(0) && stats.buffered == Some(0) {
             stats.buffered = None;
         }
         stats
@@ -173,7 +174,7 @@ impl Stats {
                 self.ignored = self.ignored.saturating_add(value)
             }
             (Place::Here | Place::Tunnels, "downstream_cx_http3_active") => {
-                self.http3 = self.http3.saturating_add(value)
+                add_to(&mut self.http3, value)
             }
             _ => {}
         }
@@ -268,16 +269,15 @@ http.a.downstream_rq_time: P0(1,2)
 
     #[wasm_bindgen_test(unsupported = test)]
     fn bytes_that_wait_in_http3_are_unknown() {
-        let read = |http3: u64, buffered: u64| {
+        let read = |http3: &str, buffered: u64| {
             let managers =
                 ConnectionManagers { scopes: &[Scope::Gateway], ignore: &[], tunnels: &[] };
-            let text = format!(
-                "http.a.downstream_cx_http3_active: {http3}\n\
-                 http.a.downstream_cx_tx_bytes_buffered: {buffered}"
-            );
+            let text = format!("{http3}\nhttp.a.downstream_cx_tx_bytes_buffered: {buffered}");
             Stats::parse(&text, managers).buffered
         };
-        assert_eq!((read(0, 0), read(2, 0), read(2, 7)), (Some(0), None, Some(7)));
+        let [none, two] = [0, 2].map(|http3| format!("http.a.downstream_cx_http3_active: {http3}"));
+        assert_eq!((read(&none, 0), read(&two, 0), read(&two, 7)), (Some(0), None, Some(7)));
+        assert_eq!((read("", 0), read("", 7)), (None, Some(7)), "Envoy does not export it");
     }
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -288,7 +288,8 @@ http.a.downstream_rq_time: P0(1,2)
             (stats.active, stats.ignored, stats.buffered)
         };
         let tunnels = ["connect_terminate".into()];
-        let requests = "http.inbound_80.downstream_rq_active: 1\n\
+        let requests = "http.inbound_80.downstream_cx_http3_active: 0\n\
+                        http.inbound_80.downstream_rq_active: 1\n\
                         http.inbound_80.downstream_cx_tx_bytes_buffered: 0\n\
                         http.connect_terminate.downstream_rq_active: 9\n";
         let written = "http.connect_terminate.downstream_cx_tx_bytes_buffered: 20\n";
@@ -307,7 +308,8 @@ http.a.downstream_rq_time: P0(1,2)
         );
         let unexported = "http.inbound_80.downstream_rq_active: 1\nhttp2.pending_send_bytes: 0\n";
         assert_eq!(read(unexported, &tunnels), (Some(1), 0, None), "bytes of connections");
-        let idle = "http.connect_terminate.downstream_cx_tx_bytes_buffered: 0\n";
+        let idle = "http.connect_terminate.downstream_cx_http3_active: 0\n\
+                    http.connect_terminate.downstream_cx_tx_bytes_buffered: 0\n";
         assert_eq!(read(idle, &tunnels), (None, 0, Some(0)), "there was no tunnel yet");
     }
 }

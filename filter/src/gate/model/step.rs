@@ -279,6 +279,7 @@ impl World {
             text += &format!(
                 "http.{prefix}.downstream_rq_active: {active}\n\
                  http.{prefix}.downstream_rq_total: {total}\n\
+                 http.{prefix}.downstream_cx_http3_active: 0\n\
                  http.{prefix}.downstream_cx_tx_bytes_buffered: 0\n"
             );
         }
