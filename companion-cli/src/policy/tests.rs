@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::file::{Engine, FailurePolicy, Placement};
 use super::{Overrides, PeerInfo, Policy};
 
@@ -17,6 +19,8 @@ forwarded_proto:
   trust:
     peers: [10.0.0.0/16]
 ";
+
+const EVERYTHING: &str = include_str!("tests/everything.yaml");
 
 fn read(text: &str) -> Result<Policy, String> {
     Policy::read(text.as_bytes(), &Overrides::default()).map_err(|refused| refused.to_string())
@@ -248,8 +252,39 @@ fn the_schema_includes_the_modules_fields() {
     assert_eq!(schema["additionalProperties"], false);
 }
 
+/// The place, the least and the greatest value of each number in objects of the schema.
+fn numbers(schema: &Value, place: &str) -> Vec<(String, i64, i64)> {
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    let numbers_in = |(name, field): (&String, &Value)| {
+        let place = format!("{place}/{name}");
+        match (field["minimum"].as_i64(), field["maximum"].as_i64()) {
+            (Some(least), Some(most)) => vec![(place, least, most)],
+            _ => numbers(field, &place),
+        }
+    };
+    fields.flat_map(numbers_in).collect()
+}
+
+#[test]
+fn the_schema_has_the_bounds_of_the_check() {
+    let mut everything: Value = serde_saphyr::from_str(EVERYTHING).expect("YAML");
+    everything["scaling"]["min"] = 1.into();
+    everything["scaling"]["max"] = u16::MAX.into();
+    let numbers = numbers(&Policy::schema(), "");
+    assert!(numbers.len() >= 7, "{numbers:?}");
+    for (place, least, most) in numbers {
+        let is_accepted = |number: i64| {
+            let mut policy = everything.clone();
+            *policy.pointer_mut(&place).expect(&place) = number.into();
+            read(&policy.to_string()).is_ok()
+        };
+        let accepted = [least - 1, least, most, most + 1].map(is_accepted);
+        assert_eq!(accepted, [false, true, true, false], "{place} from {least} to {most}");
+    }
+}
+
 #[test]
 fn everything_at_once_is_a_policy() {
-    let policy = read(include_str!("tests/everything.yaml")).expect("a policy");
+    let policy = read(EVERYTHING).expect("a policy");
     assert!(policy.retries.is_some() && policy.app.is_some() && policy.exit_on_zero);
 }

@@ -6,6 +6,8 @@ use serde::Deserialize;
 use super::PolicyProblem;
 use crate::base::time_span::TimeSpan;
 
+const MOST_PERCENT: u16 = 100;
+
 /// What `render monitoring` writes. With this section, a gate that serves evaluates its count at
 /// intervals, so that its metrics are current.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -22,10 +24,10 @@ pub struct Monitoring {
     pub evaluate_every: Option<TimeSpan>,
     /// The share of requests with conflicting headers of the scheme that fires an alert, in
     /// percent; by default 1.
-    #[schemars(range(max = 100))]
+    #[schemars(range(max = MOST_PERCENT))]
     pub conflicting_percent: Option<u16>,
     /// The share of requests from untrusted peers that fires an alert, in percent; by default 10.
-    #[schemars(range(max = 100))]
+    #[schemars(range(max = MOST_PERCENT))]
     pub untrusted_percent: Option<u16>,
     /// `HOST:PORT` of each Envoy that Prometheus scrapes at `/stats/prometheus`, instead of pods.
     /// Required for an Envoy without a mesh.
@@ -109,8 +111,8 @@ impl Monitoring {
         for (field, percent) in
             [("conflicting_percent", conflicting), ("untrusted_percent", untrusted)]
         {
-            if percent > 100 {
-                problem(field, format!("{percent} is not from 0 to 100"));
+            if percent > MOST_PERCENT {
+                problem(field, format!("{percent} is not from 0 to {MOST_PERCENT}"));
             }
         }
         for (index, target) in self.targets.iter().enumerate() {
