@@ -1,8 +1,9 @@
-//! The ground floor: what several parts use, and what knows nothing of Envoy, meshes and gates.
+//! The ground floor: what several parts use, and what makes no decision about Envoy, meshes and
+//! gates.
 //!
 //! Texts and files of others are read by [`foreign`], [`yaml`] and [`files`], and shown by
 //! [`visible`]. [`children`] and [`env_vars`] are the border to the system, [`http`] to the
-//! network. A file stands here only if two parts need it.
+//! network. What only one part needs stands in that part.
 
 pub(crate) mod causes;
 pub mod children;

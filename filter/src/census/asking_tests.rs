@@ -1,3 +1,5 @@
+//! Counters that do not reply: lost, written off, revived, removed from the index.
+
 use wasm_bindgen_test::wasm_bindgen_test;
 
 use super::super::CountState;

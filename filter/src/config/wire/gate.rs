@@ -29,8 +29,8 @@ pub struct Gate {
     #[cfg_attr(feature = "schema", schemars(range(min = 200, max = LONGEST)))]
     #[default(1000)]
     pub quiet_ms: u64,
-    /// How long zero must last if Envoy does not export the number of bytes that wait to be
-    /// written; milliseconds.
+    /// How long zero must last if the number of bytes that wait to be written is not known, because
+    /// Envoy does not export it, or because of HTTP/3; milliseconds.
     #[serde(deserialize_with = "whole::<0, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = LONGEST)))]
     #[default(500)]
