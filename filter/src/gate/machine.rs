@@ -237,13 +237,14 @@ impl Record {
         let is_app_unknown = policy.waits_for_app() && observed.app == App::Asking;
         let app = (policy.waits_for_app() && !matches!(observed.app, App::Gone | App::Asking))
             .then_some(Reason::App(observed.app));
-        let begun = core::mem::replace(&mut self.begun_last, observed.begun);
+        let has_begun = core::mem::replace(&mut self.begun_last, observed.begun) != observed.begun;
         if let Some(reason) = observed.in_flight_reason().or(bytes).or(app) {
             self.quiet_since = 0;
             return reason;
         }
-        if self.quiet_since == 0 || begun != observed.begun {
-            self.quiet_since = now;
+        self.update_quiet_period(now, observed, has_begun);
+        if self.quiet_since == 0 {
+            return Reason::Asking;
         }
         if self.phase == Phase::Draining && policy.begins() && !self.begin.has_ended() {
             return Reason::Beginning;
@@ -260,6 +261,17 @@ impl Record {
             Reason::Open(Phase::Drained)
         } else {
             Reason::Asking
+        }
+    }
+
+    /// Begins the quiet period, or begins it anew if a stream has begun. It does not begin while
+    /// neither count is known, because a stream may be in flight.
+    fn update_quiet_period(&mut self, now: u64, observed: &Observation, has_begun: bool) {
+        if self.quiet_since == 0 || has_begun {
+            self.quiet_since = if observed.is_unknown() { 0 } else { now };
+        }
+        if self.quiet_since == 0 && has_begun {
+            (self.phase, self.ended) = (Phase::Draining, 0);
         }
     }
 

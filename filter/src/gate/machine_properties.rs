@@ -120,8 +120,11 @@ fn policy() -> impl Strategy<Value = Policy> {
 /// The rules, and the history that they need.
 #[derive(Default)]
 struct Watch {
-    /// The last evaluation at which a stream held the drain or began.
+    /// The last evaluation at which a stream held the drain, or began, or may have been in flight
+    /// since.
     busy_at: u64,
+    /// Whether zero was known since a stream held the drain or began.
+    is_zero_known: bool,
     /// The earliest deadline of this drain so far.
     deadline: u64,
     /// The tries of the begin call and of the last call in this drain, and when the current try of
@@ -196,15 +199,18 @@ impl Watch {
             let stays = after.phase == Phase::Drained && now < end;
             assert!(stays && !busy && clear || after.phase == Phase::Serving, "{after:?}");
         }
-        if busy || moved || !clear {
+        let is_unknown = !counts && observed.envoy == EnvoyCount::Asking;
+        self.is_zero_known &= !busy && !moved && clear;
+        if !self.is_zero_known {
             self.busy_at = now;
+            self.is_zero_known = !busy && clear && !is_unknown;
         }
     }
 
     /// Checks that zero lasted for the quiet period, and that the begin call was made before.
     fn check_drained(&self, policy: &Policy, observed: &Observation, after: &Record) {
         assert!(
-            observed.known_until >= self.busy_at + policy.quiet,
+            self.is_zero_known && observed.known_until >= self.busy_at + policy.quiet,
             "quiet since {} only, sure up to {}",
             self.busy_at,
             observed.known_until

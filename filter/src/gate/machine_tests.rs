@@ -114,3 +114,27 @@ fn an_answer_without_bytes_does_not_restart_the_drain() {
     record.evaluate(&policy, 1_000_210, &asking);
     assert_eq!(record.phase, Phase::Drained, "what is not known changes nothing");
 }
+
+/// A dead VM's count cannot be believed, and Envoy's answer is valid for a short time only. Between
+/// two answers a request may be in flight.
+#[wasm_bindgen_test(unsupported = test)]
+fn the_quiet_period_begins_at_a_zero_that_is_known() {
+    let mut policy = Policy::new(Gate::default());
+    (policy.quiet, policy.begin) = (200, BeginCall::Nothing);
+    let leaking = |now, envoy| Observation { count: CountState::Leaking, envoy, ..zero(now) };
+    let mut record = Record::default();
+    record.drain(&policy, 1_000, 0);
+    for (now, envoy, expected) in [
+        (1_000, EnvoyCount::Holds(1), Reason::Requests(CountState::Leaking, 1)),
+        (1_100, EnvoyCount::Asking, Reason::Asking),
+        (1_300, EnvoyCount::Holds(0), Reason::Quiet { since: 1_300 }),
+        (1_400, EnvoyCount::Asking, Reason::Quiet { since: 1_300 }),
+        (1_500, EnvoyCount::Asking, Reason::Asking),
+        (1_510, EnvoyCount::Holds(0), Reason::Open(Phase::Drained)),
+    ] {
+        assert_eq!(record.evaluate(&policy, now, &leaking(now, envoy)).0, expected, "at {now}");
+    }
+    let begun = Observation { begun: 1, ..leaking(1_520, EnvoyCount::Asking) };
+    assert_eq!(record.evaluate(&policy, 1_520, &begun).0, Reason::Asking);
+    assert_eq!(record.phase, Phase::Draining, "the request that has begun may be in flight");
+}

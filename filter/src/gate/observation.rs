@@ -112,8 +112,7 @@ impl Observation {
     /// None if both are zero, or not known yet.
     #[must_use]
     pub fn in_flight_reason(&self) -> Option<Reason> {
-        let is_believed =
-            matches!(self.count, CountState::Exact | CountState::Asking | CountState::Assumed);
+        let is_believed = self.is_believed();
         match (self.count, self.envoy) {
             _ if is_believed && self.holding > 0 => Some(Reason::Streams(self.holding)),
             (count, EnvoyCount::Holds(active)) if active > 0 => {
@@ -123,6 +122,17 @@ impl Observation {
             (count, EnvoyCount::Absent) if !is_believed => Some(Reason::Unsure(count)),
             _ => None,
         }
+    }
+
+    /// Whether the filter's count can be believed, as far as is known.
+    fn is_believed(&self) -> bool {
+        matches!(self.count, CountState::Exact | CountState::Asking | CountState::Assumed)
+    }
+
+    /// Whether neither count is known: the filter's cannot be believed, and Envoy is being asked.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        !self.is_believed() && self.envoy == EnvoyCount::Asking
     }
 
     /// The number of bytes that wait to be written to clients, if it is known and above zero.

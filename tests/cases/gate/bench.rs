@@ -8,8 +8,12 @@ use crate::cases::stage::{clusters, hcm};
 use crate::lab::Lab;
 use kit::admin_cluster::admin_cluster;
 use kit::admin_proxy::{AdminProxy, CallHandling};
+use kit::bootstrap::extension;
 use kit::bootstrap::filters::{Wasm, filter_state};
 use kit::prelude::*;
+
+/// The counters of two workers and of the main thread.
+pub(crate) const COUNTERS: u64 = 3;
 
 /// Requests to the gate that are in flight.
 pub(crate) const WAITING: &str = "http.laststream.downstream_rq_active";
@@ -180,6 +184,18 @@ pub(crate) fn gate_listener_with(name: &str, filter: Value) -> Listener {
 /// the loopback interface.
 pub(crate) fn gate_address() -> Value {
     filter_state(ADDRESS_KEY, "%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%")
+}
+
+/// A filter that keeps its worker busy for some seconds: the header `x-busy` of a request.
+pub(crate) fn busy_on_request() -> Value {
+    let code = "function envoy_on_request(handle) local over = os.clock() + \
+        tonumber(handle:headers():get('x-busy') or 0) \
+                while os.clock() < over do end end";
+    extension(
+        "envoy.filters.http.lua",
+        "envoy.extensions.filters.http.lua.v3.Lua",
+        json!({ "default_source_code": { "inline_string": code } }),
+    )
 }
 
 /// The gate as a filter. The tests' clients ask for `test.local`, unless the configuration has

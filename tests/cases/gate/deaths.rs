@@ -1,15 +1,19 @@
 //! Workers' VMs die with streams in flight on both workers: the gate does not trust the counts that
 //! they leave behind.
 
+use futures_util::future::try_join_all;
 use serde_json::Value;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, routes};
 use crate::lab::{Lab, cases, test_deaths_module};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 
-use super::bench::{Bench, SOON, bootstrap, gate_listener, options, same};
+use super::bench::{
+    Bench, COUNTERS, SOON, bootstrap, busy_on_request, gate_listener, options, same,
+};
 use super::watch::{opens_only_at_zero, stays_closed};
 
 /// `quiet_ms` is shorter than its default, to save time. The deadline is so long that it never ends
@@ -19,6 +23,7 @@ const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
 cases! {
     streams_of_dead_vms_are_subtracted,
     a_dead_vm_that_stays_dead_is_healed_by_two_zeros,
+    a_death_excuses_no_busy_worker,
     streams_that_bypass_the_filter_hold_the_drain,
     a_gate_that_dies_never_opens_early,
     queue_messages_of_a_dead_vm_reach_no_stream,
@@ -124,6 +129,45 @@ async fn a_dead_vm_that_stays_dead_is_healed_by_two_zeros(lab: &Lab) -> Outcome 
     let status = bench.until("count", "exact").await?;
     same(&status, "heals", 1)?;
     same(&status, "lost_counters", 0)
+}
+
+/// A worker is busy for seconds while the VM of the other one dies and another takes its place. The
+/// busy worker's streams hold, no signal passes, and afterwards it counts again.
+async fn a_death_excuses_no_busy_worker(lab: &Lab) -> Outcome {
+    let lab = with_test_deaths(lab)?;
+    let wasm = Wasm { failure_policy: "FAIL_RELOAD", ..lab.stream("{}") };
+    let main = routes(Hcm::new("main").filter(wasm.filter()).filter(busy_on_request()));
+    let bench = Bench::with(&lab, GATE, main).await?;
+    bench.until("counters", COUNTERS).await?;
+    let held = hold(&bench, "a", 12).await?;
+    bench.post("/drain").await?.expect(202)?;
+    let mut busy = Client::connect(bench.main).await?;
+    busy.send(&Request::get("/echo").header("x-busy", "5").bytes()).await?;
+    sleep(Duration::from_millis(200)).await;
+    let mut doomed = on_a_free_worker(&bench).await?;
+    doomed.send(&Request::get("/echo").header("x-laststream-die", "abort").bytes()).await?;
+    bench.envoy.wait_for_log("Function: proxy_on_request_headers failed", SOON).await?;
+    on_a_free_worker(&bench).await?; // its request makes the new VM
+    let signals = (0..12).map(async |_| bench.post("/quitquitquit").await?.expect(503));
+    try_join_all(signals).await?;
+    busy.response("GET").await?.expect(200)?;
+    bench.until("counters", COUNTERS).await?;
+    stays_closed(&bench, 20).await?;
+    ensure!(!bench.envoy.log_contains("nothing is in flight"), "{}", bench.envoy.tail());
+    bench.upstream.release("a");
+    opens_only_at_zero(&bench).await?;
+    drop(held);
+    same(&bench.status().await?, "heals", 1)
+}
+
+/// A connection to a worker that answers at once.
+async fn on_a_free_worker(bench: &Bench) -> Outcome<Client> {
+    wait_for(SOON, "a free worker", async || {
+        let mut client = Client::connect(bench.main).await?.patience(Duration::from_millis(300));
+        client.get("/echo").await?.expect(200)?;
+        Ok(client)
+    })
+    .await
 }
 
 /// With FAIL_OPEN new streams on that worker bypass the filter. They hold the drain, also after the

@@ -1,7 +1,7 @@
 //! Requests that the filter does not count and Envoy does: the gate stays closed until each client
 //! has its answer.
 
-use super::bench::{Bench, SOON, bootstrap, gate_listener, options, same};
+use super::bench::{Bench, COUNTERS, SOON, bootstrap, gate_listener, options, same};
 use super::deaths::hold;
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{ACTIVE, allow_all, discovered, routes};
@@ -29,9 +29,6 @@ const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
 
 /// A gate that never holds because of a counter's age.
 const ANY_AGE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000, "assumed_after_ms": 0}"#;
-
-/// The counters of two workers and of the main thread.
-const COUNTERS: u64 = 3;
 
 const FAULT: &str = "envoy.extensions.filters.http.fault.v3.HTTPFault";
 const EXT_AUTHZ: &str = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz";

@@ -5,21 +5,19 @@ use tokio::net::TcpListener;
 
 use crate::cases::stage::{allow_all, clusters, discovered, hcm, routes};
 use crate::lab::{Lab, cases};
-use kit::bootstrap::{extension, only_stats_with_prefixes};
+use kit::bootstrap::only_stats_with_prefixes;
 use kit::prelude::*;
 use kit::wire::free_port;
 use kit::xds::Xds;
 
 use super::bench::{
-    Bench, SOON, bootstrap, gate_filter, gate_listener, gate_listener_with, options, same,
+    Bench, COUNTERS, SOON, bootstrap, busy_on_request, gate_filter, gate_listener,
+    gate_listener_with, options, same,
 };
 use super::watch::{opens_only_at_zero, stays_closed};
 
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
 const SHORT: &str = r#"{"quiet_ms": 300, "deadline_ms": 2500, "admin": {"timeout_ms": 400}}"#;
-
-/// The counters of two workers and of the main thread.
-const COUNTERS: u64 = 3;
 
 cases! {
     a_listener_replaced_by_one_with_the_filter_is_not_empty,
@@ -335,20 +333,8 @@ async fn an_admin_interface_that_hangs_does_not_move_the_deadline(lab: &Lab) -> 
 /// A filter keeps one worker busy for three seconds. The other worker keeps the deadline. The busy
 /// worker's streams are not given up, and it counts again afterwards.
 async fn a_worker_that_is_busy_is_not_dead(lab: &Lab) -> Outcome {
-    let busy = "function envoy_on_request(handle) local over = os.clock() + \
-        (tonumber(handle:headers():get('x-busy')) or 0) \
-                while os.clock() < over do end end";
-    let lua = extension(
-        "envoy.filters.http.lua",
-        "envoy.extensions.filters.http.lua.v3.Lua",
-        json!({ "default_source_code": { "inline_string": busy } }),
-    );
-    let bench = Bench::with(
-        lab,
-        SHORT,
-        routes(Hcm::new("main").filter(lab.stream("{}").filter()).filter(lua)),
-    )
-    .await?;
+    let main = Hcm::new("main").filter(lab.stream("{}").filter()).filter(busy_on_request());
+    let bench = Bench::with(lab, SHORT, routes(main)).await?;
     let held = bench.held("a").await?;
     bench.post("/drain").await?.expect(202)?;
     for _ in 0..20 {

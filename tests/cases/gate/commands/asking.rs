@@ -203,10 +203,13 @@ async fn watched(lab: &Lab, format: &[&str]) -> Outcome<CommandOutput> {
     bench.post("/drain").await?.expect(202)?;
     bench.until("begin", "done").await?;
     let asked = bench.envoy.stat(ASKED).await?.unwrap_or_default();
-    let watching = Operator::beside(&bench)?
+    let mut watching = Operator::beside(&bench)?
         .starts(&[&["status", "--watch", "--interval", "100ms"], format].concat());
-    bench.envoy.wait_for_stat_where(ASKED, |now| now > Some(asked + 2), SOON).await?;
-    ensure!(!watching.is_finished(), "a stream is in flight");
+    let asks = bench.envoy.wait_for_stat_where(ASKED, |now| now > Some(asked + 2), SOON);
+    tokio::select! {
+        ended = &mut watching => bail!("it ended while a stream was in flight: {:#?}", ended??),
+        asks = asks => asks?,
+    }
     bench.release("a", &mut client).await?;
     watching.await??.expect(0)
 }
