@@ -2,6 +2,7 @@
 //! Envoy with one worker, round by round.
 
 use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
 
 use crate::bed;
 use crate::callgrind::Counted;
@@ -15,6 +16,8 @@ const WARM_UP: usize = 300;
 const ROUNDS: usize = 7;
 const REQUESTS: usize = 200;
 const IDLE: Duration = Duration::from_secs(2);
+/// For this time, the streams of a new counter check the latch, which costs a little.
+const NEW: Duration = Duration::from_secs(16);
 
 /// Instructions of one variant for one request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -109,6 +112,7 @@ pub(crate) async fn rounds(counted: &Counted, probes: &mut [Probe]) -> Outcome<V
     for probe in &mut *probes {
         bed::ask(&mut probe.client, &probe.request, WARM_UP).await?;
     }
+    sleep(NEW).await;
     // A gate's ticks depend on time and not on requests, so their share is subtracted.
     let idle = counted.count_idle(IDLE).await?;
     let per_second = idle.busiest as f64 / idle.took.as_secs_f64();
