@@ -269,7 +269,7 @@ mod tests {
         let host = Fake::default();
         let mut contexts = Contexts::configured(ROOT, &host, "");
         for (stream, time, looks) in
-            [(2, 1_000, 4), (3, 3_999, 1), (4, 4_000, 1), (5, 4_001, 0), (6, 9_000, 0)]
+            [(2, 1_000, 4), (3, 15_999, 1), (4, 16_000, 1), (5, 16_001, 0), (6, 21_000, 0)]
         {
             host.clock.set(time);
             host.clock_reads.set(0);

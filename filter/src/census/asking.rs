@@ -244,6 +244,7 @@ impl Census {
         }
         survey.counters = fresh.len() as u64;
         survey.lost = lost.iter().map(|entry| entry.queue).collect();
+        survey.may_revive = survey.lost.iter().any(|queue| !self.is_silent(*queue, now));
         survey
     }
 

@@ -3,6 +3,7 @@
 
 use core::cell::Cell;
 
+use super::asking::WRITE_OFF_AFTER;
 use super::ender::{self, MOST_ACTIONS, Owner};
 use super::ending::EndRequest;
 use super::index::{IndexEntry, add_to_index, register_queue, remove_from_index};
@@ -12,8 +13,9 @@ use super::messages::{CountReply, CountRequest, LatchCheck};
 use crate::config::wire::Scope;
 use crate::host::Control;
 
-/// How long streams check the latch after a request for that; milliseconds.
-const LATCH_CHECK_LASTS: u64 = 3_000;
+/// How long streams check the latch after a request for that; milliseconds. A worker that does not
+/// run for a while must still check it then, as long as its counter is not declared dead.
+const LATCH_CHECK_LASTS: u64 = WRITE_OFF_AFTER + 5_000;
 
 /// A counting root context, as the gate sees it.
 #[derive(Debug, Clone, Default)]

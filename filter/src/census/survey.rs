@@ -81,6 +81,8 @@ pub(crate) struct Survey {
     pub(crate) counters: u64,
     /// Queues of counters that do not reply any more.
     pub(crate) lost: Vec<u32>,
+    /// Whether one of them has not been silent for long, so that its worker may be alive.
+    pub(crate) may_revive: bool,
     /// The time since which all counters that replied have counted.
     pub(crate) counting_since: u64,
     /// The time until which all counters that replied are known to have been alive.
@@ -101,6 +103,7 @@ impl Survey {
             in_flight: 0,
             counters: 0,
             lost: Vec::new(),
+            may_revive: false,
             counting_since: 0,
             alive_until: u64::MAX,
             completed_round: u64::MAX,

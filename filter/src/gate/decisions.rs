@@ -30,6 +30,7 @@ fn snapshot(phase: Phase, reason: Reason, count: CountState, envoy: EnvoyCount) 
         in_flight: 0,
         counters: 3,
         lost: vec![7],
+        may_revive: false,
         counting_since: 0,
         alive_until: NOW,
         completed_round: 1,
@@ -38,6 +39,7 @@ fn snapshot(phase: Phase, reason: Reason, count: CountState, envoy: EnvoyCount) 
     };
     let observed = Observation {
         count,
+        may_revive: false,
         known_until: NOW,
         holding: 0,
         in_flight: 0,
@@ -143,6 +145,11 @@ fn a_signal_passes_at_zero_only() {
         assert_eq!(at(Phase::Drained), when_drained, "{count}");
         assert_ne!(at(Phase::Serving), SignalStep::CloseLatch, "{count}: one zero is not enough");
     }
+    let mut stalled =
+        snapshot(Phase::Drained, Reason::Asking, CountState::Leaking, EnvoyCount::Holds(0));
+    stalled.observed.may_revive = true;
+    assert_eq!(step(&stalled, FIRST, NOW + 1, false), SignalStep::AwaitNext);
+    assert!(matches!(step(&stalled, FIRST, NOW, false), SignalStep::Refuse(_)));
 }
 
 #[wasm_bindgen_test(unsupported = test)]

@@ -210,7 +210,7 @@ impl Record {
         if reason != Reason::Open(Phase::Drained) {
             return (reason, begin.or(heal));
         }
-        let finish = self.finish_once(policy, now);
+        let finish = if observed.may_revive { None } else { self.finish_once(policy, now) };
         // At the deadline the gate opens without the agent's answer, as it does when the drain
         // expires.
         let is_agent_told =

@@ -68,6 +68,7 @@ fn observation() -> impl Strategy<Value = Observation> {
             |(counters, known_until, holding, in_flight, begun, envoy, buffered, app, may_miss)| {
                 Observation {
                     count: combine_counts(counters, holding, envoy, may_miss),
+                    may_revive: counters == CountState::Leaking && may_miss,
                     known_until,
                     holding,
                     in_flight,
@@ -260,6 +261,7 @@ fn evaluate(
     if let Some(action) = action {
         assert!(action != Action::Begin || policy.begins(), "a call that is not configured");
         watch.acted(action, now, policy.patience);
+        assert!(action != Action::Finish || !observed.may_revive, "a worker may be alive");
         assert!(
             action != Action::Finish || record.phase == Phase::Drained,
             "the last call at {:?}",

@@ -9,6 +9,7 @@ use crate::gate::policy::Policy;
 fn zero(now: u64) -> Observation {
     Observation {
         count: CountState::Exact,
+        may_revive: false,
         known_until: now,
         holding: 0,
         in_flight: 0,

@@ -33,6 +33,9 @@ pub enum EnvoyCount {
 pub struct Observation {
     /// The state of the count: how far `holding` can be believed; see [`combine_counts`].
     pub count: CountState,
+    /// Whether a counter that does not reply has not been silent for long: its worker may be alive,
+    /// and let a stream begin while a signal passes.
+    pub may_revive: bool,
     /// The time up to which all of this is known to be true: every source was alive and complete
     /// then.
     pub known_until: u64,

@@ -130,8 +130,7 @@ pub(super) fn signal_refusal(snapshot: &Snapshot) -> Option<&'static str> {
         (None, _) if !observed.is_complete() => Some(ASKING),
         (None, CountState::Unknown) if !lasts => Some(NO_COUNTER),
         (None, CountState::Rejected) if !lasts => Some(REJECTED),
-        // The counter's worker may be alive after all, and would not check the latch.
-        (None, CountState::Leaking) if !lasts => Some(DIED),
+        (None, CountState::Leaking) if !lasts || observed.may_revive => Some(DIED),
         (None, _) => None,
     }
 }

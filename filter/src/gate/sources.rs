@@ -124,6 +124,7 @@ impl Sources {
         let app_known_until = app.map_or(u64::MAX, |(asked_at, _)| asked_at);
         Observation {
             count: combine_counts(survey.count_state, holding, envoy, may_have_uncounted),
+            may_revive: survey.may_revive,
             known_until: survey.alive_until.min(self.samples.known_until()).min(app_known_until),
             holding,
             in_flight: survey.in_flight,

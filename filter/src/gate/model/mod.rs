@@ -11,7 +11,7 @@
 //! **Not modelled**: calls that fail, latencies of the admin interface, the app, bytes that wait to
 //! be written, `long_lived_after_ms`, clients that give up, other workers between the read and the
 //! change of shared data (the host compares generations), and a live worker that reads no message
-//! for a second, except in one configuration.
+//! for a second, except in two configurations.
 //!
 //! Mistakes that were put back into the code, each with the configuration and the number of steps
 //! of the shortest sequence that shows it:
@@ -35,6 +35,8 @@
 //! - `is_healable` is never true: `heal`: `healed` is not reached.
 //! - A begin call that was under way is not undone again, and a late undo is ignored in the next
 //!   drain: `undo`, 13 and 25: the gate knows whether Envoy fails health checks.
+//! - Streams check the latch for three seconds only: `a_stalled_worker_checks_the_latch`, 26: no
+//!   stream is accepted behind the latch.
 //!
 //! Not found: a stream that checks the latch before it is counted. The census also prevents harm:
 //! the worker replies to the round behind the closed latch only after the callback, and the gate
@@ -54,6 +56,7 @@ use std::time::{Duration, Instant};
 use stateright::{Checker, Model, Property};
 
 use crate::config::wire::Scope;
+use crate::gate::machine::STAYS_DRAINED;
 use setup::{Goal, Kind, QUIET, Setup};
 use step::Action;
 use world::World;
@@ -251,6 +254,19 @@ fn a_stalled_worker_holds_the_signal() {
             .request(0, "GET", "/status")
             .request(0, "POST", QUIT)
             .reaches(&[Goal::Passed, Goal::Refused]),
+    );
+}
+
+/// A worker that was stalled for seconds still checks the latch, before it reads any message.
+#[test]
+fn a_stalled_worker_checks_the_latch() {
+    let naps = vec![(QUIET, 1), (STAYS_DRAINED - 100, 1)];
+    let setup = Setup { stalls: true, finish: "quit", naps, ..Setup::plain() };
+    check(
+        setup
+            .stream(1, Kind::Plain)
+            .request(0, "POST", "/drain")
+            .reaches(&[Goal::Drained, Goal::Passed]),
     );
 }
 

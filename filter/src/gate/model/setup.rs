@@ -104,6 +104,8 @@ pub(super) struct Setup {
     pub(super) is_unordered: bool,
     /// Whether time passes only when there is no other work.
     pub(super) is_prompt: bool,
+    /// Whether the second worker may be stalled: time also passes when only it has work.
+    pub(super) stalls: bool,
     pub(super) goals: Vec<Goal>,
 }
 
@@ -135,6 +137,7 @@ impl Setup {
             is_fine: false,
             is_unordered: false,
             is_prompt: true,
+            stalls: false,
             goals: Vec::new(),
         }
     }

@@ -46,20 +46,24 @@ impl World {
         }
         let calls = self.shared.calls.iter().filter(|call| call.arrived.is_none());
         actions.extend(calls.map(|call| Action::Serve(call.number)));
+        let may_wait = |action: &Action| setup.stalls && self.is_of_second_worker(action);
         if !setup.is_unordered {
-            let first = actions.iter().position(|action| matches!(action, Action::Deliver(_)));
+            let is_ordered =
+                |action: &Action| matches!(action, Action::Deliver(_)) && !may_wait(action);
+            let first = actions.iter().position(is_ordered);
             let mut index = 0..;
-            actions.retain(|action| index.next() == first || !matches!(action, Action::Deliver(_)));
+            actions.retain(|action| index.next() == first || !is_ordered(action));
         }
         let is_busy = actions.iter().any(|action| {
-            matches!(
+            let is_work = matches!(
                 action,
                 Action::GoOn(_)
                     | Action::Deliver(_)
                     | Action::Tick(..)
                     | Action::Serve(_)
                     | Action::Answer(_)
-            )
+            );
+            is_work && !may_wait(action)
         });
         self.stream_actions(setup, actions);
         self.request_actions(setup, actions);
@@ -75,6 +79,14 @@ impl World {
         }
         let alive = self.workers.iter().enumerate().filter(|(_, worker)| worker.is_alive);
         actions.extend(alive.filter(|_| self.deaths > 0).map(|(worker, _)| Action::Die(worker)));
+    }
+
+    fn is_of_second_worker(&self, action: &Action) -> bool {
+        match action {
+            Action::GoOn(worker) | Action::Tick(worker, _) => *worker == 1,
+            Action::Deliver(queue) => self.shared.queues[*queue].worker == 1,
+            _ => false,
+        }
     }
 
     /// Adds the possible next callbacks of one worker's VM.
