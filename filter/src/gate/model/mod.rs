@@ -270,6 +270,15 @@ fn a_stalled_worker_checks_the_latch() {
     );
 }
 
+/// A VM dies while the other worker may be stalled.
+#[test]
+fn death_beside_a_stalled_worker() {
+    let setup = Setup { deaths: 1, stalls: true, naps: naps(1, 1), ..Setup::plain() };
+    check(
+        setup.stream(1, Kind::Plain).request(0, "GET", HOOK).reaches(&[Goal::Drained, Goal::Open]),
+    );
+}
+
 #[test]
 fn expiry() {
     let setup = Setup { naps: vec![(600, 1), (1_000, 1)], ..Setup::plain() }.stream(1, Kind::Plain);
