@@ -68,7 +68,8 @@ fn the_report_shows_every_lane_on_a_desktop_and_on_a_phone() -> Outcome {
     Ok(())
 }
 
-/// The title of the page, after it was rendered. A message on its console is an error.
+/// The title of the page, after it was rendered. A message on its console is an error; without a
+/// network, the browser's own pages write some, too.
 fn title_in(browser: &Path, page: &Path, home: &Path, scheme: &str) -> Outcome<String> {
     let mut command = guarded("timeout");
     command.arg("60").arg(browser).args(["--headless", "--no-sandbox", "--disable-gpu"]);
@@ -78,7 +79,10 @@ fn title_in(browser: &Path, page: &Path, home: &Path, scheme: &str) -> Outcome<S
         .arg(format!("--blink-settings=preferredColorScheme={scheme}"));
     command.arg(format!("--user-data-dir={}", home.display())).env("HOME", home);
     let output = kit::command::run(command.arg(format!("file://{}", page.display())))?;
-    let output = output.hides("CONSOLE")?;
+    let is_of_page = |line: &&str| line.contains("CONSOLE") && !line.contains("source: chrome://");
+    if let Some(message) = output.stderr.lines().find(is_of_page) {
+        bail!("{message}");
+    }
     let dom = output.stdout.split_once("<title>").map(|(_, rest)| rest);
     let title = dom.and_then(|rest| rest.split_once("</title>"));
     Ok(title.with_context(|| format!("no title: {output:?}"))?.0.to_owned())
