@@ -186,7 +186,8 @@ pub(crate) fn gate_address() -> Value {
     filter_state(ADDRESS_KEY, "%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%")
 }
 
-/// A filter that keeps its worker busy for some seconds: the header `x-busy` of a request.
+/// A filter that keeps its worker busy. The header `x-busy` of a request is the time, in seconds of
+/// the processor.
 pub(crate) fn busy_on_request() -> Value {
     let code = "function envoy_on_request(handle) local over = os.clock() + \
         tonumber(handle:headers():get('x-busy') or 0) \

@@ -4,7 +4,7 @@
 use futures_util::future::try_join_all;
 use serde_json::Value;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, routes};
 use crate::lab::{Lab, cases, test_deaths_module};
@@ -24,6 +24,7 @@ cases! {
     streams_of_dead_vms_are_subtracted,
     a_dead_vm_that_stays_dead_is_healed_by_two_zeros,
     a_death_excuses_no_busy_worker,
+    the_last_call_waits_until_a_counter_is_declared_dead,
     streams_that_bypass_the_filter_hold_the_drain,
     a_gate_that_dies_never_opens_early,
     queue_messages_of_a_dead_vm_reach_no_stream,
@@ -158,6 +159,22 @@ async fn a_death_excuses_no_busy_worker(lab: &Lab) -> Outcome {
     opens_only_at_zero(&bench).await?;
     drop(held);
     same(&bench.status().await?, "heals", 1)
+}
+
+/// Nothing is in flight, but the worker of a counter that does not reply could let a stream begin.
+async fn the_last_call_waits_until_a_counter_is_declared_dead(lab: &Lab) -> Outcome {
+    let gate = r#"{"quiet_ms": 300, "deadline_ms": 90000, "finish": "quit"}"#;
+    let mut bench = bench_with(lab, "FAIL_CLOSED", gate).await?;
+    bench.until("counters", COUNTERS).await?;
+    let began = Instant::now();
+    kill(&bench, "abort").await?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("state", "drained").await?;
+    bench.post("/quitquitquit").await?.expect(503)?;
+    bench.envoy.exited(SOON * 2).await?;
+    let took = began.elapsed();
+    ensure!(took >= Duration::from_secs(10), "Envoy was ended after {took:?}");
+    Ok(())
 }
 
 /// A connection to a worker that answers at once.

@@ -21,8 +21,7 @@ impl Display for MachineLacks {
 
 impl std::error::Error for MachineLacks {}
 
-/// Converts an outcome for libtest-mimic. A trial is ignored if it needs what the machine
-/// lacks.
+/// Converts an outcome for libtest-mimic. A trial is ignored if it needs what the machine lacks.
 pub fn completion(outcome: Outcome) -> Result<Completion, Failed> {
     match outcome {
         Ok(()) => Ok(Completion::Completed),
