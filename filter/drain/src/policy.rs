@@ -1,0 +1,118 @@
+//! What a gate waits for, and how its drain begins and ends. Times are in milliseconds.
+
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ends::EndPolicy;
+use crate::scope::Scope;
+use crate::stats::ConnectionManagers;
+use crate::timing::STATS_PATIENCE;
+
+/// The call that tells clients to leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum BeginCall {
+    /// `/drain_listeners?graceful&skip_exit`: responses tell clients to close. Envoy cannot undo
+    /// it.
+    #[default]
+    DrainListeners,
+    /// `/healthcheck/fail`: the same for both directions. Envoy can undo it.
+    FailHealthChecks,
+    /// No call: something else tells clients to leave.
+    Nothing,
+}
+
+/// The last call, made at zero and never at the deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Finish {
+    /// No call.
+    #[default]
+    Nothing,
+    /// `POST /drain` to Istio's agent, which then ends at once at SIGTERM.
+    DrainAgent,
+    /// `POST /quitquitquit` to Envoy.
+    Quit,
+}
+
+/// The part of a gate's configuration that the protocol depends on.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// The scopes that the gate waits for.
+    pub scopes: Vec<Scope>,
+    /// How long nothing may be in flight.
+    pub quiet: u64,
+    /// The same while the unwritten bytes are not known.
+    pub linger: u64,
+    /// The longest drain.
+    pub deadline: u64,
+    /// How long `expired` and `forced` last.
+    pub open_for: u64,
+    /// How old every counter must be if Envoy does not export its own count.
+    pub assumed_after: u64,
+    /// The wait before the begin call.
+    pub delay: u64,
+    /// The time limit of a call.
+    pub patience: u64,
+    /// Long-lived streams do not hold the drain.
+    pub exempts_long_lived: bool,
+    /// Streams that are older than this when the drain begins are long-lived.
+    pub long_lived_after: Option<u64>,
+    /// How the drain begins.
+    pub begin: BeginCall,
+    /// The last call.
+    pub finish: Finish,
+    /// The cluster of Envoy's admin interface; empty: the operator says that there is none.
+    pub admin: String,
+    /// Stat prefixes of connection managers whose requests do not hold the drain.
+    pub ignore: Vec<String>,
+    /// Stat prefixes of connection managers that carry nothing but tunnels.
+    pub tunnels: Vec<String>,
+    /// Whether the drain also waits until the app has gone.
+    pub waits_for_app: bool,
+    /// The time limit of the call that tells the app, if there is one.
+    pub notify_patience: Option<u64>,
+    /// Which streams the gate ends before the deadline.
+    pub end: EndPolicy,
+}
+
+impl Policy {
+    /// Whether a call tells clients to leave.
+    #[must_use]
+    pub fn begins(&self) -> bool {
+        self.begin != BeginCall::Nothing
+    }
+
+    /// Whether there is a last call.
+    #[must_use]
+    pub fn finishes(&self) -> bool {
+        self.finish != Finish::Nothing
+    }
+
+    /// Whether Envoy can be asked for its own count.
+    #[must_use]
+    pub fn has_admin(&self) -> bool {
+        !self.admin.is_empty()
+    }
+
+    /// Whether the begin call can be undone.
+    #[must_use]
+    pub fn can_undo(&self) -> bool {
+        self.begin == BeginCall::FailHealthChecks
+    }
+
+    /// The time limit of a query for Envoy's statistics.
+    #[must_use]
+    pub fn stats_patience(&self) -> u64 {
+        self.patience.saturating_mul(STATS_PATIENCE)
+    }
+
+    /// The connection managers of Envoy that matter to the gate.
+    #[must_use]
+    pub fn connection_managers(&self) -> ConnectionManagers<'_> {
+        ConnectionManagers { scopes: &self.scopes, ignore: &self.ignore, tunnels: &self.tunnels }
+    }
+}
