@@ -1,8 +1,9 @@
-//! The checked configuration of ends, and the window of a drain. Pure.
+//! The checked configuration of ends: the window of a drain, and the streams that it ends. Pure.
 
 use super::pacing::Window;
-use crate::census::{EndManner, Kinds, StreamKind};
-use crate::config::wire::{End, EndKind, Gate};
+use crate::census::ender::YOUNG;
+use crate::census::{EndFilter, EndManner, Kinds, StreamKind};
+use crate::config::wire::{End, EndKind, Gate, LongLivedPolicy};
 use crate::gate::machine::Record;
 
 /// The time that the last ends need besides the quiet period; milliseconds.
@@ -15,10 +16,12 @@ pub(crate) const SHORTEST: u64 = 1_000;
 pub(crate) struct EndPolicy {
     /// Empty: the gate ends no stream by itself.
     pub(crate) kinds: Kinds,
-    pub(crate) changing: bool,
+    changing: bool,
+    /// Long-lived streams are left alone, because they do not hold the drain.
+    plain_only: bool,
     pub(crate) how: EndManner,
     pub(crate) over: u64,
-    pub(crate) before_deadline: u64,
+    before_deadline: u64,
     pub(crate) at_age: Option<u64>,
     /// The time from the last end to the deadline, so that the quiet period fits in.
     pub(crate) reserve: u64,
@@ -35,6 +38,7 @@ impl EndPolicy {
         Self {
             kinds,
             changing: end.changing,
+            plain_only: gate.long_lived == LongLivedPolicy::Exempt,
             how: EndManner {
                 retry_after: [end.retry_after_s.from, end.retry_after_s.to],
                 grace: end.websocket_grace_ms,
@@ -57,6 +61,14 @@ impl EndPolicy {
         };
         let latest = record.deadline.saturating_sub(self.reserve);
         Window { from, to: from.saturating_add(self.over).min(latest).max(from) }
+    }
+
+    /// The streams that may be ended now. Counters leave young streams alone, so none of them may
+    /// use up a part of an order.
+    pub(super) fn filter(&self, now: u64) -> EndFilter {
+        let age = self.at_age.unwrap_or(0).max(YOUNG);
+        let Self { kinds, changing, plain_only, .. } = *self;
+        EndFilter { kinds, changing, began_before: now.saturating_sub(age), plain_only }
     }
 }
 
