@@ -87,3 +87,25 @@ pub(crate) fn ended_kinds(end: &End) -> Vec<StreamKind> {
     .map(|(kind, _)| kind)
     .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::EndPolicy;
+    use crate::config::wire::{End, Gate, LongLivedPolicy};
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn streams_that_are_young_or_do_not_hold_the_drain_are_left_alone() {
+        let filter = |at_age_ms, long_lived| {
+            let end = Some(End { at_age_ms, ..End::default() });
+            EndPolicy::new(&Gate { end, long_lived, ..Gate::default() }).filter(20_000)
+        };
+        for (at_age, began_before) in [(None, 18_000), (Some(1_000), 18_000), (Some(15_000), 5_000)]
+        {
+            assert_eq!(filter(at_age, LongLivedPolicy::Wait).began_before, began_before);
+        }
+        assert!(filter(None, LongLivedPolicy::Exempt).plain_only);
+        assert!(!filter(None, LongLivedPolicy::Wait).plain_only);
+    }
+}
