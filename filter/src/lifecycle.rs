@@ -123,8 +123,7 @@ impl Root {
     pub fn on_queue_ready(&self, host: &impl Control, queue: u32) {
         match &self.role {
             Some(Role::Stream(root)) => {
-                let Plugin { counter, config, .. } = &*root.plugin;
-                counter.reply_to_all(host, config.kinds, &mut |visit| root.visit(visit));
+                root.plugin.counter.reply_to_all(host, &mut |visit| root.visit(visit));
             }
             Some(Role::Gate(gate)) => gate.borrow_mut().on_queue_ready(host, queue),
             None => {}

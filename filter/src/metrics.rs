@@ -27,12 +27,6 @@ pub const GATE: [(Kind, &str); 10] = [
     (Kind::Gauge, "laststream_gate_holding"),
 ];
 
-/// The metrics of a gate that watches changes of Envoy's configuration.
-pub const CONFIG_DRAIN: [(Kind, &str); 2] = [
-    (Kind::Gauge, "laststream_gate_config_drain_streams"),
-    (Kind::Gauge, "laststream_gate_config_drain_seconds_left"),
-];
-
 /// Counter: streams that the gate ended.
 pub const EVICTIONS: &str = "laststream_gate_evictions_total";
 

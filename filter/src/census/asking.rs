@@ -2,7 +2,6 @@
 
 use super::ending::EndReply;
 use super::index::{self, IndexEntry, entries, register_queue, remove_from_index};
-use super::known_end::{self, KnownEnd};
 use super::messages::{CountReply, CountRequest, LatchCheck};
 use super::survey::{ByLiveness, Liveness, Survey, SurveyOptions};
 use crate::config::wire::Scope;
@@ -46,8 +45,8 @@ struct KnownCounter {
     last_reply: CountReply,
     /// The listing of its streams, and the round of that listing.
     listing: Option<(u64, String)>,
-    /// Its last replies about ends, one for each job.
-    ends: Vec<KnownEnd>,
+    /// Its last reply about ends, and when it came.
+    end: Option<(u64, EndReply)>,
 }
 
 impl KnownCounter {
@@ -78,7 +77,6 @@ pub(crate) struct RequestOptions {
     pub(crate) long_lived_before: u64,
     pub(crate) list_limit: usize,
     pub(crate) plain_only: bool,
-    pub(crate) older_than: u64,
     /// How long Envoy's main thread has been busy with queries.
     pub(crate) busy: u64,
 }
@@ -90,7 +88,6 @@ pub(crate) struct Census {
     round: u64,
     asked_at: u64,
     known: Vec<(u32, KnownCounter)>,
-    end_round: u64,
 }
 
 impl Census {
@@ -133,7 +130,7 @@ impl Census {
         let entries = self.remove_long_dead(host, entries(host));
         self.known.retain(|(queue, _)| entries.iter().any(|entry| entry.queue == *queue));
         let RequestOptions { latch_check, long_lived_before, list_limit, .. } = options;
-        let RequestOptions { plain_only, older_than, busy, .. } = options;
+        let RequestOptions { plain_only, busy, .. } = options;
         let request = CountRequest {
             reply_to,
             round: self.round,
@@ -142,7 +139,6 @@ impl Census {
             long_lived_before,
             list_limit,
             plain_only,
-            older_than,
         };
         let message = request.to_text();
         for entry in entries {
@@ -157,15 +153,10 @@ impl Census {
         }
     }
 
-    /// The number of a round of ends. It is apart from [`Self::round`], whose numbers counts need.
-    pub(super) fn next_end_round(&mut self) -> u64 {
-        self.end_round += 1;
-        self.end_round
-    }
-
-    /// A counter's last reply about a job, if it is still valid.
-    pub(super) fn known_end(&self, queue: u32, job: u64, now: u64) -> Option<&KnownEnd> {
-        known_end::of_job(&self.find(queue)?.ends, job, now)
+    /// A counter's last reply about ends, if it is still valid.
+    pub(super) fn known_end(&self, queue: u32, now: u64) -> Option<EndReply> {
+        let (at, reply) = self.find(queue)?.end?;
+        (now.saturating_sub(at) < REPLY_TIMEOUT).then_some(reply)
     }
 
     /// Whether a counter may get another message; see [`MOST_UNREAD`].
@@ -201,10 +192,9 @@ impl Census {
                 if let Some(listing) = listing {
                     known.listing = Some((reply.round, listing.into()));
                 }
-            } else if let Some((reply, listing)) = EndReply::parse(&message) {
+            } else if let Some(reply) = EndReply::parse(&message) {
                 let known = self.find_or_insert(reply.queue);
-                known.unread = 0;
-                known_end::record(&mut known.ends, reply, now, listing);
+                (known.unread, known.end) = (0, Some((now, reply)));
                 has_reply = true;
             }
         }

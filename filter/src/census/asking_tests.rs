@@ -26,7 +26,6 @@ fn round(census: &mut Census, host: &Fake, now: u64, alive: &[u32]) {
         long_lived_before: 0,
         list_limit: 0,
         plain_only: false,
-        older_than: 0,
         busy: 0,
     };
     census.ask(host, options);

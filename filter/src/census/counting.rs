@@ -4,7 +4,7 @@
 use core::cell::Cell;
 
 use super::asking::WRITE_OFF_AFTER;
-use super::ender::{self, MOST_ACTIONS, Owner};
+use super::ender::{self, MOST_ACTIONS};
 use super::ending::EndRequest;
 use super::index::{IndexEntry, add_to_index, register_queue, remove_from_index};
 use super::latch;
@@ -32,8 +32,6 @@ pub(crate) struct Counter {
     pub(crate) checks_latch_until: Cell<u64>,
     /// Streams that began before this are already marked as long-lived.
     long_lived_before: Cell<u64>,
-    /// The last [`CountRequest::older_than`], and the first context that is not older.
-    older_than: Cell<(u64, u64)>,
     /// How far the wall clock was ahead of the monotonic clock when the counter last had no stream
     /// in flight.
     clock_offset: Cell<Option<u64>>,
@@ -102,7 +100,6 @@ impl Counter {
     pub(crate) fn reply_to_all<S: ListedStream>(
         &self,
         host: &impl Control,
-        knows_kinds: bool,
         for_each: ForEachStream<'_, S>,
     ) {
         let Some(queue) = self.queue.get() else { return };
@@ -111,9 +108,7 @@ impl Counter {
             if let Some(request) = CountRequest::parse(&message) {
                 self.reply(host, queue, request, for_each);
             } else if let Some(request) = EndRequest::parse(&message) {
-                let clock = self.read_clocks(host);
-                let owner = Owner { queue, knows_kinds, actions: &mut actions };
-                let after = ender::end_streams(host, owner, request, clock, for_each);
+                let after = ender::end_streams(host, queue, &mut actions, request, for_each);
                 // Setting the period again would postpone the next tick.
                 if after.has_closing && !self.has_closing.replace(true) {
                     host.set_tick_period(ender::CLOSING_TICK);
@@ -139,7 +134,6 @@ impl Counter {
             self.long_lived_before.set(request.long_lived_before);
             listing::mark_long_lived(host, for_each, clock, request.long_lived_before);
         }
-        let older = self.count_older(host, for_each, clock, request.older_than);
         let reply = CountReply {
             queue,
             in_flight: self.in_flight.get(),
@@ -147,7 +141,6 @@ impl Counter {
             excluded: self.excluded.get(),
             round: request.round,
             requested_at: request.sent_at,
-            older,
         };
         let mut text = reply.to_text();
         if request.list_limit > 0 {
@@ -156,32 +149,6 @@ impl Counter {
             text = format!("{text}\n{oldest}");
         }
         host.enqueue(request.reply_to, text.as_bytes());
-    }
-}
-
-impl Counter {
-    /// Counts the streams in flight that began before the moment. Their times are read once for
-    /// each moment, because that costs two host calls for each stream; streams that begin later
-    /// have higher numbers.
-    fn count_older<S: ListedStream>(
-        &self,
-        host: &impl Control,
-        for_each: ForEachStream<'_, S>,
-        clock: Clock,
-        moment: u64,
-    ) -> u64 {
-        if moment == 0 {
-            return 0;
-        }
-        if self.older_than.get().0 != moment {
-            self.older_than.set((moment, listing::first_not_older(host, for_each, clock, moment)));
-        }
-        let (_, first) = self.older_than.get();
-        let mut older = 0;
-        for_each(&mut |context, stream| {
-            older += u64::from(u64::from(context) < first && stream.is_in_flight());
-        });
-        older
     }
 }
 
@@ -213,74 +180,5 @@ impl Counter {
         self.numbers().iter().zip(fields.numbers).for_each(|(cell, number)| cell.set(number));
         self.queue.set(fields.queue);
         self.clock_offset.set(fields.clock_offset);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use wasm_bindgen_test::wasm_bindgen_test;
-
-    use super::super::messages::{CountReply, CountRequest, LatchCheck};
-    use crate::fake::Fake;
-    use crate::host::Control as _;
-    use crate::lifecycle::{HttpStream, Root};
-
-    /// Streams that began at these times; the first has the context 10.
-    fn counter(host: &Fake, began: &[u64]) -> (Root, Vec<HttpStream>) {
-        host.register_queue("gate").expect("a queue");
-        let mut root = Root::new(1);
-        assert!(root.on_configure(host, b"{}"), "{:?}", host.lines);
-        root.on_tick(host);
-        let mut streams = Vec::new();
-        for (context, began) in (10_u32..).zip(began) {
-            host.clock.set(*began);
-            let nanoseconds = (began * 1_000_000).to_le_bytes().to_vec();
-            let key = (context, "request\0time".into());
-            host.set_properties.borrow_mut().insert(key, nanoseconds);
-            let mut stream = root.create_stream(context);
-            stream.on_request_headers(host);
-            streams.push(stream);
-        }
-        (root, streams)
-    }
-
-    fn older(host: &Fake, root: &Root, older_than: u64) -> u64 {
-        let request = CountRequest {
-            reply_to: 1,
-            round: 1,
-            latch_check: LatchCheck::Off,
-            sent_at: host.clock.get(),
-            long_lived_before: 0,
-            list_limit: 0,
-            plain_only: false,
-            older_than,
-        };
-        assert!(host.enqueue(2, request.to_text().as_bytes()));
-        root.on_queue_ready(host, 2);
-        let reply = host.dequeue(1).expect("a reply");
-        let (reply, _) = CountReply::parse(&reply).expect("a reply");
-        assert_eq!(reply.long_lived, 0, "no stream becomes long-lived");
-        reply.older
-    }
-
-    #[wasm_bindgen_test(unsupported = test)]
-    fn streams_older_than_a_moment_are_counted_and_later_ones_never() {
-        let host = Fake::default();
-        let (root, mut streams) = counter(&host, &[1_000, 2_000, 3_000, 4_000]);
-        host.clock.set(5_000);
-        for (moment, expected) in
-            [(0, 0), (1_000, 0), (1_001, 1), (3_000, 2), (9_000, 4), (3_000, 2)]
-        {
-            assert_eq!(older(&host, &root, moment), expected, "{moment}");
-        }
-        let reads = host.reads.get();
-        assert_eq!(older(&host, &root, 3_000), 2);
-        assert_eq!(host.reads.get(), reads, "times are read once for each moment");
-        streams[0].on_delete(&host);
-        assert_eq!(older(&host, &root, 3_000), 1);
-        let mut later = root.create_stream(20);
-        later.on_request_headers(&host);
-        assert_eq!(older(&host, &root, 3_000), 1, "it began later");
-        assert_eq!(older(&host, &root, 9_000), 3, "its time is not known");
     }
 }

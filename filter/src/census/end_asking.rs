@@ -1,10 +1,8 @@
 //! The gate's side of ending streams: orders to the counters, and their replies.
 
 use super::asking::Census;
-use super::ending::{EndFilter, EndManner, EndRequest};
+use super::ending::{EndFilter, EndManner, EndRequest, Reference};
 use super::index::counting_entries;
-use super::kinds::{Kinds, StreamKind};
-use super::known_end::KnownEnd;
 use crate::config::wire::Scope;
 use crate::host::Control;
 
@@ -16,16 +14,14 @@ pub(crate) const MOST_ORDERED: u64 = 512;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EndOrder<'o> {
     pub(crate) scopes: &'o [Scope],
-    pub(crate) job: u64,
     pub(crate) which: EndFilter,
     pub(crate) how: EndManner,
     /// How many streams to end, over all counters.
     pub(crate) count: u64,
-    pub(crate) list_limit: usize,
     pub(crate) look_since: u64,
 }
 
-/// The sum of the counters' replies about one job.
+/// The sum of the counters' replies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct EndSurvey {
     /// Streams that match and have not been ended.
@@ -34,98 +30,49 @@ pub(crate) struct EndSurvey {
     ///
     /// [`EndReply::unseen`]: super::ending::EndReply::unseen
     pub(crate) unseen: u64,
-    /// Counters that should reply, counters that have replied, and replies from counters that keep
-    /// kinds.
+    /// Counters that should reply, and counters that have replied.
     pub(crate) asked: u64,
     pub(crate) replied: u64,
-    pub(crate) with_kinds: u64,
-}
-
-impl EndSurvey {
-    /// The number of streams of these kinds that certainly match. A request that no pass has looked
-    /// at counts as waiting in `endable`, but its response may have begun.
-    pub(crate) fn certain(&self, kinds: Kinds) -> u64 {
-        let unseen = if kinds.contains(StreamKind::Waiting) { self.unseen } else { 0 };
-        self.endable.saturating_sub(unseen)
-    }
 }
 
 impl Census {
     /// Sends an order to every counter of the scopes. Each gets a part of the count that fits its
-    /// share of the streams, so no two counters end a stream for the same order. Returns the round
-    /// and the number of streams that were ordered. It can be less than the count, because of
-    /// [`MOST_ORDERED`] and because a counter with many unread messages gets none.
-    pub(crate) fn order_ends(&mut self, host: &impl Control, order: EndOrder<'_>) -> (u64, u64) {
-        let Some(reply_to) = self.queue_or_register(host) else { return (0, 0) };
-        let (now, round, mut sent) = (host.monotonic_time(), self.next_end_round(), 0);
+    /// share of the streams, so no two counters end a stream for the same order. Returns the number
+    /// of streams that were ordered. It can be less than the count, because of [`MOST_ORDERED`] and
+    /// because a counter with many unread messages gets none.
+    pub(crate) fn order_ends(&mut self, host: &impl Control, order: EndOrder<'_>) -> u64 {
+        let Some(reply_to) = self.queue_or_register(host) else { return 0 };
+        let (sent_at, mut sent) = (host.monotonic_time(), 0);
         let queues: Vec<u32> =
             counting_entries(host, order.scopes).iter().map(|entry| entry.queue).collect();
+        let endable_of = |queue: &u32| self.known_end(*queue, sent_at).map(|reply| reply.endable);
         let endable: Vec<u64> =
-            queues.iter().map(|queue| self.endable_of(*queue, order.job, now)).collect();
-        let EndOrder { job, which, how, list_limit, look_since, .. } = order;
+            queues.iter().map(|queue| endable_of(queue).unwrap_or_default()).collect();
+        let EndOrder { which, how, look_since, .. } = order;
         for (queue, count) in queues.into_iter().zip(split(order.count, &endable)) {
             if self.may_send(queue) {
-                let request = EndRequest {
-                    reply_to,
-                    job,
-                    round,
-                    sent_at: now,
-                    which,
-                    count,
-                    how,
-                    list_limit,
-                    look_since,
-                };
+                let reference = Reference::default();
+                let request =
+                    EndRequest { reply_to, reference, sent_at, which, count, how, look_since };
                 host.enqueue(queue, request.to_text().as_bytes());
                 sent += count;
             }
         }
-        (round, sent)
+        sent
     }
 
-    fn endable_of(&self, queue: u32, job: u64, now: u64) -> u64 {
-        self.known_end(queue, job, now).map_or(0, |known| known.reply.endable)
-    }
-
-    /// Sums up the replies about a job to this round or a later one.
-    pub(crate) fn end_survey(
-        &self,
-        host: &impl Control,
-        scopes: &[Scope],
-        job: u64,
-        round: u64,
-    ) -> EndSurvey {
+    /// Sums up the valid replies about ends.
+    pub(crate) fn end_survey(&self, host: &impl Control, scopes: &[Scope]) -> EndSurvey {
         let (now, mut survey) = (host.monotonic_time(), EndSurvey::default());
         for entry in counting_entries(host, scopes) {
             survey.asked += 1;
-            let known = self.known_end(entry.queue, job, now);
-            if let Some(KnownEnd { reply, .. }) = known.filter(|known| known.reply.round >= round) {
+            if let Some(reply) = self.known_end(entry.queue, now) {
                 survey.replied += 1;
-                survey.with_kinds += u64::from(reply.knows_kinds);
                 survey.endable = survey.endable.saturating_add(reply.endable);
                 survey.unseen = survey.unseen.saturating_add(reply.unseen);
             }
         }
         survey
-    }
-
-    /// The listings of a job from this round or a later one.
-    pub(crate) fn end_listings(
-        &self,
-        host: &impl Control,
-        scopes: &[Scope],
-        job: u64,
-        round: u64,
-    ) -> Vec<(Scope, &str)> {
-        let now = host.monotonic_time();
-        counting_entries(host, scopes)
-            .into_iter()
-            .filter_map(|entry| {
-                let known = self.known_end(entry.queue, job, now)?;
-                let is_current = known.reply.round >= round;
-                Some((entry.scope, known.listing.as_deref().filter(|_| is_current)?))
-            })
-            .collect()
     }
 }
 

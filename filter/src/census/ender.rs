@@ -4,9 +4,7 @@
 use super::ending::{EndFilter, EndManner, EndReply, EndRequest};
 use super::frames::{CLOSE, FRAMES};
 use super::kinds::{Ending, KeptKind, StreamKind};
-use super::listing::{
-    Clock, ForEachStream, ListedStream, insert_lowest, oldest_of, response_status,
-};
+use super::listing::{ForEachStream, ListedStream, insert_lowest, response_status};
 use crate::host::Control;
 
 /// The most streams that one callback ends. Envoy nests the ends after the callback, and a few
@@ -28,17 +26,8 @@ const WAITS_FOR_MESSAGE: u64 = 1_000;
 /// The most waiting requests whose response one pass looks at, which takes about 2.5 µs each.
 const MOST_LOOKS: u32 = 1_024;
 
-/// The counter that ends its streams.
-#[derive(Debug)]
-pub(crate) struct Owner<'c> {
-    pub(crate) queue: u32,
-    pub(crate) knows_kinds: bool,
-    /// How many streams it may still end in this callback.
-    pub(crate) actions: &'c mut u64,
-}
-
 /// The looks of one pass at the responses of waiting requests. Each request keeps the time of its
-/// last look, so a pass continues where the previous one ended, and jobs do not disturb each other.
+/// last look, so a pass continues where the previous one ended, and gates do not disturb each other.
 #[derive(Debug, Default)]
 struct Looks {
     /// See [`EndRequest::look_since`].
@@ -49,16 +38,16 @@ struct Looks {
     unseen: u64,
 }
 
-/// Ends the oldest streams that match, lists some if the request asks for it, and replies how many
-/// are left. Ends beyond the actions of this callback are left to another one.
+/// Ends the oldest streams that match, and replies how many are left. `queue`: the counter's own.
+/// `actions`: how many streams the counter may still end in this callback. The others are left to
+/// another callback.
 pub(crate) fn end_streams<S: ListedStream>(
     host: &impl Control,
-    owner: Owner<'_>,
+    queue: u32,
+    actions: &mut u64,
     request: EndRequest,
-    clock: Clock,
     for_each: ForEachStream<'_, S>,
 ) -> AfterEnd {
-    let Owner { queue, knows_kinds, actions } = owner;
     let now = host.monotonic_time();
     let age = now.saturating_sub(request.sent_at);
     let wanted = if age < VALID_FOR { request.count } else { 0 };
@@ -79,12 +68,11 @@ pub(crate) fn end_streams<S: ListedStream>(
     // If fewer were chosen, no more old streams match.
     let has_rest = wanted > count && chosen.len() as u64 == count;
     if has_rest {
-        let rest = EndRequest { count: wanted - count, list_limit: 0, ..request };
+        let rest = EndRequest { count: wanted - count, ..request };
         host.enqueue(queue, rest.to_text().as_bytes());
     }
-    let EndRequest { job, round, .. } = request;
-    let answer = EndReply { queue, job, round, knows_kinds, endable, unseen };
-    reply(host, answer, request, clock, for_each);
+    let reply = EndReply { queue, reference: request.reference, endable, unseen };
+    host.enqueue(request.reply_to, reply.to_text().as_bytes());
     AfterEnd { has_closing, has_rest }
 }
 
@@ -113,25 +101,6 @@ fn choose<S: ListedStream>(
     (endable, looks.unseen, chosen)
 }
 
-/// Sends the reply, with a listing if the request asks for one and no request is left to look at.
-fn reply<S: ListedStream>(
-    host: &impl Control,
-    reply: EndReply,
-    request: EndRequest,
-    clock: Clock,
-    for_each: ForEachStream<'_, S>,
-) {
-    let EndRequest { reply_to, which, list_limit, .. } = request;
-    let mut text = reply.to_text();
-    if list_limit > 0 && reply.unseen == 0 {
-        let mut is_listed =
-            |context, stream: &mut S| matches(host, context, stream, which, &mut Looks::default());
-        text.push('\n');
-        text.push_str(&oldest_of(host, for_each, clock, list_limit, &mut is_listed));
-    }
-    host.enqueue(reply_to, text.as_bytes());
-}
-
 /// The work that is left for the counter after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AfterEnd {
@@ -141,7 +110,7 @@ pub(crate) struct AfterEnd {
     pub(crate) has_rest: bool,
 }
 
-/// Whether a job may end this stream. A request whose response no pass has looked at counts as
+/// Whether this stream may be ended. A request whose response no pass has looked at counts as
 /// waiting.
 fn matches<S: ListedStream>(
     host: &impl Control,

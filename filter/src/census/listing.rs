@@ -1,4 +1,4 @@
-//! The listing of a counter's streams: the oldest, and those older than a moment.
+//! The listing of a counter's oldest streams, and the marking of those older than a moment.
 //!
 //! A counter lists its streams between requests. Header maps must not be read then; properties can
 //! be, in the stream's own context.
@@ -13,10 +13,6 @@ pub(crate) trait ListedStream {
     fn is_plain(&self) -> bool;
     /// Whether it is counted as long-lived.
     fn is_long_lived(&self) -> bool;
-    /// Whether it is counted, long-lived or not.
-    fn is_in_flight(&self) -> bool {
-        self.is_plain() || self.is_long_lived()
-    }
     /// Counts a plain stream as long-lived from now on.
     fn become_long_lived(&mut self, host: &impl Control);
     /// The record of its kind, if the configuration asks for kinds and it is counted.
@@ -75,29 +71,8 @@ pub(crate) fn mark_long_lived<S: ListedStream>(
     });
 }
 
-/// The lowest number of a context whose stream did not begin before that moment. Envoy numbers
-/// contexts consecutively, so all streams below are older.
-pub(crate) fn first_not_older<S: ListedStream>(
-    host: &impl Control,
-    for_each: ForEachStream<'_, S>,
-    clock: Clock,
-    moment: u64,
-) -> u64 {
-    let (mut first, mut next) = (u64::MAX, 0);
-    for_each(&mut |context, stream| {
-        let context_number = u64::from(context);
-        next = next.max(context_number + 1);
-        if context_number < first
-            && stream.is_in_flight()
-            && !is_older(host, clock, context, stream, moment)
-        {
-            first = context_number;
-        }
-    });
-    first.min(next)
-}
-
-/// The oldest streams, a line each, with the fields of [`ListingLine`].
+/// The oldest streams, a line each, with the fields of [`ListingLine`]. Envoy numbers contexts
+/// consecutively, so the lowest are the oldest.
 pub(crate) fn oldest<S: ListedStream>(
     host: &impl Control,
     for_each: ForEachStream<'_, S>,
@@ -105,23 +80,9 @@ pub(crate) fn oldest<S: ListedStream>(
     limit: usize,
     plain_only: bool,
 ) -> String {
-    oldest_of(host, for_each, clock, limit, &mut |_, stream| {
-        stream.is_plain() || !plain_only && stream.is_long_lived()
-    })
-}
-
-/// The oldest streams that match. Envoy numbers contexts consecutively, so the lowest are the
-/// oldest.
-pub(super) fn oldest_of<S: ListedStream>(
-    host: &impl Control,
-    for_each: ForEachStream<'_, S>,
-    clock: Clock,
-    limit: usize,
-    matches: &mut dyn FnMut(u32, &mut S) -> bool,
-) -> String {
     let mut chosen = Vec::new();
     for_each(&mut |context, stream| {
-        if matches(context, stream) {
+        if stream.is_plain() || !plain_only && stream.is_long_lived() {
             insert_lowest(&mut chosen, limit, context.into(), 0);
         }
     });

@@ -37,23 +37,21 @@ pub(crate) struct CountRequest {
     pub(crate) list_limit: usize,
     /// Whether long-lived streams are left out of the listing.
     pub(crate) plain_only: bool,
-    /// The counter counts streams that began before this moment; 0 for none.
-    pub(crate) older_than: u64,
 }
 
 impl CountRequest {
     pub(crate) fn to_text(self) -> String {
         let Self { reply_to, round, latch_check, sent_at, .. } = self;
-        let Self { long_lived_before, list_limit, plain_only, older_than, .. } = self;
+        let Self { long_lived_before, list_limit, plain_only, .. } = self;
         let (check, plain) = (latch_check as u8, u8::from(plain_only));
+        // The last number was the moment of a change of Envoy's configuration.
         format!(
-            "ask {reply_to} {round} {check} {sent_at} {long_lived_before} {list_limit} {plain} \
-             {older_than}"
+            "ask {reply_to} {round} {check} {sent_at} {long_lived_before} {list_limit} {plain} 0"
         )
     }
 
     pub(crate) fn parse(message: &[u8]) -> Option<Self> {
-        let ([reply_to, round, latch_check, sent_at, numbers @ ..], [older_than]): ([_; 7], _) =
+        let ([reply_to, round, latch_check, sent_at, numbers @ ..], []): ([_; 7], _) =
             parse_numbers("ask ", core::str::from_utf8(message).ok()?)?;
         let [long_lived_before, list_limit, plain_only] = numbers;
         Some(Self {
@@ -64,7 +62,6 @@ impl CountRequest {
             long_lived_before,
             list_limit: usize::try_from(list_limit).ok()?,
             plain_only: plain_only == 1,
-            older_than,
         })
     }
 }
@@ -81,14 +78,13 @@ pub(crate) struct CountReply {
     pub(crate) round: u64,
     /// When the request was sent.
     pub(crate) requested_at: u64,
-    /// Streams in flight that began before [`CountRequest::older_than`].
-    pub(crate) older: u64,
 }
 
 impl CountReply {
     pub(crate) fn to_text(self) -> String {
-        let Self { queue, in_flight, long_lived, excluded, round, requested_at, older } = self;
-        format!("here {queue} {in_flight} {long_lived} {excluded} {round} {requested_at} {older}")
+        let Self { queue, in_flight, long_lived, excluded, round, requested_at } = self;
+        // The last number was that of streams older than a change of Envoy's configuration.
+        format!("here {queue} {in_flight} {long_lived} {excluded} {round} {requested_at} 0")
     }
 
     /// The reply, and the listing if the message has one.
@@ -97,10 +93,10 @@ impl CountReply {
         let (first, listing) = message
             .split_once('\n')
             .map_or((message, None), |(first, listing)| (first, Some(listing)));
-        let ([queue, in_flight, long_lived, excluded, round, requested_at], [older]) =
+        let ([queue, in_flight, long_lived, excluded, round, requested_at], []) =
             parse_numbers("here ", first)?;
         let queue = u32::try_from(queue).ok()?;
-        let reply = Self { queue, in_flight, long_lived, excluded, round, requested_at, older };
+        let reply = Self { queue, in_flight, long_lived, excluded, round, requested_at };
         Some((reply, listing))
     }
 }
@@ -131,7 +127,6 @@ mod tests {
         long_lived_before: 5,
         list_limit: 6,
         plain_only: true,
-        older_than: 8,
     };
     const REPLY: CountReply = CountReply {
         queue: 1,
@@ -140,7 +135,6 @@ mod tests {
         excluded: 4,
         round: 5,
         requested_at: 6,
-        older: 7,
     };
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -160,14 +154,13 @@ mod tests {
 
     #[wasm_bindgen_test(unsupported = test)]
     fn messages_of_other_versions_are_read() {
-        let earlier = CountRequest { older_than: 0, ..REQUEST };
-        assert_eq!(CountRequest::parse(b"ask 1 2 1 4 5 6 1"), Some(earlier));
-        assert_eq!(CountRequest::parse(b"ask 1 2 1 4 5 6 1 8 9"), Some(REQUEST), "a later one");
-        assert_eq!(CountRequest::parse(b"ask 1 2 1 4 5 6 1 x"), None);
-        let earlier = CountReply { older: 0, ..REPLY };
-        assert_eq!(CountReply::parse(b"here 1 2 3 4 5 6"), Some((earlier, None)));
-        let listed = CountReply::parse(b"here 1 2 3 4 5 6\nline\n");
-        assert_eq!(listed, Some((earlier, Some("line\n"))));
-        assert_eq!(CountReply::parse(b"here 1 2 3 4 5 6 7 8"), Some((REPLY, None)), "a later one");
+        assert_eq!(REQUEST.to_text(), "ask 1 2 1 4 5 6 1 0", "the text of an earlier one");
+        assert_eq!(CountRequest::parse(b"ask 1 2 1 4 5 6 1"), Some(REQUEST));
+        assert_eq!(CountRequest::parse(b"ask 1 2 1 4 5 6 1 8 9"), Some(REQUEST));
+        assert_eq!(REPLY.to_text(), "here 1 2 3 4 5 6 0", "the text of an earlier one");
+        assert_eq!(CountReply::parse(b"here 1 2 3 4 5 6"), Some((REPLY, None)));
+        let listed = CountReply::parse(b"here 1 2 3 4 5 6 7\nline\n");
+        assert_eq!(listed, Some((REPLY, Some("line\n"))));
+        assert_eq!(CountReply::parse(b"here 1 2 3 4 5 6 7 8"), Some((REPLY, None)));
     }
 }

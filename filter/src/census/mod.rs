@@ -13,7 +13,6 @@ pub(crate) mod ending;
 pub(crate) mod frames;
 pub(crate) mod index;
 mod kinds;
-mod known_end;
 pub(crate) mod latch;
 mod listing;
 mod messages;

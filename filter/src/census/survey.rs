@@ -92,8 +92,6 @@ pub(crate) struct Survey {
     /// Streams in flight that do not hold the drain, of the counters that replied to a round from
     /// [`SurveyOptions::ignorable_since`] on.
     pub(crate) ignorable_in_flight: Sides,
-    /// Streams of the gate's scopes that began before the moment that the gate asked for.
-    pub(crate) older: u64,
 }
 
 impl Survey {
@@ -108,7 +106,6 @@ impl Survey {
             alive_until: u64::MAX,
             completed_round: u64::MAX,
             ignorable_in_flight: [0; 2],
-            older: 0,
         }
     }
 
@@ -130,7 +127,6 @@ impl Survey {
         // time.
         self.counting_since = self.counting_since.max(entry.since.min(now));
         self.in_flight += reply.in_flight;
-        self.older += reply.older;
         if is_current {
             let long_lived = if options.exempts_long_lived { reply.long_lived } else { 0 };
             *own += reply.excluded + long_lived;

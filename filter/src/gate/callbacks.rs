@@ -18,8 +18,7 @@ impl Gate {
         if self.is_idle && self.claim_routine(host) {
             return self.evaluate_in_routine(host);
         }
-        // An idle gate asks nothing of the counters until some configuration drains.
-        if self.period > 0 && (!self.is_idle || self.has_older_streams(host)) {
+        if self.period > 0 && !self.is_idle {
             self.ask_counters(host);
             self.drive_ends(host);
         }
@@ -98,7 +97,6 @@ impl Gate {
     pub(crate) fn on_stream_end(&mut self, host: &impl Control, stream: u32) {
         self.commands.retain(|(other, _)| *other != stream);
         self.waiting.forget(stream);
-        self.ends.forget(stream);
         let is_of_stream = |signal: &mut LatchedSignal| signal.is_of_stream(stream);
         if self.latched_signal.take_if(is_of_stream).is_some() {
             self.open_latch(host);
@@ -130,14 +128,10 @@ impl Gate {
             Call::Signal { stream, is_latched, ends_envoy } => {
                 self.on_signal_response(host, stream, is_latched, ends_envoy, status, &body())
             }
-            Call::Stats | Call::ConfigDrain(_) => {
+            Call::Stats => {
                 let managers = self.policy.connection_managers();
                 let is_read = outcome == CallOutcome::Success;
-                let stats = is_read.then(|| Stats::parse(&body(), managers));
-                match call {
-                    Call::ConfigDrain(at) => self.on_config_drain_answer(host, at, stats),
-                    _ => self.on_envoy_stats(host, stats),
-                }
+                self.on_envoy_stats(host, is_read.then(|| Stats::parse(&body(), managers)));
             }
             Call::App => {
                 let is_from_app =

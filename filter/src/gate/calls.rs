@@ -28,15 +28,6 @@ pub(super) enum Call {
     Notify {
         began: u64,
     },
-    /// Queries the listeners and filter chains that are draining; with the time of the query.
-    ConfigDrain(u64),
-}
-
-impl Call {
-    /// Whether it is a query for Envoy's statistics, of which one runs at a time.
-    pub(super) fn is_stats_query(&self) -> bool {
-        matches!(self, Self::Stats | Self::ConfigDrain(_))
-    }
 }
 
 /// The calls for which the shared record keeps a [`Step`](super::step::Step).

@@ -70,8 +70,6 @@ impl Gate {
                 self.respond_plainly(host, stream, 202, reason);
             }
             Command::Cancel => self.cancel_drain(host, stream),
-            Command::End(command) => self.begin_end(host, stream, command),
-            Command::StopEnd => self.stop_end(host, stream),
             Command::Force(why) => self.force_open(host, stream, &why),
             Command::Signal { path, is_graceful } => {
                 self.signal_or_hold(host, stream, path, is_graceful)

@@ -35,7 +35,6 @@ fn snapshot(phase: Phase, reason: Reason, count: CountState, envoy: EnvoyCount) 
         alive_until: NOW,
         completed_round: 1,
         ignorable_in_flight: [0; 2],
-        older: 0,
     };
     let observed = Observation {
         count,
@@ -58,9 +57,8 @@ fn snapshot(phase: Phase, reason: Reason, count: CountState, envoy: EnvoyCount) 
         observed,
         record,
         reason,
-        config_draining: None,
         notify: None,
-        ends: Vec::new(),
+        ends: None,
     }
 }
 
@@ -202,8 +200,6 @@ fn idle<'g>(
         is_latch_held: false,
         is_healing: false,
         has_commands: false,
-        awaits_end: false,
-        is_ending: false,
     }
 }
 

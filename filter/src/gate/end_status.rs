@@ -4,17 +4,13 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::ends::{Job, JobKind};
-use crate::census::{EndSurvey, StreamKind};
+use super::ends::Window;
+use crate::census::{EndSurvey, Kinds, StreamKind};
 
-/// Streams that the gate ends.
+/// Streams that the gate ends before the deadline of the drain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct EndStatus {
-    /// Whether an operator asked for it, and not the drain.
-    pub on_command: bool,
-    /// Whether a change of Envoy's configuration is the reason.
-    pub on_config_change: bool,
     /// The kinds that are ended.
     pub kinds: Vec<StreamKind>,
     /// Streams of these kinds that are to be ended, as far as the counters have answered. Absent if
@@ -29,14 +25,12 @@ pub struct EndStatus {
 }
 
 impl EndStatus {
-    pub(super) fn new(job: &Job, survey: EndSurvey, now: u64) -> Self {
+    pub(super) fn new(kinds: Kinds, window: Window, survey: EndSurvey, now: u64) -> Self {
         Self {
-            on_command: job.kind == JobKind::Command,
-            on_config_change: job.kind == JobKind::ConfigChange,
-            kinds: job.which.kinds.iter().collect(),
-            left: (survey.replied > 0).then(|| survey.endable.min(job.left)),
-            begins_in_ms: job.window.from.checked_sub(now).filter(|wait| *wait > 0),
-            ends_in_ms: job.window.to.saturating_sub(now),
+            kinds: kinds.iter().collect(),
+            left: (survey.replied > 0).then_some(survey.endable),
+            begins_in_ms: window.from.checked_sub(now).filter(|wait| *wait > 0),
+            ends_in_ms: window.to.saturating_sub(now),
         }
     }
 }

@@ -27,7 +27,6 @@ impl Gate {
         let snapshot = self.evaluate(host);
         self.confirm_latched_signal(host, &snapshot);
         self.answer_ready_waiters(host, &snapshot);
-        self.answer_pending_end(host, &snapshot);
         self.set_tick_period(host);
     }
 
@@ -38,7 +37,6 @@ impl Gate {
         let before = self.record.read(host);
         self.query_envoy_stats(host, now, &before, &survey);
         self.query_app(host, now, &before);
-        self.query_config_drain(host, now, &before);
         let observed = self.sources.observe(host, &self.policy, (now, &survey, &before));
         let (mut phase_before, mut record) = (Phase::Serving, Record::default());
         let (mut reason, mut action, mut logs) = (Reason::NotDraining, None, false);
@@ -50,21 +48,10 @@ impl Gate {
         });
         let samples = &self.sources.samples;
         let (stats, answered_query) = (samples.stats(now), samples.answered_query());
-        let config_draining = self.config_draining(host);
-        let ends = self.end_statuses(host, &record, now);
+        let ends = self.end_status(host, &record, now);
         let notify = self.notify_step(host, &record);
-        let snapshot = Snapshot {
-            now,
-            survey,
-            stats,
-            answered_query,
-            observed,
-            record,
-            reason,
-            config_draining,
-            notify,
-            ends,
-        };
+        let snapshot =
+            Snapshot { now, survey, stats, answered_query, observed, record, reason, notify, ends };
         if logs {
             host.log(Level::Info, &format!("draining: {}", sentence(&snapshot, self.policy.quiet)));
         }
@@ -80,7 +67,6 @@ impl Gate {
     fn report(&mut self, host: &impl Control, phase_before: Phase, snapshot: &Snapshot) {
         self.report_phase(host, phase_before, snapshot);
         self.report_count_state(host, snapshot);
-        self.report_config_drain(host, snapshot);
     }
 
     fn report_phase(&self, host: &impl Control, phase_before: Phase, snapshot: &Snapshot) {
@@ -188,7 +174,6 @@ impl Gate {
     /// drain.
     pub(super) fn on_envoy_stats(&mut self, host: &impl Control, stats: Option<Stats>) {
         QueryPacing::end(host);
-        self.record_config_drain(host, self.sources.samples.queried_at(), stats);
         let round = self.sources.census.round() + 1;
         self.sources.samples.end_query(host.monotonic_time(), round, stats);
         let total = stats.and(self.sources.samples.needed_total());

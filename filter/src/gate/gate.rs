@@ -6,7 +6,6 @@
 use std::collections::VecDeque;
 
 use super::calls::{Call, CallKind, Calls, Target};
-use super::config_drain::Draining;
 use super::ends::Ends;
 use super::healing::Healing;
 use super::http::Command;
@@ -58,8 +57,7 @@ impl Gate {
     /// # Errors
     /// The metric that Envoy does not define.
     pub(crate) fn new(host: &impl Control, root: u32, policy: Policy) -> Result<Self, Fault> {
-        let watches_config = policy.config_drain_time.is_some();
-        let metrics = Metrics::define(host, &policy.scopes, watches_config)?;
+        let metrics = Metrics::define(host, &policy.scopes)?;
         let latch = Latch::new(define(host, Kind::Gauge, metrics::CLOSING.into())?);
         let record = SharedRecord::of_this_filter(host, &policy.scopes);
         let mut gate = Self {
@@ -94,14 +92,11 @@ impl Gate {
             is_latch_held: self.latch.is_held(),
             is_healing: self.healing.is_going_on(),
             has_commands: !self.commands.is_empty(),
-            awaits_end: self.ends.has_pending(),
-            is_ending: self.ends.is_going_on(),
         }
     }
 
     pub(super) fn set_tick_period(&mut self, host: &impl Control) {
         let record = self.record.read(host);
-        self.refresh_ends(host, &record);
         let mut period = self.schedule(&record).tick_period(|| host.monotonic_time());
         self.is_idle = period == 0;
         if self.is_idle {
@@ -121,7 +116,6 @@ impl Gate {
             long_lived_before: schedule.long_lived_before(),
             list_limit: self.waiting.list_limit(),
             plain_only: self.policy.exempts_long_lived,
-            older_than: self.config_draining(host).map_or(0, Draining::moment),
             busy: envoy_busy(host),
         };
         self.sources.census.ask(host, options);
@@ -270,7 +264,7 @@ impl Gate {
             Call::Signal { ends_envoy, .. } => *ends_envoy,
             _ => false,
         };
-        if self.calls.any(Call::is_stats_query) {
+        if self.calls.contains(&Call::Stats) {
             QueryPacing::end(host);
         }
         if self.calls.any(ends) { self.seal(host) } else { self.open_latch(host) }

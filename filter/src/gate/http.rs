@@ -1,6 +1,5 @@
 //! The parser of the gate's requests: from method and path to a command. Pure.
 
-use super::ends::{EndCommand, parse_end};
 use crate::parse::{digits, printable_line};
 
 /// A valid request.
@@ -18,10 +17,6 @@ pub enum Command {
     Drain,
     /// Cancel the drain.
     Cancel,
-    /// End a share of the streams.
-    End(EndCommand),
-    /// Stop the ends of a command, and those of changes of Envoy's configuration.
-    StopEnd,
     /// Open the gate, for this reason.
     Force(String),
     /// Pass a signal to Envoy's admin interface: at zero only, unless it is graceful.
@@ -73,7 +68,7 @@ pub fn parse_command(method: &str, path: &str) -> Result<Command, RequestError> 
     let allow = match plain {
         "/status" | "/streams" | "/ready" => "GET, HEAD",
         "/prestop" => "GET, HEAD, POST",
-        "/drain" | "/end" => "POST, DELETE",
+        "/drain" => "POST, DELETE",
         "/force" | "/quitquitquit" | "/drain_listeners" => "POST",
         _ => return Err(RequestError::Path),
     };
@@ -107,8 +102,6 @@ fn command_of(method: &str, path: &str, plain: &str, query: &str) -> Result<Comm
         "/prestop" => Command::PreStop(parse_wait(query)?),
         "/drain" if method == "DELETE" => Command::Cancel,
         "/drain" => Command::Drain,
-        "/end" if method == "DELETE" => Command::StopEnd,
-        "/end" => Command::End(parse_end(query)?),
         "/force" => match parameter(query, "reason").map(decoded_line) {
             Some(reason) if !reason.trim_ascii().is_empty() => Command::Force(reason),
             _ => return Err(RequestError::Query("say why: POST /force?reason=…")),
@@ -133,7 +126,7 @@ fn parse_wait(query: &str) -> Result<u64, RequestError> {
 }
 
 /// A time in milliseconds: `500ms`, `30s`, `30`, `2m`, `1h`.
-pub(super) fn parse_time(time: &str) -> Option<u64> {
+fn parse_time(time: &str) -> Option<u64> {
     let digits = time.find(|character: char| !character.is_ascii_digit()).unwrap_or(time.len());
     let (number, unit) = time.split_at(digits);
     let milliseconds = match unit {
@@ -146,7 +139,7 @@ pub(super) fn parse_time(time: &str) -> Option<u64> {
     number.parse().ok().and_then(|number: u64| number.checked_mul(milliseconds))
 }
 
-pub(super) fn parse_limit(query: &str) -> Result<usize, RequestError> {
+fn parse_limit(query: &str) -> Result<usize, RequestError> {
     parameter(query, "limit").map_or(Ok(20), |limit| {
         digits(limit.as_bytes())
             .filter(|limit| (1..=MOST_STREAMS).contains(limit))
@@ -154,7 +147,7 @@ pub(super) fn parse_limit(query: &str) -> Result<usize, RequestError> {
     })
 }
 
-pub(super) fn parameter<'q>(query: &'q str, name: &str) -> Option<&'q str> {
+fn parameter<'q>(query: &'q str, name: &str) -> Option<&'q str> {
     query
         .split('&')
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))

@@ -27,9 +27,6 @@ pub(super) struct Metrics {
     pub(super) forced: Metric,
     pub(super) deadline: Metric,
     pub(super) holding: Metric,
-    /// The gauges for streams that are older than a change of the configuration, and for the
-    /// seconds until Envoy closes them; none if the gate does not watch changes.
-    pub(super) config_drain: Option<[Metric; 2]>,
     pub(super) evictions: Evictions,
 }
 
@@ -44,11 +41,7 @@ const OF_A_SCOPE: [(Kind, NameOfScope); 3] = [
 impl Metrics {
     /// # Errors
     /// The metric that Envoy does not define.
-    pub(super) fn define(
-        host: &impl Control,
-        gate_scopes: &[Scope],
-        watches_config: bool,
-    ) -> Result<Self, Fault> {
+    pub(super) fn define(host: &impl Control, gate_scopes: &[Scope]) -> Result<Self, Fault> {
         let mut own = [Metric(0); metrics::GATE.len()];
         for (metric, (kind, name)) in own.iter_mut().zip(&metrics::GATE) {
             *metric = define(host, *kind, (*name).into())?;
@@ -80,7 +73,6 @@ impl Metrics {
             forced,
             deadline,
             holding,
-            config_drain: if watches_config { Some(define_config_drain(host)?) } else { None },
             evictions: Evictions::define(host)?,
         })
     }
@@ -102,14 +94,6 @@ fn define_count_states(host: &impl Control) -> Result<Vec<Metric>, Fault> {
         .iter()
         .map(|state| define(host, Kind::Gauge, metrics::count(*state)))
         .collect()
-}
-
-fn define_config_drain(host: &impl Control) -> Result<[Metric; 2], Fault> {
-    let mut gauges = [Metric(0); 2];
-    for (gauge, (kind, name)) in gauges.iter_mut().zip(metrics::CONFIG_DRAIN) {
-        *gauge = define(host, kind, name.into())?;
-    }
-    Ok(gauges)
 }
 
 fn define_of_scope(host: &impl Control, scope: Scope) -> Result<[Metric; 3], Fault> {

@@ -8,16 +8,16 @@
 //! | configuration, requests and calls | `calls`, `policy`, [`http`], [`access`] |
 //! | the drain as a state machine, pure | [`phase`], [`step`], [`observation`], [`machine`] |
 //! | knowledge at one moment, pure | `stats`, `envoy_samples`, `app`, `waiting`, `snapshot` |
-//! | parts of a status, pure | `config_drain_status`, `end_status` |
+//! | the part of a status about ends, pure | `end_status` |
 //! | replies, listings and schedule, pure | [`replies`], `streams`, `schedule` |
 //! | the steps of a signal, pure | `signals` |
-//! | shared data and metrics | `record`, `total`, `config_drain`, `query_pacing`, `metrics` |
+//! | shared data and metrics | `record`, `total`, `query_pacing`, `metrics` |
 //! | leaked counts | `healing` |
 //! | the sources of the counts | `sources` |
 //! | the gate of one worker | `gate` (its state), `evaluation`, `cancelling`, `commands`, |
 //! | | `callbacks` |
 //! | the call to the app | `notification` |
-//! | the work of a serving gate | `config_drain_watch`, `routine` |
+//! | the work of a serving gate | `routine` |
 
 /// The gate's HTTP interface, as OpenAPI.
 #[cfg(feature = "schema")]
@@ -29,9 +29,6 @@ mod callbacks;
 mod calls;
 mod cancelling;
 mod commands;
-mod config_drain;
-mod config_drain_status;
-mod config_drain_watch;
 #[cfg(test)]
 mod decisions;
 mod end_status;

@@ -5,9 +5,6 @@ pub(crate) use super::ends::{EndPolicy, SHORTEST};
 use super::stats::ConnectionManagers;
 use crate::config::wire::{App, BeginCall, Finish, Gate, LongLivedPolicy, Notify, Scope};
 
-/// The tick period of an idle gate that watches changes of Envoy's configuration.
-const WATCH_TICK: u32 = 1_000;
-
 /// The fields are described in [`crate::config::wire`].
 #[derive(Debug, Clone)]
 pub struct Policy {
@@ -32,8 +29,6 @@ pub struct Policy {
     pub(crate) tunnels: Vec<String>,
     pub(crate) app: Option<App>,
     pub(crate) notify: Option<Notify>,
-    /// Envoy's drain time, if changes of its configuration are watched.
-    pub(crate) config_drain_time: Option<u64>,
     pub(crate) secret: Option<String>,
     pub(crate) secret_key: Option<String>,
     pub(crate) hosts: Vec<String>,
@@ -69,7 +64,6 @@ impl Policy {
             tunnels: wire.admin.tunnels,
             app: wire.app,
             notify: wire.notify,
-            config_drain_time: wire.config_change.map(|change| change.drain_ms),
             secret: wire.secret,
             secret_key: wire.secret_key,
             hosts: wire.hosts.iter().map(|name| name.trim_end_matches('.').into()).collect(),
@@ -106,10 +100,7 @@ impl Policy {
 
     /// The tick period of a gate that has nothing to do; 0 for none.
     pub(super) fn idle_tick(&self) -> u32 {
-        match self.config_drain_time {
-            Some(_) => WATCH_TICK,
-            None => u32::try_from(self.evaluate_every).unwrap_or_default(),
-        }
+        u32::try_from(self.evaluate_every).unwrap_or_default()
     }
 
     /// The path of the call that tells clients to leave.

@@ -4,14 +4,13 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use super::config_drain_status::ConfigDrainStatus;
 pub use super::end_status::EndStatus;
 use super::observation::{App, EnvoyCount, Reason};
 use super::phase::Phase;
 use super::policy::Policy;
 use super::snapshot::Snapshot;
 use super::step::Step;
-use crate::census::{CountState, Kinds, StreamKind};
+use crate::census::{CountState, StreamKind};
 use crate::config::wire::Scope;
 
 /// The state and the counts of the gate.
@@ -61,9 +60,6 @@ pub struct Status {
     /// The call that tells the app of the drain, if there is one; not while serving.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notify: Option<Progress>,
-    /// A drain of Envoy's configuration, if the gate watches changes and something drains.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub config_drain: Option<ConfigDrainStatus>,
     /// Whether the signal to end was sent to Envoy or its agent: new streams are refused until the
     /// process ends.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,38 +68,13 @@ pub struct Status {
     pub refused: u64,
     /// How often a leaked count was healed.
     pub heals: u64,
-    /// The ends of streams that go on, or will in this drain.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(default))]
-    pub ends: Vec<EndStatus>,
+    /// The streams that the gate ends, or will in this drain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ends: Option<EndStatus>,
     /// Streams that were ended since Envoy started.
     pub evictions: u64,
     /// The module's version.
     pub version: &'static str,
-}
-
-/// The answer to `POST /end`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct EndOutcome {
-    /// How far the drain is.
-    pub state: Phase,
-    /// The effect, or why there is none.
-    pub reason: String,
-    /// Streams that match.
-    pub matching: u64,
-    /// How many of them are ended at most; with `dry_run`: would be.
-    pub ending: u64,
-    /// With `dry_run`: the streams that would be ended first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(default))]
-    pub streams: Vec<StreamStatus>,
-}
-
-/// The names of the kinds, with commas between them.
-pub(super) fn kind_names(kinds: Kinds) -> String {
-    let names: Vec<&str> = kinds.iter().map(Into::into).collect();
-    names.join(", ")
 }
 
 /// The counts of one scope.
@@ -252,9 +223,6 @@ impl Status {
             begin: is_draining.then(|| record.begin.into()),
             finish: (is_draining && policy.finishes()).then(|| record.finish.into()),
             notify: snapshot.notify.map(Into::into),
-            config_drain: snapshot
-                .config_draining
-                .and_then(|draining| ConfigDrainStatus::new(draining, survey.older)),
             sealed: details.is_sealed.then_some(true),
             refused: details.refused,
             heals: details.heals,
@@ -329,11 +297,12 @@ pub(super) fn sentence(snapshot: &Snapshot, needed: u64) -> String {
 }
 
 fn ends_in_words(snapshot: &Snapshot) -> String {
-    let left = |ends: &EndStatus| ends.left.filter(|left| *left > 0 && ends.begins_in_ms.is_none());
-    let mut ends = snapshot.ends.iter().filter_map(|ends| Some((left(ends)?, ends.ends_in_ms)));
-    ends.next().map_or_else(String::new, |(left, time)| {
-        format!("; the gate ends {left} of them within {} s", time.div_ceil(1_000))
-    })
+    match &snapshot.ends {
+        Some(EndStatus { left: Some(left @ 1..), begins_in_ms: None, ends_in_ms, .. }) => {
+            format!("; the gate ends {left} of them within {} s", ends_in_ms.div_ceil(1_000))
+        }
+        _ => String::new(),
+    }
 }
 
 /// The reason why a count is not exact.

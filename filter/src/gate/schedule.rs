@@ -8,8 +8,8 @@ use super::policy::Policy;
 use super::waiting::{Needs, Waiting, WaitsFor};
 use crate::census::LatchCheck;
 
-/// The tick period in milliseconds while the gate drains, heals, ends streams, keeps the latch
-/// closed or holds requests.
+/// The tick period in milliseconds while the gate drains, heals, keeps the latch closed or holds
+/// requests.
 const TICK: u32 = 100;
 /// The same while a command, a signal or the last call waits, or a request for fresh counts.
 const SHORT_TICK: u32 = 10;
@@ -31,11 +31,6 @@ pub(super) struct Schedule<'g> {
     pub(super) is_latch_held: bool,
     pub(super) is_healing: bool,
     pub(super) has_commands: bool,
-    /// Whether a command waits for the counters to reply how many streams can be ended.
-    pub(super) awaits_end: bool,
-    /// Whether streams are ended without a drain: on command, or after a change of the
-    /// configuration.
-    pub(super) is_ending: bool,
 }
 
 /// Whether Envoy's own count is queried now.
@@ -125,7 +120,6 @@ impl Schedule<'_> {
     /// shorter, so that the gate does not miss its end by a tick.
     pub(super) fn tick_period(&self, now: impl FnOnce() -> u64) -> u32 {
         if self.has_commands
-            || self.awaits_end
             || self.waiting.needs_fresh_counts()
             || self.latched.is_some()
             || self.awaits_finish_call()
@@ -138,7 +132,6 @@ impl Schedule<'_> {
             || !self.waiting.is_empty()
             || self.is_latch_held
             || self.is_healing
-            || self.is_ending
         {
             TICK
         } else if self.record.phase != Phase::Serving {

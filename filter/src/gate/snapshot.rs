@@ -1,7 +1,6 @@
 //! A snapshot: the knowledge of one worker's gate at one moment. The gate's replies and its next
 //! steps are pure functions of one snapshot.
 
-use super::config_drain::Draining;
 use super::end_status::EndStatus;
 use super::machine::Record;
 use super::observation::{EnvoyCount, Observation, Reason};
@@ -24,12 +23,10 @@ pub(super) struct Snapshot {
     /// The record after the evaluation, and the reason that it returned.
     pub(super) record: Record,
     pub(super) reason: Reason,
-    /// The drain of Envoy's configuration, if the gate watches changes.
-    pub(super) config_draining: Option<Draining>,
     /// The progress of the call to the app, if there is one.
     pub(super) notify: Option<Step>,
     /// The ends that go on, or will in this drain.
-    pub(super) ends: Vec<EndStatus>,
+    pub(super) ends: Option<EndStatus>,
 }
 
 impl Snapshot {

@@ -15,7 +15,20 @@ impl Streams {
         limit: usize,
     ) -> Self {
         let observed = &snapshot.observed;
-        let streams = oldest_streams(snapshot.now, listings, limit);
+        let lines: Vec<(Scope, ListingLine<'_>)> = listings
+            .iter()
+            .flat_map(|(scope, listing)| listing.lines().map(move |line| (*scope, line)))
+            .filter_map(|(scope, line)| Some((scope, ListingLine::parse(line)?)))
+            .collect();
+        let mut oldest = Vec::new();
+        for (index, (_, line)) in lines.iter().enumerate() {
+            insert_lowest(&mut oldest, limit, line.began, index);
+        }
+        let streams: Vec<StreamStatus> = oldest
+            .into_iter()
+            .filter_map(|(_, index)| lines.get(index))
+            .map(|(scope, line)| status(*scope, line, snapshot.now))
+            .collect();
         Self {
             state: snapshot.record.phase,
             holding: observed.holding,
@@ -25,28 +38,6 @@ impl Streams {
             streams,
         }
     }
-}
-
-/// The oldest streams of all listings, at most `limit`.
-pub(super) fn oldest_streams(
-    now: u64,
-    listings: &[(Scope, &str)],
-    limit: usize,
-) -> Vec<StreamStatus> {
-    let lines: Vec<(Scope, ListingLine<'_>)> = listings
-        .iter()
-        .flat_map(|(scope, listing)| listing.lines().map(move |line| (*scope, line)))
-        .filter_map(|(scope, line)| Some((scope, ListingLine::parse(line)?)))
-        .collect();
-    let mut oldest = Vec::new();
-    for (index, (_, line)) in lines.iter().enumerate().filter(|_| limit > 0) {
-        insert_lowest(&mut oldest, limit, line.began, index);
-    }
-    oldest
-        .into_iter()
-        .filter_map(|(_, index)| lines.get(index))
-        .map(|(scope, line)| status(*scope, line, now))
-        .collect()
 }
 
 fn status(scope: Scope, line: &ListingLine<'_>, now: u64) -> StreamStatus {

@@ -178,7 +178,7 @@ mod tests {
                     "app": {"cluster": "app", "path": "/healthz?full"}"#,
                 0,
             ),
-            (r#""notify": {"cluster": "app", "path": "/drain?why=stop"}, "config_change": {}"#, 0),
+            (r#""notify": {"cluster": "app", "path": "/drain?why=stop"}"#, 0),
         ] {
             let text = gate(inside);
             assert_eq!(parse(text.as_bytes()).expect(&text).warnings().len(), warnings, "{text}");

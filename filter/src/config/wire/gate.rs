@@ -75,9 +75,6 @@ pub struct Gate {
     pub app: Option<App>,
     /// Tell the app when the drain begins, so that it ends its own long streams.
     pub notify: Option<Notify>,
-    /// Watch for changes of Envoy's configuration that replace listeners or filter chains. Envoy
-    /// closes every stream on them when its drain time is over.
-    pub config_change: Option<ConfigChange>,
     /// The secret that state-changing requests, and the listing of streams, must carry in
     /// `x-laststream-secret`: 16 visible ASCII characters or more. It stands here in clear text, so
     /// prefer `secret_key`. One of the two is required if the listener is not on the loopback
@@ -211,19 +208,6 @@ impl Notify {
     fn usual_timeout() -> u64 {
         2_000
     }
-}
-
-/// How changes of Envoy's configuration are treated.
-#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(default, deny_unknown_fields)]
-pub struct ConfigChange {
-    /// Envoy's drain time (`--drain-time-s`), after which it closes the streams on a listener or
-    /// filter chain that was replaced; milliseconds. The default is Istio's.
-    #[serde(deserialize_with = "whole::<1_000, LONGEST, _>")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 1_000, max = LONGEST)))]
-    #[default(45_000)]
-    pub drain_ms: u64,
 }
 
 impl App {

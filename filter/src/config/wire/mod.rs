@@ -20,8 +20,7 @@ pub use forwarded_proto::{
     Source, Strip, Trust,
 };
 pub use gate::{
-    Admin, App, Begin, BeginCall, ConfigChange, Finish, Gate, LongLivedPolicy, Notify,
-    SHORTEST_SECRET,
+    Admin, App, Begin, BeginCall, Finish, Gate, LongLivedPolicy, Notify, SHORTEST_SECRET,
 };
 pub use scope::Scope;
 

@@ -14,15 +14,7 @@ pub(crate) struct Window {
 /// that claimed them has died; milliseconds.
 const MOST_CATCH_UP: u64 = 1_000;
 
-impl Window {
-    /// The speed at which `left` streams have to end from now on. It is only compared, so its unit
-    /// does not matter.
-    pub(crate) fn pace(self, now: u64, left: u64) -> u64 {
-        left.saturating_mul(1 << 24) / self.to.saturating_sub(now).max(1)
-    }
-}
-
-/// The progress of a job. All workers share it, so no stream is due twice.
+/// The progress of a drain's ends. All workers share it, so no stream is due twice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Progress {
     /// The moment up to which all ends that were due were ordered.

@@ -1,8 +1,9 @@
-//! The checked configuration of ends, and the window of a drain. Pure.
+//! The checked configuration of ends: the window of a drain, and the streams that it ends. Pure.
 
 use super::pacing::Window;
-use crate::census::{EndManner, Kinds, StreamKind};
-use crate::config::wire::{End, EndKind, Gate};
+use crate::census::ender::YOUNG;
+use crate::census::{EndFilter, EndManner, Kinds, StreamKind};
+use crate::config::wire::{End, EndKind, Gate, LongLivedPolicy};
 use crate::gate::machine::Record;
 
 /// The time that the last ends need besides the quiet period; milliseconds.
@@ -15,10 +16,12 @@ pub(crate) const SHORTEST: u64 = 1_000;
 pub(crate) struct EndPolicy {
     /// Empty: the gate ends no stream by itself.
     pub(crate) kinds: Kinds,
-    pub(crate) changing: bool,
+    changing: bool,
+    /// Long-lived streams are left alone, because they do not hold the drain.
+    plain_only: bool,
     pub(crate) how: EndManner,
     pub(crate) over: u64,
-    pub(crate) before_deadline: u64,
+    before_deadline: u64,
     pub(crate) at_age: Option<u64>,
     /// The time from the last end to the deadline, so that the quiet period fits in.
     pub(crate) reserve: u64,
@@ -35,6 +38,7 @@ impl EndPolicy {
         Self {
             kinds,
             changing: end.changing,
+            plain_only: gate.long_lived == LongLivedPolicy::Exempt,
             how: EndManner {
                 retry_after: [end.retry_after_s.from, end.retry_after_s.to],
                 grace: end.websocket_grace_ms,
@@ -58,6 +62,14 @@ impl EndPolicy {
         let latest = record.deadline.saturating_sub(self.reserve);
         Window { from, to: from.saturating_add(self.over).min(latest).max(from) }
     }
+
+    /// The streams that may be ended now. Counters leave young streams alone, so none of them may
+    /// use up a part of an order.
+    pub(super) fn filter(&self, now: u64) -> EndFilter {
+        let age = self.at_age.unwrap_or(0).max(YOUNG);
+        let Self { kinds, changing, plain_only, .. } = *self;
+        EndFilter { kinds, changing, began_before: now.saturating_sub(age), plain_only }
+    }
 }
 
 /// The kinds that are ended.
@@ -74,4 +86,26 @@ pub(crate) fn ended_kinds(end: &End) -> Vec<StreamKind> {
     .filter(|(_, what)| *what == EndKind::End)
     .map(|(kind, _)| kind)
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::EndPolicy;
+    use crate::config::wire::{End, Gate, LongLivedPolicy};
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn streams_that_are_young_or_do_not_hold_the_drain_are_left_alone() {
+        let filter = |at_age_ms, long_lived| {
+            let end = Some(End { at_age_ms, ..End::default() });
+            EndPolicy::new(&Gate { end, long_lived, ..Gate::default() }).filter(20_000)
+        };
+        for (at_age, began_before) in [(None, 18_000), (Some(1_000), 18_000), (Some(15_000), 5_000)]
+        {
+            assert_eq!(filter(at_age, LongLivedPolicy::Wait).began_before, began_before);
+        }
+        assert!(filter(None, LongLivedPolicy::Exempt).plain_only);
+        assert!(!filter(None, LongLivedPolicy::Wait).plain_only);
+    }
 }

@@ -180,9 +180,7 @@ impl Worker {
             Callback::Message { root, .. }
                 if self.counters.iter().any(|counter| counter.root == root) =>
             {
-                self.count(root, |plugin| {
-                    plugin.counter.reply_to_all::<Stream>(port, false, &mut |_| {})
-                });
+                self.count(root, |plugin| plugin.counter.reply_to_all::<Stream>(port, &mut |_| {}));
             }
             Callback::Message { root, queue } => {
                 self.gate(port, root, now, |gate| gate.on_queue_ready(port, queue))
