@@ -1,166 +1,168 @@
-//! The messages of the census: the gate's request and a counter's reply.
+//! The texts of the messages between a gate and the counters: one request and one reply.
+
+use laststream_drain::kinds::Kinds;
+use laststream_drain::messages::{Endable, LatchCheck, Order, Reply, Request};
 
 use crate::parse;
 
-/// How long each new stream must check whether the latch is closed. The check costs a read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LatchCheck {
-    /// Not at all.
-    Off,
-    /// For a while.
-    ForAWhile,
-    /// Until the process ends: the latch is sealed.
-    Always,
-}
-
-impl LatchCheck {
-    fn from_number(number: u64) -> Self {
-        match number {
-            0 => Self::Off,
-            1 => Self::ForAWhile,
-            _ => Self::Always,
-        }
+pub(crate) fn request_to_text(request: &Request) -> String {
+    let Request { reply_to, round, sent_at, long_lived_before, list_limit, .. } = request;
+    let (check, plain) = (request.latch_check as u8, u8::from(request.plain_only));
+    // Earlier versions have a number before the order.
+    let mut text =
+        format!("ask {reply_to} {round} {check} {sent_at} {long_lived_before} {list_limit} {plain} 0");
+    if let Some(order) = &request.order {
+        let Order { count, kinds, changing, began_before, grace, look_since, drain, .. } = order;
+        let ([from, to], kinds, changing) =
+            (order.retry_after, kinds.to_number(), u8::from(*changing));
+        text.push_str(&format!(
+            " {count} {kinds} {changing} {began_before} {from} {to} {grace} {look_since} {drain}"
+        ));
     }
+    text
 }
 
-/// The gate's request to every counter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CountRequest {
-    /// The queue for the reply.
-    pub(crate) reply_to: u32,
-    pub(crate) round: u64,
-    pub(crate) latch_check: LatchCheck,
-    pub(crate) sent_at: u64,
-    /// Streams that began before this are long-lived from now on; 0 changes none.
-    pub(crate) long_lived_before: u64,
-    /// How many streams to list, the oldest first.
-    pub(crate) list_limit: usize,
-    /// Whether long-lived streams are left out of the listing.
-    pub(crate) plain_only: bool,
+pub(crate) fn parse_request(message: &[u8]) -> Option<Request> {
+    let mut words = core::str::from_utf8(message).ok()?.strip_prefix("ask ")?.split(' ');
+    let [reply_to, round, check, sent_at] = parse::numbers(&mut words)?;
+    let [long_lived_before, list_limit, plain_only] = parse::numbers(&mut words)?;
+    Some(Request {
+        reply_to: u32::try_from::<u64>(reply_to).ok()?,
+        round,
+        latch_check: match check {
+            0 => LatchCheck::Off,
+            1 => LatchCheck::ForAWhile,
+            _ => LatchCheck::Always,
+        },
+        sent_at,
+        long_lived_before,
+        list_limit: usize::try_from::<u64>(list_limit).ok()?,
+        plain_only: plain_only == 1,
+        order: words.next().and_then(|_| parse_order(&mut words)),
+    })
 }
 
-impl CountRequest {
-    pub(crate) fn to_text(self) -> String {
-        let Self { reply_to, round, latch_check, sent_at, .. } = self;
-        let Self { long_lived_before, list_limit, plain_only, .. } = self;
-        let (check, plain) = (latch_check as u8, u8::from(plain_only));
-        // The last number was the moment of a change of Envoy's configuration.
-        format!(
-            "ask {reply_to} {round} {check} {sent_at} {long_lived_before} {list_limit} {plain} 0"
-        )
+/// The order behind a request, if there is one.
+fn parse_order(words: &mut dyn Iterator<Item = &str>) -> Option<Order> {
+    let [count, kinds, changing, began_before] = parse::numbers(words)?;
+    let [from, to, grace, look_since, drain] = parse::numbers(words)?;
+    Some(Order {
+        count,
+        kinds: Kinds::from_number(kinds),
+        changing: changing == 1,
+        began_before,
+        retry_after: [from, to],
+        grace,
+        look_since,
+        drain,
+    })
+}
+
+pub(crate) fn reply_to_text(reply: &Reply) -> String {
+    let Reply { queue, in_flight, long_lived, excluded, round, requested_at, endable } = reply;
+    // Earlier versions have a number before the answer to an order.
+    let mut text =
+        format!("here {queue} {in_flight} {long_lived} {excluded} {round} {requested_at} 0");
+    if let Some(Endable { streams, unseen }) = endable {
+        text.push_str(&format!(" {streams} {unseen}"));
     }
-
-    pub(crate) fn parse(message: &[u8]) -> Option<Self> {
-        let ([reply_to, round, latch_check, sent_at, numbers @ ..], []): ([_; 7], _) =
-            parse_numbers("ask ", core::str::from_utf8(message).ok()?)?;
-        let [long_lived_before, list_limit, plain_only] = numbers;
-        Some(Self {
-            reply_to: u32::try_from(reply_to).ok()?,
-            round,
-            latch_check: LatchCheck::from_number(latch_check),
-            sent_at,
-            long_lived_before,
-            list_limit: usize::try_from(list_limit).ok()?,
-            plain_only: plain_only == 1,
-        })
-    }
+    text
 }
 
-/// A counter's reply. A listing may follow it, a line for each stream.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct CountReply {
-    /// The counter's own queue.
-    pub(crate) queue: u32,
-    pub(crate) in_flight: u64,
-    pub(crate) long_lived: u64,
-    pub(crate) excluded: u64,
-    /// The round of the request.
-    pub(crate) round: u64,
-    /// When the request was sent.
-    pub(crate) requested_at: u64,
-}
-
-impl CountReply {
-    pub(crate) fn to_text(self) -> String {
-        let Self { queue, in_flight, long_lived, excluded, round, requested_at } = self;
-        // The last number was that of streams older than a change of Envoy's configuration.
-        format!("here {queue} {in_flight} {long_lived} {excluded} {round} {requested_at} 0")
-    }
-
-    /// The reply, and the listing if the message has one.
-    pub(crate) fn parse(message: &[u8]) -> Option<(Self, Option<&str>)> {
-        let message = core::str::from_utf8(message).ok()?;
-        let (first, listing) = message
-            .split_once('\n')
-            .map_or((message, None), |(first, listing)| (first, Some(listing)));
-        let ([queue, in_flight, long_lived, excluded, round, requested_at], []) =
-            parse_numbers("here ", first)?;
-        let queue = u32::try_from(queue).ok()?;
-        let reply = Self { queue, in_flight, long_lived, excluded, round, requested_at };
-        Some((reply, listing))
-    }
-}
-
-/// Parses the numbers of a message, and those that later versions have added behind them. The
-/// latter are 0 if a message of an earlier version has none: gate and counters are replaced one
-/// after the other, while a drain may be running. Both sides ignore further words.
-pub(super) fn parse_numbers<const N: usize, const LATER: usize>(
-    kind: &str,
-    message: &str,
-) -> Option<([u64; N], [u64; LATER])> {
-    let mut words = message.strip_prefix(kind)?.split(' ');
-    let numbers = parse::numbers(&mut words)?;
-    Some((numbers, parse::numbers(&mut words.chain(core::iter::repeat("0")))?))
+/// The reply, and the listing if one follows it, a line for each stream.
+pub(crate) fn parse_reply(message: &[u8]) -> Option<(Reply, Option<String>)> {
+    let message = core::str::from_utf8(message).ok()?;
+    let (first, listing) = message
+        .split_once('\n')
+        .map_or((message, None), |(first, listing)| (first, Some(listing.into())));
+    let mut words = first.strip_prefix("here ")?.split(' ');
+    let [queue, in_flight, long_lived, excluded] = parse::numbers(&mut words)?;
+    let [round, requested_at] = parse::numbers(&mut words)?;
+    let queue = u32::try_from::<u64>(queue).ok()?;
+    let endable = words.next().and_then(|_| parse::numbers(&mut words));
+    let endable = endable.map(|[streams, unseen]| Endable { streams, unseen });
+    Some((
+        Reply { queue, in_flight, long_lived, excluded, round, requested_at, endable },
+        listing,
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{CountReply, CountRequest, LatchCheck};
+    use super::{
+        Endable, Kinds, LatchCheck, Order, Reply, Request, parse_reply, parse_request,
+        reply_to_text, request_to_text,
+    };
 
-    const REQUEST: CountRequest = CountRequest {
+    const REQUEST: Request = Request {
         reply_to: 1,
         round: 2,
         latch_check: LatchCheck::ForAWhile,
-        sent_at: 4,
-        long_lived_before: 5,
-        list_limit: 6,
+        sent_at: 3,
+        long_lived_before: 4,
+        list_limit: 5,
         plain_only: true,
+        order: None,
     };
-    const REPLY: CountReply = CountReply {
+    const REPLY: Reply = Reply {
         queue: 1,
         in_flight: 2,
         long_lived: 3,
         excluded: 4,
         round: 5,
         requested_at: 6,
+        endable: None,
     };
 
+    fn order() -> Order {
+        Order {
+            count: 1,
+            kinds: Kinds::from_number(6),
+            changing: true,
+            began_before: 2,
+            retry_after: [3, 4],
+            grace: 5,
+            look_since: 6,
+            drain: 7,
+        }
+    }
+
     #[wasm_bindgen_test(unsupported = test)]
-    fn messages_survive_their_text() {
-        let (request, reply) = (REQUEST.to_text(), REPLY.to_text());
-        assert_eq!(CountRequest::parse(request.as_bytes()), Some(REQUEST));
-        assert_eq!(CountReply::parse(reply.as_bytes()), Some((REPLY, None)));
-        let listed = format!("{reply}\na\nb\n");
-        assert_eq!(CountReply::parse(listed.as_bytes()), Some((REPLY, Some("a\nb\n"))));
-        for message in
-            ["", "ask", "ask 1 2 3 4 5 6", "here 1 2 3 4 5", "here x 2 3 4 5 6", "\u{fe}"]
-        {
-            assert_eq!(CountRequest::parse(message.as_bytes()), None, "{message}");
-            assert_eq!(CountReply::parse(message.as_bytes()), None, "{message}");
+    fn messages_are_the_same_after_a_round_trip() {
+        for order in [None, Some(order())] {
+            let request = Request { order, ..REQUEST };
+            assert_eq!(parse_request(request_to_text(&request).as_bytes()), Some(request));
+        }
+        for endable in [None, Some(Endable { streams: 7, unseen: 8 })] {
+            let reply = Reply { endable, ..REPLY };
+            let text = reply_to_text(&reply);
+            assert_eq!(parse_reply(text.as_bytes()), Some((reply, None)));
+            let listed = format!("{text}\na\nb\n");
+            assert_eq!(parse_reply(listed.as_bytes()), Some((reply, Some("a\nb\n".into()))));
         }
     }
 
     #[wasm_bindgen_test(unsupported = test)]
     fn messages_of_other_versions_are_read() {
-        assert_eq!(REQUEST.to_text(), "ask 1 2 1 4 5 6 1 0", "the text of an earlier one");
-        assert_eq!(CountRequest::parse(b"ask 1 2 1 4 5 6 1"), Some(REQUEST));
-        assert_eq!(CountRequest::parse(b"ask 1 2 1 4 5 6 1 8 9"), Some(REQUEST));
-        assert_eq!(REPLY.to_text(), "here 1 2 3 4 5 6 0", "the text of an earlier one");
-        assert_eq!(CountReply::parse(b"here 1 2 3 4 5 6"), Some((REPLY, None)));
-        let listed = CountReply::parse(b"here 1 2 3 4 5 6 7\nline\n");
-        assert_eq!(listed, Some((REPLY, Some("line\n"))));
-        assert_eq!(CountReply::parse(b"here 1 2 3 4 5 6 7 8"), Some((REPLY, None)));
+        assert_eq!(request_to_text(&REQUEST), "ask 1 2 1 3 4 5 1 0", "as before");
+        for earlier in ["ask 1 2 1 3 4 5 1", "ask 1 2 1 3 4 5 1 99"] {
+            assert_eq!(parse_request(earlier.as_bytes()), Some(REQUEST));
+        }
+        assert_eq!(reply_to_text(&REPLY), "here 1 2 3 4 5 6 0", "as before");
+        for earlier in ["here 1 2 3 4 5 6", "here 1 2 3 4 5 6 9"] {
+            assert_eq!(parse_reply(earlier.as_bytes()), Some((REPLY, None)));
+        }
+        let later = request_to_text(&Request { order: Some(order()), ..REQUEST }) + " 8 9";
+        assert_eq!(parse_request(later.as_bytes()).and_then(|later| later.order), Some(order()));
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn other_messages_are_ignored() {
+        for message in ["", "ask", "ask 1 2", "ask x 2 1 3 4 5 1", "end 1 2 3", "wake", "\u{fe}"] {
+            assert_eq!(parse_request(message.as_bytes()), None, "{message}");
+            assert_eq!(parse_reply(message.as_bytes()), None, "{message}");
+        }
     }
 }

@@ -6,7 +6,9 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use super::http::{Command, same_secret, secret_in_query};
+use laststream_drain::event::Command;
+
+use super::http::{is_of_hook, same_secret, secret_in_query};
 use super::policy::Policy;
 use crate::config::wire::SHORTEST_SECRET;
 use crate::headers::Headers;
@@ -100,22 +102,19 @@ pub(super) fn browser_refusal(headers: Headers<'_>, access: &Access<'_>) -> Opti
     )
 }
 
-/// The reason to refuse a command, if there is one. Status and readiness need no access.
+/// The reason to refuse a command that needs access, if there is one.
 pub(super) fn access_refusal(
     headers: Headers<'_>,
     path: &[u8],
     command: &Command,
     access: &Access<'_>,
 ) -> Option<&'static str> {
-    if matches!(command, Command::Status | Command::Ready) {
-        return None;
-    }
     match access.secret {
         Secret::Known(secret) => {
             let in_header =
                 headers.first(SECRET_HEADER).is_some_and(|given| same_secret(given, secret));
             let in_query = || {
-                command.is_of_hook()
+                is_of_hook(command)
                     && secret_in_query(path).is_some_and(|given| same_secret(&given, secret))
             };
             (!in_header && !in_query()).then_some("x-laststream-secret is missing or wrong")

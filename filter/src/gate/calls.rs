@@ -1,52 +1,53 @@
 //! The HTTP calls of a gate that are not answered yet.
 
+use laststream_drain::effects::{Call, QUIT};
+use laststream_drain::policy::Finish;
+use laststream_drain::stats;
+
+use super::policy::Policy;
 use crate::host::Control;
-
-/// The purpose of a call.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Call {
-    Begin,
-    Finish,
-    /// Undoes the begin call of a drain that was cancelled; `stream` gets the answer.
-    Cancel {
-        stream: u32,
-        was_draining: bool,
-        may_begin_late: bool,
-    },
-    /// Undoes a begin call that may have reached Envoy after the call that undid it.
-    UndoAgain,
-    /// An operator's signal; `stream` gets the answer.
-    Signal {
-        stream: u32,
-        is_latched: bool,
-        /// Whether Envoy ends when it gets the signal.
-        ends_envoy: bool,
-    },
-    Stats,
-    App,
-    /// Tells the app that a drain began at `began`.
-    Notify {
-        began: u64,
-    },
-}
-
-/// The calls for which the shared record keeps a [`Step`](super::step::Step).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CallKind {
-    /// Tells clients to leave.
-    Begin,
-    /// The last call.
-    Finish,
-}
 
 /// The receiver of a call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target<'t> {
-    pub(super) cluster: &'t str,
-    pub(super) method: &'t str,
-    pub(super) path: &'t str,
-    /// The time limit of the call; milliseconds.
-    pub(super) patience: u64,
+    cluster: &'t str,
+    method: &'t str,
+    path: &'t str,
+    /// The time limit of the call.
+    patience: u64,
+}
+
+impl<'t> Target<'t> {
+    /// The receiver of this call; none if the configuration has none.
+    pub(super) fn of(call: &'t Call, policy: &'t Policy) -> Option<Self> {
+        let patience = policy.drain.patience;
+        let to_admin = |path| {
+            Some(Self { cluster: &policy.drain.admin, method: "POST", path, patience })
+        };
+        match call {
+            Call::Begin => to_admin(policy.begin_path()),
+            Call::Cancel { .. } | Call::UndoAgain => to_admin("/healthcheck/ok"),
+            Call::Finish if policy.drain.finish == Finish::DrainAgent => {
+                Some(Self { cluster: &policy.agent, method: "POST", path: "/drain", patience })
+            }
+            Call::Finish => to_admin(QUIT),
+            Call::Signal { path, .. } => to_admin(path),
+            Call::Stats { with_totals } => {
+                let path = if *with_totals { stats::ALL } else { stats::GAUGES };
+                let patience = policy.drain.stats_patience();
+                Some(Self { cluster: &policy.drain.admin, method: "GET", path, patience })
+            }
+            Call::App => {
+                let app = policy.app.as_ref()?;
+                Some(Self { cluster: &app.cluster, method: "GET", path: &app.path, patience })
+            }
+            Call::Notify { .. } => {
+                let app = policy.notify.as_ref()?;
+                let patience = app.timeout_ms;
+                Some(Self { cluster: &app.cluster, method: "POST", path: &app.path, patience })
+            }
+        }
+    }
 }
 
 /// The calls that Envoy has not answered yet, by their numbers.
@@ -63,11 +64,13 @@ impl Calls {
 
     /// Makes a call in the root context, because the HTTP context may end before the answer. False:
     /// Envoy does not know the cluster, or the cluster has no healthy endpoint.
-    pub(super) fn send(&mut self, host: &impl Control, call: Call, target: Target<'_>) -> bool {
-        let Target { cluster, method, path, patience } = target;
+    pub(super) fn send(&mut self, host: &impl Control, call: &Call, policy: &Policy) -> bool {
+        let Some(Target { cluster, method, path, patience }) = Target::of(call, policy) else {
+            return false;
+        };
         host.set_effective_context(self.root);
         let number = host.dispatch_http_call(cluster, method, path, patience);
-        number.map(|number| self.pending.push((number, call))).is_some()
+        number.map(|number| self.pending.push((number, call.clone()))).is_some()
     }
 
     /// Removes the call with this number.
@@ -78,9 +81,5 @@ impl Calls {
 
     pub(super) fn any(&self, is_such: impl Fn(&Call) -> bool) -> bool {
         self.pending.iter().any(|(_, call)| is_such(call))
-    }
-
-    pub(super) fn contains(&self, call: &Call) -> bool {
-        self.pending.iter().any(|(_, other)| other == call)
     }
 }

@@ -1,32 +1,8 @@
 //! The parser of the gate's requests: from method and path to a command. Pure.
 
-use crate::parse::{digits, printable_line};
+use laststream_drain::event::{Command, UNTIL_OPEN};
 
-/// A valid request.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Command {
-    /// The state and the counts.
-    Status,
-    /// The oldest streams that hold the drain, with a limit.
-    Streams(usize),
-    /// Whether the gate is open.
-    Ready,
-    /// Begin a drain, and hold the request for at most this number of milliseconds.
-    PreStop(u64),
-    /// Begin a drain.
-    Drain,
-    /// Cancel the drain.
-    Cancel,
-    /// Open the gate, for this reason.
-    Force(String),
-    /// Pass a signal to Envoy's admin interface: at zero only, unless it is graceful.
-    Signal {
-        /// The path with its query.
-        path: String,
-        /// Whether Envoy lets the streams in flight end.
-        is_graceful: bool,
-    },
-}
+use crate::parse::{digits, printable_line};
 
 /// The error of an invalid request, by its status.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,21 +15,21 @@ pub enum RequestError {
     Query(&'static str),
 }
 
-/// The wait of a request that is held until the gate opens.
-pub const UNTIL_OPEN: u64 = u64::MAX;
-
 /// The most streams in one listing, because each costs a dozen reads.
 const MOST_STREAMS: usize = 100;
 
 /// Longer than any valid path.
 const LONGEST_PATH: usize = 4_096;
 
-impl Command {
-    /// Whether stop hooks send this command. `pilot-agent wait` sends no headers of its own, so a
-    /// hook may have the secret in the URL.
-    pub(super) fn is_of_hook(&self) -> bool {
-        matches!(self, Self::PreStop(_) | Self::Drain)
-    }
+/// Whether stop hooks send this command. `pilot-agent wait` sends no headers of its own, so a hook
+/// may have the secret in the URL.
+pub(super) fn is_of_hook(command: &Command) -> bool {
+    matches!(command, Command::PreStop(_) | Command::Drain)
+}
+
+/// Whether the command changes something, or lists streams.
+pub(super) fn needs_access(command: &Command) -> bool {
+    !matches!(command, Command::Status | Command::Ready)
 }
 
 /// Parses a request. HEAD is GET without the body.

@@ -1,32 +1,35 @@
-//! The metrics that a gate writes, and those of its scopes that it reads.
+//! The metrics that a gate writes, and those of streams that it reads.
 
+use core::cell::Cell;
+
+use laststream_drain::effects::{Counter, Gauge, Level as DrainLevel};
+use laststream_drain::words::ADVICE;
 use strum::VariantArray as _;
 
-use crate::census::CountState;
+use super::CountState;
 use crate::config::Fault;
 use crate::config::wire::Scope;
-use crate::host::{Control, Kind, Metric};
+use crate::host::{Control, Kind, Level, Metric};
 use crate::metrics::{self, Evictions, define};
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone)]
 pub(super) struct Metrics {
     /// The metrics for streams in flight, long-lived and begun, of each of the gate's scopes.
     pub(super) scopes: Vec<(Scope, [Metric; 3])>,
-    /// The gauges for streams in flight and long-lived, of each of the gate's scopes.
-    pub(super) gauges: Vec<Metric>,
     /// The counters for streams begun and excluded, of every scope, the gate's or not.
     pub(super) all_begun: Vec<(Scope, Metric)>,
+    /// The gauges for streams in flight of other scopes, once those have a counter.
+    others: Vec<(Scope, Cell<Option<Metric>>)>,
     /// One for each [`CountState`]: 1 for the state of the count, otherwise 0.
-    pub(super) count: Vec<Metric>,
-    pub(super) state: Metric,
-    pub(super) seconds: Metric,
-    pub(super) late: Metric,
+    count: Vec<Metric>,
+    state: Metric,
+    seconds: Metric,
+    late: Metric,
     pub(super) refused: Metric,
     pub(super) heals: Metric,
-    pub(super) expired: Metric,
-    pub(super) forced: Metric,
-    pub(super) deadline: Metric,
-    pub(super) holding: Metric,
+    expired: Metric,
+    forced: Metric,
+    holding: Metric,
     pub(super) evictions: Evictions,
 }
 
@@ -41,7 +44,11 @@ const OF_A_SCOPE: [(Kind, NameOfScope); 3] = [
 impl Metrics {
     /// # Errors
     /// The metric that Envoy does not define.
-    pub(super) fn define(host: &impl Control, gate_scopes: &[Scope]) -> Result<Self, Fault> {
+    pub(super) fn define(
+        host: &impl Control,
+        gate_scopes: &[Scope],
+        deadline_s: u64,
+    ) -> Result<Self, Fault> {
         let mut own = [Metric(0); metrics::GATE.len()];
         for (metric, (kind, name)) in own.iter_mut().zip(&metrics::GATE) {
             *metric = define(host, *kind, (*name).into())?;
@@ -51,19 +58,17 @@ impl Metrics {
         }
         let [state, seconds, late, refused, heals, expired, forced, _evictions, deadline, holding] =
             own;
-        let all_begun = define_all_begun(host)?;
-        let count = define_count_states(host)?;
+        host.record_metric(deadline, deadline_s);
         let mut scopes = Vec::new();
         for scope in gate_scopes {
             scopes.push((*scope, define_of_scope(host, *scope)?));
         }
-        let gauges =
-            scopes.iter().flat_map(|(_, [in_flight, long_lived, _])| [*in_flight, *long_lived]);
+        let others = Scope::VARIANTS.iter().filter(|scope| !gate_scopes.contains(scope));
         Ok(Self {
-            gauges: gauges.collect(),
             scopes,
-            all_begun,
-            count,
+            all_begun: define_all_begun(host)?,
+            others: others.map(|scope| (*scope, Cell::default())).collect(),
+            count: define_count_states(host)?,
             state,
             seconds,
             late,
@@ -71,10 +76,72 @@ impl Metrics {
             heals,
             expired,
             forced,
-            deadline,
             holding,
             evictions: Evictions::define(host)?,
         })
+    }
+
+    /// The gauges of other scopes that have a counter.
+    pub(super) fn others(
+        &self,
+        host: &impl Control,
+        has_counter: impl Fn(Scope) -> bool,
+    ) -> impl Iterator<Item = Metric> {
+        self.others.iter().filter(move |(scope, _)| has_counter(*scope)).filter_map(
+            |(scope, known)| {
+                let gauge = || host.define_metric(Kind::Gauge, &metrics::in_flight(*scope));
+                known.set(known.get().or_else(gauge));
+                known.get()
+            },
+        )
+    }
+
+    pub(super) fn set(&self, host: &impl Control, gauge: Gauge, value: u64) {
+        let gauge = match gauge {
+            Gauge::State => self.state,
+            Gauge::Seconds => self.seconds,
+            Gauge::Late => self.late,
+            Gauge::Holding => self.holding,
+            Gauge::Count => return self.show_count_state(host, value),
+        };
+        host.record_metric(gauge, value);
+    }
+
+    pub(super) fn increment(&self, host: &impl Control, counter: Counter) {
+        let counter = match counter {
+            Counter::Refused => self.refused,
+            Counter::Expired => self.expired,
+            Counter::Forced => self.forced,
+        };
+        host.increment_metric(counter, 1);
+    }
+
+    /// Sets the gauges of the count's state. While the counters are being asked, a state that is
+    /// shown stays. All workers share the gauges, so another worker may have reported since.
+    fn show_count_state(&self, host: &impl Control, number: u64) {
+        let gauges = || CountState::VARIANTS.iter().zip(&self.count);
+        let is_shown = |gauge| host.get_metric(gauge) == Some(1);
+        let is_reported = gauges().any(|(state, gauge)| {
+            (number == CountState::Asking as u64 || *state as u64 == number) && is_shown(*gauge)
+        });
+        if is_reported {
+            return;
+        }
+        for (state, gauge) in gauges() {
+            host.record_metric(*gauge, (*state as u64 == number).into());
+        }
+        if number == CountState::Assumed as u64 {
+            host.log(Level::Warning, &format!("the count is assumed: {ADVICE}"));
+        }
+    }
+}
+
+/// The level of a line in Envoy's log.
+pub(super) fn level(level: DrainLevel) -> Level {
+    match level {
+        DrainLevel::Info => Level::Info,
+        DrainLevel::Warning => Level::Warning,
+        DrainLevel::Critical => Level::Critical,
     }
 }
 

@@ -1,16 +1,16 @@
 //! The bodies of the gate's answers, and the sentence that explains why it waits. Pure.
 
+use laststream_drain::ends::EndView;
+use laststream_drain::phase::Phase;
+use laststream_drain::policy::Policy;
+use laststream_drain::step::Step;
+use laststream_drain::view::View;
+use laststream_drain::words::{advice, sentence};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use super::end_status::EndStatus;
-use super::observation::{App, EnvoyCount, Reason};
-use super::phase::Phase;
-use super::policy::Policy;
-use super::snapshot::Snapshot;
-use super::step::Step;
-use crate::census::{CountState, StreamKind};
+use super::{CountState, StreamKind};
 use crate::config::wire::Scope;
 
 /// The state and the counts of the gate.
@@ -23,7 +23,7 @@ pub struct Status {
     pub reason: String,
     /// How far the counts can be believed.
     pub count: CountState,
-    /// How to make an `assumed` count exact.
+    /// How to make the count exact, or Envoy's own count known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
     /// Streams that hold the drain.
@@ -75,6 +75,34 @@ pub struct Status {
     pub evictions: u64,
     /// The module's version.
     pub version: &'static str,
+}
+
+/// Streams that the gate ends before the deadline of the drain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct EndStatus {
+    /// The kinds that are ended.
+    pub kinds: Vec<StreamKind>,
+    /// Streams of these kinds that are to be ended, as far as the counters have answered. Absent if
+    /// none has, as before the ends begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<u64>,
+    /// When the ends begin; milliseconds. Absent once they have begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begins_in_ms: Option<u64>,
+    /// How long they are spread from now on; milliseconds.
+    pub ends_in_ms: u64,
+}
+
+impl EndStatus {
+    fn new(ends: EndView, now: u64) -> Self {
+        Self {
+            kinds: ends.kinds.iter().collect(),
+            left: ends.left,
+            begins_in_ms: ends.window.from.checked_sub(now).filter(|wait| *wait > 0),
+            ends_in_ms: ends.window.to.saturating_sub(now),
+        }
+    }
 }
 
 /// The counts of one scope.
@@ -180,7 +208,7 @@ impl From<Step> for Progress {
     fn from(step: Step) -> Self {
         match step {
             Step::Due => Self::Due,
-            Step::UnderWay { .. } | Step::Paused { .. } => Self::UnderWay,
+            Step::UnderWay { .. } | Step::Sent { .. } | Step::Paused { .. } => Self::UnderWay,
             Step::Done => Self::Done,
             Step::Failed => Self::Failed,
         }
@@ -199,16 +227,16 @@ pub(super) struct Details {
 }
 
 impl Status {
-    pub(super) fn new(policy: &Policy, snapshot: &Snapshot, details: Details) -> Self {
-        let Snapshot { now, survey, stats, observed, record, .. } = snapshot;
+    pub(super) fn new(policy: &Policy, view: &View, details: Details) -> Self {
+        let View { now, survey, stats, observed, record, .. } = view;
         let is_draining = record.phase != Phase::Serving;
         let quiet_since = Some(record.quiet_since).filter(|since| *since > 0);
         let deadline = Some(record.deadline).filter(|_| record.phase.is_draining());
         Self {
             state: record.phase,
-            reason: sentence(snapshot, policy.quiet),
+            reason: sentence(view, policy),
             count: observed.count,
-            advice: (observed.envoy == EnvoyCount::Absent).then(|| ADVICE.into()),
+            advice: advice(view, policy),
             holding: observed.holding,
             scopes: details.scopes,
             counters: survey.counters,
@@ -222,22 +250,14 @@ impl Status {
             late: record.late_streams(details.begun),
             begin: is_draining.then(|| record.begin.into()),
             finish: (is_draining && policy.finishes()).then(|| record.finish.into()),
-            notify: snapshot.notify.map(Into::into),
+            notify: view.notify.map(Into::into),
             sealed: details.is_sealed.then_some(true),
             refused: details.refused,
             heals: details.heals,
-            ends: snapshot.ends.clone(),
+            ends: view.ends.map(|ends| EndStatus::new(ends, *now)),
             evictions: details.evictions,
             version: env!("CARGO_PKG_VERSION"),
         }
-    }
-}
-
-impl Outcome {
-    /// An outcome with the state and the count of a snapshot.
-    pub(super) fn new(snapshot: &Snapshot, reason: &str) -> Self {
-        let holding = Some(snapshot.observed.holding);
-        Self { state: snapshot.record.phase, reason: reason.into(), holding }
     }
 }
 
@@ -245,77 +265,4 @@ impl Outcome {
 pub(super) fn json(body: &impl Serialize) -> String {
     // This can fail only for maps whose keys are not strings.
     serde_json::to_string(body).unwrap_or_default()
-}
-
-const HOLDING: &str = ", and Envoy's own count is not known: holding until the deadline";
-
-/// The advice on how to make Envoy export its own count.
-pub(crate) const ADVICE: &str = "Envoy does not export its own count of requests, so none can be \
-    compared; in Istio the annotation `sidecar.istio.io/statsInclusionSuffixes: \
-    downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered,\
-    downstream_cx_http3_active` makes the count exact";
-
-/// One sentence on why the gate is open or closed. `needed` is the quiet period.
-pub(super) fn sentence(snapshot: &Snapshot, needed: u64) -> String {
-    let Snapshot { now, record, reason, .. } = snapshot;
-    match reason {
-        Reason::NotDraining => "no drain was asked for".into(),
-        Reason::Streams(1) => format!("1 stream is in flight{}", ends_in_words(snapshot)),
-        Reason::Streams(count) => {
-            format!("{count} streams are in flight{}", ends_in_words(snapshot))
-        }
-        Reason::NoCounter => format!("{}{HOLDING}", why_not_exact(CountState::Unknown)),
-        Reason::Requests(state, 1) => {
-            format!("Envoy counts 1 request in flight ({})", why_not_exact(*state))
-        }
-        Reason::Requests(state, requests) => {
-            format!("Envoy counts {requests} requests in flight ({})", why_not_exact(*state))
-        }
-        Reason::Unsure(state) => format!("{}{HOLDING}", why_not_exact(*state)),
-        Reason::Asking => "the counters and Envoy are being asked".into(),
-        Reason::Finishing => {
-            "nothing is in flight; waiting for the answer of Istio's agent to `POST /drain`".into()
-        }
-        Reason::Bytes(count) => format!("{count} bytes wait to be written to clients"),
-        Reason::App(App::Asking) => "the app is being asked whether it is still there".into(),
-        Reason::App(App::Unreachable) => {
-            "Envoy cannot ask the app, its cluster is missing or has no healthy endpoint: holding \
-             until the deadline"
-                .into()
-        }
-        Reason::App(App::There | App::Gone) => "the app is still there".into(),
-        Reason::Beginning => {
-            "clients are not told to leave yet: waiting for the delay, or for Envoy's answer".into()
-        }
-        Reason::Quiet { since } => {
-            format!("nothing is in flight, for {} of {needed} ms", now.saturating_sub(*since))
-        }
-        Reason::Open(Phase::Forced) => format!("forced: {}", record.force_reason),
-        Reason::Open(Phase::Expired) => "the deadline came before the last stream had ended".into(),
-        Reason::Open(_) => "the last stream has ended".into(),
-    }
-}
-
-fn ends_in_words(snapshot: &Snapshot) -> String {
-    match &snapshot.ends {
-        Some(EndStatus { left: Some(left @ 1..), begins_in_ms: None, ends_in_ms, .. }) => {
-            format!("; the gate ends {left} of them within {} s", ends_in_ms.div_ceil(1_000))
-        }
-        _ => String::new(),
-    }
-}
-
-/// The reason why a count is not exact.
-fn why_not_exact(state: CountState) -> &'static str {
-    match state {
-        CountState::Leaking => "a worker's counter does not reply any more",
-        CountState::Partial => {
-            "streams may be older than the counters, or on a filter chain without one"
-        }
-        CountState::Rejected => "Envoy's stats matcher rejects a counter of streams",
-        CountState::Unknown => "no counter of streams is known here",
-        CountState::Asking | CountState::Exact | CountState::Assumed => {
-            "the counters are being asked"
-        }
-    }
 }

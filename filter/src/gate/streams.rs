@@ -1,20 +1,22 @@
 //! The oldest streams that hold the drain, from the listings of all counters. Pure.
 
+use laststream_drain::view::View;
+
+use super::CountState;
 use super::replies::{StreamStatus, Streams};
-use super::snapshot::Snapshot;
-use crate::census::{CountState, ListingLine, insert_lowest};
+use crate::census::{ListingLine, insert_lowest};
 use crate::config::wire::Scope;
 
 impl Streams {
     /// The oldest streams, at most `limit`. `is_complete`: every counter has listed all of its
     /// streams.
     pub(super) fn oldest(
-        snapshot: &Snapshot,
-        listings: &[(Scope, &str)],
+        view: &View,
+        listings: &[(Scope, String)],
         is_complete: bool,
         limit: usize,
     ) -> Self {
-        let observed = &snapshot.observed;
+        let observed = &view.observed;
         let lines: Vec<(Scope, ListingLine<'_>)> = listings
             .iter()
             .flat_map(|(scope, listing)| listing.lines().map(move |line| (*scope, line)))
@@ -27,10 +29,10 @@ impl Streams {
         let streams: Vec<StreamStatus> = oldest
             .into_iter()
             .filter_map(|(_, index)| lines.get(index))
-            .map(|(scope, line)| status(*scope, line, snapshot.now))
+            .map(|(scope, line)| status(*scope, line, view.now))
             .collect();
         Self {
-            state: snapshot.record.phase,
+            state: view.record.phase,
             holding: observed.holding,
             complete: is_complete
                 && matches!(observed.count, CountState::Exact | CountState::Assumed)
