@@ -22,9 +22,6 @@ const OVERDUE_TICK: u32 = 10;
 pub(crate) const YOUNG: u64 = 2_000;
 /// An older request ends nothing, because it was made for another state of the drain; milliseconds.
 const VALID_FOR: u64 = 1_000;
-/// How long the frame filter waits for the end of a message, at most half of the grace period;
-/// milliseconds.
-const WAITS_FOR_MESSAGE: u64 = 1_000;
 /// The most waiting requests whose response one pass looks at, which takes about 2.5 µs each.
 const MOST_LOOKS: u32 = 1_024;
 
@@ -205,14 +202,14 @@ fn end<S: ListedStream>(
         return None;
     }
     let EndManner { retry_after, grace } = request.how;
-    let fragments_from = now.saturating_add(WAITS_FOR_MESSAGE.min(grace / 2));
+    let patient_until = now.saturating_add(grace / 2);
     kept.ending = if status == 0 {
         let seconds = format!("{}", drawn(retry_after, context, now));
         host.send_http_response(context, 503, &[("retry-after", &seconds)], BODY);
         Ending::Ended
     } else if (kind, status) == (StreamKind::Websocket, SWITCHING_PROTOCOLS)
         && host.property(FRAMES).is_some()
-        && host.set_property(CLOSE, format!("{fragments_from}").as_bytes())
+        && host.set_property(CLOSE, format!("{patient_until}").as_bytes())
     {
         Ending::Closing { until: now.saturating_add(grace) }
     } else {

@@ -12,8 +12,9 @@ use crate::parse;
 /// The frame filter sets this property on each WebSocket that it follows.
 pub(crate) const FRAMES: &str = "laststream.frames";
 /// The counter sets this property on a WebSocket that the frame filter must close. The value is the
-/// monotonic time in milliseconds from which the end of a fragment is enough; before, the frame
-/// filter waits for the end of a message.
+/// monotonic time in milliseconds at which half of the grace period is over. Until then, the frame
+/// filter waits for the end of a message, and for the client's answer before it closes the app's
+/// side.
 pub(crate) const CLOSE: &str = "laststream.close";
 /// The shared data key of the index.
 const INDEX: &str = "laststream.frame_filters";
