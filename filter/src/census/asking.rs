@@ -20,7 +20,7 @@ const MOST_UNREAD: u32 = 8;
 pub(crate) const WRITE_OFF_AFTER: u64 = 10_000;
 /// A counter that was written off this long ago, and has not replied since, leaves the index;
 /// milliseconds.
-const GONE_AFTER: u64 = 600_000;
+pub(super) const GONE_AFTER: u64 = 600_000;
 /// The most counters in the index that were written off; the oldest leave it first. A VM that dies
 /// again and again must not make each round longer.
 const MOST_WRITTEN_OFF: usize = 64;
@@ -291,7 +291,8 @@ impl Census {
         awaited.is_some_and(|awaited| now.saturating_sub(awaited.since) >= WRITE_OFF_AFTER)
     }
 
-    /// Removes the counters from the index that were written off long ago, or before many others.
+    /// Removes the silent counters from the index that were written off long ago, or before many
+    /// others.
     fn remove_long_dead(
         &self,
         host: &impl Control,
@@ -303,11 +304,11 @@ impl Census {
         let mut surplus = written_off.saturating_sub(MOST_WRITTEN_OFF);
         let mut dead = Vec::new();
         for entry in entries.iter().filter(|entry| entry.is_written_off()) {
-            let age = now.saturating_sub(entry.written_off);
-            if surplus > 0 || age >= GONE_AFTER && self.is_silent(entry.queue, now) {
+            let is_due = surplus > 0 || now.saturating_sub(entry.written_off) >= GONE_AFTER;
+            if is_due && self.is_silent(entry.queue, now) {
                 dead.push(entry.queue);
+                surplus = surplus.saturating_sub(1);
             }
-            surplus = surplus.saturating_sub(1);
         }
         if !dead.is_empty() {
             remove_from_index(host, &dead);

@@ -105,7 +105,11 @@ fn vms_that_die_again_and_again_leave_a_short_index() {
     let (host, mut census) = (Fake::default(), Census::default());
     let dead: Vec<u32> = (0..100).map(|since| counter(&host, since)).collect();
     index::write_off(&host, &dead, 1_000);
-    round(&mut census, &host, 2_000, &[]);
+    for now in [2_000, 2_000 + WRITE_OFF_AFTER - 1] {
+        round(&mut census, &host, now, &[]);
+        assert_eq!(entries(&host).len(), 100, "at {now} each may still reply");
+    }
+    round(&mut census, &host, 2_000 + WRITE_OFF_AFTER, &[]);
     let remaining: Vec<u32> = entries(&host).iter().map(|entry| entry.queue).collect();
     assert_eq!(remaining, dead[100 - MOST_WRITTEN_OFF..], "the newest");
 }

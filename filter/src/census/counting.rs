@@ -6,7 +6,7 @@ use core::cell::Cell;
 use super::asking::WRITE_OFF_AFTER;
 use super::ender::{self, MOST_ACTIONS, Owner};
 use super::ending::EndRequest;
-use super::index::{IndexEntry, add_to_index, register_queue, remove_from_index};
+use super::index::{self, IndexEntry, add_to_index, register_queue, remove_from_index};
 use super::latch;
 use super::listing::{self, Clock, ForEachStream, ListedStream};
 use super::messages::{CountReply, CountRequest, LatchCheck};
@@ -16,6 +16,8 @@ use crate::host::Control;
 /// How long streams check the latch after a request for that; milliseconds. A worker that does not
 /// run for a while must still check it then, as long as its counter is not declared dead.
 const LATCH_CHECK_LASTS: u64 = WRITE_OFF_AFTER + 5_000;
+/// The delay of the tick that enters the index again; milliseconds.
+const SOON: u32 = 10;
 
 /// A counting root context, as the gate sees it.
 #[derive(Debug, Clone, Default)]
@@ -42,8 +44,9 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    /// Enters the index, once. Called from the first tick, because a VM that Envoy creates only to
-    /// validate a configuration never ticks; and from the first stream, which may come earlier.
+    /// Enters the index, unless it is there. Called from the first tick, because a VM that Envoy
+    /// creates only to validate a configuration never ticks; and from each stream, the first of
+    /// which may come earlier.
     pub(crate) fn enter_index(&self, host: &impl Control, scope: Scope, configuration: u32) {
         if self.queue.get().is_some() {
             return;
@@ -62,6 +65,17 @@ impl Counter {
     pub(crate) fn leave_index(&self, host: &impl Control) {
         if let Some(queue) = self.queue.take() {
             remove_from_index(host, &[queue]);
+        }
+    }
+
+    /// Forgets the queue if a gate has removed this counter from the index, because its worker was
+    /// not running for long. Then the next tick or stream enters the index again. Only a counter
+    /// that has been silent is removed, and its first request after that is old.
+    fn forget_removed(&self, host: &impl Control, queue: u32, request: CountRequest, now: u64) {
+        let is_old = now.saturating_sub(request.sent_at) >= WRITE_OFF_AFTER;
+        if is_old && !index::contains(host, queue) {
+            self.queue.set(None);
+            host.set_tick_period(SOON);
         }
     }
 
@@ -156,6 +170,7 @@ impl Counter {
             text = format!("{text}\n{oldest}");
         }
         host.enqueue(request.reply_to, text.as_bytes());
+        self.forget_removed(host, queue, request, clock.now);
     }
 }
 
@@ -220,7 +235,9 @@ impl Counter {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
+    use super::super::index::{entries, remove_from_index};
     use super::super::messages::{CountReply, CountRequest, LatchCheck};
+    use super::WRITE_OFF_AFTER;
     use crate::fake::Fake;
     use crate::host::Control as _;
     use crate::lifecycle::{HttpStream, Root};
@@ -244,17 +261,21 @@ mod tests {
         (root, streams)
     }
 
-    fn older(host: &Fake, root: &Root, older_than: u64) -> u64 {
-        let request = CountRequest {
+    fn request(sent_at: u64, older_than: u64) -> CountRequest {
+        CountRequest {
             reply_to: 1,
             round: 1,
             latch_check: LatchCheck::Off,
-            sent_at: host.clock.get(),
+            sent_at,
             long_lived_before: 0,
             list_limit: 0,
             plain_only: false,
             older_than,
-        };
+        }
+    }
+
+    fn older(host: &Fake, root: &Root, older_than: u64) -> u64 {
+        let request = request(host.clock.get(), older_than);
         assert!(host.enqueue(2, request.to_text().as_bytes()));
         root.on_queue_ready(host, 2);
         let reply = host.dequeue(1).expect("a reply");
@@ -282,5 +303,26 @@ mod tests {
         later.on_request_headers(&host);
         assert_eq!(older(&host, &root, 3_000), 1, "it began later");
         assert_eq!(older(&host, &root, 9_000), 3, "its time is not known");
+    }
+    /// A gate has removed the counter from the index, because its worker did not run.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_counter_that_was_removed_enters_the_index_again() {
+        let host = Fake::default();
+        let (root, _streams) = counter(&host, &[1_000]);
+        host.clock.set(700_000);
+        for (age, expected) in [(WRITE_OFF_AFTER - 1, None), (WRITE_OFF_AFTER, Some(3))] {
+            remove_from_index(&host, &[2]);
+            host.enqueue(2, request(700_000 - age, 0).to_text().as_bytes());
+            host.period.set(0);
+            root.on_queue_ready(&host, 2);
+            assert_eq!(host.period.get() > 0, expected.is_some(), "{age}");
+            root.on_tick(&host);
+            let queues: Vec<u32> = entries(&host).iter().map(|entry| entry.queue).collect();
+            assert_eq!(queues, expected.map_or_else(Vec::new, |queue| vec![queue]), "{age}");
+        }
+        host.enqueue(3, request(700_000 - WRITE_OFF_AFTER, 0).to_text().as_bytes());
+        root.on_queue_ready(&host, 3);
+        root.on_tick(&host);
+        assert_eq!(entries(&host).len(), 1, "one that is there stays");
     }
 }

@@ -2,9 +2,9 @@
 //! WebSockets.
 //!
 //! The roots of the frame filter have their own index. A survey asks only the entries in the index
-//! of counters, so a frame filter is never mistaken for a counter, or missed as one. A line has the
-//! queue, and the number of notices that were sent since the frame filter last read them.
+//! of counters, so a frame filter is never mistaken for a counter, or missed as one.
 
+use super::asking::GONE_AFTER;
 use super::index::register_queue;
 use crate::host::{Control, compare_and_set_shared};
 use crate::parse;
@@ -45,14 +45,19 @@ impl FrameNotice {
 /// The entry of one frame filter in the index.
 struct Entry {
     queue: u32,
+    /// Notices that were sent since the frame filter last read them.
     unread: u32,
+    /// When the first of them was sent; 0 if there is none. Earlier versions of the module read the
+    /// first two words only, and drop this one.
+    since: u64,
 }
 
 impl Entry {
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
         let (queue, unread) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        Some(Self { queue, unread })
+        let since = words.next().and_then(|word| word.parse().ok()).unwrap_or_default();
+        Some(Self { queue, unread, since })
     }
 }
 
@@ -63,8 +68,8 @@ fn update(host: &impl Control, work: &mut dyn FnMut(&mut Vec<Entry>)) {
         let mut entries = before.lines().filter_map(Entry::parse).collect();
         work(&mut entries);
         let mut after = String::new();
-        for Entry { queue, unread } in entries {
-            after.push_str(&format!("{queue} {unread}\n"));
+        for Entry { queue, unread, since } in entries {
+            after.push_str(&format!("{queue} {unread} {since}\n"));
         }
         (after != before).then(|| after.into_bytes())
     });
@@ -74,7 +79,7 @@ fn update(host: &impl Control, work: &mut dyn FnMut(&mut Vec<Entry>)) {
 /// stream, because a VM that Envoy creates only to validate a configuration never ticks.
 pub(crate) fn register_frame_filter(host: &impl Control) -> Option<u32> {
     let queue = register_queue(host)?;
-    update(host, &mut |entries| entries.push(Entry { queue, unread: 0 }));
+    mark_as_read(host, queue);
     Some(queue)
 }
 
@@ -83,24 +88,34 @@ pub(crate) fn remove_frame_filter(host: &impl Control, queue: u32) {
     update(host, &mut |entries| entries.retain(|entry| entry.queue != queue));
 }
 
-/// Records that this root of the frame filter has read its notices.
+/// Records that this root of the frame filter has read its notices. It enters the index again if a
+/// gate has removed it, because its worker was not running for long.
 pub(crate) fn mark_as_read(host: &impl Control, queue: u32) {
-    update(host, &mut |entries| {
-        for entry in entries.iter_mut().filter(|entry| entry.queue == queue) {
-            entry.unread = 0;
-        }
+    let read = || Entry { queue, unread: 0, since: 0 };
+    update(host, &mut |entries| match entries.iter_mut().find(|entry| entry.queue == queue) {
+        Some(entry) => *entry = read(),
+        None => entries.push(read()),
     });
 }
 
-/// Sends a notice to every frame filter that has not reached [`MOST_UNREAD`].
+/// Sends a notice to every frame filter that has not reached [`MOST_UNREAD`]. Those that have not
+/// read for long leave the index.
 pub(crate) fn notify_frame_filters(host: &impl Control, notice: FrameNotice) {
+    let now = host.monotonic_time();
     let mut live = Vec::new();
     update(host, &mut |entries| {
         live.clear();
-        for entry in entries.iter_mut().filter(|entry| entry.unread < MOST_UNREAD) {
+        entries.retain_mut(|entry| {
+            if entry.since == 0 {
+                entry.since = now;
+            }
+            if entry.unread == MOST_UNREAD {
+                return now.saturating_sub(entry.since) < GONE_AFTER;
+            }
             entry.unread += 1;
             live.push(entry.queue);
-        }
+            true
+        });
     });
     let message = notice.to_text();
     for queue in live {
@@ -113,8 +128,8 @@ mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
     use super::{
-        FrameNotice, MOST_UNREAD, mark_as_read, notify_frame_filters, register_frame_filter,
-        remove_frame_filter,
+        FrameNotice, GONE_AFTER, INDEX, MOST_UNREAD, mark_as_read, notify_frame_filters,
+        register_frame_filter, remove_frame_filter,
     };
     use crate::census::index::entries;
     use crate::fake::Fake;
@@ -153,6 +168,30 @@ mod tests {
         mark_as_read(&host, dead);
         notify_frame_filters(&host, FrameNotice { until: 100 });
         assert_eq!(read(dead), 1, "it was only slow");
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_dead_frame_filter_leaves_the_index_and_a_slow_one_comes_back() {
+        let host = Fake::default();
+        // The third word is missing in an index that an earlier version of the module has written.
+        assert!(host.set_shared_data(INDEX, b"7 8\n", None));
+        let queue = register_frame_filter(&host).expect("a queue");
+        let index = || {
+            let (text, _) = host.get_shared_data(INDEX).expect("an index");
+            String::from_utf8_lossy(&text).into_owned()
+        };
+        for (now, expected) in [
+            (5_000, "7 8 5000\n1 1 5000\n".to_owned()),
+            (5_000 + GONE_AFTER - 1, format!("7 8 5000\n1 1 {}\n", 5_000 + GONE_AFTER - 1)),
+            (5_000 + GONE_AFTER, format!("1 1 {}\n", 5_000 + GONE_AFTER)),
+        ] {
+            host.clock.set(now);
+            notify_frame_filters(&host, FrameNotice { until: 1 });
+            assert_eq!(index(), expected);
+            mark_as_read(&host, queue);
+        }
+        mark_as_read(&host, 7);
+        assert_eq!(index(), "1 0 0\n7 0 0\n");
     }
 
     #[wasm_bindgen_test(unsupported = test)]

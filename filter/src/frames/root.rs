@@ -66,9 +66,12 @@ impl Root {
         }
     }
 
-    /// A gate has sent the time until which it ends streams.
+    /// A gate has sent the time until which it ends streams. Envoy also announces messages on the
+    /// queue of a VM that has died, if that had a root context with this number.
     pub fn on_queue_ready(&self, host: &impl Control, queue: u32) {
-        if let Some(shared) = &self.shared {
+        if let Some(shared) = &self.shared
+            && shared.queue.get() == Some(queue)
+        {
             while let Some(message) = host.dequeue(queue) {
                 // The time only grows: a worker's gate may have asked for more than another.
                 let until = FrameNotice::parse(&message).map_or(0, |notice| notice.until);

@@ -3,7 +3,9 @@
 use wasm_bindgen_test::wasm_bindgen_test;
 
 use super::{HttpStream, Root};
-use crate::census::frames::{CLOSE, FRAMES, FrameNotice, notify_frame_filters};
+use crate::census::frames::{
+    CLOSE, FRAMES, FrameNotice, notify_frame_filters, register_frame_filter,
+};
 use crate::fake::Fake;
 use crate::host::Body::{self, Request, Response};
 use crate::host::{Control as _, Host as _};
@@ -242,6 +244,19 @@ fn the_property_is_read_only_while_streams_are_ended() {
     assert_eq!(scene.host.clock_reads.get(), clock_reads);
     scene.end();
     assert_eq!(scene.pass(Response, TEXT), [TEXT, CLOSE_TO_CLIENT].concat());
+}
+
+/// Messages to a VM that has died are announced to the VM after it.
+#[wasm_bindgen_test(unsupported = test)]
+fn only_the_own_queue_is_read() {
+    let scene = Scene::websocket();
+    let dead = register_frame_filter(&scene.host).expect("a queue");
+    notify_frame_filters(&scene.host, FrameNotice { until: 99_000 });
+    for queue in [dead, QUEUE] {
+        scene.root.on_queue_ready(&scene.host, queue);
+    }
+    assert!(scene.host.dequeue(dead).is_some(), "it stays unread, and so it counts as dead");
+    assert!(scene.host.dequeue(QUEUE).is_none());
 }
 
 #[wasm_bindgen_test(unsupported = test)]
