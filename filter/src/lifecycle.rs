@@ -4,6 +4,7 @@
 use core::cell::RefCell;
 use std::rc::Rc;
 
+use laststream_drain::timing::FIRST_TICK;
 use slab::Slab;
 
 use crate::config::{self, Refused, fault, wire};
@@ -167,7 +168,7 @@ impl Role {
         let role = match config.gate {
             Some(policy) => Self::Gate(Rc::new(RefCell::new(Gate::new(host, root, policy)?))),
             None => {
-                host.set_tick_period(FIRST_TICK);
+                host.set_tick_period(FIRST_TICK as u32);
                 let plugin = Rc::new(Plugin::new(host, config)?);
                 Self::Stream(Rc::new(CountingRoot { plugin, streams: RefCell::default() }))
             }
@@ -179,9 +180,6 @@ impl Role {
 
 const WRONG_MODULE: &str = "`websocket` is the role of another module, laststream_frames.wasm: \
                             this one is not entered for bodies";
-
-/// The delay of the first tick; milliseconds.
-const FIRST_TICK: u32 = 10;
 
 impl HttpStream {
     /// The request headers have arrived.
@@ -268,7 +266,7 @@ mod tests {
         let host = Fake::default();
         let mut contexts = Contexts::configured(ROOT, &host, "");
         for (stream, time, looks) in
-            [(2, 1_000, 4), (3, 15_999, 1), (4, 16_000, 1), (5, 16_001, 0), (6, 21_000, 0)]
+            [(2, 1_000, 3), (3, 15_999, 1), (4, 16_000, 1), (5, 16_001, 0), (6, 21_000, 0)]
         {
             host.clock.set(time);
             host.clock_reads.set(0);

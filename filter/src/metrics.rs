@@ -3,10 +3,10 @@
 
 use strum::VariantArray as _;
 
-use crate::census::{CountState, StreamKind};
 use crate::config::wire::Scope;
 use crate::config::{Fault, fault};
 use crate::forwarded::Verdict;
+use crate::gate::{CountState, StreamKind};
 use crate::host::{Host, Kind, Metric};
 
 /// Gauge: the time, in milliseconds of Envoy's monotonic clock, until which no new stream may begin

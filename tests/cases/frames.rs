@@ -3,12 +3,14 @@
 
 use std::process::{Command, Stdio};
 
+use kit::h1::Ended;
 use kit::h2;
 use kit::process::{Process, guarded};
 use kit::programs::program;
 use kit::websocket::{Frame, WebSocket};
 use kit::workspace;
 use laststream::module::analysis::{Module, analyse};
+use tokio::time::timeout;
 
 use crate::cases::gate::bench::{Bench, SOON, gate_listener, with_clusters};
 use crate::lab::{Lab, cases, frames_module};
@@ -16,6 +18,7 @@ use kit::prelude::*;
 
 cases! {
     websockets_with_traffic_end_with_1001,
+    clients_that_keep_sending_get_a_clean_close,
     a_silent_websocket_is_reset_after_its_grace_period,
     an_extended_connect_ends_with_1001,
     a_closing_handshake_under_way_is_left_alone,
@@ -134,6 +137,39 @@ async fn websockets_with_traffic_end_with_1001(lab: &Lab) -> Outcome {
     Ok(())
 }
 
+/// A connection that is closed while bytes of the client are on their way is reset. Chromium then
+/// says `wasClean: false`, and other clients report 1006.
+async fn clients_that_keep_sending_get_a_clean_close(lab: &Lab) -> Outcome {
+    let mut sockets = Sockets::start(lab).await?;
+    let mut clients = Vec::new();
+    for path in ["/ws", "/ws/silent"].repeat(20) {
+        let socket = WebSocket::open(sockets.main, path).await?;
+        clients.push(tokio::spawn(async move { (path, keep_sending(socket).await) }));
+    }
+    sockets.end_all().await?;
+    for client in clients {
+        let (path, end) = client.await.context("a client")?;
+        ensure_eq!(end.context(path)?, (1001, Ended::Fin), "the end under {path}");
+    }
+    ensure_eq!(sockets.server_report()?["codes"], json!({ "1001": 40 }), "the server's side");
+    Ok(())
+}
+
+/// Sends a text every few milliseconds until a close frame arrives, and answers that. Returns its
+/// code, and how the connection ended.
+async fn keep_sending(mut socket: WebSocket) -> Outcome<(u16, Ended)> {
+    let text = Frame::text("a message");
+    loop {
+        socket.send(&text).await?;
+        while let Ok(frame) = timeout(Duration::from_millis(5), socket.receive()).await {
+            if let Some(code) = frame?.close_code() {
+                socket.send(&Frame::close(code)).await?;
+                return Ok((code, socket.client.ended().await?));
+            }
+        }
+    }
+}
+
 /// Without traffic Envoy makes no callback, so the filter cannot write a close frame; after the
 /// grace period the WebSocket is reset.
 async fn a_silent_websocket_is_reset_after_its_grace_period(lab: &Lab) -> Outcome {
@@ -166,13 +202,15 @@ async fn an_extended_connect_ends_with_1001(lab: &Lab) -> Outcome {
     sockets.end_all().await?;
     sockets.wait_until_asked().await?;
     stream.send(text.bytes(true), false).await?;
-    let mut rest = Vec::new();
+    let (mut rest, close) = (Vec::new(), Frame::close(1001));
     // Envoy resets the stream when the upstream closes its connection.
     while let Ok(Some(piece)) = stream.piece().await {
         rest.extend_from_slice(&piece);
+        if rest.ends_with(&close.bytes(false)) {
+            stream.send(close.bytes(true), false).await?;
+        }
     }
-    let close = Frame::close(1001).bytes(false);
-    ensure!(rest.ends_with(&close), "the end of the stream: {rest:?}");
+    ensure!(rest.ends_with(&close.bytes(false)), "the end of the stream: {rest:?}");
     ensure_eq!(sockets.server_report()?["codes"], json!({ "1001": 1 }), "the server's side");
     Ok(())
 }

@@ -1,6 +1,6 @@
 """WebSockets of a real library, for tests: an echo server, and clients that notice every changed byte.
 
-`server` prints its port and serves until it reads a line. `clients URL COUNT deflate|plain active|silent` prints a line when
+`server` prints its port and serves until it reads a line. Under `/ws/silent` it only receives. `clients URL COUNT deflate|plain active|silent` prints a line when
 all are open, and ends when all are closed or when it reads a line. Both then print how their connections ended, as JSON.
 """
 
@@ -42,9 +42,12 @@ def report():
 
 
 async def echo(socket):
+    is_silent = socket.request.path == "/ws/silent"
     try:
         while True:
-            await socket.send(in_fragments(await socket.recv()))
+            message = await socket.recv()
+            if not is_silent:
+                await socket.send(in_fragments(message))
     except ConnectionClosed as closed:
         note(closed)
 

@@ -212,7 +212,8 @@ impl Census {
         let mut survey = EndSurvey::default();
         for entry in counting(facts, scopes) {
             survey.asked += 1;
-            if let Some(endable) = self.find(entry.queue).and_then(|known| known.endable(facts.now)) {
+            if let Some(endable) = self.find(entry.queue).and_then(|known| known.endable(facts.now))
+            {
                 survey.answered += 1;
                 survey.endable = survey.endable.saturating_add(endable.streams);
                 survey.unseen = survey.unseen.saturating_add(endable.unseen);
@@ -275,10 +276,7 @@ impl Census {
 }
 
 /// The entries of some scopes that were not written off.
-fn counting<'f>(
-    facts: &'f Facts<'_>,
-    scopes: &'f [Scope],
-) -> impl Iterator<Item = &'f IndexEntry> {
+fn counting<'f>(facts: &'f Facts<'_>, scopes: &'f [Scope]) -> impl Iterator<Item = &'f IndexEntry> {
     facts.index.iter().filter(|entry| scopes.contains(&entry.scope) && entry.written_off == 0)
 }
 

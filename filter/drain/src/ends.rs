@@ -210,7 +210,8 @@ mod tests {
             for now in [0, 5, 10_001, u64::MAX] {
                 for last in [0, 20_000, u64::MAX] {
                     for left in [0, 1, u64::MAX] {
-                        let mut progress = EndProgress { last, ordered: u64::MAX, ..EndProgress::default() };
+                        let mut progress =
+                            EndProgress { last, ordered: u64::MAX, ..EndProgress::default() };
                         assert!(progress.claim_of(now, window, left, left) <= left);
                     }
                 }

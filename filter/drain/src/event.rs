@@ -7,7 +7,7 @@ use crate::step::CallEnd;
 pub const UNTIL_OPEN: u64 = u64::MAX;
 
 /// One callback of Envoy. Replies of counters that have arrived are among the facts.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The tick period has passed.
     Tick,
@@ -38,7 +38,7 @@ pub enum Event {
 }
 
 /// The end of a call.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ended {
     /// How it ended.
     pub end: CallEnd,

@@ -85,10 +85,13 @@ impl Counts {
     /// Whether these streams could be taken from the gauges now. Nothing has begun since they were
     /// read; streams may have ended, and the gauges then show less.
     pub(crate) fn cover(&self, leaked: &[[u64; 2]]) -> bool {
-        let covers = |now: u64, leaked: u64| if leaked > MOST { now == leaked } else { now >= leaked };
+        let covers =
+            |now: u64, leaked: u64| if leaked > MOST { now == leaked } else { now >= leaked };
         let mut pairs = self.gauges.iter().zip(leaked);
         self.gauges.len() == leaked.len()
-            && pairs.all(|(now, leaked)| now.iter().zip(leaked).all(|(now, leaked)| covers(*now, *leaked)))
+            && pairs.all(|(now, leaked)| {
+                now.iter().zip(leaked).all(|(now, leaked)| covers(*now, *leaked))
+            })
     }
 }
 

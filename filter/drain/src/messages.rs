@@ -79,8 +79,6 @@ pub struct Reply {
 /// The streams of a counter that an order matches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Endable {
-    /// Whether the counter keeps the kinds of its streams.
-    pub knows_kinds: bool,
     /// Streams that match and that it has not ended yet.
     pub streams: u64,
     /// Requests that no pass has looked at since [`Order::look_since`]. `streams` may be wrong by up

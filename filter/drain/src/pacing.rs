@@ -3,9 +3,7 @@
 //! between queries is a multiple of the time that the last answer took.
 
 use crate::samples::valid_for;
-use crate::timing::{
-    ABANDONED_AFTER, ABANDONED_FACTOR, LONGEST_PAUSE, PAUSE_FACTOR, QUERY_SLACK,
-};
+use crate::timing::{ABANDONED_AFTER, ABANDONED_FACTOR, LONGEST_PAUSE, PAUSE_FACTOR, QUERY_SLACK};
 
 /// The queries of all gates so far, which all workers share; times are in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -116,3 +116,30 @@ impl Policy {
         ConnectionManagers { scopes: &self.scopes, ignore: &self.ignore, tunnels: &self.tunnels }
     }
 }
+
+/// The defaults of the configuration, for tests.
+#[cfg(test)]
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            scopes: vec![Scope::Gateway],
+            quiet: 1_000,
+            linger: 500,
+            deadline: 23_000,
+            open_for: 30_000,
+            assumed_after: 60_000,
+            delay: 0,
+            patience: 1_000,
+            exempts_long_lived: false,
+            long_lived_after: None,
+            begin: BeginCall::default(),
+            finish: Finish::default(),
+            admin: "prometheus_stats".into(),
+            ignore: ["admin", "stats", "agent", "laststream"].map(String::from).into(),
+            tunnels: Vec::new(),
+            waits_for_app: false,
+            notify_patience: None,
+            end: EndPolicy::default(),
+        }
+    }
+}

@@ -10,7 +10,7 @@
 //! | Who closes the latch? | [`Worker::close_latch`], for one signal at a time |
 //! | What ends a drain? | [`Record::evaluate`]: zero that lasts, the deadline, a force, a cancel |
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::app;
 use crate::cancelling::{self, IS_FINISHING, STAYS_SEALED, Undo};
@@ -52,7 +52,7 @@ const ALREADY_OPEN: &str =
 /// The gate of one worker.
 #[derive(Debug, Clone)]
 pub struct Worker {
-    policy: Rc<Policy>,
+    policy: Arc<Policy>,
     census: Census,
     samples: EnvoySamples,
     waiting: Waiting,
@@ -92,7 +92,7 @@ impl core::hash::Hash for Worker {
 impl Worker {
     /// A gate that has seen nothing yet.
     #[must_use]
-    pub fn new(policy: Rc<Policy>) -> Self {
+    pub fn new(policy: Arc<Policy>) -> Self {
         Self {
             policy,
             census: Census::default(),
@@ -208,7 +208,11 @@ impl Worker {
             Command::Drain => {
                 self.begin_drain(turn);
                 let is_open = turn.record.phase.is_unconditionally_open();
-                turn.outcome(stream, 202, if is_open { ALREADY_OPEN } else { "the drain has begun" });
+                turn.outcome(
+                    stream,
+                    202,
+                    if is_open { ALREADY_OPEN } else { "the drain has begun" },
+                );
             }
             Command::Cancel => self.cancel_drain(stream, turn),
             Command::Force(why) => {
@@ -236,8 +240,7 @@ impl Worker {
         let (now, begun) = (turn.facts.now, turn.facts.counts.begun[0]);
         if turn.record.drain(&self.policy, now, begun) {
             let Policy { deadline, quiet, .. } = &*self.policy;
-            let line =
-                format!("the drain begins: deadline in {deadline} ms, quiet for {quiet} ms");
+            let line = format!("the drain begins: deadline in {deadline} ms, quiet for {quiet} ms");
             turn.log(Level::Warning, line);
             turn.show_phase();
             turn.wants_round = true; // the quiet period begins now, not with the first tick
@@ -305,9 +308,8 @@ impl Worker {
         let joins_round =
             !matches!(waits_for, WaitsFor::Listing(_)) && self.census.age_of_round(now) < joined;
         let holding = turn.facts.counts.holding(self.policy.exempts_long_lived);
-        let needs_envoy = has_access
-            && self.policy.has_admin()
-            && (self.samples.is_new() || holding == 0);
+        let needs_envoy =
+            has_access && self.policy.has_admin() && (self.samples.is_new() || holding == 0);
         let needs = Needs {
             round: self.census.round() + u64::from(!joins_round),
             query: if needs_envoy { self.samples.next_query() } else { 0 },
@@ -370,7 +372,9 @@ impl Worker {
                     turn.push(Effect::OpenLatch);
                 }
                 match end {
-                    CallEnd::Answered(status) => turn.answer(stream, Answer::FromEnvoy(status, body)),
+                    CallEnd::Answered(status) => {
+                        turn.answer(stream, Answer::FromEnvoy(status, body))
+                    }
                     CallEnd::TimedOut => turn.answer(stream, Answer::FromEnvoy(504, body)),
                     _ => turn.outcome(stream, 502, "Envoy's admin interface did not answer"),
                 }
@@ -420,8 +424,7 @@ impl Worker {
         match kind {
             SignalKind::Finish => turn.record.finish.postpone(),
             SignalKind::Operator { stream, path, until } => {
-                let (waits_for, needs) =
-                    (WaitsFor::Signal, Needs { query, ..self.next_answers() });
+                let (waits_for, needs) = (WaitsFor::Signal, Needs { query, ..self.next_answers() });
                 self.waiting.hold(Waiter { stream, waits_for, until, needs, path });
             }
         }
@@ -472,8 +475,7 @@ impl Worker {
         let is_suspicious = matches!(observed.count, CountState::Leaking | CountState::Miscounted)
             || self.waiting.any(WaitsFor::Signal) && observed.holding > observed.in_flight;
         let goes_on = self.is_healing(now) && observed.holding > observed.in_flight;
-        self.leak_since =
-            (is_suspicious || goes_on).then(|| self.leak_since.unwrap_or(now));
+        self.leak_since = (is_suspicious || goes_on).then(|| self.leak_since.unwrap_or(now));
     }
 
     fn is_healing(&self, now: u64) -> bool {
@@ -614,9 +616,7 @@ impl Worker {
         let Waiter { stream, until, path, needs, waits_for } = waiter;
         match step {
             SignalStep::Send => turn.call(Call::Signal { stream, path, is_latched: false }),
-            SignalStep::Hold => {
-                self.waiting.hold(Waiter { stream, waits_for, until, needs, path })
-            }
+            SignalStep::Hold => self.waiting.hold(Waiter { stream, waits_for, until, needs, path }),
             SignalStep::AwaitNext => {
                 let query = self.samples.next_query();
                 self.try_later(SignalKind::Operator { stream, path, until }, query, turn)
@@ -759,7 +759,7 @@ impl Worker {
         requests: &mut Vec<(u32, crate::messages::Request)>,
         turn: &mut Turn<'_, '_>,
     ) {
-        let (facts, now, policy) = (turn.facts, turn.facts.now, Rc::clone(&self.policy));
+        let (facts, now, policy) = (turn.facts, turn.facts.now, Arc::clone(&self.policy));
         let Some(window) = facts.ends.window(&policy.end, &turn.record) else { return };
         if now < window.from || now.saturating_sub(self.ends.ordered_at) < END_INTERVAL {
             return;
@@ -791,9 +791,8 @@ impl Worker {
         };
         let sent = self.census.put_order(facts, &policy.scopes, order, requests);
         to.give_back(count - sent.min(count));
-        let (orders, others) = core::mem::take(requests)
-            .into_iter()
-            .partition(|(_, request)| request.order.is_some());
+        let (orders, others) =
+            core::mem::take(requests).into_iter().partition(|(_, request)| request.order.is_some());
         *requests = others;
         self.tell_of_ends(is_first, window.to.saturating_sub(now), turn);
         turn.push(Effect::Order { from: facts.ends, to, orders });
@@ -818,8 +817,8 @@ impl Worker {
     fn notify_app(&self, turn: &mut Turn<'_, '_>) {
         let Some(patience) = self.policy.notify_patience else { return };
         let (now, began) = (turn.facts.now, turn.record.began);
-        let is_due = turn.record.phase == Phase::Draining
-            && now >= began.saturating_add(self.policy.delay);
+        let is_due =
+            turn.record.phase == Phase::Draining && now >= began.saturating_add(self.policy.delay);
         let from = notify_step(turn);
         let mut to = from;
         if is_due && to.claim(patience, now) {

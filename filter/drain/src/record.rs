@@ -204,8 +204,8 @@ impl Record {
         if reason != Reason::Open(Phase::Drained) {
             return (reason, begin.or(heal));
         }
-        let waits = observed.may_revive
-            || policy.finish == Finish::Quit && observed.others_in_flight > 0;
+        let waits =
+            observed.may_revive || policy.finish == Finish::Quit && observed.others_in_flight > 0;
         let finish = if waits { None } else { self.finish_once(policy, now) };
         // At the deadline the gate opens without the agent's answer, as it does when the drain
         // expires.

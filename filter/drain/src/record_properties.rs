@@ -4,16 +4,21 @@
 use proptest::prelude::*;
 
 use super::{
-    Action, App, CountState, EnvoyCount, Observation, Phase, Reason, Record, STAYS_DRAINED, Step,
+    AFTER_DEADLINE, Action, App, CallEnd, CountState, EnvoyCount, Observation, Phase, Reason,
+    Record, Step,
 };
-use crate::config::wire::{BeginCall, Finish, Gate};
-use crate::gate::observation::combine_counts;
-use crate::gate::policy::Policy;
-use crate::gate::record;
-use crate::gate::step::{CallOutcome, TRIES};
+use crate::observation::combine_counts;
+use crate::policy::{BeginCall, Finish, Policy};
+use crate::timing::TRIES;
 
-fn outcome() -> impl Strategy<Value = CallOutcome> {
-    prop_oneof![Just(CallOutcome::Success), Just(CallOutcome::Failure)]
+fn call_end() -> impl Strategy<Value = CallEnd> {
+    prop_oneof![
+        3 => Just(CallEnd::Answered(200)),
+        1 => Just(CallEnd::Answered(503)),
+        1 => Just(CallEnd::Refused),
+        1 => Just(CallEnd::TimedOut),
+        1 => Just(CallEnd::Reset),
+    ]
 }
 
 /// An event for the state machine.
@@ -24,7 +29,7 @@ enum Event {
     Cancel,
     Force,
     /// A call that is under way ends: the begin call, or else the last call.
-    Answer(CallOutcome),
+    Answer(CallEnd),
     /// A new configuration has another deadline.
     Deadline(u64),
     /// A new configuration has this begin call.
@@ -39,6 +44,7 @@ fn count_state() -> impl Strategy<Value = CountState> {
         2 => Just(CountState::Partial),
         1 => Just(CountState::Rejected),
         2 => Just(CountState::Leaking),
+        1 => Just(CountState::Miscounted),
     ]
 }
 
@@ -72,7 +78,8 @@ fn observation() -> impl Strategy<Value = Observation> {
                     known_until,
                     holding,
                     in_flight,
-                    begun,
+                    begun: [0, begun],
+                    others_in_flight: 0,
                     envoy,
                     lingers: buffered.is_none(),
                     buffered,
@@ -88,7 +95,7 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
         2 => Just(Event::Drain),
         1 => Just(Event::Cancel),
         1 => Just(Event::Force),
-        4 => outcome().prop_map(Event::Answer),
+        4 => call_end().prop_map(Event::Answer),
         1 => (1_000..6_000_u64).prop_map(Event::Deadline),
         1 => begin_call().prop_map(Event::Begin),
     ];
@@ -103,12 +110,10 @@ fn begin_call() -> impl Strategy<Value = BeginCall> {
 fn policy() -> impl Strategy<Value = Policy> {
     let begin = begin_call();
     let finish = prop_oneof![Just(Finish::Nothing), Just(Finish::DrainAgent)];
-    let app = serde_json::json!({ "cluster": "app" });
-    let app = move || Gate { app: serde_json::from_value(app.clone()).ok(), ..Gate::default() };
     let times = (200..900_u64, 0..600_u64, 1_000..6_000_u64, 0..500_u64);
     (times, begin, finish, any::<bool>()).prop_map(
-        move |((quiet, linger, deadline, delay), begin, finish, waits_for_app)| {
-            let mut policy = Policy::new(if waits_for_app { app() } else { Gate::default() });
+        |((quiet, linger, deadline, delay), begin, finish, waits_for_app)| {
+            let mut policy = Policy { waits_for_app, ..Policy::default() };
             (policy.quiet, policy.linger, policy.deadline, policy.delay) =
                 (quiet, linger, deadline, delay);
             (policy.begin, policy.finish, policy.patience, policy.open_for) =
@@ -166,7 +171,8 @@ impl Watch {
         self.deadline = self.deadline.min(earliest_deadline(before, policy, now));
         let (before, before_finish) = (before.phase, before.finish);
         let counts =
-            matches!(observed.count, CountState::Exact | CountState::Assumed | CountState::Asking);
+            matches!(observed.count, CountState::Exact | CountState::Assumed | CountState::Asking)
+                || observed.may_revive && observed.holding > 0;
         let busy = match observed.envoy {
             EnvoyCount::Holds(active) => active > 0 || counts && observed.holding > 0,
             EnvoyCount::Absent | EnvoyCount::Asking if counts => observed.holding > 0,
@@ -175,8 +181,8 @@ impl Watch {
         };
         let known = observed.count != CountState::Asking && observed.envoy != EnvoyCount::Asking;
         let clear = observed.buffered.unwrap_or(0) == 0
-            && (policy.app.is_none() || observed.app != App::There);
-        let known = known && (policy.app.is_none() || observed.app != App::Asking);
+            && (!policy.waits_for_app || observed.app != App::There);
+        let known = known && (!policy.waits_for_app || observed.app != App::Asking);
         if before == Phase::Draining && now >= self.deadline {
             let is_stale = now >= self.deadline + policy.open_for;
             let expected = if is_stale { Phase::Serving } else { Phase::Expired };
@@ -196,7 +202,7 @@ impl Watch {
         if before == Phase::Drained && now >= self.deadline {
             let is_finished = !policy.finishes() || before_finish.has_ended();
             let more = if is_finished { 0 } else { policy.open_for };
-            let end = self.deadline.max(after.ended + STAYS_DRAINED) + more;
+            let end = self.deadline.max(after.ended + AFTER_DEADLINE) + more;
             let stays = after.phase == Phase::Drained && now < end;
             assert!(stays && !busy && clear || after.phase == Phase::Serving, "{after:?}");
         }
@@ -240,9 +246,12 @@ fn evaluate(
     begun: u64,
     observed: Observation,
 ) {
-    let moved = observed.begun > 0;
-    let observed =
-        Observation { begun, known_until: now.saturating_sub(observed.known_until), ..observed };
+    let moved = observed.begun[1] > 0;
+    let observed = Observation {
+        begun: [begun; 2],
+        known_until: now.saturating_sub(observed.known_until),
+        ..observed
+    };
     let before = record.clone();
     let (reason, action) = record.evaluate(policy, now, &observed);
     assert_eq!(reason == Reason::NotDraining, record.phase == Phase::Serving, "{reason:?}");
@@ -268,8 +277,9 @@ fn evaluate(
             record.phase
         );
         assert!(
-            action != Action::Heal || observed.envoy == EnvoyCount::Holds(0),
-            "healed without Envoy's count"
+            action != Action::Heal
+                || observed.envoy == EnvoyCount::Holds(0) && !observed.may_revive,
+            "healed without Envoy's count, or without a death"
         );
     }
     watch.evaluated(now, policy, &observed, moved, (&before, record));
@@ -294,11 +304,11 @@ fn evaluate_again(
     assert_eq!(&twin, record, "a second evaluation changed the record");
 }
 
-fn answer(record: &mut Record, watch: &mut Watch, outcome: CallOutcome) {
+fn answer(record: &mut Record, watch: &mut Watch, end: CallEnd) {
     let steps = [&mut record.begin, &mut record.finish];
     for (kind, step) in steps.into_iter().enumerate() {
         if watch.under_way[kind].take().is_some() {
-            return step.record(outcome);
+            return step.record(end);
         }
     }
 }
@@ -351,13 +361,13 @@ proptest! {
             let before = record.phase;
             match event {
                 Event::Evaluate(observed) => {
-                    begun += observed.begun;
+                    begun += observed.begun[1];
                     evaluate(&mut record, &mut watch, &policy, now, begun, observed);
                 }
                 Event::Drain => drain(&mut record, &mut watch, &policy, now, begun),
                 Event::Cancel => (record, watch) = start(),
                 Event::Force => force(&mut record, now),
-                Event::Answer(outcome) => answer(&mut record, &mut watch, outcome),
+                Event::Answer(end) => answer(&mut record, &mut watch, end),
                 Event::Deadline(deadline) => policy.deadline = deadline,
                 Event::Begin(begin) => policy.begin = begin,
             }
@@ -367,8 +377,6 @@ proptest! {
                 let is_over = matches!(to, Phase::Expired | Phase::Serving | Phase::Forced);
                 prop_assert!(is_over || is_new_drain);
             }
-            let text = record::to_text(&record);
-            prop_assert_eq!(record::parse(text.as_bytes()), Some(record.clone()), "as text");
         }
     }
 }

@@ -1,10 +1,12 @@
-//! Single steps of the state machine. Properties of every sequence are in `machine_properties`.
+//! Single steps of the state machine. Properties of every sequence are in `record_properties`.
 
 use wasm_bindgen_test::wasm_bindgen_test;
 
-use super::{App, CountState, EnvoyCount, Observation, Phase, Reason, Record, STAYS_DRAINED, Step};
-use crate::config::wire::{BeginCall, Finish, Gate};
-use crate::gate::policy::Policy;
+use super::{
+    AFTER_DEADLINE, App, CountState, EnvoyCount, Observation, Phase, Reason, Record, Step,
+};
+use crate::policy::{BeginCall, Finish, Policy};
+use crate::record::Action;
 
 fn zero(now: u64) -> Observation {
     Observation {
@@ -13,7 +15,8 @@ fn zero(now: u64) -> Observation {
         known_until: now,
         holding: 0,
         in_flight: 0,
-        begun: 0,
+        begun: [0; 2],
+        others_in_flight: 0,
         envoy: EnvoyCount::Holds(0),
         lingers: false,
         buffered: Some(0),
@@ -23,7 +26,7 @@ fn zero(now: u64) -> Observation {
 
 #[wasm_bindgen_test(unsupported = test)]
 fn a_drain_without_evaluations_does_not_open_for_a_later_hook() {
-    let policy = Policy::new(Gate::default());
+    let policy = Policy::default();
     let mut record = Record::default();
     assert!(record.drain(&policy, 1_000, 0));
     record.begin = Step::Done;
@@ -37,7 +40,7 @@ fn a_drain_without_evaluations_does_not_open_for_a_later_hook() {
 
 #[wasm_bindgen_test(unsupported = test)]
 fn the_deadline_opens_a_gate_that_waits_for_its_last_call() {
-    let mut policy = Policy::new(Gate::default());
+    let mut policy = Policy::default();
     (policy.begin, policy.finish) = (BeginCall::Nothing, Finish::DrainAgent);
     let mut record = Record::default();
     record.drain(&policy, 1_000, 0);
@@ -47,12 +50,12 @@ fn the_deadline_opens_a_gate_that_waits_for_its_last_call() {
     }
     assert_eq!(record.phase, Phase::Drained);
     let last = end + policy.open_for - 1;
-    for now in [end, end + STAYS_DRAINED, last] {
+    for now in [end, end + AFTER_DEADLINE, last] {
         assert!(!record.clone().drain(&policy, now, 0), "a poll of the same hook");
         let reason = record.clone().evaluate(&policy, now, &zero(now)).0;
         assert_eq!(reason, Reason::Open(Phase::Drained));
     }
-    let now = last + STAYS_DRAINED;
+    let now = last + AFTER_DEADLINE;
     assert_eq!(record.clone().evaluate(&policy, now, &zero(now)).0, Reason::NotDraining);
     record.finish = Step::Done;
     assert!(record.drain(&policy, end, 0), "a later hook has a deadline of its own");
@@ -60,7 +63,7 @@ fn the_deadline_opens_a_gate_that_waits_for_its_last_call() {
 
 #[wasm_bindgen_test(unsupported = test)]
 fn a_begin_call_that_is_no_longer_configured_is_not_made() {
-    let mut policy = Policy::new(Gate::default());
+    let mut policy = Policy::default();
     policy.delay = 500;
     let mut record = Record::default();
     record.drain(&policy, 1_000, 0);
@@ -71,15 +74,15 @@ fn a_begin_call_that_is_no_longer_configured_is_not_made() {
 
 #[wasm_bindgen_test(unsupported = test)]
 fn the_begin_call_stays_recorded_after_the_drain() {
-    let policy = Policy::new(Gate::default());
+    let policy = Policy::default();
     let mut record = Record { phase: Phase::Drained, begin: Step::Done, ..Record::default() };
-    record.evaluate(&policy, STAYS_DRAINED, &zero(STAYS_DRAINED));
+    record.evaluate(&policy, AFTER_DEADLINE, &zero(AFTER_DEADLINE));
     assert_eq!((record.phase, record.begin), (Phase::Serving, Step::Done));
-    record.drain(&policy, STAYS_DRAINED, 0);
+    record.drain(&policy, AFTER_DEADLINE, 0);
     assert!(record.begin != Step::Due, "it stays known in the next drain");
-    assert!(record.begin.claim(policy.patience, STAYS_DRAINED), "which tells it again");
+    assert!(record.begin.claim(policy.patience, AFTER_DEADLINE), "which tells it again");
     record.begin_is_undone(&policy);
-    assert!(record.begin.claim(policy.patience, STAYS_DRAINED), "and again after it was undone");
+    assert!(record.begin.claim(policy.patience, AFTER_DEADLINE), "and again after it was undone");
     record.serve_again(&policy);
     record.begin_is_undone(&policy);
     assert_eq!(record.begin, Step::Due);
@@ -87,7 +90,7 @@ fn the_begin_call_stays_recorded_after_the_drain() {
 
 #[wasm_bindgen_test(unsupported = test)]
 fn a_deadline_that_a_configuration_makes_earlier_opens_the_gate() {
-    let mut policy = Policy::new(Gate { deadline_ms: 300_000, ..Gate::default() });
+    let mut policy = Policy { deadline: 300_000, ..Policy::default() };
     let mut record = Record::default();
     record.drain(&policy, 1_000, 0);
     policy.deadline = 23_000;
@@ -97,7 +100,7 @@ fn a_deadline_that_a_configuration_makes_earlier_opens_the_gate() {
 
 #[wasm_bindgen_test(unsupported = test)]
 fn an_answer_without_bytes_does_not_restart_the_drain() {
-    let mut policy = Policy::new(Gate::default());
+    let mut policy = Policy::default();
     (policy.quiet, policy.linger, policy.begin) = (200, 400, BeginCall::Nothing);
     let mut record = Record::default();
     record.drain(&policy, 1_000_000, 0);
@@ -120,7 +123,7 @@ fn an_answer_without_bytes_does_not_restart_the_drain() {
 /// two answers a request may be in flight.
 #[wasm_bindgen_test(unsupported = test)]
 fn the_quiet_period_begins_at_a_zero_that_is_known() {
-    let mut policy = Policy::new(Gate::default());
+    let mut policy = Policy::default();
     (policy.quiet, policy.begin) = (200, BeginCall::Nothing);
     let leaking = |now, envoy| Observation { count: CountState::Leaking, envoy, ..zero(now) };
     let mut record = Record::default();
@@ -135,7 +138,74 @@ fn the_quiet_period_begins_at_a_zero_that_is_known() {
     ] {
         assert_eq!(record.evaluate(&policy, now, &leaking(now, envoy)).0, expected, "at {now}");
     }
-    let begun = Observation { begun: 1, ..leaking(1_520, EnvoyCount::Asking) };
+    let begun = Observation { begun: [1; 2], ..leaking(1_520, EnvoyCount::Asking) };
     assert_eq!(record.evaluate(&policy, 1_520, &begun).0, Reason::Asking);
     assert_eq!(record.phase, Phase::Draining, "the request that has begun may be in flight");
+}
+
+/// Envoy counts a stream no more before the filter has seen its end. A worker that stands still in
+/// between owns the stream, although its counter does not reply.
+#[wasm_bindgen_test(unsupported = test)]
+fn a_stream_of_a_worker_that_stands_still_holds_and_is_not_healed() {
+    let policy = Policy { begin: BeginCall::Nothing, ..Policy::default() };
+    let silent =
+        Observation { count: CountState::Leaking, may_revive: true, holding: 1, ..zero(1_000) };
+    let mut record = Record::default();
+    record.drain(&policy, 1_000, 0);
+    for now in [1_000, 3_000, 10_000] {
+        let observed = Observation { known_until: now, ..silent };
+        assert_eq!(record.evaluate(&policy, now, &observed), (Reason::Streams(1), None), "{now}");
+    }
+    let dead = Observation { may_revive: false, known_until: 11_000, ..silent };
+    let (reason, action) = record.evaluate(&policy, 11_000, &dead);
+    assert_eq!((reason, action), (Reason::Quiet { since: 11_000 }, Some(Action::Heal)));
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn gauges_that_cannot_be_true_leave_the_decision_to_envoy_and_are_healed() {
+    let policy = Policy { begin: BeginCall::Nothing, ..Policy::default() };
+    let miscounted = |envoy| Observation { count: CountState::Miscounted, envoy, ..zero(1_000) };
+    let mut record = Record::default();
+    record.drain(&policy, 1_000, 0);
+    for (envoy, reason, action) in [
+        (EnvoyCount::Holds(1), Reason::Requests(CountState::Miscounted, 1), None),
+        (EnvoyCount::Absent, Reason::Unsure(CountState::Miscounted), None),
+        (EnvoyCount::Asking, Reason::Asking, None),
+        (EnvoyCount::Holds(0), Reason::Quiet { since: 1_000 }, Some(Action::Heal)),
+    ] {
+        assert_eq!(record.evaluate(&policy, 1_000, &miscounted(envoy)), (reason, action));
+    }
+}
+
+/// A quit ends the process under the streams of another gate.
+#[wasm_bindgen_test(unsupported = test)]
+fn a_quit_waits_for_the_streams_of_other_scopes() {
+    for (finish, expected) in [(Finish::Quit, None), (Finish::DrainAgent, Some(Action::Finish))] {
+        let policy = Policy { begin: BeginCall::Nothing, finish, ..Policy::default() };
+        let mut record = Record::default();
+        record.drain(&policy, 1_000, 0);
+        record.evaluate(&policy, 1_000, &zero(1_000));
+        let others = Observation { others_in_flight: 1, ..zero(2_000) };
+        let (_, action) = record.evaluate(&policy, 2_000, &others);
+        assert_eq!((record.phase, action), (Phase::Drained, expected), "{finish:?}");
+        record.evaluate(&policy, 2_000, &zero(2_000));
+        assert!(record.finish != Step::Due, "{finish:?}: they have ended");
+    }
+}
+
+/// A stream that begins while the counts are read may be in flight after that.
+#[wasm_bindgen_test(unsupported = test)]
+fn a_stream_that_begins_between_two_reads_restarts_the_quiet_period() {
+    let policy = Policy { begin: BeginCall::Nothing, ..Policy::default() };
+    let mut record = Record::default();
+    record.drain(&policy, 1_000, 0);
+    for (now, begun, since) in [
+        (1_000, [0, 0], 1_000),
+        (1_500, [0, 1], 1_500),
+        (1_600, [1, 1], 1_600),
+        (1_700, [1, 1], 1_600),
+    ] {
+        let observed = Observation { begun, ..zero(now) };
+        assert_eq!(record.evaluate(&policy, now, &observed).0, Reason::Quiet { since });
+    }
 }

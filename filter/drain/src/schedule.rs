@@ -105,9 +105,7 @@ impl Schedule<'_> {
     /// The tick period, or 0 if there is nothing to do. The last tick of the quiet period is
     /// shorter, so that the gate does not miss its end by a tick.
     pub(crate) fn tick_period(&self, now: u64) -> u64 {
-        if self.waiting.needs_fresh_counts()
-            || self.latched.is_some()
-            || self.awaits_finish_call()
+        if self.waiting.needs_fresh_counts() || self.latched.is_some() || self.awaits_finish_call()
         {
             SHORT_TICK
         } else if let Some(end) = self.quiet_period_end() {

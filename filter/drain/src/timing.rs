@@ -45,7 +45,7 @@ times! { TIMES:
     /// still owns its streams: it would let one begin behind a signal, and takes its own from the
     /// count when it goes on.
     DEAD_AFTER = 10_000;
-    /// A dead counter leaves the index after this silence.
+    /// A dead counter, or frame filter, leaves its index after this silence.
     FORGOTTEN_AFTER = 600_000;
     /// A status joins the last round of requests to the counters if that began less than this ago.
     JUST_ASKED = 5;
@@ -107,8 +107,6 @@ times! { TIMES:
     /// The interval between two notices to the frame filters. A notice is valid for twice as long
     /// plus the grace period.
     NOTICE_INTERVAL = 1_000;
-    /// How long the frame filter waits for the end of a message, at most half of the grace period.
-    MESSAGE_WAIT = 1_000;
     /// A counter's tick while the frame filter closes its WebSockets.
     CLOSING_TICK = 100;
     /// The same while some of them are overdue.

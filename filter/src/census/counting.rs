@@ -3,19 +3,19 @@
 
 use core::cell::Cell;
 
-use super::asking::WRITE_OFF_AFTER;
+use laststream_drain::facts::IndexEntry;
+use laststream_drain::messages::{LatchCheck, Reply, Request};
+use laststream_drain::timing::{
+    CLOSING_TICK, DEAD_AFTER, LATCH_CHECK_LASTS, NEW_COUNTER_CHECKS, SHORT_TICK,
+};
+
 use super::ender::{self, MOST_ACTIONS};
-use super::ending::EndRequest;
-use super::index::{IndexEntry, add_to_index, register_queue, remove_from_index};
+use super::index::{self, add_to_index, register_queue, remove_from_index};
 use super::latch;
 use super::listing::{self, Clock, ForEachStream, ListedStream};
-use super::messages::{CountReply, CountRequest, LatchCheck};
+use super::messages::{parse_request, reply_to_text, request_to_text};
 use crate::config::wire::Scope;
 use crate::host::Control;
-
-/// How long streams check the latch after a request for that; milliseconds. A worker that does not
-/// run for a while must still check it then, as long as its counter is not declared dead.
-const LATCH_CHECK_LASTS: u64 = WRITE_OFF_AFTER + 5_000;
 
 /// A counting root context, as the gate sees it.
 #[derive(Debug, Clone, Default)]
@@ -40,8 +40,9 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    /// Enters the index, once. Called from the first tick, because a VM that Envoy creates only to
-    /// validate a configuration never ticks; and from the first stream, which may come earlier.
+    /// Enters the index, unless it is there. Called from the first tick, because a VM that Envoy
+    /// creates only to validate a configuration never ticks; and from each stream, the first of
+    /// which may come earlier.
     pub(crate) fn enter_index(&self, host: &impl Control, scope: Scope, configuration: u32) {
         if self.queue.get().is_some() {
             return;
@@ -51,15 +52,27 @@ impl Counter {
         let since = host.monotonic_time();
         // A signal may be on its way, from a gate that could not ask this counter yet.
         let is_sealed = latch::is_sealed(host);
-        self.check_latch(host, if is_sealed { LatchCheck::Always } else { LatchCheck::ForAWhile });
+        let until = if is_sealed { u64::MAX } else { since.saturating_add(NEW_COUNTER_CHECKS) };
+        self.checks_latch_until.set(self.checks_latch_until.get().max(until));
         self.read_clocks(host);
-        add_to_index(host, IndexEntry::new(queue, scope, since, configuration));
+        add_to_index(host, IndexEntry { queue, scope, since, configuration, written_off: 0 });
     }
 
     /// Leaves the index: this root context counts nothing any more.
     pub(crate) fn leave_index(&self, host: &impl Control) {
         if let Some(queue) = self.queue.take() {
             remove_from_index(host, &[queue]);
+        }
+    }
+
+    /// Forgets the queue if a gate has removed this counter from the index, because its worker was
+    /// not running for long. Then the next tick or stream enters the index again. Only a counter
+    /// that has been silent is removed, and its first request after that is old.
+    fn forget_removed(&self, host: &impl Control, queue: u32, request: Request, now: u64) {
+        let is_old = now.saturating_sub(request.sent_at) >= DEAD_AFTER;
+        if is_old && !index::contains(host, queue) {
+            self.queue.set(None);
+            host.set_tick_period(SHORT_TICK as u32);
         }
     }
 
@@ -105,50 +118,59 @@ impl Counter {
         let Some(queue) = self.queue.get() else { return };
         let mut actions = MOST_ACTIONS;
         while let Some(message) = host.dequeue(queue) {
-            if let Some(request) = CountRequest::parse(&message) {
-                self.reply(host, queue, request, for_each);
-            } else if let Some(request) = EndRequest::parse(&message) {
-                let after = ender::end_streams(host, queue, &mut actions, request, for_each);
-                // Setting the period again would postpone the next tick.
-                if after.has_closing && !self.has_closing.replace(true) {
-                    host.set_tick_period(ender::CLOSING_TICK);
-                }
-                // Each message has a callback of its own, so this one may leave some behind.
-                if after.has_rest {
-                    return;
-                }
+            let Some(request) = parse_request(&message) else { continue };
+            // Each message has a callback of its own, so this one may leave some behind.
+            if self.reply(host, queue, request, &mut actions, for_each) {
+                return;
             }
         }
     }
 
+    /// Ends the streams that the request orders to end, and replies. True: the rest of the order is
+    /// in the counter's own queue, for another callback.
     fn reply<S: ListedStream>(
         &self,
         host: &impl Control,
         queue: u32,
-        request: CountRequest,
+        request: Request,
+        actions: &mut u64,
         for_each: ForEachStream<'_, S>,
-    ) {
+    ) -> bool {
         self.check_latch(host, request.latch_check);
         let clock = self.read_clocks(host);
         if request.long_lived_before > self.long_lived_before.get() {
             self.long_lived_before.set(request.long_lived_before);
             listing::mark_long_lived(host, for_each, clock, request.long_lived_before);
         }
-        let reply = CountReply {
+        let after =
+            request.order.map(|order| ender::end_streams(host, order, &request, actions, for_each));
+        let reply = Reply {
             queue,
             in_flight: self.in_flight.get(),
             long_lived: self.long_lived.get(),
             excluded: self.excluded.get(),
             round: request.round,
             requested_at: request.sent_at,
+            endable: after.map(|after| after.endable),
         };
-        let mut text = reply.to_text();
+        let mut text = reply_to_text(&reply);
         if request.list_limit > 0 {
-            let CountRequest { list_limit, plain_only, .. } = request;
+            let Request { list_limit, plain_only, .. } = request;
             let oldest = listing::oldest(host, for_each, clock, list_limit, plain_only);
             text = format!("{text}\n{oldest}");
         }
         host.enqueue(request.reply_to, text.as_bytes());
+        self.forget_removed(host, queue, request, clock.now);
+        let Some(after) = after else { return false };
+        // Setting the period again would postpone the next tick.
+        if after.has_closing && !self.has_closing.replace(true) {
+            host.set_tick_period(CLOSING_TICK as u32);
+        }
+        if let Some(rest) = after.rest {
+            let rest = Request { order: Some(rest), list_limit: 0, ..request };
+            host.enqueue(queue, request_to_text(&rest).as_bytes());
+        }
+        after.rest.is_some()
     }
 }
 
@@ -180,5 +202,54 @@ impl Counter {
         self.numbers().iter().zip(fields.numbers).for_each(|(cell, number)| cell.set(number));
         self.queue.set(fields.queue);
         self.clock_offset.set(fields.clock_offset);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::super::index::{entries, remove_from_index};
+    use super::super::messages::request_to_text;
+    use super::{DEAD_AFTER, LatchCheck, Request};
+    use crate::fake::Fake;
+    use crate::host::Control as _;
+    use crate::lifecycle::Root;
+
+    /// A gate has removed the counter from the index, because its worker did not run.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_counter_that_was_removed_enters_the_index_again() {
+        let host = Fake::default();
+        host.clock.set(1_000);
+        let mut root = Root::new(1);
+        assert!(root.on_configure(&host, b"{}"));
+        root.on_tick(&host);
+        let own = || entries(&host).iter().map(|entry| entry.queue).collect::<Vec<u32>>();
+        let queue = own()[0];
+        let ask = |queue, sent_at| {
+            let request = Request {
+                reply_to: 77,
+                round: 1,
+                latch_check: LatchCheck::Off,
+                sent_at,
+                long_lived_before: 0,
+                list_limit: 0,
+                plain_only: false,
+                order: None,
+            };
+            host.enqueue(queue, request_to_text(&request).as_bytes());
+            host.period.set(0);
+            root.on_queue_ready(&host, queue);
+            host.period.get() > 0
+        };
+        host.clock.set(700_000);
+        remove_from_index(&host, &[queue]);
+        assert!(!ask(queue, 700_000 - DEAD_AFTER + 1), "it was not silent for long");
+        assert!(ask(queue, 700_000 - DEAD_AFTER), "a tick comes");
+        root.on_tick(&host);
+        let again = own()[0];
+        assert_ne!(again, queue);
+        assert!(!ask(again, 700_000 - DEAD_AFTER), "one that is there stays");
+        assert_eq!(own(), [again]);
     }
 }

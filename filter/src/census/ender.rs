@@ -1,65 +1,67 @@
 //! Ending streams by the counter that owns them. The counter only asks Envoy to end a stream: the
 //! count goes down when Envoy has ended it, as for any other stream.
 
-use super::ending::{EndFilter, EndManner, EndReply, EndRequest};
+use laststream_drain::messages::{Endable, Order, Request};
+use laststream_drain::timing::{CLOSING_TICK, END_VALID_FOR, OVERDUE_TICK, YOUNG};
+
 use super::frames::{CLOSE, FRAMES};
 use super::kinds::{Ending, KeptKind, StreamKind};
 use super::listing::{ForEachStream, ListedStream, insert_lowest, response_status};
-use crate::host::Control;
+use crate::host::{Control, compare_and_set_shared};
+use crate::parse::digits;
 
+/// The shared data key of the beginning of the drain that was cancelled last.
+const STOPPED: &str = "laststream.ends_stopped";
 /// The most streams that one callback ends. Envoy nests the ends after the callback, and a few
 /// hundred overflow the stack of the VM.
 pub(crate) const MOST_ACTIONS: u64 = 64;
-/// The tick period while the frame filter is closing WebSockets; milliseconds.
-pub(crate) const CLOSING_TICK: u32 = 100;
-/// The tick period while some WebSockets are overdue; milliseconds. The grace periods of all that a
-/// gate orders at once can end together.
-const OVERDUE_TICK: u32 = 10;
-/// Younger streams are left alone: Envoy takes many ends of young streams on one connection for an
-/// attack, and closes the connection; milliseconds.
-pub(crate) const YOUNG: u64 = 2_000;
-/// An older request ends nothing, because it was made for another state of the drain; milliseconds.
-const VALID_FOR: u64 = 1_000;
-/// How long the frame filter waits for the end of a message, at most half of the grace period;
-/// milliseconds.
-const WAITS_FOR_MESSAGE: u64 = 1_000;
 /// The most waiting requests whose response one pass looks at, which takes about 2.5 µs each.
-const MOST_LOOKS: u32 = 1_024;
+const MOST_LOOKS: usize = 1_024;
 
 /// The looks of one pass at the responses of waiting requests. Each request keeps the time of its
 /// last look, so a pass continues where the previous one ended, and gates do not disturb each other.
 #[derive(Debug, Default)]
 struct Looks {
-    /// See [`EndRequest::look_since`].
+    /// See [`Order::look_since`].
     since: u64,
     now: u64,
-    left: u32,
+    left: usize,
     /// Requests that the pass should have looked at, but had no looks left for.
     unseen: u64,
 }
 
-/// Ends the oldest streams that match, and replies how many are left. `queue`: the counter's own.
-/// `actions`: how many streams the counter may still end in this callback. The others are left to
-/// another callback.
+/// The work of a counter after an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AfterOrder {
+    pub(crate) endable: Endable,
+    /// The frame filter is closing a WebSocket, which the counter resets if that takes too long.
+    pub(crate) has_closing: bool,
+    /// The part of the order that is left for another callback.
+    pub(crate) rest: Option<Order>,
+}
+
+/// Ends the oldest streams that match. `actions`: how many streams the counter may still end in
+/// this callback. The others are left to another callback.
 pub(crate) fn end_streams<S: ListedStream>(
     host: &impl Control,
-    queue: u32,
+    order: Order,
+    request: &Request,
     actions: &mut u64,
-    request: EndRequest,
     for_each: ForEachStream<'_, S>,
-) -> AfterEnd {
+) -> AfterOrder {
     let now = host.monotonic_time();
-    let age = now.saturating_sub(request.sent_at);
-    let wanted = if age < VALID_FOR { request.count } else { 0 };
+    let is_valid = now.saturating_sub(request.sent_at) < END_VALID_FOR;
+    let acts = is_valid && order.count > 0 && !is_stopped(host, order.drain);
+    let wanted = if acts { order.count } else { 0 };
     let count = wanted.min(*actions);
-    let (mut endable, unseen, chosen) = choose(host, &request, count, now, for_each);
+    let (mut endable, chosen) = choose(host, &order, request.plain_only, count, now, for_each);
     let mut has_closing = false;
     if !chosen.is_empty() {
         for_each(&mut |context, stream| {
             if chosen.binary_search(&(context.into(), 0)).is_ok()
-                && let Some(ending) = end(host, context, stream, &request, now)
+                && let Some(ending) = end(host, context, stream, &order, now)
             {
-                endable -= 1;
+                endable.streams -= 1;
                 has_closing |= ending != Ending::Ended;
             }
         });
@@ -67,47 +69,43 @@ pub(crate) fn end_streams<S: ListedStream>(
     *actions -= chosen.len() as u64;
     // If fewer were chosen, no more old streams match.
     let has_rest = wanted > count && chosen.len() as u64 == count;
-    if has_rest {
-        let rest = EndRequest { count: wanted - count, ..request };
-        host.enqueue(queue, rest.to_text().as_bytes());
-    }
-    let reply = EndReply { queue, reference: request.reference, endable, unseen };
-    host.enqueue(request.reply_to, reply.to_text().as_bytes());
-    AfterEnd { has_closing, has_rest }
+    let rest = has_rest.then_some(Order { count: wanted - count, ..order });
+    AfterOrder { endable, has_closing, rest }
 }
 
-/// Returns the number of streams that match, the number that no pass has looked at, and the oldest
-/// streams that may be ended now.
+/// A drain is being cancelled: from now on no counter ends a stream for it, even if it was ordered
+/// to. Two gates can have a drain each, so an order is compared with that drain only.
+pub(crate) fn stop_ends(host: &impl Control, drain: u64) {
+    compare_and_set_shared(host, STOPPED, &mut |_| Some(format!("{drain}").into_bytes()));
+}
+
+fn is_stopped(host: &impl Control, drain: u64) -> bool {
+    host.get_shared_data(STOPPED).and_then(|(text, _)| digits(&text)) == Some(drain)
+}
+
+/// Returns the streams that match, and the oldest of them that may be ended now.
 fn choose<S: ListedStream>(
     host: &impl Control,
-    request: &EndRequest,
+    order: &Order,
+    plain_only: bool,
     count: u64,
     now: u64,
     for_each: ForEachStream<'_, S>,
-) -> (u64, u64, Vec<(u64, usize)>) {
-    let EndFilter { kinds, .. } = request.which;
+) -> (Endable, Vec<(u64, usize)>) {
+    let Order { kinds, look_since, .. } = *order;
     let needs_response = kinds.contains(StreamKind::Waiting) != kinds.contains(StreamKind::Other);
-    let since = if needs_response { request.look_since } else { 0 };
+    let since = if needs_response { look_since } else { 0 };
     let mut looks = Looks { since, now, left: MOST_LOOKS, unseen: 0 };
-    let (mut endable, mut chosen) = (0, Vec::new());
+    let (mut streams, mut chosen) = (0, Vec::new());
     for_each(&mut |context, stream| {
-        if matches(host, context, stream, request.which, &mut looks) {
-            endable += 1;
+        if (stream.is_plain() || !plain_only) && matches(host, context, stream, order, &mut looks) {
+            streams += 1;
             if is_old(stream, now) {
                 insert_lowest(&mut chosen, count as usize, context.into(), 0);
             }
         }
     });
-    (endable, looks.unseen, chosen)
-}
-
-/// The work that is left for the counter after a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AfterEnd {
-    /// The frame filter is closing a WebSocket, which the counter resets if that takes too long.
-    pub(crate) has_closing: bool,
-    /// The rest of the request is in the counter's own queue, for another callback.
-    pub(crate) has_rest: bool,
+    (Endable { streams, unseen: looks.unseen }, chosen)
 }
 
 /// Whether this stream may be ended. A request whose response no pass has looked at counts as
@@ -116,13 +114,10 @@ fn matches<S: ListedStream>(
     host: &impl Control,
     context: u32,
     stream: &mut S,
-    which: EndFilter,
+    order: &Order,
     looks: &mut Looks,
 ) -> bool {
-    let EndFilter { kinds, changing, began_before, plain_only } = which;
-    if plain_only && !stream.is_plain() {
-        return false;
-    }
+    let Order { kinds, changing, began_before, .. } = *order;
     let Some(kept) = stream.kept_kind() else { return false };
     if kept.ending != Ending::No || kept.changing && !changing || kept.began >= began_before {
         return false;
@@ -160,7 +155,7 @@ fn end<S: ListedStream>(
     host: &impl Control,
     context: u32,
     stream: &mut S,
-    request: &EndRequest,
+    order: &Order,
     now: u64,
 ) -> Option<Ending> {
     let kept = stream.kept_kind()?;
@@ -170,18 +165,18 @@ fn end<S: ListedStream>(
     let status = response_status(host);
     kept.kind = kept.kind.at_status(status);
     let KeptKind { kind, .. } = *kept;
-    if !request.which.kinds.contains(kind) {
+    if !order.kinds.contains(kind) {
         return None;
     }
-    let EndManner { retry_after, grace } = request.how;
-    let fragments_from = now.saturating_add(WAITS_FOR_MESSAGE.min(grace / 2));
+    let Order { retry_after, grace, .. } = *order;
+    let patient_until = now.saturating_add(grace / 2);
     kept.ending = if status == 0 {
         let seconds = format!("{}", drawn(retry_after, context, now));
         host.send_http_response(context, 503, &[("retry-after", &seconds)], BODY);
         Ending::Ended
     } else if (kind, status) == (StreamKind::Websocket, SWITCHING_PROTOCOLS)
         && host.property(FRAMES).is_some()
-        && host.set_property(CLOSE, format!("{fragments_from}").as_bytes())
+        && host.set_property(CLOSE, format!("{patient_until}").as_bytes())
     {
         Ending::Closing { until: now.saturating_add(grace) }
     } else {
@@ -205,9 +200,9 @@ pub(crate) fn reset_overdue<S: ListedStream>(
         let Some(kept) = stream.kept_kind() else { return };
         let Ending::Closing { until } = kept.ending else { return };
         if now < until {
-            next = next.or(Some(CLOSING_TICK));
+            next = next.or(Some(CLOSING_TICK as u32));
         } else if actions == 0 {
-            next = Some(OVERDUE_TICK);
+            next = Some(OVERDUE_TICK as u32);
         } else {
             actions -= 1;
             kept.ending = Ending::Ended;

@@ -1,11 +1,12 @@
 //! A counter that ends its streams, on a fake Envoy.
 
+use laststream_drain::kinds::{Kinds, StreamKind};
+use laststream_drain::messages::{Endable, LatchCheck, Order, Request};
 use wasm_bindgen_test::wasm_bindgen_test;
 
-use super::{MOST_ACTIONS, MOST_LOOKS, drawn};
-use crate::census::ending::{EndFilter, EndManner, EndReply, EndRequest};
+use super::{MOST_ACTIONS, MOST_LOOKS, drawn, stop_ends};
 use crate::census::frames::{CLOSE, FRAMES};
-use crate::census::kinds::{Kinds, StreamKind};
+use crate::census::messages::{parse_reply, request_to_text};
 use crate::fake::Fake;
 use crate::host::Control as _;
 use crate::lifecycle::{HttpStream, Root};
@@ -47,19 +48,38 @@ impl Counter {
         self.host.set_properties.borrow_mut().insert(key, status.to_le_bytes().to_vec());
     }
 
-    fn order(&self, kinds: &[StreamKind], count: u64) -> EndRequest {
-        let (kinds, sent_at) = (Kinds::of(kinds), self.host.clock.get());
-        let which = EndFilter { kinds, began_before: sent_at, ..EndFilter::default() };
-        let how = EndManner { retry_after: [1, 10], grace: 2_000 };
-        let (reply_to, reference, look_since) = (1, [7, 8], sent_at);
-        EndRequest { reply_to, reference, sent_at, which, count, how, look_since }
+    /// A request that is sent now, with an order of the drain that began at 9,000.
+    fn order(&self, kinds: &[StreamKind], count: u64) -> Request {
+        let sent_at = self.host.clock.get();
+        let order = Order {
+            count,
+            kinds: Kinds::of(kinds),
+            changing: false,
+            began_before: sent_at,
+            retry_after: [1, 10],
+            grace: 2_000,
+            look_since: sent_at,
+            drain: 9_000,
+        };
+        Request {
+            reply_to: 1,
+            round: 7,
+            latch_check: LatchCheck::Off,
+            sent_at,
+            long_lived_before: 0,
+            list_limit: 0,
+            plain_only: false,
+            order: Some(order),
+        }
     }
 
-    fn send(&self, request: EndRequest) -> EndReply {
-        self.host.enqueue(2, request.to_text().as_bytes());
+    fn send(&self, request: Request) -> Endable {
+        self.host.enqueue(2, request_to_text(&request).as_bytes());
         self.root.on_queue_ready(&self.host, 2);
         let message = self.host.dequeue(1).expect("a reply");
-        EndReply::parse(&message).expect("a reply")
+        let (reply, _) = parse_reply(&message).expect("a reply");
+        assert_eq!(reply.round, 7);
+        reply.endable.expect("an answer to the order")
     }
 
     /// The property that the frame filter reads.
@@ -72,6 +92,13 @@ impl Counter {
     }
 }
 
+/// The request with another order.
+fn with(request: Request, change: impl FnOnce(&mut Order)) -> Request {
+    let mut order = request.order.expect("an order");
+    change(&mut order);
+    Request { order: Some(order), ..request }
+}
+
 const KINDS: &str = r#"{"count": {"kinds": true}}"#;
 
 #[wasm_bindgen_test(unsupported = test)]
@@ -82,16 +109,15 @@ fn the_oldest_that_match_are_ended_once() {
     counter.host.clock.set(12_000);
     let request = counter.order(&[StreamKind::Waiting], 2);
     let reply = counter.send(request);
-    assert_eq!((reply.endable, reply.reference), (1, [7, 8]));
+    assert_eq!(reply.streams, 1);
     assert_eq!(counter.answered(), [first, second]);
     let reply = counter.send(request);
-    assert_eq!((reply.endable, counter.answered().len()), (0, 3), "{third} only");
-    assert_eq!(counter.send(request).endable, 0);
+    assert_eq!((reply.streams, counter.answered().len()), (0, 3), "{third} only");
+    assert_eq!(counter.send(request).streams, 0);
     assert_eq!(counter.answered().len(), 3, "none twice, and not {changing}");
     assert_eq!(counter.host.metric_of("evictions_total"), 3);
     assert_eq!(counter.host.metric_of("evictions_waiting"), 3);
-    let which = EndFilter { changing: true, ..request.which };
-    counter.send(EndRequest { which, ..request });
+    counter.send(with(request, |order| order.changing = true));
     assert_eq!(counter.answered().last(), Some(&changing), "asked for");
     assert_eq!(counter.host.metric_of("in_flight"), 4, "the count is Envoy's to end");
     counter.streams.iter_mut().for_each(|stream| stream.on_delete(&counter.host));
@@ -120,17 +146,34 @@ fn young_late_and_long_lived_streams_are_left_alone() {
     counter.begin(GET);
     counter.begin(&[(":method", "GET"), ("x-long", "1")]);
     counter.host.clock.set(11_999);
-    assert_eq!(counter.send(counter.order(&[StreamKind::Waiting], 9)).endable, 2, "young");
+    assert_eq!(counter.send(counter.order(&[StreamKind::Waiting], 9)).streams, 2, "young");
     counter.host.clock.set(12_000);
     let request = counter.order(&[StreamKind::Waiting], 9);
-    let before = EndFilter { began_before: 10_000, ..request.which };
-    assert_eq!(counter.send(EndRequest { which: before, ..request }).endable, 0);
-    let stale = EndRequest { sent_at: 11_000, ..request };
-    assert_eq!(counter.send(stale).endable, 2, "of a state of the drain that may be over");
+    let before = with(request, |order| order.began_before = 10_000);
+    assert_eq!(counter.send(before).streams, 0);
+    let stale = Request { sent_at: 11_000, ..request };
+    assert_eq!(counter.send(stale).streams, 2, "of a state of the drain that may be over");
     assert!(counter.answered().is_empty());
-    let plain = EndFilter { plain_only: true, ..request.which };
-    assert_eq!(counter.send(EndRequest { which: plain, ..request }).endable, 0);
+    assert_eq!(counter.send(Request { plain_only: true, ..request }).streams, 0);
     assert_eq!(counter.answered(), [10]);
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn what_a_cancelled_drain_has_ordered_is_not_ended() {
+    let mut counter = Counter::new(KINDS);
+    for _ in 0..2 * MOST_ACTIONS {
+        counter.begin(GET);
+    }
+    counter.host.clock.set(12_000);
+    let order = counter.order(&[StreamKind::Waiting], 2 * MOST_ACTIONS);
+    stop_ends(&counter.host, 8_000);
+    counter.send(order);
+    assert_eq!(counter.answered().len() as u64, MOST_ACTIONS, "that was an earlier drain");
+    stop_ends(&counter.host, 9_000);
+    counter.root.on_queue_ready(&counter.host, 2);
+    counter.host.dequeue(1);
+    assert_eq!(counter.send(order).streams, MOST_ACTIONS);
+    assert_eq!(counter.answered().len() as u64, MOST_ACTIONS, "neither the rest nor another one");
 }
 
 #[wasm_bindgen_test(unsupported = test)]
@@ -144,7 +187,7 @@ fn streams_whose_response_has_begun_are_reset() {
         counter.respond(context, 200);
     }
     counter.respond(socket, 101);
-    assert_eq!(counter.send(counter.order(&[StreamKind::Waiting], 9)).endable, 0);
+    assert_eq!(counter.send(counter.order(&[StreamKind::Waiting], 9)).streams, 0);
     assert_eq!((counter.answered(), counter.host.resets.borrow().len()), (vec![waiting], 0));
     let kinds = [StreamKind::Other, StreamKind::EventStream, StreamKind::Websocket];
     counter.send(counter.order(&kinds, 9));
@@ -162,9 +205,9 @@ fn a_frame_filter_gets_its_grace_period() {
         counter.host.set_properties.borrow_mut().insert(key, vec![]);
     }
     counter.host.clock.set(20_000);
-    assert_eq!(counter.send(counter.order(&[StreamKind::Websocket], 9)).endable, 0);
+    assert_eq!(counter.send(counter.order(&[StreamKind::Websocket], 9)).streams, 0);
     for socket in sockets {
-        assert_eq!(counter.close(socket), Some(b"21000".to_vec()), "fragments do in a second");
+        assert_eq!(counter.close(socket), Some(b"21000".to_vec()), "half of it");
     }
     counter.streams[0].on_delete(&counter.host);
     for (now, resets, ticks) in [(21_999, 0, true), (22_000, 1, false), (22_100, 1, false)] {
@@ -174,21 +217,6 @@ fn a_frame_filter_gets_its_grace_period() {
         assert_eq!(counter.host.period.get() > 0, ticks, "at {now}");
     }
     assert_eq!(counter.host.metric_of("evictions_websocket"), 2, "each once");
-}
-
-#[wasm_bindgen_test(unsupported = test)]
-fn a_short_grace_period_leaves_half_of_it_for_fragments() {
-    for (grace, fragments_from) in [(100, b"20050"), (1_999, b"20999"), (60_000, b"21000")] {
-        let mut counter = Counter::new(KINDS);
-        let socket = counter.begin(WEBSOCKET);
-        counter.respond(socket, 101);
-        let key = (socket, FRAMES.into());
-        counter.host.set_properties.borrow_mut().insert(key, vec![]);
-        counter.host.clock.set(20_000);
-        let order = counter.order(&[StreamKind::Websocket], 1);
-        counter.send(EndRequest { how: EndManner { grace, ..order.how }, ..order });
-        assert_eq!(counter.close(socket).as_deref(), Some(&fragments_from[..]), "{grace}");
-    }
 }
 
 #[wasm_bindgen_test(unsupported = test)]
@@ -203,7 +231,7 @@ fn silent_websockets_are_reset_as_fast_as_they_are_ordered() {
     for now in [20_000, 20_050] {
         counter.host.clock.set(now);
         let request = counter.order(&[StreamKind::Websocket], 512);
-        counter.host.enqueue(2, request.to_text().as_bytes());
+        counter.host.enqueue(2, request_to_text(&request).as_bytes());
         counter.host.period.set(if now == 20_000 { 0 } else { 77 });
         for _ in 0..8 {
             counter.root.on_queue_ready(&counter.host, 2);
@@ -241,7 +269,8 @@ fn no_callback_ends_more_streams_than_the_stack_allows() {
     counter.host.clock.set(20_000);
     let request = counter.order(&[StreamKind::Waiting], 150);
     for _ in 0..2 {
-        counter.host.enqueue(2, EndRequest { count: 75, ..request }.to_text().as_bytes());
+        let part = with(request, |order| order.count = 75);
+        counter.host.enqueue(2, request_to_text(&part).as_bytes());
     }
     let mut before = 0;
     for expected in [MOST_ACTIONS as usize, MOST_ACTIONS as usize, 22, 0] {
@@ -277,7 +306,7 @@ fn without_kinds_nothing_is_read_or_ended() {
     counter.begin(GET);
     assert_eq!(counter.host.reads.get(), reads);
     counter.host.clock.set(20_000);
-    assert_eq!(counter.send(counter.order(&[StreamKind::Waiting], 9)).endable, 0);
+    assert_eq!(counter.send(counter.order(&[StreamKind::Waiting], 9)).streams, 0);
     assert!(counter.answered().is_empty());
 }
 
@@ -305,7 +334,7 @@ fn responses_behind_many_waiting_requests_are_found() {
         counter.respond(context, 200);
     }
     counter.host.clock.set(12_000);
-    let endable = |count| counter.send(counter.order(&[StreamKind::Other], count)).endable;
+    let endable = |count| counter.send(counter.order(&[StreamKind::Other], count)).streams;
     assert_eq!([0, 0, 0].map(endable), [0, 0, 10], "each pass goes on where the last one ended");
     assert_eq!((endable(9), counter.host.metric_of("evictions_other")), (1, 9));
 }
@@ -326,7 +355,7 @@ fn the_reply_says_how_many_requests_no_pass_has_looked_at() {
         [(2_058, 2_058), (1_034, 1_034), (10, 10), (10, 0)].into_iter().enumerate()
     {
         let reply = counter.send(request);
-        assert_eq!((reply.endable, reply.unseen), (endable, unseen), "pass {pass}");
+        assert_eq!((reply.streams, reply.unseen), (endable, unseen), "pass {pass}");
     }
 }
 
@@ -344,13 +373,12 @@ fn a_gate_that_may_end_few_streams_does_not_stop_another_from_finding_responses(
     counter.respond(response, 200);
     counter.host.clock.set(20_000);
     let all = counter.order(&[StreamKind::Other], 0);
-    let older = EndFilter { began_before: 10_500, ..all.which };
     let mut found = Vec::new();
     for pass in 0..3 {
         let now = 20_010 + pass * 10;
         counter.host.clock.set(now);
-        found.push(counter.send(all).endable);
-        let few = EndRequest { which: older, look_since: now, ..all };
+        found.push(counter.send(all).streams);
+        let few = with(all, |order| (order.began_before, order.look_since) = (10_500, now));
         assert_eq!(counter.send(few).unseen, 0, "it has looked at all of its own");
     }
     assert_eq!(found, [0, 0, 1]);

@@ -2,8 +2,9 @@
 //! WebSockets.
 //!
 //! The roots of the frame filter have their own index. A survey asks only the entries in the index
-//! of counters, so a frame filter is never mistaken for a counter, or missed as one. A line has the
-//! queue, and the number of notices that were sent since the frame filter last read them.
+//! of counters, so a frame filter is never mistaken for a counter, or missed as one.
+
+use laststream_drain::timing::{FORGOTTEN_AFTER, MOST_UNREAD};
 
 use super::index::register_queue;
 use crate::host::{Control, compare_and_set_shared};
@@ -12,14 +13,12 @@ use crate::parse;
 /// The frame filter sets this property on each WebSocket that it follows.
 pub(crate) const FRAMES: &str = "laststream.frames";
 /// The counter sets this property on a WebSocket that the frame filter must close. The value is the
-/// monotonic time in milliseconds from which the end of a fragment is enough; before, the frame
-/// filter waits for the end of a message.
+/// monotonic time in milliseconds at which half of the grace period is over. Until then, the frame
+/// filter waits for the end of a message, and for the client's answer before it closes the app's
+/// side.
 pub(crate) const CLOSE: &str = "laststream.close";
 /// The shared data key of the index.
 const INDEX: &str = "laststream.frame_filters";
-/// The most unread notices to one frame filter. A dead VM never reads its queue; a live one reads
-/// all notices once it runs.
-const MOST_UNREAD: u32 = 8;
 
 /// A gate's message to every root of the frame filter: WebSockets are ended now. Until the notice
 /// expires, the frame filter reads [`CLOSE`] in its callbacks.
@@ -44,14 +43,19 @@ impl FrameNotice {
 /// The entry of one frame filter in the index.
 struct Entry {
     queue: u32,
-    unread: u32,
+    /// Notices that were sent since the frame filter last read them.
+    unread: u64,
+    /// When the first of them was sent; 0 if there is none. Earlier versions of the module read the
+    /// first two words only, and drop this one.
+    since: u64,
 }
 
 impl Entry {
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
         let (queue, unread) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        Some(Self { queue, unread })
+        let since = words.next().and_then(|word| word.parse().ok()).unwrap_or_default();
+        Some(Self { queue, unread, since })
     }
 }
 
@@ -62,8 +66,8 @@ fn update(host: &impl Control, work: &mut dyn FnMut(&mut Vec<Entry>)) {
         let mut entries = before.lines().filter_map(Entry::parse).collect();
         work(&mut entries);
         let mut after = String::new();
-        for Entry { queue, unread } in entries {
-            after.push_str(&format!("{queue} {unread}\n"));
+        for Entry { queue, unread, since } in entries {
+            after.push_str(&format!("{queue} {unread} {since}\n"));
         }
         (after != before).then(|| after.into_bytes())
     });
@@ -73,7 +77,7 @@ fn update(host: &impl Control, work: &mut dyn FnMut(&mut Vec<Entry>)) {
 /// stream, because a VM that Envoy creates only to validate a configuration never ticks.
 pub(crate) fn register_frame_filter(host: &impl Control) -> Option<u32> {
     let queue = register_queue(host)?;
-    update(host, &mut |entries| entries.push(Entry { queue, unread: 0 }));
+    mark_as_read(host, queue);
     Some(queue)
 }
 
@@ -82,24 +86,34 @@ pub(crate) fn remove_frame_filter(host: &impl Control, queue: u32) {
     update(host, &mut |entries| entries.retain(|entry| entry.queue != queue));
 }
 
-/// Records that this root of the frame filter has read its notices.
+/// Records that this root of the frame filter has read its notices. It enters the index again if a
+/// gate has removed it, because its worker was not running for long.
 pub(crate) fn mark_as_read(host: &impl Control, queue: u32) {
-    update(host, &mut |entries| {
-        for entry in entries.iter_mut().filter(|entry| entry.queue == queue) {
-            entry.unread = 0;
-        }
+    let read = || Entry { queue, unread: 0, since: 0 };
+    update(host, &mut |entries| match entries.iter_mut().find(|entry| entry.queue == queue) {
+        Some(entry) => *entry = read(),
+        None => entries.push(read()),
     });
 }
 
-/// Sends a notice to every frame filter that has not reached [`MOST_UNREAD`].
+/// Sends a notice to every frame filter that has not reached [`MOST_UNREAD`]. Those that have not
+/// read for long leave the index.
 pub(crate) fn notify_frame_filters(host: &impl Control, notice: FrameNotice) {
+    let now = host.monotonic_time();
     let mut live = Vec::new();
     update(host, &mut |entries| {
         live.clear();
-        for entry in entries.iter_mut().filter(|entry| entry.unread < MOST_UNREAD) {
+        entries.retain_mut(|entry| {
+            if entry.since == 0 {
+                entry.since = now;
+            }
+            if entry.unread == MOST_UNREAD {
+                return now.saturating_sub(entry.since) < FORGOTTEN_AFTER;
+            }
             entry.unread += 1;
             live.push(entry.queue);
-        }
+            true
+        });
     });
     let message = notice.to_text();
     for queue in live {
@@ -112,8 +126,8 @@ mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
     use super::{
-        FrameNotice, MOST_UNREAD, mark_as_read, notify_frame_filters, register_frame_filter,
-        remove_frame_filter,
+        FORGOTTEN_AFTER, FrameNotice, INDEX, MOST_UNREAD, mark_as_read, notify_frame_filters,
+        register_frame_filter, remove_frame_filter,
     };
     use crate::census::index::entries;
     use crate::fake::Fake;
@@ -139,7 +153,7 @@ mod tests {
     fn a_dead_frame_filter_gets_only_a_few_notices() {
         let host = Fake::default();
         let [live, dead] = [1, 2].map(|_| register_frame_filter(&host).expect("a queue"));
-        let read = |queue| core::iter::from_fn(|| host.dequeue(queue)).count() as u32;
+        let read = |queue| core::iter::from_fn(|| host.dequeue(queue)).count() as u64;
         let mut seconds = 0;
         for until in 0..100 {
             notify_frame_filters(&host, FrameNotice { until });
@@ -152,6 +166,33 @@ mod tests {
         mark_as_read(&host, dead);
         notify_frame_filters(&host, FrameNotice { until: 100 });
         assert_eq!(read(dead), 1, "it was only slow");
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_dead_frame_filter_leaves_the_index_and_a_slow_one_comes_back() {
+        let host = Fake::default();
+        // The third word is missing in an index that an earlier version of the module has written.
+        assert!(host.set_shared_data(INDEX, b"7 8\n", None));
+        let queue = register_frame_filter(&host).expect("a queue");
+        let index = || {
+            let (text, _) = host.get_shared_data(INDEX).expect("an index");
+            String::from_utf8_lossy(&text).into_owned()
+        };
+        for (now, expected) in [
+            (5_000, "7 8 5000\n1 1 5000\n".to_owned()),
+            (
+                5_000 + FORGOTTEN_AFTER - 1,
+                format!("7 8 5000\n1 1 {}\n", 5_000 + FORGOTTEN_AFTER - 1),
+            ),
+            (5_000 + FORGOTTEN_AFTER, format!("1 1 {}\n", 5_000 + FORGOTTEN_AFTER)),
+        ] {
+            host.clock.set(now);
+            notify_frame_filters(&host, FrameNotice { until: 1 });
+            assert_eq!(index(), expected);
+            mark_as_read(&host, queue);
+        }
+        mark_as_read(&host, 7);
+        assert_eq!(index(), "1 0 0\n7 0 0\n");
     }
 
     #[wasm_bindgen_test(unsupported = test)]

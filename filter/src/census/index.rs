@@ -1,5 +1,7 @@
 //! The shared index of counters, and the scopes whose metrics Envoy rejects.
 
+use laststream_drain::facts::IndexEntry;
+
 use crate::config::wire::Scope;
 use crate::host::{Control, compare_and_set_shared};
 use crate::parse::digits;
@@ -11,66 +13,39 @@ const REJECTED: &str = "laststream.rejected";
 /// The shared data key of the last queue number that was assigned.
 const NUMBERS: &str = "laststream.number";
 
-/// The entry of one counter in the index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct IndexEntry {
-    pub(crate) queue: u32,
-    pub(crate) scope: Scope,
-    /// The time since which it counts. A stream that began earlier may be uncounted, even if
-    /// another counter existed then.
-    pub(crate) since: u64,
-    /// The fingerprint of its configuration. A worker whose VM died returns with the same one.
-    pub(crate) configuration: u32,
-    /// The time since which no gate expects it to count anything, because it did not reply; 0 for
-    /// never. A reply to any gate revives it.
-    pub(crate) written_off: u64,
+/// Earlier versions of the module read the first four words only.
+fn to_line(entry: IndexEntry) -> String {
+    let IndexEntry { queue, scope, since, configuration, written_off } = entry;
+    match written_off {
+        0 => format!("{queue} {scope} {since} {configuration}\n"),
+        _ => format!("{queue} {scope} {since} {configuration} {written_off}\n"),
+    }
 }
 
-impl IndexEntry {
-    /// The entry of a counter that begins to count.
-    pub(crate) fn new(queue: u32, scope: Scope, since: u64, configuration: u32) -> Self {
-        Self { queue, scope, since, configuration, written_off: 0 }
-    }
-
-    pub(crate) fn is_written_off(&self) -> bool {
-        self.written_off > 0
-    }
-
-    /// Earlier versions of the module read the first four words only.
-    fn to_line(self) -> String {
-        let Self { queue, scope, since, configuration, written_off } = self;
-        match written_off {
-            0 => format!("{queue} {scope} {since} {configuration}\n"),
-            _ => format!("{queue} {scope} {since} {configuration} {written_off}\n"),
-        }
-    }
-
-    fn parse(line: &str) -> Option<Self> {
-        let mut words = line.split(' ');
-        Some(Self {
-            queue: words.next()?.parse().ok()?,
-            scope: words.next()?.parse().ok()?,
-            since: words.next()?.parse().ok()?,
-            configuration: words.next()?.parse().ok()?,
-            written_off: words.next().and_then(|word| word.parse().ok()).unwrap_or_default(),
-        })
-    }
+fn parse_line(line: &str) -> Option<IndexEntry> {
+    let mut words = line.split(' ');
+    Some(IndexEntry {
+        queue: words.next()?.parse().ok()?,
+        scope: words.next()?.parse().ok()?,
+        since: words.next()?.parse().ok()?,
+        configuration: words.next()?.parse().ok()?,
+        written_off: words.next().and_then(|word| word.parse().ok()).unwrap_or_default(),
+    })
 }
 
 pub(crate) fn entries(host: &impl Control) -> Vec<IndexEntry> {
     host.get_shared_data(INDEX).map_or_else(Vec::new, |(text, _)| parse(&text))
 }
 
-/// The entries of some scopes that were not written off.
-pub(crate) fn counting_entries(host: &impl Control, scopes: &[Scope]) -> Vec<IndexEntry> {
-    let is_counting = |entry: &IndexEntry| scopes.contains(&entry.scope) && !entry.is_written_off();
-    entries(host).into_iter().filter(is_counting).collect()
+/// Whether a counter is in the index.
+pub(super) fn contains(host: &impl Control, queue: u32) -> bool {
+    entries(host).iter().any(|entry| entry.queue == queue)
 }
 
 fn parse(text: &[u8]) -> Vec<IndexEntry> {
     let mut entries = Vec::new();
     for line in core::str::from_utf8(text).unwrap_or_default().lines() {
-        if let Some(entry) = IndexEntry::parse(line) {
+        if let Some(entry) = parse_line(line) {
             entries.push(entry);
         }
     }
@@ -78,7 +53,7 @@ fn parse(text: &[u8]) -> Vec<IndexEntry> {
 }
 
 pub(crate) fn add_to_index(host: &impl Control, entry: IndexEntry) {
-    let line = entry.to_line();
+    let line = to_line(entry);
     compare_and_set_shared(host, INDEX, &mut |text| {
         Some([text.unwrap_or_default(), line.as_bytes()].concat())
     });
@@ -89,28 +64,38 @@ pub(crate) fn remove_from_index(host: &impl Control, queues: &[u32]) {
 }
 
 /// Marks counters as written off, for all gates. An earlier mark stays.
-pub(super) fn write_off(host: &impl Control, queues: &[u32], now: u64) {
+pub(crate) fn write_off(host: &impl Control, queues: &[u32], now: u64) {
     change(host, &mut |entry| {
-        let is_new = queues.contains(&entry.queue) && !entry.is_written_off();
+        let is_new = queues.contains(&entry.queue) && entry.written_off == 0;
         Some(if is_new { IndexEntry { written_off: now.max(1), ..entry } } else { entry })
     });
 }
 
 /// Takes the mark from counters that have replied.
-pub(super) fn revive(host: &impl Control, queues: &[u32]) {
+pub(crate) fn revive(host: &impl Control, queues: &[u32]) {
     change(host, &mut |entry| {
         let is_back = queues.contains(&entry.queue);
         Some(if is_back { IndexEntry { written_off: 0, ..entry } } else { entry })
     });
 }
 
-/// Changes or removes entries. The text is written only if that makes a difference.
+/// Changes or removes entries. A line that this version of the module cannot parse stays as it is,
+/// and so does one that does not change. The text is written only if that makes a difference.
 fn change(host: &impl Control, work: &mut dyn FnMut(IndexEntry) -> Option<IndexEntry>) {
     compare_and_set_shared(host, INDEX, &mut |text| {
-        let before = parse(text.unwrap_or_default());
-        let after: Vec<IndexEntry> = before.iter().filter_map(|entry| work(*entry)).collect();
-        let lines = || after.iter().map(|entry| entry.to_line()).collect::<String>();
-        (after != before).then(|| lines().into_bytes())
+        let before = core::str::from_utf8(text.unwrap_or_default()).ok()?;
+        let mut after = String::new();
+        for line in before.lines() {
+            let entry = parse_line(line);
+            let changed = entry.map(|entry| work(entry));
+            if changed == Some(entry) || entry.is_none() {
+                after.push_str(line);
+                after.push('\n');
+            } else if let Some(Some(entry)) = changed {
+                after.push_str(&to_line(entry));
+            }
+        }
+        (after != before).then(|| after.into_bytes())
     });
 }
 
@@ -148,25 +133,41 @@ pub(crate) fn register_queue(host: &impl Control) -> Option<u32> {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{IndexEntry, add_to_index, counting_entries, entries, revive, write_off};
+    use super::{INDEX, IndexEntry, add_to_index, entries, remove_from_index, revive, write_off};
     use crate::config::wire::Scope;
     use crate::fake::Fake;
     use crate::host::Control as _;
 
+    fn entry(queue: u32) -> IndexEntry {
+        let scope = Scope::Gateway;
+        IndexEntry { queue, scope, since: 5, configuration: 6, written_off: 0 }
+    }
+
     #[wasm_bindgen_test(unsupported = test)]
     fn a_counter_that_was_written_off_is_revived() {
         let host = Fake::default();
-        let new = |queue| IndexEntry::new(queue, Scope::Gateway, 5, 6);
+        let new = entry;
         for queue in [3, 4] {
             add_to_index(&host, new(queue));
         }
         write_off(&host, &[3, 9], 70);
         write_off(&host, &[3], 80);
         assert_eq!(entries(&host), [IndexEntry { written_off: 70, ..new(3) }, new(4)]);
-        assert_eq!(counting_entries(&host, &[Scope::Gateway]), [new(4)]);
-        let text = host.get_shared_data(super::INDEX).map(|(text, _)| text);
+        let text = host.get_shared_data(INDEX).map(|(text, _)| text);
         assert_eq!(text.as_deref(), Some(&b"3 gateway 5 6 70\n4 gateway 5 6\n"[..]));
         revive(&host, &[3, 4]);
         assert_eq!(entries(&host), [new(3), new(4)]);
+    }
+    /// The module is replaced by a later version, or by an earlier one, while a drain goes on.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn lines_of_a_later_version_stay() {
+        let host = Fake::default();
+        let later = "3 sideways 5 6\n4 gateway 5 6 0 later\n?\n";
+        assert!(host.set_shared_data(INDEX, later.as_bytes(), None));
+        add_to_index(&host, entry(7));
+        write_off(&host, &[7], 70);
+        remove_from_index(&host, &[7]);
+        let (text, _) = host.get_shared_data(INDEX).expect("an index");
+        assert_eq!(String::from_utf8_lossy(&text), later);
     }
 }

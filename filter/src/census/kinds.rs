@@ -1,49 +1,8 @@
-//! The kinds of streams, by which a gate ends them.
+//! The record that a counter keeps of a stream, so that a gate can end it.
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
-use serde::Serialize;
-use strum::{Display, EnumString, IntoStaticStr, VariantArray};
+pub(crate) use laststream_drain::kinds::StreamKind;
 
 use crate::headers::Headers;
-
-/// The kind of a stream.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    Serialize,
-    Display,
-    EnumString,
-    IntoStaticStr,
-    VariantArray,
-)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum StreamKind {
-    /// A request whose response has not begun.
-    Waiting,
-    /// A WebSocket.
-    Websocket,
-    /// gRPC.
-    Grpc,
-    /// A request that accepts `text/event-stream`.
-    EventStream,
-    /// A response that has begun, another upgrade, or CONNECT.
-    Other,
-}
-
-impl StreamKind {
-    /// The kind at this response status, which is 0 until the response begins. Then a waiting
-    /// request becomes [`Self::Other`].
-    pub(crate) fn at_status(self, status: u64) -> Self {
-        if self == Self::Waiting && status > 0 { Self::Other } else { self }
-    }
-}
 
 /// The record that a counter keeps of a stream, so that a gate can end it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,43 +60,11 @@ impl KeptKind {
     }
 }
 
-/// A set of kinds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Kinds(u8);
-
-impl Kinds {
-    pub(crate) fn of(kinds: &[StreamKind]) -> Self {
-        Self(kinds.iter().fold(0, |bits, kind| bits | 1 << *kind as u8))
-    }
-
-    pub(crate) fn contains(self, kind: StreamKind) -> bool {
-        self.0 & 1 << kind as u8 != 0
-    }
-
-    pub(crate) fn iter(self) -> impl Iterator<Item = StreamKind> {
-        StreamKind::VARIANTS.iter().copied().filter(move |kind| self.contains(*kind))
-    }
-
-    pub(crate) fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    pub(crate) fn to_number(self) -> u64 {
-        self.0.into()
-    }
-
-    /// Bits of unknown kinds are ignored: a newer gate may know more of them.
-    pub(crate) fn from_number(bits: u64) -> Self {
-        Self((bits & ((1 << StreamKind::VARIANTS.len()) - 1)) as u8)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use strum::VariantArray as _;
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{KeptKind, Kinds, StreamKind};
+    use super::{KeptKind, StreamKind};
     use crate::headers::{Headers, serialise};
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -164,19 +91,5 @@ mod tests {
             let kept = KeptKind::new(Headers::new(&map), 7);
             assert_eq!((kept.kind, kept.changing, kept.began), (kind, changing, 7), "{headers:?}");
         }
-    }
-
-    #[wasm_bindgen_test(unsupported = test)]
-    fn a_set_contains_exactly_its_kinds() {
-        for kind in StreamKind::VARIANTS {
-            let set = Kinds::of(&[*kind]);
-            assert!(set.contains(*kind) && Kinds::from_number(set.to_number()) == set);
-            assert_eq!(
-                StreamKind::VARIANTS.iter().filter(|other| set.contains(**other)).count(),
-                1
-            );
-        }
-        assert_eq!(Kinds::from_number(u64::MAX), Kinds::of(StreamKind::VARIANTS));
-        assert!(Kinds::default().is_empty());
     }
 }

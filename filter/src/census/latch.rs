@@ -3,13 +3,12 @@
 //! One worker's gate holds it at a time. If that gate's VM dies, it opens by itself when its time
 //! is over. A sealed latch never opens, because the signal that was sent cannot be undone.
 
+use laststream_drain::facts;
+
 use crate::host::{Control, Metric, compare_and_set_shared};
 
 /// The shared data key of the gate that holds the latch, and of the end of its time.
 const HOLDER: &str = "laststream.passing";
-/// How much longer than the time-out of the calls behind it the latch can stay closed;
-/// milliseconds.
-const SLACK: u64 = 1_000;
 /// The end of the time of a latch that stays closed until the process ends.
 pub(crate) const SEALED: u64 = i64::MAX as u64;
 
@@ -37,20 +36,10 @@ impl Latch {
         Self { closing, is_held: false, is_rejected: false }
     }
 
-    /// Whether this worker's gate holds it.
-    pub(crate) fn is_held(&self) -> bool {
-        self.is_held
-    }
-
-    pub(crate) fn is_rejected(&self) -> bool {
-        self.is_rejected
-    }
-
-    /// Refuses new streams from now on. False: a gate already holds the latch, this one or that of
+    /// Refuses new streams until then. False: a gate already holds the latch, this one or that of
     /// another worker.
-    pub(crate) fn close(&mut self, host: &impl Control, gate: u32, patience: u64) -> bool {
+    pub(crate) fn close(&mut self, host: &impl Control, gate: u32, until: u64) -> bool {
         let now = host.monotonic_time();
-        let until = now.saturating_add(patience).saturating_add(SLACK);
         let mut is_free = false;
         let is_changed = compare_and_set_shared(host, HOLDER, &mut |text| {
             is_free = text.and_then(parse_holder).is_none_or(|(_, until)| until <= now);
@@ -96,10 +85,20 @@ impl Latch {
         }
     }
 
-    /// Whether this gate holds it now, and its time is not over.
-    pub(crate) fn is_closed_by(&self, host: &impl Control, gate: u32) -> bool {
+    /// The latch at this moment, for the gate with this queue. It counts as closed only if the gauge
+    /// says so, too: streams read that, and a gate that was late may have overwritten it.
+    pub(crate) fn facts(&self, host: &impl Control, gate: Option<u32>) -> facts::Latch {
         let now = host.monotonic_time();
-        self.is_held && holder(host).is_some_and(|(holder, until)| holder == gate && until > now)
+        let holder = holder(host).filter(|(_, until)| *until > now);
+        let is_own = |(holder, _): (u32, u64)| gate == Some(holder);
+        let is_shown = || host.get_metric(self.closing).is_some_and(|until| until >= now);
+        facts::Latch {
+            is_sealed: holder.is_some_and(|(_, until)| until == SEALED),
+            is_held: self.is_held,
+            is_closed_by_own: self.is_held && holder.is_some_and(is_own) && is_shown(),
+            is_taken: holder.is_some_and(|holder| !is_own(holder)),
+            is_rejected: self.is_rejected,
+        }
     }
 
     /// Refuses new streams until the process ends.
@@ -121,7 +120,7 @@ mod tests {
 
     use super::{Latch, SEALED, is_sealed};
     use crate::fake::Fake;
-    use crate::host::{Host as _, Kind};
+    use crate::host::{Control as _, Host as _, Kind};
 
     #[wasm_bindgen_test(unsupported = test)]
     fn one_gate_holds_the_latch_until_its_time_is_over() {
@@ -129,18 +128,34 @@ mod tests {
         let gauge = host.define_metric(Kind::Gauge, "closing").expect("a gauge");
         let [mut one, mut other] = [Latch::new(gauge), Latch::new(gauge)];
         host.clock.set(100);
-        assert!(one.close(&host, 1, 500));
-        assert!(!other.close(&host, 2, 500));
+        assert!(one.close(&host, 1, 1_600));
+        assert!(!other.close(&host, 2, 1_600));
         other.open(&host, 2);
         assert_eq!(host.get_metric(gauge), Some(1_600), "only the holder opens it");
-        assert!(!one.close(&host, 1, 500), "one signal at a time");
+        assert!(!one.close(&host, 1, 1_600), "one signal at a time");
         one.open(&host, 1);
         assert_eq!(host.get_metric(gauge), Some(0));
-        assert!(other.close(&host, 2, 500));
+        assert!(other.close(&host, 2, 1_600));
         host.clock.set(1_600);
-        assert!(one.close(&host, 1, 500), "the VM of the other has died");
+        assert!(one.close(&host, 1, 3_100), "the VM of the other has died");
         other.open(&host, 2);
         assert_eq!(host.get_metric(gauge), Some(3_100), "the other is late and opens nothing");
+    }
+
+    /// Gate 1 was late in opening: its zero overwrote the gauge of gate 2.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_latch_that_streams_do_not_see_is_not_closed() {
+        let host = Fake::default();
+        let gauge = host.define_metric(Kind::Gauge, "closing").expect("a gauge");
+        let mut latch = Latch::new(gauge);
+        host.clock.set(100);
+        assert!(latch.close(&host, 2, 1_600) && latch.facts(&host, Some(2)).is_closed_by_own);
+        assert!(!latch.facts(&host, Some(1)).is_closed_by_own, "another gate");
+        host.record_metric(gauge, 0);
+        assert!(!latch.facts(&host, Some(2)).is_closed_by_own);
+        host.record_metric(gauge, 1_600);
+        host.clock.set(1_600);
+        assert!(!latch.facts(&host, Some(2)).is_closed_by_own, "its time is over");
     }
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -148,7 +163,7 @@ mod tests {
         let host = Fake::default();
         let gauge = host.define_metric(Kind::Gauge, "closing").expect("a gauge");
         let [mut one, mut other] = [Latch::new(gauge), Latch::new(gauge)];
-        assert!(one.close(&host, 1, 500) && !is_sealed(&host));
+        assert!(one.close(&host, 1, 1_600) && !is_sealed(&host));
         one.seal(&host);
         one.open(&host, 1);
         host.clock.set(9_000_000);
@@ -162,7 +177,7 @@ mod tests {
         let gauge = host.define_metric(Kind::Gauge, "closing").expect("a gauge");
         let mut latch = Latch::new(gauge);
         *host.rejects.borrow_mut() = Some("closing");
-        assert!(!latch.close(&host, 1, 500) && latch.is_rejected() && !latch.is_held());
+        assert!(!latch.close(&host, 1, 500) && latch.is_rejected && !latch.is_held);
         *host.rejects.borrow_mut() = None;
         assert!(Latch::new(gauge).close(&host, 2, 500), "the failed attempt left it free");
     }

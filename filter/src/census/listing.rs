@@ -37,7 +37,7 @@ pub(crate) fn insert_lowest(list: &mut Vec<(u64, usize)>, limit: usize, key: u64
 /// Converts wall-clock times of Envoy to times of the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
-    now: u64,
+    pub(super) now: u64,
     /// How far the wall clock is ahead of the monotonic clock now, and was before the oldest stream
     /// in flight began; the smaller number first.
     offsets: [u64; 2],

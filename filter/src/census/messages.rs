@@ -9,8 +9,9 @@ pub(crate) fn request_to_text(request: &Request) -> String {
     let Request { reply_to, round, sent_at, long_lived_before, list_limit, .. } = request;
     let (check, plain) = (request.latch_check as u8, u8::from(request.plain_only));
     // Earlier versions have a number before the order.
-    let mut text =
-        format!("ask {reply_to} {round} {check} {sent_at} {long_lived_before} {list_limit} {plain} 0");
+    let mut text = format!(
+        "ask {reply_to} {round} {check} {sent_at} {long_lived_before} {list_limit} {plain} 0"
+    );
     if let Some(order) = &request.order {
         let Order { count, kinds, changing, began_before, grace, look_since, drain, .. } = order;
         let ([from, to], kinds, changing) =
@@ -24,10 +25,10 @@ pub(crate) fn request_to_text(request: &Request) -> String {
 
 pub(crate) fn parse_request(message: &[u8]) -> Option<Request> {
     let mut words = core::str::from_utf8(message).ok()?.strip_prefix("ask ")?.split(' ');
-    let [reply_to, round, check, sent_at] = parse::numbers(&mut words)?;
-    let [long_lived_before, list_limit, plain_only] = parse::numbers(&mut words)?;
+    let [reply_to, round, check, sent_at]: [u64; 4] = parse::numbers(&mut words)?;
+    let [long_lived_before, list_limit, plain_only]: [u64; 3] = parse::numbers(&mut words)?;
     Some(Request {
-        reply_to: u32::try_from::<u64>(reply_to).ok()?,
+        reply_to: u32::try_from(reply_to).ok()?,
         round,
         latch_check: match check {
             0 => LatchCheck::Off,
@@ -36,7 +37,7 @@ pub(crate) fn parse_request(message: &[u8]) -> Option<Request> {
         },
         sent_at,
         long_lived_before,
-        list_limit: usize::try_from::<u64>(list_limit).ok()?,
+        list_limit: usize::try_from(list_limit).ok()?,
         plain_only: plain_only == 1,
         order: words.next().and_then(|_| parse_order(&mut words)),
     })
@@ -76,15 +77,12 @@ pub(crate) fn parse_reply(message: &[u8]) -> Option<(Reply, Option<String>)> {
         .split_once('\n')
         .map_or((message, None), |(first, listing)| (first, Some(listing.into())));
     let mut words = first.strip_prefix("here ")?.split(' ');
-    let [queue, in_flight, long_lived, excluded] = parse::numbers(&mut words)?;
+    let [queue, in_flight, long_lived, excluded]: [u64; 4] = parse::numbers(&mut words)?;
     let [round, requested_at] = parse::numbers(&mut words)?;
-    let queue = u32::try_from::<u64>(queue).ok()?;
+    let queue = u32::try_from(queue).ok()?;
     let endable = words.next().and_then(|_| parse::numbers(&mut words));
     let endable = endable.map(|[streams, unseen]| Endable { streams, unseen });
-    Some((
-        Reply { queue, in_flight, long_lived, excluded, round, requested_at, endable },
-        listing,
-    ))
+    Some((Reply { queue, in_flight, long_lived, excluded, round, requested_at, endable }, listing))
 }
 
 #[cfg(test)]

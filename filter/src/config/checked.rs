@@ -50,7 +50,7 @@ impl Config {
         if self
             .gate
             .as_ref()
-            .is_some_and(|gate| gate.inbound_only && gate.scopes.contains(&Scope::Gateway))
+            .is_some_and(|gate| gate.inbound_only && gate.drain.scopes.contains(&Scope::Gateway))
         {
             warnings.push("gate.begin.inbound_only: drains nothing on a gateway".into());
         }
@@ -61,7 +61,7 @@ impl Config {
     pub fn summary(&self) -> String {
         if let Some(gate) = &self.gate {
             let mut summary = format!("{NAME}: gate");
-            for (index, scope) in gate.scopes.iter().enumerate() {
+            for (index, scope) in gate.drain.scopes.iter().enumerate() {
                 summary = format!("{summary}{}{scope}", if index == 0 { " for " } else { " and " });
             }
             return summary;

@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use laststream_drain::timing::FIRST_TICK;
+
 use super::shared::Shared;
 use super::stream::Socket;
 use crate::census::frames::{FrameNotice, mark_as_read, remove_frame_filter};
@@ -25,9 +27,6 @@ pub struct HttpStream {
     socket: Option<Socket>,
 }
 
-/// The delay of the first tick; milliseconds.
-const FIRST_TICK: u32 = 10;
-
 impl Root {
     /// A root context that is not configured yet.
     #[must_use]
@@ -41,7 +40,7 @@ impl Root {
             Ok(()) => {
                 self.shared.get_or_insert_default();
                 // A VM that Envoy creates only to validate a configuration never ticks.
-                host.set_tick_period(FIRST_TICK);
+                host.set_tick_period(FIRST_TICK as u32);
                 host.log(Level::Info, SUMMARY);
                 true
             }
@@ -66,9 +65,12 @@ impl Root {
         }
     }
 
-    /// A gate has sent the time until which it ends streams.
+    /// A gate has sent the time until which it ends streams. Envoy also announces messages on the
+    /// queue of a VM that has died, if that had a root context with this number.
     pub fn on_queue_ready(&self, host: &impl Control, queue: u32) {
-        if let Some(shared) = &self.shared {
+        if let Some(shared) = &self.shared
+            && shared.queue.get() == Some(queue)
+        {
             while let Some(message) = host.dequeue(queue) {
                 // The time only grows: a worker's gate may have asked for more than another.
                 let until = FrameNotice::parse(&message).map_or(0, |notice| notice.until);

@@ -13,9 +13,10 @@ use crate::parse::digits;
 /// The most bytes of a chunk that are read at once. The rest of a longer frame is skipped unread.
 const WINDOW: usize = 4096;
 
-/// Status 1001, going away. The client's frame is masked with zeros, which change nothing.
+/// Status 1001, going away. The client's frames are masked with zeros, which change nothing.
 const CLOSE_OF_SERVER: &[u8] = &[0x88, 2, 0x03, 0xe9];
 const CLOSE_OF_CLIENT: &[u8] = &[0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe9];
+const PING_OF_CLIENT: &[u8] = &[0x89, 0x80, 0, 0, 0, 0];
 
 /// A WebSocket, after its request headers.
 #[derive(Debug)]
@@ -26,7 +27,8 @@ pub(super) struct Socket {
     /// The upstream has agreed to the upgrade, so both bodies are made of frames.
     is_open: bool,
     /// The value of [`CLOSE`]. None until a counter asks for the end of the stream.
-    fragments_from: Option<u64>,
+    patient_until: Option<u64>,
+    has_pinged: bool,
 }
 
 /// One direction.
@@ -53,7 +55,8 @@ impl Socket {
             request: side(Writer::Client),
             response: side(Writer::Server),
             is_open: false,
-            fragments_from: None,
+            patient_until: None,
+            has_pinged: false,
         })
     }
 
@@ -75,19 +78,23 @@ impl Socket {
         if body == Body::Response && !self.has_opened(host) {
             return false;
         }
-        let takes_fragments = self.takes_fragments(host);
-        let place = self.side(body).follow(host, body, size, takes_fragments == Some(true));
+        let is_late = self.is_late(host);
+        let place = self.side(body).follow(host, body, size, is_late == Some(true));
         if self.side(body).follower.position() == Position::Garbage {
             self.shared.warn_of_garbage(host, body);
             // Nothing may follow a close frame of the filter, so a direction that has one stays
             // cut.
             return self.request.is_written || self.response.is_written;
         }
-        if let (Some(place), Some(_)) = (place, takes_fragments)
+        if let (Some(place), Some(is_late)) = (place, is_late)
             && !self.is_closing()
             && self.has_opened(host)
         {
-            self.write_close(host, body, place);
+            if body == Body::Response || is_late || is_last {
+                self.write_close(host, body, place);
+            } else if !self.response.is_written && !self.has_pinged {
+                self.ping_app(host, place, size);
+            }
         }
         true
     }
@@ -99,16 +106,17 @@ impl Socket {
         self.is_open
     }
 
-    /// None if no counter has asked for the end of the stream; otherwise whether it may end between
-    /// two fragments now.
-    fn takes_fragments(&mut self, host: &impl Control) -> Option<bool> {
-        if let Some(from) = self.fragments_from {
-            return Some(host.monotonic_time() >= from);
+    /// None if no counter has asked for the end of the stream; otherwise whether half of the grace
+    /// period is over. Then the stream may end between two fragments, and without an answer of the
+    /// client.
+    fn is_late(&mut self, host: &impl Control) -> Option<bool> {
+        if let Some(until) = self.patient_until {
+            return Some(host.monotonic_time() >= until);
         }
         let now = self.shared.time_if_ends_go_on(host)?;
-        let from = digits(&host.property(CLOSE)?)?;
-        self.fragments_from = Some(from);
-        Some(now >= from)
+        let until = digits(&host.property(CLOSE)?)?;
+        self.patient_until = Some(until);
+        Some(now >= until)
     }
 
     /// Whether the client or the server has begun to close. Each answers the other's close frame,
@@ -117,6 +125,10 @@ impl Socket {
         self.request.follower.is_closing() || self.response.follower.is_closing()
     }
 
+    /// Writes a close frame in place of the rest of the chunk. The client gets one first, and the
+    /// app gets the client's answer. An app that got one first would close its connection, and
+    /// Envoy the client's: what the client is sending then, its answer too, would be met by a
+    /// reset.
     fn write_close(&mut self, host: &impl BodyHost, body: Body, place: usize) {
         let mut bytes = if place > 0 { host.body(body, 0, place) } else { Vec::new() };
         bytes.extend_from_slice(match body {
@@ -125,6 +137,17 @@ impl Socket {
         });
         host.replace_body(body, &bytes);
         self.side(body).is_written = true;
+    }
+
+    /// Makes an app answer that only receives, because a close frame for the client needs a chunk
+    /// of the response.
+    fn ping_app(&mut self, host: &impl BodyHost, place: usize, size: usize) {
+        let mut bytes = host.body(Body::Request, 0, size);
+        let rest = bytes.split_off(place.min(bytes.len()));
+        bytes.extend_from_slice(PING_OF_CLIENT);
+        bytes.extend_from_slice(&rest);
+        host.replace_body(Body::Request, &bytes);
+        self.has_pinged = true;
     }
 
     fn side(&mut self, body: Body) -> &mut Side {
@@ -136,8 +159,8 @@ impl Socket {
 }
 
 impl Side {
-    /// Follows a chunk. Returns the last place in it where a close frame may be inserted; none if
-    /// there is no such place, or the chunk ends behind a close frame or in garbage.
+    /// Follows a chunk. Returns the last place in it where a frame may be inserted; none if there is
+    /// no such place, or the chunk ends behind a close frame or in garbage.
     fn follow(
         &mut self,
         host: &impl BodyHost,

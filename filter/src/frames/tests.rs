@@ -3,7 +3,9 @@
 use wasm_bindgen_test::wasm_bindgen_test;
 
 use super::{HttpStream, Root};
-use crate::census::frames::{CLOSE, FRAMES, FrameNotice, notify_frame_filters};
+use crate::census::frames::{
+    CLOSE, FRAMES, FrameNotice, notify_frame_filters, register_frame_filter,
+};
 use crate::fake::Fake;
 use crate::host::Body::{self, Request, Response};
 use crate::host::{Control as _, Host as _};
@@ -14,6 +16,7 @@ const QUEUE: u32 = 1;
 
 const CLOSE_TO_CLIENT: &[u8] = &[0x88, 2, 0x03, 0xe9];
 const CLOSE_TO_UPSTREAM: &[u8] = &[0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe9];
+const PING_TO_UPSTREAM: &[u8] = &[0x89, 0x80, 0, 0, 0, 0];
 /// A text of the server, and one of the client.
 const TEXT: &[u8] = &[0x81, 2, b'h', b'i'];
 const MASKED_TEXT: &[u8] = &[0x81, 0x82, 0, 0, 0, 0, b'h', b'i'];
@@ -48,8 +51,13 @@ impl Scene {
         let until = self.host.clock.get() + 5_000;
         notify_frame_filters(&self.host, FrameNotice { until });
         self.root.on_queue_ready(&self.host, QUEUE);
-        let fragments_from = self.host.clock.get() + 1_000;
-        self.host.set_property(CLOSE, format!("{fragments_from}").as_bytes());
+        let patient_until = self.host.clock.get() + 1_000;
+        self.host.set_property(CLOSE, format!("{patient_until}").as_bytes());
+    }
+
+    /// Half of the grace period passes.
+    fn wait(&self) {
+        self.host.clock.update(|clock| clock + 1_000);
     }
 
     /// Passes a chunk to the filter, and returns the bytes that Envoy forwards instead.
@@ -74,7 +82,7 @@ fn changes_nothing_until_a_counter_asks() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn closes_both_directions_behind_their_last_complete_frames() {
+fn the_client_gets_the_close_frame_and_the_app_its_answer() {
     let mut scene = Scene::websocket();
     scene.pass(Request, &MASKED_TEXT[..3]);
     scene.end();
@@ -82,9 +90,49 @@ fn closes_both_directions_behind_their_last_complete_frames() {
     assert_eq!(scene.pass(Response, &two_and_a_part), [TEXT, TEXT, CLOSE_TO_CLIENT].concat());
     assert_eq!(scene.pass(Response, b"i"), b"", "what comes later is dropped");
     assert_eq!(scene.pass(Response, TEXT), b"");
-    let rest = &MASKED_TEXT[3..];
-    assert_eq!(scene.pass(Request, rest), [rest, CLOSE_TO_UPSTREAM].concat());
-    assert_eq!(scene.pass(Request, CLOSE_TO_UPSTREAM), b"", "the client's answer");
+    for chunk in [&MASKED_TEXT[3..], MASKED_TEXT, CLOSE_TO_UPSTREAM] {
+        assert_eq!(scene.pass(Request, chunk), chunk, "the client's messages, and its answer");
+    }
+    scene.wait();
+    assert_eq!(scene.pass(Request, b"x"), b"x", "no second close frame");
+    assert_eq!(scene.pass(Response, CLOSE_TO_CLIENT), b"", "the app's answer");
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn a_client_that_does_not_answer_is_not_waited_for_until_the_end() {
+    let mut scene = Scene::websocket();
+    scene.end();
+    assert_eq!(scene.pass(Response, TEXT), [TEXT, CLOSE_TO_CLIENT].concat());
+    assert_eq!(scene.pass(Request, MASKED_TEXT), MASKED_TEXT);
+    scene.wait();
+    let a_part_more = [MASKED_TEXT, &MASKED_TEXT[..3]].concat();
+    let last = [MASKED_TEXT, CLOSE_TO_UPSTREAM].concat();
+    assert_eq!(scene.pass(Request, &a_part_more), last);
+    assert_eq!(scene.pass(Request, CLOSE_TO_UPSTREAM), b"", "too late");
+
+    let mut scene = Scene::websocket();
+    scene.end();
+    scene.pass(Response, TEXT);
+    scene.stream.on_body(&scene.host, Request, 0, true);
+    assert_eq!(*scene.host.chunk.borrow(), CLOSE_TO_UPSTREAM, "the client has sent its last chunk");
+}
+
+/// The close frame for the client needs a chunk of the response.
+#[wasm_bindgen_test(unsupported = test)]
+fn an_app_that_only_receives_is_pinged_once() {
+    let mut scene = Scene::websocket();
+    scene.end();
+    let (part, rest) = MASKED_TEXT.split_at(3);
+    let chunk = [MASKED_TEXT, part].concat();
+    assert_eq!(scene.pass(Request, &chunk), [MASKED_TEXT, PING_TO_UPSTREAM, part].concat());
+    assert_eq!(scene.pass(Request, rest), rest);
+    let pong = [0x8a, 0];
+    assert_eq!(scene.pass(Response, &pong), [&pong, CLOSE_TO_CLIENT].concat());
+    assert_eq!(scene.pass(Request, CLOSE_TO_UPSTREAM), CLOSE_TO_UPSTREAM);
+    let mut scene = Scene::websocket();
+    scene.end();
+    scene.pass(Response, TEXT);
+    assert_eq!(scene.pass(Request, MASKED_TEXT), MASKED_TEXT, "the client has its close frame");
 }
 
 #[wasm_bindgen_test(unsupported = test)]
@@ -132,9 +180,10 @@ fn leaves_a_closing_handshake_alone() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn the_answer_to_the_filters_close_frame_passes() {
+fn the_apps_answer_to_the_filters_close_frame_passes() {
     let mut scene = Scene::websocket();
     scene.end();
+    scene.wait();
     assert_eq!(scene.pass(Request, MASKED_TEXT), [MASKED_TEXT, CLOSE_TO_UPSTREAM].concat());
     assert_eq!(scene.pass(Response, CLOSE_TO_CLIENT), CLOSE_TO_CLIENT, "once, not twice");
     assert_eq!(scene.pass(Response, b"x"), b"x");
@@ -173,6 +222,7 @@ fn no_bytes_follow_the_filters_close_frame_even_if_the_other_side_sends_garbage(
         let frame = if written == Response { TEXT } else { MASKED_TEXT };
         let mut scene = Scene::websocket();
         scene.end();
+        scene.wait();
         scene.pass(written, &[frame, &frame[..2]].concat());
         assert_eq!(scene.pass(other, b"\xff\xff"), b"\xff\xff", "garbage passes");
         assert_eq!(scene.pass(written, &frame[2..]), b"", "half a frame");
@@ -196,6 +246,19 @@ fn the_property_is_read_only_while_streams_are_ended() {
     assert_eq!(scene.pass(Response, TEXT), [TEXT, CLOSE_TO_CLIENT].concat());
 }
 
+/// Messages to a VM that has died are announced to the VM after it.
+#[wasm_bindgen_test(unsupported = test)]
+fn only_the_own_queue_is_read() {
+    let scene = Scene::websocket();
+    let dead = register_frame_filter(&scene.host).expect("a queue");
+    notify_frame_filters(&scene.host, FrameNotice { until: 99_000 });
+    for queue in [dead, QUEUE] {
+        scene.root.on_queue_ready(&scene.host, queue);
+    }
+    assert!(scene.host.dequeue(dead).is_some(), "it stays unread, and so it counts as dead");
+    assert!(scene.host.dequeue(QUEUE).is_none());
+}
+
 #[wasm_bindgen_test(unsupported = test)]
 fn follows_only_websockets_that_were_accepted() {
     for (headers, code) in [
@@ -214,7 +277,7 @@ fn follows_only_websockets_that_were_accepted() {
     scene.end();
     assert_eq!(scene.pass(Request, MASKED_TEXT), MASKED_TEXT, "no response yet");
     scene.host.properties.borrow_mut().insert("response/code", "\u{65}\0\0\0\0\0\0\0");
-    assert_eq!(scene.pass(Request, MASKED_TEXT), [MASKED_TEXT, CLOSE_TO_UPSTREAM].concat());
+    assert_eq!(scene.pass(Request, MASKED_TEXT), [MASKED_TEXT, PING_TO_UPSTREAM].concat());
 }
 
 #[wasm_bindgen_test(unsupported = test)]

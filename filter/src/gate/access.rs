@@ -292,9 +292,6 @@ mod tests {
                     "{method} {path} {address:?}"
                 );
             }
-            for free in ["/status", "/ready"] {
-                assert!(!is_refused("GET", free, None, &at(address)), "{free}");
-            }
         }
     }
 

@@ -21,9 +21,8 @@ impl<'t> Target<'t> {
     /// The receiver of this call; none if the configuration has none.
     pub(super) fn of(call: &'t Call, policy: &'t Policy) -> Option<Self> {
         let patience = policy.drain.patience;
-        let to_admin = |path| {
-            Some(Self { cluster: &policy.drain.admin, method: "POST", path, patience })
-        };
+        let to_admin =
+            |path| Some(Self { cluster: &policy.drain.admin, method: "POST", path, patience });
         match call {
             Call::Begin => to_admin(policy.begin_path()),
             Call::Cancel { .. } | Call::UndoAgain => to_admin("/healthcheck/ok"),

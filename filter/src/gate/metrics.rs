@@ -1,6 +1,6 @@
 //! The metrics that a gate writes, and those of streams that it reads.
 
-use core::cell::Cell;
+use std::sync::OnceLock;
 
 use laststream_drain::effects::{Counter, Gauge, Level as DrainLevel};
 use laststream_drain::words::ADVICE;
@@ -19,7 +19,7 @@ pub(super) struct Metrics {
     /// The counters for streams begun and excluded, of every scope, the gate's or not.
     pub(super) all_begun: Vec<(Scope, Metric)>,
     /// The gauges for streams in flight of other scopes, once those have a counter.
-    others: Vec<(Scope, Cell<Option<Metric>>)>,
+    others: Vec<(Scope, OnceLock<Metric>)>,
     /// One for each [`CountState`]: 1 for the state of the count, otherwise 0.
     count: Vec<Metric>,
     state: Metric,
@@ -67,7 +67,7 @@ impl Metrics {
         Ok(Self {
             scopes,
             all_begun: define_all_begun(host)?,
-            others: others.map(|scope| (*scope, Cell::default())).collect(),
+            others: others.map(|scope| (*scope, OnceLock::new())).collect(),
             count: define_count_states(host)?,
             state,
             seconds,
@@ -89,9 +89,11 @@ impl Metrics {
     ) -> impl Iterator<Item = Metric> {
         self.others.iter().filter(move |(scope, _)| has_counter(*scope)).filter_map(
             |(scope, known)| {
-                let gauge = || host.define_metric(Kind::Gauge, &metrics::in_flight(*scope));
-                known.set(known.get().or_else(gauge));
-                known.get()
+                if known.get().is_none() {
+                    let _ =
+                        known.set(host.define_metric(Kind::Gauge, &metrics::in_flight(*scope))?);
+                }
+                known.get().copied()
             },
         )
     }

@@ -1,6 +1,6 @@
 //! The checked configuration of a gate: the drain's policy, and what only the shell needs.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use laststream_drain::ends::EndPolicy;
 use laststream_drain::kinds::{Kinds, StreamKind};
@@ -11,8 +11,8 @@ use crate::config::wire::{App, BeginCall, End, EndKind, Gate, LongLivedPolicy, N
 
 /// The fields are described in [`crate::config::wire`].
 #[derive(Debug, Clone)]
-pub struct Policy {
-    pub(crate) drain: Rc<DrainPolicy>,
+pub(crate) struct Policy {
+    pub(crate) drain: Arc<DrainPolicy>,
     /// 0: the gate evaluates only when something needs it.
     pub(crate) evaluate_every: u64,
     pub(crate) inbound_only: bool,
@@ -48,7 +48,7 @@ impl Policy {
             notify_patience: wire.notify.as_ref().map(|notify| notify.timeout_ms),
         };
         Self {
-            drain: Rc::new(drain),
+            drain: Arc::new(drain),
             evaluate_every: wire.evaluate_every_ms.unwrap_or_default(),
             inbound_only: wire.begin.inbound_only,
             agent: wire.admin.agent_cluster,

@@ -82,14 +82,14 @@ impl SharedText for Record {
 
     fn parse(text: &str) -> Option<Self> {
         let mut words = after_version(text, "2")?.splitn(15, ' ');
-        let [phase] = parse::numbers(&mut words)?;
+        let [phase]: [u64; 1] = parse::numbers(&mut words)?;
         let [began, deadline, ended] = parse::numbers(&mut words)?;
         let [begun_before, begun_last, quiet_since] = parse::numbers(&mut words)?;
         let begin = Step::from_numbers(parse::numbers(&mut words)?)?;
         let finish = Step::from_numbers(parse::numbers(&mut words)?)?;
         let [logged_at] = parse::numbers(&mut words)?;
         Some(Self {
-            phase: *Phase::VARIANTS.get(usize::try_from::<u64>(phase).ok()?)?,
+            phase: *Phase::VARIANTS.get(usize::try_from(phase).ok()?)?,
             began,
             deadline,
             ended,
@@ -139,8 +139,7 @@ impl SharedText for Notification {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let [began, step @ ..]: [_; 4] =
-            parse::numbers(&mut after_version(text, "1")?.split(' '))?;
+        let [began, step @ ..]: [_; 4] = parse::numbers(&mut after_version(text, "1")?.split(' '))?;
         Some(Self { began, step: Step::from_numbers(step)? })
     }
 }

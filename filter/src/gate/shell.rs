@@ -6,7 +6,7 @@
 //! and drops it if that context has gone.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use laststream_drain::effects::{Answer, Call, Effect, Effects, IndexChange};
 use laststream_drain::event::{Ended, Event};
@@ -65,7 +65,7 @@ impl Gate {
     /// # Errors
     /// The metric that Envoy does not define.
     pub(crate) fn new(host: &impl Control, root: u32, policy: Policy) -> Result<Self, Fault> {
-        let drain = Rc::clone(&policy.drain);
+        let drain = Arc::clone(&policy.drain);
         let closing = define(host, Kind::Gauge, names::CLOSING.into())?;
         let mut gate = Self {
             metrics: Metrics::define(host, &drain.scopes, drain.deadline / 1_000)?,
@@ -134,8 +134,9 @@ impl Gate {
 
     fn reject_request(&self, host: &impl Control, stream: u32, error: RequestError) {
         let record: laststream_drain::record::Record = shared_text::read(host, &self.keys.record);
-        let body =
-            |reason: &str| json(&Outcome { state: record.phase, reason: reason.into(), holding: None });
+        let body = |reason: &str| {
+            json(&Outcome { state: record.phase, reason: reason.into(), holding: None })
+        };
         match error {
             RequestError::Path => {
                 respond_json(host, stream, 404, &body("there is no such path; see /status"))
@@ -183,7 +184,9 @@ impl Gate {
         let status = if is_answered { host.call_response_status() } else { None };
         let ended = Ended {
             end: CallEnd::from_status(status),
-            is_from_upstream: is_answered && host.call_response_header(FROM_THE_APP).is_some(),
+            is_from_upstream: is_answered
+                && call == Call::App
+                && host.call_response_header(FROM_THE_APP).is_some(),
             body: String::from_utf8_lossy(&host.call_response_body(body_size)).into_owned(),
         };
         if matches!(call, Call::Stats { .. }) {
@@ -375,13 +378,14 @@ impl Gate {
     }
 
     fn notify(&mut self, host: &impl Control, began: u64, from: Step, to: Step) {
-        let is_own = shared_text::claim(host, &self.keys.notify, &mut |shared: &mut Notification| {
-            let is_own = shared.began <= began && shared.step_of(began) == from;
-            if is_own {
-                *shared = Notification { began, step: to };
-            }
-            is_own
-        });
+        let is_own =
+            shared_text::claim(host, &self.keys.notify, &mut |shared: &mut Notification| {
+                let is_own = shared.began <= began && shared.step_of(began) == from;
+                if is_own {
+                    *shared = Notification { began, step: to };
+                }
+                is_own
+            });
         if is_own && matches!(to, Step::UnderWay { since: 1.., .. }) {
             self.call(host, Call::Notify { began });
         }

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use bytes::Bytes;
+use bytes::Buf;
 
 use crate::h1::{Client, Request};
 use crate::wait::{ANSWER, within};
@@ -62,23 +62,36 @@ impl Frame {
         bytes
     }
 
+    /// Reads a frame. Nothing is lost if the caller gives up waiting.
     pub async fn read(wire: &mut Wire) -> Outcome<Self> {
-        let start = wire.exactly(2).await?;
-        let length = match start[1] & 0x7f {
-            126 => number(&wire.exactly(2).await?),
-            127 => number(&wire.exactly(8).await?),
-            short => usize::from(short),
+        loop {
+            if let Some((frame, length)) = Self::parse(&wire.buffer)? {
+                wire.buffer.advance(length);
+                return Ok(frame);
+            }
+            ensure!(wire.fill().await?, "the connection ended within a frame");
+        }
+    }
+
+    /// The first frame and its length in bytes; none while some of them are missing.
+    fn parse(bytes: &[u8]) -> Outcome<Option<(Self, usize)>> {
+        let &[first, second, ref rest @ ..] = bytes else { return Ok(None) };
+        let size = match second & 0x7f {
+            126 => 2,
+            127 => 8,
+            _ => 0,
         };
+        let Some((extended, rest)) = rest.split_at_checked(size) else { return Ok(None) };
+        let length = if size == 0 { usize::from(second & 0x7f) } else { number(extended) };
         ensure!(length < 1 << 24, "a frame of {length} bytes");
-        let mask = if start[1] & 0x80 == 0 {
-            Bytes::from_static(&[0; 4])
-        } else {
-            wire.exactly(4).await?
-        };
-        let payload = wire.exactly(length).await?;
+        let mask_size = if second & 0x80 == 0 { 0 } else { 4 };
+        let Some((mask, rest)) = rest.split_at_checked(mask_size) else { return Ok(None) };
+        let Some(payload) = rest.get(..length) else { return Ok(None) };
+        let mask = if mask.is_empty() { &[0; 4] } else { mask };
         let payload =
             payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect();
-        Ok(Self { opcode: start[0] & 0x0f, payload })
+        let frame = Self { opcode: first & 0x0f, payload };
+        Ok(Some((frame, 2 + size + mask_size + length)))
     }
 }
 

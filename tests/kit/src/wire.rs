@@ -108,7 +108,7 @@ impl Framing {
 /// A connection, and the bytes that were read ahead.
 pub struct Wire {
     pub io: Io,
-    buffer: BytesMut,
+    pub(crate) buffer: BytesMut,
 }
 
 impl Wire {

@@ -1,8 +1,10 @@
 //! Checks the settings for ending streams.
 
+use laststream_drain::timing::END_SHORTEST;
+
 use super::Checker;
 use crate::config::wire::{End, Gate};
-use crate::gate::policy::{EndPolicy, SHORTEST};
+use crate::gate::policy::end_policy;
 
 impl Checker {
     pub(super) fn check_end(&mut self, gate: &Gate) {
@@ -31,12 +33,12 @@ impl Checker {
 
     /// Checks that the window is long enough to spread the ends.
     fn check_window(&mut self, gate: &Gate) {
-        let policy = EndPolicy::new(gate);
+        let policy = end_policy(gate);
         let deadline = gate.deadline_ms.saturating_sub(gate.begin.delay_ms);
         if policy.kinds.is_empty() {
             return;
         }
-        let needed = policy.reserve.saturating_add(SHORTEST);
+        let needed = policy.reserve.saturating_add(END_SHORTEST);
         let (path, window) = match (policy.at_age, &gate.end) {
             (None, Some(End { before_deadline_ms: Some(before), .. })) => {
                 if *before > deadline {

@@ -1,12 +1,13 @@
 //! The configuration of the gate.
 
+pub use laststream_drain::policy::{BeginCall, Finish};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
+use super::Scope;
 use super::end::End;
-use super::scope::Scope;
 use crate::config::read::{optional_whole, whole};
 
 /// The longest drain: thirty days, in milliseconds. A larger number is a mistake.
@@ -116,35 +117,6 @@ pub struct Begin {
     #[serde(deserialize_with = "whole::<0, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = LONGEST)))]
     pub delay_ms: u64,
-}
-
-/// The call that tells clients to leave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum BeginCall {
-    /// `/drain_listeners?graceful&skip_exit`: responses tell clients to close. Envoy cannot undo
-    /// it.
-    #[default]
-    DrainListeners,
-    /// `/healthcheck/fail`: the same for both directions. Envoy can undo it.
-    FailHealthChecks,
-    /// No call: something else tells clients to leave.
-    Nothing,
-}
-
-/// The last call, made at zero and never at the deadline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Finish {
-    /// No call.
-    #[default]
-    Nothing,
-    /// `POST /drain` to Istio's agent, which then ends at once at SIGTERM.
-    DrainAgent,
-    /// `POST /quitquitquit` to Envoy.
-    Quit,
 }
 
 /// How Envoy's admin interface, and Istio's agent, are reached.

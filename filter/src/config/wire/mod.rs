@@ -11,7 +11,6 @@ mod count;
 mod end;
 mod forwarded_proto;
 mod gate;
-mod scope;
 
 pub use count::{Count, Exclude, HeaderMatch, LongLived, TextMatch};
 pub use end::{End, EndKind, RetryAfter};
@@ -22,7 +21,7 @@ pub use forwarded_proto::{
 pub use gate::{
     Admin, App, Begin, BeginCall, Finish, Gate, LongLivedPolicy, Notify, SHORTEST_SECRET,
 };
-pub use scope::Scope;
+pub use laststream_drain::scope::Scope;
 
 /// Configuration of the laststream module. Every field is optional: `{}` counts streams and touches
 /// no header.

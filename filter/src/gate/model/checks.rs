@@ -1,11 +1,12 @@
 //! Checks after each step: answers, signals, records and times.
 
+use laststream_drain::step::Step;
+use laststream_drain::timing::AFTER_DEADLINE;
+
 use super::setup::{DEADLINE, OPEN_FOR, Setup};
 use super::shared::Event;
 use super::world::{Signal, Violation, World, is_open_anyway};
-use crate::gate::machine::STAYS_DRAINED;
 use crate::gate::phase::Phase;
-use crate::gate::step::Step;
 
 impl World {
     /// Checks an event of this step: a gate's answer or signal.
@@ -124,7 +125,7 @@ impl World {
         let is_finished = setup.finish == "nothing" || record.finish.has_ended();
         let more = if is_finished { 0 } else { OPEN_FOR };
         let is_overdue = phase == Phase::Draining && now >= deadline
-            || phase == Phase::Drained && now >= deadline.max(record.ended + STAYS_DRAINED) + more;
+            || phase == Phase::Drained && now >= deadline.max(record.ended + AFTER_DEADLINE) + more;
         if is_overdue {
             self.report(Violation::Overdue);
         }

@@ -53,10 +53,10 @@ mod world;
 
 use std::time::{Duration, Instant};
 
+use laststream_drain::timing::AFTER_DEADLINE;
 use stateright::{Checker, Model, Property};
 
 use crate::config::wire::Scope;
-use crate::gate::machine::STAYS_DRAINED;
 use setup::{Goal, Kind, QUIET, Setup};
 use step::Action;
 use world::World;
@@ -260,7 +260,7 @@ fn a_stalled_worker_holds_the_signal() {
 /// A worker that was stalled for seconds still checks the latch, before it reads any message.
 #[test]
 fn a_stalled_worker_checks_the_latch() {
-    let naps = vec![(QUIET, 1), (STAYS_DRAINED - 100, 1)];
+    let naps = vec![(QUIET, 1), (AFTER_DEADLINE - 100, 1)];
     let setup = Setup { stalls: true, finish: "quit", naps, ..Setup::plain() };
     check(
         setup

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use strum::VariantArray as _;
 
-use crate::census::{CountState, StreamKind};
 use crate::config::wire::Scope;
+use crate::gate::{CountState, StreamKind};
 use crate::host::Metric;
 use crate::metrics;
 

@@ -257,7 +257,7 @@ impl World {
             _ => {}
         }
         let is_sample = call.path.starts_with("/stats");
-        let body = if is_sample && setup.exports { self.stats(setup) } else { String::new() };
+        let body = if is_sample { self.stats(setup) } else { String::new() };
         self.shared.calls[index].arrived = Some(body);
         if !is_sample || self.uncounted(setup, setup.gates[call.root as usize]) {
             return;
@@ -272,8 +272,8 @@ impl World {
 
     /// The statistics of Envoy's admin interface.
     fn stats(&self, setup: &Setup) -> String {
-        let mut text = String::new();
-        for scope in setup.scopes() {
+        let mut text = String::from("server.concurrency: 1\n");
+        for scope in setup.scopes().into_iter().filter(|_| setup.exports) {
             let prefix = match scope {
                 Scope::Gateway => "ingress",
                 Scope::Inbound => "inbound_0.0.0.0_80",

@@ -74,16 +74,7 @@ impl Hash for GateRoot {
     /// Leaves out the fields that never change or have no effect on decisions.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let gate = &self.gate;
-        (
-            &gate.sources.census,
-            &gate.waiting,
-            &gate.latch,
-            &gate.latched_signal,
-            &gate.calls,
-            &gate.sources.samples,
-        )
-            .hash(state);
-        (&gate.commands, gate.healing.is_going_on()).hash(state);
+        (&gate.worker, &gate.latch, &gate.calls, &gate.events, gate.queue).hash(state);
         (self.period, self.due).hash(state);
     }
 }

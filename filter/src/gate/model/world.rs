@@ -3,14 +3,15 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use laststream_drain::record::Record;
+
 use super::port::{Caller, Port, Progress};
 use super::setup::{Kind, Setup};
 use super::shared::Shared;
 use super::worker::{Callback, Outcome, Running, Worker, headers};
 use crate::config::wire::Scope;
-use crate::gate::machine::Record;
 use crate::gate::phase::Phase;
-use crate::gate::record;
+use crate::shared_text::SharedText as _;
 use crate::stream::Counted;
 
 /// The state of a stream, as its client sees it.
@@ -328,9 +329,9 @@ impl World {
             .workers
             .iter()
             .find_map(|worker| worker.gates.get(gate))
-            .map(|root| &root.gate.record.key);
+            .map(|root| &root.gate.keys.record);
         key.and_then(|key| self.shared.data.get(key))
-            .and_then(|text| record::parse(text))
+            .and_then(|text| Record::parse(core::str::from_utf8(text).ok()?))
             .unwrap_or_default()
     }
 
