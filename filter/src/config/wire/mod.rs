@@ -21,7 +21,7 @@ pub use forwarded_proto::{
 };
 pub use gate::{
     Admin, App, Begin, BeginCall, ConfigChange, Finish, Gate, LongLivedPolicy, Notify,
-    SHORTEST_SECRET,
+    SHORTEST_AGE, SHORTEST_SECRET,
 };
 pub use scope::Scope;
 
