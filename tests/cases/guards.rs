@@ -131,7 +131,7 @@ async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
 /// The host allocates nothing for an empty value. An empty peer is untrusted, as a missing one is.
 async fn empty_properties_trust_no_peer(lab: &Lab) -> Outcome {
     let policy = r#"{"forwarded_proto": {
-        "trust": {"peers": ["0.0.0.0/0", "::/0"], "identities": [{"prefix": "spiffe://"}]},
+        "trust": {"peers": ["0.0.0.0/0", "::/0"], "identities": [{"prefix": "spiffe://mesh/"}]},
         "sources": [{"header": "x-odd"}]
     }}"#;
     let mut nothing = filters::filter_state("laststream.direct_peer", "%REQ(x-nothing)%");

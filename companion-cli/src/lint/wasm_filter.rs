@@ -139,7 +139,7 @@ impl<'g> Module<'g> {
     }
 
     /// The node of a part of the configuration, if the part is written.
-    pub(super) fn part(self, path: &[&str]) -> Option<Node<'g>> {
+    fn part(self, path: &[&str]) -> Option<Node<'g>> {
         let root = self.text().unwrap_or(self.plugin).embedded()?;
         path.iter().try_fold(root, |node, key| node.get(key))
     }

@@ -124,12 +124,6 @@ fn a_waypoint_needs_a_counter_that_reaches_it() {
     finds("LS583.good.yaml", &[(&here, &there)], &["LS407"]);
 }
 
-#[test]
-fn the_gates_own_questions_to_envoy_are_left_out() {
-    let ignore = (r#""ignore": ["admin", "laststream"]"#, r#""ignore": ["laststream"]"#);
-    finds("LS591.good.yaml", &[ignore], &["LS410"]);
-}
-
 /// Each part alone lacks something.
 #[test]
 fn parts_of_one_pod_are_judged_together() {

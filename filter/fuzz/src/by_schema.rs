@@ -75,6 +75,7 @@ fn text(name: &str, bytes: &mut Unstructured<'_>) -> Result<String> {
             "x-a",
             "x-laststream-forwarded-proto",
         ],
+        "ignore" => &["admin"],
         "peer_key" => &["laststream.direct_peer", "a"],
         _ => &["/", "/a", "spiffe://a/", "1", "?"],
     };

@@ -137,6 +137,18 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
+    fn values_beside_the_refused_ones_are_accepted() {
+        for text in [
+            r#"{"count": {"exclude": {"paths": [{"exact": "/"}, {"prefix": "/a"}]}}}"#,
+            r#"{"count": {"long_lived": {"headers": [{"name": "x-host"}]}}}"#,
+            r#"{"forwarded_proto": {"presets": ["aws_alb"], "ports": {"https": [], "http": []},
+                "trust": {"identities": [{"exact": "/"}, {"prefix": "spiffe://mesh/"}]}}}"#,
+        ] {
+            assert_eq!(parse(text.as_bytes()).map(|_| ()), Ok(()), "{text}");
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
     fn warns_if_every_address_is_trusted() {
         for (peer, warns) in [
             ("0.0.0.0/0", true),

@@ -43,8 +43,9 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         visitor.visit_bool(*value)
     }
 
+    /// All of them are ports.
     fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_u64(self.deserialize_any(Bounds { low: 0, high: u16::MAX.into() })?)
+        visitor.visit_u64(self.deserialize_any(Bounds { low: 1, high: u16::MAX.into() })?)
     }
 
     fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {

@@ -109,11 +109,10 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "the gate's own requests hold the drain",
         why: "Envoy's own count must be zero before the gate opens. Requests to the gate itself \
-            count as well, and so do its own questions to Envoy's admin interface, unless their \
-            stat prefixes are in `gate.admin.ignore`: a hook that waits then waits for itself, \
-            until the deadline.",
+            count as well, unless their stat prefix is in `gate.admin.ignore`: a hook that waits \
+            then waits for itself, until the deadline.",
         fix: "Give the gate's connection manager the `stat_prefix` laststream, or name its prefix \
-            in `gate.admin.ignore`. Keep `admin` in that list.",
+            in `gate.admin.ignore`.",
         check: counts_itself,
     },
     Rule {
@@ -311,16 +310,8 @@ fn gate_without_state<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// The stat prefix of Envoy's admin interface, which the gate queries.
-const ADMIN: &str = "admin";
-
 fn counts_itself<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, gate) in gates(inputs) {
-        if !gate.admin.ignore.iter().any(|ignored| ignored == ADMIN) {
-            let ignored = module.part(&["gate", "admin", "ignore"]);
-            let place = ignored.unwrap_or_else(|| module.part_or_all(&["gate", "admin"]));
-            findings.at(place, format!("`{ADMIN}` is not in `gate.admin.ignore`"));
-        }
         for manager in uses(inputs, module).into_iter().filter_map(connection_manager) {
             let Some(node) = manager.field("stat_prefix") else { continue };
             let Some(prefix) = node

@@ -36,7 +36,8 @@ pub struct Drain {
     pub finish: Option<Finish>,
     /// Whether long-lived streams hold the drain, by default `wait`.
     pub long_lived: Option<LongLived>,
-    /// Streams that are older than this when the drain begins are long-lived, too.
+    /// Streams that are older than this when the drain begins are long-lived, too. At least 1s,
+    /// and at least the quiet period.
     pub long_lived_after: Option<TimeSpan>,
     /// Also wait until the app has gone, so that the proxy outlives it. Not for gateways, which
     /// have no app.

@@ -81,6 +81,13 @@ impl Checker {
             let path = item("forwarded_proto.sources", index);
             let header = self.header_name(&path, "header", &source.header);
             let form = source.form.or_else(|| form_of(&header));
+            let ports = &wire.ports;
+            if form == Some(Form::Port) && ports.https.is_empty() && ports.http.is_empty() {
+                self.add_problem(
+                    &path,
+                    "reads a port, and `ports` knows none: name the ports of https and http there",
+                );
+            }
             self.add_source(&mut sources, original, &header, form, source.element);
         }
         if sources.is_empty() {
@@ -183,6 +190,16 @@ fn wrong_identity(identity: &Text) -> Option<String> {
         Text::Prefix(prefix) if !prefix.ends_with('/') => {
             Some(format!("`{prefix}` also begins longer names: end it with `/`, or use `exact`"))
         }
+        Text::Prefix(prefix) if !names_domain(prefix) => Some(format!(
+            "`{prefix}` names no trust domain, so it trusts all of them: write \
+             `spiffe://DOMAIN/`, such as `spiffe://cluster.local/`"
+        )),
         _ => None,
     }
+}
+
+/// Whether this is `scheme://domain/…`.
+fn names_domain(prefix: &str) -> bool {
+    let domain = prefix.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+    domain.is_some_and(|(domain, _)| !domain.is_empty())
 }

@@ -1,8 +1,14 @@
 //! Checks the gate's part.
 
 use super::{Checker, item};
-use crate::config::wire::{BeginCall, Configuration, Gate, Role, SHORTEST_SECRET, Scope};
+use crate::config::wire::{
+    Admin, BeginCall, Configuration, Gate, Role, SHORTEST_AGE, SHORTEST_SECRET, Scope,
+};
+use crate::gate::access::ADDRESS_KEY;
 use crate::gate::policy::Policy;
+
+/// The stat prefix of Envoy's admin interface, in which the gate's own query is in flight.
+const ADMIN: &str = "admin";
 
 impl Checker {
     /// Each instance has one role; settings of another role would silently do nothing.
@@ -89,6 +95,35 @@ impl Checker {
                 self.add_problem(path, "names no cluster");
             }
         }
+        if notify.as_ref().is_some_and(|notify| notify.cluster == admin.cluster) {
+            self.add_problem(
+                "gate.notify.cluster",
+                "is the cluster of Envoy's admin interface, which can end Envoy: name the app's",
+            );
+        }
+        self.check_ignored(admin);
+    }
+
+    fn check_ignored(&mut self, Admin { ignore, tunnels, .. }: &Admin) {
+        const PATH: &str = "gate.admin.ignore";
+        if !ignore.iter().any(|prefix| prefix == ADMIN) {
+            self.add_problem(
+                PATH,
+                "lacks `admin`, so the gate's own query of Envoy's admin interface would hold \
+                 every drain: add it",
+            );
+        }
+        for (index, prefix) in ignore.iter().enumerate() {
+            if prefix.is_empty() {
+                self.add_problem(&item(PATH, index), "is no stat prefix: take it out");
+            } else if tunnels.contains(prefix) {
+                let message = format!(
+                    "`{prefix}` is in `gate.admin.tunnels`, too: keep it there alone, because \
+                     unwritten bytes hold no drain where requests are ignored"
+                );
+                self.add_problem(&item(PATH, index), &message);
+            }
+        }
     }
 
     fn check_access(&mut self, gate: &Gate) {
@@ -105,6 +140,12 @@ impl Checker {
         if gate.secret_key.as_ref().is_some_and(|key| key.is_empty() || key.contains('\0')) {
             self.add_problem("gate.secret_key", "is not a filter state key");
         }
+        if gate.secret_key.as_deref() == Some(ADDRESS_KEY) {
+            self.add_problem(
+                "gate.secret_key",
+                "holds the connection's own address, which is no secret: name another key",
+            );
+        }
         if gate.secret.is_some() && gate.secret_key.is_some() {
             self.add_problem("gate.secret", "is there beside `secret_key`: keep one");
         }
@@ -117,8 +158,17 @@ impl Checker {
         }
     }
 
-    /// Checks that the deadline comes after the delay and the quiet period or linger time.
+    /// Checks that the deadline comes after the delay and the quiet period or linger time, and that
+    /// the age of long-lived streams does not exempt the others, too.
     fn check_times(&mut self, gate: &Gate) {
+        let least = gate.quiet_ms.max(SHORTEST_AGE);
+        if let Some(age) = gate.long_lived_after_ms.filter(|age| *age < least) {
+            let message = format!(
+                "{age} ms is the age of ordinary requests: take {least} ms at least, the longer of \
+                 a second and the quiet period"
+            );
+            self.add_problem("gate.long_lived_after_ms", &message);
+        }
         let (delay, zero) = (gate.begin.delay_ms, gate.quiet_ms.max(gate.linger_ms));
         let before = delay.saturating_add(zero);
         if gate.deadline_ms <= before {
@@ -164,6 +214,9 @@ mod tests {
                 0,
             ),
             (r#""deadline_ms": 2592000000, "admin": {"timeout_ms": 60000}"#, 0),
+            (r#""long_lived_after_ms": 1000, "admin": {"timeout_ms": 200}"#, 0),
+            (r#""quiet_ms": 5000, "long_lived_after_ms": 5000"#, 0),
+            (r#""admin": {"ignore": ["admin"], "tunnels": ["connect_terminate"]}"#, 0),
             (r#""finish": "drain_agent", "begin": {"call": "nothing"}"#, 0),
             (r#""finish": "quit", "begin": {"call": "fail_health_checks", "delay_ms": 1}"#, 0),
             (r#""scopes": ["inbound", "outbound"], "begin": {"inbound_only": true}"#, 0),

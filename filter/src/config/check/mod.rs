@@ -60,9 +60,16 @@ impl Checker {
         for (index, header) in wire.iter().enumerate() {
             let path = item(path, index);
             let name = self.header_name(&path, "name", &header.name);
+            if name == "host" {
+                self.add_problem(&format!("{path}.name"), HOST);
+            }
             let text = match (&header.exact, &header.prefix) {
                 (Some(_), Some(_)) => {
                     self.add_problem(&path, "has both `exact` and `prefix`: keep one");
+                    None
+                }
+                (Some(text), None) | (None, Some(text)) if text.is_empty() => {
+                    self.add_problem(&path, EMPTY_VALUE);
                     None
                 }
                 (Some(text), None) => Some(Text::Exact(text.clone())),
@@ -112,6 +119,12 @@ impl Checker {
     }
 }
 
+const EMPTY_VALUE: &str = "compares with an empty text: take it out to match every request with \
+    this header, or write a value";
+
+const HOST: &str = "`host` never matches, because Envoy has no such header: it keeps the host as \
+    `:authority`, which no rule compares. Name paths, or another header";
+
 fn add(rules: &mut Vec<Rule>, wanted: bool, rule: Rule) {
     if wanted {
         rules.push(rule);
@@ -124,6 +137,8 @@ fn wrong_path(text: &Text) -> Option<String> {
         Some(format!("`{path}` never matches: a path begins with `/`"))
     } else if path.contains(['?', '#']) {
         Some(format!("`{path}` never matches: paths are compared without their query"))
+    } else if *text == Text::Prefix("/".into()) {
+        Some("`/` begins every path: write a longer prefix, or `exact` for `/` itself".into())
     } else {
         None
     }

@@ -140,9 +140,11 @@ pub enum Decision {
 #[serde(default, deny_unknown_fields)]
 pub struct Ports {
     /// Ports of https; the first is the one that `write_port` writes.
+    #[cfg_attr(feature = "schema", schemars(inner(range(min = 1))))]
     #[default(vec![443])]
     pub https: Vec<u16>,
     /// Ports of http; the first is the one that `write_port` writes.
+    #[cfg_attr(feature = "schema", schemars(inner(range(min = 1))))]
     #[default(vec![80])]
     pub http: Vec<u16>,
 }

@@ -16,6 +16,9 @@ const LONGEST: u64 = 2_592_000_000;
 /// The length of the shortest secret. Shorter ones are refused, because they can be guessed.
 pub const SHORTEST_SECRET: usize = 16;
 
+/// The least age of a long-lived stream, in milliseconds. Most requests take less.
+pub const SHORTEST_AGE: u64 = 1_000;
+
 /// What the gate waits for, and how it tells clients to leave.
 #[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -61,7 +64,9 @@ pub struct Gate {
     pub evaluate_every_ms: Option<u64>,
     /// Whether long-lived streams hold the drain.
     pub long_lived: LongLivedPolicy,
-    /// Streams that are older than this when the drain begins are long-lived, too; milliseconds.
+    /// Streams that are older than this when the drain begins are long-lived, too; milliseconds. At
+    /// least a second, and at least the quiet period.
+    #[cfg_attr(feature = "schema", schemars(range(min = SHORTEST_AGE)))]
     pub long_lived_after_ms: Option<u64>,
     /// Which streams the gate ends before the deadline, and when; only for counters with
     /// `count.kinds`. Without this field it ends none.
@@ -131,12 +136,12 @@ pub struct Admin {
     #[default("agent".into())]
     pub agent_cluster: String,
     /// The time-out of a call; milliseconds.
-    #[serde(deserialize_with = "whole::<50, 60_000, _>")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 50, max = 60_000)))]
+    #[serde(deserialize_with = "whole::<200, 60_000, _>")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 200, max = 60_000)))]
     #[default(1000)]
     pub timeout_ms: u64,
     /// Stat prefixes of connection managers whose requests do not hold the drain. A list replaces
-    /// the default.
+    /// the default, and needs `admin` as well.
     #[default(vec!["admin".into(), "stats".into(), "agent".into(), "laststream".into()])]
     pub ignore: Vec<String>,
     /// Stat prefixes of connection managers that carry nothing but tunnels, such as

@@ -19,7 +19,8 @@ pub use forwarded_proto::{
     Source, Strip, Trust,
 };
 pub use gate::{
-    Admin, App, Begin, BeginCall, Finish, Gate, LongLivedPolicy, Notify, SHORTEST_SECRET,
+    Admin, App, Begin, BeginCall, Finish, Gate, LongLivedPolicy, Notify, SHORTEST_AGE,
+    SHORTEST_SECRET,
 };
 pub use laststream_drain::scope::Scope;
 

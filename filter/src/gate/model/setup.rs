@@ -184,7 +184,7 @@ impl Setup {
             r#"{{"role": "gate", "gate": {{
                 "scopes": ["{}"], "quiet_ms": {QUIET}, "linger_ms": 0, "deadline_ms": {DEADLINE},
                 "open_ms": {OPEN_FOR}, "long_lived": "{}", "begin": {{"call": "{}"}},
-                "finish": "{}", "admin": {{"timeout_ms": 100}}
+                "finish": "{}", "admin": {{"timeout_ms": 200}}
             }}}}"#,
             self.gates[gate],
             if self.exempts { "exempt" } else { "wait" },
