@@ -7,7 +7,6 @@ use crate::commands::completions::Completions;
 use crate::commands::config::Config;
 use crate::commands::demo::Demo;
 use crate::commands::drain::Drain;
-use crate::commands::end::End;
 use crate::commands::envoy::Envoy;
 use crate::commands::exec::Exec;
 use crate::commands::fleet::deletion_cost::DeletionCost;
@@ -52,7 +51,6 @@ pub(crate) enum Command {
     DeletionCost(Box<DeletionCost>),
     Demo(Demo),
     Drain(Box<Drain>),
-    End(End),
     /// Finds or downloads an Envoy for this machine.
     #[command(subcommand)]
     Envoy(Envoy),

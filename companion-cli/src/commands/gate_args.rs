@@ -23,19 +23,6 @@ pub(super) struct GateArgs {
     secret_file: Option<PathBuf>,
 }
 
-/// For commands that list streams.
-#[derive(Debug, Args)]
-pub(super) struct ListArgs {
-    /// The largest number of streams to list.
-    #[arg(
-        long,
-        value_name = "COUNT",
-        default_value_t = 20,
-        value_parser = clap::value_parser!(u32).range(1..=100)
-    )]
-    pub(super) limit: u32,
-}
-
 impl GateArgs {
     /// Rejects the options of one gate, because a command for many pods contradicts them.
     pub(super) fn refuse(&self, printer: &Printer) -> Result<(), Exit> {

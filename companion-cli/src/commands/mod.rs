@@ -8,7 +8,6 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod drain;
-pub(crate) mod end;
 pub(crate) mod envoy;
 #[cfg(test)]
 pub(crate) mod examples;
@@ -87,7 +86,6 @@ fn run_command(arguments: Arguments, printer: &Printer) -> Exit {
         Command::DeletionCost(command) => Ok(fleet::deletion_cost::run(&command, printer)),
         Command::Demo(command) => demo::run(&command, printer),
         Command::Drain(command) => drain::run(&command, printer),
-        Command::End(command) => end::run(&command, printer),
         Command::Envoy(command) => envoy::run(&command, printer),
         Command::Exec(command) => exec::run(&command, printer),
         Command::Guarded(command) => Ok(guarded::run(&command, printer)),

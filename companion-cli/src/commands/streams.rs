@@ -6,7 +6,7 @@ use laststream::gate::text;
 use crate::commands::exit::Exit;
 use crate::commands::fleet::args::FleetArgs;
 use crate::commands::fleet::streams as many;
-use crate::commands::gate_args::{EXIT_CODES, GateArgs, ListArgs};
+use crate::commands::gate_args::{EXIT_CODES, GateArgs};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
@@ -23,8 +23,14 @@ pub(crate) struct Streams {
     gate: GateArgs,
     #[command(flatten)]
     fleet: FleetArgs,
-    #[command(flatten)]
-    list: ListArgs,
+    /// The largest number of streams to list.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 20,
+        value_parser = clap::value_parser!(u32).range(1..=100)
+    )]
+    limit: u32,
     /// The format of the result. `json` prints the body of the gate's response; for many pods, an
     /// object with `streams`, each with its namespace and pod, with `pods`, each with its counts,
     /// and with `complete`.
@@ -35,9 +41,9 @@ pub(crate) struct Streams {
 pub(super) fn run(command: &Streams, printer: &Printer) -> Result<Exit, Exit> {
     if command.fleet.are_given() {
         command.gate.refuse(printer)?;
-        return Ok(many::run(&command.fleet, command.list.limit, command.output, printer));
+        return Ok(many::run(&command.fleet, command.limit, command.output, printer));
     }
-    let answer = command.gate.ask(printer, |gate| gate.streams(command.list.limit))?;
+    let answer = command.gate.ask(printer, |gate| gate.streams(command.limit))?;
     printer.result(command.output, &answer.text, &text::streams(&answer.body));
     Ok(Exit::Fine)
 }

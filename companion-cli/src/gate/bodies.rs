@@ -49,8 +49,6 @@ pub struct Status {
     pub finish: Option<String>,
     /// The progress of the call that notifies the app of the drain.
     pub notify: Option<String>,
-    /// The config drain, if there is one.
-    pub config_drain: Option<ConfigDrain>,
     /// Whether new streams are refused until the process ends.
     #[serde(default)]
     pub sealed: bool,
@@ -60,9 +58,8 @@ pub struct Status {
     /// The number of times that a leaked count was healed.
     #[serde(default)]
     pub heals: u64,
-    /// The groups of streams that the gate ends now, or will end.
-    #[serde(default)]
-    pub ends: Vec<Ends>,
+    /// The streams that the gate ends now, or will end.
+    pub ends: Option<Ends>,
     /// The number of streams that the gate has ended since Envoy started.
     #[serde(default)]
     pub evictions: u64,
@@ -117,26 +114,9 @@ impl Status {
     }
 }
 
-/// A drain of Envoy's configuration: a config drain.
-#[derive(Debug, Clone, Deserialize)]
-pub struct ConfigDrain {
-    /// The whole config drain, in words.
-    pub reason: String,
-    /// Streams in flight that are older than the change.
-    pub older: Option<u64>,
-    /// The time until Envoy closes streams, in milliseconds.
-    pub left_ms: Option<u64>,
-}
-
-/// A group of streams that the gate ends.
+/// The streams that the gate ends before the deadline.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Ends {
-    /// Whether an operator asked for the end.
-    #[serde(default)]
-    pub on_command: bool,
-    /// Whether a change of Envoy's configuration is the reason.
-    #[serde(default)]
-    pub on_config_change: bool,
     /// The kinds of the streams.
     pub kinds: Vec<String>,
     /// The number of streams that are left, if a counter has answered.
@@ -145,22 +125,6 @@ pub struct Ends {
     pub begins_in_ms: Option<u64>,
     /// The time from now on over which the ends are spread, in milliseconds.
     pub ends_in_ms: u64,
-}
-
-/// The answer to `POST /end`.
-#[derive(Debug, Clone, Deserialize)]
-pub struct EndOutcome {
-    /// The gate's action, or why it refused, in words.
-    pub reason: String,
-    /// The number of streams that match.
-    #[serde(default)]
-    pub matching: u64,
-    /// The largest number of matching streams that are ended.
-    #[serde(default)]
-    pub ending: u64,
-    /// The streams that would be ended first.
-    #[serde(default)]
-    pub streams: Vec<Stream>,
 }
 
 /// The counts of one scope.

@@ -6,7 +6,7 @@ use http::Method;
 use serde::de::DeserializeOwned;
 
 use super::address::Address;
-use super::bodies::{EndOutcome, Outcome, Status, Streams};
+use super::bodies::{Outcome, Status, Streams};
 use super::error::GateError;
 use super::http::{Http, Response};
 use crate::base::http::Secret;
@@ -111,22 +111,6 @@ impl Gate {
     /// The gate could not be asked, or requires a secret.
     pub fn cancel(&self) -> Result<GateAnswer<Outcome>, GateError> {
         read(self.request(Method::DELETE, "/drain", PATIENCE)?, &[200])
-    }
-
-    /// Ends a share of the streams; the query says which.
-    ///
-    /// # Errors
-    /// The gate could not be asked, requires a secret, or does not take the query.
-    pub fn end(&self, query: &str) -> Result<GateAnswer<EndOutcome>, GateError> {
-        read(self.request(Method::POST, &format!("/end?{query}"), PATIENCE)?, &[200, 202])
-    }
-
-    /// Stops what [`Self::end`] began.
-    ///
-    /// # Errors
-    /// The gate could not be asked, or requires a secret.
-    pub fn stop_end(&self) -> Result<GateAnswer<Outcome>, GateError> {
-        read(self.request(Method::DELETE, "/end", PATIENCE)?, &[200])
     }
 
     /// Opens the gate.

@@ -13,7 +13,7 @@ mod wait;
 
 pub use crate::base::http::Secret;
 pub use address::{Address, NotAnAddress, from_vars};
-pub use bodies::{EndOutcome, Ends, Outcome, Scope, Status, Stream, Streams, counts_all, is_open};
+pub use bodies::{Ends, Outcome, Scope, Status, Stream, Streams, counts_all, is_open};
 pub use client::{Gate, GateAnswer, Signal};
 pub use error::GateError;
 pub use http::{Http, Response};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::bodies::{EndOutcome, Ends, Outcome, Scope, Status, Stream, Streams};
+use super::bodies::{Ends, Outcome, Scope, Status, Stream, Streams};
 use crate::base::visible;
 
 /// The whole status, with a line for each value.
@@ -48,11 +48,7 @@ fn course(status: &Status) -> Vec<(String, String)> {
     if status.begin.is_some() || status.finish.is_some() {
         line("drain", drain(status));
     }
-    if let Some(config) = &status.config_drain {
-        let reason = plain(&config.reason);
-        line("config", reason.strip_prefix("config drain: ").unwrap_or(&reason).into());
-    }
-    for ends in &status.ends {
+    if let Some(ends) = &status.ends {
         line("ends", of_ends(ends));
     }
     if status.evictions > 0 {
@@ -75,23 +71,8 @@ fn of_ends(ends: &Ends) -> String {
     let begin = ends.begins_in_ms.map(|wait| format!("from {} on, ", seconds(wait)));
     let left = ends.left.map_or_else(|| "streams".to_owned(), |left| many(left, "stream"));
     let begin = begin.unwrap_or_default();
-    let why = match (ends.on_command, ends.on_config_change) {
-        (true, _) => ", on command",
-        (false, true) => ", after a change of configuration",
-        (false, false) => "",
-    };
     let kinds = plain(&ends.kinds.join(", "));
-    format!("{begin}{left} ({kinds}) within {}{why}", seconds(ends.ends_in_ms))
-}
-
-/// The answer to a command that ends streams, or shows which it would end.
-#[must_use]
-pub fn end(outcome: &EndOutcome) -> String {
-    let mut text = plain(&outcome.reason) + "\n";
-    if !outcome.streams.is_empty() {
-        text.push_str(&table(&outcome.streams));
-    }
-    text
+    format!("{begin}{left} ({kinds}) within {}", seconds(ends.ends_in_ms))
 }
 
 fn of_scope(scope: &Scope) -> String {
@@ -127,9 +108,6 @@ pub fn line(status: &Status) -> String {
     if let Some(left) = status.deadline_in_ms {
         let _ = write!(text, "; deadline in {}", seconds(left)); // cannot fail for a String
     }
-    if let Some(config) = &status.config_drain {
-        let _ = write!(text, "; {}", plain(&config.reason));
-    }
     text
 }
 
@@ -157,7 +135,7 @@ pub fn uncounted(count: &str) -> String {
 pub fn streams(streams: &Streams) -> String {
     let mut text = format!("{}: {}\n", plain(&streams.state), hold(streams.holding));
     if !streams.streams.is_empty() {
-        text.push_str(&table(&streams.streams));
+        text.push_str(&stream_columns(Vec::new(), &streams.streams, |stream| stream));
     }
     if !streams.complete {
         text.push_str(
@@ -184,10 +162,6 @@ const COLUMNS: [Column; 13] = [
     ("CLUSTER", |stream| stream.cluster.clone().unwrap_or_default()),
     ("REQUEST", |stream| stream.request.clone().unwrap_or_default()),
 ];
-
-fn table(streams: &[Stream]) -> String {
-    stream_columns(Vec::new(), streams, |stream| stream)
-}
 
 /// The title of a column, and its cells.
 pub(crate) type TitledColumn<T> = (&'static str, fn(&T) -> String);
@@ -296,22 +270,25 @@ mod tests {
     }
 
     #[test]
-    fn a_config_drain_and_the_call_to_the_app_are_shown() {
-        let text = r#"{"state": "draining", "reason": "1 stream is in flight", "count": "exact",
-            "holding": 1, "scopes": [], "begin": "done", "notify": "under way",
-            "ends": [{"kinds": ["websocket"], "left": 40, "ends_in_ms": 15500,
-            "on_config_change": true}, {"kinds": ["grpc"], "begins_in_ms": 33000,
-            "ends_in_ms": 53000}],
-            "config_drain": {"reason": "config drain: 40 streams older than the change, 31 s left",
-            "older": 40, "left_ms": 30500}}"#;
-        let all: Status = serde_json::from_str(text).expect("a status");
-        let shown = status(&all);
-        assert!(shown.contains("  config    40 streams older than the change, 31 s left\n"));
-        assert!(shown.contains("(websocket) within 15.5 s, after a change of configuration\n"));
-        assert!(shown.contains("ends      from 33.0 s on, streams (grpc) within 53.0 s\n"));
-        assert!(shown.contains(", begin done, notify under way\n"), "{shown}");
+    fn the_ends_and_the_call_to_the_app_are_shown() {
+        let shown = |ends: &str| {
+            let text = format!(
+                r#"{{"state": "draining", "reason": "1 stream is in flight", "count": "exact",
+                "holding": 1, "scopes": [], "begin": "done", "notify": "under way",
+                "ends": {ends}}}"#
+            );
+            status(&serde_json::from_str(&text).expect("a status"))
+        };
+        let text = shown(r#"{"kinds": ["websocket", "grpc"], "left": 40, "ends_in_ms": 15500}"#);
         assert!(
-            line(&all).ends_with("; config drain: 40 streams older than the change, 31 s left")
+            text.contains("  ends      40 streams (websocket, grpc) within 15.5 s\n"),
+            "{text}"
+        );
+        assert!(text.contains(", begin done, notify under way\n"), "{text}");
+        let text = shown(r#"{"kinds": ["grpc"], "begins_in_ms": 33000, "ends_in_ms": 53000}"#);
+        assert!(
+            text.contains("ends      from 33.0 s on, streams (grpc) within 53.0 s\n"),
+            "{text}"
         );
     }
 }

@@ -48,10 +48,6 @@ impl Checker {
         policy.gate_port = self.gate(file, policy.delivery, &policy.placement);
         let site = Site { placement: &policy.placement, has_gate: policy.gate_port.is_some() };
         policy.sizing = self.drain(file, site);
-        if let Some(change) = &file.gate.config_change {
-            let time = self.drain_time(change, site.placement, &policy.sizing);
-            policy.config_drain_time = Some(time);
-        }
         policy.forwarded_proto = self.forwarded_proto(file.forwarded_proto.clone(), site.placement);
         self.clients(file, policy.forwarded_proto.as_ref(), site);
         let longest = policy.sizing.longest_request;
@@ -239,7 +235,6 @@ fn with_defaults(file: &File) -> Policy {
         gate_secret: file.gate.secret.clone(),
         gate_hosts: file.gate.hosts.clone(),
         notify: file.gate.notify.clone(),
-        config_drain_time: None,
         long_lived: LongLived::default(),
         long_lived_after: file.drain.long_lived_after,
         end: file.end.clone(),

@@ -11,7 +11,7 @@ pub use super::watching::{Monitoring, Scaling};
 use crate::base::time_span::TimeSpan;
 pub use drain::{App, Begin, Drain, Finish, LongLived};
 pub use end::{End, EndKind, RetryAfter};
-pub use gate::{ConfigChange, Notify};
+pub use gate::Notify;
 pub use websockets::{WebsocketRoute, Websockets};
 
 mod drain;
@@ -279,9 +279,6 @@ pub struct Gate {
     pub hosts: Vec<String>,
     /// Tells the app when the drain begins, so that it ends its own long streams.
     pub notify: Option<Notify>,
-    /// Watches for changes of Envoy's configuration that replace listeners or filter chains, by
-    /// default not; `{}` switches it on.
-    pub config_change: Option<ConfigChange>,
 }
 
 /// Where the proxy has the gate's secret from. The secret itself never stands in a policy or in a

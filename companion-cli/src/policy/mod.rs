@@ -65,8 +65,6 @@ pub struct Policy {
     pub gate_hosts: Vec<String>,
     /// The request that notifies the app of the drain.
     pub notify: Option<Notify>,
-    /// Envoy's drain time, if the gate watches changes of the configuration.
-    pub config_drain_time: Option<TimeSpan>,
     /// How the drain begins.
     pub begin: Begin,
     /// How it ends.

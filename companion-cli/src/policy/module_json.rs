@@ -82,10 +82,6 @@ pub(crate) fn gate(policy: &Policy) -> Value {
         ("hosts", (!policy.gate_hosts.is_empty()).then(|| policy.gate_hosts.clone().into())),
         ("app", policy.app.as_ref().map(app)),
         ("notify", policy.notify.as_ref().map(notify)),
-        (
-            "config_change",
-            policy.config_drain_time.map(|time| json!({ "drain_ms": time.millis() })),
-        ),
     ] {
         if let Some(value) = value {
             gate[name] = value;

@@ -124,7 +124,7 @@ impl Report {
         }
         format!(
             "warning: {} of the streams in flight last longer than {}, the longest time that was \
-                measured: end them (`laststream end`), exempt them, or measure longer ones",
+                measured: end them (`end` in the policy), exempt them, or measure longer ones",
             percent(self.load.lifetimes.longer_than(measured)),
             time(measured)
         )

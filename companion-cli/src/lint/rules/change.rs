@@ -5,9 +5,8 @@ use crate::lint::finding::{Findings, Rule, Severity};
 use crate::lint::inputs::Inputs;
 
 /// The fix that LS705 to LS713 share.
-const FIX: &str = "Make the change when few long streams run, or in steps, a few workloads at a \
-    time. Raise `drainDuration` so that requests can finish. `gate.config_change` with `gate.end` \
-    spreads the ends of long streams over the drain time.";
+const FIX: &str = "Raise `drainDuration` so that requests can finish. Make the change when few \
+    long streams run, or in steps, a few workloads at a time.";
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -129,9 +128,9 @@ pub(super) const RULES: &[Rule] = &[
             waypoint into its chains: VirtualServices of the mesh, HTTPRoutes and GRPCRoutes of \
             Services, and `consistentHash` of DestinationRules. Envoy replaces each chain that \
             differs, and after its drain time it closes every stream on the old one at once.",
-        fix: "Ignore this rule where there is no waypoint (`--ignore LS716`). Make the change when \
-            few long streams run. `gate.config_change` with `gate.end` spreads the ends of long \
-            streams over the drain time.",
+        fix: "Ignore this rule where there is no waypoint (`--ignore LS716`). Raise \
+            `drainDuration` so that requests can finish. Make the change when few long streams \
+            run.",
         check: |inputs, findings| report(Effect::WaypointRoutes, inputs, findings),
     },
 ];

@@ -5,11 +5,7 @@ use std::net::SocketAddr;
 use super::{Checker, OF_THE_GATE};
 use crate::base::time_span::TimeSpan;
 use crate::gate::USUAL_PORT;
-use crate::policy::Sizing;
-use crate::policy::file::{
-    ConfigChange, Delivery, File, Gate, GateSecret, Notify, Placement, PlainEnvoy,
-};
-use crate::policy::sizing::{ENVOY_DRAIN, ISTIO_DRAIN};
+use crate::policy::file::{Delivery, File, Gate, GateSecret, Notify, Placement, PlainEnvoy};
 
 /// Ports of a pod that Istio's own listeners have.
 const ISTIO_PORTS: &[u16] = &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
@@ -97,7 +93,6 @@ impl Checker {
                 ("gate.secret", gate.secret.is_some()),
                 ("gate.hosts", !gate.hosts.is_empty()),
                 ("gate.notify", gate.notify.is_some()),
-                ("gate.config_change", gate.config_change.is_some()),
             ] {
                 if is_written {
                     self.problem(field, OF_THE_GATE);
@@ -125,28 +120,6 @@ impl Checker {
         if !(50..=60_000).contains(&timeout) {
             self.problem("gate.notify.timeout", format!("{timeout}ms is not from 50ms to 60s"));
         }
-    }
-
-    /// Envoy's own drain time: the policy's value, or the shortest that a pod of this policy may
-    /// have. The value that `render` writes is longer, but takes effect when a pod starts, and the
-    /// gate's configuration at once: with the longer time, Envoy would cut streams before the gate
-    /// has ended them.
-    pub(super) fn drain_time(
-        &mut self,
-        change: &ConfigChange,
-        placement: &Placement,
-        sizing: &Sizing,
-    ) -> TimeSpan {
-        let least = match placement {
-            Placement::EnvoyGateway(_) => sizing.drain_time(), // it replaces its pods by itself
-            Placement::Envoy(_) => ENVOY_DRAIN,
-            _ => ISTIO_DRAIN,
-        };
-        let time = change.drain_time.unwrap_or(least);
-        if time < TimeSpan::seconds(1) {
-            self.problem("gate.config_change.drain_time", format!("{time} is less than 1s"));
-        }
-        time
     }
 
     fn secret(&mut self, gate: &Gate) {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::base::time_span::TimeSpan;
 
 /// Streams that the gate ends before the deadline, or that do not hold the drain, by kind. With
-/// this section, counters keep the kind of each stream, so that `laststream end` works, too.
+/// this section, counters keep the kind of each stream.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct End {

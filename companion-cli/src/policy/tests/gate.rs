@@ -1,4 +1,4 @@
-//! The configuration for `gate.notify` and `gate.config_change`.
+//! The configuration for `gate.notify`.
 
 use serde_json::{Value, json};
 
@@ -10,9 +10,8 @@ fn gate(text: &str) -> Value {
 }
 
 #[test]
-fn notify_and_config_change_are_off_by_default() {
-    let gate = gate("namespace: a\nplacement: {sidecar: {}}");
-    assert_eq!((&gate["notify"], &gate["config_change"]), (&Value::Null, &Value::Null));
+fn notify_is_off_by_default() {
+    assert_eq!(gate("namespace: a\nplacement: {sidecar: {}}")["notify"], Value::Null);
 }
 
 #[test]
@@ -27,23 +26,5 @@ fn notify_is_rendered_for_every_placement() {
         };
         assert_eq!(notify(""), json!({ "cluster": "app", "path": "/drain" }));
         assert_eq!(notify(", timeout: 500ms")["timeout_ms"], 500);
-    }
-}
-
-#[test]
-fn the_gate_gets_the_shortest_drain_time_of_a_pod() {
-    for (placement, more, expected) in [
-        ("sidecar: {}", "", 45_000),
-        ("sidecar: {}", "drain: {longest_request: 60s}", 45_000),
-        ("gateway: {}", "", 45_000),
-        ("envoy: {}", "", 600_000),
-        ("envoy: {}", "drain: {longest_request: 1h}", 600_000),
-    ] {
-        let text = |change: &str| {
-            let gate = format!("gate: {{config_change: {{{change}}}}}");
-            format!("namespace: a\nplacement: {{{placement}}}\n{gate}\n{more}")
-        };
-        assert_eq!(gate(&text(""))["config_change"]["drain_ms"], expected, "{placement} {more}");
-        assert_eq!(gate(&text("drain_time: 90s"))["config_change"]["drain_ms"], 90_000);
     }
 }
