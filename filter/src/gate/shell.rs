@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use laststream_drain::effects::{Answer, Call, Effect, Effects, IndexChange};
+use laststream_drain::ends::EndProgress;
 use laststream_drain::event::{Ended, Event};
 use laststream_drain::messages::Reply;
 use laststream_drain::step::{CallEnd, Step};
@@ -23,6 +24,7 @@ use super::metrics::{Metrics, level};
 use super::policy::Policy;
 use super::replies::{Details, Outcome, ScopeStatus, Status, Streams, json};
 use super::shared::{HEALS, Keys, Notification, PACING, Total};
+use crate::census::ender::stop_ends;
 use crate::census::frames::{FrameNotice, notify_frame_filters};
 use crate::census::latch::Latch;
 use crate::census::{index, messages};
@@ -336,13 +338,10 @@ impl Gate {
                 }
             }
             Effect::StopEnds(began) => {
-                shared_text::update(
-                    host,
-                    &self.keys.ends,
-                    &mut |ends: &mut laststream_drain::ends::EndProgress| {
-                        ends.stopped = ends.stopped.max(began);
-                    },
-                );
+                shared_text::update(host, &self.keys.ends, &mut |ends: &mut EndProgress| {
+                    ends.stopped = ends.stopped.max(began);
+                });
+                stop_ends(host, began);
             }
             Effect::Notify { began, from, to } => self.notify(host, began, from, to),
             Effect::Tick(tick) => self.tick = tick,
