@@ -12,33 +12,28 @@
 
 use std::sync::Arc;
 
-use crate::app;
-use crate::cancelling::{self, IS_FINISHING, STAYS_SEALED, Undo};
 use crate::census::{Census, RoundOptions};
-use crate::count_state::CountState;
-use crate::effects::{Answer, Call, Counter, Effect, Effects, Gauge, IndexChange, Level};
+use crate::effects::{Answer, Call, Counter, Effect, Effects, IndexChange, Level};
+use crate::end_orders::EndOrders;
 use crate::ends::EndView;
-use crate::event::{Command, Ended, Event};
+use crate::event::Event;
 use crate::facts::Facts;
-use crate::messages::Order;
-use crate::observation::{App, Observation};
+use crate::leaks::{self, LeakWatch};
+use crate::notify;
+use crate::observation::App;
 use crate::observe::{Sources, needs_totals};
 use crate::phase::Phase;
 use crate::policy::Policy;
 use crate::record::{Action, Record};
-use crate::samples::{AdminFault, BeforeQuery, EnvoySamples};
+use crate::report::report;
+use crate::samples::{BeforeQuery, EnvoySamples};
 use crate::schedule::{Schedule, StatsQuery};
 use crate::signals::{
     ASKING, BUSY, IN_FLIGHT, LatchedSignal, SignalKind, SignalStep, UNSEEN, step_of_waiter,
 };
-use crate::stats::Stats;
-use crate::step::{CallEnd, Step};
+use crate::step::CallEnd;
 use crate::survey::Survey;
-use crate::timing::{
-    AFTER_DEADLINE, ASKED_FOR_STRANGERS, END_ASK_INTERVAL, END_INTERVAL, HEALING_LASTS, JUST_ASKED,
-    LATCH_SLACK, LATCHED_FOR, MOST_READY_WAIT, NOTICE_INTERVAL, READY_WAIT, SIGNAL_WAIT,
-    STATUS_WAIT, YOUNG,
-};
+use crate::timing::{LATCH_SLACK, LATCHED_FOR};
 use crate::turn::Turn;
 use crate::view::View;
 use crate::waiting::{Needs, Waiter, Waiting, WaitsFor};
@@ -46,46 +41,34 @@ use crate::words::{fault_in_words, sentence};
 
 /// The stream of a request that is none: a routine evaluation.
 const NO_STREAM: u32 = 0;
-const ALREADY_OPEN: &str =
-    "no drain begins: the one before opened the gate; DELETE /drain closes it";
 
 /// The gate of one worker.
 #[derive(Debug, Clone)]
 pub struct Worker {
-    policy: Arc<Policy>,
-    census: Census,
-    samples: EnvoySamples,
-    waiting: Waiting,
-    latched: Option<LatchedSignal>,
-    app: AppQuery,
-    ends: Ends,
-    /// Since when the count shows signs of a leak.
-    leak_since: Option<u64>,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) census: Census,
+    pub(crate) samples: EnvoySamples,
+    pub(crate) waiting: Waiting,
+    pub(crate) latched: Option<LatchedSignal>,
+    pub(crate) app: AppQuery,
+    ends: EndOrders,
+    leaks: LeakWatch,
     period: u64,
 }
 
 /// The last query to the app.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-struct AppQuery {
-    asked_at: u64,
-    is_running: bool,
-    reply: Option<(u64, App)>,
-}
-
-/// The last order, question and notice of this worker.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-struct Ends {
-    ordered_at: u64,
-    asked_at: u64,
-    look_since: u64,
-    noticed_at: u64,
+pub(crate) struct AppQuery {
+    pub(crate) asked_at: u64,
+    pub(crate) is_running: bool,
+    pub(crate) reply: Option<(u64, App)>,
 }
 
 impl core::hash::Hash for Worker {
     /// The state that decisions depend on, without the policy.
     fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
         (&self.census, &self.samples, &self.waiting, &self.latched).hash(state);
-        (self.app, self.ends, self.leak_since.is_some(), self.period).hash(state);
+        (self.app, self.ends, self.leaks.is_some(), self.period).hash(state);
     }
 }
 
@@ -100,8 +83,8 @@ impl Worker {
             waiting: Waiting::default(),
             latched: None,
             app: AppQuery::default(),
-            ends: Ends::default(),
-            leak_since: None,
+            ends: EndOrders::default(),
+            leaks: LeakWatch::default(),
             period: 0,
         }
     }
@@ -146,7 +129,7 @@ impl Worker {
         let (view, action) = self.evaluate(turn);
         self.confirm_signal(&view, turn);
         self.perform(action, &view, turn);
-        self.notify_app(turn);
+        notify::call_when_due(&self.policy, turn);
         self.answer_waiting(&view, turn);
         if is_waking {
             self.query(&view, turn);
@@ -183,255 +166,6 @@ impl Worker {
         }
     }
 
-    // === requests ===
-
-    fn obey(&mut self, stream: u32, command: Command, has_access: bool, turn: &mut Turn<'_, '_>) {
-        let now = turn.facts.now;
-        let ready_wait =
-            READY_WAIT.saturating_add(turn.facts.pacing.longest_wait()).min(MOST_READY_WAIT);
-        match command {
-            Command::Status => self.hold_for_counts(stream, WaitsFor::Counts, has_access, turn),
-            Command::Streams(limit) => {
-                self.hold_for_counts(stream, WaitsFor::Listing(limit), has_access, turn)
-            }
-            Command::Ready => self.hold_next(stream, WaitsFor::Ready, now + ready_wait),
-            Command::PreStop(0) => {
-                self.begin_drain(turn);
-                self.hold_next(stream, WaitsFor::Ready, now + ready_wait);
-            }
-            Command::PreStop(wait) => {
-                self.begin_drain(turn);
-                // Another hook may have begun the drain, long before this one.
-                let latest = turn.record.deadline.max(now).saturating_add(AFTER_DEADLINE);
-                self.hold_next(stream, WaitsFor::Opening, now.saturating_add(wait).min(latest));
-            }
-            Command::Drain => {
-                self.begin_drain(turn);
-                let is_open = turn.record.phase.is_unconditionally_open();
-                turn.outcome(
-                    stream,
-                    202,
-                    if is_open { ALREADY_OPEN } else { "the drain has begun" },
-                );
-            }
-            Command::Cancel => self.cancel_drain(stream, turn),
-            Command::Force(why) => {
-                turn.record.force(now, turn.facts.counts.begun[0], &why);
-                turn.show_phase();
-                turn.push(Effect::Increment(Counter::Forced));
-                turn.log(Level::Critical, format!("the gate was forced open: {why}"));
-                turn.outcome(stream, 200, "the gate is open");
-            }
-            Command::Signal { path, is_graceful } => {
-                if is_graceful || turn.record.phase.is_unconditionally_open() {
-                    return turn.call(Call::Signal { stream, path, is_latched: false });
-                }
-                // Envoy is queried again once the latch is closed, so a valid count is enough to
-                // try. A held signal makes every counter check the latch.
-                let until = now + SIGNAL_WAIT + turn.facts.pacing.longest_wait();
-                let needs = Needs { round: self.census.round() + 1, query: 0 };
-                let waits_for = WaitsFor::Signal;
-                self.waiting.hold(Waiter { stream, waits_for, until, needs, path });
-            }
-        }
-    }
-
-    fn begin_drain(&mut self, turn: &mut Turn<'_, '_>) {
-        let (now, begun) = (turn.facts.now, turn.facts.counts.begun[0]);
-        if turn.record.drain(&self.policy, now, begun) {
-            let Policy { deadline, quiet, .. } = &*self.policy;
-            let line = format!("the drain begins: deadline in {deadline} ms, quiet for {quiet} ms");
-            turn.log(Level::Warning, line);
-            turn.show_phase();
-            turn.wants_round = true; // the quiet period begins now, not with the first tick
-        }
-    }
-
-    /// Cancels the gate's drain, and Envoy's if that is possible.
-    fn cancel_drain(&mut self, stream: u32, turn: &mut Turn<'_, '_>) {
-        let began = turn.record.began;
-        let cancelled = cancelling::cancel(&mut turn.record, &self.policy);
-        if cancelled.is_finishing {
-            turn.log(Level::Warning, "a drain was cancelled after its last call was sent");
-        }
-        let behind = self.behind_cancellation(cancelled.is_finishing, turn);
-        if !cancelled.was_draining && !cancelled.has_begun {
-            return turn.outcome(stream, 200, format!("there is no drain{behind}"));
-        }
-        turn.push(Effect::StopEnds(began));
-        turn.show_phase();
-        turn.wants_round = true;
-        let was_draining = cancelled.was_draining;
-        match cancelled.undo(&self.policy) {
-            Some(undo) => self.answer_cancelled(stream, was_draining, undo, behind, turn),
-            None => turn.call(Call::Cancel {
-                stream,
-                was_draining,
-                may_begin_late: cancelled.may_begin_late,
-            }),
-        }
-    }
-
-    fn behind_cancellation(&self, is_finishing: bool, turn: &Turn<'_, '_>) -> &'static str {
-        match is_finishing {
-            _ if turn.facts.latch.is_sealed => STAYS_SEALED,
-            true => IS_FINISHING,
-            false => "",
-        }
-    }
-
-    fn answer_cancelled(
-        &self,
-        stream: u32,
-        was_draining: bool,
-        undo: Undo,
-        behind: &str,
-        turn: &mut Turn<'_, '_>,
-    ) {
-        let ended = cancelling::cancelled_in_words(was_draining, turn.record.phase);
-        turn.log(Level::Warning, format!("{ended}{}", undo.text()));
-        turn.wants_round = true;
-        turn.outcome(stream, 200, format!("{ended}{}{behind}", undo.text()));
-    }
-
-    /// Holds a request until counts arrive. Replies to a round that has just begun are good enough
-    /// for a status. Envoy's answer is needed only if the count is zero, or if there is none yet.
-    fn hold_for_counts(
-        &mut self,
-        stream: u32,
-        waits_for: WaitsFor,
-        has_access: bool,
-        turn: &Turn<'_, '_>,
-    ) {
-        let now = turn.facts.now;
-        let joined = if has_access { JUST_ASKED } else { ASKED_FOR_STRANGERS };
-        let joins_round =
-            !matches!(waits_for, WaitsFor::Listing(_)) && self.census.age_of_round(now) < joined;
-        let holding = turn.facts.counts.holding(self.policy.exempts_long_lived);
-        let needs_envoy =
-            has_access && self.policy.has_admin() && (self.samples.is_new() || holding == 0);
-        let needs = Needs {
-            round: self.census.round() + u64::from(!joins_round),
-            query: if needs_envoy { self.samples.next_query() } else { 0 },
-        };
-        let until = now + if needs_envoy { READY_WAIT } else { STATUS_WAIT };
-        self.waiting.hold(Waiter { stream, waits_for, until, needs, path: String::new() });
-    }
-
-    /// The numbers of the next requests to the counters and to Envoy.
-    fn next_answers(&self) -> Needs {
-        Needs { round: self.census.round() + 1, query: self.samples.next_query() }
-    }
-
-    /// Holds a request. The response must be true when it is sent, so it needs answers to later
-    /// queries of the counters and Envoy.
-    fn hold_next(&mut self, stream: u32, waits_for: WaitsFor, until: u64) {
-        let needs = self.next_answers();
-        self.waiting.hold(Waiter { stream, waits_for, until, needs, path: String::new() });
-    }
-
-    /// Forgets a request that was answered, or whose client has gone.
-    fn forget(&mut self, stream: u32, turn: &mut Turn<'_, '_>) {
-        self.waiting.forget(stream);
-        if self.latched.take_if(|signal| signal.is_of_stream(stream)).is_some() {
-            turn.push(Effect::OpenLatch);
-        }
-    }
-
-    // === calls ===
-
-    fn call_has_ended(&mut self, call: Call, ended: Ended, turn: &mut Turn<'_, '_>) {
-        let Ended { end, is_from_upstream, body } = ended;
-        let seals = call.ends_envoy() && end.may_have_arrived();
-        match call {
-            Call::Begin => {
-                if cancelling::begin_has_ended(&mut turn.record, end) {
-                    turn.call(Call::UndoAgain); // Envoy may have got it after the undo
-                }
-                log_failure(end, "the call that makes traffic leave failed", turn);
-            }
-            Call::UndoAgain => cancelling::undo_has_ended(&mut turn.record, &self.policy, end),
-            Call::Cancel { stream, was_draining, may_begin_late } => {
-                cancelling::undo_has_ended(&mut turn.record, &self.policy, end);
-                let undo = if end.is_success() { Undo::Done } else { Undo::Failed };
-                let behind = self.behind_cancellation(false, turn);
-                self.answer_cancelled(stream, was_draining, undo, behind, turn);
-                if may_begin_late && end.is_success() && turn.record.phase == Phase::Serving {
-                    turn.call(Call::UndoAgain);
-                }
-            }
-            Call::Finish => {
-                turn.record.finish.record(end);
-                log_failure(end, "the last call failed", turn);
-                if seals { turn.seal() } else { turn.push(Effect::OpenLatch) }
-            }
-            Call::Signal { stream, is_latched, .. } => {
-                if seals {
-                    turn.seal();
-                } else if is_latched {
-                    turn.push(Effect::OpenLatch);
-                }
-                match end {
-                    CallEnd::Answered(status) => {
-                        turn.answer(stream, Answer::FromEnvoy(status, body))
-                    }
-                    CallEnd::TimedOut => turn.answer(stream, Answer::FromEnvoy(504, body)),
-                    _ => turn.outcome(stream, 502, "Envoy's admin interface did not answer"),
-                }
-            }
-            Call::Stats { .. } => self.stats_have_arrived(end, &body, turn),
-            Call::App => {
-                self.app.is_running = false;
-                let state = app::from_response(end, is_from_upstream, &body);
-                self.app.reply = Some((self.app.asked_at, state));
-            }
-            Call::Notify { began } => notify_has_ended(began, end, turn),
-        }
-    }
-
-    /// Handles Envoy's statistics. If Envoy has requests, or its total was needed, the counters are
-    /// asked again, because only they know which of Envoy's requests do not hold the drain.
-    fn stats_have_arrived(&mut self, end: CallEnd, body: &str, turn: &mut Turn<'_, '_>) {
-        let parse = || Stats::parse(body, self.policy.connection_managers());
-        let answer = match end {
-            CallEnd::Answered(200) => parse().ok_or(AdminFault::Foreign),
-            CallEnd::Answered(status) => Err(AdminFault::Status(status)),
-            CallEnd::TimedOut => Err(AdminFault::TimedOut),
-            CallEnd::Reset => Err(AdminFault::Reset),
-            CallEnd::Refused => Err(AdminFault::Refused),
-            CallEnd::NotMade => {
-                self.samples.withdraw_query();
-                return self.withdraw_signal(turn);
-            }
-        };
-        self.samples.end_query(turn.facts.now, self.census.round() + 1, answer);
-        let total = answer.is_ok().then(|| self.samples.needed_total()).flatten();
-        if let Some((at, total)) = total {
-            turn.push(Effect::ShareTotal(at, total));
-        }
-        let is_active = |stats: Stats| stats.active.is_some_and(|active| active > 0);
-        turn.wants_round |= total.is_some() || answer.is_ok_and(is_active);
-    }
-
-    /// Another worker has made the query that the signal behind the latch needs.
-    fn withdraw_signal(&mut self, turn: &mut Turn<'_, '_>) {
-        let Some(signal) = self.latched.take() else { return };
-        turn.push(Effect::OpenLatch);
-        self.try_later(signal.kind, 0, turn);
-    }
-
-    fn try_later(&mut self, kind: SignalKind, query: u64, turn: &mut Turn<'_, '_>) {
-        match kind {
-            SignalKind::Finish => turn.record.finish.postpone(),
-            SignalKind::Operator { stream, path, until } => {
-                let (waits_for, needs) = (WaitsFor::Signal, Needs { query, ..self.next_answers() });
-                self.waiting.hold(Waiter { stream, waits_for, until, needs, path });
-            }
-        }
-    }
-
-    // === one evaluation ===
-
     /// Observes, and updates the record.
     fn evaluate(&mut self, turn: &mut Turn<'_, '_>) -> (View, Option<Action>) {
         let facts = turn.facts;
@@ -452,15 +186,15 @@ impl Worker {
             observed,
             record: turn.record.clone(),
             reason,
-            notify: has_drain.then(|| notify_step(turn)),
+            notify: has_drain.then(|| notify::step(turn)),
             ends: self.end_view(&turn.record, facts),
             survey,
         };
         if logs {
             turn.log(Level::Info, format!("draining: {}", sentence(&view, policy)));
         }
-        self.report(phase_before, &view, turn);
-        self.look_for_leaks(&view.observed, facts.now);
+        report(policy, phase_before, &view, turn);
+        self.leaks.look(&view.observed, self.waiting.any(WaitsFor::Signal), facts.now);
         (view, action)
     }
 
@@ -469,51 +203,6 @@ impl Worker {
         let survey = self.census.end_survey(facts, &self.policy.scopes);
         let left = (survey.answered > 0).then_some(survey.endable);
         Some(EndView { kinds: self.policy.end.kinds, left, window })
-    }
-
-    fn look_for_leaks(&mut self, observed: &Observation, now: u64) {
-        let is_suspicious = matches!(observed.count, CountState::Leaking | CountState::Miscounted)
-            || self.waiting.any(WaitsFor::Signal) && observed.holding > observed.in_flight;
-        let goes_on = self.is_healing(now) && observed.holding > observed.in_flight;
-        self.leak_since = (is_suspicious || goes_on).then(|| self.leak_since.unwrap_or(now));
-    }
-
-    fn is_healing(&self, now: u64) -> bool {
-        self.leak_since.is_some_and(|since| now.saturating_sub(since) < HEALING_LASTS)
-    }
-
-    fn report(&self, phase_before: Phase, view: &View, turn: &mut Turn<'_, '_>) {
-        let (record, facts) = (&view.record, turn.facts);
-        let late = record.late_streams(facts.counts.begun[1]);
-        let lasted = record.duration(view.now);
-        for (gauge, value) in [
-            (Gauge::Late, late),
-            (Gauge::Seconds, lasted / 1_000),
-            (Gauge::Holding, view.observed.holding),
-            (Gauge::Count, view.observed.count as u64),
-        ] {
-            turn.push(Effect::Set(gauge, value));
-        }
-        if phase_before == record.phase {
-            return;
-        }
-        turn.show_phase();
-        let line = match record.phase {
-            Phase::Serving => {
-                "the drain is over, and Envoy is still alive: the gate serves again".into()
-            }
-            Phase::Draining => format!("the drain goes on: {}", sentence(view, &self.policy)),
-            open => {
-                let ended = match facts.ends.ordered {
-                    ordered if facts.ends.began == record.began && ordered > 0 => {
-                        format!("; the gate ended {ordered} streams at most")
-                    }
-                    _ => String::new(),
-                };
-                format!("the drain ends: {open} after {lasted} ms; {late} streams came late{ended}")
-            }
-        };
-        turn.log(Level::Warning, line);
     }
 
     fn perform(&mut self, action: Option<Action>, view: &View, turn: &mut Turn<'_, '_>) {
@@ -526,30 +215,10 @@ impl Worker {
                 Err(UNSEEN) => turn.record.finish.record(CallEnd::Refused),
                 Err(_) => turn.record.finish.postpone(),
             },
-            Some(Action::Heal) => self.heal(&view.survey, turn),
+            Some(Action::Heal) => leaks::heal(&self.samples, &view.survey, turn),
             None => {}
         }
     }
-
-    /// Takes leaked streams from the count, and writes off the counters that leaked them. Every live
-    /// counter must have replied zero after Envoy did, and none of the gate's scopes may have
-    /// counted a stream since the gauges were read; otherwise a gauge may show a stream that is in
-    /// flight.
-    fn heal(&self, survey: &Survey, turn: &mut Turn<'_, '_>) {
-        let facts = turn.facts;
-        let is_leaked = |before: &&BeforeQuery| {
-            survey.completed_round >= self.samples.round()
-                && facts.counts.ever_begun[0] == before.begun[0]
-                && facts.heals == before.heals
-                && facts.counts.cover(&before.gauges)
-        };
-        if let Some(before) = self.samples.leaked(facts.now).filter(is_leaked) {
-            let (gauges, heals) = (before.gauges.clone(), before.heals);
-            turn.push(Effect::Heal { gauges, heals, write_off: survey.lost.clone() });
-        }
-    }
-
-    // === signals ===
 
     /// Closes the latch, which refuses new streams, and asks for both counts again. A stream is
     /// counted before it checks the latch, and the gate closes the latch before it reads the count,
@@ -644,13 +313,11 @@ impl Worker {
             _ => why.into(),
         };
         // A leak would refuse signals for ever.
-        if why == IN_FLIGHT && view.observed.holding > view.observed.in_flight {
-            self.leak_since = self.leak_since.or(Some(view.now));
+        if why == IN_FLIGHT {
+            self.leaks.suspect(&view.observed, view.now);
         }
         turn.outcome(stream, 503, reason);
     }
-
-    // === answers ===
 
     /// Answers each held request that can be answered now, at most 64 in one callback.
     fn answer_waiting(&mut self, view: &View, turn: &mut Turn<'_, '_>) {
@@ -687,8 +354,6 @@ impl Worker {
         }
     }
 
-    // === questions ===
-
     fn schedule<'s>(&'s self, record: &'s Record, facts: &Facts<'_>) -> Schedule<'s> {
         Schedule {
             policy: &self.policy,
@@ -697,7 +362,7 @@ impl Worker {
             waiting: &self.waiting,
             latched: self.latched.as_ref().map(|signal| signal.needs),
             is_latch_held: facts.latch.is_held,
-            is_healing: self.is_healing(facts.now),
+            is_healing: self.leaks.is_healing(facts.now),
         }
     }
 
@@ -747,83 +412,9 @@ impl Worker {
         };
         let mut requests = self.census.ask(facts, options);
         if turn.is_tick {
-            self.order_ends(&mut requests, turn);
+            self.ends.order(&self.policy, &self.census, &mut requests, turn);
         }
         requests.into_iter().for_each(|(queue, request)| turn.push(Effect::Ask(queue, request)));
-    }
-
-    /// Claims the streams that are due to end now, and puts the order into the requests; or only
-    /// asks how many streams are left.
-    fn order_ends(
-        &mut self,
-        requests: &mut Vec<(u32, crate::messages::Request)>,
-        turn: &mut Turn<'_, '_>,
-    ) {
-        let (facts, now, policy) = (turn.facts, turn.facts.now, Arc::clone(&self.policy));
-        let Some(window) = facts.ends.window(&policy.end, &turn.record) else { return };
-        if now < window.from || now.saturating_sub(self.ends.ordered_at) < END_INTERVAL {
-            return;
-        }
-        self.ends.ordered_at = now;
-        let survey = self.census.end_survey(facts, &policy.scopes);
-        let mut to = facts.ends;
-        let is_first = to.begin(turn.record.began);
-        let count = to.claim(now, window, &survey);
-        let is_question_due = now.saturating_sub(self.ends.asked_at) >= END_ASK_INTERVAL;
-        if count == 0 && !is_question_due {
-            return;
-        }
-        self.ends.asked_at = now;
-        if survey.answered > 0 && survey.unseen == 0 || self.ends.look_since == 0 {
-            self.ends.look_since = now;
-        }
-        // Counters leave young streams alone, so none of them may use up a part of the order.
-        let old = now.saturating_sub(policy.end.at_age.unwrap_or(0).max(YOUNG));
-        let order = Order {
-            count,
-            kinds: policy.end.kinds,
-            changing: policy.end.changing,
-            began_before: old,
-            retry_after: policy.end.retry_after,
-            grace: policy.end.grace,
-            look_since: self.ends.look_since,
-            drain: turn.record.began,
-        };
-        let sent = self.census.put_order(facts, &policy.scopes, order, requests);
-        to.give_back(count - sent.min(count));
-        let (orders, others) =
-            core::mem::take(requests).into_iter().partition(|(_, request)| request.order.is_some());
-        *requests = others;
-        self.tell_of_ends(is_first, window.to.saturating_sub(now), turn);
-        turn.push(Effect::Order { from: facts.ends, to, orders });
-    }
-
-    fn tell_of_ends(&mut self, is_first: bool, over: u64, turn: &mut Turn<'_, '_>) {
-        let (now, end) = (turn.facts.now, &self.policy.end);
-        if is_first {
-            let kinds = end.kinds.names();
-            let line = format!("the gate ends streams from now on: {kinds}; over {over} ms");
-            turn.log(Level::Warning, line);
-        }
-        let is_due = now.saturating_sub(self.ends.noticed_at) >= NOTICE_INTERVAL;
-        if end.kinds.contains(crate::kinds::StreamKind::Websocket) && is_due {
-            self.ends.noticed_at = now;
-            let until = now.saturating_add(2 * NOTICE_INTERVAL).saturating_add(end.grace);
-            turn.push(Effect::NotifyFrames(until));
-        }
-    }
-
-    /// Tells the app that the drain has begun. The drain does not wait for it.
-    fn notify_app(&self, turn: &mut Turn<'_, '_>) {
-        let Some(patience) = self.policy.notify_patience else { return };
-        let (now, began) = (turn.facts.now, turn.record.began);
-        let is_due =
-            turn.record.phase == Phase::Draining && now >= began.saturating_add(self.policy.delay);
-        let from = notify_step(turn);
-        let mut to = from;
-        if is_due && to.claim(patience, now) {
-            turn.push(Effect::Notify { began, from, to });
-        }
     }
 
     fn set_tick(&mut self, turn: &mut Turn<'_, '_>) {
@@ -832,31 +423,5 @@ impl Worker {
             self.period = period;
             turn.push(Effect::Tick(period));
         }
-    }
-}
-
-/// The progress of the call to the app in the drain of this turn.
-fn notify_step(turn: &Turn<'_, '_>) -> Step {
-    let is_same = turn.record.began == turn.facts.record.began;
-    if is_same { turn.facts.notify } else { Step::Due }
-}
-
-fn notify_has_ended(began: u64, end: CallEnd, turn: &mut Turn<'_, '_>) {
-    let is_told = matches!(end, CallEnd::Answered(200..300));
-    let from = turn.facts.notify;
-    let mut to = from;
-    to.record_and_pause(if is_told { CallEnd::Answered(200) } else { end }, turn.facts.now);
-    if turn.record.began == began && to != from {
-        turn.push(Effect::Notify { began, from, to });
-    }
-    match is_told {
-        true => turn.log(Level::Info, "the app was told that the drain has begun"),
-        false => turn.log(Level::Warning, "the call that tells the app of the drain failed"),
-    }
-}
-
-fn log_failure(end: CallEnd, line: &str, turn: &mut Turn<'_, '_>) {
-    if !end.is_success() {
-        turn.log(Level::Warning, line);
     }
 }
