@@ -2,8 +2,8 @@
 
 use crate::app;
 use crate::cancelling::{self, IS_FINISHING, STAYS_SEALED, Undo};
-use crate::effects::{Answer, Call, Counter, Effect, Level};
-use crate::event::{Command, Ended};
+use crate::effects::{Answer, Call, Counter, Effect, IndexChange, Level};
+use crate::event::{Command, Ended, Event};
 use crate::notify;
 use crate::phase::Phase;
 use crate::policy::Policy;
@@ -22,14 +22,39 @@ use crate::waiting::{Needs, Waiter, WaitsFor};
 const ALREADY_OPEN: &str =
     "no drain begins: the one before opened the gate; DELETE /drain closes it";
 
+/// The stream of a request that is none: a routine evaluation.
+const NO_STREAM: u32 = 0;
+
 impl Worker {
-    pub(crate) fn obey(
-        &mut self,
-        stream: u32,
-        command: Command,
-        has_access: bool,
-        turn: &mut Turn<'_, '_>,
-    ) {
+    /// Receives the counters' replies.
+    pub(crate) fn receive(&mut self, turn: &mut Turn<'_, '_>) {
+        let back = self.census.receive(turn.facts);
+        for (change, queues) in
+            [(IndexChange::Revive, back), (IndexChange::Remove, self.census.to_remove(turn.facts))]
+        {
+            if !queues.is_empty() {
+                turn.push(Effect::ChangeIndex(change, queues));
+            }
+        }
+    }
+
+    /// Applies an event to the record and the requests that are held.
+    pub(crate) fn apply(&mut self, event: Event, turn: &mut Turn<'_, '_>) {
+        match event {
+            Event::Tick => {
+                turn.is_tick = true;
+                turn.wants_round = self.period > 0;
+            }
+            Event::Routine => self.hold_for_counts(NO_STREAM, WaitsFor::Metrics, true, turn),
+            Event::Request { stream, command, has_access } => {
+                self.obey(stream, command, has_access, turn)
+            }
+            Event::CallEnded(call, ended) => self.call_has_ended(call, ended, turn),
+            _ => {}
+        }
+    }
+
+    fn obey(&mut self, stream: u32, command: Command, has_access: bool, turn: &mut Turn<'_, '_>) {
         let now = turn.facts.now;
         let ready_wait =
             READY_WAIT.saturating_add(turn.facts.pacing.longest_wait()).min(MOST_READY_WAIT);
@@ -140,7 +165,7 @@ impl Worker {
 
     /// Holds a request until counts arrive. Replies to a round that has just begun are good enough
     /// for a status. Envoy's answer is needed only if the count is zero, or if there is none yet.
-    pub(crate) fn hold_for_counts(
+    fn hold_for_counts(
         &mut self,
         stream: u32,
         waits_for: WaitsFor,
@@ -182,7 +207,7 @@ impl Worker {
         }
     }
 
-    pub(crate) fn call_has_ended(&mut self, call: Call, ended: Ended, turn: &mut Turn<'_, '_>) {
+    fn call_has_ended(&mut self, call: Call, ended: Ended, turn: &mut Turn<'_, '_>) {
         let Ended { end, is_from_upstream, body } = ended;
         let seals = call.ends_envoy() && end.may_have_arrived();
         match call {

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use crate::census::{Census, RoundOptions};
-use crate::effects::{Answer, Call, Counter, Effect, Effects, IndexChange, Level};
+use crate::effects::{Answer, Call, Counter, Effect, Effects, Level};
 use crate::end_orders::EndOrders;
 use crate::ends::EndView;
 use crate::event::Event;
@@ -39,9 +39,6 @@ use crate::view::View;
 use crate::waiting::{Needs, Waiter, Waiting, WaitsFor};
 use crate::words::{fault_in_words, sentence};
 
-/// The stream of a request that is none: a routine evaluation.
-const NO_STREAM: u32 = 0;
-
 /// The gate of one worker.
 #[derive(Debug, Clone)]
 pub struct Worker {
@@ -53,7 +50,7 @@ pub struct Worker {
     pub(crate) app: AppQuery,
     ends: EndOrders,
     leaks: LeakWatch,
-    period: u64,
+    pub(crate) period: u64,
 }
 
 /// The last query to the app.
@@ -123,7 +120,8 @@ impl Worker {
 
     /// One evaluation, and all that follows from it.
     fn decide(&mut self, event: Event, turn: &mut Turn<'_, '_>) -> View {
-        let is_waking = self.period > 0 || matches!(event, Event::Request { .. } | Event::Routine);
+        // A gate that has nothing to do asks nothing, even if a late reply arrives.
+        let is_waking = self.period > 0 || !matches!(event, Event::Message | Event::Tick);
         self.receive(turn);
         self.apply(event, turn);
         let (view, action) = self.evaluate(turn);
@@ -137,33 +135,6 @@ impl Worker {
         }
         self.set_tick(turn);
         view
-    }
-
-    fn receive(&mut self, turn: &mut Turn<'_, '_>) {
-        let back = self.census.receive(turn.facts);
-        for (change, queues) in
-            [(IndexChange::Revive, back), (IndexChange::Remove, self.census.to_remove(turn.facts))]
-        {
-            if !queues.is_empty() {
-                turn.push(Effect::ChangeIndex(change, queues));
-            }
-        }
-    }
-
-    /// Applies what has happened to the record and the requests that are held.
-    fn apply(&mut self, event: Event, turn: &mut Turn<'_, '_>) {
-        match event {
-            Event::Tick => {
-                turn.is_tick = true;
-                turn.wants_round = self.period > 0;
-            }
-            Event::Routine => self.hold_for_counts(NO_STREAM, WaitsFor::Metrics, true, turn),
-            Event::Request { stream, command, has_access } => {
-                self.obey(stream, command, has_access, turn)
-            }
-            Event::CallEnded(call, ended) => self.call_has_ended(call, ended, turn),
-            _ => {}
-        }
     }
 
     /// Observes, and updates the record.
