@@ -23,6 +23,8 @@ pub(crate) struct EndOrder<'o> {
     pub(crate) count: u64,
     pub(crate) list_limit: usize,
     pub(crate) look_since: u64,
+    /// See [`EndRequest::drain_began`].
+    pub(crate) drain_began: u64,
 }
 
 /// The sum of the counters' replies about one job.
@@ -62,7 +64,7 @@ impl Census {
             counting_entries(host, order.scopes).iter().map(|entry| entry.queue).collect();
         let endable: Vec<u64> =
             queues.iter().map(|queue| self.endable_of(*queue, order.job, now)).collect();
-        let EndOrder { job, which, how, list_limit, look_since, .. } = order;
+        let EndOrder { job, which, how, list_limit, look_since, drain_began, .. } = order;
         for (queue, count) in queues.into_iter().zip(split(order.count, &endable)) {
             if self.may_send(queue) {
                 let request = EndRequest {
@@ -75,6 +77,7 @@ impl Census {
                     how,
                     list_limit,
                     look_since,
+                    drain_began,
                 };
                 host.enqueue(queue, request.to_text().as_bytes());
                 sent += count;

@@ -7,8 +7,11 @@ use super::kinds::{Ending, KeptKind, StreamKind};
 use super::listing::{
     Clock, ForEachStream, ListedStream, insert_lowest, oldest_of, response_status,
 };
-use crate::host::Control;
+use crate::host::{Control, compare_and_set_shared};
+use crate::parse::digits;
 
+/// The shared data key of the beginning of the drain that was cancelled last.
+const STOPPED: &str = "laststream.ends_stopped";
 /// The most streams that one callback ends. Envoy nests the ends after the callback, and a few
 /// hundred overflow the stack of the VM.
 pub(crate) const MOST_ACTIONS: u64 = 64;
@@ -57,8 +60,9 @@ pub(crate) fn end_streams<S: ListedStream>(
 ) -> AfterEnd {
     let Owner { queue, knows_kinds, actions } = owner;
     let now = host.monotonic_time();
-    let age = now.saturating_sub(request.sent_at);
-    let wanted = if age < VALID_FOR { request.count } else { 0 };
+    let is_valid = now.saturating_sub(request.sent_at) < VALID_FOR;
+    let acts = is_valid && request.count > 0 && !is_stopped(host, request.drain_began);
+    let wanted = if acts { request.count } else { 0 };
     let count = wanted.min(*actions);
     let (mut endable, unseen, chosen) = choose(host, &request, count, now, for_each);
     let mut has_closing = false;
@@ -83,6 +87,17 @@ pub(crate) fn end_streams<S: ListedStream>(
     let answer = EndReply { queue, job, round, knows_kinds, endable, unseen };
     reply(host, answer, request, clock, for_each);
     AfterEnd { has_closing, has_rest }
+}
+
+/// A drain is being cancelled: from now on no counter ends a stream for it, also if it was ordered
+/// to. Two gates can have a drain each, so an order is compared with that drain only.
+pub(crate) fn stop_ends(host: &impl Control, drain_began: u64) {
+    compare_and_set_shared(host, STOPPED, &mut |_| Some(format!("{drain_began}").into_bytes()));
+}
+
+fn is_stopped(host: &impl Control, drain_began: u64) -> bool {
+    let stopped = || host.get_shared_data(STOPPED).and_then(|(text, _)| digits(&text));
+    drain_began > 0 && stopped() == Some(drain_began)
 }
 
 /// Returns the number of streams that match, the number that no pass has looked at, and the oldest

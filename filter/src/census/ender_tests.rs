@@ -2,7 +2,7 @@
 
 use wasm_bindgen_test::wasm_bindgen_test;
 
-use super::{MOST_ACTIONS, MOST_LOOKS, drawn};
+use super::{MOST_ACTIONS, MOST_LOOKS, drawn, stop_ends};
 use crate::census::ending::{EndFilter, EndManner, EndReply, EndRequest};
 use crate::census::frames::{CLOSE, FRAMES};
 use crate::census::kinds::{Kinds, StreamKind};
@@ -51,8 +51,18 @@ impl Counter {
         let (kinds, sent_at) = (Kinds::of(kinds), self.host.clock.get());
         let which = EndFilter { kinds, began_before: sent_at, ..EndFilter::default() };
         let how = EndManner { retry_after: [1, 10], grace: 2_000 };
-        let (reply_to, job, round, list_limit, look_since) = (1, 1, 1, 0, sent_at);
-        EndRequest { reply_to, job, round, sent_at, which, count, how, list_limit, look_since }
+        EndRequest {
+            reply_to: 1,
+            job: 1,
+            round: 1,
+            sent_at,
+            which,
+            count,
+            how,
+            list_limit: 0,
+            look_since: sent_at,
+            drain_began: 9_000,
+        }
     }
 
     fn send(&self, request: EndRequest) -> EndReply {
@@ -131,6 +141,25 @@ fn young_late_and_long_lived_streams_are_left_alone() {
     let plain = EndFilter { plain_only: true, ..request.which };
     assert_eq!(counter.send(EndRequest { which: plain, ..request }).endable, 0);
     assert_eq!(counter.answered(), [10]);
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn what_a_cancelled_drain_has_ordered_is_not_ended() {
+    let mut counter = Counter::new(KINDS);
+    for _ in 0..2 * MOST_ACTIONS {
+        counter.begin(GET);
+    }
+    counter.host.clock.set(12_000);
+    let order = counter.order(&[StreamKind::Waiting], 2 * MOST_ACTIONS);
+    stop_ends(&counter.host, 8_000);
+    counter.send(order);
+    assert_eq!(counter.answered().len() as u64, MOST_ACTIONS, "that was an earlier drain");
+    stop_ends(&counter.host, 9_000);
+    counter.root.on_queue_ready(&counter.host, 2);
+    assert_eq!(counter.send(order).endable, MOST_ACTIONS);
+    assert_eq!(counter.answered().len() as u64, MOST_ACTIONS, "neither the rest nor another one");
+    counter.send(EndRequest { drain_began: 0, ..order });
+    assert_eq!(counter.answered().len() as u64, 2 * MOST_ACTIONS, "of no drain");
 }
 
 #[wasm_bindgen_test(unsupported = test)]

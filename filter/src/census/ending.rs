@@ -21,6 +21,9 @@ pub(crate) struct EndRequest {
     pub(crate) list_limit: usize,
     /// The counter looks again at waiting requests that it last looked at before this moment.
     pub(crate) look_since: u64,
+    /// The beginning of the drain that ends them; 0 for none. If that drain is cancelled before the
+    /// counter acts, it ends nothing.
+    pub(crate) drain_began: u64,
 }
 
 /// The streams that a job may end.
@@ -62,20 +65,20 @@ pub(crate) struct EndReply {
 
 impl EndRequest {
     pub(crate) fn to_text(self) -> String {
-        let Self { reply_to, job, round, sent_at, which, count, how, list_limit, look_since } =
-            self;
+        let Self { reply_to, job, round, sent_at, which, count, how, .. } = self;
+        let Self { list_limit, look_since, drain_began, .. } = self;
         let EndFilter { kinds, changing, began_before, plain_only } = which;
         let (kinds, changing, plain_only) =
             (kinds.to_number(), u8::from(changing), u8::from(plain_only));
         let EndManner { retry_after: [from, to], grace } = how;
         format!(
             "end {reply_to} {job} {round} {sent_at} {kinds} {changing} {began_before} {plain_only} \
-             {count} {from} {to} {grace} {list_limit} {look_since}"
+             {count} {from} {to} {grace} {list_limit} {look_since} {drain_began}"
         )
     }
 
     pub(crate) fn parse(message: &[u8]) -> Option<Self> {
-        let (numbers, [look_since]): ([_; 13], _) =
+        let (numbers, [look_since, drain_began]): ([_; 13], _) =
             parse_numbers("end ", core::str::from_utf8(message).ok()?)?;
         let [reply_to, job, round, sent_at, which @ .., count, from, to, grace, list_limit] =
             numbers;
@@ -96,6 +99,7 @@ impl EndRequest {
             list_limit: usize::try_from(list_limit).ok()?,
             // A gate of an earlier version does not send this number.
             look_since: if look_since == 0 { sent_at } else { look_since },
+            drain_began,
         })
     }
 }
@@ -142,6 +146,7 @@ mod tests {
             how: EndManner { retry_after: [7, 8], grace: 9 },
             list_limit: 10,
             look_since: 11,
+            drain_began: 12,
         }
     }
 
@@ -164,10 +169,13 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn messages_of_other_versions_are_read() {
         let text = request().to_text();
-        let earlier = text.strip_suffix(" 11").expect("the last number");
-        let each_pass_anew = EndRequest { look_since: 4, ..request() };
+        let earlier = text.strip_suffix(" 12").expect("the last number");
+        let of_no_drain = EndRequest { drain_began: 0, ..request() };
+        assert_eq!(EndRequest::parse(earlier.as_bytes()), Some(of_no_drain));
+        let earlier = earlier.strip_suffix(" 11").expect("the last number");
+        let each_pass_anew = EndRequest { look_since: 4, ..of_no_drain };
         assert_eq!(EndRequest::parse(earlier.as_bytes()), Some(each_pass_anew));
-        assert_eq!(EndRequest::parse(format!("{text} 12").as_bytes()), Some(request()), "later");
+        assert_eq!(EndRequest::parse(format!("{text} 13").as_bytes()), Some(request()), "later");
         let earlier = EndReply { unseen: 0, ..REPLY };
         assert_eq!(EndReply::parse(b"ended 1 2 3 1 4"), Some((earlier, None)));
         assert_eq!(EndReply::parse(b"ended 1 2 3 1 4\na\n"), Some((earlier, Some("a\n"))));

@@ -147,6 +147,7 @@ impl Gate {
             count: 0,
             list_limit: if command.dry_run { command.limit } else { 0 },
             look_since: *asked_at,
+            drain_began: 0,
         };
         let (round, _) = self.sources.census.order_ends(host, order);
         round

@@ -5,7 +5,7 @@ use super::command::PendingEnd;
 use super::due::{change_windows, jobs};
 use super::job::{Job, JobKind};
 use super::state::{Claim, EndState};
-use crate::census::ender::YOUNG;
+use crate::census::ender::{YOUNG, stop_ends};
 use crate::census::frames::{FrameNotice, notify_frame_filters};
 use crate::census::{EndFilter, EndOrder, EndSurvey, StreamKind, insert_lowest};
 use crate::gate::config_drain::ConfigDrain;
@@ -90,11 +90,13 @@ impl Ends {
         &mut self.asked[index]
     }
 
-    /// The drain is being cancelled: from now on no worker ends a stream for it.
+    /// The drain is being cancelled: from now on no worker orders an end for it, and no counter
+    /// acts on an order.
     pub(in crate::gate) fn stop_drain(&self, host: &impl Control, record: &Record) {
         self.update(host, &mut |state| {
             state.drain_stopped = state.drain_stopped.max(record.began);
         });
+        stop_ends(host, record.began);
     }
 
     /// The client of a pending command has gone.
@@ -161,13 +163,15 @@ impl Gate {
             }
         }
         if count > 0 {
-            let unsent = count - self.order_ends(host, &surveyed[claimed], count, now).min(count);
+            let drain_began = if newest.kind == JobKind::Drain { record.began } else { 0 };
+            let sent = self.order_ends(host, &surveyed[claimed], count, now, drain_began);
+            let unsent = count - sent.min(count);
             if unsent > 0 {
                 self.ends.update(host, &mut |state| state.return_unsent(&jobs[claimed], unsent));
             }
         }
         for (_, index) in due {
-            self.order_ends(host, &surveyed[index], 0, now);
+            self.order_ends(host, &surveyed[index], 0, now, 0);
         }
     }
 
@@ -179,6 +183,7 @@ impl Gate {
         (job, survey): &(Job, EndSurvey),
         count: u64,
         now: u64,
+        drain_began: u64,
     ) -> u64 {
         let asked = self.ends.asked(job, now);
         asked.at = now;
@@ -190,7 +195,9 @@ impl Gate {
         let began_before = job.which.began_before.min(now.saturating_sub(YOUNG));
         let (which, how) = (EndFilter { began_before, ..job.which }, job.how);
         let (job, scopes) = (job.number(), &self.policy.scopes[..]);
-        let order = EndOrder { scopes, job, which, how, count, list_limit: 0, look_since };
+        let list_limit = 0;
+        let order =
+            EndOrder { scopes, job, which, how, count, list_limit, look_since, drain_began };
         let (_, sent) = self.sources.census.order_ends(host, order);
         sent
     }
@@ -282,9 +289,20 @@ mod tests {
         one.record.update(&host, &mut |record| record.begin = Step::Done);
         one.policy.begin = BeginCall::FailHealthChecks;
         other.drive_ends(&host);
-        assert_eq!(orders(&host, queue).len(), 1);
+        let asked = orders(&host, queue);
+        assert_eq!(asked.len(), 1);
+        let EndRequest { reply_to, job, round, .. } = asked[0];
+        let endable = EndReply { queue, job, round, knows_kinds: true, endable: 9, unseen: 0 };
+        host.enqueue(reply_to, endable.to_text().as_bytes());
+        other.sources.census.receive_replies(&host);
+        host.clock.set(40_100);
+        other.drive_ends(&host);
+        let ordered = orders(&host, queue);
+        assert!(ordered[0].count > 0 && ordered[0].drain_began == 30_000, "{ordered:?}");
         one.enqueue_command(&host, 9, Command::Cancel);
         one.run_next_command(&host);
+        let stopped = host.get_shared_data("laststream.ends_stopped").expect("a number").0;
+        assert_eq!(stopped, b"30000", "which counters compare with an order");
         assert_eq!((host.calls.borrow().len(), host.answers.borrow().len()), (1, 0));
         for now in [40_500, 41_000] {
             host.clock.set(now);
