@@ -145,7 +145,9 @@ impl Root {
     }
 
     /// Envoy destroys the root context. Its streams keep the configuration that they began with.
+    /// The timer of a root context that still ticks would go on for the life of the VM.
     pub fn on_delete(&mut self, host: &impl Control) {
+        host.set_tick_period(0);
         match self.role.take() {
             Some(Role::Stream(root)) => root.plugin.counter.leave_index(host),
             Some(Role::Gate(gate)) => gate.borrow_mut().on_delete(host),
@@ -262,6 +264,17 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
+    fn a_root_context_stops_ticking_when_it_ends() {
+        for text in ["{}", r#"{"role": "gate"}"#] {
+            let host = Fake::default();
+            let mut contexts = Contexts::configured(ROOT, &host, text);
+            host.period.set(1_000);
+            contexts.on_done(ROOT, &host);
+            assert_eq!(host.period.get(), 0, "{text}");
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
     fn streams_read_the_clock_only_while_they_check_the_latch() {
         let host = Fake::default();
         let mut contexts = Contexts::configured(ROOT, &host, "");
@@ -346,37 +359,35 @@ mod tests {
         assert_eq!(host.metric_of("in_flight"), 1);
     }
 
-    /// A gate that read the gauge during a probe would mistake the stream in flight for an exempt
-    /// one.
+    /// A gate that read the gauge during a probe would mistake a stream in flight for an exempt one.
     #[wasm_bindgen_test(unsupported = test)]
-    fn the_gauge_of_long_lived_streams_is_not_probed_while_one_is_in_flight() {
+    fn the_gauge_of_long_lived_streams_is_not_probed() {
         let host = Fake::default();
-        let mut contexts = Contexts::configured(ROOT, &host, "");
-        assert_eq!(host.peak_of("long_lived"), 1);
-        host.peaks.borrow_mut().clear();
-        contexts.create(2, ROOT);
-        contexts.on_request_headers(2, &host);
-        contexts.create(3, 0);
-        assert!(contexts.configure(3, &host, b"{}"));
+        Contexts::configured(ROOT, &host, "");
         assert_eq!((host.peak_of("in_flight"), host.peak_of("long_lived")), (1, 0));
     }
 
     #[wasm_bindgen_test(unsupported = test)]
     fn a_gauge_that_envoy_rejects_is_an_error() {
-        for gauge in ["in_flight", "long_lived"] {
-            let host = Fake::default();
-            *host.rejects.borrow_mut() = Some(gauge);
-            let mut contexts = Contexts::default();
-            contexts.create(ROOT, 0);
-            assert!(!contexts.configure(ROOT, &host, b"{}"));
-            assert!(host.lines.borrow()[0].contains("statsInclusionPrefixes"), "{:?}", host.lines);
-        }
+        let host = Fake::default();
+        *host.rejects.borrow_mut() = Some("in_flight");
+        let mut contexts = Contexts::default();
+        contexts.create(ROOT, 0);
+        assert!(!contexts.configure(ROOT, &host, b"{}"));
+        assert!(host.lines.borrow()[0].contains("statsInclusionPrefixes"), "{:?}", host.lines);
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn a_counter_that_envoy_rejects_is_reported_once() {
-        let rules = r#"{"count": {"exclude": {"paths": [{"exact": "/probe"}]}}}"#;
-        for (rejected, known) in [(None, false), (Some("begun"), true), (Some("excluded"), true)] {
+    fn a_metric_that_envoy_rejects_is_reported_once() {
+        let rules = r#"{"count": {"exclude": {"paths": [{"exact": "/probe"}]},
+            "long_lived": {"paths": [{"exact": "/"}]}}}"#;
+        for (rejected, logs, known) in [
+            (None, false, false),
+            (Some("begun"), true, true),
+            (Some("excluded"), true, true),
+            // It stays zero, so no stream is exempt.
+            (Some("long_lived"), true, false),
+        ] {
             let host = Fake::default();
             *host.rejects.borrow_mut() = rejected;
             let mut contexts = Contexts::configured(ROOT, &host, rules);
@@ -391,7 +402,7 @@ mod tests {
                 .iter()
                 .filter(|line| line.contains("statsInclusionPrefixes"))
                 .count();
-            assert_eq!(lines, usize::from(known), "{:?}", host.lines);
+            assert_eq!(lines, usize::from(logs), "{:?}", host.lines);
             assert_eq!(is_rejected(&host, Scope::Gateway), known, "{rejected:?}");
             assert!(!is_rejected(&host, Scope::Inbound));
         }

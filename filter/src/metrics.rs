@@ -71,7 +71,7 @@ pub(crate) fn define(host: &impl Host, kind: Kind, name: String) -> Result<Metri
 /// The error for a metric that Envoy's stats matcher rejects.
 pub(crate) fn rejected(name: &str) -> String {
     format!(
-        "the stats matcher of this Envoy rejects `wasmcustom.{name}`, so nothing can be counted: \
+        "the stats matcher of this Envoy rejects `wasmcustom.{name}`, so it stays zero: \
          add the inclusion prefix `wasmcustom.laststream_` to stats_config.stats_matcher (in \
          Istio the annotation `sidecar.istio.io/statsInclusionPrefixes: wasmcustom.laststream_`), \
          or remove the exclusion that matches it"

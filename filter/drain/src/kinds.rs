@@ -29,7 +29,7 @@ pub enum StreamKind {
     Websocket,
     /// gRPC.
     Grpc,
-    /// A request that accepts `text/event-stream`.
+    /// A request that accepts `text/event-stream`. An event stream without that is `other`.
     EventStream,
     /// A response that has begun, another upgrade, or CONNECT.
     Other,

@@ -107,7 +107,7 @@ pub(crate) fn notify_frame_filters(host: &impl Control, notice: FrameNotice) {
             if entry.since == 0 {
                 entry.since = now;
             }
-            if entry.unread == MOST_UNREAD {
+            if entry.unread >= MOST_UNREAD {
                 return now.saturating_sub(entry.since) < FORGOTTEN_AFTER;
             }
             entry.unread += 1;

@@ -87,7 +87,7 @@ fn change(host: &impl Control, work: &mut dyn FnMut(IndexEntry) -> Option<IndexE
         let mut after = String::new();
         for line in before.lines() {
             let entry = parse_line(line);
-            let changed = entry.map(|entry| work(entry));
+            let changed = entry.map(&mut *work);
             if changed == Some(entry) || entry.is_none() {
                 after.push_str(line);
                 after.push('\n');

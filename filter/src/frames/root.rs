@@ -80,8 +80,9 @@ impl Root {
         }
     }
 
-    /// Envoy destroys the root context.
+    /// Envoy destroys the root context, but not its timer.
     pub fn on_delete(&mut self, host: &impl Control) {
+        host.set_tick_period(0);
         if let Some(queue) = self.shared.take().and_then(|shared| shared.queue.take()) {
             remove_frame_filter(host, queue);
         }

@@ -281,6 +281,15 @@ fn follows_only_websockets_that_were_accepted() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
+fn a_root_context_stops_ticking_when_it_ends() {
+    let (host, mut root) = (Fake::default(), Root::new(1));
+    assert!(root.on_configure(&host, CONFIGURATION));
+    assert!(host.period.get() > 0);
+    root.on_delete(&host);
+    assert_eq!(host.period.get(), 0);
+}
+
+#[wasm_bindgen_test(unsupported = test)]
 fn other_roles_are_refused() {
     assert!(crate::config::parse(CONFIGURATION).is_ok());
     for text in [

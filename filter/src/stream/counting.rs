@@ -83,7 +83,7 @@ impl Stream {
         let Plugin { metrics, counter, .. } = &*self.plugin;
         let counted = core::mem::replace(&mut self.counted, Counted::No);
         if counted == Counted::LongLived {
-            host.increment_metric(metrics.long_lived, -1);
+            host.increment_metric(metrics.long_lived.metric, -1);
             counter.long_lived.update(|long_lived| long_lived - 1);
         }
         match counted {
@@ -117,8 +117,7 @@ impl Stream {
         }
         counter.in_flight.update(|in_flight| in_flight + 1);
         if !config.long_lived.is_empty() && rules::any(&config.long_lived, headers.get(), route) {
-            host.increment_metric(metrics.long_lived, 1);
-            counter.long_lived.update(|long_lived| long_lived + 1);
+            self.plugin.count_long_lived(host);
             return Counted::LongLived;
         }
         Counted::Plain
@@ -136,8 +135,7 @@ impl ListedStream for Stream {
 
     fn become_long_lived(&mut self, host: &impl Control) {
         self.counted = Counted::LongLived;
-        host.increment_metric(self.plugin.metrics.long_lived, 1);
-        self.plugin.counter.long_lived.update(|long_lived| long_lived + 1);
+        self.plugin.count_long_lived(host);
     }
 
     fn kept_kind(&mut self) -> Option<&mut KeptKind> {

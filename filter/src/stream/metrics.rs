@@ -14,9 +14,9 @@ use crate::metrics::{self, CLOSING, Evictions, define, rejected};
 #[derive(Debug)]
 pub(crate) struct Metrics {
     pub(super) in_flight: Metric,
-    pub(super) long_lived: Metric,
-    pub(crate) begun: ProbedCounter,
-    pub(crate) excluded: ProbedCounter,
+    pub(super) long_lived: ProbedMetric,
+    pub(crate) begun: ProbedMetric,
+    pub(crate) excluded: ProbedMetric,
     pub(super) closing: Metric,
     verdicts: Option<[Metric; Verdict::ALL.len()]>,
     /// Ended streams: all, and by kind.
@@ -38,13 +38,13 @@ impl Metrics {
         for (metric, verdict) in verdicts.iter_mut().zip(&Verdict::ALL).filter(|_| with_verdicts) {
             *metric = visible_counter(host, metrics::forwarded_proto(*verdict, scope))?;
         }
-        let in_flight = probed_gauge(host, metrics::in_flight(scope), None)?;
+        let gauge = |name| define(host, Kind::Gauge, name);
         Ok(Self {
-            in_flight,
-            long_lived: probed_gauge(host, metrics::long_lived(scope), Some(in_flight))?,
-            begun: ProbedCounter::new(visible_counter(host, metrics::begun(scope))?),
-            excluded: ProbedCounter::new(visible_counter(host, metrics::excluded(scope))?),
-            closing: define(host, Kind::Gauge, CLOSING.into())?,
+            in_flight: probed_gauge(host, metrics::in_flight(scope))?,
+            long_lived: ProbedMetric::new(gauge(metrics::long_lived(scope))?),
+            begun: ProbedMetric::new(visible_counter(host, metrics::begun(scope))?),
+            excluded: ProbedMetric::new(visible_counter(host, metrics::excluded(scope))?),
+            closing: gauge(CLOSING.into())?,
             verdicts: with_verdicts.then_some(verdicts),
             evictions: if with_kinds { Some(Evictions::define(host)?) } else { None },
         })
@@ -66,29 +66,21 @@ fn visible_counter(host: &impl Host, name: String) -> Result<Metric, Fault> {
     Ok(metric)
 }
 
-/// `in_flight` is the gauge of all streams in flight, if it is another one.
-fn probed_gauge(
-    host: &impl Host,
-    name: String,
-    in_flight: Option<Metric>,
-) -> Result<Metric, Fault> {
+fn probed_gauge(host: &impl Host, name: String) -> Result<Metric, Fault> {
     let metric = define(host, Kind::Gauge, name.clone())?;
-    if accepts_values(host, metric, in_flight.unwrap_or(metric)) {
-        Ok(metric)
-    } else {
-        Err(fault("", &rejected(&name)))
-    }
+    if accepts_values(host, metric) { Ok(metric) } else { Err(fault("", &rejected(&name))) }
 }
 
-/// A counter metric that the gate relies on. A probe like that of a gauge would change its value
-/// for good, so its first count is the probe.
+/// A metric whose first increment shows whether Envoy rejects it. A probe like that of
+/// `in_flight` would change the value of a counter metric for good. For a moment, it would make a
+/// stream in flight look like an exempt one.
 #[derive(Debug)]
-pub(crate) struct ProbedCounter {
-    metric: Metric,
+pub(crate) struct ProbedMetric {
+    pub(super) metric: Metric,
     is_probed: Cell<bool>,
 }
 
-impl ProbedCounter {
+impl ProbedMetric {
     fn new(metric: Metric) -> Self {
         Self { metric, is_probed: Cell::new(false) }
     }
@@ -96,21 +88,24 @@ impl ProbedCounter {
     /// Adds one. The first call returns false if Envoy rejects the metric.
     pub(crate) fn increment(&self, host: &impl Host) -> bool {
         host.increment_metric(self.metric, 1);
-        self.is_probed.replace(true) || host.get_metric(self.metric).is_some_and(|value| value > 0)
+        self.is_probed.replace(true) || is_above_zero(host, self.metric)
     }
 }
 
 /// Whether Envoy keeps the values of a gauge; makes it visible, too. If the stats matcher rejects
 /// its name, Envoy returns a gauge that stays zero: "none in flight", for ever. The probe is
-/// skipped while streams are in flight: a reader would see one too many, or one that is exempt. A
-/// stream that begins during the probe cannot look like zero either, because `begun` changes.
-fn accepts_values(host: &impl Host, gauge: Metric, in_flight: Metric) -> bool {
-    let is_above_zero = |gauge| host.get_metric(gauge).is_some_and(|value| value > 0);
-    if is_above_zero(gauge) || is_above_zero(in_flight) {
+/// skipped while streams are in flight: a reader would see one too many. A stream that begins
+/// during the probe cannot look like zero either, because `begun` changes.
+fn accepts_values(host: &impl Host, gauge: Metric) -> bool {
+    if is_above_zero(host, gauge) {
         return true;
     }
     host.increment_metric(gauge, 1);
-    let accepts = is_above_zero(gauge);
+    let accepts = is_above_zero(host, gauge);
     host.increment_metric(gauge, -1);
     accepts
+}
+
+fn is_above_zero(host: &impl Host, metric: Metric) -> bool {
+    host.get_metric(metric).is_some_and(|value| value > 0)
 }

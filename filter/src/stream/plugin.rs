@@ -6,7 +6,7 @@ use super::metrics::Metrics;
 use crate::census::{self, Counter};
 use crate::config::{Config, Refused};
 use crate::host::{Control, Host, Level};
-use crate::metrics::rejected;
+use crate::metrics::{long_lived, rejected};
 
 /// Each stream keeps the plugin that it began with: a new configuration applies only to streams
 /// that begin later.
@@ -32,6 +32,15 @@ impl Plugin {
             counter: Counter::default(),
             has_warned_of_peer: Cell::new(false),
         })
+    }
+
+    /// Counts a stream as long-lived. If Envoy rejects the gauge, it stays zero, so the stream is
+    /// not exempt.
+    pub(super) fn count_long_lived(&self, host: &impl Host) {
+        if !self.metrics.long_lived.increment(host) {
+            host.log(Level::Error, &rejected(&long_lived(self.config.scope)));
+        }
+        self.counter.long_lived.update(|long_lived| long_lived + 1);
     }
 
     /// Publishes that Envoy rejects a counter, because the gate would mistake its zero for a quiet

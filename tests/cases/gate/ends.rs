@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use ::h2::Reason;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::bench::{Bench, SOON, same};
@@ -69,24 +70,30 @@ async fn each_client_sees_its_end(lab: &Lab) -> Outcome {
     let mut connection = h2::Client::connect(bench.main).await?;
     let call = connection.open(h2::grpc("/hold/grpc"), true).await?;
     bench.upstream.wait_held("grpc", 1, SOON).await?;
+    let mut talk = connection.open(h2::grpc("/grpc"), false).await?;
+    ensure_eq!(talk.head().await?.status, 200, "a gRPC call whose response has begun");
     sleep(OLD).await;
     let began = Instant::now();
     bench.post("/drain").await?.expect(202)?;
     sleep_until(began + Duration::from_millis(2_000)).await;
     ensure_eq!(evictions(&bench).await?, 0, "ends before the window");
     let status = bench.status().await?;
-    same(&status, "holding", (WAITING + 5) as u64)?;
+    same(&status, "holding", (WAITING + 6) as u64)?;
     ensure!(status["ends"][0]["begins_in_ms"].is_u64(), "{status}");
     ensure!(status["ends"][0].get("left").is_none(), "no counter was asked: {status}");
 
     check_waiting(clients).await?;
     let answer = call.response().await?;
     ensure_eq!((answer.status, answer.header("grpc-status")), (200, Some("14".into())), "gRPC");
+    let reset = talk.piece().await.err().context("an end of the call")?;
+    let reason = reset.downcast_ref::<::h2::Error>().and_then(::h2::Error::reason);
+    let internal = [Reason::NO_ERROR, Reason::INTERNAL_ERROR].map(Some);
+    ensure!(internal.contains(&reason), "gRPC clients report these as INTERNAL, not {reason:?}");
     ensure!(socket.receive().await.is_err(), "without frame filter there is no close frame");
     check_broken(events).await?;
     let status = bench.until("holding", 2).await?;
-    ensure_eq!(evictions(&bench).await?, (WAITING + 3) as u64, "counted: {status}");
-    for (kind, count) in [("waiting", WAITING as u64), ("websocket", 1), ("grpc", 1)] {
+    ensure_eq!(evictions(&bench).await?, (WAITING + 4) as u64, "counted: {status}");
+    for (kind, count) in [("waiting", WAITING as u64), ("websocket", 1), ("grpc", 2)] {
         let name = format!("wasmcustom.laststream_gate_evictions_{kind}_total");
         ensure_eq!(bench.envoy.stat(&name).await?, Some(count), "{kind}");
     }
