@@ -44,7 +44,7 @@ impl CountRequest {
         let Self { reply_to, round, latch_check, sent_at, .. } = self;
         let Self { long_lived_before, list_limit, plain_only, .. } = self;
         let (check, plain) = (latch_check as u8, u8::from(plain_only));
-        // The last number was the moment of a change of Envoy's configuration.
+        // The 0 is the place of a number that only earlier versions use.
         format!(
             "ask {reply_to} {round} {check} {sent_at} {long_lived_before} {list_limit} {plain} 0"
         )
@@ -83,7 +83,7 @@ pub(crate) struct CountReply {
 impl CountReply {
     pub(crate) fn to_text(self) -> String {
         let Self { queue, in_flight, long_lived, excluded, round, requested_at } = self;
-        // The last number was that of streams older than a change of Envoy's configuration.
+        // The 0 is the place of a number that only earlier versions use.
         format!("here {queue} {in_flight} {long_lived} {excluded} {round} {requested_at} 0")
     }
 

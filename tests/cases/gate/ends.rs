@@ -29,13 +29,13 @@ const KINDS: &str = r#"{"count": {"kinds": true}}"#;
 /// The gate ends no younger streams.
 pub(in crate::cases) const OLD: Duration = Duration::from_millis(2_200);
 
-pub(super) async fn bench(lab: &Lab, gate: &str) -> Outcome<Bench> {
+async fn bench(lab: &Lab, gate: &str) -> Outcome<Bench> {
     let bench = Bench::with(lab, gate, hcm(lab, KINDS)).await?;
     bench.until("count", "exact").await?;
     Ok(bench)
 }
 
-pub(super) async fn evictions(bench: &Bench) -> Outcome<u64> {
+async fn evictions(bench: &Bench) -> Outcome<u64> {
     Ok(bench.envoy.stat(EVICTIONS).await?.unwrap_or_default())
 }
 
