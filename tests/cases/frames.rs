@@ -40,7 +40,7 @@ struct Sockets {
 
 impl Sockets {
     async fn start(lab: &Lab) -> Outcome<Self> {
-        Self::with(lab, r#"{"end": {"websocket_grace_ms": 20000}}"#, "wasm:debug").await
+        Self::with(lab, &gate(20_000), "wasm:debug").await
     }
 
     async fn with(lab: &Lab, gate: &str, log: &str) -> Outcome<Self> {
@@ -63,10 +63,10 @@ impl Sockets {
         Ok(clients)
     }
 
-    /// Ends all WebSockets, once they are old enough.
+    /// Begins the drain, which ends all WebSockets, once they are old enough.
     async fn end_all(&self) -> Outcome {
         tokio::time::sleep(Duration::from_millis(2_200)).await;
-        self.bench.post("/end?kind=websocket&share=100&over=1s").await?.expect(202)?;
+        self.bench.post("/drain").await?.expect(202)?;
         Ok(())
     }
 
@@ -80,6 +80,14 @@ impl Sockets {
         self.server.write("\n")?;
         report(&mut self.server)
     }
+}
+
+/// A gate that ends old WebSockets within the first second of a drain.
+fn gate(grace_ms: u32) -> String {
+    format!(
+        r#"{{"begin": {{"call": "nothing"}}, "end": {{"websocket": "end", "at_age_ms": 2000,
+        "over_ms": 1000, "websocket_grace_ms": {grace_ms}}}}}"#
+    )
 }
 
 fn hcm(lab: &Lab) -> Outcome<Hcm> {
@@ -173,8 +181,7 @@ async fn keep_sending(mut socket: WebSocket) -> Outcome<(u16, Ended)> {
 /// Without traffic Envoy makes no callback, so the filter cannot write a close frame; after the
 /// grace period the WebSocket is reset.
 async fn a_silent_websocket_is_reset_after_its_grace_period(lab: &Lab) -> Outcome {
-    let mut sockets =
-        Sockets::with(lab, r#"{"end": {"websocket_grace_ms": 1000}}"#, "wasm:debug").await?;
+    let mut sockets = Sockets::with(lab, &gate(1_000), "wasm:debug").await?;
     let mut clients = sockets.clients(4, "plain", "silent")?;
     sockets.end_all().await?;
     let seen = report(&mut clients)?;

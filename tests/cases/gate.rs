@@ -7,12 +7,9 @@ mod app;
 pub(crate) mod bench;
 mod clock;
 mod commands;
-mod config_change;
-mod config_change_ends;
 pub(crate) mod deaths;
 mod directions;
 mod drains;
-mod end_command;
 pub(crate) mod ends;
 mod false_hold;
 mod grpc;
@@ -43,12 +40,9 @@ pub(crate) fn cases() -> Vec<Case> {
         app::cases(),
         clock::cases(),
         commands::cases(),
-        config_change::cases(),
-        config_change_ends::cases(),
         deaths::cases(),
         directions::cases(),
         drains::cases(),
-        end_command::cases(),
         ends::cases(),
         false_hold::cases(),
         grpc::cases(),

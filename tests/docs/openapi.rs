@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use laststream_filter::config::schema;
 use laststream_filter::gate::replies::{
-    EndOutcome, EndStatus, Outcome as Answer, ScopeStatus, Status, StreamStatus, Streams,
+    Outcome as Answer, ScopeStatus, Status, StreamStatus, Streams,
 };
 use serde_json::{Map, Value, json};
 
@@ -19,14 +19,12 @@ const HEADING: &str = "  schemas: # from the types; LASTSTREAM_BLESS=1 writes th
 const WIDTH: usize = 140;
 
 /// The types of the bodies.
-fn bodies() -> [(&'static str, Value); 7] {
+fn bodies() -> [(&'static str, Value); 5] {
     [
         ("Status", schema::answer::<Status>()),
         ("ScopeStatus", schema::answer::<ScopeStatus>()),
         ("Streams", schema::answer::<Streams>()),
         ("StreamStatus", schema::answer::<StreamStatus>()),
-        ("EndStatus", schema::answer::<EndStatus>()),
-        ("EndOutcome", schema::answer::<EndOutcome>()),
         ("Outcome", schema::answer::<Answer>()),
     ]
 }

@@ -61,15 +61,6 @@ pub(super) fn gate_metrics() -> String {
             state
         ));
     }
-    let about_config_drain = [
-        "streams in flight that are older than the last change of Envoy's configuration, while the \
-         listeners that it replaced drain, else 0; only with `gate.config_change`",
-        "how long until Envoy closes the streams on them, in seconds, else 0; only with \
-         `gate.config_change`",
-    ];
-    for ((_, name), about) in metrics::CONFIG_DRAIN.into_iter().zip(about_config_drain) {
-        rows.push_str(&format!("| `{name}` | gauge | {about} |\n"));
-    }
     rows.push_str(&format!(
         "| `{}` | gauge | while a signal passes: when the latch opens, in milliseconds of Envoy's \
          monotonic clock; else 0 |\n",

@@ -25,7 +25,7 @@ cases! {
 }
 
 /// Requests on all of the gate's paths, and two that are no operation of the gate.
-const EVERYTHING: [(&str, &str); 14] = [
+const EVERYTHING: [(&str, &str); 12] = [
     ("GET", "/status"),
     ("GET", "/streams"),
     ("GET", "/ready"),
@@ -34,8 +34,6 @@ const EVERYTHING: [(&str, &str); 14] = [
     ("POST", "/drain"),
     ("DELETE", "/drain"),
     ("POST", "/force?reason=x"),
-    ("POST", "/end?kind=websocket&share=100&over=1s"),
-    ("DELETE", "/end"),
     ("POST", "/quitquitquit"),
     ("POST", "/drain_listeners?graceful&skip_exit"),
     ("OPTIONS", "/drain"),

@@ -7,9 +7,8 @@ use laststream_filter::gate::CountState;
 use laststream_filter::gate::{OPENAPI, StreamKind};
 use laststream_filter::metrics;
 use strum::VariantArray as _;
-use tokio::time::sleep;
 
-use super::bench::Bench;
+use super::bench::{Bench, same};
 use crate::cases::stage::{hcm, routes};
 use crate::lab::{Lab, cases};
 use kit::fake_server::{Answer, FakeServer};
@@ -31,7 +30,7 @@ struct Asking {
 async fn matches_its_openapi_description(lab: &Lab) -> Outcome {
     let asking = Asking { document: Document::read(OPENAPI)?, seen: RefCell::default() };
     serves_drains_and_is_forced(&asking, lab).await?;
-    ends_streams(&asking, lab).await?;
+    shows_ends(&asking, lab).await?;
     wants_its_secret(&asking, lab).await?;
     passes_on_the_status_of_the_admin_interface(&asking, lab).await?;
     asking.has_seen_all()
@@ -75,24 +74,16 @@ async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
     shows_its_metrics(bench).await
 }
 
-const END: &str = "/end?kind=waiting&share=100&over=60s";
-
-async fn ends_streams(asking: &Asking, lab: &Lab) -> Outcome {
+async fn shows_ends(asking: &Asking, lab: &Lab) -> Outcome {
     let kinds = lab.stream(r#"{"count": {"kinds": true}}"#).filter();
-    let bench = &Bench::with(lab, "{}", routes(Hcm::new("main").filter(kinds))).await?;
+    let gate = r#"{"end": {"waiting": "end"}}"#;
+    let bench = &Bench::with(lab, gate, routes(Hcm::new("main").filter(kinds))).await?;
     bench.until("count", "exact").await?;
-    asking.ask(bench, &format!("POST {END}"), 200).await?;
-    asking.ask(bench, "POST /end?kind=waiting&share=0&over=60s", 400).await?;
-    let held = bench.held("a").await?;
-    sleep(Duration::from_millis(2_200)).await; // younger streams cannot be ended
-    asking.ask(bench, &format!("POST {END}&dry_run&limit=1"), 200).await?;
-    asking.ask(bench, &format!("POST {END}&changing"), 202).await?;
-    asking.ask(bench, &format!("POST {END}"), 409).await?;
-    asking.ask(bench, "GET /status", 200).await?;
+    let _held = bench.held("a").await?;
+    asking.ask(bench, "POST /drain", 202).await?;
     asking.ask(bench, "GET /streams", 200).await?;
-    asking.ask(bench, "DELETE /end", 200).await?;
-    drop(held);
-    Ok(())
+    let status = asking.ask(bench, "GET /status", 200).await?.json()?;
+    same(&status["ends"], "kinds", json!(["waiting"]))
 }
 
 async fn wants_its_secret(asking: &Asking, lab: &Lab) -> Outcome {
@@ -105,7 +96,6 @@ async fn wants_its_secret(asking: &Asking, lab: &Lab) -> Outcome {
         let free = operation.node["security"].as_array().is_some_and(Vec::is_empty);
         let example = match (operation.method.as_str(), operation.path) {
             (_, "/force") => "?reason=x",
-            ("POST", "/end") => END.trim_start_matches("/end"),
             _ => "",
         };
         let question = format!("{} {}{example}", operation.method, operation.path);
