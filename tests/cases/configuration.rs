@@ -15,7 +15,7 @@ cases! {
 }
 
 /// Invalid configurations, and the log's words about each: the path of the error, and the fix.
-const BAD: [(&str, &str); 4] = [
+const BAD: [(&str, &str); 5] = [
     (
         r#"{"scope": "gatway"}"#,
         "configuration refused: scope: `gatway` is not known; did you mean `gateway`?",
@@ -34,6 +34,10 @@ const BAD: [(&str, &str); 4] = [
         r#"{"count": {"exclude": {"paths": [{"exact": "x"}]}}, "forwarded_proto": {"trust": {}}}"#,
         "count.exclude.paths[0]: `x` never matches: a path begins with `/`; \
             forwarded_proto.sources: names no header",
+    ),
+    (
+        r#"{"count": {"exclude": {"paths": [{"prefix": "/"}]}}}"#,
+        "count.exclude.paths[0]: `/` begins every path: write a longer prefix",
     ),
 ];
 

@@ -1,7 +1,7 @@
 //! Access to the gate. Pure: a request's headers and the properties of its connection go in, a
 //! refusal comes out.
 //!
-//! There are three checks: for pages in a browser, for clients on the network, and for clients in
+//! There are three checks: for browsers and the pages in them, for clients on the network, and for clients in
 //! the pod without the secret. docs/threat-model.md describes what each of them can do.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,7 @@ use laststream_drain::event::Command;
 use super::http::{is_of_hook, same_secret, secret_in_query};
 use super::policy::Policy;
 use crate::config::wire::SHORTEST_SECRET;
-use crate::headers::Headers;
+use crate::headers::{Headers, begins_with};
 use crate::host::Host;
 
 const SECRET_HEADER: &str = "x-laststream-secret";
@@ -81,16 +81,11 @@ impl ConnectionProperties {
 /// The reason to refuse a request from a page in a browser, whatever its command. Browsers send
 /// headers that show a page, or a host name that is not the gate's.
 pub(super) fn browser_refusal(headers: Headers<'_>, access: &Access<'_>) -> Option<&'static str> {
-    if headers.first("origin").is_some() {
+    let is_foreign = |site: &[u8]| !matches!(site, b"none" | b"same-origin");
+    if headers.first("origin").is_some() || headers.all("sec-fetch-site").any(is_foreign) {
         return Some(
             "a page in a browser sent this, which the gate does not take: use `laststream`, curl \
              or wget",
-        );
-    }
-    if headers.all("sec-fetch-site").any(|site| !matches!(site, b"none" | b"same-origin")) {
-        return Some(
-            "a page in a browser led here, which the gate does not take: use the address bar, \
-             `laststream`, curl or wget",
         );
     }
     let authority =
@@ -109,6 +104,12 @@ pub(super) fn access_refusal(
     command: &Command,
     access: &Access<'_>,
 ) -> Option<&'static str> {
+    if is_of_browser(headers) {
+        return Some(
+            "a browser sent this, from which the gate takes /status and /ready only: use \
+             `laststream`, curl or wget",
+        );
+    }
     match access.secret {
         Secret::Known(secret) => {
             let in_header =
@@ -131,6 +132,17 @@ pub(super) fn access_refusal(
             ),
         },
     }
+}
+
+/// Whether a browser sent this, also without a page: from its address bar, for a link in another
+/// program, or as a prefetch. Over plain HTTP a browser sends `Sec-Fetch-Site` to the loopback
+/// interface only, and for an image it sends no `Origin`. Elsewhere its user agent shows it.
+fn is_of_browser(headers: Headers<'_>) -> bool {
+    headers.iter().any(|(name, value)| match name {
+        b"sec-purpose" | b"purpose" | b"x-moz" => true,
+        b"user-agent" => begins_with(value, "Mozilla/"),
+        _ => name.starts_with(b"sec-fetch-"),
+    })
 }
 
 /// The host of an authority, without its port.
@@ -170,7 +182,9 @@ pub(super) fn refusal_body(reason: &str) -> String {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{Access, Secret, access_refusal, browser_refusal, host_of, is_own_host};
+    use super::{
+        Access, SECRET_HEADER, Secret, access_refusal, browser_refusal, host_of, is_own_host,
+    };
     use crate::gate::http::parse_command;
     use crate::headers::{Headers, serialise};
 
@@ -253,12 +267,9 @@ mod tests {
         }
     }
 
-    fn is_refused(method: &str, path: &str, given: Option<&str>, access: &Access<'_>) -> bool {
+    fn is_refused(method: &str, path: &str, marks: &[(&str, &str)], access: &Access<'_>) -> bool {
         let command = parse_command(method, path).expect(path);
-        let headers: Vec<_> =
-            given.into_iter().map(|given| ("x-laststream-secret", given)).collect();
-        access_refusal(Headers::new(&serialise(&headers)), path.as_bytes(), &command, access)
-            .is_some()
+        access_refusal(Headers::new(&serialise(marks)), path.as_bytes(), &command, access).is_some()
     }
 
     const PROTECTED: [(&str, &str); 7] = [
@@ -287,12 +298,49 @@ mod tests {
         ] {
             for (method, path) in PROTECTED {
                 assert_eq!(
-                    is_refused(method, path, None, &at(address)),
+                    is_refused(method, path, &[], &at(address)),
                     expected,
                     "{method} {path} {address:?}"
                 );
             }
         }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_browser_gets_the_status_only() {
+        const AGENT: &str = "user-agent";
+        let loopback =
+            Access { hosts: &[], secret: Secret::NotConfigured, address: Some(b"127.0.0.1:1") };
+        for (header, expected) in [
+            (("sec-fetch-site", "none"), true),
+            (("sec-fetch-site", "same-origin"), true),
+            (("sec-fetch-mode", "navigate"), true),
+            (("sec-fetch-dest", ""), true),
+            (("sec-purpose", "prefetch;prerender"), true),
+            (("purpose", "prefetch"), true),
+            (("x-moz", "prefetch"), true),
+            ((AGENT, "Mozilla/4.0 (compatible; MSIE 8.0)"), true),
+            ((AGENT, "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101"), true),
+            ((AGENT, "Mozilla"), false),
+            ((AGENT, "kube-probe/1.34"), false),
+            ((AGENT, "kube-lifecycle/1.34"), false),
+            ((AGENT, "Go-http-client/1.1"), false),
+            ((AGENT, "curl/8.5.0"), false),
+            ((AGENT, "Wget/1.21"), false),
+            ((AGENT, "laststream/0.1.0"), false),
+            (("sec-ch-ua", "x"), false),
+        ] {
+            for (method, path) in PROTECTED {
+                assert_eq!(
+                    is_refused(method, path, &[header], &loopback),
+                    expected,
+                    "{method} {path} {header:?}"
+                );
+            }
+        }
+        let known = Access { secret: Secret::Known(SECRET), ..loopback };
+        let headers = [(SECRET_HEADER, "open-sesame/0123456789"), ("sec-fetch-site", "none")];
+        assert!(is_refused("POST", "/drain", &headers, &known), "with the secret, too");
     }
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -305,8 +353,10 @@ mod tests {
             };
             assert_eq!(access.secret, Secret::Missing);
             for (method, path) in PROTECTED {
-                for given in [None, Some(""), Some("-"), Some("fifteen-letters")] {
-                    assert!(is_refused(method, path, given, &access), "{method} {path}");
+                assert!(is_refused(method, path, &[], &access), "{method} {path}");
+                for given in ["", "-", "fifteen-letters"] {
+                    let given = [(SECRET_HEADER, given)];
+                    assert!(is_refused(method, path, &given, &access), "{method} {path}");
                 }
             }
         }
@@ -316,30 +366,26 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn hooks_may_carry_the_secret_in_the_url() {
         let access = Access { hosts: &[], secret: Secret::Known(SECRET), address: None };
+        let given = |secret| [(SECRET_HEADER, secret)];
         for (method, path) in PROTECTED {
-            assert!(
-                !is_refused(method, path, Some("open-sesame/0123456789"), &access),
-                "{method} {path}"
-            );
-            assert!(
-                is_refused(method, path, Some("open-sesame/012345678"), &access),
-                "{method} {path}"
-            );
-            assert!(is_refused(method, path, None, &access), "{method} {path}");
+            let (right, wrong) = (given("open-sesame/0123456789"), given("open-sesame/012345678"));
+            assert!(!is_refused(method, path, &right, &access), "{method} {path}");
+            assert!(is_refused(method, path, &wrong, &access), "{method} {path}");
+            assert!(is_refused(method, path, &[], &access), "{method} {path}");
         }
         for path in [
             "/prestop?secret=open-sesame/0123456789",
             "/prestop?wait=1s&secret=open%2Dsesame%2f0123456789",
         ] {
-            assert!(!is_refused("GET", path, None, &access), "{path}");
+            assert!(!is_refused("GET", path, &[], &access), "{path}");
         }
-        assert!(!is_refused("POST", "/drain?secret=open-sesame/0123456789", None, &access));
+        assert!(!is_refused("POST", "/drain?secret=open-sesame/0123456789", &[], &access));
         for path in [
             "/prestop?secret",
             "/prestop?secret=open+sesame",
             "/prestop?secret=open-sesame%2F012345678%00",
         ] {
-            assert!(is_refused("GET", path, None, &access), "{path}");
+            assert!(is_refused("GET", path, &[], &access), "{path}");
         }
     }
 }

@@ -17,6 +17,7 @@ const SECRET: &str = "open-sesame/0123456789";
 cases! {
     refuses_pages_of_a_browser,
     answers_to_its_names_only,
+    browsers_change_nothing,
     lets_hooks_and_operators_pass,
     takes_the_secret_in_the_url_of_a_hook,
     a_secret_in_the_url_is_never_shown,
@@ -122,10 +123,60 @@ async fn answers_to_its_names_only(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// The headers that each client sends, and those of a browser's address bar.
+/// The requests that a browser sends without `Origin` and without a foreign `Sec-Fetch-Site`.
+const BROWSERS: [(&str, Marks<'_>); 8] = [
+    (
+        "the address bar",
+        &[("host", "localhost:15091"), ("sec-fetch-site", "none"), ("sec-fetch-mode", "navigate")],
+    ),
+    ("a page of the gate itself", &[("sec-fetch-site", "same-origin"), ("sec-fetch-mode", "cors")]),
+    ("a prefetch of the address bar", &[("sec-fetch-site", "none"), ("sec-purpose", "prefetch")]),
+    ("a prerender", &[("sec-purpose", "prefetch;prerender")]),
+    ("a prefetch of an older Chrome", &[("purpose", "prefetch")]),
+    ("a prefetch of Firefox", &[("x-moz", "prefetch")]),
+    (
+        "an image under a name of `gate.hosts`, where no browser sends `Sec-Fetch-Site`",
+        &[
+            ("host", "gate.internal:15091"),
+            ("user-agent", "Mozilla/5.0 (X11; Linux x86_64) Chrome/140.0.0.0 Safari/537.36"),
+            ("accept", "image/avif,image/webp,image/*,*/*;q=0.8"),
+            ("referer", "http://evil.example/"),
+        ],
+    ),
+    (
+        "a form of an old browser",
+        &[
+            ("user-agent", "Mozilla/4.0 (compatible; MSIE 8.0; Windows NT 6.1)"),
+            ("content-type", "application/x-www-form-urlencoded"),
+        ],
+    ),
+];
+
+async fn browsers_change_nothing(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"hosts": ["test.local", "gate.internal"]}"#).await?;
+    let is_read = |path: &str| ["/status", "/ready"].contains(&path);
+    let is_command = |method: &str, path: &str| method != "OPTIONS" && path != "/stats";
+    for (browser, marks) in BROWSERS {
+        for (method, path) in EVERYTHING {
+            let request = marked(method, path, marks);
+            let place = || format!("{method} {path} from {browser}");
+            if is_read(path) {
+                let answer = once(bench.gate, &request).await?;
+                ensure!([200, 503].contains(&answer.status), "{}: {}", place(), answer.text());
+            } else if is_command(method, path) {
+                is_refused(bench.gate, &request, "a browser sent this")
+                    .await
+                    .with_context(place)?;
+            }
+        }
+    }
+    same(&bench.status().await?, "state", "serving")
+}
+
+/// The headers that each client sends.
 async fn lets_hooks_and_operators_pass(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"begin": {"call": "nothing"}}"#).await?;
-    let clients: [(&str, Marks<'_>); 6] = [
+    let clients: [(&str, Marks<'_>); 7] = [
         ("pilot-agent", &[("user-agent", "Go-http-client/1.1"), ("accept-encoding", "gzip")]),
         (
             "kubelet",
@@ -136,17 +187,11 @@ async fn lets_hooks_and_operators_pass(lab: &Lab) -> Outcome {
                 ("connection", "close"),
             ],
         ),
-        ("wget", &[("user-agent", "Wget"), ("connection", "close")]),
+        ("kubelet's probe", &[("user-agent", "kube-probe/1.34"), ("accept", "*/*")]),
+        ("BusyBox's wget", &[("user-agent", "Wget"), ("connection", "close")]),
+        ("wget", &[("user-agent", "Wget/1.21.3"), ("accept", "*/*")]),
         ("curl", &[("user-agent", "curl/8.5.0"), ("accept", "*/*")]),
         ("laststream", &[("user-agent", "laststream/0.1.0"), ("connection", "close")]),
-        (
-            "an address bar",
-            &[
-                ("host", "localhost:15091"),
-                ("sec-fetch-site", "none"),
-                ("sec-fetch-mode", "navigate"),
-            ],
-        ),
     ];
     for (client, marks) in clients {
         once(bench.gate, &marked("GET", "/prestop", marks))

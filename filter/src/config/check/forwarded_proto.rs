@@ -200,6 +200,8 @@ fn wrong_identity(identity: &Text) -> Option<String> {
 
 /// Whether this is `scheme://domain/…`.
 fn names_domain(prefix: &str) -> bool {
-    let domain = prefix.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
-    domain.is_some_and(|(domain, _)| !domain.is_empty())
+    let mut parts = prefix.split('/');
+    parts.next().is_some_and(|scheme| scheme.ends_with(':'))
+        && parts.next() == Some("")
+        && parts.next().is_some_and(|domain| !domain.is_empty())
 }

@@ -109,8 +109,7 @@ impl Checker {
         if !ignore.iter().any(|prefix| prefix == ADMIN) {
             self.add_problem(
                 PATH,
-                "lacks `admin`, so the gate's own query of Envoy's admin interface would hold \
-                 every drain: add it",
+                "lacks `admin`, so the gate's own query of Envoy would hold every drain: add it",
             );
         }
         for (index, prefix) in ignore.iter().enumerate() {
