@@ -19,7 +19,6 @@ cases! {
     status_prints_state_and_counts,
     cancels_a_drain,
     opens_by_force,
-    ends_a_share_and_stops,
     sends_the_secret_and_never_shows_it,
     watches_until_it_is_open,
     rejects_answers_that_are_not_a_gates,
@@ -72,39 +71,6 @@ async fn cancels_a_drain(lab: &Lab) -> Outcome {
     let undoable = r#"{"quiet_ms": 300, "begin": {"call": "fail_health_checks"}}"#;
     cancels(lab, undoable, "serving: the drain was cancelled").await?;
     cancels(lab, r#"{"quiet_ms": 300}"#, "Envoy cannot undrain its listeners").await
-}
-
-async fn ends_a_share_and_stops(lab: &Lab) -> Outcome {
-    const FLAGS: [[&str; 2]; 3] = [["--kind", "waiting"], ["--share", "50%"], ["--over", "1h"]];
-    let kinds = lab.stream(r#"{"count": {"kinds": true}}"#).filter();
-    let main = routes(Hcm::new("main").filter(kinds));
-    let bench = Bench::with(lab, r#"{"quiet_ms": 300}"#, main).await?;
-    bench.until("count", "exact").await?;
-    let operator = Operator::beside(&bench)?;
-    let held = [bench.held("a").await?, bench.held("b").await?];
-    sleep(OLD).await;
-    let end = [&["end"][..], FLAGS.as_flattened()].concat();
-    let dry = operator.runs(&[&end[..], &["--dry-run"]].concat()).await?.expect(0)?;
-    shows(&dry, "would end at most 1 of 2 streams (waiting) over 3600 s\nAGE")?;
-    shows(&dry, "KIND")?;
-    for wrong in [["--share", "101%"], ["--share", "0"], ["--over", "25h"], ["--kind", "socket"]] {
-        let right = FLAGS.iter().filter(|flag| flag[0] != wrong[0]).flatten().copied();
-        let words: Vec<&str> = ["end"].into_iter().chain(right).chain(wrong).collect();
-        operator.runs(&words).await?.expect(64)?;
-    }
-    let ended = operator.runs(&end).await?.expect(0)?;
-    shows(&ended, "ends at most 1 of 2 streams (waiting) over 3600 s\n")?;
-    let again = operator.runs(&end).await?.expect(2)?;
-    ensure!(again.stderr.contains("already being ended"), "{again:#?}");
-    wait_for(SOON, "the counters to say what is left", async || {
-        let status = operator.runs(&["status"]).await?.expect(0)?;
-        shows(&status, "  ends      1 stream (waiting)")
-    })
-    .await?;
-    let stopped = operator.runs(&["end", "--stop"]).await?.expect(0)?;
-    shows(&stopped, "the ends were stopped: 0 of 1 were ordered")?;
-    drop(held);
-    Ok(())
 }
 
 /// A drain is cancelled, and the answer contains these words.
