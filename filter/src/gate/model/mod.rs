@@ -42,9 +42,12 @@
 //! the worker replies to the round behind the closed latch only after the callback, and the gate
 //! reads the gauges after that.
 
+mod calls;
 mod checks;
+mod faults;
 mod port;
 mod properties;
+mod reloads;
 mod setup;
 mod shared;
 mod step;
