@@ -1,24 +1,25 @@
 //! Checks after each step: answers, signals, records and times.
 
 use laststream_drain::step::Step;
-use laststream_drain::timing::AFTER_DEADLINE;
+use laststream_drain::timing::{AFTER_DEADLINE, DEAD_AFTER};
 
-use super::setup::{DEADLINE, OPEN_FOR, Setup};
-use super::shared::Event;
-use super::world::{Signal, Violation, World, is_open_anyway};
+use super::setup::{OPEN_FOR, RequestPlan, Setup};
+use super::shared::{Call, Event};
+use super::worker::gate_of;
+use super::world::{Life, Signal, Violation, World, is_open_anyway};
 use crate::gate::phase::Phase;
 
 impl World {
     /// Checks an event of this step: a gate's answer or signal.
     pub(super) fn note(&mut self, setup: &Setup, event: Event) {
         match event {
-            Event::Answered { request, status, holding } => {
+            Event::Answered { request, status, holding, tells } => {
                 let plan = setup.requests[request as usize];
                 let state = &mut self.requests[request as usize];
                 state.status = Some(status);
                 let is_confirmed = state.is_confirmed || !setup.exports;
                 if plan.cancels() && self.record(plan.gate).phase == Phase::Serving {
-                    self.notes[plan.gate].was_asked = self.awaits_opening(setup, plan.gate);
+                    self.note_cancelled(setup, plan.gate, tells);
                 }
                 if status != 200
                     || !plan.asks_for_opening()
@@ -26,7 +27,7 @@ impl World {
                 {
                     return;
                 }
-                if holding > 0 {
+                if holding > self.standing_still(setup, plan.gate) {
                     self.report(Violation::OpenWithCounted);
                 } else if !is_confirmed {
                     self.report(Violation::OpenWithUncounted);
@@ -34,8 +35,32 @@ impl World {
                     self.report(Violation::OpenUnasked);
                 }
             }
-            Event::Passed { number, root } => self.note_signal(setup, number, root as usize),
+            Event::Passed { number, root } => self.note_signal(setup, number, gate_of(root)),
         }
+    }
+
+    /// `tells`: the client was told that the last call was sent.
+    fn note_cancelled(&mut self, setup: &Setup, gate: usize, tells: bool) {
+        let awaits_opening = self.awaits_opening(setup, gate);
+        let notes = &mut self.notes[gate];
+        notes.was_asked = awaits_opening;
+        if setup.finish != "nothing" && !tells && !awaits_opening {
+            notes.is_cancelled = true;
+            if !self.signals.is_empty() {
+                self.report(Violation::SentAfterCancel);
+            }
+        }
+    }
+
+    /// Streams that hold the drain, in a worker that has stood still for so long that its counter is
+    /// dead. Envoy has ended them.
+    fn standing_still(&self, setup: &Setup, gate: usize) -> u64 {
+        let is_dead = |life: Life| matches!(life, Life::Closed { at, .. } if self.shared.clock >= at + DEAD_AFTER);
+        let streams = self.streams.iter().zip(&setup.streams);
+        let dead = streams.filter(|(stream, plan)| {
+            plan.scope == setup.gates[gate] && setup.holds(plan.kind) && is_dead(stream.life)
+        });
+        dead.count() as u64
     }
 
     /// Whether a request to this gate that may open it is not answered yet.
@@ -50,24 +75,36 @@ impl World {
         if is_open_anyway(self.record(gate).phase) {
             return;
         }
-        let scope = setup.gates[gate];
-        let Some(call) = self.shared.calls.iter().find(|call| call.number == number) else {
+        let Some(call) = self.shared.calls.iter().find(|call| call.number == number).cloned()
+        else {
             return;
         };
         let ends_envoy = call.path == "/quitquitquit";
+        let is_its = |plan: &RequestPlan| plan.path == call.path && plan.worker == call.worker;
+        let is_last_call = !setup.requests.iter().any(|plan| plan.path == call.path);
         let mut asked = setup.requests.iter().zip(&self.requests);
         let is_confirmed = !setup.exports
-            || setup.finish != "nothing"
-            || asked.any(|(plan, state)| {
-                plan.path == call.path && plan.worker == call.worker && state.is_confirmed
-            });
-        if self.counted(setup, scope) {
+            || is_last_call && self.notes[gate].is_confirmed
+            || asked.any(|(plan, state)| is_its(plan) && state.is_confirmed);
+        // The end of the process cuts the streams of all scopes.
+        let mut cut = setup.gates.iter().enumerate().filter(|(own, _)| ends_envoy || *own == gate);
+        if cut.any(|(_, scope)| self.counted(setup, *scope)) {
             self.report(Violation::PassedWithCounted);
         } else if !is_confirmed {
             self.report(Violation::PassedWithUncounted);
+        } else if is_last_call && self.notes[gate].is_cancelled {
+            self.report(Violation::SentAfterCancel);
+        } else if is_last_call && !setup.is_slow && self.is_sent_twice(&call) {
+            self.report(Violation::SentTwice);
         }
         self.has_passed = true;
         self.signals.push(Signal { number, ends_envoy });
+    }
+
+    /// Whether another worker makes this call, too.
+    fn is_sent_twice(&self, call: &Call) -> bool {
+        let is_same = |other: &&Call| other.path == call.path && other.ended.is_none();
+        self.shared.calls.iter().filter(is_same).count() > 1
     }
 
     /// Checks the records of all gates after a step.
@@ -81,10 +118,12 @@ impl World {
             }
             if notes.phase == Phase::Serving as u8 {
                 notes.drains_since = now;
+                notes.is_confirmed = false;
             }
             notes.phase = record.phase as u8;
             notes.open_since = if is_open_anyway(record.phase) { now } else { 0 };
-            let is_early = record.phase == Phase::Expired && now < notes.drains_since + DEADLINE;
+            let is_early =
+                record.phase == Phase::Expired && now < notes.drains_since + setup.deadline;
             let is_unasked = record.phase != Phase::Serving && !notes.was_asked;
             if is_early {
                 self.report(Violation::TooEarly);
@@ -121,7 +160,7 @@ impl World {
             return;
         }
         let (now, record, notes) = (self.shared.clock, self.record(gate), self.notes[gate]);
-        let (phase, deadline) = (record.phase, notes.drains_since + DEADLINE);
+        let (phase, deadline) = (record.phase, notes.drains_since + setup.deadline);
         let is_finished = setup.finish == "nothing" || record.finish.has_ended();
         let more = if is_finished { 0 } else { OPEN_FOR };
         let is_overdue = phase == Phase::Draining && now >= deadline

@@ -42,9 +42,12 @@
 //! the worker replies to the round behind the closed latch only after the callback, and the gate
 //! reads the gauges after that.
 
+mod calls;
 mod checks;
+mod faults;
 mod port;
 mod properties;
+mod reloads;
 mod setup;
 mod shared;
 mod step;
@@ -53,7 +56,7 @@ mod world;
 
 use std::time::{Duration, Instant};
 
-use laststream_drain::timing::AFTER_DEADLINE;
+use laststream_drain::timing::{AFTER_DEADLINE, DEAD_AFTER};
 use stateright::{Checker, Model, Property};
 
 use crate::config::wire::Scope;
@@ -211,8 +214,8 @@ fn death() {
 
 #[test]
 fn heal() {
-    let setup =
-        Setup { deaths: 1, begun: 1, naps: naps(2, 1), ..Setup::plain() }.stream(1, Kind::Plain);
+    let naps = vec![(QUIET, 2), (DEAD_AFTER, 1)];
+    let setup = Setup { deaths: 1, begun: 1, naps, ..Setup::plain() }.stream(1, Kind::Plain);
     check(setup.request(0, "GET", HOOK).reaches(&[Goal::Healed, Goal::Open]));
 }
 

@@ -3,10 +3,12 @@
 //! callback anew and replays the replies that it got so far.
 
 use std::cell::{Cell, RefCell};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::shared::{
-    Call, Event, Queue, Shared, TRACKED, is_excluded, is_signal, metric_index, scope_of_in_flight,
+    Call, Event, Queue, Response, Shared, TRACKED, is_excluded, is_signal, metric_index,
+    scope_of_in_flight,
 };
 use crate::host::{Control, Host, Kind, Level, Metric};
 
@@ -26,9 +28,11 @@ pub(super) struct Caller {
     pub(super) root: u32,
     pub(super) headers: Vec<u8>,
     /// The status and the body of the response in this callback.
-    pub(super) answer: (Option<u16>, String),
-    /// Whether other workers may run between two host calls.
+    pub(super) answer: Response,
+    /// Whether other workers may run before a host call that touches a metric of streams.
     pub(super) is_fine: bool,
+    /// Whether other workers may run before the record, or the holder of the latch, is stored.
+    pub(super) is_raced: bool,
     /// Whether the callback is for a stream that holds the drain.
     pub(super) holds: bool,
 }
@@ -57,12 +61,14 @@ struct Suspended;
 
 impl<'s> Port<'s> {
     pub(super) fn new(shared: &'s mut Shared, caller: Caller, progress: Progress) -> Self {
+        // A callback that begins is suspended before its first store, so that it can be late.
+        let has_yielded = caller.is_raced && progress.replies.is_empty();
         Self {
             shared: RefCell::new(shared),
             caller,
             progress: RefCell::new(progress),
             next: Cell::new(0),
-            has_yielded: Cell::new(false),
+            has_yielded: Cell::new(has_yielded),
             answered: RefCell::default(),
             period: Cell::new(None),
         }
@@ -101,12 +107,12 @@ impl<'s> Port<'s> {
         if let Some(reply) = self.progress.borrow().replies.get(position) {
             return reply.clone();
         }
-        if yields && self.caller.is_fine && self.has_yielded.replace(true) {
+        if yields && self.has_yielded.replace(true) {
             resume_unwind(Box::new(Suspended));
         }
         let mut progress = self.progress.borrow_mut();
         let reply = make(&mut self.shared.borrow_mut(), &mut progress);
-        if self.caller.is_fine {
+        if self.caller.is_fine || self.caller.is_raced {
             progress.replies.push(reply.clone());
         }
         reply
@@ -119,8 +125,8 @@ impl<'s> Port<'s> {
         }
     }
 
-    fn flag(&self, make: impl FnOnce(&mut Shared) -> bool) -> bool {
-        self.perform(false, |shared, _| Reply::Flag(make(shared))) == Reply::Flag(true)
+    fn flag(&self, yields: bool, make: impl FnOnce(&mut Shared) -> bool) -> bool {
+        self.perform(yields, |shared, _| Reply::Flag(make(shared))) == Reply::Flag(true)
     }
 
     fn data(&self, make: impl FnOnce(&mut Shared) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
@@ -129,12 +135,25 @@ impl<'s> Port<'s> {
             other => panic!("the callback took another way: {other:?}"),
         }
     }
+
+    /// Whether other workers may run before a host call for this metric: streams and gates both
+    /// touch it.
+    fn yields_at(&self, metric: Metric) -> bool {
+        self.caller.is_fine && (metric.0 as usize) < TRACKED && !is_excluded(metric)
+    }
 }
 
-/// Whether other workers may run before a host call for this metric: streams and gates both touch
-/// it.
-fn is_contended(metric: Metric) -> bool {
-    (metric.0 as usize) < TRACKED && !is_excluded(metric)
+/// The generation of shared data. A value that is set again has the same one, which changes nothing
+/// for a caller that has read it.
+fn generation(value: &[u8]) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish() as u32
+}
+
+/// Whether the gates of several workers change this value at the same moments.
+fn is_raced(key: &str) -> bool {
+    key.starts_with("laststream.gate") || key == "laststream.passing"
 }
 
 impl Host for Port<'_> {
@@ -148,7 +167,7 @@ impl Host for Port<'_> {
         if metric.0 as usize >= TRACKED {
             return;
         }
-        self.number(is_contended(metric), |shared, _| {
+        self.number(self.yields_at(metric), |shared, _| {
             let value = &mut shared.values[metric.0 as usize];
             *value = value.wrapping_add_signed(amount);
             if let Some(scope) = scope_of_in_flight(metric).filter(|_| self.caller.holds) {
@@ -164,7 +183,7 @@ impl Host for Port<'_> {
         if metric.0 as usize >= TRACKED {
             return Some(0);
         }
-        Some(self.number(is_contended(metric), |shared, progress| {
+        Some(self.number(self.yields_at(metric), |shared, progress| {
             if let Some(scope) = scope_of_in_flight(metric) {
                 progress.holding_at_read = shared.holding[scope];
             }
@@ -200,7 +219,7 @@ impl Control for Port<'_> {
 
     fn record_metric(&self, gauge: Metric, value: u64) {
         if (gauge.0 as usize) < TRACKED {
-            self.number(is_contended(gauge), |shared, _| {
+            self.number(self.yields_at(gauge), |shared, _| {
                 shared.values[gauge.0 as usize] = value;
                 0
             });
@@ -208,15 +227,18 @@ impl Control for Port<'_> {
     }
 
     fn get_shared_data(&self, key: &str) -> Option<(Vec<u8>, u32)> {
-        self.data(|shared| shared.data.get(key).cloned()).map(|data| (data, 1))
+        let value = self.data(|shared| shared.data.get(key).cloned())?;
+        let generation = generation(&value);
+        Some((value, generation))
     }
 
-    /// No other worker runs between a read of shared data and its change, so there is one
-    /// generation.
-    fn set_shared_data(&self, key: &str, value: &[u8], _generation: Option<u32>) -> bool {
-        self.flag(|shared| {
-            shared.data.insert(key.into(), value.to_vec());
-            true
+    fn set_shared_data(&self, key: &str, value: &[u8], expected: Option<u32>) -> bool {
+        self.flag(self.caller.is_raced && is_raced(key), |shared| {
+            let is_same = shared.data.get(key).map(|value| generation(value)) == expected;
+            if is_same {
+                shared.data.insert(key.into(), value.to_vec());
+            }
+            is_same
         })
     }
 
@@ -233,7 +255,7 @@ impl Control for Port<'_> {
     }
 
     fn enqueue(&self, queue: u32, message: &[u8]) -> bool {
-        self.flag(|shared| {
+        self.flag(false, |shared| {
             let queue = shared.queue(queue);
             queue.map(|queue| queue.messages.push(message.to_vec())).is_some()
         })
@@ -258,16 +280,19 @@ impl Control for Port<'_> {
         _patience: u64,
     ) -> Option<u32> {
         let number = self.number(false, |shared, _| {
+            if core::mem::take(&mut shared.refuses_next) {
+                return 0;
+            }
             shared.calls_made += 1;
             let number = shared.calls_made;
             let Caller { worker, root, .. } = self.caller;
-            shared.calls.push(Call { number, worker, root, path: path.into(), arrived: None });
+            shared.calls.push(Call { number, worker, root, path: path.into(), ended: None });
             if is_signal(path) {
                 shared.events.push(Event::Passed { number, root });
             }
             number.into()
         });
-        u32::try_from(number).ok()
+        u32::try_from(number).ok().filter(|number| *number > 0)
     }
 
     fn call_response_status(&self) -> Option<u16> {
@@ -282,12 +307,13 @@ impl Control for Port<'_> {
         self.caller.answer.1.clone().into_bytes()
     }
 
-    fn send_http_response(&self, stream: u32, status: u16, _headers: &[(&str, &str)], _body: &str) {
+    fn send_http_response(&self, stream: u32, status: u16, _headers: &[(&str, &str)], body: &str) {
         self.perform(false, |shared, progress| {
             shared.events.push(Event::Answered {
                 request: stream,
                 status,
                 holding: progress.holding_at_read,
+                tells: body.contains(" was sent "),
             });
             Reply::Flag(true)
         });

@@ -4,7 +4,7 @@ use stateright::Property;
 
 use super::Protocol;
 use super::setup::{Goal, RequestPlan};
-use super::world::{Violation, World};
+use super::world::{Life, Violation, World};
 use crate::gate::phase::Phase;
 
 type Condition = fn(&Protocol, &World) -> bool;
@@ -12,7 +12,7 @@ type Condition = fn(&Protocol, &World) -> bool;
 pub(super) const BEHIND_THE_LATCH: &str = "no stream is accepted behind the latch";
 
 /// Properties that hold in every state.
-const NEVER: [(&str, Condition); 11] = [
+const NEVER: [(&str, Condition); 14] = [
     ("no 200 while a counted stream holds", |_, world| {
         world.violation != Some(Violation::OpenWithCounted)
     }),
@@ -29,6 +29,15 @@ const NEVER: [(&str, Condition); 11] = [
         world.violation != Some(Violation::PassedWithUncounted)
     }),
     (BEHIND_THE_LATCH, |_, world| world.violation != Some(Violation::AcceptedBehindLatch)),
+    ("no last call is sent after a cancellation that does not tell of it", |_, world| {
+        world.violation != Some(Violation::SentAfterCancel)
+    }),
+    ("no last call is made twice at once", |_, world| {
+        world.violation != Some(Violation::SentTwice)
+    }),
+    ("no gauge is negative", |model, world| {
+        model.0.outlives_death() || !world.shared.has_negative_gauge()
+    }),
     ("no drain lasts much longer than its deadline", |_, world| {
         world.violation != Some(Violation::Overdue)
     }),
@@ -53,6 +62,15 @@ fn goal(goal: Goal) -> (&'static str, Condition) {
         }),
         Goal::Passed => ("a signal passes", |_, world| world.has_passed),
         Goal::Healed => ("healed", |_, world| world.shared.data.contains_key("laststream.heals")),
+        Goal::Repaired => ("repaired", |_, world| {
+            let heals = world.shared.data.get("laststream.heals");
+            let is_open = world.requests.last().is_some_and(|last| last.status == Some(200));
+            let is_over = world.streams.iter().all(|stream| stream.life == Life::Over);
+            heals.is_some_and(|heals| heals == b"2")
+                && is_open
+                && is_over
+                && world.shared.gauges().all(|gauge| gauge == 0)
+        }),
         Goal::Expired => ("expired", |_, world| world.record(0).phase == Phase::Expired),
         Goal::ServingAgain => ("serving again", |_, world| {
             world.notes[0].was_asked && world.record(0).phase == Phase::Serving

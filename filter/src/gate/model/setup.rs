@@ -1,5 +1,7 @@
 //! A configuration of the model: its streams and requests, and how often each event may happen.
 
+use laststream_drain::timing::DEAD_AFTER;
+
 use crate::config::wire::Scope;
 
 /// The way in which Envoy and the filter treat a stream.
@@ -50,6 +52,23 @@ impl RequestPlan {
     }
 }
 
+/// The way in which a call to the admin interface fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Fault {
+    /// Envoy does not make the call.
+    Refused,
+    /// Status 503: the call has not arrived.
+    Unavailable,
+    /// Its time is over. It has arrived, if it is a signal.
+    TimedOut,
+    /// The answer is broken off. The call has arrived.
+    Reset,
+    /// Status 200, and no body.
+    Empty,
+    /// Status 200, and a body that is not of Envoy.
+    Foreign,
+}
+
 /// A state that must be reachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goal {
@@ -59,6 +78,9 @@ pub(super) enum Goal {
     /// A signal passes behind the latch.
     Passed,
     Healed,
+    /// A gauge that was below zero is right again, and the last request got the answer that the
+    /// gate is open.
+    Repaired,
     Expired,
     /// The gate serves again after a drain.
     ServingAgain,
@@ -73,8 +95,9 @@ pub(super) struct Setup {
     pub(super) exempts: bool,
     /// The value of `begin.call`.
     pub(super) begin: &'static str,
-    /// The value of `finish`.
+    /// The value of `finish` of the first gate; the others make no last call.
     pub(super) finish: &'static str,
+    pub(super) deadline: u64,
     pub(super) streams: Vec<StreamPlan>,
     /// The number of streams, the first ones, that are in flight from the beginning.
     pub(super) begun: usize,
@@ -88,6 +111,16 @@ pub(super) struct Setup {
     pub(super) is_reborn: bool,
     /// Reloads of the configuration, on the second worker.
     pub(super) reloads: u8,
+    /// Reloads of the first gate, on the first worker.
+    pub(super) gate_reloads: u8,
+    /// How often a call may fail, and how.
+    pub(super) failures: u8,
+    pub(super) faults: Vec<Fault>,
+    /// Whether time passes while a call is not answered.
+    pub(super) is_slow: bool,
+    /// Whether Envoy stops counting a stream some time before the filter's callback for its end.
+    /// The worker stands still meanwhile.
+    pub(super) closes_first: bool,
     /// Whether the configuration that is loaded has no counting filter.
     pub(super) loads_nothing: bool,
     /// Whether Envoy exports its own counts.
@@ -97,8 +130,11 @@ pub(super) struct Setup {
     /// Whether the streams are in an earlier filter from the beginning, and never end once they are
     /// accepted.
     pub(super) is_lasting: bool,
-    /// Whether workers may run between two host calls of one.
+    /// Whether workers may run before each host call of another one that touches a metric of
+    /// streams.
     pub(super) is_fine: bool,
+    /// Whether workers may run before another one stores the record, or the holder of the latch.
+    pub(super) is_raced: bool,
     /// Whether the messages of the census come in any order. Otherwise the queue that was opened
     /// first has precedence.
     pub(super) is_unordered: bool,
@@ -111,7 +147,6 @@ pub(super) struct Setup {
 
 /// The times of every gate; milliseconds.
 pub(super) const QUIET: u64 = 200;
-pub(super) const DEADLINE: u64 = 600;
 pub(super) const OPEN_FOR: u64 = 1_000;
 
 impl Setup {
@@ -122,6 +157,7 @@ impl Setup {
             exempts: false,
             begin: "nothing",
             finish: "nothing",
+            deadline: 600,
             streams: Vec::new(),
             begun: 0,
             requests: Vec::new(),
@@ -130,11 +166,17 @@ impl Setup {
             deaths: 0,
             is_reborn: false,
             reloads: 0,
+            gate_reloads: 0,
+            failures: 0,
+            faults: Vec::new(),
+            is_slow: false,
+            closes_first: false,
             loads_nothing: false,
             exports: true,
             is_young: false,
             is_lasting: false,
             is_fine: false,
+            is_raced: false,
             is_unordered: false,
             is_prompt: true,
             stalls: false,
@@ -172,6 +214,13 @@ impl Setup {
         self
     }
 
+    /// Whether a worker may stand still for so long in the end of a stream that its counter is dead.
+    /// The gauge is then below zero until a gate repairs it.
+    pub(super) fn outlives_death(&self) -> bool {
+        let longest: u64 = self.naps.iter().map(|(nap, times)| nap * u64::from(*times)).sum();
+        self.closes_first && longest >= DEAD_AFTER
+    }
+
     /// The scopes whose streams are counted.
     pub(super) fn scopes(&self) -> Vec<Scope> {
         let mut scopes = self.gates.clone();
@@ -182,14 +231,15 @@ impl Setup {
     pub(super) fn gate_text(&self, gate: usize) -> String {
         format!(
             r#"{{"role": "gate", "gate": {{
-                "scopes": ["{}"], "quiet_ms": {QUIET}, "linger_ms": 0, "deadline_ms": {DEADLINE},
+                "scopes": ["{}"], "quiet_ms": {QUIET}, "linger_ms": 0, "deadline_ms": {},
                 "open_ms": {OPEN_FOR}, "long_lived": "{}", "begin": {{"call": "{}"}},
                 "finish": "{}", "admin": {{"timeout_ms": 200}}
             }}}}"#,
             self.gates[gate],
+            self.deadline,
             if self.exempts { "exempt" } else { "wait" },
             self.begin,
-            self.finish,
+            if gate == 0 { self.finish } else { "nothing" },
         )
     }
 

@@ -52,8 +52,8 @@ pub(super) fn is_signal(path: &str) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Event {
     /// A request to the gate was answered; with the number of streams that held the drain when the
-    /// gate had last read the gauge.
-    Answered { request: u32, status: u16, holding: u64 },
+    /// gate had last read the gauge, and whether the answer tells that the last call was sent.
+    Answered { request: u32, status: u16, holding: u64, tells: bool },
     /// A gate sent a signal to Envoy.
     Passed { number: u32, root: u32 },
 }
@@ -73,9 +73,12 @@ pub(super) struct Call {
     pub(super) worker: usize,
     pub(super) root: u32,
     pub(super) path: String,
-    /// The response, once Envoy's main thread has served the call.
-    pub(super) arrived: Option<String>,
+    /// The end of the call, once Envoy's main thread has served it, or it has failed.
+    pub(super) ended: Option<Response>,
 }
+
+/// The status and the body of a response; no status: there is none.
+pub(super) type Response = (Option<u16>, String);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Shared {
@@ -90,6 +93,8 @@ pub(super) struct Shared {
     pub(super) calls_made: u32,
     /// Whether Envoy fails health checks.
     pub(super) is_unhealthy: bool,
+    /// Whether Envoy refuses the next call at once.
+    pub(super) refuses_next: bool,
     /// The true number of streams of each scope that the filter counts, that hold the drain, and
     /// that have not ended.
     pub(super) holding: [u64; Scope::VARIANTS.len()],
@@ -98,6 +103,15 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// The gauges of all scopes: in flight, and long-lived.
+    pub(super) fn gauges(&self) -> impl Iterator<Item = u64> {
+        self.values.iter().skip(1).take(2 * Scope::VARIANTS.len()).copied()
+    }
+
+    pub(super) fn has_negative_gauge(&self) -> bool {
+        self.gauges().any(|gauge| i64::try_from(gauge).is_err())
+    }
+
     pub(super) fn queue(&mut self, queue: u32) -> Option<&mut Queue> {
         self.queues.get_mut((queue as usize).checked_sub(1)?)
     }

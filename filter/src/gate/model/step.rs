@@ -1,9 +1,8 @@
 //! The actions that are possible in a state, and their effects.
 
-use super::setup::{Kind, Setup};
+use super::setup::{Fault, Kind, Setup};
 use super::worker::{Callback, headers};
 use super::world::{Life, World};
-use crate::config::wire::Scope;
 use crate::stream::Counted;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -12,6 +11,8 @@ pub(super) enum Action {
     Arrive(usize),
     /// The stream reaches the filter.
     Begin(usize),
+    /// Envoy counts the stream no more, and the worker stands still before it calls the filter.
+    Close(usize),
     End(usize),
     /// A client sends a request to a gate.
     Send(usize),
@@ -22,6 +23,10 @@ pub(super) enum Action {
     Tick(usize, u32),
     /// Envoy's main thread serves a call.
     Serve(u32),
+    /// The call fails.
+    Fail(u32, Fault),
+    /// Envoy refuses the next call at once.
+    RefuseNext,
     /// The call's answer reaches the gate.
     Answer(u32),
     /// Time passes.
@@ -29,6 +34,10 @@ pub(super) enum Action {
     StepWallClock,
     Die(usize),
     Reload(usize),
+    /// The gate of a worker is replaced by one with the same configuration.
+    ReloadGate(usize),
+    /// A gate that was replaced is destroyed.
+    DestroyGate(usize, u32),
     /// An old configuration whose streams are over is destroyed.
     Leave(usize, u32),
 }
@@ -44,9 +53,12 @@ impl World {
         for worker in 0..self.workers.len() {
             self.actions_of(setup, worker, actions);
         }
-        let calls = self.shared.calls.iter().filter(|call| call.arrived.is_none());
+        let calls = self.shared.calls.iter().filter(|call| call.ended.is_none());
         actions.extend(calls.map(|call| Action::Serve(call.number)));
-        let may_wait = |action: &Action| setup.stalls && self.is_of_second_worker(action);
+        let may_wait = |action: &Action| match action {
+            Action::Serve(_) | Action::Answer(_) => setup.is_slow,
+            _ => setup.stalls && self.is_of_second_worker(action),
+        };
         if !setup.is_unordered {
             let is_ordered =
                 |action: &Action| matches!(action, Action::Deliver(_)) && !may_wait(action);
@@ -65,6 +77,7 @@ impl World {
             );
             is_work && !may_wait(action)
         });
+        self.fault_actions(setup, actions);
         self.stream_actions(setup, actions);
         self.request_actions(setup, actions);
         let is_busy = is_busy
@@ -89,6 +102,13 @@ impl World {
         }
     }
 
+    /// Whether the worker will next call the filter for the end of a stream that Envoy has closed.
+    fn stands_still(&self, setup: &Setup, worker: usize) -> bool {
+        self.streams.iter().zip(&setup.streams).any(|(stream, plan)| {
+            plan.worker == worker && !stream.is_orphan && matches!(stream.life, Life::Closed { .. })
+        })
+    }
+
     /// Adds the possible next callbacks of one worker's VM.
     fn actions_of(&self, setup: &Setup, number: usize, actions: &mut Vec<Action>) {
         let worker = &self.workers[number];
@@ -98,8 +118,11 @@ impl World {
         if worker.running.is_some() {
             return actions.push(Action::GoOn(number));
         }
+        if self.stands_still(setup, number) {
+            return;
+        }
         let is_here = |root: u32| {
-            (root as usize) < worker.gates.len()
+            worker.gates.iter().any(|gate| gate.root == root)
                 || worker.counters.iter().any(|counter| counter.root == root)
         };
         let heard = self.shared.queues.iter().enumerate();
@@ -107,17 +130,26 @@ impl World {
             queue.worker == number && !queue.messages.is_empty() && is_here(queue.root)
         });
         actions.extend(heard.map(|(queue, _)| Action::Deliver(queue)));
-        let due = (0..worker.gates.len()).filter(|gate| worker.is_due(*gate, self.shared.clock));
-        actions.extend(due.map(|gate| Action::Tick(number, gate as u32)));
+        let due = worker.due(self.shared.clock);
+        actions.extend(due.map(|root| Action::Tick(number, root)));
         let answered =
-            self.shared.calls.iter().filter(|call| call.worker == number && call.arrived.is_some());
+            self.shared.calls.iter().filter(|call| call.worker == number && call.ended.is_some());
         actions.extend(answered.map(|call| Action::Answer(call.number)));
         if self.reloads[number] > 0 {
             actions.push(Action::Reload(number));
         }
+        if self.gate_reloads > 0 && number == 0 {
+            actions.push(Action::ReloadGate(number));
+        }
+        let old = self.destroyable_gates(number);
+        actions.extend(old.map(|root| Action::DestroyGate(number, root)));
         let has_streams = |root: u32| {
-            let is_its =
-                |life: Life| matches!(life, Life::Accepted { root: other, .. } if other == root);
+            let is_its = |life: Life| match life {
+                Life::Accepted { root: other, .. } | Life::Closed { root: other, .. } => {
+                    other == root
+                }
+                _ => false,
+            };
             self.streams
                 .iter()
                 .zip(&setup.streams)
@@ -133,7 +165,8 @@ impl World {
     fn stream_actions(&self, setup: &Setup, actions: &mut Vec<Action>) {
         for (index, (stream, plan)) in self.streams.iter().zip(&setup.streams).enumerate() {
             let worker = &self.workers[plan.worker];
-            let is_free = !worker.is_alive || worker.running.is_none();
+            let is_free = !worker.is_alive
+                || worker.running.is_none() && !self.stands_still(setup, plan.worker);
             let is_filtered = plan.kind != Kind::Uncounted
                 && worker.is_alive
                 && worker.counter(plan.scope).is_some();
@@ -141,9 +174,13 @@ impl World {
                 Life::Future => actions.push(Action::Arrive(index)),
                 Life::Arrived if is_filtered && is_free => actions.push(Action::Begin(index)),
                 Life::Arrived if !is_filtered => actions.push(Action::End(index)),
+                Life::Accepted { .. } if is_free && setup.closes_first && !stream.is_orphan => {
+                    actions.push(Action::Close(index))
+                }
                 Life::Accepted { .. } if is_free && !setup.is_lasting => {
                     actions.push(Action::End(index))
                 }
+                Life::Closed { .. } => actions.push(Action::End(index)),
                 Life::Beginning | Life::Ending if stream.is_orphan => {
                     actions.push(Action::End(index))
                 }
@@ -158,7 +195,8 @@ impl World {
             return;
         };
         let worker = &self.workers[setup.requests[next].worker];
-        if worker.is_alive && worker.running.is_none() {
+        let stands_still = self.stands_still(setup, setup.requests[next].worker);
+        if worker.is_alive && worker.running.is_none() && !stands_still {
             actions.push(Action::Send(next));
         }
     }
@@ -173,6 +211,12 @@ impl World {
         match *action {
             Action::Arrive(stream) => self.streams[stream].life = Life::Arrived,
             Action::Begin(stream) => self.begin(setup, stream),
+            Action::Close(stream) => {
+                if let Life::Accepted { root, counted } = self.streams[stream].life {
+                    let at = self.shared.clock;
+                    self.streams[stream].life = Life::Closed { root, counted, at };
+                }
+            }
             Action::End(stream) => self.end(setup, stream),
             Action::Send(request) => self.send(setup, request),
             Action::GoOn(worker) => {
@@ -187,6 +231,11 @@ impl World {
             }
             Action::Tick(worker, root) => self.run(setup, worker, Callback::Tick { root }, None),
             Action::Serve(call) => self.serve(setup, call),
+            Action::Fail(call, fault) => self.fail(call, fault),
+            Action::RefuseNext => {
+                self.failures -= 1;
+                self.shared.refuses_next = true;
+            }
             Action::Answer(call) => self.answer(setup, call),
             Action::Nap(nap) => {
                 self.naps[nap] -= 1;
@@ -198,6 +247,8 @@ impl World {
             }
             Action::Die(worker) => self.die(setup, worker),
             Action::Reload(worker) => self.reload(setup, worker),
+            Action::ReloadGate(worker) => self.reload_gate(setup, worker),
+            Action::DestroyGate(worker, root) => self.destroy_gate(setup, worker, root),
             Action::Leave(worker, root) => self.run(setup, worker, Callback::Leave(root), None),
         }
         self.check_health(setup);
@@ -217,11 +268,13 @@ impl World {
     fn end(&mut self, setup: &Setup, stream: usize) {
         let (state, plan) = (self.streams[stream], setup.streams[stream]);
         match state.life {
-            Life::Accepted { root, counted } if !state.is_orphan => {
+            Life::Accepted { root, counted } | Life::Closed { root, counted, .. }
+                if !state.is_orphan =>
+            {
                 self.streams[stream].life = Life::Ending;
                 self.run(setup, plan.worker, Callback::End { root, stream, counted }, None);
             }
-            Life::Accepted { counted, .. } => {
+            Life::Accepted { counted, .. } | Life::Closed { counted, .. } => {
                 self.streams[stream].life = Life::Over;
                 if counted != Counted::No && setup.holds(plan.kind) {
                     self.shared.holding[plan.scope as usize] -= 1;
@@ -234,80 +287,17 @@ impl World {
     fn send(&mut self, setup: &Setup, request: usize) {
         let plan = setup.requests[request];
         self.requests[request].sent = Some(self.shared.calls_made);
+        let root = self.workers[plan.worker].gate_root(plan.gate).map_or(0, |gate| gate.root);
+        self.requests[request].root = root;
         self.notes[plan.gate].was_asked |= plan.may_open();
+        self.notes[plan.gate].is_cancelled &= !plan.may_open();
         let headers =
             headers(&[(":method", plan.method), (":path", plan.path), (":authority", "localhost")]);
         self.run(
             setup,
             plan.worker,
-            Callback::Request { root: plan.gate as u32, request: request as u32, headers },
+            Callback::Request { root, request: request as u32, headers },
             None,
-        );
-    }
-
-    /// Serves a call to the admin interface, with the statistics of this moment.
-    fn serve(&mut self, setup: &Setup, number: u32) {
-        let Some(index) = self.shared.calls.iter().position(|call| call.number == number) else {
-            return;
-        };
-        let call = self.shared.calls[index].clone();
-        match call.path.as_str() {
-            "/healthcheck/fail" => self.shared.is_unhealthy = true,
-            "/healthcheck/ok" => self.shared.is_unhealthy = false,
-            _ => {}
-        }
-        let is_sample = call.path.starts_with("/stats");
-        let body = if is_sample { self.stats(setup) } else { String::new() };
-        self.shared.calls[index].arrived = Some(body);
-        if !is_sample || self.uncounted(setup, setup.gates[call.root as usize]) {
-            return;
-        }
-        for (state, plan) in self.requests.iter_mut().zip(&setup.requests) {
-            let is_its = plan.worker == call.worker && plan.gate == call.root as usize;
-            if is_its && state.status.is_none() && state.sent.is_some_and(|sent| sent < number) {
-                state.is_confirmed = true;
-            }
-        }
-    }
-
-    /// The statistics of Envoy's admin interface.
-    fn stats(&self, setup: &Setup) -> String {
-        let mut text = String::from("server.concurrency: 1\n");
-        for scope in setup.scopes().into_iter().filter(|_| setup.exports) {
-            let prefix = match scope {
-                Scope::Gateway => "ingress",
-                Scope::Inbound => "inbound_0.0.0.0_80",
-                Scope::Outbound => "outbound_0.0.0.0_80",
-            };
-            let lives = || {
-                self.streams
-                    .iter()
-                    .zip(&setup.streams)
-                    .filter(|(_, plan)| plan.scope == scope)
-                    .map(|(stream, _)| stream.life)
-            };
-            let total = lives().filter(|life| *life != Life::Future).count();
-            let active = total - lives().filter(|life| *life == Life::Over).count();
-            text += &format!(
-                "http.{prefix}.downstream_rq_active: {active}\n\
-                 http.{prefix}.downstream_rq_total: {total}\n\
-                 http.{prefix}.downstream_cx_http3_active: 0\n\
-                 http.{prefix}.downstream_cx_tx_bytes_buffered: 0\n"
-            );
-        }
-        text
-    }
-
-    fn answer(&mut self, setup: &Setup, number: u32) {
-        let Some(index) = self.shared.calls.iter().position(|call| call.number == number) else {
-            return;
-        };
-        let call = self.shared.calls.remove(index);
-        self.run(
-            setup,
-            call.worker,
-            Callback::Called { root: call.root, number },
-            Some((Some(200), call.arrived.unwrap_or_default())),
         );
     }
 }

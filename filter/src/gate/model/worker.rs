@@ -8,10 +8,12 @@ use std::rc::Rc;
 
 use super::port::{Definitions, Port, Progress};
 use super::setup::Setup;
+use super::shared::Response;
 use crate::census::CounterFields;
 use crate::config::{self, wire::Scope};
 use crate::gate::Gate;
 use crate::headers::serialise;
+use crate::host::Control as _;
 use crate::stream::{Counted, Plugin, Stream};
 
 /// A callback of a VM.
@@ -45,6 +47,10 @@ pub(super) enum Callback {
         root: u32,
         number: u32,
     },
+    /// A gate that was replaced is destroyed.
+    Destroy {
+        root: u32,
+    },
 }
 
 /// The result of a callback.
@@ -58,16 +64,19 @@ pub(super) enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Running {
     pub(super) callback: Callback,
-    pub(super) answer: (Option<u16>, String),
+    pub(super) answer: Response,
     pub(super) progress: Progress,
 }
 
 /// A gate on one worker, and its timer.
 #[derive(Debug, Clone)]
 pub(super) struct GateRoot {
+    pub(super) root: u32,
     pub(super) gate: Gate,
     period: u32,
-    pub(super) due: u64,
+    due: u64,
+    /// Whether a newer configuration has taken its place.
+    pub(super) is_replaced: bool,
 }
 
 impl Hash for GateRoot {
@@ -75,7 +84,7 @@ impl Hash for GateRoot {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let gate = &self.gate;
         (&gate.worker, &gate.latch, &gate.calls, &gate.events, gate.queue).hash(state);
-        (self.period, self.due).hash(state);
+        (self.root, self.period, self.due, self.is_replaced).hash(state);
     }
 }
 
@@ -125,11 +134,19 @@ impl Worker {
         Self { is_alive: true, gates: Vec::new(), counters: Vec::new(), running: None }
     }
 
-    pub(super) fn add_gate(&mut self, port: &Port<'_>, text: &str) {
-        let root = self.gates.len() as u32;
+    pub(super) fn add_gate(&mut self, port: &Port<'_>, root: u32, text: &str, now: u64) {
         let policy = config::parse(text.as_bytes()).expect("a configuration").gate.expect("a gate");
         let gate = Gate::new(port, root, policy).expect("all metrics are defined");
-        self.gates.push(GateRoot { gate, period: 0, due: 0 });
+        for old in self.gates.iter_mut().filter(|old| gate_of(old.root) == gate_of(root)) {
+            old.is_replaced = true;
+        }
+        self.gates.push(GateRoot { root, gate, period: 0, due: 0, is_replaced: false });
+        self.set_timer(port, root, now);
+    }
+
+    /// The gate that new requests go to.
+    pub(super) fn gate_root(&self, gate: usize) -> Option<&GateRoot> {
+        self.gates.iter().find(|root| gate_of(root.root) == gate && !root.is_replaced)
     }
 
     pub(super) fn add_counter(&mut self, root: u32, scope: Scope) {
@@ -149,9 +166,10 @@ impl Worker {
         self.counters.iter().find(|counter| counter.scope == scope && !counter.is_replaced)
     }
 
-    /// Whether the tick of a gate is due.
-    pub(super) fn is_due(&self, gate: usize, now: u64) -> bool {
-        self.gates.get(gate).is_some_and(|root| root.period > 0 && root.due <= now)
+    /// The gates whose tick is due.
+    pub(super) fn due(&self, now: u64) -> impl Iterator<Item = u32> {
+        let is_due = move |root: &&GateRoot| root.period > 0 && root.due <= now;
+        self.gates.iter().filter(is_due).map(|root| root.root)
     }
 
     /// Calls the VM.
@@ -178,15 +196,21 @@ impl Worker {
             }
             Callback::Tick { root } => {
                 self.gate(port, root, now, |gate| gate.on_tick(port));
-                let gate = &mut self.gates[root as usize];
-                gate.due = gate.due.max(now + u64::from(gate.period));
+                for gate in self.gates.iter_mut().filter(|gate| gate.root == root) {
+                    gate.due = gate.due.max(now + u64::from(gate.period));
+                }
             }
             Callback::Request { root, request, ref headers } => {
                 self.gate(port, root, now, |gate| gate.on_request_headers(port, request, headers))
             }
             Callback::Called { root, number } => self.gate(port, root, now, |gate| {
-                gate.on_http_call_response(port, number, 1, 0);
+                let headers = usize::from(port.call_response_status().is_some());
+                gate.on_http_call_response(port, number, headers, 0);
             }),
+            Callback::Destroy { root } => {
+                self.gate(port, root, now, |gate| gate.on_delete(port));
+                self.gates.retain(|gate| gate.root != root);
+            }
         }
         Outcome::Nothing
     }
@@ -214,14 +238,28 @@ impl Worker {
 
     /// Runs code of a gate, and then ends the contexts of the requests that it has answered.
     fn gate(&mut self, port: &Port<'_>, root: u32, now: u64, run: impl FnOnce(&mut Gate)) {
-        let Some(gate) = self.gates.get_mut(root as usize) else { return };
+        let Some(gate) = self.gates.iter_mut().find(|gate| gate.root == root) else { return };
         run(&mut gate.gate);
         for request in port.take_answered() {
             gate.gate.on_stream_end(port, request);
         }
-        if let Some(period) = port.period() {
+        self.set_timer(port, root, now);
+    }
+
+    /// Sets the timer of a gate, if this callback has set its period.
+    fn set_timer(&mut self, port: &Port<'_>, root: u32, now: u64) {
+        let gate = self.gates.iter_mut().find(|gate| gate.root == root);
+        if let Some((gate, period)) = gate.zip(port.period()) {
             gate.period = period;
             gate.due = now + u64::from(period);
         }
     }
+}
+
+/// The number of roots of gates in one configuration, at most.
+pub(super) const NEWER_GATE: u32 = 5;
+
+/// The gate of this root.
+pub(super) fn gate_of(root: u32) -> usize {
+    (root % NEWER_GATE) as usize
 }

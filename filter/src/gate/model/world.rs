@@ -4,11 +4,12 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use laststream_drain::record::Record;
+use laststream_drain::timing::DEAD_AFTER;
 
 use super::port::{Caller, Port, Progress};
 use super::setup::{Kind, Setup};
-use super::shared::Shared;
-use super::worker::{Callback, Outcome, Running, Worker, headers};
+use super::shared::{Response, Shared};
+use super::worker::{Callback, Outcome, Running, Worker, gate_of, headers};
 use crate::config::wire::Scope;
 use crate::gate::phase::Phase;
 use crate::shared_text::SharedText as _;
@@ -25,6 +26,13 @@ pub(super) enum Life {
     Accepted {
         root: u32,
         counted: Counted,
+    },
+    /// Envoy does not count the stream any more, and will call the filter next; the worker stands
+    /// still.
+    Closed {
+        root: u32,
+        counted: Counted,
+        at: u64,
     },
     Ending,
     Over,
@@ -46,6 +54,8 @@ pub(super) struct RequestState {
     /// filter did not know of.
     pub(super) is_confirmed: bool,
     pub(super) status: Option<u16>,
+    /// The root that holds it.
+    pub(super) root: u32,
 }
 
 /// Notes on a gate, independent of its own state.
@@ -59,6 +69,11 @@ pub(super) struct Notes {
     pub(super) drains_since: u64,
     /// The time at which the gate opened whatever is in flight; 0 if it has not.
     pub(super) open_since: u64,
+    /// Whether Envoy was asked since the drain began, at a moment when no stream was in flight that
+    /// the filter did not know of. Only for a last call.
+    pub(super) is_confirmed: bool,
+    /// Whether the drain was cancelled, and no client was told that the last call was sent.
+    pub(super) is_cancelled: bool,
 }
 
 /// A signal that was sent behind the latch.
@@ -82,6 +97,8 @@ pub(super) enum Violation {
     OpenForEver,
     /// Envoy fails health checks though the gate believes the opposite, or the other way round.
     HealthUnknown,
+    SentAfterCancel,
+    SentTwice,
 }
 
 #[derive(Debug, Clone, Hash)]
@@ -102,6 +119,8 @@ pub(super) struct World {
     pub(super) wall_steps: u8,
     pub(super) deaths: u8,
     pub(super) reloads: Vec<u8>,
+    pub(super) gate_reloads: u8,
+    pub(super) failures: u8,
     /// Whether a signal has passed behind the latch.
     pub(super) has_passed: bool,
     /// Whether the latch has refused a stream.
@@ -126,11 +145,13 @@ pub(super) fn is_open_anyway(phase: Phase) -> bool {
     matches!(phase, Phase::Expired | Phase::Forced)
 }
 
+fn counts(counted: Counted) -> bool {
+    matches!(counted, Counted::Plain | Counted::LongLived)
+}
+
 const WORKERS: usize = 2;
 /// Counting roots are numbered from here on, gates from 0.
 pub(super) const COUNTERS: u32 = 10;
-/// The offset of counting roots of a newer configuration.
-const NEWER: u32 = 10;
 
 impl World {
     pub(super) fn new(setup: &Setup) -> Self {
@@ -138,7 +159,7 @@ impl World {
             life: if setup.is_lasting { Life::Arrived } else { Life::Future },
             is_orphan: false,
         };
-        let request = RequestState { sent: None, is_confirmed: false, status: None };
+        let request = RequestState { sent: None, is_confirmed: false, status: None, root: 0 };
         let mut world = Self {
             shared: Shared { clock: 1_000, ..Shared::default() },
             workers: vec![Worker::new(); WORKERS],
@@ -150,6 +171,8 @@ impl World {
             wall_steps: setup.wall_steps,
             deaths: setup.deaths,
             reloads: vec![0, setup.reloads],
+            gate_reloads: setup.gate_reloads,
+            failures: setup.failures,
             has_passed: false,
             has_refused: false,
             violation: None,
@@ -167,11 +190,11 @@ impl World {
 
     /// Starts a VM: configures its gates, and lets its counters enter the index.
     pub(super) fn start(&mut self, setup: &Setup, number: usize) {
-        let mut worker = Worker::new();
+        let (mut worker, now) = (Worker::new(), self.shared.clock);
         for gate in 0..setup.gates.len() {
             let caller = Caller { worker: number, root: gate as u32, ..Caller::default() };
             let port = Port::new(&mut self.shared, caller, Progress::default());
-            worker.add_gate(&port, &setup.gate_text(gate));
+            worker.add_gate(&port, gate as u32, &setup.gate_text(gate), now);
         }
         self.workers[number] = worker;
         for scope in setup.scopes() {
@@ -181,46 +204,16 @@ impl World {
         }
     }
 
-    /// Loads a newer configuration. The older counters stay until their streams are over.
-    pub(super) fn reload(&mut self, setup: &Setup, worker: usize) {
-        self.reloads[worker] -= 1;
-        for scope in setup.scopes() {
-            let root = COUNTERS + NEWER + scope as u32;
-            self.workers[worker].add_counter(root, scope);
-            if setup.loads_nothing {
-                self.workers[worker].counters.pop();
-            } else {
-                self.run(setup, worker, Callback::Enter(root), None);
-            }
-        }
-    }
-
-    /// Lets the VM trap. Its streams go on without the filter, and no other VM answers for its
-    /// gates.
-    pub(super) fn die(&mut self, setup: &Setup, worker: usize) {
-        self.deaths -= 1;
-        let of_this = |stream: usize| setup.streams[stream].worker == worker;
-        for (_, stream) in
-            self.streams.iter_mut().enumerate().filter(|(stream, _)| of_this(*stream))
-        {
-            stream.is_orphan =
-                matches!(stream.life, Life::Beginning | Life::Accepted { .. } | Life::Ending);
-        }
-        self.shared.calls.retain(|call| call.worker != worker);
-        self.workers[worker] = Worker { is_alive: false, ..Worker::new() };
-        if setup.is_reborn {
-            self.start(setup, worker);
-        }
-    }
-
     fn caller(&self, setup: &Setup, worker: usize, running: &Running) -> Caller {
         // Only streams run between two host calls, so this is pointless once all have ended.
         let is_fine = setup.is_fine && self.streams.iter().any(|stream| stream.life != Life::Over);
+        let is_raced = setup.is_raced;
         let caller = |root: u32| Caller {
             worker,
             root,
             answer: running.answer.clone(),
             is_fine,
+            is_raced,
             ..Caller::default()
         };
         match running.callback {
@@ -238,7 +231,8 @@ impl World {
             | Callback::Message { root, .. }
             | Callback::Tick { root }
             | Callback::Request { root, .. }
-            | Callback::Called { root, .. } => caller(root),
+            | Callback::Called { root, .. }
+            | Callback::Destroy { root } => caller(root),
         }
     }
 
@@ -248,7 +242,7 @@ impl World {
         setup: &Setup,
         worker: usize,
         callback: Callback,
-        answer: Option<(Option<u16>, String)>,
+        answer: Option<Response>,
     ) {
         let mut progress = Progress::default();
         if let Some(scope) = self.gate_of(&callback).and_then(|gate| setup.gates.get(gate)) {
@@ -288,7 +282,7 @@ impl World {
             Callback::Message { root, .. }
             | Callback::Tick { root }
             | Callback::Request { root, .. }
-            | Callback::Called { root, .. } => Some(root as usize).filter(|_| root < COUNTERS),
+            | Callback::Called { root, .. } => Some(gate_of(root)).filter(|_| root < COUNTERS),
             _ => None,
         }
     }
@@ -299,10 +293,7 @@ impl World {
             (Callback::Begin { stream, root }, Outcome::Begun { counted, goes_on }) => {
                 self.streams[*stream].life =
                     if goes_on { Life::Accepted { root: *root, counted } } else { Life::Ending };
-                if goes_on
-                    && matches!(counted, Counted::Plain | Counted::LongLived)
-                    && !self.signals.is_empty()
-                {
+                if goes_on && counts(counted) && !self.signals.is_empty() {
                     self.report(Violation::AcceptedBehindLatch);
                 }
                 if !goes_on {
@@ -315,7 +306,7 @@ impl World {
             (Callback::Called { number, .. }, _) => {
                 self.signals.retain(|signal| signal.ends_envoy || signal.number != *number)
             }
-            (Callback::Tick { root }, _) => self.check_times(setup, *root as usize),
+            (Callback::Tick { root }, _) => self.check_times(setup, gate_of(*root)),
             _ => {}
         }
     }
@@ -328,7 +319,7 @@ impl World {
         let key = self
             .workers
             .iter()
-            .find_map(|worker| worker.gates.get(gate))
+            .find_map(|worker| worker.gates.iter().find(|root| gate_of(root.root) == gate))
             .map(|root| &root.gate.keys.record);
         key.and_then(|key| self.shared.data.get(key))
             .and_then(|text| Record::parse(core::str::from_utf8(text).ok()?))
@@ -344,7 +335,7 @@ impl World {
                 stream.is_orphan || counted == Counted::No && kind != Kind::Excluded
             }
             Life::Beginning | Life::Ending => stream.is_orphan,
-            Life::Future | Life::Over => false,
+            Life::Future | Life::Closed { .. } | Life::Over => false,
         };
         let mut streams = self.streams.iter().zip(&setup.streams);
         streams.any(|(stream, plan)| {
@@ -355,12 +346,12 @@ impl World {
     /// Whether a stream of that scope is in flight that holds the drain, and that the filter counts
     /// and has let go on.
     pub(super) fn counted(&self, setup: &Setup, scope: Scope) -> bool {
-        let is_counted = |stream: &StreamState| {
-            !stream.is_orphan
-                && matches!(
-                    stream.life,
-                    Life::Accepted { counted: Counted::Plain | Counted::LongLived, .. }
-                )
+        let is_counted = |stream: &StreamState| match stream.life {
+            Life::Accepted { counted, .. } => !stream.is_orphan && counts(counted),
+            Life::Closed { counted, at, .. } => {
+                counts(counted) && self.shared.clock < at + DEAD_AFTER
+            }
+            _ => false,
         };
         let mut streams = self.streams.iter().zip(&setup.streams);
         streams.any(|(stream, plan)| {
