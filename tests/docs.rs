@@ -95,7 +95,7 @@ fn tables() -> Outcome<Vec<(&'static str, &'static str, String)>> {
         ("docs/monitoring.md", "recorded series", monitoring::recordings()),
         ("docs/monitoring.md", "alerts", monitoring::alerts()),
         ("docs/monitoring.md", "panels", monitoring::panels()),
-        ("docs/monitoring.md", "rollouts", laststream::size::report::table()),
+        ("docs/timeouts.md", "times", reference::times()?),
     ])
 }
 

@@ -145,24 +145,16 @@ fn watched(benches: &[&Bench]) -> Outcome<(User, Prometheus)> {
 async fn sizes(fleet: &Fleet, began: u64) -> Outcome {
     let (url, user) = (fleet.prometheus.url(), &fleet.user);
     let window = format!("{}s", now()? - began);
-    let ask = |more: &[&str]| {
+    let ask = |selector| {
         let arguments = ["size", "--prometheus", &url, "--window", &window, "-o", "json"];
-        user.run(&[&arguments, more].concat(), "")
+        user.run(&[&arguments[..], &["--selector", selector]].concat(), "")
     };
-    let said = ask(&["--selector", "job=\"envoy\"", "--pods", "8"])?.expect(0)?.json()?;
-    ensure_eq!(said["rollout"]["pods"], 8, "{said}");
-    let longest = said["proposal"]["longest_request_ms"].as_u64();
+    let said = ask("job=\"envoy\"")?.expect(0)?.json()?;
+    let longest = said["longest_request_ms"].as_u64();
     // Streams were held for several seconds, and none for longer than the drain.
     ensure!(longest >= Some(1_000) && longest <= Some(60_000), "{said}");
-    ensure!(said["streams"]["in_flight_per_pod"].as_f64() > Some(0.0), "{said}");
-    wait_for(PATIENCE, "both proxies, each once for both jobs", async || {
-        let said = ask(&["--selector", "instance!=\"\""])?.expect(0)?.json()?;
-        ensure_eq!(said["rollout"]["pods"], 2, "{said}");
-        Ok(())
-    })
-    .await?;
-    ask(&["--selector", "job=\"none\""])?.expect(2)?.stderr_contains("--selector")?;
-    ask(&["--selector", "job="])?.expect(2)?.stderr_contains("parse error")?;
+    ask("job=\"none\"")?.expect(2)?.stderr_contains("--selector")?;
+    ask("job=")?.expect(2)?.stderr_contains("parse error")?;
     Ok(())
 }
 

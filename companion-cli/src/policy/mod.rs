@@ -26,8 +26,8 @@ use file::{
     App, Begin, Delivery, Engine, FailurePolicy, File, Finish, ForwardedFor, GateSecret, LongLived,
     Notify, Placement, Retries, Websockets,
 };
-pub(crate) use sizing::{ENVOY_DRAIN, ISTIO_DRAIN, Usual};
-pub use sizing::{KUBELET, LATE, Sizing, drain_sizing};
+pub(crate) use sizing::{ENVOY_DRAIN, ISTIO_DRAIN};
+pub use sizing::{KUBELET, Sizing, drain_sizing};
 pub use source::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Resolve};
 
 /// A valid policy.
