@@ -122,12 +122,8 @@ impl Cluster {
     ///
     /// # Errors
     /// The API server does not list them.
-    pub async fn budgets(
-        &self,
-        for_verb: &'static str,
-        everywhere: bool,
-    ) -> Result<Vec<Budget>, FleetError> {
-        let call = Call::new(for_verb, "list", "poddisruptionbudgets");
+    pub async fn budgets(&self, everywhere: bool) -> Result<Vec<Budget>, FleetError> {
+        let call = Call::new("list", "poddisruptionbudgets");
         self.list(call, everywhere, ListParams::default(), Budget::of).await
     }
 }

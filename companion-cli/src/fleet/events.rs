@@ -118,7 +118,7 @@ impl Events {
         if self.written.contains(&name) {
             return Ok(());
         }
-        let call = Call::new("events", "create", "events").within(&pod.namespace);
+        let call = Call::new("create", "events").within(&pod.namespace);
         let events: Api<Event> = Api::namespaced(cluster.client(), &pod.namespace);
         let params = PostParams::default();
         match cluster.repeat(&call, || events.create(&params, &event)).await {

@@ -240,12 +240,8 @@ impl Cluster {
     ///
     /// # Errors
     /// The API server does not list them.
-    pub async fn pods(
-        &self,
-        for_verb: &'static str,
-        selection: &Selection,
-    ) -> Result<Vec<PodFacts>, FleetError> {
-        let call = Call::new(for_verb, "list", "pods");
+    pub async fn pods(&self, selection: &Selection) -> Result<Vec<PodFacts>, FleetError> {
+        let call = Call::new("list", "pods");
         let mut params = ListParams::default().fields(&fields(selection));
         params.label_selector.clone_from(&selection.labels);
         let facts = |pod: &Pod| PodFacts::of(pod, selection.ports);

@@ -11,7 +11,6 @@ pub(crate) mod module_json;
 mod sizing;
 mod source;
 pub(crate) mod warnings;
-mod watching;
 
 use std::collections::BTreeMap;
 
@@ -63,6 +62,8 @@ pub struct Policy {
     pub gate_secret: Option<GateSecret>,
     /// Host names that requests to the gate may carry.
     pub gate_hosts: Vec<String>,
+    /// How often a gate that serves evaluates its count.
+    pub evaluate_every: Option<TimeSpan>,
     /// The request that notifies the app of the drain.
     pub notify: Option<Notify>,
     /// Envoy's drain time, if the gate watches changes of the configuration.
@@ -89,10 +90,6 @@ pub struct Policy {
     pub retries: Option<Retries>,
     /// A Job beside a sidecar.
     pub job: Option<file::Job>,
-    /// Rules, alerts and a dashboard.
-    pub monitoring: Option<file::Monitoring>,
-    /// Scaling by streams in flight.
-    pub scaling: Option<file::Scaling>,
     /// Warnings.
     pub warnings: Vec<String>,
     /// Whether the gate is left out because `--module` is not an image for `delivery`.

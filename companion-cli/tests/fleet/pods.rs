@@ -247,7 +247,7 @@ fn a_missing_right_to_budgets_hides_nothing_else() -> Outcome {
     let said = said.stdout_contains("for each pod; budgets are not known")?;
     let said = said.stdout_contains("shop/a: 2 in flight")?;
     let said = said.stderr_contains("no right to `list` `poddisruptionbudgets` in namespace")?;
-    said.stderr_contains("laststream render rbac --verb drain")?;
+    said.stderr_contains("the ClusterRole `laststream-reader`")?;
     Ok(())
 }
 

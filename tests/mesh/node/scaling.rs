@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::workload::{GATEWAY, Pod, Proxy, Workload, routes};
-use super::world::World;
+use super::world::{World, cluster_role};
 use crate::seen::row;
 use kit::prelude::*;
 
@@ -11,7 +11,7 @@ const HOST: &str = "kept.test";
 const SOON: Duration = Duration::from_secs(60);
 /// The number of streams in flight of each pod.
 const STREAMS: [usize; 4] = [0, 3, 50, 200];
-/// The user with the rendered rights and no others.
+/// The user with the rights of the project's ClusterRoles and no others.
 const OPERATOR: &str = "scaler";
 const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
@@ -98,9 +98,9 @@ async fn costs(world: &World, pods: &[Pod]) -> Outcome<Vec<Option<String>>> {
     Ok(pods.iter().map(cost).collect())
 }
 
-/// Gives the operator the Role of `render rbac` for the verb.
+/// Gives the operator the rights to read and to act.
 async fn grant(world: &World) -> Outcome {
-    let rbac = ["render", "rbac", "--namespace", "scaled", "--verb", "deletion-cost"];
-    let text = world.user.run(&rbac, "")?.expect(0)?.stdout;
-    world.grant("scaled", serde_saphyr::from_str(&text)?, OPERATOR).await
+    let roles = ["reader.yaml", "actor.yaml"].map(cluster_role);
+    let [reader, actor] = roles;
+    world.grant("scaled", &[reader?, actor?], OPERATOR).await
 }

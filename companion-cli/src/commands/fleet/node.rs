@@ -15,8 +15,6 @@ use crate::commands::exit::Exit;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-const VERB: &str = "drain";
-
 /// Prints the streams and budgets that `kubectl drain` would wait for. Nothing is changed.
 pub(in crate::commands) fn run(
     node: &str,
@@ -33,7 +31,7 @@ pub(in crate::commands) fn run(
             ports: reach.ports(),
             ..Selection::default()
         };
-        let pods = cluster.pods(VERB, &selection).await?;
+        let pods = cluster.pods(&selection).await?;
         let all = pods.len();
         if all == 0 {
             printer.error(&no_pod(node));
@@ -43,7 +41,7 @@ pub(in crate::commands) fn run(
             pods.into_iter().filter(|pod| !pod.stays_on_its_node()).collect();
         let staying = all - moved.len();
         let held = held(&cluster, selection.everywhere, &moved, printer).await?;
-        let options = AskOptions { gates: Gates::Every, ..reach.ask_options(VERB) };
+        let options = AskOptions { gates: Gates::Every, ..reach.ask_options() };
         let survey = cluster.survey(moved, options).await;
         let known = held.as_deref().unwrap_or_default();
         let rows = survey.pods.iter().map(|(pod, answer)| Row::of(pod, answer, known)).collect();
@@ -63,7 +61,7 @@ async fn held(
     pods: &[PodFacts],
     printer: &Printer,
 ) -> Result<Option<Vec<HeldEvictions>>, FleetError> {
-    match cluster.budgets(VERB, everywhere).await {
+    match cluster.budgets(everywhere).await {
         Ok(budgets) => Ok(Some(held_evictions(&budgets, pods))),
         Err(error) if error.is_final() => Err(error),
         Err(error) => {

@@ -53,7 +53,6 @@ pub(crate) struct Rollout {
     events: bool,
 }
 
-const VERB: &str = "rollout";
 /// The pause between two looks, short enough to see the end within a second.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -172,8 +171,8 @@ impl<'a> Follower<'a> {
 
     async fn evaluate(&mut self, cluster: &Cluster) -> Result<Step, FleetError> {
         let workload = &self.command.workload;
-        let facts = cluster.rollout(VERB, workload).await?;
-        let pods = cluster.pods(VERB, &self.selection(&facts)).await?;
+        let facts = cluster.rollout(workload).await?;
+        let pods = cluster.pods(&self.selection(&facts)).await?;
         self.answered = Instant::now();
         if std::mem::take(&mut self.is_first) {
             beforehand(&pods).iter().for_each(|line| self.printer.stdout(line));
@@ -213,7 +212,7 @@ impl<'a> Follower<'a> {
         let (pods, others): (Vec<_>, Vec<_>) =
             pods.into_iter().partition(|pod| pod.proxy.is_some());
         let mut holds = self.report_pods_without_proxy(&others);
-        let options = AskOptions { gates: Gates::Only, ..self.command.reach.ask_options(VERB) };
+        let options = AskOptions { gates: Gates::Only, ..self.command.reach.ask_options() };
         let began = Instant::now();
         let mut survey = cluster.survey(pods, options).await;
         if let Some(failure) = survey.failure {

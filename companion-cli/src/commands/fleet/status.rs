@@ -23,13 +23,11 @@ pub(in crate::commands) struct StatusOptions<'a> {
     pub(in crate::commands) events: bool,
 }
 
-const VERB: &str = "status";
-
 pub(in crate::commands) fn run(options: &StatusOptions<'_>, printer: &Printer) -> Exit {
     block_on(printer, async {
         let cluster = options.fleet.cluster.connect().await?;
         let gates = if options.every_gate { Gates::Every } else { Gates::Draining };
-        let ask = AskOptions { gates, ..options.fleet.reach.ask_options(VERB) };
+        let ask = AskOptions { gates, ..options.fleet.reach.ask_options() };
         let mut events = options.events.then(Events::default);
         let mut screen = Screen::new("`-l` or a larger terminal");
         let mut has_answered = false;
