@@ -34,8 +34,7 @@ impl Call {
 
     /// The ClusterRole in envoyfilter-manifests/rights that allows it.
     pub(crate) fn role(&self) -> &'static str {
-        let is_action = self.verb == "patch" || self.resource == "events";
-        if is_action { "laststream-actor" } else { "laststream-reader" }
+        if self.verb == "patch" { "laststream-actor" } else { "laststream-reader" }
     }
 
     pub(crate) fn is_on(&self, resource: &str) -> bool {
