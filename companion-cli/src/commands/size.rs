@@ -1,13 +1,12 @@
 //! `laststream size`
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use laststream::base::foreign;
 use laststream::base::time_span::TimeSpan;
-use laststream::durations::histogram::Histogram;
-use laststream::durations::prometheus::{Query, is_address, measure};
-use laststream::durations::{page, unit};
+use laststream::durations::prometheus::{Query, is_address};
+use laststream::durations::{Measured, page, unit};
 use laststream::policy::{Sizing, drain_sizing};
 use serde_json::json;
 
@@ -94,49 +93,37 @@ fn check(command: &Size) -> Result<(), String> {
     }
 }
 
-/// The measured durations, their source, and reasons why they may be wrong.
-struct Durations {
-    histogram: Histogram,
-    source: String,
-    warnings: Vec<String>,
-}
-
-fn from_prometheus(command: &Size, url: &str) -> Result<Durations, String> {
+fn from_prometheus(command: &Size, url: &str) -> Result<Measured, String> {
     let token = command.token_file.as_deref().map(|file| {
         let bytes = foreign::read_named(file, 64 << 10);
         let bytes = bytes.map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
         String::from_utf8(bytes).map_err(|_| format!("`{}` is no text", file.display()))
     });
     let token = token.transpose()?;
-    let measured = measure(&Query {
+    let query = Query {
         url,
         token: token.as_deref().map(str::trim),
         metric: command.metric.as_deref(),
         selector: &command.selector,
         window: command.window,
-    })?;
-    let source = format!("`{}` of the last {}", measured.metric, command.window);
-    Ok(Durations { histogram: measured.durations, source, warnings: measured.warnings })
+    };
+    query.measure()
 }
 
 const NOTHING: &str = "there is no histogram of durations \
     (`istio_request_duration_milliseconds`, `envoy_http_downstream_rq_time`) with a request in \
     these files: save `curl POD:15090/stats/prometheus`";
 
-fn from_files(command: &Size) -> Result<Durations, String> {
+fn from_files(command: &Size) -> Result<Measured, String> {
     let read = |file: &PathBuf| {
         let bytes = input::read(file, LONGEST);
         let bytes = bytes.map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
         Ok::<_, String>(String::from_utf8_lossy(&bytes).into_owned())
     };
     let pages = command.files.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let histogram = page::durations(&pages, command.metric.as_deref()).ok_or(NOTHING)?;
-    let files: Vec<_> = command.files.iter().map(|file| name(file)).collect();
-    Ok(Durations { histogram, source: files.join(", "), warnings: Vec::new() })
-}
-
-fn name(file: &Path) -> String {
-    format!("`{}`", file.display())
+    let durations = page::durations(&pages, command.metric.as_deref()).ok_or(NOTHING)?;
+    let files: Vec<_> = command.files.iter().map(|file| format!("`{}`", file.display())).collect();
+    Ok(Measured { durations, source: files.join(", "), warnings: Vec::new() })
 }
 
 /// The proposed times.
@@ -147,12 +134,12 @@ struct Proposal {
 }
 
 fn propose(command: &Size) -> Result<Proposal, String> {
-    let Durations { histogram, source, mut warnings } = match &command.prometheus {
+    let Measured { durations, source, mut warnings } = match &command.prometheus {
         Some(url) => from_prometheus(command, url)?,
         None => from_files(command)?,
     };
-    let (measured, beyond) = histogram.beyond();
-    let longest = histogram.outlasted_by(command.cut / 100.0);
+    let (measured, beyond) = durations.beyond();
+    let longest = durations.outlasted_by(command.cut / 100.0);
     if longest.is_none() {
         warnings.push(format!(
             "{:.1} % of the streams in flight last longer than {measured} s, the largest bucket: \

@@ -5,6 +5,19 @@ pub mod histogram;
 pub mod page;
 pub mod prometheus;
 
+use histogram::Histogram;
+
+/// Measured durations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// Where they come from.
+    pub source: String,
+    /// The durations.
+    pub durations: Histogram,
+    /// Reasons why these numbers may be wrong.
+    pub warnings: Vec<String>,
+}
+
 /// Istio's and Envoy's histograms of durations. Both count in milliseconds.
 const METRICS: [&str; 2] = ["istio_request_duration_milliseconds", "envoy_http_downstream_rq_time"];
 /// The label with the connection manager, in Envoy's histograms.
