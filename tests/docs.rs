@@ -3,6 +3,7 @@
 mod cost;
 mod fields;
 mod links;
+mod monitoring;
 mod numbers;
 mod openapi;
 mod reference;
@@ -12,7 +13,6 @@ use std::path::PathBuf;
 
 use laststream::lint;
 use laststream::policy::{Overrides, Policy};
-use laststream::render::monitoring;
 use laststream_filter::config;
 use libtest_mimic::Trial;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
@@ -38,7 +38,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("tests_named_in_the_threat_model_exist", tests_named_in_the_threat_model_exist),
         trial("policies_are_taken_by_render", policies_are_taken_by_render),
         trial("links_lead_somewhere", links::lead_somewhere),
-        trial("each_alert_has_a_runbook", links::each_alert_has_a_runbook),
+        trial("each_alert_has_a_runbook", monitoring::each_alert_has_a_runbook),
         trial("the_readme_is_short_and_counts_the_rules", the_readme_is_short_and_counts_the_rules),
         trial("the_tested_istio_is_the_pinned_one", the_tested_istio_is_the_pinned_one),
     ]
@@ -92,10 +92,9 @@ fn tables() -> Outcome<Vec<(&'static str, &'static str, String)>> {
         ("docs/metrics.md", "metrics", reference::all_metrics()),
         ("docs/metrics.md", "gate metrics", reference::gate_metrics()),
         ("docs/trusting-headers.md", "presets", reference::presets()?),
-        ("docs/monitoring.md", "recorded series", monitoring::recordings()),
-        ("docs/monitoring.md", "alerts", monitoring::alerts()),
-        ("docs/monitoring.md", "panels", monitoring::panels()),
-        ("docs/monitoring.md", "rollouts", laststream::size::report::table()),
+        ("docs/monitoring.md", "alerts", monitoring::alerts()?),
+        ("docs/monitoring.md", "panels", monitoring::panels()?),
+        ("docs/timeouts.md", "times", reference::times()?),
     ])
 }
 

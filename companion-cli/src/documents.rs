@@ -17,7 +17,7 @@ const BLESS: &str = "LASTSTREAM_BLESS";
 fn cli_md_is_made_from_the_arguments() {
     let path = root().join("docs/cli.md");
     let options = MarkdownOptions::new().title("The command line".into()).show_footer(false);
-    let made = help_markdown_command_custom(&with_code_blocks(Arguments::command()), &options);
+    let made = help_markdown_command_custom(&with_code_blocks(Arguments::shown()), &options);
     let made =
         format!("{}\n", made.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end());
     if std::env::var_os(BLESS).is_some() {

@@ -3,10 +3,11 @@
 //!
 //! The commands of each folder: [`module`] build, version and inspect of files; [`oci`] push and
 //! inspect of images; [`policy`] and [`render`] render; [`lint`] lint; [`gate`] status, streams,
-//! drain, wait, exec and install; [`fleet`] the verbs over many pods; [`size`] size; [`local`]
-//! envoy, run and demo. [`base`] is what they share.
+//! drain, wait, exec and install; [`fleet`] the verbs over many pods; [`durations`] size;
+//! [`local`] envoy, run and demo. [`base`] is what they share.
 
 pub mod base;
+pub mod durations;
 pub mod fleet;
 pub mod gate;
 pub mod lint;
@@ -15,4 +16,3 @@ pub mod module;
 pub mod oci;
 pub mod policy;
 pub mod render;
-pub mod size;

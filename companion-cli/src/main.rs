@@ -29,7 +29,10 @@ fn main() -> ExitCode {
 }
 
 fn parse(called_as: CalledAs) -> Result<Arguments, clap::Error> {
-    let mut command = called_as.name(Arguments::command());
+    let name = std::env::args_os().nth(1).unwrap_or_default();
+    let is_hidden = Arguments::is_hidden(&name.to_string_lossy());
+    let whole = if is_hidden { Arguments::command() } else { Arguments::shown() };
+    let mut command = called_as.name(whole);
     let matches = command.try_get_matches_from_mut(std::env::args_os())?;
     Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
@@ -37,7 +40,7 @@ fn parse(called_as: CalledAs) -> Result<Arguments, clap::Error> {
 fn complete(printer: &Printer) -> Exit {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let words: Vec<String> = words.collect();
-    printer.stdout(&plugin::candidates(&Arguments::command(), &words));
+    printer.stdout(&plugin::candidates(&Arguments::shown(), &words));
     Exit::Fine
 }
 

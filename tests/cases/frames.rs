@@ -9,7 +9,7 @@ use kit::process::{Process, guarded};
 use kit::programs::program;
 use kit::websocket::{Frame, WebSocket};
 use kit::workspace;
-use laststream::module::analysis::{Module, analyse};
+use laststream::module::analysis::{Kind, Module, analyse};
 use tokio::time::timeout;
 
 use crate::cases::gate::bench::{Bench, SOON, gate_listener, with_clusters};
@@ -281,9 +281,9 @@ const BUDGET: usize = 95_000;
 async fn the_frame_filter_exports_bodies_and_a_version(_lab: &Lab) -> Outcome {
     let code = std::fs::read(frames_module()?).context("the module")?;
     ensure!(code.len() < BUDGET, "the module has {} bytes", code.len());
-    let Module { version, exports, .. } = analyse(&code).map_err(Error::msg)?;
-    ensure!(version.is_some(), "its version is missing");
-    let has = |name: &str| exports.iter().any(|export| export.name == name);
+    let Module { version, kind, exports, .. } = analyse(&code).map_err(Error::msg)?;
+    ensure!(version.is_some() && kind == Kind::FrameFilter, "its version or kind: {kind}");
+    let has = |name: &str| exports.iter().any(|export| export == name);
     ensure!(
         has("proxy_on_request_body") && has("proxy_on_response_body"),
         "its exports: {exports:?}"

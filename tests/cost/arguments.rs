@@ -8,7 +8,7 @@ use laststream::local::envoy::{NEWEST, Version};
 /// Measures what laststream costs on a real Envoy, beside no filter and beside Lua.
 ///
 /// Without arguments it measures everything, which takes ten minutes or more, and writes table,
-/// figures and plot to docs/cost. With arguments it measures only the named parts, and prints the
+/// figures to docs/cost. With arguments it measures only the named parts, and prints the
 /// results. Times depend on the machine's other load, instructions do not.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo bench --")]
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// 1 if any is more than 10 % more expensive.
     #[arg(long, conflicts_with_all = ["only", "variants", "output"])]
     pub(crate) check: bool,
-    /// Writes table, figures and plot to this folder.
+    /// Writes table and figures to this folder.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Measures on this Envoy.

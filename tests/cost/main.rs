@@ -15,7 +15,6 @@ mod latency;
 mod machine;
 mod memory;
 mod numbers;
-mod plot;
 mod results;
 mod site;
 mod sockets;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::targets::{self, Target};
-use crate::{bodies, growth, instructions, latency, memory, plot, sockets, ticks};
+use crate::{bodies, growth, instructions, latency, memory, sockets, ticks};
 use kit::{Context as _, Outcome};
 
 /// All results. Parts that were not measured are empty.
@@ -90,32 +90,21 @@ impl Results {
         parts
     }
 
-    /// Writes `results.md`, `results.json` and `instructions.svg`.
+    /// Writes `results.md` and `results.json`.
     pub(crate) fn write(&self, folder: &Path) -> Outcome {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         let write = |name: &str, text: String| {
             fs::write(folder.join(name), text).with_context(|| name.to_owned())
         };
         write("results.json", serde_json::to_string_pretty(self)? + "\n")?;
-        let image = if self.instructions.is_empty() {
-            ""
-        } else {
-            "![Instructions per request over no filter](instructions.svg)\n\n"
-        };
         write(
             "results.md",
             format!(
                 "# The last figures\n\n\
                  Written by `cargo bench`; [README.md](README.md) says what they mean.\n\n\
-                 {image}{}",
+                 {}",
                 self.in_words()
             ),
-        )?;
-        if self.instructions.is_empty() {
-            Ok(())
-        } else {
-            let plot = plot::instructions(&self.instructions, &self.targets, &self.machine.envoy);
-            write("instructions.svg", plot)
-        }
+        )
     }
 }

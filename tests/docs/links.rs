@@ -6,15 +6,12 @@ use std::path::{Component, Path, PathBuf};
 
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
-use laststream::policy::{Overrides, Policy};
-use laststream::render::monitoring::{Settings, rules};
-
 use super::{markdown_options, read, root};
 use kit::prelude::*;
 
 /// The anchors of a document and the targets of its links.
-struct Document {
-    anchors: BTreeSet<String>,
+pub(super) struct Document {
+    pub(super) anchors: BTreeSet<String>,
     links: Vec<String>,
 }
 
@@ -35,27 +32,6 @@ pub(super) fn lead_somewhere() -> Outcome {
         }
     }
     ensure!(broken.is_empty(), "{}", broken.join("\n"));
-    Ok(())
-}
-
-/// Each alert links to a section of its own with more than 20 words.
-pub(super) fn each_alert_has_a_runbook() -> Outcome {
-    let policy = b"module: oci://h/r:t\nnamespace: shop\nmonitoring: {}\n";
-    let policy = Policy::read(policy, &Overrides::default()).map_err(Error::msg)?;
-    let groups = rules::groups(&Settings::of(&policy));
-    let text = read("docs/monitoring.md")?;
-    let document = Document::of(&text);
-    let alerts: Vec<_> = groups.iter().flat_map(|group| &group.alerts).collect();
-    ensure!(alerts.len() >= 8, "{} alerts", alerts.len());
-    for alert in alerts {
-        let (page, anchor) = alert.runbook.split_once('#').context("an anchor")?;
-        ensure!(page.ends_with("/docs/monitoring.md"), "{page}");
-        ensure!(document.anchors.contains(anchor), "docs/monitoring.md has no section {anchor}");
-        let section = text.split(&format!("### {}\n", alert.name)).nth(1).context("a section")?;
-        let section = section.split("\n##").next().unwrap_or_default();
-        ensure!(section.split_whitespace().count() > 20, "{}: {section}", alert.name);
-        ensure!(!alert.reason.contains('\n') && !alert.reason.is_empty(), "{}", alert.name);
-    }
     Ok(())
 }
 
@@ -81,7 +57,7 @@ fn collect(folder: &Path, found: &mut Vec<String>) -> Outcome {
 }
 
 impl Document {
-    fn of(text: &str) -> Self {
+    pub(super) fn of(text: &str) -> Self {
         let (mut anchors, mut links, mut heading) = (BTreeSet::new(), Vec::new(), None);
         for event in Parser::new_ext(text, markdown_options()) {
             match event {

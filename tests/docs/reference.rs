@@ -1,5 +1,7 @@
 //! Tables of metrics and presets, from the types they are about.
 
+use laststream::base::time_span::TimeSpan;
+use laststream::policy::drain_sizing;
 use laststream_filter::config::wire::{Preset, Scope};
 use laststream_filter::config::{self, schema};
 use laststream_filter::forwarded::{FORWARDED_PROTO, Verdict};
@@ -10,6 +12,23 @@ use serde_json::json;
 use strum::VariantArray as _;
 
 use kit::{Context as _, Outcome, ensure};
+
+/// The times that follow from a longest request, with Istio's agent and without one.
+pub(super) fn times() -> Outcome<String> {
+    let mut rows = String::from(
+        "| longest request | deadline | grace period | `drainDuration` | grace period without \
+         Istio |\n|---|---|---|---|---|\n",
+    );
+    let [none, quiet, agent] = [0, 1, 5].map(TimeSpan::seconds);
+    for longest in ["1s", "10s", "20s", "60s", "5m", "15m", "1h"] {
+        let time = longest.parse().map_err(kit::Error::msg)?;
+        let [istio, plain] = [agent, none].map(|agent| drain_sizing(time, quiet, none, agent));
+        let (deadline, drain) = (istio.deadline, istio.drain_time());
+        let [grace, alone] = [istio, plain].map(|sizing| sizing.grace_period);
+        rows.push_str(&format!("| {longest} | {deadline} | {grace} | {drain} | {alone} |\n"));
+    }
+    Ok(rows)
+}
 
 pub(super) fn all_metrics() -> String {
     let scope = Scope::Gateway;

@@ -13,8 +13,6 @@ pub const LASTSTREAM_ENVOY: &str = "LASTSTREAM_ENVOY";
 /// The folder for downloaded files, instead of `laststream` in the user's cache folder.
 pub const LASTSTREAM_CACHE: &str = "LASTSTREAM_CACHE";
 /// The base URL for downloads of Envoy's releases, instead of
-/// `https://github.com/envoyproxy/envoy/releases/download`.
-pub const LASTSTREAM_ENVOY_MIRROR: &str = "LASTSTREAM_ENVOY_MIRROR";
 /// Unless it is empty, `0` or `false`, nothing is downloaded: only files on this machine are used.
 pub const LASTSTREAM_OFFLINE: &str = "LASTSTREAM_OFFLINE";
 /// The user's cache folder, when [`LASTSTREAM_CACHE`] is not set.
@@ -68,11 +66,6 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
 pub(crate) fn hide_secrets(command: &mut Command) {
     for name in SECRETS {
         command.env_remove(name);
-    }
-    // A mirror's URL may hold a user and a password.
-    if of_process(LASTSTREAM_ENVOY_MIRROR).is_some_and(|url| url.as_encoded_bytes().contains(&b'@'))
-    {
-        command.env_remove(LASTSTREAM_ENVOY_MIRROR);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The list of commands. Each has its arguments and its help in its own file under `commands`.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::build::Build;
 use crate::commands::completions::Completions;
@@ -33,11 +33,31 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
+impl Arguments {
+    /// The command line without hidden commands, for help, tips, completions and manual pages.
+    pub(crate) fn shown() -> clap::Command {
+        let whole = Self::command();
+        let shown = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+        clap::Command::new(env!("CARGO_BIN_NAME"))
+            .version(env!("CARGO_PKG_VERSION"))
+            .about(whole.get_about().cloned().unwrap_or_default())
+            .after_help(EXIT_CODES)
+            .arg_required_else_help(true)
+            .subcommand_required(true)
+            .subcommands(shown.collect::<Vec<_>>())
+    }
+
+    /// Whether this is the name of a hidden command. These still work.
+    pub(crate) fn is_hidden(name: &str) -> bool {
+        Self::command().find_subcommand(name).is_some_and(clap::Command::is_hide_set)
+    }
+}
+
 const EXIT_CODES: &str = "\
 Exit codes: 0 success, 1 a negative result (a finding, a time-out, streams that were cut), 2 the \
 command failed, 64 wrong arguments. If the reader closes the pipe of the output, commands whose \
 exit code is a verdict (`inspect`, \
-`lint`, `ready`, `render --check`, `rollout`, `status --watch`, `wait`) end with 141, others with \
+`lint`, `render --check`, `rollout`, `status --watch`, `wait`) end with 141, others with \
 0.";
 
 #[derive(Debug, Subcommand)]
@@ -58,10 +78,12 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Guarded(Guarded),
     Inspect(Box<Inspect>),
+    #[command(hide = true)]
     Install(Install),
     Lint(Lint),
     Man(Man),
     Push(Box<Push>),
+    #[command(hide = true)]
     Ready(Ready),
     /// Renders manifests for Istio, Envoy, Envoy Gateway and Helm from one policy file.
     Render(Box<Render>),

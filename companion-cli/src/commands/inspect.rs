@@ -7,7 +7,7 @@ use clap::Args;
 use laststream::base::visible;
 use laststream::module::analysis::Module;
 use laststream::oci::image::{DOCKER_HUB, NotAReference, Reference};
-use laststream::oci::inspect::{self, Consumer, Image, Inspection, Remote, Usability, Verdict};
+use laststream::oci::inspect::{self, Image, Inspection, Remote};
 use laststream::oci::registry::Registry;
 use laststream::oci::registry::credentials::Sources;
 
@@ -17,14 +17,14 @@ use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
 
-/// Shows what a module or an image contains, which proxies can use it, and where to write its
-/// checksums.
+/// Shows which module an image or a file holds, in which version, whether Istio and Envoy Gateway
+/// can load it, and where to write its checksums.
 ///
-/// The exit code is 1 if a consumer cannot use the module; the output shows the reason.
+/// The exit code is 1 if they cannot load it; the output shows the reason.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  laststream inspect registry.example.com/team/laststream:1.0.0\n  \
-    laststream inspect laststream.wasm\n  laststream inspect --for istio image.tar\n  \
+    laststream inspect laststream.wasm\n  laststream inspect image.tar\n  \
     laststream inspect --tag 1.0.0 -o json layout"
 )]
 pub(crate) struct Inspect {
@@ -35,9 +35,6 @@ pub(crate) struct Inspect {
     /// The tag of the image, if the layout has several images.
     #[arg(long)]
     tag: Option<String>,
-    /// Shows only these consumers, and uses only them for the exit code.
-    #[arg(long = "for", value_enum, value_name = "CONSUMER")]
-    consumers: Vec<Consumer>,
     /// The format of the result.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
@@ -53,14 +50,10 @@ pub(super) fn run(command: &Inspect, printer: &Printer) -> Result<Exit, Exit> {
              `REF:TAG`"
         )));
     }
-    let mut inspection = look(command, printer)?;
-    if !command.consumers.is_empty() {
-        inspection.verdicts.retain(|verdict| command.consumers.contains(&verdict.consumer));
-    }
+    let inspection = look(command, printer)?;
     let json = format!("{:#}", serde_json::json!(inspection));
     printer.result(command.output, &json, &text(&inspection));
-    let is_fine = |verdict: &Verdict| verdict.answer == Usability::Ok;
-    Ok(if inspection.verdicts.iter().all(is_fine) { Exit::Fine } else { Exit::Negative })
+    Ok(if inspection.because.is_empty() { Exit::Fine } else { Exit::Negative })
 }
 
 /// Files on this machine take precedence. `oci://`, a registry, a tag or a digest distinguishes a
@@ -147,9 +140,12 @@ fn text(inspection: &Inspection) -> String {
     if let Some(module) = &inspection.module {
         of_module(&mut text, module);
     }
-    text.push_str("verdicts\n");
-    for verdict in &inspection.verdicts {
-        line(&mut text, format_args!("{verdict}"));
+    text.push_str("Istio and Envoy Gateway\n");
+    if inspection.because.is_empty() {
+        line(&mut text, format_args!("can load it"));
+    }
+    for because in &inspection.because {
+        line(&mut text, format_args!("cannot load it, because {because}"));
     }
     text.push_str("checksums\n");
     for checksum in &inspection.checksums {
@@ -186,39 +182,11 @@ fn of_image(text: &mut String, image: &Image) {
 
 fn of_module(text: &mut String, module: &Module) {
     text.push_str("module\n");
-    let version = match (&module.version, module.configuration) {
-        (Some(version), Some(configuration)) => {
-            format!("laststream {version}, configuration {configuration}")
-        }
-        _ => "not of laststream".to_owned(),
-    };
-    line(text, format_args!("version  {version}"));
-    line(text, format_args!("size     {} bytes", module.size));
-    line(
-        text,
-        format_args!(
-            "abi      {}",
-            module.abi.map_or_else(|| "none".to_owned(), |abi| abi.to_string())
-        ),
-    );
-    if let Some(memory) = &module.memory {
-        let most = memory.most_pages.map_or_else(
-            || "without a limit".to_owned(),
-            |most| format!("at most {} KiB", most * 64),
-        );
-        line(text, format_args!("memory   {} KiB, {most}", memory.pages * 64));
+    line(text, format_args!("what     {}", module.kind));
+    if let (Some(version), Some(configuration)) = (&module.version, module.configuration) {
+        line(text, format_args!("version  {version}, configuration {configuration}"));
     }
-    let imports = module.imports.iter().map(|of| format!("{}.{}", of.module, of.name));
-    line(text, format_args!("imports  {}", names(imports)));
-    let exports = module.exports.iter().map(|of| of.name.clone());
-    line(text, format_args!("exports  {}", names(exports)));
-    let custom = module.custom_sections.iter().map(|of| format!("{} ({} bytes)", of.name, of.size));
-    line(text, format_args!("custom   {}", names(custom)));
-}
-
-fn names(names: impl Iterator<Item = String>) -> String {
-    let names: Vec<String> = names.collect();
-    if names.is_empty() { "nothing".to_owned() } else { names.join(" ") }
+    line(text, format_args!("size     {} bytes", module.size));
 }
 
 fn line(text: &mut String, line: std::fmt::Arguments<'_>) {

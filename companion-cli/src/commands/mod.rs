@@ -38,7 +38,6 @@ pub(crate) mod wait;
 
 pub(crate) use exit::Exit;
 
-use clap::CommandFactory as _;
 use laststream::base::children;
 
 use crate::commands::cli::{Arguments, Command};
@@ -80,7 +79,7 @@ fn run_command(arguments: Arguments, printer: &Printer) -> Exit {
     let ended = match arguments.command {
         Command::Build(command) => build::run(&command, printer),
         Command::Completions(command) => {
-            Ok(completions::run(&command, Arguments::command(), printer))
+            Ok(completions::run(&command, Arguments::shown(), printer))
         }
         Command::Config(command) => config::run(&command, printer),
         Command::DeletionCost(command) => Ok(fleet::deletion_cost::run(&command, printer)),
@@ -92,7 +91,7 @@ fn run_command(arguments: Arguments, printer: &Printer) -> Exit {
         Command::Inspect(command) => inspect::run(&command, printer),
         Command::Install(command) => install::run(&command, printer),
         Command::Lint(command) => lint::run(&command, printer),
-        Command::Man(command) => man::run(&command, Arguments::command(), printer),
+        Command::Man(command) => man::run(&command, Arguments::shown(), printer),
         Command::Push(command) => push::run(*command, printer),
         Command::Ready(command) => wait::run_ready(&command, printer),
         Command::Render(command) => render::run(&command, printer),

@@ -54,8 +54,7 @@ pub(crate) fn candidates(command: &Command, words: &[String]) -> String {
     }
     let flags = here.get_arguments().filter_map(|argument| argument.get_long());
     let flags = flags.map(|name| format!("--{name}"));
-    let verbs = here.get_subcommands().filter(|inner| !inner.is_hide_set());
-    let verbs = verbs.map(|inner| inner.get_name().to_owned());
+    let verbs = here.get_subcommands().map(|inner| inner.get_name().to_owned());
     let all: Vec<String> = if last.starts_with('-') { flags.collect() } else { verbs.collect() };
     let fitting = all.into_iter().filter(|candidate| candidate.starts_with(last));
     let lines: Vec<String> = fitting.collect();
@@ -94,7 +93,7 @@ mod tests {
     fn verbs_and_options_are_completed() {
         let of = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            candidates(&Arguments::command(), &words)
+            candidates(&Arguments::shown(), &words)
         };
         assert_eq!(of(&["roll"]), "rollout\n:4");
         assert_eq!(of(&["status", "--sel"]), "--selector\n:4");

@@ -8,7 +8,6 @@ use clap::Args;
 use laststream::base::digest::Digest;
 use laststream::base::env_vars;
 use laststream::module::analysis::analyse;
-use laststream::module::verdict::{Obstacle, obstacles};
 use laststream::module::{builtin, builtin_frames};
 use laststream::oci::image::{Image, Reference, VARIANT, standard_annotations};
 use laststream::oci::registry::{self, Options};
@@ -103,21 +102,6 @@ impl FromStr for Annotation {
     }
 }
 
-/// Rejects a module that no Envoy loads. Otherwise a proxy would fail after fetching it.
-fn refuse_unloadable(module: &[u8]) -> Result<(), String> {
-    let because: Vec<_> = obstacles(&analyse(module)?)
-        .into_iter()
-        .filter(|obstacle| obstacle.until.is_none())
-        .collect();
-    match because.as_slice() {
-        [] => Ok(()),
-        [Obstacle { because, .. }, ..] => Err(format!(
-            "is a module that Envoy does not load, because {because}; `laststream inspect` says \
-                more"
-        )),
-    }
-}
-
 /// The result of a push, with the field names of similar tools.
 #[derive(Serialize)]
 struct Published<'a> {
@@ -194,7 +178,7 @@ impl Push {
         let name = self.module.display();
         let module = read(&self.module, LARGEST_MODULE)
             .map_err(|error| printer.failed(&format!("cannot read `{name}`: {error}")))?;
-        refuse_unloadable(&module).map_err(|problem| {
+        analyse(&module).map_err(|problem| {
             printer.error(&format!("`{name}` {problem}"));
             Exit::Negative
         })?;

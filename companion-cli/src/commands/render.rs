@@ -5,11 +5,9 @@ use std::sync::LazyLock;
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
-use laststream::fleet::names;
 use laststream::policy::file::Engine;
 use laststream::policy::{Overrides, Policy};
 use laststream::render::output::{self, Difference};
-use laststream::render::rbac::{self, Place, Verb};
 use laststream::render::{self, Home, Kind, Rendered};
 
 use crate::commands::exit::Exit;
@@ -50,11 +48,6 @@ pub(crate) struct Render {
     /// The place of the stop hook, for `lifecycle`. The default depends on the policy's placement.
     #[arg(long = "for", value_enum, value_name = "HOME")]
     pub(crate) home: Option<Home>,
-    /// The verb that the rights are for, with `rbac`; can be repeated [default: all but
-    /// `deletion-cost` and `events`].
-    /// Without `--namespace` they are for the whole cluster.
-    #[arg(long = "verb", value_enum, value_name = "VERB", value_delimiter = ',')]
-    pub(crate) verbs: Vec<Verb>,
     /// The folder to write the files to; `-` for standard output. Files there that laststream has
     /// not rendered are not replaced.
     #[arg(short, long, value_name = "DIR", default_value = "-")]
@@ -77,7 +70,6 @@ Examples:
   laststream render all --policy policy.yaml --check deploy/gateway
   laststream render lifecycle --policy policy.yaml --for helm-values
   laststream render schema > policy.schema.json
-  laststream render rbac --verb status,rollout --namespace shop | kubectl apply -f -
 
 A whole policy, for a gateway behind an AWS load balancer:
   module: oci://ghcr.io/example/laststream:0.1.0
@@ -90,7 +82,6 @@ A whole policy, for a gateway behind an AWS load balancer:
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RenderArg {
     Rendered(Kind),
-    Rbac,
     Schema,
 }
 
@@ -101,7 +92,7 @@ impl ValueEnum for RenderArg {
                 .iter()
                 .copied()
                 .map(RenderArg::Rendered)
-                .chain([RenderArg::Rbac, RenderArg::Schema])
+                .chain([RenderArg::Schema])
                 .collect()
         });
         &ALL
@@ -110,10 +101,6 @@ impl ValueEnum for RenderArg {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         match self {
             Self::Rendered(kind) => kind.to_possible_value(),
-            Self::Rbac => Some(PossibleValue::new("rbac").help(
-                "Not rendered from a policy: the least rights of the verbs over many pods; \
-                 `--verb`, `--namespace` and `--name` choose",
-            )),
             Self::Schema => Some(
                 PossibleValue::new("schema")
                     .help("Not rendered from a policy: the policy file's own JSON schema"),
@@ -126,9 +113,6 @@ const TWO_STANDARD_INPUTS: &str =
     "policy and password cannot both come from standard input: name a file with `--policy FILE`";
 
 pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
-    if command.kind != RenderArg::Rbac && !command.verbs.is_empty() {
-        return Err(printer.misused(&"`--verb` is for `render rbac`"));
-    }
     if command.home.is_some() && command.kind != RenderArg::Rendered(Kind::Lifecycle) {
         return Err(printer.misused(&"`--for` is for `render lifecycle`"));
     }
@@ -137,10 +121,6 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
     }
     let kind = match command.kind {
         RenderArg::Rendered(kind) => kind,
-        RenderArg::Rbac => {
-            let rights = rights(command).map_err(|problem| printer.misused(&problem))?;
-            return deliver(command, &rights, printer);
-        }
         RenderArg::Schema => {
             printer.json(&format!("{:#}", Policy::schema()));
             return Ok(Exit::Fine);
@@ -160,46 +140,27 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
     deliver(command, &rendered, printer)
 }
 
-/// The error for the first option that has no effect, because the output is not rendered from a
-/// policy.
+/// The error for the first option that has no effect on `render schema`.
 fn without_effect(command: &Render) -> Option<String> {
-    let of_policies = [
+    let options = [
         ("--policy", command.policy.is_some()),
         ("--module", command.module.is_some()),
         ("--digest", command.digest.is_some()),
         ("--engine", command.engine.is_some()),
-    ];
-    let of_files = [
         ("--namespace", command.namespace.is_some()),
         ("--name", command.name.is_some()),
         ("--output", command.output != Path::new("-")),
         ("--check", command.check.is_some()),
         ("--diff", command.diff.is_some()),
     ];
-    let (kind, of_files) = match command.kind {
-        RenderArg::Rendered(_) => return None,
-        RenderArg::Rbac => ("rbac", &[][..]),
-        RenderArg::Schema => ("schema", &of_files[..]),
-    };
-    let (option, _) = of_policies.iter().chain(of_files).find(|(_, is_given)| *is_given)?;
-    Some(format!("`{option}` has no effect on `render {kind}`: take it out"))
+    let mut given = options.iter().filter(|(_, is_given)| *is_given);
+    let (option, _) = given.next().filter(|_| command.kind == RenderArg::Schema)?;
+    Some(format!("`{option}` has no effect on `render schema`: take it out"))
 }
 
 /// The field `delivery` of the policy file is for images only.
 const GATE_DROPPED: &str = "--module: it is not an image, so `delivery: image_volume` has no \
     effect, and without that this proxy has no gate: write `--module oci://HOST/REPOSITORY:TAG`";
-
-fn rights(command: &Render) -> Result<Rendered, String> {
-    let name = command.name.as_deref().unwrap_or("laststream");
-    names::role(name).map_err(|why| format!("--name: `{name}` {why}"))?;
-    if let Some(namespace) = &command.namespace {
-        names::label(namespace).map_err(|why| format!("--namespace: `{namespace}` {why}"))?;
-    }
-    let place = Place { namespace: command.namespace.as_deref(), name };
-    let every = [Verb::Status, Verb::Streams, Verb::Rollout, Verb::Drain];
-    let verbs = if command.verbs.is_empty() { every.as_slice() } else { &command.verbs };
-    Ok(rbac::render(verbs, place))
-}
 
 fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Exit> {
     let overrides = Overrides {

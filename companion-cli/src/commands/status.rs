@@ -16,7 +16,8 @@ use crate::commands::printer::Printer;
 use crate::commands::screen::{Screen, can_redraw};
 
 /// Shows the state of an Envoy's gate: the drain, the streams in flight, and the reason for
-/// waiting. With a namespace, a selector or a node: of every pod with a proxy.
+/// waiting. With a namespace, a selector or a node: of every pod with a proxy. With a node also what
+/// would hold each pod if it were deleted now, and for how long.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
     "Examples:\n  \
@@ -24,7 +25,7 @@ use crate::commands::screen::{Screen, can_redraw};
      laststream status --gate http://127.0.0.1:15091 -o json\n  \
      laststream status --watch\n  \
      laststream status -n shop -l app=web -o wide\n  \
-     laststream status -A --node worker-3 --watch --events\n\n\
+     laststream status --node worker-3\n\n\
      {EXIT_CODES} With --watch, 0 means that the gate is open, and 2 that it has not answered for \
      10 s. For many pods, 0 means that every proxy that had to be asked has answered, 1 that a \
      proxy or a gate has not, which the table shows, and 2 that the API server or a right is \
@@ -46,9 +47,6 @@ pub(crate) struct Status {
     /// versions, and for counts that are not older than the question.
     #[arg(long, help_heading = "Cluster")]
     every_gate: bool,
-    /// Writes a Kubernetes Event on each pod whose drain has been held for 10 s, or has expired.
-    #[arg(long, help_heading = "Cluster")]
-    events: bool,
     /// The format of the result. `json` prints the body of the gate's response, or one object with
     /// `pods`.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
@@ -68,10 +66,10 @@ pub(super) fn run(command: &Status, printer: &Printer) -> Result<Exit, Exit> {
         command.gate.refuse(printer)?;
         return Ok(many::run(&command.many_pods_options(), printer));
     }
-    if command.output == FleetOutput::Wide || command.events || command.every_gate {
+    if command.output == FleetOutput::Wide || command.every_gate {
         return Err(printer.misused(
-            &"`-o wide`, `--events` and `--every-gate` are for many pods: name a namespace with \
-              `-n`, or all with `-A`",
+            &"`-o wide` and `--every-gate` are for many pods: name a namespace with `-n`, or all \
+              with `-A`",
         ));
     }
     let gate = command.gate.gate(printer)?;
@@ -98,7 +96,6 @@ impl Status {
             output: self.output,
             watch: self.watch.then_some(interval),
             every_gate: self.every_gate,
-            events: self.events,
         }
     }
 }

@@ -56,7 +56,7 @@ fn module_json(module: &Result<BuiltinModule, String>) -> Value {
     match module {
         Ok(BuiltinModule { module, digest }) => json!({
             "version": module.version,
-            "abi": module.abi,
+            "kind": module.kind,
             "configuration": module.configuration,
             "size": module.size,
             "sha256": module.sha256,
@@ -76,10 +76,9 @@ fn text(module: &Result<BuiltinModule, String>, frames: &Result<BuiltinModule, S
 fn module_text(name: &str, module: &Result<BuiltinModule, String>) -> String {
     match module {
         Ok(BuiltinModule { module, digest }) => format!(
-            "{name}         {}, proxy-wasm ABI {}, configuration {}, {} bytes\n{name} sha256  \
+            "{name}         {}, configuration {}, {} bytes\n{name} sha256  \
                 {}\n{:13}  {digest}",
             module.version.as_deref().unwrap_or("?"),
-            module.abi.map_or("?".to_owned(), |abi| abi.to_string()),
             module.configuration.map_or("?".to_owned(), |version| version.to_string()),
             module.size,
             module.sha256,

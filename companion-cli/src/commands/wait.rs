@@ -42,7 +42,8 @@ pub(crate) struct Wait {
     output: Output,
 }
 
-/// Checks once whether the gate of an Envoy is open.
+/// Checks once whether the gate of an Envoy is open, as `wait --no-begin --timeout 0s` does. Hidden
+/// in the help.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  laststream ready\n  laststream drain && sleep 5 && \
         laststream ready && echo 'nothing is in flight'\n\n\

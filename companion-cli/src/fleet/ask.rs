@@ -48,8 +48,8 @@ impl Cluster {
     ///
     /// # Errors
     /// The pod does not answer, or a right is missing.
-    pub async fn stats(&self, for_verb: &'static str, pod: &PodFacts) -> Result<Stats, FleetError> {
-        let call = of_pod(for_verb, "get", "pods/proxy", pod);
+    pub async fn stats(&self, pod: &PodFacts) -> Result<Stats, FleetError> {
+        let call = of_pod("get", "pods/proxy", pod);
         let path = format!(
             "/api/v1/namespaces/{}/pods/{}:{}/proxy/{PATH}",
             pod.namespace, pod.name, pod.stats_port
@@ -68,13 +68,8 @@ impl Cluster {
     ///
     /// # Errors
     /// The gate cannot be asked, or a right is missing.
-    pub async fn detail(
-        &self,
-        for_verb: &'static str,
-        pod: &PodFacts,
-        limit: u32,
-    ) -> Result<Detail, FleetError> {
-        let call = of_pod(for_verb, "get", "pods/portforward", pod);
+    pub async fn detail(&self, pod: &PodFacts, limit: u32) -> Result<Detail, FleetError> {
+        let call = of_pod("get", "pods/portforward", pod);
         let ask = self.detail_through(&call, pod, limit);
         match tokio::time::timeout(PATIENCE, ask).await {
             Ok(detail) => detail,
@@ -189,13 +184,8 @@ impl Reached {
     }
 }
 
-fn of_pod(
-    for_verb: &'static str,
-    verb: &'static str,
-    resource: &'static str,
-    pod: &PodFacts,
-) -> Call {
-    Call::new(for_verb, verb, resource).within(&pod.namespace).named(&pod.name)
+fn of_pod(verb: &'static str, resource: &'static str, pod: &PodFacts) -> Call {
+    Call::new(verb, resource).within(&pod.namespace).named(&pod.name)
 }
 
 fn silence(port: u16) -> String {

@@ -5,7 +5,6 @@ use std::fmt;
 /// A request to the API server, for error messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    pub(crate) for_verb: &'static str,
     verb: &'static str,
     resource: &'static str,
     namespace: Option<String>,
@@ -13,10 +12,10 @@ pub struct Call {
 }
 
 impl Call {
-    /// A request with an RBAC verb on a resource, for a verb of this program.
+    /// A request with an RBAC verb on a resource.
     #[must_use]
-    pub fn new(for_verb: &'static str, verb: &'static str, resource: &'static str) -> Self {
-        Self { for_verb, verb, resource, namespace: None, name: None }
+    pub fn new(verb: &'static str, resource: &'static str) -> Self {
+        Self { verb, resource, namespace: None, name: None }
     }
 
     /// Sets the namespace of the request. Without one, the request is for the whole cluster.
@@ -31,6 +30,11 @@ impl Call {
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
+    }
+
+    /// The ClusterRole in envoyfilter-manifests/rights that allows it.
+    pub(crate) fn role(&self) -> &'static str {
+        if self.verb == "patch" { "laststream-actor" } else { "laststream-reader" }
     }
 
     pub(crate) fn is_on(&self, resource: &str) -> bool {

@@ -15,8 +15,8 @@ use super::pods::PodFacts;
 
 impl Cluster {
     /// Whether the API server says that the pod no longer exists.
-    pub(super) async fn has_gone(&self, for_verb: &'static str, pod: &PodFacts) -> bool {
-        let call = Call::new(for_verb, "list", "pods").within(&pod.namespace);
+    pub(super) async fn has_gone(&self, pod: &PodFacts) -> bool {
+        let call = Call::new("list", "pods").within(&pod.namespace);
         let pods: Api<Pod> = Api::namespaced(self.client(), &pod.namespace);
         let params = ListParams::default().fields(&format!("metadata.name={}", pod.name));
         let listed = self.repeat(&call, || pods.list_metadata(&params)).await;
@@ -57,7 +57,7 @@ impl Cluster {
             },
             ..SelfSubjectAccessReview::default()
         };
-        let call = Call::new("status", "create", "selfsubjectaccessreviews");
+        let call = Call::new("create", "selfsubjectaccessreviews");
         let reviews: Api<SelfSubjectAccessReview> = Api::all(self.client());
         let params = PostParams::default();
         let review = self.repeat(&call, || reviews.create(&params, &review)).await?;

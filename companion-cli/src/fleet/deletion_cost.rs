@@ -128,7 +128,7 @@ impl Cluster {
 
     async fn write_cost(&self, change: &Change) -> Result<(), FleetError> {
         let pod = &change.pod;
-        let call = Call::new("deletion-cost", "patch", "pods");
+        let call = Call::new("patch", "pods");
         let call = call.within(&pod.namespace).named(&pod.name);
         let pods: Api<Pod> = Api::namespaced(self.client(), &pod.namespace);
         // The API server compares the UID, so that a new pod with this name is not changed.

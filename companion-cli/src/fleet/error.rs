@@ -11,6 +11,10 @@ use super::call::Call;
 use crate::base::causes::with_sources;
 use crate::base::visible::brief;
 
+/// The ClusterRoles of the commands for many pods.
+const RIGHTS: &str =
+    concat!(env!("CARGO_PKG_REPOSITORY"), "/tree/main/envoyfilter-manifests/rights");
+
 /// Why a cluster cannot be asked, or refuses a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FleetError {
@@ -59,9 +63,8 @@ pub enum FleetError {
     Unauthorized(String),
     /// The API server answered with status 403.
     #[error(
-        "no right to {call}: give it with `laststream render rbac --verb {for_verb}`, or ask as \
-         another user with `--as` ({message})", call = .0.call, message = .0.message,
-         for_verb = .0.for_verb
+        "no right to {call}: bind the ClusterRole `{role}` of {RIGHTS}, or ask as another user \
+         with `--as` ({message})", call = .0.call, message = .0.message, role = .0.call.role()
     )]
     Forbidden(Box<Forbidden>),
     /// The API server gave no answer.
@@ -111,8 +114,6 @@ pub enum FleetError {
 pub struct Forbidden {
     /// The request.
     pub call: Call,
-    /// The verb of `laststream` whose rights include it.
-    pub for_verb: &'static str,
     /// The API server's message.
     pub message: String,
 }
@@ -193,7 +194,6 @@ impl FleetError {
             401 => Self::Unauthorized(server.to_owned()),
             403 => Self::Forbidden(Box::new(Forbidden {
                 call: call.clone(),
-                for_verb: call.for_verb,
                 message: message.to_owned(),
             })),
             404 => Self::NotFound(call.object()),
@@ -268,17 +268,19 @@ mod tests {
     use super::*;
 
     fn call() -> Call {
-        Call::new("status", "list", "pods").within("shop")
+        Call::new("list", "pods").within("shop")
     }
 
     #[test]
-    fn a_missing_right_is_named_with_its_verb_and_the_fix() {
+    fn a_missing_right_is_named_with_its_role() {
         let text = FleetError::of_status(403, "pods is forbidden", &call(), "s").to_string();
-        assert_eq!(
-            text,
-            "no right to `list` `pods` in namespace `shop`: give it with `laststream render rbac \
-             --verb status`, or ask as another user with `--as` (pods is forbidden)"
-        );
+        let right = "no right to `list` `pods` in namespace `shop`: bind the ClusterRole \
+            `laststream-reader` of https://";
+        assert!(text.starts_with(right), "{text}");
+        assert!(text.ends_with("ask as another user with `--as` (pods is forbidden)"), "{text}");
+        let actor = Call::new("patch", "pods").within("shop");
+        let text = FleetError::of_status(403, "", &actor, "s").to_string();
+        assert!(text.contains("`laststream-actor`"), "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The streams of many pods, and for each pod whether its list is complete. Pure.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::ask::Detail;
 use super::pod_report::{Answer, reason};
@@ -10,7 +10,7 @@ use crate::gate::Stream;
 use crate::gate::text::many;
 
 /// The numbers of a pod's streams, and whether its list is complete.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PodListing {
     /// The pod's namespace.
     pub namespace: String,

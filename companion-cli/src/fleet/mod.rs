@@ -1,17 +1,15 @@
 //! The pods of a cluster over the Kubernetes API: their gates, the gates' answers, and the streams
-//! that hold a rollout or a node. Decisions are pure; [`client`] and `ask` call the API. Printing
+//! that hold a rollout. Decisions are pure; [`client`] and `ask` call the API. Printing
 //! is done in `commands`.
 
 mod access;
 mod ask;
 pub mod bounds;
-pub mod budgets;
 mod call;
 pub mod client;
 mod confirmation;
 pub mod deletion_cost;
 mod error;
-pub mod events;
 pub mod holdings;
 mod kubeconfig;
 pub mod listing;

@@ -4,9 +4,6 @@ const LABEL: &str = "is not a name in Kubernetes: small letters, digits and `-` 
     63 at most";
 const SUBDOMAIN: &str = "is not a name in Kubernetes: small letters, digits, and `-` or `.` \
     between them, 253 at most";
-const ROLE: &str = "is not a name in Kubernetes: small letters, digits, and `-`, `.` or `:` \
-    between them, 253 at most";
-
 /// Checks the name of a namespace.
 ///
 /// # Errors
@@ -21,18 +18,6 @@ pub fn label(text: &str) -> Result<(), &'static str> {
 /// The text is not such a name.
 pub fn subdomain(text: &str) -> Result<(), &'static str> {
     if text.len() <= 253 && text.split('.').all(is_label) { Ok(()) } else { Err(SUBDOMAIN) }
-}
-
-/// Checks the name of a role, whose parts are separated by colons: `team:reader`.
-///
-/// # Errors
-/// The text is not such a name.
-pub fn role(text: &str) -> Result<(), &'static str> {
-    if text.len() <= 253 && text.split(':').all(|part| subdomain(part).is_ok()) {
-        Ok(())
-    } else {
-        Err(ROLE)
-    }
 }
 
 fn is_label(text: &str) -> bool {
@@ -51,7 +36,6 @@ mod tests {
         }
         assert!(label("shop-2").is_ok() && label("a.b").is_err());
         assert!(subdomain("ip-10-0-0-1.ec2.internal").is_ok());
-        assert!(role("team:mesh.reader").is_ok() && role("a:").is_err() && role("a b").is_err());
         assert!(label(&"a".repeat(64)).is_err() && subdomain(&"a".repeat(254)).is_err());
     }
 }

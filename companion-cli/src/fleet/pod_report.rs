@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::ask::Detail;
+use super::bounds::bound;
 use super::pods::PodFacts;
 use super::stats::{Stats, total};
+use super::table::held;
 use crate::gate::Status;
 use crate::gate::text::many;
 
@@ -80,6 +82,13 @@ pub struct PodReport {
     pub pod: String,
     /// Its node.
     pub node: String,
+    /// How long its streams have after its deletion, in seconds.
+    pub at_most_seconds: u64,
+    /// Its grace period.
+    pub grace_seconds: u64,
+    /// Why its streams have too little time after its deletion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub too_short: Option<String>,
     /// Its owner, such as `ReplicaSet/web-5d`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
@@ -107,6 +116,9 @@ pub struct PodReport {
     /// Streams that hold the drain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holding: Option<u64>,
+    /// The oldest of these streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<String>,
     /// The duration of the drain.
     pub drain_seconds: u64,
     /// The time until the deadline.
@@ -126,7 +138,11 @@ impl PodReport {
             (false, true) => Life::Ready,
             (false, false) => Life::NotReady,
         };
+        let bound = bound(pod);
         let mut report = Self {
+            at_most_seconds: bound.seconds,
+            grace_seconds: pod.grace,
+            too_short: bound.warning,
             namespace: pod.namespace.clone(),
             pod: pod.name.clone(),
             node: pod.node.clone(),
@@ -141,7 +157,10 @@ impl PodReport {
                 report.why = Some(why.clone());
             }
             Answer::Stats(stats) => report.note_stats(stats),
-            Answer::Detail(detail) => report.note_status(&detail.status),
+            Answer::Detail(detail) => {
+                report.note_status(&detail.status);
+                report.held_by = (detail.status.holding > 0).then(|| held(detail, 3));
+            }
         }
         report
     }

@@ -1,7 +1,5 @@
 //! The facts from the API server that the verbs over many pods need about a pod.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::ListParams;
@@ -65,8 +63,6 @@ pub struct PodFacts {
     pub name: String,
     /// Its UID, which differs from that of a later pod with the same name.
     pub uid: String,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
     /// The node that it runs on.
     pub node: String,
     /// Its owner, such as `ReplicaSet/web-5d`.
@@ -75,8 +71,6 @@ pub struct PodFacts {
     pub proxy: Option<String>,
     /// Whether the proxy container runs.
     pub proxy_runs: bool,
-    /// Whether its containers have not started yet.
-    pub pending: bool,
     /// Whether the pod is ready.
     pub ready: bool,
     /// Whether it has been deleted.
@@ -120,8 +114,9 @@ impl PodFacts {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let grace = spec.and_then(|spec| spec.termination_grace_period_seconds);
         let grace = meta.deletion_grace_period_seconds.or(grace);
-        let labels = meta.labels.clone().unwrap_or_default();
-        let is_envoy_gateway = labels.contains_key(OWNED_BY_ENVOY_GATEWAY);
+        let labels = meta.labels.as_ref();
+        let is_envoy_gateway =
+            labels.is_some_and(|labels| labels.contains_key(OWNED_BY_ENVOY_GATEWAY));
         let proxy = spec.and_then(|spec| proxy_of(spec, is_envoy_gateway));
         let stats = if is_envoy_gateway { ENVOY_GATEWAY_STATS } else { ISTIO_STATS };
         let annotation = |name: &str| meta.annotations.as_ref()?.get(name);
@@ -130,12 +125,10 @@ impl PodFacts {
             namespace: text(&meta.namespace),
             name: text(&meta.name),
             uid: text(&meta.uid),
-            labels,
             node: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
             owner: owner.map(|owner| format!("{}/{}", owner.kind, owner.name)),
             proxy: proxy.map(|container| container.name.clone()),
             proxy_runs: proxy.is_some_and(|proxy| runs(pod, &proxy.name)),
-            pending: pod.status.iter().any(|status| status.phase.as_deref() == Some("Pending")),
             ready: is_ready(pod),
             terminating: meta.deletion_timestamp.is_some(),
             grace_ends: meta.deletion_timestamp.as_ref().map(|time| time.0),
@@ -159,14 +152,6 @@ impl PodFacts {
     #[must_use]
     pub fn path(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
-    }
-
-    /// Whether a DaemonSet or the node's kubelet would recreate the pod at once, so that `kubectl
-    /// drain` leaves it alone.
-    #[must_use]
-    pub fn stays_on_its_node(&self) -> bool {
-        let owner = self.owner.as_deref().unwrap_or_default();
-        owner.starts_with("DaemonSet/") || owner.starts_with("Node/")
     }
 }
 
@@ -240,12 +225,8 @@ impl Cluster {
     ///
     /// # Errors
     /// The API server does not list them.
-    pub async fn pods(
-        &self,
-        for_verb: &'static str,
-        selection: &Selection,
-    ) -> Result<Vec<PodFacts>, FleetError> {
-        let call = Call::new(for_verb, "list", "pods");
+    pub async fn pods(&self, selection: &Selection) -> Result<Vec<PodFacts>, FleetError> {
+        let call = Call::new("list", "pods");
         let mut params = ListParams::default().fields(&fields(selection));
         params.label_selector.clone_from(&selection.labels);
         let facts = |pod: &Pod| PodFacts::of(pod, selection.ports);
@@ -263,6 +244,8 @@ fn fields(selection: &Selection) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn facts(pod: serde_json::Value) -> PodFacts {
@@ -367,7 +350,7 @@ mod tests {
                     "uid": "u" }] },
             "spec": { "terminationGracePeriodSeconds": 60, "containers": [] },
         }));
-        assert!(pod.terminating && pod.stays_on_its_node());
+        assert!(pod.terminating);
         assert_eq!(pod.grace, 5);
         let overdue = |time: &str| pod.is_overdue(time.parse().unwrap());
         assert!(!overdue("2026-01-01T00:02:00Z") && overdue("2026-01-01T00:02:01Z"));

@@ -131,12 +131,8 @@ impl Cluster {
     ///
     /// # Errors
     /// The workload does not exist, or a right is missing.
-    pub async fn rollout(
-        &self,
-        for_verb: &'static str,
-        workload: &Workload,
-    ) -> Result<RolloutFacts, FleetError> {
-        let call = Call::new(for_verb, "get", workload.kind.resource());
+    pub async fn rollout(&self, workload: &Workload) -> Result<RolloutFacts, FleetError> {
+        let call = Call::new("get", workload.kind.resource());
         let call = call.within(self.namespace()).named(&workload.name);
         match workload.kind {
             WorkloadKind::Deployment => of_deployment(&self.object(&call, workload).await?),

@@ -26,7 +26,6 @@ type Answered = (Answer, Option<FleetError>);
 #[derive(Debug, Clone, Copy)]
 pub struct AskOptions {
     /// The verb of this program, for errors.
-    pub for_verb: &'static str,
     /// The number of pods that are asked at a time.
     pub at_a_time: usize,
     /// The gates that are asked themselves.
@@ -148,22 +147,22 @@ impl Cluster {
         let mut gate_error = None;
         // Istio's agent ends its server at SIGTERM; the gate answers until Envoy ends.
         if matches!(options.gates, Gates::Every | Gates::Only) || pod.terminating {
-            match self.detail(options.for_verb, pod, options.streams).await {
+            match self.detail(pod, options.streams).await {
                 Ok(detail) => return Ok(Some((Answer::Detail(Box::new(detail)), None))),
                 Err(FleetError::NotFound(_)) if options.gates == Gates::Only => return Ok(None),
                 Err(error) if options.gates == Gates::Only => return Err(error),
                 Err(error) => gate_error = Some(error), // there may be no gate
             }
         }
-        let mut stats = match self.stats(options.for_verb, pod).await {
+        let mut stats = match self.stats(pod).await {
             Ok(stats) => stats,
-            Err(FleetError::NotFound(_)) if self.has_gone(options.for_verb, pod).await => {
+            Err(FleetError::NotFound(_)) if self.has_gone(pod).await => {
                 return Ok(None);
             }
             Err(error) => return Err(gate_error.filter(concerns_all).unwrap_or(error)),
         };
         if !options.gates.are_answered_by(&stats) && gate_error.is_none() {
-            match self.detail(options.for_verb, pod, options.streams).await {
+            match self.detail(pod, options.streams).await {
                 Ok(detail) => return Ok(Some((Answer::Detail(Box::new(detail)), None))),
                 Err(error) => gate_error = Some(error), // the statistics are the answer
             }

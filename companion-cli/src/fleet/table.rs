@@ -13,6 +13,8 @@ pub struct Width {
     pub namespaces: bool,
     /// Whether all columns are shown.
     pub wide: bool,
+    /// Whether there are columns about the deletion of the pods.
+    pub deletion: bool,
 }
 
 type Column = (&'static str, fn(&PodReport) -> String);
@@ -38,6 +40,13 @@ const WIDE: [Column; 5] = [
     ("WHY", |report| report.why.clone().unwrap_or_default()),
 ];
 
+/// What would happen if the pods were deleted now.
+const DELETION: [Column; 3] = [
+    ("AT MOST", |report| format!("{} s", report.at_most_seconds)),
+    ("GRACE", |report| format!("{} s", report.grace_seconds)),
+    ("HELD BY", |report| report.held_by.clone().unwrap_or_default()),
+];
+
 /// A row for each pod.
 #[must_use]
 pub fn pods(reports: &[PodReport], width: Width) -> String {
@@ -45,6 +54,9 @@ pub fn pods(reports: &[PodReport], width: Width) -> String {
     let mut shown: Vec<Column> = Vec::new();
     shown.extend(width.namespaces.then_some(namespace));
     shown.extend(USUAL);
+    if width.deletion {
+        shown.extend(DELETION);
+    }
     if width.wide {
         shown.extend(WIDE);
     } else if reports.iter().any(|it| it.class == Class::Unreachable || it.gate_unreachable) {

@@ -9,10 +9,9 @@ use std::{fs, io};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::analysis::Module;
+use super::analysis::{Module, analyse};
 use super::compile::{Compile, FRAMES, TARGET};
 use super::optimise;
-use super::verdict::loadable;
 use crate::base::children::{self, Scratch};
 use crate::base::files::{check_place, write_atomically};
 use crate::base::progress::Progress;
@@ -134,7 +133,7 @@ impl Make {
 
 /// Rejects a module that Envoy would refuse, or that has no version of laststream.
 fn check(bytes: &[u8]) -> Result<Module, BuildError> {
-    let module = loadable(bytes).map_err(BuildError::Unusable)?;
+    let module = analyse(bytes).map_err(BuildError::Unusable)?;
     if module.version.is_none() {
         return Err(BuildError::Unusable(
             "does not say which laststream it is: its custom section is gone".to_owned(),

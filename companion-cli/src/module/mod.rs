@@ -4,11 +4,8 @@
 pub mod analysis;
 pub mod checkout;
 pub mod compile;
-pub mod host_calls;
 pub mod make;
 pub mod optimise;
-mod signature;
-pub mod verdict;
 
 /// The module inside this program.
 ///

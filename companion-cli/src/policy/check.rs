@@ -13,7 +13,7 @@ mod websockets;
 
 use super::file::{
     Delivery, Engine, FailurePolicy, File, Finish, GateSecret, Gateways, Job, LongLived,
-    MOST_ATTEMPTS, Monitoring, Placement, Retries, Scaling,
+    MOST_ATTEMPTS, Placement, Retries,
 };
 use super::{ForwardedProto, Policy, PolicyProblem, Sizing, sizing, warnings};
 use crate::base::time_span::TimeSpan;
@@ -99,7 +99,7 @@ impl Checker {
         }
     }
 
-    /// Checks the Job, monitoring and scaling.
+    /// Checks the Job.
     fn beside_the_proxy(&mut self, file: &File, delivery: Delivery) {
         if let Some(job) = &file.job {
             self.job(job);
@@ -110,11 +110,6 @@ impl Checker {
                         `proxy`",
                 );
             }
-        }
-        self.0.extend(file.monitoring.iter().flat_map(Monitoring::problems));
-        self.0.extend(file.scaling.iter().flat_map(Scaling::problems));
-        if let Some(scaling) = &file.scaling {
-            self.dns_subdomain("scaling.deployment", &scaling.deployment);
         }
     }
 
@@ -234,6 +229,7 @@ fn with_defaults(file: &File) -> Policy {
         gate_port: None,
         gate_secret: file.gate.secret.clone(),
         gate_hosts: file.gate.hosts.clone(),
+        evaluate_every: file.gate.evaluate_every,
         notify: file.gate.notify.clone(),
         long_lived: LongLived::default(),
         long_lived_after: file.drain.long_lived_after,
@@ -244,8 +240,6 @@ fn with_defaults(file: &File) -> Policy {
         websockets: file.websockets.clone(),
         retries: None,
         job: file.job.clone(),
-        monitoring: file.monitoring.clone(),
-        scaling: file.scaling.clone(),
         warnings: Vec::new(),
         gate_dropped: false,
         module: file.module.clone(),

@@ -7,7 +7,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use super::watching::{Monitoring, Scaling};
 use crate::base::time_span::TimeSpan;
 pub use drain::{App, Begin, Drain, Finish, LongLived};
 pub use end::{End, EndKind, RetryAfter};
@@ -77,10 +76,6 @@ pub struct File {
     pub retries: Option<Retries>,
     /// A Job whose command waits for its sidecar and ends it; for `render job`.
     pub job: Option<Job>,
-    /// For `render monitoring`.
-    pub monitoring: Option<Monitoring>,
-    /// For `render keda` and `render hpa`.
-    pub scaling: Option<Scaling>,
 }
 
 /// The kind of proxy.
@@ -277,6 +272,9 @@ pub struct Gate {
     pub secret: Option<GateSecret>,
     /// Host names that requests to the gate may carry, besides IP addresses and `localhost`.
     pub hosts: Vec<String>,
+    /// How often a gate that serves evaluates its count, so that its metrics are current; 5s or
+    /// more. By default it does so only when it is asked.
+    pub evaluate_every: Option<TimeSpan>,
     /// Tells the app when the drain begins, so that it ends its own long streams.
     pub notify: Option<Notify>,
 }

@@ -11,7 +11,6 @@ pub(crate) mod module_json;
 mod sizing;
 mod source;
 pub(crate) mod warnings;
-mod watching;
 
 use std::collections::BTreeMap;
 
@@ -26,8 +25,8 @@ use file::{
     App, Begin, Delivery, Engine, FailurePolicy, File, Finish, ForwardedFor, GateSecret, LongLived,
     Notify, Placement, Retries, Websockets,
 };
-pub(crate) use sizing::{ENVOY_DRAIN, ISTIO_DRAIN, Usual};
-pub use sizing::{KUBELET, LATE, Sizing, drain_sizing};
+pub(crate) use sizing::{ENVOY_DRAIN, ISTIO_DRAIN};
+pub use sizing::{KUBELET, Sizing, drain_sizing};
 pub use source::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Resolve};
 
 /// A valid policy.
@@ -63,6 +62,8 @@ pub struct Policy {
     pub gate_secret: Option<GateSecret>,
     /// Host names that requests to the gate may carry.
     pub gate_hosts: Vec<String>,
+    /// How often a gate that serves evaluates its count.
+    pub evaluate_every: Option<TimeSpan>,
     /// The request that notifies the app of the drain.
     pub notify: Option<Notify>,
     /// How the drain begins.
@@ -87,10 +88,6 @@ pub struct Policy {
     pub retries: Option<Retries>,
     /// A Job beside a sidecar.
     pub job: Option<file::Job>,
-    /// Rules, alerts and a dashboard.
-    pub monitoring: Option<file::Monitoring>,
-    /// Scaling by streams in flight.
-    pub scaling: Option<file::Scaling>,
     /// Warnings.
     pub warnings: Vec<String>,
     /// Whether the gate is left out because `--module` is not an image for `delivery`.

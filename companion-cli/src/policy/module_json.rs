@@ -69,9 +69,8 @@ pub(crate) fn gate(policy: &Policy) -> Value {
         "quiet_ms": sizing.quiet.millis(),
         "deadline_ms": sizing.deadline.millis(),
     });
-    let interval = policy.monitoring.as_ref().map(|monitoring| monitoring.evaluate_every());
     for (name, value) in [
-        ("evaluate_every_ms", interval.map(millis)),
+        ("evaluate_every_ms", policy.evaluate_every.map(millis)),
         ("long_lived", unless_usual(policy.long_lived)),
         ("long_lived_after_ms", policy.long_lived_after.map(millis)),
         ("end", policy.end.as_ref().and_then(end)),

@@ -15,7 +15,7 @@ use crate::base::time_span::TimeSpan;
 pub const KUBELET: TimeSpan = TimeSpan::seconds(2);
 /// How long after the drain has begun a request may still arrive, because clients and load
 /// balancers learn of it later.
-pub const LATE: TimeSpan = TimeSpan::seconds(2);
+const LATE: TimeSpan = TimeSpan::seconds(2);
 /// Istio's default of Envoy's drain time.
 pub(crate) const ISTIO_DRAIN: TimeSpan = TimeSpan::seconds(45);
 /// Envoy's own default of its drain time.
@@ -36,20 +36,10 @@ impl Usual {
 
     pub(crate) const ISTIO: Self =
         Self { agent: Some(TimeSpan::seconds(5)), delay: TimeSpan::seconds(0), grace: Self::GRACE };
-    /// The time at the beginning of the drain before Envoy tells clients to leave.
-    pub(crate) fn delay(self) -> TimeSpan {
-        self.delay
-    }
-
-    /// How long Istio's agent drains after SIGTERM, after the deadline.
-    pub(crate) fn agent(self) -> TimeSpan {
-        self.agent.unwrap_or_default()
-    }
-
-    pub(super) const ENVOY: Self = Self { agent: None, ..Self::ISTIO };
+    pub(crate) const ENVOY: Self = Self { agent: None, ..Self::ISTIO };
     /// Not less than Envoy Gateway's own manager gives: a `minDrainDuration` of 10 s, and a
     /// `drainTimeout` of 60 s.
-    pub(super) const ENVOY_GATEWAY: Self =
+    pub(crate) const ENVOY_GATEWAY: Self =
         Self { agent: None, delay: TimeSpan::seconds(10), grace: TimeSpan::seconds(62) };
 }
 

@@ -161,15 +161,11 @@ fn a_sidecar_gets_a_warning_about_connections_of_the_mesh() {
 #[test]
 fn names_of_objects_may_have_dots() {
     let policy = |name: &str| {
-        format!(
-            "namespace: a\npull_secret: {name}\nplacement: {{sidecar: {{workload: {name}}}}}\n\
-             monitoring: {{}}\nscaling: {{deployment: {name}, streams_per_pod: 1, prometheus: \
-             'http://p'}}\n"
-        )
+        format!("namespace: a\npull_secret: {name}\nplacement: {{sidecar: {{workload: {name}}}}}\n")
     };
     read(&policy("registry.example.com")).expect("a policy");
     let refused = read(&policy("a..b")).expect_err("no name").to_string();
-    for path in ["pull_secret", "placement.sidecar.workload", "scaling.deployment"] {
+    for path in ["pull_secret", "placement.sidecar.workload"] {
         assert!(refused.contains(path), "{refused}");
     }
 }
@@ -267,11 +263,9 @@ fn numbers(schema: &Value, place: &str) -> Vec<(String, i64, i64)> {
 
 #[test]
 fn the_schema_has_the_bounds_of_the_check() {
-    let mut everything: Value = serde_saphyr::from_str(EVERYTHING).expect("YAML");
-    everything["scaling"]["min"] = 1.into();
-    everything["scaling"]["max"] = u16::MAX.into();
+    let everything: Value = serde_saphyr::from_str(EVERYTHING).expect("YAML");
     let numbers = numbers(&Policy::schema(), "");
-    assert!(numbers.len() >= 7, "{numbers:?}");
+    assert!(!numbers.is_empty(), "{numbers:?}");
     for (place, least, most) in numbers {
         let is_accepted = |number: i64| {
             let mut policy = everything.clone();

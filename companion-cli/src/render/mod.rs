@@ -17,14 +17,11 @@ mod job;
 mod kustomization;
 mod lifecycle;
 pub(crate) mod local;
-pub mod monitoring;
 mod native;
 pub mod output;
 mod overlay;
 mod parts;
 mod proxy_config;
-pub mod rbac;
-mod scaling;
 mod scheme;
 mod virtualservice;
 mod volume;
@@ -69,13 +66,6 @@ pub enum Kind {
     VirtualService,
     /// A patch for a Job, whose command waits for the sidecar and ends it.
     Job,
-    /// Rules, alerts and scrapes for Prometheus, with its operator and without, and a Grafana
-    /// dashboard.
-    Monitoring,
-    /// KEDA's ScaledObject: scaling by streams in flight.
-    Keda,
-    /// The same as a HorizontalPodAutoscaler, with values for the Prometheus adapter.
-    Hpa,
     /// Everything that the policy uses in the proxies, and a kustomization.
     All,
 }
@@ -124,10 +114,6 @@ impl From<Vec<File>> for Rendered {
 /// from others in the folder.
 pub const MARK: &str = "Rendered by laststream. Change the policy and render again.";
 
-/// The same in JSON, which has no comments.
-pub(crate) const MARK_IN_JSON: &str =
-    "Rendered by laststream. Render again instead of changing it here.";
-
 /// The files that [`Kind::All`] can write, whatever the policy. Its comparison ignores all others.
 const FILES_OF_ALL: [&str; 14] = [
     "envoy-gateway.yaml",
@@ -175,8 +161,6 @@ pub fn render(
         Kind::Overlay => Ok(overlay::render(policy, resolve)?.into()),
         Kind::VirtualService => one(virtualservice::render(policy)?),
         Kind::Job => one(job::render(policy)?),
-        Kind::Monitoring => monitoring::render(policy),
-        Kind::Keda | Kind::Hpa => scaling::render(kind, policy),
         Kind::All => all(policy, resolve),
     }
 }

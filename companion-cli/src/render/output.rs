@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use similar::TextDiff;
 
-use super::{FILES_OF_ALL, MARK, MARK_IN_JSON, Rendered, rbac};
+use super::{FILES_OF_ALL, MARK, Rendered};
 use crate::base::files::write_atomically;
 use crate::base::foreign;
 
@@ -106,20 +106,15 @@ fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, FolderError> {
     Ok(names)
 }
 
-/// Whether this version or an earlier one has rendered a file. In YAML a comment at the head shows
-/// that, also below a licence; in JSON a value.
+/// Whether this version or an earlier one has rendered a file. A comment at the head shows that,
+/// also below a licence.
 fn was_rendered(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
-    let is_json = text.trim_start().starts_with('{');
     let mut head = text
         .lines()
         .map(str::trim)
         .take_while(|line| line.is_empty() || line.starts_with('#') || *line == "---");
-    let is_mark = |line: &str| {
-        let comment = line.trim_start_matches('#').trim_start();
-        comment.starts_with(MARK) || comment.starts_with(rbac::MARK)
-    };
-    head.any(is_mark) || is_json && text.contains(MARK_IN_JSON)
+    head.any(|line| line.trim_start_matches('#').trim_start().starts_with(MARK))
 }
 
 /// Writes the files that differ, each whole or not at all; returns their names. No file is deleted,

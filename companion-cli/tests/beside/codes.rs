@@ -151,7 +151,6 @@ fn laststreams_secrets_are_not_passed_to_the_command() -> Outcome {
     {
         exec.env(name, "hunter2");
     }
-    exec.env("LASTSTREAM_ENVOY_MIRROR", "https://me:hunter2@mirror.test");
     exec.env("LASTSTREAM_OFFLINE", "1").env("DOCKER_CONFIG", "/docker");
     let output = run(&mut exec)?
         .expect(0)?

@@ -99,10 +99,9 @@ fn every_command_has_a_manual_page() -> Outcome {
         "envoy-get",
         "exec",
         "inspect",
-        "install",
         "man",
     ];
-    for name in names.into_iter().chain(["push", "ready", "status", "streams", "version", "wait"]) {
+    for name in names.into_iter().chain(["push", "status", "streams", "version", "wait"]) {
         let page = page(&format!("laststream-{name}.1"));
         assert!(page.contains(".SH NAME") && page.contains("Example"), "{name}: {page}");
     }
@@ -118,7 +117,23 @@ fn completions_know_the_commands() -> Outcome {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = laststream(Path::new("."), ["completions", shell])?.expect(0)?.stdout;
         assert!(script.contains("inspect") && script.contains("wasm-opt"), "{shell}");
+        assert!(!script.contains("guarded"), "{shell}");
     }
     laststream(Path::new("."), ["completions", "csh"])?.expect(64)?;
+    Ok(())
+}
+
+/// They still work.
+#[test]
+fn hidden_commands_are_in_no_help_and_no_tip() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let said = laststream(folder.path(), ["--help"])?.expect(0)?.stdout;
+    for name in ["guarded", "install", "ready"] {
+        assert!(!said.contains(&format!("\n  {name} ")), "{name}: {said}");
+        laststream(folder.path(), [&format!("{name}x")])?
+            .expect(64)?
+            .hides(&format!("'{name}'"))?;
+        laststream(folder.path(), [name, "--help"])?.expect(0)?;
+    }
     Ok(())
 }

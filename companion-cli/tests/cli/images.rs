@@ -28,21 +28,11 @@ fn plugin(module: &[u8]) -> Vec<u8> {
     gzip(&tar(&[("plugin.wasm", module)]))
 }
 
-/// The answers for Istio, Envoy Gateway and Envoy.
-fn answers(told: &Value) -> Vec<&str> {
-    told["verdicts"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|verdict| verdict["answer"].as_str().unwrap())
-        .collect()
-}
-
 #[track_caller]
 fn taken(layers: &[(&str, Vec<u8>)], manifest: &str) -> Outcome {
     let layout = Layout::of(manifest, layers);
     let told = inspect(layout.path(), &["-o", "json"])?.expect(0)?.json()?;
-    assert_eq!(answers(&told), ["ok", "ok", "ok"]);
+    assert_eq!(told["because"], json!([]));
     Ok(())
 }
 
@@ -50,8 +40,7 @@ fn taken(layers: &[(&str, Vec<u8>)], manifest: &str) -> Outcome {
 #[track_caller]
 fn misplaced(layers: &[(&str, Vec<u8>)], words: &str) -> Outcome {
     let told = because(layers, words)?;
-    assert_eq!(answers(&told), ["no", "no", "ok"], "{told:#}");
-    assert_eq!(told["module"]["abi"], "0.2.1");
+    assert!(told["module"]["size"].is_u64(), "{told:#}");
     Ok(())
 }
 
@@ -59,7 +48,7 @@ fn misplaced(layers: &[(&str, Vec<u8>)], words: &str) -> Outcome {
 #[track_caller]
 fn missing(layers: &[(&str, Vec<u8>)], words: &str) -> Outcome {
     let told = because(layers, words)?;
-    assert_eq!(answers(&told), ["no", "no", "no"], "{told:#}");
+    assert_eq!(told["module"], json!(null), "{told:#}");
     Ok(())
 }
 
@@ -67,18 +56,8 @@ fn missing(layers: &[(&str, Vec<u8>)], words: &str) -> Outcome {
 fn because(layers: &[(&str, Vec<u8>)], words: &str) -> Outcome<Value> {
     let layout = Layout::of(OCI_MANIFEST, layers);
     let told = inspect(layout.path(), &["-o", "json"])?.expect(1)?.json()?;
-    for verdict in &told["verdicts"].as_array().unwrap()[..2] {
-        let because: Vec<_> = verdict["because"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|because| because.as_str().unwrap())
-            .collect();
-        assert!(
-            because.iter().any(|because| because.contains(words)),
-            "`{words}` is not in {because:?}"
-        );
-    }
+    let reasons = told["because"].to_string();
+    assert!(reasons.contains(words), "`{words}` is not in {reasons}");
     Ok(told)
 }
 
@@ -151,14 +130,6 @@ fn packing_mistakes_are_named() -> Outcome {
     Ok(())
 }
 
-/// An image in the right layout can hold the wrong module.
-#[test]
-fn the_module_itself_counts_too() -> Outcome {
-    let module = loadable(r#"(import "env" "proxy_surprise" (func))"#);
-    missing(&[(OCI_LAYER, plugin(&module))], "`env.proxy_surprise`")?;
-    Ok(())
-}
-
 #[test]
 fn the_checksums_of_manifest_and_module_are_distinguished() -> Outcome {
     let module = loadable("");
@@ -195,8 +166,8 @@ fn an_index_is_refused_with_the_fix() -> Outcome {
         inspect(layout.path(), &["-o", "json"])?.expect(1)?.json()
     };
     let told = index(&[&attestation, &child])?;
-    assert_eq!(answers(&told), ["no", "no", "ok"]);
-    let because = told["verdicts"][0]["because"][0].as_str().unwrap();
+    assert!(told["module"]["size"].is_u64(), "{told:#}");
+    let because = told["because"][0].as_str().unwrap();
     assert!(
         because.contains("it is an index")
             && because.contains(&format!("pin that one: `@{digest}`")),
@@ -209,8 +180,7 @@ fn an_index_is_refused_with_the_fix() -> Outcome {
     let told = index(&[&attestation, &child])?;
     assert_eq!(format!("sha256:{}", told["checksums"][0]["sha256"].as_str().unwrap()), digest);
     let told = index(&[&attestation])?;
-    assert_eq!(told["verdicts"][0]["because"][1], "it has no manifest for linux/amd64");
-    assert_eq!(answers(&told), ["no", "no", "no"]);
+    assert_eq!(told["because"][1], "it has no manifest for linux/amd64");
     assert_eq!(told["checksums"], json!([]));
     Ok(())
 }
@@ -313,7 +283,7 @@ fn an_oversized_layer_is_not_read() -> Outcome {
     });
     let document = json!({ "schemaVersion": 2, "mediaType": OCI_MANIFEST, "layers": [layer] });
     layout.index(&[layout.document(OCI_MANIFEST, &document)]);
-    let ran = inspect(layout.path(), &["--for", "istio"])?.expect(1)?;
+    let ran = inspect(layout.path(), &[])?.expect(1)?;
     assert!(ran.stdout.contains("no more than 268435456 are read"), "{}", ran.stdout);
     Ok(())
 }

@@ -10,6 +10,5 @@ mod hostile;
 mod images;
 mod layout;
 mod modules;
-mod real_envoys;
 mod size;
 mod support;

@@ -30,12 +30,3 @@ pub(crate) fn loadable(more: &str) -> Vec<u8> {
 pub(crate) fn wasm(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
-
-/// A function's type in WebAssembly's text format, from `i32 i64 -> i32`.
-pub(crate) fn text_type(signature: &str) -> String {
-    let (parameters, results) = signature.split_once(" -> ").unwrap();
-    let clause = |name: &str, types: &str| {
-        if types == "()" { String::new() } else { format!("({name} {types})") }
-    };
-    format!("{} {}", clause("param", parameters), clause("result", results))
-}

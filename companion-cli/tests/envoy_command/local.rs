@@ -1,6 +1,6 @@
-//! Named binaries, PATH, and remembered results about binaries.
+//! Named binaries and PATH.
 
-use crate::support::{Home, VERSION, envoy, envoy_without_v8, fails, problem, says, script};
+use crate::support::{Home, VERSION, envoy, fails, problem, says};
 use laststream::base::progress::Silent;
 use laststream::local::envoy::{
     Envoy, EnvoyError, EnvoySourceError, Origin, Platform, Wanted, find_or_get,
@@ -52,10 +52,6 @@ fn an_unusable_named_envoy_is_an_error_of_its_own() {
     let other = home.program("other", "#!/bin/sh\necho nginx version: 1/1\n");
     let problem = named_problem(&home, &other);
     assert!(matches!(problem, EnvoySourceError::NotEnvoy(said) if said.contains("nginx")));
-    let odd = home.program("odd", &script("1.40.0", "echo no memory >&2; exit 1"));
-    assert!(
-        matches!(named_problem(&home, &odd), EnvoySourceError::Unclear(said) if said == "no memory")
-    );
 }
 
 #[test]
@@ -75,35 +71,17 @@ fn a_named_program_that_does_not_answer_is_not_waited_for() {
     says(fails(&wanted), &["did not answer within 0.3 s when asked for its version"]);
 }
 
+/// A build of the user's own may have V8.
 #[test]
-fn a_build_without_v8_is_named_with_the_version_to_use() {
+fn a_version_without_v8_is_refused_unless_a_binary_is_named() {
     let home = Home::new();
     let mut wanted = home.wanted(NOWHERE);
     wanted.version = "1.38.3".parse().unwrap();
-    let binary = home.program("bare", &envoy_without_v8("1.38.3"));
-    wanted.path = Some(binary.clone());
     let error = fails(&wanted);
-    assert!(error.is_without_v8());
-    says(error, &[binary.to_str().unwrap(), "1.38.3 built without V8", "use version 1.38.2"]);
-}
-
-#[test]
-fn the_v8_check_of_a_binary_runs_once() {
-    let home = Home::new();
-    let count = home.path("count");
-    let counting = |end: &str| script("1.40.0", &format!("echo x >> '{}'\n{end}", count.display()));
-    let tries = || fs::read_to_string(&count).map_or(0, |text| text.lines().count());
-    let binary = home.program("mine", &counting("true"));
-    for _ in 0..3 {
-        named(&home, &binary).unwrap();
-    }
-    assert_eq!(tries(), 1);
-    // Another file at the same path is checked again, and a no is remembered as well as a yes.
-    home.program("mine", &counting("echo Envoy was compiled without support for it >&2; false"));
-    for _ in 0..3 {
-        assert!(named(&home, &binary).unwrap_err().is_without_v8());
-    }
-    assert_eq!(tries(), 2);
+    assert!(matches!(error, EnvoyError::WithoutV8(_)));
+    says(error, &["Envoy 1.38.3 have no V8", "use version 1.38.2"]);
+    wanted.path = Some(home.program("own", &envoy("1.38.3")));
+    assert!(find_or_get(&wanted, &Silent).is_ok());
 }
 
 #[test]
@@ -111,17 +89,16 @@ fn the_first_fitting_envoy_on_path_is_used() {
     let home = Home::new();
     home.program("bin/envoy", &envoy("1.36.4"));
     home.program("dev/envoy", &envoy("1.40.0-dev"));
-    home.program("bare/envoy", &envoy_without_v8("1.40.0"));
     let binary = home.program("good/envoy", &envoy("1.40.0"));
     let mut wanted = home.wanted(NOWHERE);
     wanted.places.search_path =
-        ["none", "bin", "dev", "bare", "good"].map(|folder| home.path(folder)).into();
+        ["none", "bin", "dev", "good"].map(|folder| home.path(folder)).into();
     let found = find_or_get(&wanted, &Silent).unwrap();
     assert_eq!(found, Envoy { binary, version: VERSION, origin: Origin::Path });
     // Without the good one all the others are in the list.
     wanted.places.search_path.pop();
     wanted.offline = true;
-    let binaries = ["version `1.36.4`", "version `1.40.0-dev`", "without V8"];
+    let binaries = ["version `1.36.4`", "version `1.40.0-dev`"];
     let error = fails(&wanted);
     says(&error, &binaries);
     says(&error, &["there is nothing yet", "LASTSTREAM_OFFLINE"]);
@@ -151,7 +128,6 @@ fn every_source_is_listed_when_all_fail() {
     .map(|part| text.find(part).unwrap_or_else(|| panic!("{part} in {text}")))
     .into();
     assert!(order.is_sorted(), "{text}");
-    assert!(!error.is_without_v8());
     let unknown = Wanted { version: "1.35.0".parse().unwrap(), ..home.wanted(NOWHERE) };
     says(fails(&unknown), &["one of the supported versions `1.36.4`, "]);
 }

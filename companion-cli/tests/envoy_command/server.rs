@@ -1,7 +1,7 @@
 //! A fake release server.
 
 use crate::support::Home;
-use kit::fake_server::{Answer, Asked, FakeServer, Fault};
+use kit::fake_server::{Answer, FakeServer, Fault};
 use laststream::base::digest::Digest;
 use laststream::local::envoy::Wanted;
 
@@ -32,12 +32,6 @@ impl Server {
     /// Every path that was requested.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.server.asked().into_iter().map(|asked| asked.target).collect()
-    }
-
-    /// The values of `Authorization`.
-    pub(crate) fn logins(&self) -> Vec<String> {
-        let login = |asked: &Asked| asked.header("authorization").map(str::to_owned);
-        self.server.asked().iter().filter_map(login).collect()
     }
 
     pub(crate) fn downloads(&self) -> usize {

@@ -31,8 +31,8 @@ impl Home {
     }
 
     /// A search for version 1.40.0 from this home, on a machine for which everything is published.
-    pub(crate) fn wanted(&self, mirror: &str) -> Wanted {
-        wanted(self.folder.path(), mirror)
+    pub(crate) fn wanted(&self, releases: &str) -> Wanted {
+        wanted(self.folder.path(), releases)
     }
 
     pub(crate) fn program(&self, name: &str, script: &str) -> PathBuf {
@@ -51,11 +51,11 @@ impl Home {
     }
 }
 
-pub(crate) fn wanted(home: &Path, mirror: &str) -> Wanted {
+pub(crate) fn wanted(home: &Path, releases: &str) -> Wanted {
     let places = Places {
         cache: Some(home.join("cache")),
         search_path: vec![home.join("bin")],
-        mirror: mirror.to_owned(),
+        releases: releases.to_owned(),
         pip: vec![vec!["pip".into()]],
         platform: Platform { os: "linux".into(), arch: "x86_64".into() },
         proxy_from_env: false,
@@ -86,21 +86,10 @@ pub(crate) fn fails(wanted: &Wanted) -> EnvoyError {
 
 /// A script that answers as Envoy does, with padding so that it does not fit into one packet.
 pub(crate) fn envoy(version: &str) -> String {
-    script(version, "echo configuration OK")
-}
-
-pub(crate) fn envoy_without_v8(version: &str) -> String {
-    script(version, "echo 'runtime. Envoy was compiled without support for it' >&2; exit 1")
-}
-
-pub(crate) fn script(version: &str, validate: &str) -> String {
     let padding = "# padding\n".repeat(50_000);
     format!(
-        "#!/bin/sh\n\
-         if [ \"$1\" = --version ]; then \
-           echo; echo \"$0  version: 0123abc/{version}/Clean/RELEASE/BoringSSL\"; exit 0; \
-         fi\n\
-         {validate}\nexit $?\n{padding}"
+        "#!/bin/sh\necho; echo \"$0  version: 0123abc/{version}/Clean/RELEASE/BoringSSL\"\n\
+         exit 0\n{padding}"
     )
 }
 

@@ -21,7 +21,7 @@ fn a_missing_right_is_named_and_known_facts_are_shown() -> Outcome {
     let said = cluster.run(&STATUS)?.expect(2)?;
     assert_eq!(said.stdout.lines().count(), 3, "{}", said.stdout);
     let said = said.stderr_contains("no right to `get` `pods/proxy` in namespace `shop`")?;
-    let said = said.stderr_contains("laststream render rbac --verb status")?;
+    let said = said.stderr_contains("the ClusterRole `laststream-reader`")?;
     assert_eq!(said.stderr.matches("error").count(), 1, "told once: {}", said.stderr);
     Ok(())
 }
@@ -43,8 +43,6 @@ fn without_port_forwards_the_statistics_are_shown() -> Outcome {
     assert!(rows.iter().all(|row| row.contains("inbound 2") && row.contains(why)), "{rows:?}");
     let said = said.stderr_contains("no right to `get` `pods/portforward` in namespace `shop`")?;
     assert_eq!(said.stderr.matches("error").count(), 1, "told once: {}", said.stderr);
-    let said = cluster.run(&["drain", "--node", "n", "-n", "shop", "--dry-run"])?.expect(2)?;
-    said.stdout_contains("4 streams in 2 of 2 pods")?;
     Ok(())
 }
 

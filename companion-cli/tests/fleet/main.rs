@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
 
 mod access;
-mod events;
 mod pods;
 mod proxies;
 mod rollout;

@@ -8,7 +8,7 @@ use crate::support::{Cluster, LIST, PAGE, is_look_up, list, pod, statistics, sta
 
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
-const DRAIN: [&str; 6] = ["drain", "--node", "n", "-n", "shop", "--dry-run"];
+const NODE: [&str; 5] = ["status", "--node", "n", "-n", "shop"];
 
 fn access_review(allowed: bool) -> Answer {
     let review = json!({
@@ -124,10 +124,10 @@ fn an_answer_of_a_pod_cannot_steer_the_terminal() -> Outcome {
 
 #[test]
 fn an_answer_of_a_pod_cannot_forge_lines_about_others() -> Outcome {
-    let forged = "x\nshop/db-0: nothing is in flight".to_owned() + &"y".repeat(10_000);
+    let forged = "x\ndb-0 ready serving".to_owned() + &"y".repeat(10_000);
     let cluster = Cluster::with_pods(&[pod("a")], move |_| Answer::new(500).body(forged.clone()))?;
-    let said = cluster.run(&DRAIN)?.expect(1)?.stdout_contains("shop/a: unreachable: ")?;
-    assert!(!said.stdout.lines().any(|line| line.starts_with("shop/db-0")), "{}", said.stdout);
+    let said = cluster.run(&NODE)?.expect(1)?.stdout_contains("unreachable")?;
+    assert!(!said.stdout.lines().any(|line| line.starts_with("db-0")), "{}", said.stdout);
     let longest = said.stdout.lines().map(|line| line.chars().count()).max();
     assert!(longest < Some(300), "{longest:?}");
     Ok(())
@@ -159,8 +159,6 @@ fn streams_that_are_counted_and_not_listed_are_reported() -> Outcome {
     assert!(!said.stderr.contains("no stream is in flight"), "{}", said.stderr);
     let said = cluster.run(&["streams", "-n", "shop", "-o", "json"])?.expect(1)?.json()?;
     assert_eq!((&said["complete"], &said["pods"][0]["in_flight"]), (&json!(false), &json!(2)));
-    let said = cluster.run(&DRAIN)?.expect(1)?;
-    said.stdout_contains("shop/a: 2 in flight; its gate cannot be asked")?;
     Ok(())
 }
 
@@ -177,77 +175,19 @@ fn a_selector_of_no_pod_is_not_a_fleet_without_streams() -> Outcome {
     Ok(())
 }
 
+/// A node is asked about what holds its pods, which only their gates know.
 #[test]
-fn a_node_without_pods_is_an_error() -> Outcome {
-    let cluster = Cluster::start(|_, _| Ok(list(&[], "")))?;
-    let said = cluster.run(&DRAIN)?.expect(1)?;
-    said.stderr_contains("no pod is on node `n`")?;
-    Ok(())
-}
-
-const BUDGETS: &str = "/apis/policy/v1/namespaces/shop/poddisruptionbudgets";
-
-/// Two pods of an app, one of them without a proxy, and the answer to the list of budgets.
-fn guarded(budgets: Answer) -> Outcome<Cluster> {
-    let mut pods = ["a", "b"].map(pod);
-    for pod in &mut pods {
-        pod["metadata"]["labels"] = json!({ "app": "web" });
-    }
-    pods[1]["spec"]["containers"][0]["name"] = json!("app");
-    Cluster::with_pods(&pods, move |asked| match asked.path() {
-        BUDGETS => budgets.clone(),
-        path if path == statistics("a") => Answer::new(200).body(PAGE),
-        _ => status(500, "InternalError", "no port-forward"),
-    })
-}
-
-fn budget(allowed: i32) -> Answer {
-    list(
-        &[json!({
-            "metadata": { "namespace": "shop", "name": "web", "generation": 1 },
-            "spec": { "selector": { "matchLabels": { "app": "web" } } },
-            "status": {
-                "observedGeneration": 1, "disruptionsAllowed": allowed, "currentHealthy": 2,
-                "desiredHealthy": 1, "expectedPods": 2,
-            },
-        })],
-        "",
-    )
-}
-
-#[test]
-fn budgets_of_the_node_s_pods_are_shown() -> Outcome {
-    let json = [&DRAIN[..], &["-o", "json"]].concat();
-    for (allowed, blocks, words) in [
-        (0, true, "budget shop/web would block 2 pods of the node: it allows no eviction now"),
-        (1, false, "budget shop/web lets 2 pods of the node go in turns: it allows 1 eviction now"),
-    ] {
-        let cluster = guarded(budget(allowed))?;
-        let said = cluster.run(&DRAIN)?.expect(1)?.stdout_contains(words)?;
-        let said = said.stdout_contains("; budget shop/web\n")?;
-        said.stdout_contains("s for each pod, and longer for all, because of budgets")?;
-        let said = cluster.run(&json)?.expect(1)?.json()?;
-        let held = json!({
-            "budget": "shop/web", "pods": ["shop/a", "shop/b"], "would_block": blocks,
-            "why": said["budgets"][0]["why"],
-        });
-        assert_eq!(said["budgets"], json!([held]));
-        assert_eq!(said["pods"][0]["budget"], "shop/web");
-        assert_eq!(said["at_most_seconds"], Value::Null);
-    }
-    let said = guarded(budget(2))?.run(&json)?.expect(1)?.json()?;
-    assert_eq!((&said["budgets"], &said["at_most_seconds"]), (&json!([]), &json!(0)));
-    Ok(())
-}
-
-#[test]
-fn a_missing_right_to_budgets_hides_nothing_else() -> Outcome {
-    let cluster = guarded(status(403, "Forbidden", "no"))?;
-    let said = cluster.run(&DRAIN)?.expect(1)?;
-    let said = said.stdout_contains("for each pod; budgets are not known")?;
-    let said = said.stdout_contains("shop/a: 2 in flight")?;
-    let said = said.stderr_contains("no right to `list` `poddisruptionbudgets` in namespace")?;
-    said.stderr_contains("laststream render rbac --verb drain")?;
+fn a_node_is_asked_about_the_deletion_of_its_pods() -> Outcome {
+    let cluster = without_port_forward()?;
+    let said = cluster.run(&NODE)?.expect(1)?;
+    let head = said.stdout.lines().next().unwrap_or_default();
+    assert!(head.contains("AT MOST") && head.contains("GRACE"), "{}", said.stdout);
+    said.stderr_contains("1 gate could not be asked")?;
+    let said = cluster.run(&[&NODE[..], &["-o", "json"]].concat())?.expect(1)?.json()?;
+    let pod = &said["pods"][0];
+    assert_eq!((&pod["at_most_seconds"], &pod["grace_seconds"]), (&json!(0), &json!(30)), "{pod}");
+    let why = pod["too_short"].as_str().unwrap_or_default();
+    assert!(why.contains("no stop hook"), "{pod}");
     Ok(())
 }
 

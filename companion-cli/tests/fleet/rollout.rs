@@ -157,7 +157,7 @@ fn a_missing_right_to_ask_the_gate_of_an_old_pod_is_named() -> Outcome {
     })?;
     let said = cluster.run(&["rollout", "deployment/web"])?.expect(1)?;
     let said = said.stderr_contains("no right to `get` `pods/portforward` in namespace `shop`")?;
-    said.stderr_contains("laststream render rbac --verb rollout")?;
+    said.stderr_contains("the ClusterRole `laststream-reader`")?;
     Ok(())
 }
 

@@ -12,49 +12,22 @@ use crate::support::PROGRAM;
 fn contradictions_are_refused() -> Outcome {
     for (arguments, words) in [
         (&["status", "-n", "a", "--gate", "http://127.0.0.1:1"][..], "--gate"),
-        (&["status", "--events"], "-A"),
+        (&["status", "--every-gate"], "-A"),
         (&["status", "-o", "wide"], "-A"),
         (&["status", "-A", "-n", "a"], "--all-namespaces"),
         (&["streams", "-A", "--secret-file", "x"], "--secret-file"),
-        (&["drain", "--node", "a"], "--dry-run"),
-        (&["drain", "-n", "a"], "--node"),
-        (&["drain", "--gate-port", "9999"], "--node"),
-        (&["drain", "--stats-port", "9999"], "--node"),
-        (&["drain", "--at-a-time", "1"], "--node"),
-        (&["drain", "--node", "a", "--dry-run", "--cancel"], "--cancel"),
-        (&["drain", "--node", "a", "--dry-run", "--secret-file", "x"], "--secret-file"),
+        (&["drain", "--node", "a"], "--node"),
         (&["rollout", "pod/a"], "deployment/NAME"),
         (&["rollout", "deployment/a?x"], "is not a name in Kubernetes"),
         (&["status", "-n", ""], "is not a name in Kubernetes"),
         (&["status", "-n", "a/../.."], "is not a name in Kubernetes"),
         (&["status", "--node", "a,metadata.name=b"], "is not a name in Kubernetes"),
-        (&["render", "rbac", "--name", "a/b"], "--name: `a/b` is not a name in Kubernetes"),
-        (&["render", "rbac", "--name", "a;b"], "--name: `a;b` is not a name in Kubernetes"),
-        (&["render", "rbac", "--namespace", "A"], "`A` is not a name in Kubernetes"),
-        (&["render", "rbac", "--for", "pod"], "render lifecycle"),
         (&["render", "schema", "--check", "."], "`--check` has no effect"),
         (&["render", "schema", "--output", "a"], "`--output` has no effect"),
-        (&["render", "envoyfilter", "--verb", "status"], "render rbac"),
         (&["status", "-A", "--at-a-time", "0"], "--at-a-time"),
     ] {
         run(Command::new(PROGRAM).args(arguments))?.expect(64)?.stderr_contains(words)?;
     }
-    Ok(())
-}
-
-#[test]
-fn rights_are_rendered_for_verbs_and_places() -> Outcome {
-    let rbac = |more: &[&str]| -> Outcome<String> {
-        let said = run(Command::new(PROGRAM).args(["render", "rbac"]).args(more))?;
-        Ok(said.expect(0)?.stdout)
-    };
-    let all = rbac(&[])?;
-    assert!(all.contains("kind: ClusterRole") && !all.contains("events"), "{all}");
-    let some = rbac(&["--verb", "status,events", "--namespace", "shop", "--name", "ops"])?;
-    for words in ["kind: Role", "namespace: shop", "name: ops", "pods/proxy", "- events"] {
-        assert!(some.contains(words), "`{words}` in {some}");
-    }
-    assert!(!some.contains("deployments"), "{some}");
     Ok(())
 }
 

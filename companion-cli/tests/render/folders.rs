@@ -93,41 +93,14 @@ fn a_file_that_was_not_rendered_is_not_replaced() -> Outcome {
     Ok(())
 }
 
-/// The rights have another first line, and the dashboard is JSON.
-#[test]
-fn rights_and_a_dashboard_are_replaced_if_they_were_rendered() -> Outcome {
-    let folder = folder(&gateway());
-    let path = folder.path();
-    let run = |arguments: &str| render(path, &arguments.split(' ').collect::<Vec<_>>());
-    let monitoring = "monitoring --policy policy.yaml --output out";
-    run("rbac --output out")?.expect(0)?;
-    run("rbac --verb events --output out")?.expect(0)?.stderr_contains("wrote out/rbac.yaml")?;
-    run(monitoring)?.expect(0)?;
-    let dashboard = path.join("out/grafana-dashboard.json");
-    let text = fs::read_to_string(&dashboard)?;
-    fs::write(&dashboard, text.replace("drains", "earlier"))?;
-    run(monitoring)?.expect(0)?.stderr_contains("wrote out/grafana-dashboard.json")?;
-    assert_eq!(fs::read_to_string(&dashboard)?, text);
-
-    fs::write(path.join("out/rbac.yaml"), "kind: Role\n")?;
-    fs::write(&dashboard, "{\"title\": \"mine\"}\n")?;
-    for arguments in ["rbac --output out", monitoring] {
-        run(arguments)?.expect(2)?.stderr_contains("was not rendered by laststream")?;
-    }
-    Ok(())
-}
-
 /// `render all` compares the files that it can write itself, and opens no others.
 #[test]
 fn files_of_other_kinds_are_not_stale() -> Outcome {
-    let policy = gateway() + "scaling: {deployment: d, streams_per_pod: 1, prometheus: http://p}\n";
-    let folder = folder(&policy);
+    let folder = folder(&gateway());
     let path = folder.path();
     let with_policy =
         |arguments: &[&str]| render(path, &[arguments, &["-p", "policy.yaml"]].concat());
-    for kind in ["monitoring", "keda", "hpa", "all"] {
-        with_policy(&[kind, "--output", "out"])?.expect(0)?.hides("stale")?;
-    }
+    with_policy(&["all", "--output", "out"])?.expect(0)?.hides("stale")?;
     with_policy(&["lifecycle", "--for", "helm-values", "--output", "out"])?.expect(0)?;
     fs::create_dir(path.join("out/wasmplugin.yaml"))?;
     fs::File::create(path.join("out/data.yaml"))?.set_len(17 << 20)?;

@@ -30,13 +30,13 @@ pub(crate) fn folder(policy: &str) -> TempDir {
     folder
 }
 
-/// The folders of `envoyfilter-manifests`, and their names.
+/// The rendered folders of `envoyfilter-manifests`, and their names.
 pub(crate) fn manifests() -> Vec<(String, PathBuf)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../envoyfilter-manifests");
     let folders = std::fs::read_dir(root)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_dir());
+        .filter(|path| path.join("policy.yaml").is_file());
     let mut folders: Vec<_> = folders
         .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), path))
         .collect();

@@ -75,7 +75,6 @@ fn policies_that_cannot_be_rendered_are_refused_with_the_reason() -> Outcome {
             "drain.wait_for_app: a gateway has no app",
         ),
         ("schema", String::new(), 64, "`--policy` has no effect on `render schema`"),
-        ("rbac", String::new(), 64, "`--policy` has no effect on `render rbac`"),
         ("job", String::new(), 2, "job: {container"),
         (
             "job",

@@ -1,6 +1,11 @@
-//! The rendered files of `render monitoring`, checked with promtool and with Grafana's types.
+//! The files of envoyfilter-manifests/monitoring, checked with promtool and with Grafana's types.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use laststream_filter::config::wire::Scope;
+use laststream_filter::forwarded::Verdict;
+use laststream_filter::metrics;
+use strum::VariantArray as _;
 
 use crate::lab::{EnvoylessCase, envoyless};
 use kit::command::{CommandOutput, run};
@@ -11,58 +16,61 @@ use kit::user::User;
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
-        envoyless!(promtool_accepts_rendered_files),
+        envoyless!(promtool_accepts_the_files),
         envoyless!(promtool_tests_the_rules),
         envoyless!(both_forms_have_the_same_rules),
+        envoyless!(the_rules_name_every_metric_of_the_scheme),
         envoyless!(the_dashboard_is_of_grafanas_type),
     ]
 }
 
-const GATEWAY: &str = "module: oci://h/r:t\nnamespace: shop\nmonitoring: {}\n";
-const PLAIN: &str = "module: /laststream.wasm\nplacement: {envoy: {}}\n\
-    monitoring: {targets: [\"10.0.0.7:9901\"]}\n";
+/// The text of a file of envoyfilter-manifests/monitoring.
+pub(super) fn read(file: &str) -> Outcome<String> {
+    Ok(std::fs::read_to_string(folder().join(file))?)
+}
 
-fn rendered(policy: &str) -> Outcome<User> {
-    let user = User::new()?;
-    let arguments = ["render", "monitoring", "--policy", "-", "--output", "out"];
-    user.run(&arguments, policy)?.expect(0)?;
-    Ok(user)
+pub(super) fn yaml(file: &str) -> Outcome<Value> {
+    serde_saphyr::from_str(&read(file)?).with_context(|| file.to_owned())
+}
+
+/// The panels of the dashboard.
+pub(super) fn panels() -> Outcome<Vec<Value>> {
+    let dashboard = yaml("grafana-dashboard.json")?;
+    Ok(dashboard["panels"].as_array().context("panels")?.clone())
+}
+
+fn folder() -> PathBuf {
+    kit::workspace().join("envoyfilter-manifests/monitoring")
 }
 
 fn promtool(arguments: &[&str], file: &Path) -> Outcome<CommandOutput> {
     run(guarded(program("promtool")?).args(arguments).arg(file))
 }
 
-fn read(user: &User, file: &str) -> Outcome<Value> {
-    let text = std::fs::read_to_string(user.path("out").join(file))?;
-    serde_saphyr::from_str(&text).with_context(|| file.to_owned())
-}
-
-fn promtool_accepts_rendered_files() -> Outcome {
-    for policy in [GATEWAY, PLAIN] {
-        let user = rendered(policy)?;
-        let out = user.path("out");
-        promtool(&["check", "rules"], &out.join("prometheus-rules.yaml"))?
-            .expect(0)?
-            .stdout_contains("SUCCESS")?;
+fn promtool_accepts_the_files() -> Outcome {
+    let rules = folder().join("prometheus-rules.yaml");
+    promtool(&["check", "rules"], &rules)?.expect(0)?.stdout_contains("SUCCESS")?;
+    let user = User::new()?;
+    user.file("prometheus-rules.yaml", read("prometheus-rules.yaml")?)?;
+    for file in ["prometheus.yaml", "prometheus.static.yaml"] {
         // Debian's build has no discovery in Kubernetes, so that part is replaced before the check.
-        let mut config = read(&user, "prometheus.yaml")?;
+        let mut config = yaml(file)?;
         let job = config["scrape_configs"][0].as_object_mut().context("a job")?;
         if job.remove("kubernetes_sd_configs").is_some() {
             job.insert("static_configs".into(), json!([{"targets": ["10.0.0.7:9901"]}]));
         }
-        let file = user.file("out/checked.yaml", config.to_string())?;
-        promtool(&["check", "config"], &file)?.expect(0)?.stdout_contains("SUCCESS")?;
+        let checked = user.file("checked.yaml", config.to_string())?;
+        promtool(&["check", "config"], &checked)?.expect(0)?.stdout_contains("SUCCESS")?;
         let broken = config.to_string().replace("source_labels", "source_lables");
-        let file = user.file("out/checked.yaml", broken)?;
-        promtool(&["check", "config"], &file)?.expect(1)?;
+        let checked = user.file("checked.yaml", broken)?;
+        promtool(&["check", "config"], &checked)?.expect(1)?;
     }
     Ok(())
 }
 
 /// A series in promtool's notation, with samples a minute apart.
 fn series(name: &str, labels: &str, samples: &str) -> Value {
-    let labels = format!("job=\"shop/laststream\", instance=\"a\", {labels}");
+    let labels = format!("job=\"laststream\", instance=\"a\", {labels}");
     json!({"series": format!("{name}{{{labels}}}"), "values": samples})
 }
 
@@ -177,26 +185,25 @@ fn tests_of_gates() -> Vec<Value> {
 
 /// Tests the default durations, because the case on real Envoys shortens them.
 fn promtool_tests_the_rules() -> Outcome {
-    let user = rendered(GATEWAY)?;
+    let user = User::new()?;
+    user.file("prometheus-rules.yaml", read("prometheus-rules.yaml")?)?;
     let tests = [tests_of_drains(), tests_of_gates()].concat();
     let document = json!({
         "rule_files": ["prometheus-rules.yaml"], "evaluation_interval": "1m", "tests": tests,
     });
-    let file = user.file("out/tests.yaml", document.to_string())?;
+    let file = user.file("tests.yaml", document.to_string())?;
     promtool(&["test", "rules"], &file)?.expect(0)?.stdout_contains("SUCCESS")?;
     let wrong = document.to_string().replace("\"2m\"", "\"1m\"");
-    let file = user.file("out/tests.yaml", wrong)?;
+    let file = user.file("tests.yaml", wrong)?;
     promtool(&["test", "rules"], &file)?.expect(1)?;
     Ok(())
 }
 
 fn both_forms_have_the_same_rules() -> Outcome {
-    let user = rendered(GATEWAY)?;
-    let (object, plain) =
-        (read(&user, "prometheusrule.yaml")?, read(&user, "prometheus-rules.yaml")?);
+    let (object, plain) = (yaml("prometheusrule.yaml")?, yaml("prometheus-rules.yaml")?);
     ensure_eq!(object["spec"], plain, "the rules");
     ensure!(plain["groups"][0]["rules"].as_array().is_some_and(|rules| rules.len() > 20));
-    let (monitor, config) = (read(&user, "podmonitor.yaml")?, read(&user, "prometheus.yaml")?);
+    let (monitor, config) = (yaml("podmonitor.yaml")?, yaml("prometheus.yaml")?);
     let of_operator = monitor["spec"]["podMetricsEndpoints"][0]["relabelings"].as_array();
     let job = config["scrape_configs"][0]["relabel_configs"].as_array();
     let (of_operator, of_prometheus) = of_operator.zip(job).context("relabelings")?;
@@ -211,11 +218,23 @@ fn both_forms_have_the_same_rules() -> Outcome {
     Ok(())
 }
 
+/// Prometheus cannot make labels of names under `rate`, so each metric has a rule of its own.
+fn the_rules_name_every_metric_of_the_scheme() -> Outcome {
+    let rules = read("prometheus-rules.yaml")?;
+    for scope in Scope::VARIANTS {
+        for verdict in Verdict::ALL {
+            let metric = metrics::forwarded_proto(verdict, *scope);
+            ensure!(rules.contains(&format!("rate({metric}{{")), "the rules lack {metric}");
+        }
+    }
+    Ok(())
+}
+
 /// Checks the dashboard with Grafana's own types for TypeScript: no field is unknown or of another
 /// type. These types accept any object as the options of a panel.
 fn the_dashboard_is_of_grafanas_type() -> Outcome {
-    let user = rendered(GATEWAY)?;
-    let dashboard = read(&user, "grafana-dashboard.json")?;
+    let user = User::new()?;
+    let dashboard = yaml("grafana-dashboard.json")?;
     let tsc = program("tsc-with-grafana")?;
     let modules = tsc.ancestors().nth(2).context("a folder")?.join("node_modules");
     std::os::unix::fs::symlink(modules, user.path("node_modules"))?;

@@ -22,13 +22,7 @@ fn the_builtin_module_is_pushed_and_recognised() -> Outcome {
         ensure_eq!(told["image"]["digest"], pushed[0]["digest"], "{reference}");
         ensure_eq!(told["module"]["sha256"], version["module"]["sha256"], "{reference}");
         ensure_eq!(told["checksums"][0]["of"], json!("manifest"), "{reference}");
-        let answers: Vec<_> = told["verdicts"]
-            .as_array()
-            .context("verdicts")?
-            .iter()
-            .map(|verdict| &verdict["answer"])
-            .collect();
-        ensure_eq!(answers, ["ok", "ok", "ok"], "{reference}");
+        ensure_eq!(told["because"], json!([]), "{reference}");
     }
     Ok(())
 }

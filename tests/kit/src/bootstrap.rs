@@ -56,15 +56,6 @@ impl Bootstrap {
         self.with("/stats_config/stats_matcher", matcher)
     }
 
-    pub fn node_metadata(self, metadata: Value) -> Self {
-        self.with("/node/metadata", metadata)
-    }
-
-    /// Runtime keys, such as `{"envoy.reloadable_features.x": false}`.
-    pub fn runtime(self, layer: Value) -> Self {
-        self.with("/layered_runtime/layers", json!([{ "name": "static", "static_layer": layer }]))
-    }
-
     pub fn with(mut self, pointer: &str, value: Value) -> Self {
         set(&mut self.0, pointer, value);
         self

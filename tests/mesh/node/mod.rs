@@ -62,7 +62,6 @@ fn cases() -> Vec<Case> {
         case!("n6_gateway_api_rolling_restarts", gateway_api::rolling, 900),
         case!("n7_reconnects", reconnects::case, 900),
         case!("p2_deletion_cost", scaling::deletion_cost, 700),
-        case!("p3_size", scaling::size, 700),
         case!("v1_image_volumes_without_a_registry", volumes::case, 700),
     ]
 }

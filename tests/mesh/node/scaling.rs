@@ -1,13 +1,9 @@
-//! P2: a scale-down deletes the pods with the fewest streams. P3: a rolling restart takes as long
-//! as `laststream size` predicts.
+//! P2: a scale-down deletes the pods with the fewest streams.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::task::JoinSet;
-
-use super::image::LASTSTREAM;
 use super::workload::{GATEWAY, Pod, Proxy, Workload, routes};
-use super::world::World;
+use super::world::{World, cluster_role};
 use crate::seen::row;
 use kit::prelude::*;
 
@@ -15,7 +11,7 @@ const HOST: &str = "kept.test";
 const SOON: Duration = Duration::from_secs(60);
 /// The number of streams in flight of each pod.
 const STREAMS: [usize; 4] = [0, 3, 50, 200];
-/// The user with the rendered rights and no others.
+/// The user with the rights of the project's ClusterRoles and no others.
 const OPERATOR: &str = "scaler";
 const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
@@ -102,85 +98,9 @@ async fn costs(world: &World, pods: &[Pod]) -> Outcome<Vec<Option<String>>> {
     Ok(pods.iter().map(cost).collect())
 }
 
-/// Gives the operator the Role of `render rbac` for the verb.
+/// Gives the operator the rights to read and to act.
 async fn grant(world: &World) -> Outcome {
-    let rbac = ["render", "rbac", "--namespace", "scaled", "--verb", "deletion-cost"];
-    let text = world.user.run(&rbac, "")?.expect(0)?.stdout;
-    world.grant("scaled", serde_saphyr::from_str(&text)?, OPERATOR).await
-}
-
-/// The lengths in milliseconds of requests, which go to the ready pods in turn.
-const LENGTHS: [u64; 3] = [200, 4_000, 8_000];
-/// The time from one request to the next.
-const PACE: Duration = Duration::from_millis(100);
-
-pub(crate) async fn size() -> Outcome {
-    let world = World::get().await?;
-    let _turn = world.turns.read().await;
-    let drain = json!({ "longest_request": "20s" });
-    let (gateway, pods) = gateways(world, "sized", 3, drain).await?;
-    let load = tokio::spawn(load(world));
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    let listings = listings(world, &pods).await?;
-    let begun = Instant::now();
-    world.kubectl(&["rollout", "restart", "-n", "sized", "deployment/edge"]).await?;
-    let status = ["rollout", "status", "-n", "sized", "deployment/edge", "--timeout=180s"];
-    world.kubectl(&status).await?;
-    let ready = begun.elapsed();
-    let mut gone = Duration::ZERO;
-    for pod in &pods {
-        let (at, _) = world.pods.gone("sized", &pod.name, Duration::from_secs(90)).await?;
-        gone = gone.max(at - begun);
-    }
-    load.abort();
-    drop(gateway);
-    // The start of a pod is an input, so it is taken from this rollout.
-    let startup = format!("{}ms", ready.as_millis() / 3);
-    let file = world.user.argument("sized.json", listings)?;
-    let size = ["size", &file, "--surge", "1", "--unavailable", "0", "--startup", &startup];
-    let said = world.user.run(&[&size[..], &["-o", "json"]].concat(), "")?.expect(0)?.json()?;
-    let predicted = predicted(&said)?;
-    let seen = gone.as_secs_f64() - ready.as_secs_f64();
-    row(
-        "P3",
-        "a rolling restart of three gateways, requests of 0.2 s, 4 s and 8 s",
-        format!(
-            "new pods were ready after {:.1} s, and the last old pod had gone {seen:.1} s later; \
-             `size` predicts {predicted:.1} s",
-            ready.as_secs_f64()
-        ),
-    );
-    ensure!((predicted - seen).abs() < 0.2 * seen, "{seen} s, and {said}");
-    world.kubectl(&["delete", "namespace", "sized", "--wait=false"]).await.map(drop)
-}
-
-/// The predicted time from the last new pod that is ready to the last old pod that has gone. The
-/// time before that follows from the input.
-fn predicted(said: &Value) -> Outcome<f64> {
-    let [new, old] = ["ready_s", "gone_s"].map(|time| said["rollout"][time].as_f64());
-    Ok(old.context("a time")? - new.context("a time")?)
-}
-
-/// The gates' listings of streams, as a file for `size`.
-async fn listings(world: &World, pods: &[Pod]) -> Outcome<String> {
-    let mut text = String::new();
-    for pod in pods {
-        let exec = ["exec", "-n", "sized", &pod.name, "-c", "istio-proxy", "--", LASTSTREAM];
-        let ask = [&exec[..], &["streams", "-o", "json", "--limit", "100"]].concat();
-        text.push_str(&world.kubectl(&ask).await?);
-    }
-    Ok(text)
-}
-
-async fn load(world: &'static World) {
-    let mut requests = JoinSet::new();
-    for turn in 0_usize.. {
-        let pods = super::workload::pods(world, "sized", "edge");
-        if let Some(pod) = pods.get(turn % pods.len().max(1)) {
-            let (to, request) = (address(pod), takes(LENGTHS[turn / 3 % LENGTHS.len()]));
-            requests.spawn(async move { once(to, &request).await.map(drop) });
-        }
-        while requests.try_join_next().is_some() {}
-        tokio::time::sleep(PACE).await;
-    }
+    let roles = ["reader.yaml", "actor.yaml"].map(cluster_role);
+    let [reader, actor] = roles;
+    world.grant("scaled", &[reader?, actor?], OPERATOR).await
 }

@@ -129,16 +129,20 @@ impl World {
         ask(command, "").await
     }
 
-    /// Gives a user this Role, which has the default name, `laststream`.
-    pub(crate) async fn grant(&self, namespace: &str, role: Value, user: &str) -> Outcome {
+    /// Gives a user these ClusterRoles in a namespace.
+    pub(crate) async fn grant(&self, namespace: &str, roles: &[Value], user: &str) -> Outcome {
         const GROUP: &str = "rbac.authorization.k8s.io";
-        let binding = json!({
-            "apiVersion": format!("{GROUP}/v1"), "kind": "RoleBinding",
-            "metadata": { "name": "laststream", "namespace": namespace },
-            "roleRef": { "apiGroup": GROUP, "kind": "Role", "name": "laststream" },
-            "subjects": [{ "apiGroup": GROUP, "kind": "User", "name": user }],
-        });
-        self.cluster.apply_all(&[role, binding]).await
+        let binding = |role: &Value| {
+            let name = &role["metadata"]["name"];
+            json!({
+                "apiVersion": format!("{GROUP}/v1"), "kind": "RoleBinding",
+                "metadata": { "name": name, "namespace": namespace },
+                "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": name },
+                "subjects": [{ "apiGroup": GROUP, "kind": "User", "name": user }],
+            })
+        };
+        let bindings: Vec<Value> = roles.iter().map(binding).collect();
+        self.cluster.apply_all(&[roles, &bindings].concat()).await
     }
 
     /// Standard output of a `kubectl` that must succeed.
@@ -209,4 +213,10 @@ fn values() -> Value {
             },
         },
     })
+}
+
+/// A ClusterRole of envoyfilter-manifests/rights.
+pub(crate) fn cluster_role(file: &str) -> Outcome<Value> {
+    let path = kit::workspace().join("envoyfilter-manifests/rights").join(file);
+    Ok(serde_saphyr::from_str(&std::fs::read_to_string(path)?)?)
 }

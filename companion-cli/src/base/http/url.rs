@@ -4,9 +4,7 @@
 use std::fmt;
 
 use ::url::{Host, Origin};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-
-use super::Secret;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The characters that are escaped in a query. Some registries reject `:` and `/` if they are
 /// escaped in digests and scopes.
@@ -21,18 +19,6 @@ pub(crate) struct Url(::url::Url);
 impl Url {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         Self::checked(::url::Url::parse(text).ok()?)
-    }
-
-    /// Parses an address that may have a user and a password, and returns these as a header.
-    pub(crate) fn parse_with_login(text: &str) -> Option<(Self, Option<Secret>)> {
-        let mut url = ::url::Url::parse(text).ok()?;
-        let login = has_login(&url).then(|| {
-            let password = Secret::new(unescaped(url.password().unwrap_or_default()));
-            Secret::basic(&unescaped(url.username()), &password)
-        });
-        url.set_username("").ok()?;
-        url.set_password(None).ok()?;
-        Some((Self::checked(url)?, login))
     }
 
     /// The address that a `Location` in the response from this address leads to.
@@ -114,10 +100,6 @@ pub(crate) fn escaped(value: &str) -> impl fmt::Display {
     utf8_percent_encode(value, IN_QUERY)
 }
 
-fn unescaped(text: &str) -> String {
-    percent_decode_str(text).decode_utf8_lossy().into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,16 +165,5 @@ mod tests {
             url.in_full(),
             "https://r.test/v2/a?_state=secret&digest=sha256:ab&scope=a%20b%26c%3Dd"
         );
-    }
-
-    #[test]
-    fn a_login_in_an_address_becomes_a_header() {
-        let (url, login) =
-            Url::parse_with_login("https://me:s%40c%2fret@r.test:8080/a@b?c").unwrap();
-        assert_eq!(
-            (url.in_full(), login.unwrap().reveal()),
-            ("https://r.test:8080/a@b?c", "Basic bWU6c0BjL3JldA==")
-        );
-        assert!(Url::parse_with_login("https://r.test/a@b").unwrap().1.is_none());
     }
 }

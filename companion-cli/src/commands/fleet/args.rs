@@ -51,9 +51,9 @@ impl ReachArgs {
         Ports { stats: self.stats_port, gate: self.gate_port }
     }
 
-    pub(in crate::commands) fn ask_options(&self, for_verb: &'static str) -> AskOptions {
+    pub(in crate::commands) fn ask_options(&self) -> AskOptions {
         let at_a_time = self.at_a_time.unwrap_or(AT_A_TIME).into();
-        AskOptions { for_verb, at_a_time, gates: Gates::Draining, streams: 3 }
+        AskOptions { at_a_time, gates: Gates::Draining, streams: 3 }
     }
 }
 
@@ -84,7 +84,7 @@ impl FleetArgs {
             node: self.node.clone(),
             ports: self.reach.ports(),
         };
-        let pods = cluster.pods(options.for_verb, &selection).await?;
+        let pods = cluster.pods(&selection).await?;
         Ok(cluster.survey(pods, options).await)
     }
 }

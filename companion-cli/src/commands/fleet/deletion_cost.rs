@@ -44,15 +44,13 @@ Examples:
   laststream deletion-cost -n shop -l app=shop --once && kubectl scale deployment/shop --replicas 2
   laststream deletion-cost -n shop -l app=shop --once --dry-run
 
-Only ReplicaSets read the annotation. `laststream render rbac --verb deletion-cost` writes the least
-rights.
+Only ReplicaSets read the annotation. envoyfilter-manifests/rights has the rights.
 
 The costs stay when the command ends, and new pods have none: later scale-downs take the new pods
 first, however many streams these have. Run the command all the time, or remove the costs:
   kubectl annotate pods -n shop -l app=shop controller.kubernetes.io/pod-deletion-cost- \
           laststream.io/deletion-cost-";
 
-const VERB: &str = "deletion-cost";
 /// The shortest interval, because each write is work for all watchers of pods.
 const SHORTEST: TimeSpan = TimeSpan::seconds(30);
 
@@ -93,7 +91,7 @@ async fn look(
     state: &mut State,
     printer: &Printer,
 ) -> Result<Exit, FleetError> {
-    let options = AskOptions { gates: Gates::Uncounted, ..command.fleet.reach.ask_options(VERB) };
+    let options = AskOptions { gates: Gates::Uncounted, ..command.fleet.reach.ask_options() };
     let survey = command.fleet.survey(cluster, options).await?;
     let keeps = |pod: &PodFacts| !command.overwrite && deletion_cost::is_foreign(pod);
     let foreign = survey.pods.iter().filter(|(pod, _)| keeps(pod)).count();

@@ -1,9 +1,8 @@
-//! The commands for many pods: `status`, `streams` and `drain` with a namespace, a selector or a
-//! node, and `rollout` and `deletion-cost`.
+//! The commands for many pods: `status` and `streams` with a namespace, a selector or a node, and
+//! `rollout` and `deletion-cost`.
 
 pub(super) mod args;
 pub(crate) mod deletion_cost;
-pub(super) mod node;
 mod patience;
 pub(crate) mod rollout;
 pub(super) mod status;

@@ -7,7 +7,6 @@ use k8s_openapi::jiff::Timestamp;
 use laststream::base::time_span::TimeSpan;
 use laststream::base::visible;
 use laststream::fleet::bounds::beforehand;
-use laststream::fleet::events::Events;
 use laststream::fleet::holdings::{Cut, Holdings};
 use laststream::fleet::old_pods::{Ending, Endings, LastStream};
 use laststream::fleet::rollout::{Progress, RolloutFacts, Workload, progress};
@@ -28,7 +27,7 @@ use crate::commands::printer::Printer;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
         laststream rollout deployment/web -n shop\n  \
-        laststream rollout statefulset/cart -n shop --timeout 10m --events\n  \
+        laststream rollout statefulset/cart -n shop --timeout 10m\n  \
         laststream rollout daemonset/ingress -n istio-ingress --watch=false\n\n\
         Exit codes, as those of `kubectl rollout status`: 0 the rollout is complete and no old \
         pod holds a stream, or `--watch=false` is given and it has not failed, 1 it failed, the \
@@ -48,12 +47,8 @@ pub(crate) struct Rollout {
     #[arg(short, long, value_name = "BOOL", default_value_t = true, num_args = 0..=1,
         require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     watch: bool,
-    /// Writes a Kubernetes Event on each pod whose drain has been held for 10 s, or has expired.
-    #[arg(long)]
-    events: bool,
 }
 
-const VERB: &str = "rollout";
 /// The pause between two looks, short enough to see the end within a second.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -123,7 +118,6 @@ struct Follower<'a> {
     lost: u64,
     /// Old pods that have gone, and whose last streams were not known.
     unknown: u64,
-    events: Option<Events>,
     is_first: bool,
 }
 
@@ -141,7 +135,6 @@ impl<'a> Follower<'a> {
             cut: 0,
             lost: 0,
             unknown: 0,
-            events: command.events.then(Events::default),
             is_first: true,
         }
     }
@@ -172,8 +165,8 @@ impl<'a> Follower<'a> {
 
     async fn evaluate(&mut self, cluster: &Cluster) -> Result<Step, FleetError> {
         let workload = &self.command.workload;
-        let facts = cluster.rollout(VERB, workload).await?;
-        let pods = cluster.pods(VERB, &self.selection(&facts)).await?;
+        let facts = cluster.rollout(workload).await?;
+        let pods = cluster.pods(&self.selection(&facts)).await?;
         self.answered = Instant::now();
         if std::mem::take(&mut self.is_first) {
             beforehand(&pods).iter().for_each(|line| self.printer.stdout(line));
@@ -213,7 +206,7 @@ impl<'a> Follower<'a> {
         let (pods, others): (Vec<_>, Vec<_>) =
             pods.into_iter().partition(|pod| pod.proxy.is_some());
         let mut holds = self.report_pods_without_proxy(&others);
-        let options = AskOptions { gates: Gates::Only, ..self.command.reach.ask_options(VERB) };
+        let options = AskOptions { gates: Gates::Only, ..self.command.reach.ask_options() };
         let began = Instant::now();
         let mut survey = cluster.survey(pods, options).await;
         if let Some(failure) = survey.failure {
@@ -226,11 +219,6 @@ impl<'a> Follower<'a> {
         survey.pods.extend(others.into_iter().map(|pod| (pod, Answer::Unasked)));
         for cut in self.holdings.note(&survey.pods, began) {
             self.report_cut(&cut);
-        }
-        if let Some(events) = &mut self.events
-            && let Err(error) = events.note_all(cluster, &survey.pods).await
-        {
-            self.printer.warning(&error);
         }
         Ok(holds)
     }

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use laststream::fleet::events::Events;
 use laststream::fleet::table::{self, Width};
-use laststream::fleet::{AskOptions, Cluster, FleetError, Gates, PodReport, Survey, summary};
+use laststream::fleet::{AskOptions, Gates, PodReport, Survey, summary};
 
 use super::args::FleetArgs;
 use super::{block_on, ending};
@@ -20,17 +19,15 @@ pub(in crate::commands) struct StatusOptions<'a> {
     /// The time between two looks.
     pub(in crate::commands) watch: Option<Duration>,
     pub(in crate::commands) every_gate: bool,
-    pub(in crate::commands) events: bool,
 }
-
-const VERB: &str = "status";
 
 pub(in crate::commands) fn run(options: &StatusOptions<'_>, printer: &Printer) -> Exit {
     block_on(printer, async {
         let cluster = options.fleet.cluster.connect().await?;
-        let gates = if options.every_gate { Gates::Every } else { Gates::Draining };
-        let ask = AskOptions { gates, ..options.fleet.reach.ask_options(VERB) };
-        let mut events = options.events.then(Events::default);
+        // A question about a node is about what would hold its pods, which only gates know.
+        let is_every = options.every_gate || options.fleet.node.is_some();
+        let gates = if is_every { Gates::Every } else { Gates::Draining };
+        let ask = AskOptions { gates, ..options.fleet.reach.ask_options() };
         let mut screen = Screen::new("`-l` or a larger terminal");
         let mut has_answered = false;
         loop {
@@ -39,14 +36,6 @@ pub(in crate::commands) fn run(options: &StatusOptions<'_>, printer: &Printer) -
                 Ok(survey) => {
                     has_answered = true;
                     show(options, &survey, &mut screen, printer);
-                    let events = write_events(&cluster, &mut events, &survey).await;
-                    if let Err(error) = events {
-                        if options.watch.is_none() {
-                            return Err(error);
-                        }
-                        printer.warning(&error);
-                        screen.forget();
-                    }
                     ending(&survey, printer)
                 }
                 Err(error) if options.watch.is_none() || error.ends_watch(has_answered) => {
@@ -66,17 +55,6 @@ pub(in crate::commands) fn run(options: &StatusOptions<'_>, printer: &Printer) -
     })
 }
 
-async fn write_events(
-    cluster: &Cluster,
-    events: &mut Option<Events>,
-    survey: &Survey,
-) -> Result<(), FleetError> {
-    match events {
-        Some(events) => events.note_all(cluster, &survey.pods).await,
-        None => Ok(()),
-    }
-}
-
 fn show(options: &StatusOptions<'_>, survey: &Survey, screen: &mut Screen, printer: &Printer) {
     let reports: Vec<PodReport> =
         survey.pods.iter().map(|(pod, answer)| PodReport::of(pod, answer)).collect();
@@ -86,6 +64,7 @@ fn show(options: &StatusOptions<'_>, survey: &Survey, screen: &mut Screen, print
     let width = Width {
         namespaces: options.fleet.is_everywhere(),
         wide: options.output == FleetOutput::Wide,
+        deletion: options.fleet.node.is_some(),
     };
     let (text, last) = (table::pods(&reports, width), last_line(&reports, survey.without_proxy));
     if options.watch.is_some() && can_redraw(&std::io::stdout()) {

@@ -10,7 +10,6 @@ use crate::commands::exit::Exit;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-const VERB: &str = "streams";
 /// The most pods that are named because they do not list all streams. `-o json` has all.
 const MOST_NAMED: usize = 20;
 
@@ -23,7 +22,7 @@ pub(in crate::commands) fn run(
     block_on(printer, async {
         let cluster = fleet.cluster.connect().await?;
         let options =
-            AskOptions { streams: limit, gates: Gates::Every, ..fleet.reach.ask_options(VERB) };
+            AskOptions { streams: limit, gates: Gates::Every, ..fleet.reach.ask_options() };
         let survey = fleet.survey(&cluster, options).await?;
         let listing = Listing::of(&survey.pods, limit);
         let streams = &listing.streams;

@@ -2,11 +2,10 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `envoy` | the binary, which was checked: it has this version and V8 |
+//! | `envoy` | the binary, which was checked: it has this version |
 //! | `envoy.json` | the record of the binary: checksum, size, time, source |
 //! | `lock` | held by the process that downloads; released when that process dies |
 //! | `part-*`, `.laststream-*` | unfinished work; the next holder of the lock removes it |
-//! | `without-v8-*` | names a file without V8, so that it is not downloaded again |
 //!
 //! A file gets its name by renaming, after its bytes are on the disk, so a killed process leaves no
 //! file that looks finished. Later changes to the binary are noticed, too: its size must be as
@@ -68,8 +67,8 @@ impl Slot {
         self.folder.join("envoy.json")
     }
 
-    /// The binary, if it is whole, the source that it came from, and its SHA-256.
-    pub(crate) fn find(&self) -> Result<(PathBuf, Origin, String), EnvoySourceError> {
+    /// The binary, if it is whole, and its SHA-256.
+    pub(crate) fn find(&self) -> Result<(PathBuf, String), EnvoySourceError> {
         let binary = self.binary();
         let now = match Fingerprint::of(&binary) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -113,7 +112,7 @@ impl Slot {
         if !files::is_executable(&binary) {
             return damaged("it is not executable".to_owned());
         }
-        Ok((binary, record.origin, record.sha256))
+        Ok((binary, record.sha256))
     }
 
     /// Waits until no other process fetches this version, and removes leftovers of dead processes.
@@ -195,22 +194,6 @@ impl Slot {
 
     fn write_record(&self, record: &CacheRecord) -> io::Result<()> {
         write_durably(&self.record(), &serde_json::to_vec_pretty(record)?)
-    }
-
-    /// The published file that had no V8 when it was fetched from this source.
-    pub(crate) fn without_v8(&self, origin: Origin) -> Option<String> {
-        fs::read_to_string(self.note(origin)).ok()
-    }
-
-    /// Remembers that a source gives a build without V8.
-    pub(crate) fn remember_without_v8(&self, origin: Origin, file: &str, _lock: &Lock) {
-        // If this fails, the file is only downloaded again.
-        let _ = write_durably(&self.note(origin), file.as_bytes());
-    }
-
-    fn note(&self, origin: Origin) -> PathBuf {
-        let source = if origin == Origin::PyPi { "pypi" } else { "release" };
-        self.folder.join(format!("without-v8-{source}-{}", self.platform.replace('/', "-")))
     }
 }
 

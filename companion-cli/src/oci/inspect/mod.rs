@@ -1,12 +1,11 @@
-//! Inspects a module or an image: which consumers can use it, and why the others cannot. An
-//! [`ImageSource`] gives the parts of an image.
+//! Inspects a module or an image: whether Istio and Envoy Gateway can load it, or why not, and which
+//! module it is. An [`ImageSource`] gives the parts of an image.
 
 mod files;
 pub mod image;
 mod layer;
 mod manifest;
 mod registry;
-pub mod verdicts;
 
 use serde::Serialize;
 
@@ -14,7 +13,6 @@ use crate::module::analysis::{Module, analyse};
 pub use files::{archive, folder};
 pub use image::{Descriptor, Image};
 pub use registry::Remote;
-pub use verdicts::{Consumer, Usability, Verdict};
 
 /// The largest module that Istio's agent and Envoy Gateway accept, in bytes. Reading more is
 /// useless.
@@ -44,8 +42,9 @@ pub struct Inspection {
     pub image: Option<Image>,
     /// The module, if there is one.
     pub module: Option<Module>,
-    /// The verdict for each consumer.
-    pub verdicts: Vec<Verdict>,
+    /// Why Istio and Envoy Gateway cannot load it, each as the end of “because …”. If the list is
+    /// empty, they can.
+    pub because: Vec<String>,
     /// The checksums, and where each of them belongs.
     pub checksums: Vec<Checksum>,
 }
@@ -64,10 +63,7 @@ pub struct Checksum {
 /// Inspects the bytes of a module.
 #[must_use]
 pub fn module(bytes: &[u8]) -> Inspection {
-    let module = analyse(bytes);
-    let verdicts = verdicts::of_module(&module);
-    let module = module.ok();
-    Inspection { checksums: checksums(None, module.as_ref()), image: None, module, verdicts }
+    inspection(None, Some(bytes))
 }
 
 /// Inspects an image.
@@ -76,15 +72,20 @@ pub fn module(bytes: &[u8]) -> Inspection {
 /// Parts of it cannot be fetched or read.
 pub fn image(source: &dyn ImageSource) -> Result<Inspection, String> {
     let found = image::inspect(source)?;
-    let module = found.module.as_deref().map(analyse);
-    let verdicts = verdicts::of_image(&found.image.obstacles, module.as_ref());
-    let module = module.and_then(Result::ok);
-    Ok(Inspection {
-        checksums: checksums(Some(&found.image), module.as_ref()),
-        image: Some(found.image),
-        module,
-        verdicts,
-    })
+    Ok(inspection(Some(found.image), found.module.as_deref()))
+}
+
+fn inspection(image: Option<Image>, bytes: Option<&[u8]>) -> Inspection {
+    let mut because: Vec<String> = image.iter().flat_map(|image| image.obstacles.clone()).collect();
+    let module = match bytes.map(analyse) {
+        Some(Ok(module)) => Some(module),
+        Some(Err(what)) => {
+            because.push(format!("the module {what}"));
+            None
+        }
+        None => None,
+    };
+    Inspection { checksums: checksums(image.as_ref(), module.as_ref()), image, module, because }
 }
 
 fn checksums(image: Option<&Image>, module: Option<&Module>) -> Vec<Checksum> {

@@ -92,6 +92,7 @@ impl Checker {
             for (field, is_written) in [
                 ("gate.secret", gate.secret.is_some()),
                 ("gate.hosts", !gate.hosts.is_empty()),
+                ("gate.evaluate_every", gate.evaluate_every.is_some()),
                 ("gate.notify", gate.notify.is_some()),
             ] {
                 if is_written {
@@ -101,6 +102,10 @@ impl Checker {
         }
         if let Some(notify) = &gate.notify {
             self.notify(notify);
+        }
+        if let Some(every) = gate.evaluate_every.filter(|every| *every < TimeSpan::seconds(5)) {
+            let message = format!("{every} is too short: write `5s` or more");
+            self.problem("gate.evaluate_every", message);
         }
         self.secret(gate);
     }

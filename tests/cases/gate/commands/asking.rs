@@ -1,11 +1,9 @@
 //! `status`, `streams`, `drain`, `ready`.
 
 use tokio::net::TcpSocket;
-use tokio::time::sleep;
 
 use super::{Operator, shows};
 use crate::cases::gate::bench::{Bench, SOON, same};
-use crate::cases::gate::ends::OLD;
 use crate::cases::stage::routes;
 use crate::lab::{Lab, cases};
 use kit::bootstrap::filters::filter_state;

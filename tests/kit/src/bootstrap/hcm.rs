@@ -1,7 +1,5 @@
 //! The HTTP connection manager: codecs, trust in headers, filters, routes.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use super::filters::router;
@@ -10,7 +8,6 @@ use super::{extension, push, set};
 
 const KIND: &str =
     "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
-const FILE_LOG: &str = "envoy.extensions.access_loggers.file.v3.FileAccessLog";
 const EARLY_MUTATION: &str =
     "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation";
 
@@ -90,13 +87,6 @@ impl Hcm {
         let name = "envoy.http.early_header_mutation.header_mutation";
         let mutation = extension(name, EARLY_MUTATION, json!({ "mutations": mutations }));
         self.with("/early_header_mutation_extensions", json!([mutation]))
-    }
-
-    /// One line for each stream, for example `%REQ(:PATH)% %RESPONSE_CODE% %RESPONSE_FLAGS%`.
-    pub fn access_log(self, file: &Path, line: &str) -> Self {
-        let format = json!({ "text_format_source": { "inline_string": format!("{line}\n") } });
-        let config = json!({ "path": file.display().to_string(), "log_format": format });
-        self.with("/access_log", json!([extension("envoy.access_loggers.file", FILE_LOG, config)]))
     }
 
     pub fn with(mut self, pointer: &str, value: Value) -> Self {

@@ -10,7 +10,6 @@ const TLS: &str = "envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContex
 const QUIC: &str = "envoy.extensions.transport_sockets.quic.v3.QuicDownstreamTransport";
 const PROXY_PROTOCOL: &str = "envoy.extensions.filters.listener.proxy_protocol.v3.ProxyProtocol";
 const TLS_INSPECTOR: &str = "envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector";
-const TCP_PROXY: &str = "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy";
 
 #[derive(Clone)]
 pub struct Listener(Value);
@@ -18,15 +17,6 @@ pub struct Listener(Value);
 impl Listener {
     pub fn new(name: &str, hcm: Hcm) -> Self {
         Self::with_filters(name, vec![hcm.build()])
-    }
-
-    /// Forwards bytes straight to a cluster.
-    pub fn tcp(name: &str, cluster: &str) -> Self {
-        let config = json!({ "stat_prefix": name, "cluster": cluster });
-        Self::with_filters(
-            name,
-            vec![extension("envoy.filters.network.tcp_proxy", TCP_PROXY, config)],
-        )
     }
 
     /// HTTP/3 over UDP. The identity is the server's.

@@ -12,10 +12,6 @@ impl Route {
         Self(json!({ "match": { "prefix": prefix } }))
     }
 
-    pub fn path(path: &str) -> Self {
-        Self(json!({ "match": { "path": path } }))
-    }
-
     /// Every CONNECT request, as a TCP tunnel to the cluster.
     pub fn connect(cluster: &str) -> Self {
         let tunnel = json!([{ "upgrade_type": "CONNECT", "connect_config": {} }]);
@@ -43,10 +39,6 @@ impl Route {
 
     pub(crate) fn https_redirect(self) -> Self {
         self.with("/redirect", json!({ "https_redirect": true }))
-    }
-
-    pub fn path_redirect(self, path: &str) -> Self {
-        self.with("/redirect", json!({ "path_redirect": path }))
     }
 
     /// The time-out of the whole request, such as `0.5s`; `0s` for none. Envoy's default is 15 s.

@@ -1,0 +1,43 @@
+//! How long requests last, for `size`: [`histogram`] computes, [`page`] reads the statistics of a
+//! proxy, [`prometheus`] asks a Prometheus.
+
+pub mod histogram;
+pub mod page;
+pub mod prometheus;
+
+use histogram::Histogram;
+
+/// Measured durations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// Where they come from.
+    pub source: String,
+    /// The durations.
+    pub durations: Histogram,
+    /// Reasons why these numbers may be wrong.
+    pub warnings: Vec<String>,
+}
+
+/// Istio's and Envoy's histograms of durations. Both count in milliseconds.
+const METRICS: [&str; 2] = ["istio_request_duration_milliseconds", "envoy_http_downstream_rq_time"];
+/// The label with the connection manager, in Envoy's histograms.
+const CONNECTION_MANAGER: &str = "envoy_http_conn_manager_prefix";
+/// Connection managers of the proxy itself, beside laststream's.
+const OWN: [&str; 5] = ["admin", "stats", "agent", "eg-ready-http", "eg-stats-http"];
+
+/// The unit of a metric in seconds.
+///
+/// # Errors
+/// The name of the metric does not say its unit.
+pub fn unit(metric: &str) -> Result<f64, String> {
+    if METRICS.contains(&metric) || metric.ends_with("_milliseconds") {
+        return Ok(0.001);
+    }
+    let has_seconds = metric.ends_with("_seconds");
+    has_seconds.then_some(1.0).ok_or_else(|| {
+        format!(
+            "`{metric}` does not say its unit: name one that ends with `_seconds` or \
+             `_milliseconds`"
+        )
+    })
+}
