@@ -5,7 +5,7 @@ use laststream::policy::drain_sizing;
 use laststream_filter::config::wire::{Preset, Scope};
 use laststream_filter::config::{self, schema};
 use laststream_filter::forwarded::{FORWARDED_PROTO, Verdict};
-use laststream_filter::gate::{CountState, StreamKind};
+use laststream_filter::gate::{CountState, StreamKind, timing};
 use laststream_filter::host::Kind;
 use laststream_filter::metrics;
 use serde_json::json;
@@ -47,6 +47,18 @@ pub(super) fn all_metrics() -> String {
     );
     for verdict in Verdict::ALL {
         row(metrics::forwarded_proto(verdict, scope), "counter", about(verdict));
+    }
+    rows
+}
+
+/// Every time of the drain's protocol, and every factor.
+pub(super) fn times() -> String {
+    let mut rows = String::from("| name | value | reason |\n|---|--:|---|\n");
+    for (times, unit) in [(timing::TIMES, " ms"), (timing::FACTORS, "")] {
+        for time in times {
+            let (name, value, reason) = (time.name, time.value, time.reason.trim());
+            rows.push_str(&format!("| `{name}` | {value}{unit} | {reason} |\n"));
+        }
     }
     rows
 }

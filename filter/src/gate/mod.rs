@@ -33,5 +33,5 @@ mod streams;
 
 pub use laststream_drain::count_state::CountState;
 pub use laststream_drain::kinds::StreamKind;
-pub use laststream_drain::phase;
+pub use laststream_drain::{phase, timing};
 pub(crate) use shell::Gate;
