@@ -166,9 +166,9 @@ fn what_a_cancelled_drain_has_ordered_is_not_ended() {
     }
     counter.host.clock.set(12_000);
     let order = counter.order(&[StreamKind::Waiting], 2 * MOST_ACTIONS);
-    stop_ends(&counter.host, 8_000);
+    stop_ends(&counter.host, 9_500);
     counter.send(order);
-    assert_eq!(counter.answered().len() as u64, MOST_ACTIONS, "that was an earlier drain");
+    assert_eq!(counter.answered().len() as u64, MOST_ACTIONS, "that was the drain of another gate");
     stop_ends(&counter.host, 9_000);
     counter.root.on_queue_ready(&counter.host, 2);
     counter.host.dequeue(1);
