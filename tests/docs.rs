@@ -89,7 +89,7 @@ fn tables() -> Outcome<Vec<(&'static str, &'static str, String)>> {
         ("README.md", "cost", cost::table()?),
         ("docs/configuration.md", "configuration", fields::configuration()?),
         ("docs/policy.md", "policy", fields::policy()?),
-        ("docs/gate.md", "timing", reference::times()),
+        ("docs/gate.md", "timing", reference::protocol_times()),
         ("docs/metrics.md", "metrics", reference::all_metrics()),
         ("docs/metrics.md", "gate metrics", reference::gate_metrics()),
         ("docs/trusting-headers.md", "presets", reference::presets()?),

@@ -52,7 +52,7 @@ pub(super) fn all_metrics() -> String {
 }
 
 /// Every time of the drain's protocol, and every factor.
-pub(super) fn times() -> String {
+pub(super) fn protocol_times() -> String {
     let mut rows = String::from("| name | value | reason |\n|---|--:|---|\n");
     for (times, unit) in [(timing::TIMES, " ms"), (timing::FACTORS, "")] {
         for time in times {

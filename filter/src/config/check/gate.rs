@@ -2,7 +2,7 @@
 
 use super::{Checker, item};
 use crate::config::wire::{
-    Admin, BeginCall, Configuration, Gate, Role, SHORTEST_AGE, SHORTEST_SECRET, Scope,
+    Admin, BeginCall, Configuration, Finish, Gate, Role, SHORTEST_AGE, SHORTEST_SECRET, Scope,
 };
 use crate::gate::access::ADDRESS_KEY;
 use crate::gate::policy::Policy;
@@ -86,7 +86,6 @@ impl Checker {
     fn check_clusters(&mut self, gate: &Gate) {
         let Gate { admin, app, notify, .. } = gate;
         for (path, cluster) in [
-            ("gate.admin.cluster", Some(&admin.cluster)),
             ("gate.admin.agent_cluster", Some(&admin.agent_cluster)),
             ("gate.app.cluster", app.as_ref().map(|app| &app.cluster)),
             ("gate.notify.cluster", notify.as_ref().map(|notify| &notify.cluster)),
@@ -94,6 +93,14 @@ impl Checker {
             if cluster.is_some_and(String::is_empty) {
                 self.add_problem(path, "names no cluster");
             }
+        }
+        let needs_admin = gate.begin.call != BeginCall::Nothing || gate.finish == Finish::Quit;
+        if admin.cluster.is_empty() && needs_admin {
+            self.add_problem(
+                "gate.admin.cluster",
+                "names no cluster, so there is no admin interface for `begin` and `finish`: name \
+                 it, or write `\"begin\": {\"call\": \"nothing\"}`",
+            );
         }
         if notify.as_ref().is_some_and(|notify| notify.cluster == admin.cluster) {
             self.add_problem(
@@ -231,6 +238,7 @@ mod tests {
                 0,
             ),
             (r#""notify": {"cluster": "app", "path": "/drain?why=stop"}"#, 0),
+            (r#""begin": {"call": "nothing"}, "admin": {"cluster": ""}"#, 0),
         ] {
             let text = gate(inside);
             assert_eq!(parse(text.as_bytes()).expect(&text).warnings().len(), warnings, "{text}");
