@@ -35,7 +35,7 @@ lint() {
     cargo clippy --test mesh --features mesh --locked -- --deny warnings
     cargo clippy --package laststream-filter --all-targets --locked -- --deny warnings
     cargo clippy --package laststream-filter --all-targets --locked --features schema -- --deny warnings
-    cargo clippy --package laststream-filter --lib --locked --target wasm32-unknown-unknown -- --deny warnings
+    cargo clippy --package laststream-filter --package laststream-drain --lib --locked --target wasm32-unknown-unknown -- --deny warnings
     CARGO_TARGET_DIR=$CARGO_TARGET_DIR/fuzz cargo clippy --manifest-path filter/fuzz/Cargo.toml --all-targets --locked -- --deny warnings
 }
 
@@ -55,8 +55,8 @@ docs() {
 
 # With the `schema` feature they are among the tests of `fresh`.
 pure_tests() {
-    counted cargo test --package laststream-filter --lib --locked
-    counted cargo test --package laststream-filter --lib --locked --target wasm32-unknown-unknown
+    counted cargo test --package laststream-filter --package laststream-drain --lib --locked
+    counted cargo test --package laststream-filter --package laststream-drain --lib --locked --target wasm32-unknown-unknown
 }
 
 oldest_supported_rust() {
