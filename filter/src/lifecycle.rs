@@ -359,7 +359,8 @@ mod tests {
         assert_eq!(host.metric_of("in_flight"), 1);
     }
 
-    /// A gate that read the gauge during a probe would mistake a stream in flight for an exempt one.
+    /// A gate that read the gauge during a probe would mistake a stream in flight for an exempt
+    /// one.
     #[wasm_bindgen_test(unsupported = test)]
     fn the_gauge_of_long_lived_streams_is_not_probed() {
         let host = Fake::default();

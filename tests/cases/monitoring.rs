@@ -1,5 +1,5 @@
-//! The files of envoyfilter-manifests/monitoring in a real Prometheus that scrapes two real Envoys: each alert
-//! is made to fire and to resolve, and each panel has data.
+//! The files of envoyfilter-manifests/monitoring in a real Prometheus that scrapes two real Envoys:
+//! each alert is made to fire and to resolve, and each panel has data.
 
 mod files;
 mod prometheus;

@@ -16,7 +16,8 @@ use crate::commands::printer::Printer;
         laststream drain --cancel\n  \
         laststream drain --force --reason 'the app is gone'\n\n\
         Exit codes: 0 done, 1 no drain begins, because the deadline of an earlier drain or \
-        `--force` has opened the gate, 2 the gate cannot be asked, or refuses, 64 wrong arguments.")]
+        `--force` has opened the gate, 2 the gate cannot be asked, or refuses, 64 wrong \
+        arguments.")]
 pub(crate) struct Drain {
     #[command(flatten)]
     gate: GateArgs,

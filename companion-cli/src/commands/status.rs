@@ -16,8 +16,8 @@ use crate::commands::printer::Printer;
 use crate::commands::screen::{Screen, can_redraw};
 
 /// Shows the state of an Envoy's gate: the drain, the streams in flight, and the reason for
-/// waiting. With a namespace, a selector or a node: of every pod with a proxy. With a node also what
-/// would hold each pod if it were deleted now, and for how long.
+/// waiting. With a namespace, a selector or a node: of every pod with a proxy. With a node also
+/// what would hold each pod if it were deleted now, and for how long.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
     "Examples:\n  \

@@ -9,7 +9,8 @@ use std::io::Write;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-/// A pip that runs these commands first, gives this wheel, and leaves its arguments and the list of requirements beside it.
+/// A pip that runs these commands first, gives this wheel, and leaves its arguments and the list of
+/// requirements beside it.
 pub(crate) fn pip(home: &Home, wheel: &[u8], first: &str) {
     fs::write(home.path("given.whl"), wheel).unwrap();
     let folder = home.path("");

@@ -90,9 +90,9 @@ pub(crate) fn begin_has_ended(record: &mut Record, end: CallEnd) -> bool {
     is_undone
 }
 
-/// Records the end of a call that undoes the begin call. A failed one may have arrived, too: a drain
-/// that has begun since makes its begin call again. Without a drain the record keeps that the begin
-/// call was made, so that `DELETE /drain` undoes it.
+/// Records the end of a call that undoes the begin call. A failed one may have arrived, too: a
+/// drain that has begun since makes its begin call again. Without a drain the record keeps that the
+/// begin call was made, so that `DELETE /drain` undoes it.
 pub(crate) fn undo_has_ended(record: &mut Record, policy: &Policy, end: CallEnd) {
     if !end.is_success() && record.phase == Phase::Serving {
         record.begin = Step::Done;

@@ -181,8 +181,8 @@ impl Census {
     }
 
     /// Puts an order into the requests of this round to the counters of these scopes. Each gets a
-    /// part of the count that fits its share of the streams, so no two counters end a stream for the
-    /// same order. A counter that is behind gets none. Returns the number of streams.
+    /// part of the count that fits its share of the streams, so no two counters end a stream for
+    /// the same order. A counter that is behind gets none. Returns the number of streams.
     pub(crate) fn put_order(
         &self,
         facts: &Facts<'_>,
@@ -222,8 +222,8 @@ impl Census {
         survey
     }
 
-    /// The listings of this round or a later one, and whether every counter of the scopes has listed
-    /// all of its streams.
+    /// The listings of this round or a later one, and whether every counter of the scopes has
+    /// listed all of its streams.
     pub(crate) fn listings(
         &self,
         facts: &Facts<'_>,
@@ -253,7 +253,8 @@ impl Census {
         self.known.iter_mut().for_each(|(_, known)| known.listing = None);
     }
 
-    /// The dead counters that leave the index: those that are forgotten, and the oldest of too many.
+    /// The dead counters that leave the index: those that are forgotten, and the oldest of too
+    /// many.
     pub(crate) fn to_remove(&self, facts: &Facts<'_>) -> Vec<u32> {
         let is_dead = |entry: &&IndexEntry| {
             self.find(entry.queue).is_some_and(|known| known.is_dead(facts.now))

@@ -1,4 +1,5 @@
-//! What a worker's gate does next. The shell does it, in this order, after it has stored the record.
+//! What a worker's gate does next. The shell does it, in this order, after it has stored the
+//! record.
 
 use crate::ends::EndProgress;
 use crate::messages::Request;

@@ -61,7 +61,8 @@ pub struct Counts {
 const MOST: u64 = i64::MAX as u64;
 
 impl Counts {
-    /// Whether streams kept beginning while the gauges were read. `long_lived` may then be too high.
+    /// Whether streams kept beginning while the gauges were read. `long_lived` may then be too
+    /// high.
     fn is_torn(&self) -> bool {
         self.begun[0] != self.begun[1]
     }
@@ -102,8 +103,8 @@ pub struct IndexEntry {
     pub queue: u32,
     /// The scope of its streams.
     pub scope: Scope,
-    /// The time since which it counts. A stream that began earlier may be uncounted, even if another
-    /// counter existed then.
+    /// The time since which it counts. A stream that began earlier may be uncounted, even if
+    /// another counter existed then.
     pub since: u64,
     /// The fingerprint of its configuration. A worker whose VM died returns with the same one.
     pub configuration: u32,

@@ -81,7 +81,7 @@ pub struct Reply {
 pub struct Endable {
     /// Streams that match and that it has not ended yet.
     pub streams: u64,
-    /// Requests that no pass has looked at since [`Order::look_since`]. `streams` may be wrong by up
-    /// to this number.
+    /// Requests that no pass has looked at since [`Order::look_since`]. `streams` may be wrong by
+    /// up to this number.
     pub unseen: u64,
 }

@@ -3,8 +3,8 @@
 //!
 //! | question | answer |
 //! |---|---|
-//! | When does a 200 leave? | [`Worker::answer_waiting`]: both counts were zero for the whole quiet |
-//! | | period, by answers that are newer than the request ([`View::proves_open`]) |
+//! | When does a 200 leave? | [`Worker::answer_waiting`]: both counts were zero for the whole |
+//! | | quiet period, by answers newer than the request ([`View::proves_open`]) |
 //! | When does a signal pass? | [`Worker::confirm_signal`]: behind the closed latch, both counts |
 //! | | were asked for again and are zero |
 //! | Who closes the latch? | [`Worker::close_latch`], for one signal at a time |
@@ -181,8 +181,8 @@ impl Worker {
             Some(Action::Begin) => turn.call(Call::Begin),
             Some(Action::Finish) => match self.close_latch(SignalKind::Finish, turn) {
                 Ok(()) => {}
-                // If streams cannot read the latch's gauge, nothing can be sent safely, and the hook
-                // must not wait for it.
+                // If streams cannot read the latch's gauge, nothing can be sent safely, and the
+                // hook must not wait for it.
                 Err(UNSEEN) => turn.record.finish.record(CallEnd::Refused),
                 Err(_) => turn.record.finish.postpone(),
             },

@@ -63,8 +63,7 @@ fn the_deadline_opens_a_gate_that_waits_for_its_last_call() {
 
 #[wasm_bindgen_test(unsupported = test)]
 fn a_begin_call_that_is_no_longer_configured_is_not_made() {
-    let mut policy = Policy::default();
-    policy.delay = 500;
+    let mut policy = Policy { delay: 500, ..Policy::default() };
     let mut record = Record::default();
     record.drain(&policy, 1_000, 0);
     policy.begin = BeginCall::Nothing;

@@ -78,8 +78,8 @@ impl LatchedSignal {
     }
 
     /// The step of a signal behind the latch. If a late stream has begun, an operator's signal may
-    /// find zero before its time is over. A drain that goes on, or was cancelled meanwhile, needs no
-    /// last call yet.
+    /// find zero before its time is over. A drain that goes on, or was cancelled meanwhile, needs
+    /// no last call yet.
     pub(crate) fn step(&self, view: &View, policy: &Policy, latch: &Latch) -> SignalStep {
         let refusal = if latch.is_rejected {
             Some(UNSEEN)

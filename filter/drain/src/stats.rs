@@ -23,8 +23,8 @@ pub const ALL: &str = concat!(
     "%7Cwasmcustom%5C.laststream_gate_state%29$"
 );
 
-/// Envoy sorts statistics, so these are the last lines of a whole answer of an Envoy with a gate. An
-/// empty, foreign or truncated answer has none.
+/// Envoy sorts statistics, so these are the last lines of a whole answer of an Envoy with a gate.
+/// An empty, foreign or truncated answer has none.
 const MARKS: [&str; 2] = ["server.concurrency", "wasmcustom.laststream_gate_state"];
 
 /// Connection managers of the proxy itself, in Istio, Envoy Gateway and laststream; the filter is

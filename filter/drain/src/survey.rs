@@ -74,8 +74,8 @@ impl ByLiveness {
 }
 
 impl Survey {
-    /// Evaluates the last replies of all counters. `ignorable_since`: the first round after the last
-    /// sample of Envoy's count.
+    /// Evaluates the last replies of all counters. `ignorable_since`: the first round after the
+    /// last sample of Envoy's count.
     pub(crate) fn new(
         census: &Census,
         policy: &Policy,

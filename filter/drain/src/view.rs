@@ -53,8 +53,8 @@ impl View {
     }
 
     /// Whether those answers have arrived. For Envoy's answer, the counters must also have replied
-    /// which of its requests hold the drain. An answer without Envoy's count shows whether listeners
-    /// drain, but only while it is valid.
+    /// which of its requests hold the drain. An answer without Envoy's count shows whether
+    /// listeners drain, but only while it is valid.
     pub(crate) fn has_answers(&self, needs: Needs) -> bool {
         let is_valid = match self.observed.envoy {
             EnvoyCount::Asking => false,

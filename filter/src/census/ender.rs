@@ -19,7 +19,8 @@ pub(crate) const MOST_ACTIONS: u64 = 64;
 const MOST_LOOKS: usize = 1_024;
 
 /// The looks of one pass at the responses of waiting requests. Each request keeps the time of its
-/// last look, so a pass continues where the previous one ended, and gates do not disturb each other.
+/// last look, so a pass continues where the previous one ended, and gates do not disturb each
+/// other.
 #[derive(Debug, Default)]
 struct Looks {
     /// See [`Order::look_since`].

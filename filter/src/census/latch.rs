@@ -85,8 +85,8 @@ impl Latch {
         }
     }
 
-    /// The latch at this moment, for the gate with this queue. It counts as closed only if the gauge
-    /// says so, too: streams read that, and a gate that was late may have overwritten it.
+    /// The latch at this moment, for the gate with this queue. It counts as closed only if the
+    /// gauge says so, too: streams read that, and a gate that was late may have overwritten it.
     pub(crate) fn facts(&self, host: &impl Control, gate: Option<u32>) -> facts::Latch {
         let now = host.monotonic_time();
         let holder = holder(host).filter(|(_, until)| *until > now);

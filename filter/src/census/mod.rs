@@ -1,8 +1,8 @@
 //! The counting side of the census: the counters, their index, and the messages between them and
 //! the gates. The gates' conclusions are in the crate `laststream-drain`.
 //!
-//! Each counter registers a queue in a shared index. A gate asks all of them; only live VMs reply. A
-//! gauge of zero alone is not proof: the filter may not be loaded, or a VM may have died with
+//! Each counter registers a queue in a shared index. A gate asks all of them; only live VMs reply.
+//! A gauge of zero alone is not proof: the filter may not be loaded, or a VM may have died with
 //! streams in its count.
 
 mod counting;

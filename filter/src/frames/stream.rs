@@ -159,8 +159,8 @@ impl Socket {
 }
 
 impl Side {
-    /// Follows a chunk. Returns the last place in it where a frame may be inserted; none if there is
-    /// no such place, or the chunk ends behind a close frame or in garbage.
+    /// Follows a chunk. Returns the last place in it where a frame may be inserted; none if there
+    /// is no such place, or the chunk ends behind a close frame or in garbage.
     fn follow(
         &mut self,
         host: &impl BodyHost,

@@ -1,8 +1,8 @@
 //! Access to the gate. Pure: a request's headers and the properties of its connection go in, a
 //! refusal comes out.
 //!
-//! There are three checks: for browsers and the pages in them, for clients on the network, and for clients in
-//! the pod without the secret. docs/threat-model.md describes what each of them can do.
+//! There are three checks: for browsers and the pages in them, for clients on the network, and for
+//! clients in the pod without the secret. docs/threat-model.md describes what each of them can do.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 

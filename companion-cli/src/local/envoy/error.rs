@@ -151,7 +151,8 @@ pub enum EnvoySourceError {
     },
     /// No checksum is known.
     #[error(
-        "no SHA-256 of `{file}` is known: name that of the binary with `laststream envoy get --sha256`, or ask for \
+        "no SHA-256 of `{file}` is known: name that of the binary with `laststream envoy get \
+         --sha256`, or ask for \
             a supported version"
     )]
     NoPin {

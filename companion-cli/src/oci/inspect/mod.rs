@@ -1,5 +1,5 @@
-//! Inspects a module or an image: whether Istio and Envoy Gateway can load it, or why not, and which
-//! module it is. An [`ImageSource`] gives the parts of an image.
+//! Inspects a module or an image: whether Istio and Envoy Gateway can load it, or why not, and
+//! which module it is. An [`ImageSource`] gives the parts of an image.
 
 mod files;
 pub mod image;

@@ -17,8 +17,8 @@ pub struct End {
     /// also exempts other upgrades and CONNECT.
     pub websocket: Option<EndKind>,
     /// gRPC: status 14 (UNAVAILABLE) while the client waits, else a reset, which clients report as
-    /// status 13 (INTERNAL) and no retry policy repeats. Every gRPC request is a POST, so `end` also
-    /// ends calls that change something.
+    /// status 13 (INTERNAL) and no retry policy repeats. Every gRPC request is a POST, so `end`
+    /// also ends calls that change something.
     pub grpc: Option<EndKind>,
     /// Requests that accept `text/event-stream`: 503 before the response begins, else a reset. An
     /// event stream whose request does not say so is `other`, because Envoy does not show the

@@ -129,8 +129,8 @@ pub struct Begin {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Admin {
-    /// The cluster of the admin interface. The default is the one in Istio's bootstrap. Empty: there
-    /// is no admin interface, so Envoy's own count is missing, and not merely unknown.
+    /// The cluster of the admin interface. The default is the one in Istio's bootstrap. Empty:
+    /// there is no admin interface, so Envoy's own count is missing, and not merely unknown.
     #[default("prometheus_stats".into())]
     pub cluster: String,
     /// The cluster of Istio's agent.

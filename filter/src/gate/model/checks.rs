@@ -52,10 +52,12 @@ impl World {
         }
     }
 
-    /// Streams that hold the drain, in a worker that has stood still for so long that its counter is
-    /// dead. Envoy has ended them.
+    /// Streams that hold the drain, in a worker that has stood still for so long that its counter
+    /// is dead. Envoy has ended them.
     fn standing_still(&self, setup: &Setup, gate: usize) -> u64 {
-        let is_dead = |life: Life| matches!(life, Life::Closed { at, .. } if self.shared.clock >= at + DEAD_AFTER);
+        let now = self.shared.clock;
+        let is_dead =
+            |life: Life| matches!(life, Life::Closed { at, .. } if now >= at + DEAD_AFTER);
         let streams = self.streams.iter().zip(&setup.streams);
         let dead = streams.filter(|(stream, plan)| {
             plan.scope == setup.gates[gate] && setup.holds(plan.kind) && is_dead(stream.life)

@@ -214,8 +214,8 @@ impl Setup {
         self
     }
 
-    /// Whether a worker may stand still for so long in the end of a stream that its counter is dead.
-    /// The gauge is then below zero until a gate repairs it.
+    /// Whether a worker may stand still for so long in the end of a stream that its counter is
+    /// dead. The gauge is then below zero until a gate repairs it.
     pub(super) fn outlives_death(&self) -> bool {
         let longest: u64 = self.naps.iter().map(|(nap, times)| nap * u64::from(*times)).sum();
         self.closes_first && longest >= DEAD_AFTER
