@@ -198,10 +198,10 @@ fn written(module: Result<&[u8], &str>, name: &str) -> Result<PathBuf, String> {
     write().map_err(|error: std::io::Error| format!("the module as a file: {error}"))
 }
 
-/// The last module that called the ABI itself, without the SDK. tests/modules documents its origin.
-pub(crate) fn module_before_the_sdk() -> Outcome<TempDir> {
+/// The last module whose gate was not a shell around the drain's crate. tests/modules documents its origin.
+pub(crate) fn module_before_the_drain_crate() -> Outcome<TempDir> {
     let compressed =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/before-the-sdk.wasm.gz");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/before-the-drain-crate.wasm.gz");
     let folder = TempDir::new().context("a folder for the earlier module")?;
     let mut module =
         std::fs::File::create(folder.path().join(MODULE)).context("the earlier module")?;

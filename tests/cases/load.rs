@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use crate::cases::stage::{BEGUN, IN_FLIGHT, LONG_LIVED};
-use crate::lab::{Lab, MODULE, cases, module_before_the_sdk};
+use crate::lab::{Lab, MODULE, cases, module_before_the_drain_crate};
 use kit::bootstrap::extension;
 use kit::bootstrap::filters::Wasm;
 use kit::certificates::Authority;
@@ -14,7 +14,7 @@ use kit::xds::{Verdict, Xds};
 
 cases! {
     every_kind_of_stream_is_counted: 300,
-    streams_are_counted_through_upgrades_from_before_the_sdk: 300,
+    streams_are_counted_through_upgrades_from_an_earlier_module: 300,
 }
 
 const OPERATIONS: usize = 20_000;
@@ -40,8 +40,8 @@ async fn every_kind_of_stream_is_counted(lab: &Lab) -> Outcome {
 }
 
 /// Each module counts its own streams until they end, whichever module counts new ones.
-async fn streams_are_counted_through_upgrades_from_before_the_sdk(lab: &Lab) -> Outcome {
-    let earlier = module_before_the_sdk()?;
+async fn streams_are_counted_through_upgrades_from_an_earlier_module(lab: &Lab) -> Outcome {
+    let earlier = module_before_the_drain_crate()?;
     let xds = Xds::new()?;
     let now = lab.stream(POLICY);
     let before = Wasm { module: &earlier.path().join(MODULE), ..now.clone() };

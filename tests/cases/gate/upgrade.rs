@@ -1,11 +1,11 @@
-//! A drain that began with the module before the SDK goes on with the present one, and the other
+//! A drain that began with an earlier module goes on with the present one, and the other
 //! way round.
 
 use std::path::Path;
 
 use super::bench::{Bench, bootstrap, gate_filter, gate_listener_with, options, same};
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, discovered};
-use crate::lab::{Lab, MODULE, cases, module_before_the_sdk};
+use crate::lab::{Lab, MODULE, cases, module_before_the_drain_crate};
 use kit::prelude::*;
 use kit::xds::{Verdict, Xds};
 
@@ -17,12 +17,12 @@ cases! {
 const GATE: &str = r#"{"quiet_ms": 300}"#;
 
 async fn a_drain_goes_on_through_an_upgrade(lab: &Lab) -> Outcome {
-    let earlier = module_before_the_sdk()?;
+    let earlier = module_before_the_drain_crate()?;
     a_drain_goes_on(lab, &earlier.path().join(MODULE), &lab.module).await
 }
 
 async fn a_drain_goes_on_through_a_downgrade(lab: &Lab) -> Outcome {
-    let earlier = module_before_the_sdk()?;
+    let earlier = module_before_the_drain_crate()?;
     a_drain_goes_on(lab, &lab.module, &earlier.path().join(MODULE)).await
 }
 
