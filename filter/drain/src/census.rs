@@ -288,3 +288,7 @@ fn share(streams: u64, count: u64, total: u64) -> u64 {
         _ => streams,
     }
 }
+
+#[cfg(test)]
+#[path = "census_tests.rs"]
+mod tests;

@@ -19,6 +19,8 @@ mod app;
 mod cancelling;
 mod census;
 pub mod count_state;
+#[cfg(test)]
+mod decisions;
 pub mod effects;
 mod end_orders;
 pub mod ends;

@@ -210,7 +210,9 @@ impl Worker {
         // once.
         let can_query = !self.policy.has_admin()
             || facts.pacing.is_allowed(facts.now) && !self.samples.is_running();
-        if self.latched.is_some() || !can_query || latch.is_taken && !latch.is_sealed {
+        // It may be closed for a signal of this gate that is on its way.
+        let is_in_use = !latch.is_sealed && (latch.is_taken || latch.is_held);
+        if self.latched.is_some() || !can_query || is_in_use {
             return Err(BUSY);
         }
         let patience = self.policy.patience.saturating_mul(LATCHED_FOR);

@@ -1,0 +1,147 @@
+//! Counters that do not reply: late, dead, written off, back, forgotten; and orders to end streams.
+
+use wasm_bindgen_test::wasm_bindgen_test;
+
+use super::{Census, RoundOptions};
+use crate::count_state::CountState;
+use crate::ends::EndProgress;
+use crate::facts::{Counts, Facts, IndexEntry, Latch};
+use crate::messages::{Endable, LatchCheck, Order, Reply};
+use crate::pacing::QueryPacing;
+use crate::policy::Policy;
+use crate::record::Record;
+use crate::scope::Scope;
+use crate::step::Step;
+use crate::survey::Survey;
+use crate::timing::{DEAD_AFTER, FORGOTTEN_AFTER, MOST_DEAD, MOST_ORDERED, MOST_UNREAD};
+
+const ROUND: RoundOptions = RoundOptions {
+    latch_check: LatchCheck::Off,
+    long_lived_before: 0,
+    list_limit: 0,
+    plain_only: false,
+};
+
+fn entry(queue: u32) -> IndexEntry {
+    let scope = Scope::Gateway;
+    IndexEntry { queue, scope, since: 0, configuration: 7, written_off: 0 }
+}
+
+fn facts<'f>(now: u64, index: &[IndexEntry], replies: &'f [(Reply, Option<String>)]) -> Facts<'f> {
+    Facts {
+        now,
+        record: Record::default(),
+        counts: Counts { gauges: vec![[0, 0]], ..Counts::default() },
+        index: index.to_vec(),
+        rejected: Vec::new(),
+        replies,
+        queue: Some(99),
+        pacing: QueryPacing::default(),
+        latch: Latch::default(),
+        heals: 0,
+        total: 0,
+        notify: Step::Due,
+        ends: EndProgress::default(),
+    }
+}
+
+/// A round at this time, to which these counters reply at once. Returns the counters that are back.
+fn round(census: &mut Census, now: u64, index: &[IndexEntry], alive: &[u32]) -> Vec<u32> {
+    census.ask(&facts(now, index, &[]), ROUND);
+    let reply = |queue: &u32| {
+        let (queue, round) = (*queue, census.round());
+        (Reply { queue, round, requested_at: now, ..Reply::default() }, None)
+    };
+    let replies: Vec<_> = alive.iter().map(reply).collect();
+    census.receive(&facts(now, index, &replies))
+}
+
+fn survey(census: &Census, now: u64, index: &[IndexEntry]) -> Survey {
+    Survey::new(census, &Policy::default(), &facts(now, index, &[]), 0)
+}
+
+/// The reload of one worker's VM, or a second listener, must not excuse another worker that is
+/// merely not scheduled.
+#[wasm_bindgen_test(unsupported = test)]
+fn silence_is_not_death_before_ten_seconds_whatever_other_counters_say() {
+    let (mut census, mut index) = (Census::default(), vec![entry(1), entry(2)]);
+    round(&mut census, 10_000, &index, &[1, 2]);
+    index.extend((3..9).map(entry));
+    let alive: Vec<u32> =
+        index.iter().map(|entry| entry.queue).filter(|queue| *queue != 2).collect();
+    for (now, count, may_revive) in [
+        (30_000, CountState::Asking, false),
+        (31_000, CountState::Leaking, true),
+        (30_000 + DEAD_AFTER - 1, CountState::Leaking, true),
+        (30_000 + DEAD_AFTER, CountState::Leaking, false),
+    ] {
+        round(&mut census, now, &index, &alive);
+        let seen = survey(&census, now, &index);
+        assert_eq!((seen.count_state, seen.may_revive), (count, may_revive), "{now}");
+        assert_eq!(seen.lost.is_empty(), count == CountState::Asking, "{now}");
+    }
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn a_counter_that_was_written_off_is_asked_comes_back_and_is_forgotten() {
+    let dead = IndexEntry { written_off: 20_000, ..entry(2) };
+    let (mut census, index) = (Census::default(), [entry(1), dead]);
+    round(&mut census, 10_000, &index, &[1]);
+    assert_eq!(survey(&census, 12_000, &index).lost, [0; 0], "its streams were subtracted");
+    let asked = census.ask(&facts(21_000, &index, &[]), ROUND);
+    assert!(asked.iter().any(|(queue, _)| *queue == 2), "it may only be slow");
+    assert_eq!(round(&mut census, 21_000, &index, &[1, 2]), [2]);
+    round(&mut census, 22_000, &index, &[1]);
+    for (now, expected) in
+        [(20_000 + FORGOTTEN_AFTER - 1, &[][..]), (20_000 + FORGOTTEN_AFTER, &[2])]
+    {
+        assert_eq!(census.to_remove(&facts(now, &index, &[])), expected, "{now}");
+    }
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn vms_that_die_again_and_again_leave_a_short_index() {
+    let (mut census, index) = (Census::default(), (1..=100).map(entry).collect::<Vec<_>>());
+    round(&mut census, 10_000, &index, &[]);
+    assert_eq!(census.to_remove(&facts(10_000 + DEAD_AFTER - 1, &index, &[])), [0; 0]);
+    let removed = census.to_remove(&facts(10_000 + DEAD_AFTER, &index, &[]));
+    assert_eq!(removed, (1..=100 - MOST_DEAD as u32).collect::<Vec<_>>(), "the oldest");
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn a_dead_counter_gets_only_a_few_messages() {
+    let (mut census, index) = (Census::default(), [entry(1)]);
+    let sent: usize = (0..100).map(|now| census.ask(&facts(now, &index, &[]), ROUND).len()).sum();
+    assert_eq!(sent as u64, MOST_UNREAD);
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn an_order_is_split_by_the_streams_of_each_counter() {
+    for (count, endable, expected) in [
+        (4, [2, 6, 0], vec![1, 3, 0]),
+        (1, [1, 1, 1], vec![0, 0, 1]),
+        (99, [2, 6, 0], vec![2, 6, 0]),
+        (u64::MAX, [9_999, 0, 1], vec![MOST_ORDERED, 0, 1]),
+        (5, [0, 0, 0], vec![0, 0, 0]),
+    ] {
+        let (mut census, index) = (Census::default(), [1, 2, 3].map(entry));
+        census.ask(&facts(10_000, &index, &[]), ROUND);
+        let replies: Vec<_> = (1..)
+            .zip(endable)
+            .map(|(queue, streams)| {
+                let endable = Some(Endable { streams, unseen: 0 });
+                (Reply { queue, endable, ..Reply::default() }, None)
+            })
+            .collect();
+        census.receive(&facts(10_000, &index, &replies));
+        let facts = facts(10_100, &index, &[]);
+        let mut requests = census.ask(&facts, ROUND);
+        let order = Order { count, ..Order::default() };
+        let sent = census.put_order(&facts, &[Scope::Gateway], order, &mut requests);
+        let counts = |(_, request): &(u32, crate::messages::Request)| {
+            request.order.map_or(0, |order| order.count)
+        };
+        let counts: Vec<u64> = requests.iter().map(counts).collect();
+        assert_eq!((sent, counts), (expected.iter().sum(), expected), "{count} of {endable:?}");
+    }
+}
