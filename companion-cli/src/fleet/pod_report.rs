@@ -248,6 +248,7 @@ pub(super) fn reason(count: &str) -> Option<&'static str> {
         "unknown" => "no counter is known: the filter is not there",
         "rejected" => "Envoy's stats matcher rejects a counter",
         "leaking" => "a worker's counter does not reply any more",
+        "miscounted" => "the gauges of streams in flight cannot be true",
         _ => return None,
     })
 }
