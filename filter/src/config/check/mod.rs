@@ -69,7 +69,7 @@ impl Checker {
                     None
                 }
                 (Some(text), None) | (None, Some(text)) if text.is_empty() => {
-                    self.add_problem(&path, EMPTY_VALUE);
+                    self.add_problem(&path, EMPTY);
                     None
                 }
                 (Some(text), None) => Some(Text::Exact(text.clone())),
@@ -91,9 +91,7 @@ impl Checker {
             let text = match (&wire.exact, &wire.prefix) {
                 (Some(_), Some(_)) => Err("has both `exact` and `prefix`: keep one"),
                 (None, None) => Err("has neither `exact` nor `prefix`: add one"),
-                (Some(text), None) | (None, Some(text)) if text.is_empty() => {
-                    Err("is an empty text: take it out, or write what is to match")
-                }
+                (Some(text), None) | (None, Some(text)) if text.is_empty() => Err(EMPTY),
                 (Some(text), None) => Ok(Text::Exact(text.clone())),
                 (None, Some(text)) => Ok(Text::Prefix(text.clone())),
             };
@@ -119,8 +117,7 @@ impl Checker {
     }
 }
 
-const EMPTY_VALUE: &str = "compares with an empty text: take it out to match every request with \
-    this header, or write a value";
+const EMPTY: &str = "is an empty text: take it out, or write what is to match";
 
 const HOST: &str = "`host` never matches, because Envoy has no such header: it keeps the host as \
     `:authority`, which no rule compares. Name paths, or another header";
