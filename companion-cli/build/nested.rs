@@ -26,6 +26,7 @@ pub(crate) fn module(workspace: &Path, folder: &str, features: &[&str]) -> Resul
         "Cargo.toml",
         "Cargo.lock",
         "filter/Cargo.toml",
+        "filter/drain/Cargo.toml",
         "companion-cli/src/module/compile.rs",
         "companion-cli/build",
     ] {
@@ -38,7 +39,10 @@ pub(crate) fn module(workspace: &Path, folder: &str, features: &[&str]) -> Resul
     let compiled = compile(workspace, folder, features);
     match &compiled {
         Ok(module) => module.sources.iter().for_each(|source| rerun_if_changed(source)),
-        Err(_) => rerun_if_changed(&workspace.join("filter/src")), // the failing file is not known
+        // The failing file is not known.
+        Err(_) => ["filter/src", "filter/drain/src"]
+            .iter()
+            .for_each(|folder| rerun_if_changed(&workspace.join(folder))),
     }
     compiled.map(|module| module.wasm)
 }

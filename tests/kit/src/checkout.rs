@@ -6,11 +6,13 @@ use std::path::Path;
 use crate::{Context as _, Outcome, workspace};
 
 /// Cargo needs the manifest of every member of the workspace, and a source file for each.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 13] = [
     "Cargo.toml",
     "Cargo.lock",
     "filter/Cargo.toml",
     "filter/src",
+    "filter/drain/Cargo.toml",
+    "filter/drain/src",
     "companion-cli/Cargo.toml",
     "companion-cli/src",
     "release/Cargo.toml",

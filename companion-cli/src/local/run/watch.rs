@@ -18,7 +18,14 @@ const PAUSE: Duration = Duration::from_millis(200);
 const LARGEST_POLICY: u64 = 16 << 20;
 
 /// The paths in a checkout from which the module is compiled.
-const SOURCES: [&str; 4] = ["filter/src", "filter/Cargo.toml", "Cargo.toml", "Cargo.lock"];
+const SOURCES: [&str; 6] = [
+    "filter/src",
+    "filter/Cargo.toml",
+    "filter/drain/src",
+    "filter/drain/Cargo.toml",
+    "Cargo.toml",
+    "Cargo.lock",
+];
 
 /// The time, size and inode of each file; `None` for a file that is missing.
 type FileStates = Vec<(PathBuf, Option<(SystemTime, u64, u64)>)>;
