@@ -268,6 +268,7 @@ impl Worker {
                 stream,
                 was_draining,
                 may_begin_late: cancelled.may_begin_late,
+                is_finishing: cancelled.is_finishing,
             }),
         }
     }
@@ -351,10 +352,10 @@ impl Worker {
                 log_failure(end, "the call that makes traffic leave failed", turn);
             }
             Call::UndoAgain => cancelling::undo_has_ended(&mut turn.record, &self.policy, end),
-            Call::Cancel { stream, was_draining, may_begin_late } => {
+            Call::Cancel { stream, was_draining, may_begin_late, is_finishing } => {
                 cancelling::undo_has_ended(&mut turn.record, &self.policy, end);
                 let undo = if end.is_success() { Undo::Done } else { Undo::Failed };
-                let behind = self.behind_cancellation(false, turn);
+                let behind = self.behind_cancellation(is_finishing, turn);
                 self.answer_cancelled(stream, was_draining, undo, behind, turn);
                 if may_begin_late && end.is_success() && turn.record.phase == Phase::Serving {
                     turn.call(Call::UndoAgain);
