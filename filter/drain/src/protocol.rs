@@ -861,3 +861,7 @@ fn log_failure(end: CallEnd, line: &str, turn: &mut Turn<'_, '_>) {
         turn.log(Level::Warning, line);
     }
 }
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+#[path = "protocol_properties.rs"]
+mod properties;
