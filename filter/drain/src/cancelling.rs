@@ -19,7 +19,7 @@ pub(crate) struct Cancelled {
     pub(crate) has_begun: bool,
     /// Whether a begin call was under way, so Envoy may get it after the call that undoes it.
     pub(crate) may_begin_late: bool,
-    /// Whether the last call was sent, and not answered yet.
+    /// Whether the last call was sent. The latch may not be sealed yet, even if it was answered.
     pub(crate) is_finishing: bool,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn cancel(record: &mut Record, policy: &Policy) -> Cancelled {
         was_draining: record.phase != Phase::Serving,
         has_begun,
         may_begin_late: has_begun && !record.begin.has_ended(),
-        is_finishing: matches!(record.finish, Step::Sent { .. }),
+        is_finishing: matches!(record.finish, Step::Sent { .. } | Step::Done),
     };
     record.begin.stop();
     record.serve_again(policy);

@@ -119,6 +119,8 @@ pub enum Call {
         was_draining: bool,
         /// A begin call was under way, so Envoy may get it after this one.
         may_begin_late: bool,
+        /// The last call was sent, which the answer tells.
+        is_finishing: bool,
     },
     /// Undoes a begin call that may have reached Envoy after the call that undid it.
     UndoAgain,

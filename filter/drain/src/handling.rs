@@ -137,6 +137,7 @@ impl Worker {
                 stream,
                 was_draining,
                 may_begin_late: cancelled.may_begin_late,
+                is_finishing: cancelled.is_finishing,
             }),
         }
     }
@@ -218,10 +219,10 @@ impl Worker {
                 log_failure(end, "the call that makes traffic leave failed", turn);
             }
             Call::UndoAgain => cancelling::undo_has_ended(&mut turn.record, &self.policy, end),
-            Call::Cancel { stream, was_draining, may_begin_late } => {
+            Call::Cancel { stream, was_draining, may_begin_late, is_finishing } => {
                 cancelling::undo_has_ended(&mut turn.record, &self.policy, end);
                 let undo = if end.is_success() { Undo::Done } else { Undo::Failed };
-                let behind = self.behind_cancellation(false, turn);
+                let behind = self.behind_cancellation(is_finishing, turn);
                 self.answer_cancelled(stream, was_draining, undo, behind, turn);
                 if may_begin_late && end.is_success() && turn.record.phase == Phase::Serving {
                     turn.call(Call::UndoAgain);
@@ -292,7 +293,13 @@ impl Worker {
             SignalKind::Finish => turn.record.finish.postpone(),
             SignalKind::Operator { stream, path, until } => {
                 let (waits_for, needs) = (WaitsFor::Signal, Needs { query, ..self.next_answers() });
-                self.waiting.hold(Waiter { stream, waits_for, until, needs, path });
+                let waiter = Waiter { stream, waits_for, until, needs, path };
+                // One that needs newer answers asks in a later callback, at the latest with the next
+                // tick. Otherwise each answer would begin the next query, without a pause.
+                match query {
+                    0 => self.waiting.hold(waiter),
+                    _ => turn.later.push(waiter),
+                }
             }
         }
     }

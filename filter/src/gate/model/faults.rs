@@ -30,7 +30,7 @@ fn standing_still(naps: Vec<(u64, u8)>) -> Setup {
 
 #[test]
 fn a_worker_stands_still_in_an_end() {
-    let setup = standing_still(vec![(QUIET, 2), (1_000, 1), (8_000, 1)]);
+    let setup = standing_still(vec![(QUIET, 1), (4_500, 2)]);
     check(
         setup.stream(1, Kind::Plain).request(0, "GET", HOOK).reaches(&[Goal::Drained, Goal::Open]),
     );
@@ -151,7 +151,6 @@ fn gate_reload_during_a_signal() {
     check(
         setup
             .stream(1, Kind::Plain)
-            .request(0, "POST", "/drain_listeners")
             .request(0, "POST", QUIT)
             .reaches(&[Goal::Passed, Goal::Refused]),
     );
@@ -159,7 +158,7 @@ fn gate_reload_during_a_signal() {
 
 #[test]
 fn gate_reload_during_the_last_call() {
-    let setup = Setup { gate_reloads: 1, finish: "quit", naps: naps(2, 0), ..Setup::plain() };
+    let setup = Setup { gate_reloads: 1, finish: "quit", naps: naps(1, 0), ..Setup::plain() };
     check(
         setup
             .stream(1, Kind::Plain)
