@@ -43,6 +43,7 @@ fn snapshot(phase: Phase, reason: Reason, count: CountState, envoy: EnvoyCount) 
         holding: 0,
         in_flight: 0,
         others_in_flight: 0,
+        read_at: NOW,
         begun: [5; 2],
         envoy,
         buffered: None,
@@ -171,14 +172,15 @@ fn a_signal_waits_for_the_bytes_that_clients_have_not_read() {
     assert!(matches!(at(NOW), SignalStep::Refuse(_)), "its time is over");
     let until = NOW + 1;
     let kind = SignalKind::Operator { stream: 4, path: String::new(), until };
-    let latched = LatchedSignal { kind, needs: FIRST, until: 0 };
+    let latched = LatchedSignal { kind, needs: FIRST, until: NOW + 1 };
     assert_eq!(latched.step(&unwritten, &policy(Finish::Nothing), &CLOSED), SignalStep::AwaitNext);
 }
 
 #[wasm_bindgen_test(unsupported = test)]
 fn a_latched_signal_is_sent_only_after_fresh_counts() {
     let operator = SignalKind::Operator { stream: 4, path: String::new(), until: NOW + 1 };
-    let latched = |kind: &SignalKind| LatchedSignal { kind: kind.clone(), needs: FIRST, until: 0 };
+    let latched =
+        |kind: &SignalKind| LatchedSignal { kind: kind.clone(), needs: FIRST, until: NOW + 1 };
     let drained = zero(Phase::Drained, Reason::Open(Phase::Drained));
     for kind in [&operator, &SignalKind::Finish] {
         assert_eq!(latched(kind).step(&drained, &policy(Finish::Quit), &CLOSED), SignalStep::Send);
@@ -187,7 +189,7 @@ fn a_latched_signal_is_sent_only_after_fresh_counts() {
             SignalStep::Send,
             "the latch is open"
         );
-        let late = LatchedSignal { needs: NEXT, ..latched(kind) };
+        let late = LatchedSignal { needs: NEXT, until: NOW, ..latched(kind) };
         assert!(late.is_ready(&drained, &CLOSED));
         assert_ne!(
             late.step(&drained, &policy(Finish::Quit), &CLOSED),

@@ -59,8 +59,10 @@ pub enum Effect {
         to: EndProgress,
         /// The orders, with the queues.
         orders: Vec<(u32, Request)>,
+        /// A line for the log, if this is the first order of the drain.
+        line: Option<String>,
     },
-    /// Forbid ends for drains that began up to this moment.
+    /// Forbid further ends of the drain that began at this moment.
     StopEnds(u64),
     /// Store the progress of the call to the app in the drain that began then, if no other worker
     /// has changed it, and only then make the call if it is claimed.

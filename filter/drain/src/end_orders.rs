@@ -1,7 +1,7 @@
 //! The orders of one worker's gate to end streams.
 
 use crate::census::Census;
-use crate::effects::{Effect, Level};
+use crate::effects::Effect;
 use crate::kinds::StreamKind;
 use crate::messages::{Order, Request};
 use crate::policy::Policy;
@@ -62,17 +62,16 @@ impl EndOrders {
         let (orders, others) =
             core::mem::take(requests).into_iter().partition(|(_, request)| request.order.is_some());
         *requests = others;
-        self.announce(policy, is_first, window.to.saturating_sub(now), turn);
-        turn.push(Effect::Order { from: facts.ends, to, orders });
+        self.notify_frames(policy, turn);
+        let line = is_first.then(|| {
+            let (kinds, over) = (policy.end.kinds.names(), window.to.saturating_sub(now));
+            format!("the gate ends streams from now on: {kinds}; over {over} ms")
+        });
+        turn.push(Effect::Order { from: facts.ends, to, orders, line });
     }
 
-    fn announce(&mut self, policy: &Policy, is_first: bool, over: u64, turn: &mut Turn<'_, '_>) {
+    fn notify_frames(&mut self, policy: &Policy, turn: &mut Turn<'_, '_>) {
         let (now, end) = (turn.facts.now, &policy.end);
-        if is_first {
-            let kinds = end.kinds.names();
-            let line = format!("the gate ends streams from now on: {kinds}; over {over} ms");
-            turn.log(Level::Warning, line);
-        }
         let is_due = now.saturating_sub(self.noticed_at) >= NOTICE_INTERVAL;
         if end.kinds.contains(StreamKind::Websocket) && is_due {
             self.noticed_at = now;

@@ -55,6 +55,8 @@ pub struct Counts {
     pub ever_begun: Sides,
     /// Streams in flight of other scopes.
     pub others_in_flight: u64,
+    /// The time after all of this was read: a worker may stand still in between.
+    pub read_at: u64,
 }
 
 /// Above this, a gauge is below zero.

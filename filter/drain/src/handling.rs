@@ -9,7 +9,7 @@ use crate::phase::Phase;
 use crate::policy::Policy;
 use crate::protocol::Worker;
 use crate::samples::AdminFault;
-use crate::signals::SignalKind;
+use crate::signals::{ASKING, SignalKind};
 use crate::stats::Stats;
 use crate::step::CallEnd;
 use crate::timing::{
@@ -85,19 +85,21 @@ impl Worker {
             }
             Command::Cancel => self.cancel_drain(stream, turn),
             Command::Force(why) => {
-                turn.record.force(now, turn.facts.counts.begun[0], &why);
+                turn.record.force(&self.policy, now, turn.facts.counts.begun[0], &why);
                 turn.show_phase();
                 turn.push(Effect::Increment(Counter::Forced));
                 turn.log(Level::Critical, format!("the gate was forced open: {why}"));
                 turn.outcome(stream, 200, "the gate is open");
             }
             Command::Signal { path, is_graceful } => {
-                if is_graceful || turn.record.phase.is_unconditionally_open() {
+                if is_graceful {
                     return turn.call(Call::Signal { stream, path, is_latched: false });
                 }
                 // Envoy is queried again once the latch is closed, so a valid count is enough to
                 // try. A held signal makes every counter check the latch.
-                let until = now + SIGNAL_WAIT + turn.facts.pacing.longest_wait();
+                let until = now
+                    .saturating_add(SIGNAL_WAIT)
+                    .saturating_add(turn.facts.pacing.longest_wait());
                 let needs = Needs { round: self.census.round() + 1, query: 0 };
                 let waits_for = WaitsFor::Signal;
                 self.waiting.hold(Waiter { stream, waits_for, until, needs, path });
@@ -127,7 +129,9 @@ impl Worker {
         if !cancelled.was_draining && !cancelled.has_begun {
             return turn.outcome(stream, 200, format!("there is no drain{behind}"));
         }
-        turn.push(Effect::StopEnds(began));
+        if cancelled.was_draining {
+            turn.push(Effect::StopEnds(began));
+        }
         turn.show_phase();
         turn.wants_round = true;
         let was_draining = cancelled.was_draining;
@@ -213,7 +217,7 @@ impl Worker {
         let seals = call.ends_envoy() && end.may_have_arrived();
         match call {
             Call::Begin => {
-                if cancelling::begin_has_ended(&mut turn.record, end) {
+                if cancelling::begin_has_ended(&mut turn.record, end) && self.policy.can_undo() {
                     turn.call(Call::UndoAgain); // Envoy may have got it after the undo
                 }
                 log_failure(end, "the call that makes traffic leave failed", turn);
@@ -227,6 +231,10 @@ impl Worker {
                 if may_begin_late && end.is_success() && turn.record.phase == Phase::Serving {
                     turn.call(Call::UndoAgain);
                 }
+            }
+            Call::Finish if end == CallEnd::NotMade => {
+                turn.record.finish.withdraw();
+                turn.push(Effect::OpenLatch);
             }
             Call::Finish => {
                 turn.record.finish.record(end);
@@ -243,6 +251,7 @@ impl Worker {
                     CallEnd::Answered(status) => {
                         turn.answer(stream, Answer::FromEnvoy(status, body))
                     }
+                    CallEnd::NotMade => turn.outcome(stream, 503, ASKING),
                     CallEnd::TimedOut => turn.answer(stream, Answer::FromEnvoy(504, body)),
                     _ => turn.outcome(stream, 502, "Envoy's admin interface did not answer"),
                 }
@@ -275,6 +284,7 @@ impl Worker {
         self.samples.end_query(turn.facts.now, self.census.round() + 1, answer);
         let total = answer.is_ok().then(|| self.samples.needed_total()).flatten();
         if let Some((at, total)) = total {
+            turn.total = total;
             turn.push(Effect::ShareTotal(at, total));
         }
         let is_active = |stats: Stats| stats.active.is_some_and(|active| active > 0);

@@ -2,7 +2,7 @@
 
 use crate::count_state::CountState;
 use crate::effects::Effect;
-use crate::observation::Observation;
+use crate::observation::{EnvoyCount, Observation};
 use crate::samples::{BeforeQuery, EnvoySamples};
 use crate::survey::Survey;
 use crate::timing::HEALING_LASTS;
@@ -25,15 +25,18 @@ impl LeakWatch {
     /// Looks for signs. While a signal waits, streams that no counter has are one.
     pub(crate) fn look(&mut self, observed: &Observation, waits_for_signal: bool, now: u64) {
         let is_more = observed.holding > observed.in_flight;
-        let is_suspicious = matches!(observed.count, CountState::Leaking | CountState::Miscounted)
-            || is_more && (waits_for_signal || self.is_healing(now));
+        let is_idle = !matches!(observed.envoy, EnvoyCount::Holds(1..));
+        let is_wrong = matches!(observed.count, CountState::Leaking | CountState::Miscounted);
+        // It begins anew when Envoy has had requests in between.
+        let is_suspicious =
+            is_wrong && is_idle || is_more && (waits_for_signal || self.is_healing(now));
         self.0 = is_suspicious.then(|| self.0.unwrap_or(now));
     }
 
     /// A signal was refused: if no counter has these streams, they would refuse signals for ever.
     pub(crate) fn suspect(&mut self, observed: &Observation, now: u64) {
-        if observed.holding > observed.in_flight {
-            self.0 = self.0.or(Some(now));
+        if observed.holding > observed.in_flight && !self.is_healing(now) {
+            self.0 = Some(now);
         }
     }
 }

@@ -13,7 +13,8 @@ pub(crate) fn call_when_due(policy: &Policy, turn: &mut Turn<'_, '_>) {
     let is_due = turn.record.phase == Phase::Draining && now >= began.saturating_add(policy.delay);
     let from = step(turn);
     let mut to = from;
-    if is_due && to.claim(patience, now) {
+    let _ = is_due && to.claim(patience, now);
+    if to != from {
         turn.push(Effect::Notify { began, from, to });
     }
 }

@@ -46,6 +46,8 @@ pub struct Observation {
     pub in_flight: u64,
     /// Streams in flight of scopes that the gate does not wait for. A signal to end would cut them.
     pub others_in_flight: u64,
+    /// When the counts had been read. Zero is known from then on.
+    pub read_at: u64,
     /// Streams ever begun, read before the streams in flight, and after them.
     pub begun: [u64; 2],
     /// Envoy's own count.

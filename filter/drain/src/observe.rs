@@ -15,13 +15,15 @@ pub(crate) struct Sources<'s> {
     pub(crate) facts: &'s Facts<'s>,
     pub(crate) survey: &'s Survey,
     pub(crate) samples: &'s EnvoySamples,
+    /// The newest total number of requests by Envoy's own count.
+    pub(crate) total: u64,
     /// The last query to the app of this drain that has a result, and the state that it shows.
     pub(crate) app: Option<(u64, App)>,
 }
 
 impl Sources<'_> {
     pub(crate) fn observe(self) -> Observation {
-        let Self { policy, facts, survey, samples, app } = self;
+        let Self { policy, facts, survey, samples, total, app } = self;
         // Gauges that cannot be true are not shown: the counters know their own streams.
         let holding = match survey.count_state {
             CountState::Miscounted => survey.in_flight,
@@ -38,7 +40,8 @@ impl Sources<'_> {
             holding,
             in_flight: survey.in_flight,
             others_in_flight: facts.counts.others_in_flight,
-            begun: facts.counts.begun.map(|begun| begun.saturating_add(facts.total)),
+            read_at: facts.counts.read_at,
+            begun: facts.counts.begun.map(|begun| begun.saturating_add(total)),
             envoy,
             buffered: samples.stats(facts.now).and_then(|stats| stats.buffered),
             lingers: !policy.has_admin() || !samples.has_buffered_bytes(),

@@ -102,6 +102,7 @@ impl Worker {
             }
             Event::Deleted { ends_envoy: true } => {
                 turn.seal();
+                self.ask_counters(&mut turn);
                 None
             }
             Event::Deleted { ends_envoy: false } => {
@@ -145,8 +146,10 @@ impl Worker {
         // An answer from before this drain is no answer about it.
         let app = self.app.reply.filter(|(asked_at, _)| *asked_at >= turn.record.began);
         let (policy, samples) = (&*self.policy, &self.samples);
-        let observed = Sources { policy, facts, survey: &survey, samples, app }.observe();
+        let total = turn.total;
+        let observed = Sources { policy, facts, survey: &survey, samples, total, app }.observe();
         let phase_before = turn.record.phase;
+        turn.finish_before = turn.record.finish;
         let (reason, action) = turn.record.evaluate(policy, facts.now, &observed);
         let logs = turn.record.claim_log(facts.now);
         let has_drain = policy.notify_patience.is_some() && turn.record.phase != Phase::Serving;
@@ -185,7 +188,7 @@ impl Worker {
                 // If streams cannot read the latch's gauge, nothing can be sent safely, and the
                 // hook must not wait for it.
                 Err(UNSEEN) => turn.record.finish.record(CallEnd::Refused),
-                Err(_) => turn.record.finish.postpone(),
+                Err(_) => turn.postpone_finish(),
             },
             Some(Action::Heal) => leaks::heal(&self.samples, &view.survey, turn),
             None => {}
@@ -297,9 +300,6 @@ impl Worker {
     fn answer_waiting(&mut self, view: &View, turn: &mut Turn<'_, '_>) {
         let limit = turn.answers_left();
         let ready = self.waiting.take_ready(limit, |waiter| view.answers(waiter));
-        if ready.len() == limit {
-            turn.push(Effect::Wake);
-        }
         for waiter in ready {
             let (stream, needs) = (waiter.stream, waiter.needs);
             match waiter.waits_for {
@@ -322,6 +322,9 @@ impl Worker {
                 }
                 WaitsFor::Signal => self.try_signal(view, waiter, turn),
             }
+        }
+        if turn.answers_left() == 0 {
+            turn.push(Effect::Wake);
         }
         if !self.waiting.needs_listing() {
             self.census.forget_listings();
@@ -399,3 +402,7 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "protocol_tests.rs"]
+mod tests;

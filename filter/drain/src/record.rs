@@ -130,7 +130,8 @@ impl Record {
     }
 
     /// Opens the gate, whatever is in flight.
-    pub fn force(&mut self, now: u64, begun: u64, why: &str) {
+    pub fn force(&mut self, policy: &Policy, now: u64, begun: u64, why: &str) {
+        self.reset_when_over(policy, now, 0);
         if self.phase != Phase::Forced {
             if self.phase == Phase::Serving {
                 (self.began, self.begun_before) = (now, begun);
@@ -240,7 +241,7 @@ impl Record {
             self.quiet_since = 0;
             return reason;
         }
-        self.update_quiet_period(now, observed, has_begun);
+        self.update_quiet_period(observed, has_begun);
         if self.quiet_since == 0 {
             return Reason::Asking;
         }
@@ -264,9 +265,9 @@ impl Record {
 
     /// Begins the quiet period, or begins it anew if a stream has begun. It does not begin while
     /// neither count is known, because a stream may be in flight.
-    fn update_quiet_period(&mut self, now: u64, observed: &Observation, has_begun: bool) {
+    fn update_quiet_period(&mut self, observed: &Observation, has_begun: bool) {
         if self.quiet_since == 0 || has_begun {
-            self.quiet_since = if observed.is_unknown() { 0 } else { now };
+            self.quiet_since = if observed.is_unknown() { 0 } else { observed.read_at };
         }
         if self.quiet_since == 0 && has_begun {
             (self.phase, self.ended) = (Phase::Draining, 0);

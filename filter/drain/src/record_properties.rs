@@ -80,6 +80,7 @@ fn observation() -> impl Strategy<Value = Observation> {
                     in_flight,
                     begun: [0, begun],
                     others_in_flight: 0,
+                    read_at: 0,
                     envoy,
                     lingers: buffered.is_none(),
                     buffered,
@@ -338,10 +339,10 @@ fn drain(record: &mut Record, watch: &mut Watch, policy: &Policy, now: u64, begu
 }
 
 fn force(record: &mut Record, now: u64) {
-    record.force(now, 0, "by hand  twice");
+    record.force(&Policy::default(), now, 0, "by hand  twice");
     assert_ne!(record.began, 0, "the duration is known");
     let once = record.clone();
-    record.force(now + 1, 0, "again");
+    record.force(&Policy::default(), now + 1, 0, "again");
     assert_eq!(&once, record, "forcing is idempotent");
 }
 

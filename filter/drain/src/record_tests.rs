@@ -17,6 +17,7 @@ fn zero(now: u64) -> Observation {
         in_flight: 0,
         begun: [0; 2],
         others_in_flight: 0,
+        read_at: now,
         envoy: EnvoyCount::Holds(0),
         lingers: false,
         buffered: Some(0),
@@ -155,7 +156,7 @@ fn a_stream_of_a_worker_that_stands_still_holds_and_is_not_healed() {
         let observed = Observation { known_until: now, ..silent };
         assert_eq!(record.evaluate(&policy, now, &observed), (Reason::Streams(1), None), "{now}");
     }
-    let dead = Observation { may_revive: false, known_until: 11_000, ..silent };
+    let dead = Observation { may_revive: false, known_until: 11_000, read_at: 11_000, ..silent };
     let (reason, action) = record.evaluate(&policy, 11_000, &dead);
     assert_eq!((reason, action), (Reason::Quiet { since: 11_000 }, Some(Action::Heal)));
 }

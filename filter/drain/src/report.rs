@@ -1,6 +1,6 @@
 //! What the metrics and the log show of an evaluation.
 
-use crate::effects::{Effect, Gauge, Level};
+use crate::effects::{Counter, Effect, Gauge, Level};
 use crate::phase::Phase;
 use crate::policy::Policy;
 use crate::turn::Turn;
@@ -23,6 +23,9 @@ pub(crate) fn report(policy: &Policy, phase_before: Phase, view: &View, turn: &m
         return;
     }
     turn.show_phase();
+    if record.phase == Phase::Expired {
+        turn.push(Effect::Increment(Counter::Expired));
+    }
     let line = match record.phase {
         Phase::Serving => {
             "the drain is over, and Envoy is still alive: the gate serves again".into()

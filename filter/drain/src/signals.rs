@@ -83,7 +83,7 @@ impl LatchedSignal {
     pub(crate) fn step(&self, view: &View, policy: &Policy, latch: &Latch) -> SignalStep {
         let refusal = if latch.is_rejected {
             Some(UNSEEN)
-        } else if !is_closed(latch) || !view.has_answers(self.needs) {
+        } else if !is_closed(latch) || view.now >= self.until || !view.has_answers(self.needs) {
             Some(ASKING)
         } else {
             signal_refusal(view, self.kind.quits(policy))

@@ -86,7 +86,7 @@ impl Step {
         match self {
             Self::Due => [0, 0, 0],
             Self::UnderWay { since, tries } => [1, since, tries],
-            Self::Sent { since, tries } => [1, since, tries + SENT],
+            Self::Sent { since, tries } => [1, since, tries.saturating_add(SENT)],
             Self::Done => [2, 0, 0],
             Self::Failed => [3, 0, 0],
             Self::Paused { until, tries } => [4, until, tries],
@@ -138,6 +138,14 @@ impl Step {
         let Self::UnderWay { tries, .. } = *self else { return false };
         *self = Self::Sent { since: now, tries };
         true
+    }
+
+    /// Records that the call was not sent after all: the latch behind it had opened.
+    pub fn withdraw(&mut self) {
+        if let Self::Sent { tries, .. } = *self {
+            *self = Self::UnderWay { since: 0, tries };
+            self.postpone();
+        }
     }
 
     /// Records that the call was not made after all, which does not count as a try.

@@ -1,9 +1,9 @@
 //! One callback of a worker while it is being decided: the record, and the effects so far.
 
-use crate::effects::{Answer, Call, Counter, Effect, Gauge, Level};
+use crate::effects::{Answer, Call, Effect, Gauge, Level};
 use crate::facts::Facts;
-use crate::phase::Phase;
 use crate::record::Record;
+use crate::step::Step;
 use crate::timing::MOST_ANSWERS;
 use crate::waiting::Waiter;
 
@@ -11,6 +11,10 @@ use crate::waiting::Waiter;
 pub(crate) struct Turn<'t, 'f> {
     pub(crate) facts: &'t Facts<'f>,
     pub(crate) record: Record,
+    /// The newest total number of requests by Envoy's own count.
+    pub(crate) total: u64,
+    /// The progress of the last call before this evaluation.
+    pub(crate) finish_before: Step,
     pub(crate) effects: Vec<Effect>,
     /// Whether the counters are asked at the end.
     pub(crate) wants_round: bool,
@@ -26,6 +30,8 @@ impl<'t, 'f> Turn<'t, 'f> {
         Self {
             facts,
             record: facts.record.clone(),
+            total: facts.total,
+            finish_before: facts.record.finish,
             effects: Vec::new(),
             wants_round: false,
             is_tick: false,
@@ -63,8 +69,12 @@ impl<'t, 'f> Turn<'t, 'f> {
     pub(crate) fn show_phase(&mut self) {
         let phase = self.record.phase;
         self.push(Effect::Set(Gauge::State, phase as u64));
-        if phase == Phase::Expired {
-            self.push(Effect::Increment(Counter::Expired));
+    }
+
+    /// Takes back the claim of the last call that this evaluation has made.
+    pub(crate) fn postpone_finish(&mut self) {
+        if matches!(self.record.finish, Step::UnderWay { since, .. } if since == self.facts.now) {
+            self.record.finish = self.finish_before;
         }
     }
 

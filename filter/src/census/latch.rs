@@ -48,8 +48,11 @@ impl Latch {
         let is_closed = is_free && is_changed;
         if is_closed {
             self.is_held = true;
-            host.record_metric(self.closing, until);
-            self.is_rejected = host.get_metric(self.closing) != Some(until);
+            // A gate that was late in opening may write between the two.
+            self.is_rejected = (0..2).all(|_| {
+                host.record_metric(self.closing, until);
+                host.get_metric(self.closing) != Some(until)
+            });
             if self.is_rejected {
                 self.open(host, gate);
             } else {
@@ -99,6 +102,25 @@ impl Latch {
             is_taken: holder.is_some_and(|holder| !is_own(holder)),
             is_rejected: self.is_rejected,
         }
+    }
+
+    /// Keeps the latch closed for this much longer from now on. False: this gate does not hold it any
+    /// more, or its time is over.
+    pub(crate) fn extend(&self, host: &impl Control, gate: u32, time: u64) -> bool {
+        let now = host.monotonic_time();
+        let until = now.saturating_add(time);
+        let mut is_closed = false;
+        let is_changed = compare_and_set_shared(host, HOLDER, &mut |text| {
+            let holder = text.and_then(parse_holder);
+            let is_own = |(holder, until): (u32, u64)| holder == gate && until > now;
+            is_closed = holder.is_some_and(|holder| holder.1 == SEALED || is_own(holder));
+            let is_later = holder.is_some_and(|(_, other)| other < until);
+            (is_closed && is_later).then(|| format!("{gate} {until}").into_bytes())
+        });
+        if is_closed && is_changed {
+            self.show_other_holder(host);
+        }
+        is_closed && is_changed
     }
 
     /// Refuses new streams until the process ends.

@@ -3,6 +3,7 @@
 
 use laststream_drain::facts::{Counts, Facts};
 use laststream_drain::messages::Reply;
+use laststream_drain::record::Record;
 use strum::VariantArray as _;
 
 use super::metrics::Metrics;
@@ -38,7 +39,7 @@ impl Sources<'_> {
         let now = host.monotonic_time();
         let (record, generation) = host.get_shared_data(&self.keys.record).unzip();
         let record = record
-            .and_then(|text| SharedTextOf::parse(core::str::from_utf8(&text).ok()?))
+            .and_then(|text| Record::parse(core::str::from_utf8(&text).ok()?))
             .unwrap_or_default();
         let index = index::entries(host);
         let is_rejected = |scope: &Scope| index::is_rejected(host, *scope);
@@ -90,18 +91,18 @@ impl Sources<'_> {
                 break;
             }
         }
-        let others = self.metrics.others(host, has_counter).map(|gauge| read(host, gauge));
-        // One that is below zero is not known.
-        counts.others_in_flight = sum(others.filter(|streams| i64::try_from(*streams).is_ok()));
+        // A gauge below zero is not known to be zero.
+        let shown = |streams: u64| if i64::try_from(streams).is_ok() { streams } else { 1 };
+        let others = self.metrics.others(host, has_counter).map(|gauge| shown(read(host, gauge)));
+        counts.others_in_flight = sum(others);
         for (scope, counter) in &self.metrics.all_begun {
             let side = usize::from(!self.policy.drain.scopes.contains(scope));
             counts.ever_begun[side] = counts.ever_begun[side].saturating_add(read(host, *counter));
         }
+        counts.read_at = host.monotonic_time();
         counts
     }
 }
-
-type SharedTextOf = laststream_drain::record::Record;
 
 fn read(host: &impl Control, metric: Metric) -> u64 {
     host.get_metric(metric).unwrap_or_default()

@@ -13,7 +13,7 @@ use laststream_drain::ends::EndProgress;
 use laststream_drain::event::{Ended, Event};
 use laststream_drain::messages::Reply;
 use laststream_drain::step::{CallEnd, Step};
-use laststream_drain::timing::SHORT_TICK;
+use laststream_drain::timing::{DEAD_AFTER, LATCH_SLACK, SHORT_TICK};
 use laststream_drain::{FROM_THE_APP, Worker};
 
 use super::access::{ConnectionProperties, access_refusal, browser_refusal, refusal_body};
@@ -253,6 +253,7 @@ impl Gate {
                 return self.apply(host, effects);
             }
         }
+        host.log(Level::Error, "the shared record of the drain cannot be stored");
     }
 
     fn apply(&mut self, host: &impl Control, effects: Effects) {
@@ -328,8 +329,11 @@ impl Gate {
                     }
                 });
             }
-            Effect::Order { from, to, orders } => {
+            Effect::Order { from, to, orders, line } => {
                 let is_claimed = replace(host, &self.keys.ends, &from, to);
+                if let Some(line) = line.filter(|_| is_claimed) {
+                    host.log(Level::Warning, &line);
+                }
                 for (queue, mut request) in orders {
                     if let Some(order) = request.order.as_mut().filter(|_| !is_claimed) {
                         order.count = 0;
@@ -363,7 +367,10 @@ impl Gate {
     /// Makes a call. The end of one that cannot be made is an event of the next callback.
     fn call(&mut self, host: &impl Control, call: Call) {
         let is_query = matches!(call, Call::Stats { .. });
-        let end = if is_query && !begin_query(host, self.policy.drain.stats_patience()) {
+        let needs_latch = matches!(call, Call::Finish | Call::Signal { is_latched: true, .. });
+        let is_prevented = is_query && !begin_query(host, self.policy.drain.stats_patience())
+            || needs_latch && !self.extend_latch(host);
+        let end = if is_prevented {
             CallEnd::NotMade
         } else if self.calls.send(host, &call, &self.policy) {
             return;
@@ -374,6 +381,13 @@ impl Gate {
             CallEnd::Refused
         };
         self.post(host, Event::CallEnded(call, Ended::without_answer(end)));
+    }
+
+    /// Keeps the latch closed for the call behind it. False: it may have opened since the counts were
+    /// read, because this worker stood still.
+    fn extend_latch(&self, host: &impl Control) -> bool {
+        let time = self.policy.drain.patience.saturating_add(DEAD_AFTER + LATCH_SLACK);
+        self.queue.is_some_and(|queue| self.latch.extend(host, queue, time))
     }
 
     fn notify(&mut self, host: &impl Control, began: u64, from: Step, to: Step) {

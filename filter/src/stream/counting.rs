@@ -54,7 +54,7 @@ impl Stream {
                 self.kept_kind = Some(KeptKind::new(headers.get(), host.monotonic_time()));
             }
         }
-        // Counted first and checked second: see `Gate::close_latch`.
+        // Counted first and checked second: see `Worker::close_latch`.
         if matches!(self.counted, Counted::Plain | Counted::LongLived) && self.is_refused(host) {
             return false;
         }
