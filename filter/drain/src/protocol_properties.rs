@@ -112,10 +112,15 @@ struct World {
     counts: Counts,
     latch: Latch,
     pacing: QueryPacing,
-    asked: Option<Reply>,
+    next_reply: Option<Reply>,
     calls: Vec<Call>,
+    /// The newest query and the newest round, asked and answered, and those asked when the latch
+    /// was closed.
+    asked: [u64; 2],
+    answered: [u64; 2],
+    before_latch: [u64; 2],
     requests: BTreeMap<u32, Command>,
-    answered: BTreeSet<u32>,
+    done: BTreeSet<u32>,
     next_stream: u32,
 }
 
@@ -129,10 +134,13 @@ impl World {
             counts: Counts { gauges: vec![[0; 2]], ..Counts::default() },
             latch: Latch::default(),
             pacing: QueryPacing::default(),
-            asked: None,
+            next_reply: None,
             calls: Vec::new(),
+            asked: [0; 2],
+            answered: [0; 2],
+            before_latch: [0; 2],
             requests: BTreeMap::new(),
-            answered: BTreeSet::new(),
+            done: BTreeSet::new(),
             next_stream: 0,
         }
     }
@@ -181,7 +189,8 @@ impl World {
             }
             Act::Others(streams) => self.counts.others_in_flight = streams,
             Act::Reply => {
-                let Some(reply) = self.asked else { return };
+                let Some(reply) = self.next_reply else { return };
+                self.answered[1] = reply.round;
                 let other = Reply { queue: COUNTER + 1, in_flight: 0, ..reply };
                 self.on(Event::Message, &[(reply, None), (other, None)]);
             }
@@ -192,6 +201,9 @@ impl World {
                 let call = self.calls.remove(call % self.calls.len());
                 if matches!(call, Call::Stats { .. }) {
                     self.pacing.end(self.now);
+                    if end.is_success() && !body.is_empty() {
+                        self.answered[0] = self.asked[0];
+                    }
                 }
                 let ended = Ended { end, is_from_upstream: false, body: body.into() };
                 self.on(Event::CallEnded(call, ended), &[]);
@@ -209,6 +221,7 @@ impl World {
             }
             Act::Delete(ends_envoy) => {
                 self.calls.clear();
+                (self.asked, self.answered, self.before_latch) = ([0; 2], [0; 2], [0; 2]);
                 self.on(Event::Deleted { ends_envoy }, &[]);
                 // Clients of a configuration that is gone have no answer to wait for.
                 self.requests.clear();
@@ -229,17 +242,19 @@ impl World {
         for effect in effects.list {
             match effect {
                 Effect::Respond(stream, _) => {
-                    assert!(self.answered.insert(stream), "two answers in one callback");
+                    assert!(self.done.insert(stream), "two answers in one callback");
                     gone.push(stream);
                 }
                 Effect::Call(Call::Stats { with_totals }) => {
                     let limit = self.policy.stats_patience();
                     assert!(self.pacing.begin(self.now, limit), "a query that is not allowed");
+                    self.asked[0] += 1;
                     self.calls.push(Call::Stats { with_totals });
                 }
                 Effect::Call(call) => self.calls.push(call),
                 Effect::Ask(COUNTER, request) => {
-                    self.asked = Some(Reply {
+                    self.asked[1] = request.round;
+                    self.next_reply = Some(Reply {
                         queue: COUNTER,
                         in_flight: self.counts.gauges[0][0].min(9),
                         round: request.round,
@@ -248,6 +263,7 @@ impl World {
                     });
                 }
                 Effect::CloseLatch(_) => {
+                    self.before_latch = self.asked;
                     (self.latch.is_held, self.latch.is_closed_by_own) = (true, true);
                 }
                 Effect::OpenLatch => {
@@ -274,7 +290,7 @@ impl World {
         for effect in &effects.list {
             match effect {
                 Effect::Respond(stream, answer) => {
-                    assert!(!self.answered.contains(stream), "two answers to one request");
+                    assert!(!self.done.contains(stream), "two answers to one request");
                     // The client of a request whose call is under way may have left.
                     if let Some(command) = self.requests.get(stream) {
                         self.check_answer(command, answer, facts, effects);
@@ -327,6 +343,9 @@ impl World {
         let observed = effects.view.as_ref().expect("an evaluation").observed;
         let latch = facts.latch;
         assert!(latch.is_sealed || latch.is_closed_by_own, "{call:?} at {latch:?}");
+        let mut since = self.answered.iter().zip(self.before_latch);
+        let are_newer = since.all(|(answered, before)| *answered > before);
+        assert!(latch.is_sealed || are_newer, "{call:?} by answers from before the latch");
         assert!(observed.envoy == EnvoyCount::Holds(0) && !observed.may_revive, "{observed:?}");
         assert!(!quits || observed.others_in_flight == 0, "{call:?} at {observed:?}");
         if *call == Call::Finish {

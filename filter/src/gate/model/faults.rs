@@ -183,3 +183,12 @@ fn quit_beside_another_gate() {
             .reaches(&[Goal::Drained, Goal::Passed]),
     );
 }
+
+#[test]
+fn a_quit_signal_beside_another_gate() {
+    let setup =
+        Setup { gates: vec![Scope::Inbound, Scope::Outbound], naps: Vec::new(), ..Setup::plain() };
+    check(
+        setup.stream_of(1, Scope::Outbound).request_of(0, 0, "POST", QUIT).reaches(&[Goal::Passed]),
+    );
+}
