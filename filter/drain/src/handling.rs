@@ -63,16 +63,17 @@ impl Worker {
             Command::Streams(limit) => {
                 self.hold_for_counts(stream, WaitsFor::Listing(limit), has_access, turn)
             }
-            Command::Ready => self.hold_next(stream, WaitsFor::Ready, now + ready_wait),
+            Command::Ready => self.hold_next(stream, WaitsFor::Ready, now + ready_wait, turn),
             Command::PreStop(0) => {
                 self.begin_drain(turn);
-                self.hold_next(stream, WaitsFor::Ready, now + ready_wait);
+                self.hold_next(stream, WaitsFor::Ready, now + ready_wait, turn);
             }
             Command::PreStop(wait) => {
                 self.begin_drain(turn);
                 // Another hook may have begun the drain, long before this one.
                 let latest = turn.record.deadline.max(now).saturating_add(AFTER_DEADLINE);
-                self.hold_next(stream, WaitsFor::Opening, now.saturating_add(wait).min(latest));
+                let until = now.saturating_add(wait).min(latest);
+                self.hold_next(stream, WaitsFor::Opening, until, turn);
             }
             Command::Drain => {
                 self.begin_drain(turn);
@@ -103,6 +104,7 @@ impl Worker {
                 let needs = Needs { round: self.census.round() + 1, query: 0 };
                 let waits_for = WaitsFor::Signal;
                 self.waiting.hold(Waiter { stream, waits_for, until, needs, path });
+                turn.wants_round = true;
             }
         }
     }
@@ -175,7 +177,7 @@ impl Worker {
         stream: u32,
         waits_for: WaitsFor,
         has_access: bool,
-        turn: &Turn<'_, '_>,
+        turn: &mut Turn<'_, '_>,
     ) {
         let now = turn.facts.now;
         let joined = if has_access { JUST_ASKED } else { ASKED_FOR_STRANGERS };
@@ -184,6 +186,7 @@ impl Worker {
         let holding = turn.facts.counts.holding(self.policy.exempts_long_lived);
         let needs_envoy =
             has_access && self.policy.has_admin() && (self.samples.is_new() || holding == 0);
+        turn.wants_round |= !joins_round;
         let needs = Needs {
             round: self.census.round() + u64::from(!joins_round),
             query: if needs_envoy { self.samples.next_query() } else { 0 },
@@ -199,7 +202,8 @@ impl Worker {
 
     /// Holds a request. The response must be true when it is sent, so it needs answers to later
     /// queries of the counters and Envoy.
-    fn hold_next(&mut self, stream: u32, waits_for: WaitsFor, until: u64) {
+    fn hold_next(&mut self, stream: u32, waits_for: WaitsFor, until: u64, turn: &mut Turn<'_, '_>) {
+        turn.wants_round = true;
         let needs = self.next_answers();
         self.waiting.hold(Waiter { stream, waits_for, until, needs, path: String::new() });
     }

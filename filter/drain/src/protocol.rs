@@ -377,7 +377,7 @@ impl Worker {
     /// order to end streams.
     fn ask_counters(&mut self, turn: &mut Turn<'_, '_>) {
         let facts = turn.facts;
-        if !turn.wants_round && self.waiting.wanted_round() <= self.census.round() {
+        if !turn.wants_round {
             return;
         }
         let schedule = self.schedule(&turn.record, facts);

@@ -80,11 +80,6 @@ impl Waiting {
         self.0.iter().any(|waiter| waiter.waits_for != WaitsFor::Opening)
     }
 
-    /// The last round of the census that a request waits for now.
-    pub(crate) fn wanted_round(&self) -> u64 {
-        self.0.iter().map(|waiter| waiter.needs.round).max().unwrap_or_default()
-    }
-
     /// The number of streams that the counters must list in this round. One listing is enough for a
     /// request.
     pub(crate) fn list_limit(&self, round: u64) -> usize {
