@@ -35,6 +35,8 @@ pub(super) struct Caller {
     pub(super) is_raced: bool,
     /// Whether the callback is for a stream that holds the drain.
     pub(super) holds: bool,
+    /// The scope of the gate that is called.
+    pub(super) scope: Option<usize>,
 }
 
 /// The progress of one callback that [`Shared`] does not show.
@@ -184,7 +186,9 @@ impl Host for Port<'_> {
             return Some(0);
         }
         Some(self.number(self.yields_at(metric), |shared, progress| {
-            if let Some(scope) = scope_of_in_flight(metric) {
+            if let Some(scope) =
+                scope_of_in_flight(metric).filter(|scope| self.caller.scope == Some(*scope))
+            {
                 progress.holding_at_read = shared.holding[scope];
             }
             shared.values[metric.0 as usize]

@@ -211,6 +211,7 @@ impl World {
         let caller = |root: u32| Caller {
             worker,
             root,
+            scope: self.scope_of(setup, &running.callback),
             answer: running.answer.clone(),
             is_fine,
             is_raced,
@@ -285,6 +286,11 @@ impl World {
             | Callback::Called { root, .. } => Some(gate_of(root)).filter(|_| root < COUNTERS),
             _ => None,
         }
+    }
+
+    fn scope_of(&self, setup: &Setup, callback: &Callback) -> Option<usize> {
+        let gate = self.gate_of(callback)?;
+        setup.gates.get(gate).map(|scope| *scope as usize)
     }
 
     /// Applies the result of a callback that is over.
