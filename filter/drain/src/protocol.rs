@@ -224,7 +224,8 @@ impl Worker {
                 turn.outcome(stream, 200, "the gate is open");
             }
             Command::Signal { path, is_graceful } => {
-                if is_graceful || turn.record.phase.is_unconditionally_open() {
+                // Whether the gate is open is known only after the evaluation: its time may be over.
+                if is_graceful {
                     return turn.call(Call::Signal { stream, path, is_latched: false });
                 }
                 // Envoy is queried again once the latch is closed, so a valid count is enough to
