@@ -579,7 +579,9 @@ impl Worker {
         // once.
         let can_query = !self.policy.has_admin()
             || facts.pacing.is_allowed(facts.now) && !self.samples.is_running();
-        if self.latched.is_some() || !can_query || latch.is_taken && !latch.is_sealed {
+        // The end of the call that another signal of this gate waits for would open the latch.
+        let is_closed = latch.is_taken || latch.is_held;
+        if self.latched.is_some() || !can_query || is_closed && !latch.is_sealed {
             return Err(BUSY);
         }
         let patience = self.policy.patience.saturating_mul(LATCHED_FOR);
