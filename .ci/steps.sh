@@ -23,7 +23,7 @@ narrow() {
 }
 
 scripts() {
-    shellcheck --external-sources .ci/run .ci/fuzz .ci/*.sh .cargo/wasm-test-runner tests/tools/build-script tests/tools/program \
+    shellcheck --external-sources .ci/run .ci/fuzz .ci/mutations .ci/*.sh .cargo/wasm-test-runner tests/tools/build-script tests/tools/program \
         tests/mesh/parts/*/build
 }
 

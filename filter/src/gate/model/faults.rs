@@ -85,6 +85,20 @@ fn failing_finish() {
     ]));
 }
 
+/// An operator's signal is under way when the drain reaches zero: its end must not open the latch
+/// behind which the last call is made.
+#[test]
+fn a_signal_beside_the_last_call() {
+    let setup = Setup { finish: "quit", naps: naps(1, 0), ..Setup::plain() };
+    check(
+        setup
+            .stream(1, Kind::Plain)
+            .request(0, "POST", "/drain")
+            .request(0, "POST", "/drain_listeners")
+            .reaches(&[Goal::Passed, Goal::Refused]),
+    );
+}
+
 /// Calls are answered late, or never.
 #[test]
 fn slow_calls() {

@@ -3,44 +3,21 @@
 //! configuration below allows. Each configuration is small; together they cover the protocol.
 //!
 //! **Modelled**: shared data, queues, metrics, timers, calls to the admin interface, which Envoy
-//! serves at a moment between the call and its answer; streams of four kinds, also in an earlier
-//! filter, refused ones, and those that outlive their VM; VM deaths, also in the middle of a
-//! callback; reloads; a wall clock that steps. With [`Setup::is_fine`] a worker can be overtaken
-//! before each host call that touches a metric; otherwise a callback of a VM is one step.
+//! serves at a moment between the call and its answer, and which may fail or be late; streams of
+//! four kinds, also in an earlier filter, refused ones, those that outlive their VM, and those that
+//! Envoy has closed before the filter sees it; VM deaths, also in the middle of a callback; reloads
+//! of counters and of a gate; workers that stand still; a wall clock that steps. With
+//! [`Setup::is_fine`] a worker can be overtaken before each host call that touches a metric of
+//! streams, with [`Setup::is_raced`] before it stores the record; otherwise a callback of a VM is one
+//! step.
 //!
-//! **Not modelled**: calls that fail, latencies of the admin interface, the app, bytes that wait to
-//! be written, `long_lived_after_ms`, clients that give up, other workers between the read and the
-//! change of shared data (the host compares generations), and a live worker that reads no message
-//! for a second, except in two configurations.
+//! **Not modelled**: the app, bytes that wait to be written, `long_lived_after_ms`, the ends of
+//! streams, clients that give up, and more than two workers.
 //!
-//! Mistakes that were put back into the code, each with the configuration and the number of steps
-//! of the shortest sequence that shows it:
-//!
-//! - Envoy's count is ignored if the counters are exact: `unloaded`, 20: no 200 unless Envoy was
-//!   asked since. The same for a signal: `signals`, 30.
-//! - An answer of Envoy's from before the request is enough: `poll`, 18: no 200 unless Envoy was
-//!   asked since.
-//! - `drained` lasts, in `Record::evaluate`: `poll`, 23: no 200 while a counted stream holds.
-//! - `drained` lasts, in `Phase::is_unconditionally_open`: `poll`, 21: no 200 unless Envoy was
-//!   asked since.
-//! - An open gate stays open until a restart: `force`, 9, and `expiry`, 19: no gate stays open for
-//!   ever.
-//! - Two gates have one record: `two_gates`, 4: no gate opens that was not asked to.
-//! - `holding` does not read `begun` again: `torn`, 74: no signal passes while a counted stream is
-//!   in flight.
-//! - The latch is closed after the confirming read: `signal`, 64: no signal passes while a counted
-//!   stream is in flight.
-//! - `finish` does not seal: `finish`, 27: no stream is accepted behind the latch.
-//! - The gate's time is the wall clock: `clock`, 22: no drain expires before its deadline.
-//! - `is_healable` is never true: `heal`: `healed` is not reached.
-//! - A begin call that was under way is not undone again, and a late undo is ignored in the next
-//!   drain: `undo`, 13 and 25: the gate knows whether Envoy fails health checks.
-//! - Streams check the latch for three seconds only: `a_stalled_worker_checks_the_latch`, 26: no
-//!   stream is accepted behind the latch.
-//!
-//! Not found: a stream that checks the latch before it is counted. The census also prevents harm:
-//! the worker replies to the round behind the closed latch only after the callback, and the gate
-//! reads the gauges after that.
+//! The mistakes that the model finds when they are put back are in `filter/drain/mutations.txt`, and
+//! `.ci/mutations` makes them. Not found: a stream that checks the latch before it is counted. The
+//! census also prevents harm: the worker replies to the round behind the closed latch only after the
+//! callback, and the gate reads the gauges after that.
 
 mod calls;
 mod checks;
