@@ -20,6 +20,7 @@ mod notify;
 mod open_ends;
 mod seed;
 mod signals;
+mod stalls;
 mod states;
 mod torn;
 mod traffic;
@@ -56,6 +57,7 @@ pub(crate) fn cases() -> Vec<Case> {
         open_ends::cases(),
         seed::cases(),
         signals::cases(),
+        stalls::cases(),
         states::cases(),
         torn::cases(),
         traffic::cases(),
