@@ -2,6 +2,7 @@
 
 mod access;
 mod access_rendered;
+mod admin_faults;
 mod adversary;
 mod app;
 pub(crate) mod bench;
@@ -37,6 +38,7 @@ pub(crate) fn cases() -> Vec<Case> {
     [
         access::cases(),
         access_rendered::cases(),
+        admin_faults::cases(),
         adversary::cases(),
         app::cases(),
         clock::cases(),
