@@ -16,6 +16,7 @@ mod false_hold;
 mod grpc;
 mod hooks;
 mod interface;
+mod last_call;
 mod listing;
 mod notify;
 mod open_ends;
@@ -54,6 +55,7 @@ pub(crate) fn cases() -> Vec<Case> {
         upgrade::cases(),
         hooks::cases(),
         interface::cases(),
+        last_call::cases(),
         listing::cases(),
         notify::cases(),
         open_ends::cases(),
