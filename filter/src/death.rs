@@ -1,7 +1,16 @@
-//! Deaths on request, for tests of the count of a VM that dies. Never in the released module.
+//! Deaths and stalls on request, for tests of the count of a VM that dies and of a worker that
+//! stands still. Never in the released module.
+
+use core::cell::RefCell;
+use std::collections::BTreeMap;
 
 use crate::headers::Headers;
-use crate::host::Host;
+use crate::host::{Control, Host};
+
+thread_local! {
+    /// The streams at whose end the worker is to stand still, by context, with the milliseconds.
+    static STALLS: RefCell<BTreeMap<u32, u64>> = const { RefCell::new(BTreeMap::new()) };
+}
 
 /// Dies as the request's `x-laststream-die` asks: `panic`, `abort`, `memory` or `stack`.
 #[allow(clippy::panic, reason = "the test asks for it")]
@@ -17,6 +26,32 @@ pub(crate) fn die_if_asked(host: &impl Host) {
         }
         _ => {}
     }
+}
+
+/// Stands still before the stream is counted, for the milliseconds of `x-laststream-stall-begin`.
+/// Remembers those of `x-laststream-stall` for the end of the stream.
+pub(crate) fn stall_if_asked(host: &impl Control, context: u32) {
+    let headers = host.request_headers();
+    let millis = |name| {
+        let value = Headers::new(&headers).first(name)?;
+        core::str::from_utf8(value).ok()?.parse::<u64>().ok()
+    };
+    if let Some(at_end) = millis("x-laststream-stall") {
+        STALLS.with_borrow_mut(|stalls| stalls.insert(context, at_end));
+    }
+    stand_still(host, millis("x-laststream-stall-begin").unwrap_or(0));
+}
+
+/// Stands still as the stream has asked, after Envoy's end of the stream and before the filter's.
+pub(crate) fn stall_at_end(host: &impl Control, context: u32) {
+    if let Some(millis) = STALLS.with_borrow_mut(|stalls| stalls.remove(&context)) {
+        stand_still(host, millis);
+    }
+}
+
+fn stand_still(host: &impl Control, millis: u64) {
+    let until = host.monotonic_time().saturating_add(millis);
+    while host.monotonic_time() < until {}
 }
 
 #[allow(unconditional_recursion, reason = "the test asks for it")]

@@ -188,6 +188,8 @@ impl HttpStream {
     pub fn on_request_headers(&mut self, host: &impl Control) -> Flow {
         match &mut self.0 {
             Kind::Counted { id, key, root } => {
+                #[cfg(all(feature = "test-deaths", target_arch = "wasm32"))]
+                crate::death::stall_if_asked(host, *id);
                 let goes_on = root
                     .streams
                     .borrow_mut()
@@ -220,6 +222,10 @@ impl HttpStream {
 
     /// The stream has ended, in any way. A second call does nothing.
     pub fn on_delete(&mut self, host: &impl Control) {
+        #[cfg(all(feature = "test-deaths", target_arch = "wasm32"))]
+        if let Kind::Counted { id, .. } = &self.0 {
+            crate::death::stall_at_end(host, *id);
+        }
         match core::mem::replace(&mut self.0, Kind::Ignored) {
             Kind::Counted { key, root, .. } => {
                 if let Some((_, mut stream)) = root.streams.borrow_mut().try_remove(key) {

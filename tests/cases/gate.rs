@@ -2,6 +2,7 @@
 
 mod access;
 mod access_rendered;
+mod admin_faults;
 mod adversary;
 mod app;
 pub(crate) mod bench;
@@ -15,11 +16,13 @@ mod false_hold;
 mod grpc;
 mod hooks;
 mod interface;
+mod last_call;
 mod listing;
 mod notify;
 mod open_ends;
 mod seed;
 mod signals;
+mod stalls;
 mod states;
 mod torn;
 mod traffic;
@@ -36,6 +39,7 @@ pub(crate) fn cases() -> Vec<Case> {
     [
         access::cases(),
         access_rendered::cases(),
+        admin_faults::cases(),
         adversary::cases(),
         app::cases(),
         clock::cases(),
@@ -51,11 +55,13 @@ pub(crate) fn cases() -> Vec<Case> {
         upgrade::cases(),
         hooks::cases(),
         interface::cases(),
+        last_call::cases(),
         listing::cases(),
         notify::cases(),
         open_ends::cases(),
         seed::cases(),
         signals::cases(),
+        stalls::cases(),
         states::cases(),
         torn::cases(),
         traffic::cases(),

@@ -25,6 +25,7 @@ cases! {
     a_dead_vm_that_stays_dead_is_healed_by_two_zeros,
     a_death_excuses_no_busy_worker,
     the_last_call_waits_until_a_counter_is_declared_dead,
+    a_leak_does_not_refuse_signals_for_ever,
     streams_that_bypass_the_filter_hold_the_drain,
     a_gate_that_dies_never_opens_early,
     queue_messages_of_a_dead_vm_reach_no_stream,
@@ -173,6 +174,28 @@ async fn the_last_call_waits_until_a_counter_is_declared_dead(lab: &Lab) -> Outc
     bench.envoy.exited(SOON * 2).await?;
     let took = began.elapsed();
     ensure!(took >= Duration::from_secs(10), "Envoy was ended after {took:?}");
+    Ok(())
+}
+
+/// No request but the signal asks for the counts.
+async fn a_leak_does_not_refuse_signals_for_ever(lab: &Lab) -> Outcome {
+    let mut bench = bench(lab, "FAIL_RELOAD").await?;
+    let held = hold(&bench, "a", 12).await?;
+    kill(&bench, "abort").await?;
+    bench.upstream.release("a");
+    drop(held);
+    bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
+    ensure!(bench.envoy.stat(IN_FLIGHT).await? > Some(0), "no stream leaked");
+    let began = Instant::now();
+    while bench.envoy.is_alive() {
+        ensure!(began.elapsed() < SOON * 2, "signals are refused: {}", bench.envoy.tail());
+        // Envoy may end before it answers.
+        bench.post("/quitquitquit").await.ok();
+        sleep(Duration::from_millis(500)).await;
+    }
+    let took = began.elapsed();
+    say(&format!("a signal passed after {took:?}"));
+    ensure!(took < Duration::from_secs(25), "a signal passed only after {took:?}");
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! Two gates on one Envoy: each opens by its own streams and requests, independently of the other.
 
-use super::bench::{Bench, bootstrap, gate_listener_with, options, same};
+use tokio::time::sleep;
+
+use super::bench::{Bench, SOON, bootstrap, gate_listener_with, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::routes;
 use crate::lab::{Lab, cases};
@@ -13,6 +15,8 @@ cases! {
     gates_of_different_scopes_open_side_by_side => |lab| both_open(lab, DIFFERENT),
     gates_of_different_names_open_side_by_side => |lab| both_open(lab, SAME),
     gates_of_different_scopes_hold_side_by_side,
+    a_quit_signal_waits_for_the_other_scope,
+    the_last_call_waits_for_the_other_scope,
 }
 
 const SAME: [&str; 2] = [r#""inbound""#, r#""inbound""#];
@@ -27,12 +31,17 @@ struct Pair {
 
 impl Pair {
     async fn set(lab: &Lab, scopes: [&str; 2]) -> Outcome<Self> {
+        Self::with(lab, scopes, "nothing").await
+    }
+
+    /// [`Pair::set`] with this last call of the first gate.
+    async fn with(lab: &Lab, scopes: [&str; 2], finish: &str) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
         let bootstrap = bootstrap(&upstream)
             .listener(counting(lab, "main", "inbound"))
             .listener(counting(lab, "outbound", "outbound"))
-            .listener(gate(lab, "gate", scopes[0]))
-            .listener(gate(lab, "other-gate", scopes[1]));
+            .listener(gate(lab, "gate", scopes[0], finish))
+            .listener(gate(lab, "other-gate", scopes[1], "nothing"));
         let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
         let (other, outbound) =
             (bench.envoy.address("other-gate").await?, bench.envoy.address("outbound").await?);
@@ -62,11 +71,11 @@ fn counting(lab: &Lab, name: &str, scope: &str) -> Listener {
 }
 
 /// Both gates run in the same VM.
-fn gate(lab: &Lab, name: &str, scopes: &str) -> Listener {
+fn gate(lab: &Lab, name: &str, scopes: &str, finish: &str) -> Listener {
     let gate = format!(
         r#"{{
             "quiet_ms": 300, "deadline_ms": 90000, "scopes": [{scopes}],
-            "begin": {{"call": "nothing"}}, "hosts": ["test.local"]
+            "begin": {{"call": "nothing"}}, "hosts": ["test.local"], "finish": "{finish}"
         }}"#
     );
     let configuration = format!(r#"{{"role": "gate", "gate": {gate}}}"#);
@@ -132,4 +141,45 @@ async fn gates_of_different_scopes_hold_side_by_side(lab: &Lab) -> Outcome {
     holds_until_answered(&pair.bench, "in", incoming).await?;
     pair.turn();
     holds_until_answered(&pair.bench, "out", outgoing).await
+}
+
+/// The process ends with the streams of all scopes. The gate itself opens: its own count is zero.
+async fn a_quit_signal_waits_for_the_other_scope(lab: &Lab) -> Outcome {
+    let mut pair = Pair::set(lab, DIFFERENT).await?;
+    let client = pair.held_outbound("out").await?;
+    opens(&pair.bench).await?;
+    for _ in 0..8 {
+        let refused = pair.bench.post("/quitquitquit").await?.expect(503)?.json()?;
+        same(&refused, "reason", "streams of a scope that another gate waits for are in flight")?;
+    }
+    quits_after(&mut pair, client, async |bench| drop(bench.post("/quitquitquit").await)).await
+}
+
+async fn the_last_call_waits_for_the_other_scope(lab: &Lab) -> Outcome {
+    let mut pair = Pair::with(lab, DIFFERENT, "quit").await?;
+    let client = pair.held_outbound("out").await?;
+    opens(&pair.bench).await?;
+    for _ in 0..20 {
+        sleep(Duration::from_millis(100)).await;
+        let status = pair.bench.status().await?;
+        same(&status, "state", "drained")?;
+        ensure!(status["sealed"].is_null(), "the last call was sent beside a stream: {status}");
+    }
+    quits_after(&mut pair, client, async |_| {}).await
+}
+
+/// Envoy lives as long as the client of the other scope waits, and ends after its answer.
+async fn quits_after(
+    pair: &mut Pair,
+    mut client: Client,
+    mut signal: impl AsyncFnMut(&Bench),
+) -> Outcome {
+    ensure!(pair.bench.envoy.is_alive(), "Envoy has ended beside a stream");
+    pair.bench.release("out", &mut client).await?;
+    let ends = async || {
+        signal(&pair.bench).await;
+        ensure!(!pair.bench.envoy.is_alive(), "Envoy lives");
+        Ok(())
+    };
+    wait_for(SOON, "the end of Envoy", ends).await
 }

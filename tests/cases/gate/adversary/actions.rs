@@ -2,7 +2,8 @@
 
 use tokio::time::{Instant, sleep};
 
-use super::invariants::{lets_all_go, opened, passed, plausible};
+use super::admin::FAULTS;
+use super::invariants::{cancelled, last_call, lets_all_go, opened, passed, plausible};
 use super::streams::Kind;
 use super::world::World;
 
@@ -28,16 +29,23 @@ pub(super) enum Action {
     KillWorker,
     KillGate,
     StepClock,
+    /// A stream begins at whose beginning or end its worker stands still.
+    Stall,
+    /// The admin interface is slow, half, foreign or away for a while.
+    Trouble,
+    /// A browser asks for something that changes the state.
+    Browse,
     Pause,
 }
 
 use Action::{
-    Abort, Begin, Drain, DrainListeners, Finish, FinishAll, Force, KillGate, KillWorker, Pause,
-    Prestop, Quit, Ready, Reload, ReplaceMain, Reset, Rush, Status, StepClock,
+    Abort, Begin, Browse, Drain, DrainListeners, Finish, FinishAll, Force, KillGate, KillWorker,
+    Pause, Prestop, Quit, Ready, Reload, ReplaceMain, Reset, Rush, Stall, Status, StepClock,
+    Trouble,
 };
 use kit::prelude::*;
 
-const WEIGHTS: [(Action, u32); 19] = [
+const WEIGHTS: [(Action, u32); 22] = [
     (Begin, 30),
     (Finish, 22),
     (FinishAll, 12),
@@ -56,11 +64,30 @@ const WEIGHTS: [(Action, u32); 19] = [
     (KillWorker, 1),
     (KillGate, 1),
     (StepClock, 2),
+    (Stall, 3),
+    (Trouble, 3),
+    (Browse, 3),
     (Pause, 12),
 ];
 
 /// Steps of the wall clock, in seconds.
 const STEPS: [i64; 6] = [-3_600, -120, -5, 5, 120, 3_600];
+/// The headers that show a browser.
+const BROWSERS: [(&str, &str); 4] = [
+    ("user-agent", "Mozilla/5.0 (X11; Linux x86_64) Chrome/140.0.0.0 Safari/537.36"),
+    ("sec-fetch-site", "none"),
+    ("sec-purpose", "prefetch;prerender"),
+    ("x-moz", "prefetch"),
+];
+/// What a browser asks for in vain.
+const CHANGES: [(&str, &str); 6] = [
+    ("GET", "/prestop"),
+    ("POST", "/prestop?wait"),
+    ("POST", "/drain"),
+    ("DELETE", "/drain"),
+    ("POST", "/force?reason=browser"),
+    ("POST", "/quitquitquit"),
+];
 const PAUSES: [u64; 5] = [20, 60, 150, 350, 700];
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -99,6 +126,9 @@ impl Action {
             KillWorker => world.kill_worker().await,
             KillGate => world.kill_gate(gate).await,
             StepClock => world.step_clock()?,
+            Stall => world.stall(),
+            Trouble => world.trouble(),
+            Browse => world.browse(gate).await?,
             Pause => world.pause().await,
         };
         Ok(format!("{action:?} gate {gate}: {seen}"))
@@ -107,7 +137,7 @@ impl Action {
 
 impl World {
     fn begin_any(&mut self) -> String {
-        let kind = Kind::ALL[self.rng.usize(0..Kind::ALL.len())];
+        let kind = Kind::ORDINARY[self.rng.usize(0..Kind::ORDINARY.len())];
         format!("{kind:?} {}", self.begin(kind))
     }
 
@@ -121,7 +151,8 @@ impl World {
         let mut ids = Vec::new();
         for stream in &self.streams[chosen] {
             ids.push(stream.id);
-            if matches!(how, Abort) {
+            // The end of a stalling stream shows that its worker goes on.
+            if matches!(how, Abort) && !stream.kind.stalls() {
                 stream.abort(&self.view)
             } else {
                 stream.finish(&self.upstream)
@@ -137,11 +168,19 @@ impl World {
         method: &str,
         path: &str,
     ) -> Outcome<(Instant, Option<Response>)> {
+        self.ask_with(gate, &Request::new(method, path)).await
+    }
+
+    async fn ask_with(
+        &mut self,
+        gate: usize,
+        request: &Request,
+    ) -> Outcome<(Instant, Option<Response>)> {
         let asked = Instant::now();
         let mut client = Client::connect(self.gates[gate].address)
             .await?
             .patience(PATIENCE + self.plan.deadline);
-        let answer = client.request(&Request::new(method, path)).await.ok();
+        let answer = client.request(request).await.ok();
         if answer
             .as_ref()
             .is_some_and(|answer| answer.json().is_ok_and(|json| json["state"] == "serving"))
@@ -171,7 +210,27 @@ impl World {
 
     async fn reset(&mut self, gate: usize) -> Outcome<String> {
         self.resets += 1;
-        Ok(said(self.ask(gate, "DELETE", "/drain").await?.1))
+        let answer = self.ask(gate, "DELETE", "/drain").await?.1;
+        if let Some(answer) = &answer
+            && self.plan.quits
+            && gate == 0
+        {
+            // Shorter than a quiet period, so no call is one of the next drain.
+            let answered = Instant::now();
+            sleep(Duration::from_millis(100)).await;
+            self.check_last_calls().await?;
+            cancelled(self, answered, answer)?;
+        }
+        Ok(said(answer))
+    }
+
+    /// Checks the last calls since the last look.
+    pub(super) async fn check_last_calls(&mut self) -> Outcome {
+        for call in self.signals.take_last_calls() {
+            self.last_calls.push(call.at);
+            last_call(self, &call).await?;
+        }
+        Ok(())
     }
 
     async fn force(&mut self, gate: usize) -> Outcome<String> {
@@ -197,9 +256,9 @@ impl World {
 
     pub(super) async fn signal(&mut self, gate: usize, path: &str) -> Outcome<String> {
         let before = self.state(gate).await?;
-        self.signals.are_for(gate);
+        self.signals.are_for(gate, path);
         let answer = self.ask(gate, "POST", path).await?.1;
-        let passes = self.signals.take();
+        let passes = self.signals.take_asked();
         self.passed += passes.len() as u64;
         for pass in &passes {
             let after =
@@ -246,6 +305,42 @@ impl World {
         let step = STEPS[self.rng.usize(0..STEPS.len())];
         self.clock.step(step)?;
         Ok(format!("{step} s"))
+    }
+
+    fn stall(&mut self) -> String {
+        let open = self.view.open();
+        if self.streams.iter().any(|stream| stream.kind.stalls() && open.contains(&stream.id)) {
+            return "one is under way".into();
+        }
+        self.stalls += 1;
+        let kind = if self.rng.bool() { Kind::StallsAtBegin } else { Kind::StallsAtEnd };
+        format!("{kind:?} {}", self.begin(kind))
+    }
+
+    fn trouble(&mut self) -> String {
+        self.troubles += 1;
+        let fault = FAULTS[self.rng.usize(0..FAULTS.len())];
+        let lasts = Duration::from_millis(self.rng.u64(300..3_000));
+        self.signals.is_in_trouble(Some((fault, Instant::now() + lasts)));
+        format!("{fault:?} for {lasts:?}")
+    }
+
+    /// The gate refuses it, and begins nothing.
+    async fn browse(&mut self, gate: usize) -> Outcome<String> {
+        let (method, path) = CHANGES[self.rng.usize(0..CHANGES.len())];
+        let (name, value) = BROWSERS[self.rng.usize(0..BROWSERS.len())];
+        let before = self.state(gate).await?;
+        let request = Request::new(method, path).header(name, value);
+        let answer = self.ask_with(gate, &request).await?.1;
+        let status = answer.as_ref().map_or(403, |answer| answer.status);
+        // A gate whose VM has just died may let Envoy answer.
+        ensure!(status == 403 || status >= 500, "{method} {path} with {name}: {}", said(answer));
+        let after = self.state(gate).await?;
+        ensure!(
+            before != "serving" || after.is_empty() || after == before,
+            "gate {gate}: {after} after {method} {path} with {name}"
+        );
+        Ok(format!("{method} {path} with {name}: {}", said(answer)))
     }
 
     async fn pause(&mut self) -> String {

@@ -1,9 +1,10 @@
 //! The invariants after each action, judged by the knowledge of the clients and the upstream.
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
+use super::admin::{LAST_CALL_TAKES, Pass};
 use super::view::{Id, State};
-use super::world::{OPEN, Pass, World};
+use super::world::{OPEN, World};
 use kit::prelude::*;
 
 /// A client reads an answer that is there within this time, also on a busy machine.
@@ -12,6 +13,9 @@ const GRACE: Duration = Duration::from_millis(200);
 pub(super) const MARGIN: Duration = Duration::from_secs(3);
 /// The largest difference between two clocks.
 const NOISE: Duration = Duration::from_millis(200);
+
+/// A gauge below zero is printed above this.
+const MOST: u64 = i64::MAX as u64;
 
 /// States in which streams in flight do not matter.
 pub(super) fn lets_all_go(state: &str) -> bool {
@@ -30,7 +34,7 @@ pub(super) async fn opened(
     let waiting = world.view.waiting(gate, asked);
     match answer["state"].as_str().unwrap_or_default() {
         "drained" => {
-            let left = still_open(world, &waiting).await;
+            let left = still_open(world, &waiting, Instant::now()).await;
             ensure!(
                 left.is_empty(),
                 "gate {gate}: GET {path} answered {answer} while clients wait: {}",
@@ -61,7 +65,7 @@ pub(super) async fn passed(world: &World, gate: usize, pass: &Pass, states: [&st
     if states.into_iter().any(lets_all_go) {
         return Ok(());
     }
-    let left = still_open(world, &pass.waiting).await;
+    let left = still_open(world, &pass.waiting, pass.at).await;
     let seen = world.view.describe(&left);
     ensure!(
         left.is_empty(),
@@ -73,9 +77,36 @@ pub(super) async fn passed(world: &World, gate: usize, pass: &Pass, states: [&st
     Ok(())
 }
 
-/// Checks a status: no drain is older than its deadline, or than the time for which it can have
-/// lasted.
+/// Checks the last call of a drain, which is made at zero and never at the deadline. It ends the
+/// process, with the streams of both gates.
+pub(super) async fn last_call(world: &World, call: &Pass) -> Outcome {
+    let left = still_open(world, &call.waiting, call.at).await;
+    let seen = world.view.describe(&left);
+    ensure!(left.is_empty(), "the last call, POST {}, while clients wait: {seen}", call.path);
+    Ok(())
+}
+
+/// Checks the answer to `DELETE /drain`, which had arrived at `answered`: a call that Envoy has not
+/// answered yet, or gets after that, is named.
+pub(super) fn cancelled(world: &World, answered: Instant, answer: &Response) -> Outcome {
+    let is_unanswered = world.last_calls.iter().any(|at| *at + LAST_CALL_TAKES > answered);
+    ensure!(
+        !is_unanswered || answer.text().contains("was sent"),
+        "the last call is on its way, and DELETE /drain answered {}",
+        answer.text()
+    );
+    Ok(())
+}
+
+/// Checks a status: no number of streams is below zero, and no drain is older than its deadline, or
+/// than the time for which it can have lasted.
 pub(super) fn plausible(world: &World, gate: usize, status: &Value) -> Outcome {
+    let scopes = status["scopes"].as_array().into_iter().flatten();
+    let numbers = scopes.flat_map(|scope| [&scope["in_flight"], &scope["long_lived"]]);
+    ensure!(
+        numbers.chain([&status["holding"]]).all(|number| number.as_u64() <= Some(MOST)),
+        "gate {gate}: a number below zero: {status}"
+    );
     let millis = |field: &str| status[field].as_u64().map(Duration::from_millis);
     let Some(lasted) = millis("draining_ms").filter(|_| status["state"] == "draining") else {
         return Ok(());
@@ -120,10 +151,24 @@ pub(super) fn none_was_cut(world: &World) -> Outcome {
     Ok(())
 }
 
-async fn still_open(world: &World, ids: &[Id]) -> Vec<Id> {
-    let open = |id: &Id| matches!(world.view.state(*id), State::Sent | State::Waiting(_));
+/// The gauges of Envoy itself are not below zero, and those of the gates' scopes are zero.
+pub(super) async fn gauges_are_zero(world: &World) -> Outcome {
+    let stats = world.envoy.stats().await?;
+    for gauge in ["in_flight", "long_lived"] {
+        for (scope, has_gate) in [("inbound", true), ("outbound", !world.plan.twins)] {
+            let value = stats.get(&format!("wasmcustom.laststream_streams_{gauge}_{scope}"));
+            let most = if has_gate { 0 } else { MOST };
+            ensure!(value <= Some(&most), "{gauge} of {scope} is {value:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Those of the streams that were open at that moment, and a little later.
+async fn still_open(world: &World, ids: &[Id], at: Instant) -> Vec<Id> {
+    let open = |id: &Id| world.view.outlasted(*id, at + GRACE);
     if ids.iter().any(open) {
-        sleep(GRACE).await;
+        sleep_until(at + GRACE).await;
     }
     ids.iter().copied().filter(open).collect()
 }

@@ -1,10 +1,11 @@
-//! An adversary: it plays streams, drains, signals, reloads, deaths and clock steps in a random
-//! order, and trusts only the clients and the upstream.
+//! An adversary: it plays streams, drains, signals, reloads, deaths, stalls, clock steps and faults
+//! of the admin interface in a random order, and trusts only the clients and the upstream.
 //!
 //! `LASTSTREAM_ADVERSARY_SEED` replays a failed round, `LASTSTREAM_ADVERSARY_STEPS` lengthens the
 //! run.
 
 mod actions;
+mod admin;
 mod invariants;
 mod streams;
 mod view;
@@ -14,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use self::actions::Action;
 use self::invariants::MARGIN;
+use self::streams::STALL;
 use self::world::World;
 use super::bench::SOON;
 use crate::lab::{Lab, cases, number};
@@ -27,8 +29,9 @@ const DEFAULT_STEPS: u64 = 300;
 const ROUND: u64 = 50;
 /// The number of last actions that a failure shows.
 const SHOWN: usize = 30;
-/// The longest drain with nothing in flight: a few quiet periods, on a busy machine.
-const IDLE_DRAIN: Duration = Duration::from_secs(20);
+/// The longest drain with nothing in flight: a few quiet periods, the pause behind a slow answer, a
+/// worker that is silent for ten seconds, on a busy machine.
+const IDLE_DRAIN: Duration = Duration::from_secs(30);
 
 cases! {
     nothing_opens_while_a_client_waits: limit(),
@@ -43,16 +46,20 @@ async fn nothing_opens_while_a_client_waits(lab: &Lab) -> Outcome {
     let (seed, steps) = (number(SEED, DEFAULT_SEED)?, number(STEPS, DEFAULT_STEPS)?);
     let began = Instant::now();
     let [mut streams, mut opened, mut passed] = [0_u64; 3];
+    let [mut last_calls, mut stalls, mut troubles] = [0_u64; 3];
     for round in 0..steps.div_ceil(ROUND) {
         let world = play(lab, seed + round, ROUND.min(steps - round * ROUND)).await?;
         streams += world.view.count() as u64;
         opened += world.opened;
         passed += world.passed;
+        last_calls += world.last_calls.len() as u64;
+        stalls += world.stalls;
+        troubles += world.troubles;
     }
     let took = began.elapsed();
     say(&format!(
         "{steps} steps with {streams} streams in {took:?}: {opened} answers of 200, {passed} \
-            signals passed"
+            signals passed, {last_calls} last calls, {stalls} stalls, {troubles} times of trouble"
     ));
     ensure!(opened > 0 && passed > 0, "a gate that never opens shows nothing");
     Ok(())
@@ -78,11 +85,13 @@ async fn play_all(world: &mut World, steps: u64, trail: &mut Vec<String>) -> Out
         let at = world.began.elapsed().as_millis();
         trail.push(format!("{step:>4} {at:>6} ms {action:?} …"));
         let done = action.perform(world).await?;
+        world.check_last_calls().await?;
         trail.pop();
         trail.push(format!("{step:>4} {at:>6} ms {done}"));
         let pause = Duration::from_millis(world.rng.u64(0..25));
         sleep(pause).await;
     }
+    world.signals.is_in_trouble(None);
     for (name, end) in [
         ("hold", End::Hold),
         ("idle", End::Idle),
@@ -129,7 +138,7 @@ async fn holds_to_the_deadline(world: &mut World) -> Outcome {
         return Ok(());
     }
     for gate in 0..world.gates.len() {
-        hook_ends(world, gate, "/prestop?wait=1s", world.plan.deadline + MARGIN).await?;
+        hook_ends(world, gate, "/prestop?wait=1s", world.plan.deadline + MARGIN + STALL).await?;
     }
     Ok(())
 }
@@ -211,6 +220,8 @@ async fn counts_are_zero(world: &mut World) -> Outcome {
         }
         hook_ends(world, gate, "/prestop", IDLE_DRAIN).await?;
     }
+    invariants::gauges_are_zero(world).await?;
+    world.check_last_calls().await?;
     invariants::drains(world)
 }
 

@@ -34,10 +34,17 @@ pub(super) enum Kind {
     Redirected,
     /// In the other direction, where the module counts apart.
     Outbound,
+    /// The worker stands still before the filter counts it.
+    StallsAtBegin,
+    /// The worker stands still at its end, after Envoy has taken it from its own count.
+    StallsAtEnd,
 }
 
+/// The longest stall. Only one stalling stream is under way at a time.
+pub(super) const STALL: Duration = Duration::from_secs(3);
+
 impl Kind {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ORDINARY: [Self; 9] = [
         Self::Counted,
         Self::Excluded,
         Self::LongLived,
@@ -53,11 +60,17 @@ impl Kind {
         self == Self::Outbound
     }
 
+    pub(super) fn stalls(self) -> bool {
+        matches!(self, Self::StallsAtBegin | Self::StallsAtEnd)
+    }
+
     pub(super) fn is_long_lived(self) -> bool {
         matches!(self, Self::LongLived | Self::WebSocket)
     }
 
-    fn request(self, key: &str) -> Request {
+    fn request(self, id: Id) -> Request {
+        let key = id.to_string();
+        let stall = (STALL / 3 * (1 + id as u32 % 3)).as_millis().to_string();
         match self {
             Self::Excluded => Request::get(&format!("/hold/excluded/{key}")),
             Self::LongLived => Request::get(&format!("/hold/long/{key}")),
@@ -65,6 +78,12 @@ impl Kind {
             Self::Redirected => Request::get(&format!("/redirect/hold/{key}")),
             Self::Delayed => {
                 Request::get(&format!("/hold/{key}")).header("x-envoy-fault-delay-request", "700")
+            }
+            Self::StallsAtBegin => {
+                Request::get(&format!("/hold/{key}")).header("x-laststream-stall-begin", stall)
+            }
+            Self::StallsAtEnd => {
+                Request::get(&format!("/hold/{key}")).header("x-laststream-stall", stall)
             }
             _ => Request::get(&format!("/hold/{key}")),
         }
@@ -157,7 +176,7 @@ impl Exchange {
 
     async fn request(&self) -> Outcome<u16> {
         let mut client = Client::connect(self.at).await?.patience(PATIENCE);
-        client.send(&self.kind.request(&self.id.to_string()).bytes()).await?;
+        client.send(&self.kind.request(self.id).bytes()).await?;
         let sent = Instant::now();
         let response = client.response("GET");
         tokio::pin!(response);
@@ -176,7 +195,11 @@ impl Exchange {
     /// A WebSocket that the client closes with a close frame. It does not wait for the end of the
     /// connection, which is up to Envoy.
     async fn socket(&self) -> Outcome<u16> {
-        let mut socket = WebSocket::open(self.at, "/ws").await?;
+        let mut socket = match WebSocket::open(self.at, "/ws").await {
+            // The latch was closed for a signal.
+            Err(refused) if format!("{refused:#}").contains("saw 503") => return Ok(503),
+            opened => opened?,
+        };
         socket.echo("there").await?;
         self.view.waits(self.id);
         tokio::select! {

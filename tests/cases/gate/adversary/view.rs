@@ -28,6 +28,8 @@ pub(super) enum State {
 struct Seen {
     what: String,
     state: State,
+    /// When that state began, if it is an end.
+    ended: Option<Instant>,
     /// The gates, by number, that are responsible for this stream.
     gates: [bool; 2],
 }
@@ -38,7 +40,7 @@ pub(super) struct View(Mutex<Vec<Seen>>);
 impl View {
     pub(super) fn sent(&self, what: String, gates: [bool; 2]) -> Id {
         let mut streams = self.streams();
-        streams.push(Seen { what, state: State::Sent, gates });
+        streams.push(Seen { what, state: State::Sent, ended: None, gates });
         streams.len() - 1
     }
 
@@ -59,6 +61,11 @@ impl View {
 
     pub(super) fn state(&self, id: Id) -> State {
         self.streams()[id].state
+    }
+
+    /// Whether the stream went on after that moment.
+    pub(super) fn outlasted(&self, id: Id, at: Instant) -> bool {
+        self.streams()[id].ended.is_none_or(|ended| ended > at)
     }
 
     /// Streams of this gate whose clients have waited since before that moment.
@@ -92,8 +99,11 @@ impl View {
     }
 
     fn change(&self, id: Id, next: impl FnOnce(State) -> State) {
-        let state = &mut self.streams()[id].state;
-        *state = next(*state);
+        let stream = &mut self.streams()[id];
+        stream.state = next(stream.state);
+        if !matches!(stream.state, State::Sent | State::Waiting(_)) {
+            stream.ended = stream.ended.or(Some(Instant::now()));
+        }
     }
 
     fn streams(&self) -> MutexGuard<'_, Vec<Seen>> {

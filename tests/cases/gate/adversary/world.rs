@@ -1,19 +1,19 @@
 //! The set-up of a round: an Envoy with two gates, listeners with and without the module, and
 //! everything that the round may change.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use fastrand::Rng;
 use tokio::time::Instant;
 
+use super::admin::Signals;
 use super::streams::{Kind, Stream};
 use super::view::{Id, View};
 use crate::cases::gate::bench::{gate_listener_with, options};
 use crate::cases::gate::deaths::with_test_deaths;
 use crate::cases::stage::clusters;
 use crate::lab::Lab;
-use kit::admin_proxy::{AdminProxy, CallHandling};
+use kit::admin_proxy::AdminProxy;
 use kit::bootstrap::extension;
 use kit::bootstrap::filters::{Wasm, discovered};
 use kit::clock::WallClock;
@@ -37,12 +37,14 @@ pub(super) struct Plan {
     /// Long-lived streams do not hold.
     exempts: bool,
     /// The second gate waits for the same streams as the first, and differs in its name only.
-    twins: bool,
+    pub(super) twins: bool,
     begin: &'static str,
     /// WebSockets pass no filter but the router.
     bare_sockets: bool,
     /// No reload and no death, so the gate always knows which streams it need not wait for.
     pub(super) is_steady: bool,
+    /// The last call of the first gate's drains is a quit. Envoy never gets it, and it is refused.
+    pub(super) quits: bool,
 }
 
 impl Plan {
@@ -61,6 +63,7 @@ impl Plan {
             },
             bare_sockets: seed / 3 % 2 == 1,
             is_steady: seed % 4 < 2,
+            quits: seed % 3 == 1,
         }
     }
 
@@ -82,63 +85,14 @@ impl Plan {
     fn gate(&self, number: usize) -> String {
         let scope = if number == 0 || self.twins { "inbound" } else { "outbound" };
         let begin = json!({ "call": self.begin });
+        let finish = if self.quits && number == 0 { "quit" } else { "nothing" };
         let gate = json!({
             "quiet_ms": 250, "deadline_ms": self.deadline.as_millis(), "open_ms": OPEN.as_millis(),
-            "scopes": [scope], "begin": begin,
+            "scopes": [scope], "begin": begin, "finish": finish,
             "hosts": ["test.local"],
             "long_lived": if self.exempts { "exempt" } else { "wait" },
         });
         json!({ "role": "gate", "gate": gate }).to_string()
-    }
-}
-
-/// A signal that the gate has passed on to Envoy, and the streams whose clients waited at that
-/// moment.
-pub(super) struct Pass {
-    pub(super) path: String,
-    pub(super) waiting: Vec<Id>,
-}
-
-/// The admin interface's side. It reads the view at the very moment in which a signal arrives.
-#[derive(Default)]
-pub(super) struct Signals {
-    /// The gate that is asked to pass a signal.
-    gate: AtomicUsize,
-    /// Whether a quit signal is passed on to Envoy.
-    may_quit: AtomicBool,
-    passes: Mutex<Vec<Pass>>,
-}
-
-impl Signals {
-    pub(super) fn are_for(&self, gate: usize) {
-        self.gate.store(gate, Ordering::SeqCst);
-    }
-
-    pub(super) fn may_quit(&self) {
-        self.may_quit.store(true, Ordering::SeqCst);
-    }
-
-    pub(super) fn take(&self) -> Vec<Pass> {
-        std::mem::take(&mut self.passes.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn judge(&self, view: &View, method: &str, path: &str) -> CallHandling {
-        let quits = path.starts_with("/quitquitquit");
-        if method != "POST"
-            || !(quits || path.starts_with("/drain_listeners") && !path.contains("graceful"))
-        {
-            return CallHandling::Forward;
-        }
-        let waiting = view.waiting(self.gate.load(Ordering::SeqCst), Instant::now());
-        self.passes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Pass { path: path.into(), waiting });
-        if quits && self.may_quit.load(Ordering::SeqCst) {
-            CallHandling::Forward
-        } else {
-            CallHandling::Intercept
-        }
     }
 }
 
@@ -177,6 +131,11 @@ pub(super) struct World {
     /// Answers of 200 to `/prestop` and `/ready`, and signals that passed.
     pub(super) opened: u64,
     pub(super) passed: u64,
+    /// The arrivals of drains' last calls.
+    pub(super) last_calls: Vec<Instant>,
+    /// Stalls of a worker, and times of trouble at the admin interface.
+    pub(super) stalls: u64,
+    pub(super) troubles: u64,
     lab: Lab,
     xds: Xds,
     reloads: u32,
@@ -207,6 +166,9 @@ impl World {
             deaths: 0,
             opened: 0,
             passed: 0,
+            last_calls: Vec::new(),
+            stalls: 0,
+            troubles: 0,
             lab,
             rng,
             envoy,
