@@ -198,7 +198,8 @@ fn written(module: Result<&[u8], &str>, name: &str) -> Result<PathBuf, String> {
     write().map_err(|error: std::io::Error| format!("the module as a file: {error}"))
 }
 
-/// The last module whose gate was not a shell around the drain's crate. tests/modules documents its origin.
+/// The last module whose gate was not a shell around the drain's crate. tests/modules documents
+/// its origin.
 pub(crate) fn module_before_the_drain_crate() -> Outcome<TempDir> {
     let compressed =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/before-the-drain-crate.wasm.gz");

@@ -308,8 +308,8 @@ impl Worker {
             SignalKind::Operator { stream, path, until } => {
                 let (waits_for, needs) = (WaitsFor::Signal, Needs { query, ..self.next_answers() });
                 let waiter = Waiter { stream, waits_for, until, needs, path };
-                // One that needs newer answers asks in a later callback, at the latest with the next
-                // tick. Otherwise each answer would begin the next query, without a pause.
+                // One that needs newer answers asks in a later callback, at the latest with the
+                // next tick. Otherwise each answer would begin the next query, without a pause.
                 match query {
                     0 => self.waiting.hold(waiter),
                     _ => turn.later.push(waiter),

@@ -376,7 +376,10 @@ proptest! {
     #[test]
     fn a_worker_answers_and_signals_only_at_zero(
         policy in policy(),
-        acts in proptest::collection::vec((prop_oneof![6 => 0..30_u64, 1 => 50..1_500_u64], act()), 1..120),
+        acts in proptest::collection::vec(
+            (prop_oneof![6 => 0..30_u64, 1 => 50..1_500_u64], act()),
+            1..120,
+        ),
     ) {
         let mut world = World::new(policy);
         for (time, act) in acts {

@@ -104,8 +104,8 @@ impl Latch {
         }
     }
 
-    /// Keeps the latch closed for this much longer from now on. False: this gate does not hold it any
-    /// more, or its time is over.
+    /// Keeps the latch closed for this much longer from now on. False: this gate does not hold it
+    /// any more, or its time is over.
     pub(crate) fn extend(&self, host: &impl Control, gate: u32, time: u64) -> bool {
         let now = host.monotonic_time();
         let until = now.saturating_add(time);

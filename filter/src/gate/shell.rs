@@ -383,8 +383,8 @@ impl Gate {
         self.post(host, Event::CallEnded(call, Ended::without_answer(end)));
     }
 
-    /// Keeps the latch closed for the call behind it. False: it may have opened since the counts were
-    /// read, because this worker stood still.
+    /// Keeps the latch closed for the call behind it. False: it may have opened since the counts
+    /// were read, because this worker stood still.
     fn extend_latch(&self, host: &impl Control) -> bool {
         let time = self.policy.drain.patience.saturating_add(DEAD_AFTER + LATCH_SLACK);
         self.queue.is_some_and(|queue| self.latch.extend(host, queue, time))

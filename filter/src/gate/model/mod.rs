@@ -8,16 +8,16 @@
 //! Envoy has closed before the filter sees it; VM deaths, also in the middle of a callback; reloads
 //! of counters and of a gate; workers that stand still; a wall clock that steps. With
 //! [`Setup::is_fine`] a worker can be overtaken before each host call that touches a metric of
-//! streams, with [`Setup::is_raced`] before it stores the record; otherwise a callback of a VM is one
-//! step.
+//! streams, with [`Setup::is_raced`] before it stores the record; otherwise a callback of a VM is
+//! one step.
 //!
 //! **Not modelled**: the app, bytes that wait to be written, `long_lived_after_ms`, the ends of
 //! streams, clients that give up, and more than two workers.
 //!
-//! The mistakes that the model finds when they are put back are in `filter/drain/mutations.txt`, and
-//! `.ci/mutations` makes them. Not found: a stream that checks the latch before it is counted. The
-//! census also prevents harm: the worker replies to the round behind the closed latch only after the
-//! callback, and the gate reads the gauges after that.
+//! The mistakes that the model finds when they are put back are in `filter/drain/mutations.txt`,
+//! and `.ci/mutations` makes them. Not found: a stream that checks the latch before it is counted.
+//! The census also prevents harm: the worker replies to the round behind the closed latch only
+//! after the callback, and the gate reads the gauges after that.
 
 mod calls;
 mod checks;
