@@ -11,7 +11,7 @@ fn a_checkout_is_compiled_again() -> Outcome {
     let folder = tempfile::tempdir()?;
     copy_checkout(folder.path())?;
     let mut run = Run::start_in(folder, &["--module", ".", "--watch"])?;
-    let source = run.folder().join("filter/src/gate/replies.rs");
+    let source = run.folder().join("filter/drain/src/words.rs");
     let text = std::fs::read_to_string(&source)?;
     assert!(
         run.status()?["reason"] == "no drain was asked for"
@@ -20,7 +20,7 @@ fn a_checkout_is_compiled_again() -> Outcome {
 
     std::fs::write(&source, format!("{text}\nthis is no Rust"))?;
     run.wait_for_stderr("the previous module stays active")?;
-    assert!(run.stderr().contains("replies.rs"), "where it is wrong: {}", run.stderr());
+    assert!(run.stderr().contains("words.rs"), "where it is wrong: {}", run.stderr());
     assert_eq!(run.get("/")?.status, 200);
 
     std::fs::write(&source, text.replace("no drain was asked for", "all is calm"))?;

@@ -217,7 +217,7 @@ fn an_invalid_module_is_not_published() -> Outcome {
     let useless = user.file("useless.wasm", b"\0asm\x01\0\0\0")?;
     user.run(&["push", "--module", utf8(&useless), &image], "")?
         .expect(1)?
-        .stderr_contains("Envoy does not load, because it exports none of")?;
+        .stderr_contains("is no module for proxies")?;
     user.run(&["push", "--module", "missing.wasm", &image], "")?
         .expect(2)?
         .stderr_contains("cannot read `missing.wasm`")?;
