@@ -84,7 +84,7 @@ impl Policy {
             "sources": sources(rng),
             "decision": one(rng, &["agree", "first"]),
             "ports": {
-                "https": some(rng, &[443, 8443, 1, 65535, 10443]),
+                "https": some(rng, &[443, 8443, 2, 65535, 10443]),
                 "http": some(rng, &[80, 8080, 1]),
             },
             "fallback": fallback,
