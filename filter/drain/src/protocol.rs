@@ -406,3 +406,7 @@ impl Worker {
 #[cfg(test)]
 #[path = "protocol_tests.rs"]
 mod tests;
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+#[path = "protocol_properties.rs"]
+mod properties;

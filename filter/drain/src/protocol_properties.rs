@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::{Answer, Call, Command, Effect, Effects, Ended, Event, Facts, Record, Worker};
+use super::{Answer, Call, Effect, Effects, Event, Facts, Record, Worker};
 use crate::count_state::CountState;
 use crate::ends::EndProgress;
+use crate::event::{Command, Ended};
 use crate::facts::{Counts, IndexEntry, Latch};
 use crate::messages::Reply;
 use crate::observation::EnvoyCount;
