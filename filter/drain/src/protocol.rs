@@ -407,6 +407,7 @@ impl Worker {
 #[path = "protocol_tests.rs"]
 mod tests;
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(test)]
+#[cfg(not(target_arch = "wasm32"))]
 #[path = "protocol_properties.rs"]
 mod properties;
