@@ -215,7 +215,8 @@ pub(crate) fn module_before_the_drain_crate() -> Outcome<TempDir> {
 /// The name of a module's file.
 pub(crate) const MODULE: &str = "laststream.wasm";
 
-/// The module with the feature `test-deaths`: a request with `x-laststream-die` makes its VM die.
+/// The module with the feature `test-deaths`: a request with `x-laststream-die` makes its VM die,
+/// one with `x-laststream-stall` or `x-laststream-stall-begin` makes its worker stand still.
 pub(crate) fn test_deaths_module() -> Outcome<PathBuf> {
     match env!("LASTSTREAM_TEST_DEATHS_MODULE") {
         "" => bail!("there is no module to test: {}", env!("LASTSTREAM_TEST_DEATHS_MODULE_ERROR")),

@@ -229,16 +229,16 @@ async fn quits(world: &mut World) -> Outcome {
     world.signals.may_quit();
     let gate = world.rng.usize(0..2);
     let until = Instant::now() + IDLE_DRAIN;
+    let mut last = String::from("no answer");
     while world.envoy.is_alive() {
         ensure!(
             Instant::now() < until,
-            "gate {gate}: nothing is in flight, and no quit signal passes"
+            "gate {gate}: nothing is in flight, and no quit signal passes: {last}"
         );
         // Envoy may end before it answers.
-        if let Ok(seen) = world.signal(gate, "/quitquitquit").await
-            && seen.starts_with('1')
-        {
-            break;
+        match world.signal(gate, "/quitquitquit").await {
+            Ok(seen) if seen.starts_with('1') => break,
+            seen => last = seen.unwrap_or(last),
         }
         sleep(Duration::from_millis(50)).await;
     }
