@@ -69,6 +69,16 @@ impl KnownCounter {
         }
     }
 
+    /// Streams that it has in flight, as far as is known.
+    pub(crate) fn streams(&self, liveness: Liveness, now: u64) -> u64 {
+        match liveness {
+            Liveness::Fresh => self.last_reply.in_flight,
+            Liveness::WrittenOff => 0,
+            Liveness::Lost if self.is_dead(now) => 0,
+            Liveness::Pending | Liveness::Lost => self.last_reply.in_flight.max(1),
+        }
+    }
+
     /// Its last answer to an order, while it is valid.
     fn endable(&self, now: u64) -> Option<Endable> {
         let is_valid = |(at, _): &(u64, Endable)| now.saturating_sub(*at) < END_VALID_FOR;

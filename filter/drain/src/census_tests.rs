@@ -13,7 +13,9 @@ use crate::record::Record;
 use crate::scope::Scope;
 use crate::step::Step;
 use crate::survey::Survey;
-use crate::timing::{DEAD_AFTER, FORGOTTEN_AFTER, MOST_DEAD, MOST_ORDERED, MOST_UNREAD};
+use crate::timing::{
+    DEAD_AFTER, FORGOTTEN_AFTER, MOST_DEAD, MOST_ORDERED, MOST_UNREAD, REPLY_TIMEOUT,
+};
 
 const ROUND: RoundOptions = RoundOptions {
     latch_check: LatchCheck::Off,
@@ -143,5 +145,24 @@ fn an_order_is_split_by_the_streams_of_each_counter() {
         };
         let counts: Vec<u64> = requests.iter().map(counts).collect();
         assert_eq!((sent, counts), (expected.iter().sum(), expected), "{count} of {endable:?}");
+    }
+}
+
+/// A scope for which no gate waits is healed by nobody, so its gauge cannot refuse a quit.
+#[wasm_bindgen_test(unsupported = test)]
+fn a_dead_counter_of_another_scope_has_no_streams() {
+    let other = |queue| IndexEntry { scope: Scope::Outbound, ..entry(queue) };
+    let index = [entry(1), other(2), other(3)];
+    let mut census = Census::default();
+    let others = |census: &Census, now| survey(census, now, &index).others_in_flight;
+    let began = 50_000;
+    assert_eq!(others(&census, began), 2, "nobody has replied");
+    round(&mut census, began, &index, &[1, 2, 3]);
+    assert_eq!(others(&census, began), 0);
+    let asked = began + 100;
+    for now in (asked..=asked + DEAD_AFTER).step_by(100) {
+        round(&mut census, now, &index, &[1, 2]);
+        let may_be_alive = now >= began + REPLY_TIMEOUT && now < asked + DEAD_AFTER;
+        assert_eq!(others(&census, now), u64::from(may_be_alive), "at {now}");
     }
 }

@@ -35,6 +35,7 @@ fn snapshot(phase: Phase, reason: Reason, count: CountState, envoy: EnvoyCount) 
         alive_until: NOW,
         completed_round: 1,
         ignorable_in_flight: [0; 2],
+        others_in_flight: 0,
     };
     let observed = Observation {
         count,

@@ -53,8 +53,6 @@ pub struct Counts {
     pub begun: [u64; 2],
     /// Streams ever begun, counted or excluded. Read last.
     pub ever_begun: Sides,
-    /// Streams in flight of other scopes.
-    pub others_in_flight: u64,
     /// The time after all of this was read: a worker may stand still in between.
     pub read_at: u64,
 }

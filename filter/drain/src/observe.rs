@@ -39,7 +39,7 @@ impl Sources<'_> {
             known_until: survey.alive_until.min(known_by_envoy).min(known_by_app),
             holding,
             in_flight: survey.in_flight,
-            others_in_flight: facts.counts.others_in_flight,
+            others_in_flight: survey.others_in_flight,
             read_at: facts.counts.read_at,
             begun: facts.counts.begun.map(|begun| begun.saturating_add(total)),
             envoy,

@@ -112,6 +112,8 @@ struct World {
     now: u64,
     record: Record,
     counts: Counts,
+    /// Streams in flight of another scope.
+    others: u64,
     latch: Latch,
     pacing: QueryPacing,
     next_reply: Option<Reply>,
@@ -134,6 +136,7 @@ impl World {
             now: 3_600_000,
             record: Record::default(),
             counts: Counts { gauges: vec![[0; 2]], ..Counts::default() },
+            others: 0,
             latch: Latch::default(),
             pacing: QueryPacing::default(),
             next_reply: None,
@@ -159,7 +162,11 @@ impl World {
             now: self.now,
             record: self.record.clone(),
             counts: self.counts.clone(),
-            index: vec![counter, IndexEntry { queue: COUNTER + 1, ..counter }],
+            index: vec![
+                counter,
+                IndexEntry { queue: COUNTER + 1, ..counter },
+                IndexEntry { queue: COUNTER + 2, scope: Scope::Outbound, ..counter },
+            ],
             rejected: Vec::new(),
             replies,
             queue: Some(1),
@@ -189,12 +196,13 @@ impl World {
                 self.counts.begun = self.counts.begun.map(|before| before + begun);
                 self.counts.ever_begun[0] += begun;
             }
-            Act::Others(streams) => self.counts.others_in_flight = streams,
+            Act::Others(streams) => self.others = streams,
             Act::Reply => {
                 let Some(reply) = self.next_reply else { return };
                 self.answered[1] = reply.round;
-                let other = Reply { queue: COUNTER + 1, in_flight: 0, ..reply };
-                self.on(Event::Message, &[(reply, None), (other, None)]);
+                let [beside, outbound] = [(1, 0), (2, self.others)]
+                    .map(|(next, in_flight)| Reply { queue: COUNTER + next, in_flight, ..reply });
+                self.on(Event::Message, &[(reply, None), (beside, None), (outbound, None)]);
             }
             Act::End(call, end, body) => {
                 if self.calls.is_empty() {

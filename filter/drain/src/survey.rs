@@ -29,6 +29,10 @@ pub struct Survey {
     /// Streams in flight that do not hold the drain, of the counters that replied after the last
     /// sample of Envoy's count.
     pub ignorable_in_flight: Sides,
+    /// Streams in flight of other scopes, by their counters. A counter that does not reply and may
+    /// be alive has at least one. A gauge would also show the streams of dead VMs, and would do so
+    /// for ever if no gate waits for its scope.
+    pub others_in_flight: u64,
 }
 
 /// The counters of the gate's scopes, by liveness.
@@ -94,6 +98,7 @@ impl Survey {
             alive_until: u64::MAX,
             completed_round: census.round(),
             ignorable_in_flight: [0; 2],
+            others_in_flight: 0,
         };
         let mut by_liveness = ByLiveness::default();
         for entry in &facts.index {
@@ -108,6 +113,9 @@ impl Survey {
             if policy.scopes.contains(&entry.scope) {
                 survey.may_revive |= liveness == Liveness::Lost && !known.is_dead(now);
                 by_liveness.push(liveness, entry);
+            } else {
+                let streams = known.streams(liveness, now);
+                survey.others_in_flight = survey.others_in_flight.saturating_add(streams);
             }
         }
         if by_liveness.fresh == 0 {

@@ -52,7 +52,6 @@ impl Sources<'_> {
             false => shared_text::read(host, &self.keys.ends),
             true => Default::default(),
         };
-        let has_counter = |scope| index.iter().any(|entry| entry.scope == scope);
         let facts = Facts {
             now,
             notify: notify.step_of(record.began),
@@ -60,7 +59,7 @@ impl Sources<'_> {
             pacing: shared_text::read(host, PACING),
             heals: heals(host),
             total: shared_text::read::<Total>(host, &self.keys.total).requests,
-            counts: self.read_counts(host, has_counter),
+            counts: self.read_counts(host),
             latch: self.latch.facts(host, self.queue),
             record,
             index,
@@ -72,7 +71,7 @@ impl Sources<'_> {
     }
 
     /// Reads the metrics of streams; see [`Counts`].
-    fn read_counts(self, host: &impl Control, has_counter: impl Fn(Scope) -> bool) -> Counts {
+    fn read_counts(self, host: &impl Control) -> Counts {
         let scopes = || self.metrics.scopes.iter().map(|(_, metrics)| metrics);
         let exempts = self.policy.drain.exempts_long_lived;
         let begun = || sum(scopes().map(|[_, _, begun]| read(host, *begun)));
@@ -91,10 +90,6 @@ impl Sources<'_> {
                 break;
             }
         }
-        // A gauge below zero is not known to be zero.
-        let shown = |streams: u64| if i64::try_from(streams).is_ok() { streams } else { 1 };
-        let others = self.metrics.others(host, has_counter).map(|gauge| shown(read(host, gauge)));
-        counts.others_in_flight = sum(others);
         for (scope, counter) in &self.metrics.all_begun {
             let side = usize::from(!self.policy.drain.scopes.contains(scope));
             counts.ever_begun[side] = counts.ever_begun[side].saturating_add(read(host, *counter));

@@ -3,6 +3,7 @@
 use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, bootstrap, gate_listener_with, options, same};
+use super::deaths::{hold, kill, with_test_deaths};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::routes;
 use crate::lab::{Lab, cases};
@@ -17,6 +18,8 @@ cases! {
     gates_of_different_scopes_hold_side_by_side,
     a_quit_signal_waits_for_the_other_scope,
     the_last_call_waits_for_the_other_scope,
+    a_leak_of_a_scope_without_a_gate_refuses_no_quit_for_ever,
+    a_leak_of_a_scope_without_a_gate_holds_no_last_call_for_ever,
 }
 
 const SAME: [&str; 2] = [r#""inbound""#, r#""inbound""#];
@@ -168,14 +171,47 @@ async fn the_last_call_waits_for_the_other_scope(lab: &Lab) -> Outcome {
     quits_after(&mut pair, client, async |_| {}).await
 }
 
+/// The VM of the outbound filter dies with streams in flight, and no gate waits for its scope: its
+/// gauge shows them for ever.
+async fn outbound_leaks(lab: &Lab, finish: &str) -> Outcome<Pair> {
+    let lab = with_test_deaths(lab)?;
+    let mut pair = Pair::with(&lab, [r#""inbound""#, r#""inbound""#], finish).await?;
+    pair.bench.main = pair.outbound;
+    let held = hold(&pair.bench, "out", 8).await?;
+    kill(&pair.bench, "abort").await?;
+    pair.bench.upstream.release("out");
+    drop(held);
+    let active = "http.outbound_0.0.0.0_80.downstream_rq_active";
+    pair.bench.envoy.wait_for_stat(active, 0, SOON).await?;
+    let gauge = "wasmcustom.laststream_streams_in_flight_outbound";
+    let leak = pair.bench.envoy.stat(gauge).await?;
+    ensure!(leak > Some(0), "nothing has leaked: {leak:?}");
+    Ok(pair)
+}
+
+async fn a_leak_of_a_scope_without_a_gate_refuses_no_quit_for_ever(lab: &Lab) -> Outcome {
+    let mut pair = outbound_leaks(lab, "nothing").await?;
+    ends(&mut pair, async |bench| drop(bench.post("/quitquitquit").await)).await
+}
+
+async fn a_leak_of_a_scope_without_a_gate_holds_no_last_call_for_ever(lab: &Lab) -> Outcome {
+    let mut pair = outbound_leaks(lab, "quit").await?;
+    pair.bench.post("/drain").await?.expect(202)?;
+    ends(&mut pair, async |_| {}).await
+}
+
 /// Envoy lives as long as the client of the other scope waits, and ends after its answer.
 async fn quits_after(
     pair: &mut Pair,
     mut client: Client,
-    mut signal: impl AsyncFnMut(&Bench),
+    signal: impl AsyncFnMut(&Bench),
 ) -> Outcome {
     ensure!(pair.bench.envoy.is_alive(), "Envoy has ended beside a stream");
     pair.bench.release("out", &mut client).await?;
+    ends(pair, signal).await
+}
+
+async fn ends(pair: &mut Pair, mut signal: impl AsyncFnMut(&Bench)) -> Outcome {
     let ends = async || {
         signal(&pair.bench).await;
         ensure!(!pair.bench.envoy.is_alive(), "Envoy lives");
