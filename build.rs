@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-#[path = "companion-cli/build/nested.rs"]
+#[path = "companion-cli/module/build/nested.rs"]
 mod nested;
 
 fn main() {

@@ -11,9 +11,9 @@ mod reference;
 use std::fs;
 use std::path::PathBuf;
 
-use laststream::lint;
-use laststream::policy::{Overrides, Policy};
 use laststream_filter::config;
+use laststream_lint as lint;
+use laststream_policy::{Overrides, Policy};
 use libtest_mimic::Trial;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use laststream::base::progress::Texts;
-use laststream::local::envoy::{self, SUPPORTED, Version, Wanted};
+use laststream_base::progress::Texts;
+use laststream_local::envoy::{self, SUPPORTED, Version, Wanted};
 use libtest_mimic::Trial;
 use tempfile::TempDir;
 
@@ -174,14 +174,14 @@ impl Lab {
 /// The module that the command line carries, as a file.
 pub(crate) fn module() -> Outcome<PathBuf> {
     static FILE: LazyLock<Result<PathBuf, String>> =
-        LazyLock::new(|| written(laststream::module::builtin(), MODULE));
+        LazyLock::new(|| written(laststream_module::builtin(), MODULE));
     FILE.clone().map_err(Error::msg)
 }
 
 /// The module of the frame filter, which the command line carries, too.
 pub(crate) fn frames_module() -> Outcome<PathBuf> {
     static FILE: LazyLock<Result<PathBuf, String>> =
-        LazyLock::new(|| written(laststream::module::builtin_frames(), "laststream_frames.wasm"));
+        LazyLock::new(|| written(laststream_module::builtin_frames(), "laststream_frames.wasm"));
     FILE.clone().map_err(Error::msg)
 }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
-use laststream::base::visible;
+use laststream_base::visible;
 
 use crate::commands::Exit;
 use crate::commands::cli::Arguments;

@@ -2,7 +2,7 @@
 //! [`crate::frames`] in the module of the frame filter, which has the feature `frames`.
 //!
 //! The SDK exports every callback, but the linker keeps only those that
-//! `companion-cli/src/module/compile.rs` lists: a new callback must be added there, too.
+//! `companion-cli/module/src/compile.rs` lists: a new callback must be added there, too.
 //! `proxy_on_done` is not in that list, so a context ends with its `Drop`, in `proxy_on_delete`.
 
 use std::panic::PanicHookInfo;

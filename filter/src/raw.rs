@@ -51,7 +51,7 @@ unsafe extern "C" {
     safe fn proxy_on_queue_ready(context: u32, queue: u32);
 }
 
-/// The module's `proxy_on_queue_ready`: `companion-cli/src/module/compile.rs` exports it under that
+/// The module's `proxy_on_queue_ready`: `companion-cli/module/src/compile.rs` exports it under that
 /// name. The queue of a VM that has died lives on, and Envoy announces its messages to the VM after
 /// it, with the number of the old root context. There a stream may have that number.
 #[unsafe(no_mangle)]

@@ -16,10 +16,9 @@ mod shell;
 use std::path::Path;
 
 // All imports from the product.
-pub(crate) use laststream::base::digest::Digest;
-pub(crate) use laststream::base::yaml;
-pub(crate) use laststream::module;
-pub(crate) use laststream::oci::image::{
+pub(crate) use laststream_base::digest::Digest;
+pub(crate) use laststream_base::yaml;
+pub(crate) use laststream_oci::image::{
     CONFIG, Descriptor, INDEX, Image, LAYER, MANIFEST, Manifest, Packed, archive, compress,
     standard_annotations,
 };
@@ -49,8 +48,11 @@ pub fn write(inputs: &Inputs, folder: &Path) -> Result<(), ReleaseError> {
         files.add(program_archive(platform), packed_program(inputs.program(platform))?);
     }
     files.add(command_image(), image::of_command(inputs)?);
-    files.add(module_image(), image::of_module(inputs, "module", module::builtin())?);
-    files.add(frames_image(), image::of_module(inputs, "frames", module::builtin_frames())?);
+    files.add(module_image(), image::of_module(inputs, "module", laststream_module::builtin())?);
+    files.add(
+        frames_image(),
+        image::of_module(inputs, "frames", laststream_module::builtin_frames())?,
+    );
     files.add(shell_archive(), shell::archive(inputs)?);
     files.add(sbom_file(), sbom::reproducible(&inputs.sbom)?);
     files.add(PLUGIN.to_owned(), krew::manifest(&files)?.into_bytes());

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use laststream::module::analysis::analyse;
+use laststream_module::analysis::analyse;
 
 use crate::cases::stage::{Stage, hcm};
 use crate::lab::{Lab, cases};

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use laststream::local::envoy::NEWEST;
+use laststream_local::envoy::NEWEST;
 
 use crate::lab::{Envoys, envoyless_cases};
 use kit::prelude::*;

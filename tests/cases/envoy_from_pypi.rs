@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use laststream::base::progress::Silent;
-use laststream::local::envoy::{
+use laststream_base::progress::Silent;
+use laststream_local::envoy::{
     Envoy, EnvoyError, NEWEST, Origin, Places, Version, Wanted, find_or_get,
 };
 

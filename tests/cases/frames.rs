@@ -9,7 +9,7 @@ use kit::process::{Process, guarded};
 use kit::programs::program;
 use kit::websocket::{Frame, WebSocket};
 use kit::workspace;
-use laststream::module::analysis::{Kind, Module, analyse};
+use laststream_module::analysis::{Kind, Module, analyse};
 use tokio::time::timeout;
 
 use crate::cases::gate::bench::{Bench, SOON, gate_listener, with_clusters};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
-use laststream::local::envoy::{NEWEST, Version};
+use laststream_local::envoy::{NEWEST, Version};
 
 /// Measures what laststream costs on a real Envoy, beside no filter and beside Lua.
 ///

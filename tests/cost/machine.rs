@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use laststream::base::digest::Digest;
+use laststream_base::digest::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::site::Site;

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use kit::prelude::*;
-use laststream::base::progress::Silent;
-use laststream::local::envoy::{self, Version, Wanted};
+use laststream_base::progress::Silent;
+use laststream_local::envoy::{self, Version, Wanted};
 use tempfile::TempDir;
 
 pub(crate) struct Site {
@@ -28,8 +28,8 @@ impl Site {
             std::fs::write(&file, bytes).context("a module as a file")?;
             Ok::<PathBuf, Error>(file)
         };
-        let module = write("laststream.wasm", laststream::module::builtin())?;
-        let frames = write("laststream_frames.wasm", laststream::module::builtin_frames())?;
+        let module = write("laststream.wasm", laststream_module::builtin())?;
+        let frames = write("laststream_frames.wasm", laststream_module::builtin_frames())?;
         let (envoy, version) = (found.binary, found.version);
         Ok(Self { envoy, version, module, frames, _folder: folder })
     }

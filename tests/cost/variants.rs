@@ -1,8 +1,8 @@
 //! The table of compared variants. Each is the output of `laststream render envoy` for a policy, or
 //! that with another filter in place of the module. A new variant is a new row.
 
-use laststream::policy::{Overrides, Policy};
-use laststream::render::{Kind, render};
+use laststream_policy::{Overrides, Policy};
+use laststream_render::{Kind, render};
 
 use crate::flood::Ask;
 use crate::site::Site;

@@ -1,8 +1,8 @@
 //! The references of the module's configuration and of the policy file, from their JSON schemas: a
 //! section for each object, with a row for each of its fields.
 
-use laststream::policy::Policy;
 use laststream_filter::config::schema;
+use laststream_policy::Policy;
 use serde_json::Value;
 
 use super::links::anchor;

@@ -1,13 +1,13 @@
 //! Tables of metrics and presets, from the types they are about.
 
-use laststream::base::time_span::TimeSpan;
-use laststream::policy::drain_sizing;
+use laststream_base::time_span::TimeSpan;
 use laststream_filter::config::wire::{Preset, Scope};
 use laststream_filter::config::{self, schema};
 use laststream_filter::forwarded::{FORWARDED_PROTO, Verdict};
 use laststream_filter::gate::{CountState, StreamKind, timing};
 use laststream_filter::host::Kind;
 use laststream_filter::metrics;
+use laststream_policy::drain_sizing;
 use serde_json::json;
 use strum::VariantArray as _;
 

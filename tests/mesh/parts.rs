@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-use laststream::base::progress::Texts;
-use laststream::local::envoy::{self, Wanted};
+use laststream_base::progress::Texts;
+use laststream_local::envoy::{self, Wanted};
 
 use kit::prelude::*;
 use kit::user;

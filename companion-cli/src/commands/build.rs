@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use laststream::base::env_vars::{self, LASTSTREAM_OFFLINE};
-use laststream::module::checkout;
-use laststream::module::make::{BuiltModule, Make};
+use laststream_base::env_vars::{self, LASTSTREAM_OFFLINE};
+use laststream_module::checkout;
+use laststream_module::make::{BuiltModule, Make};
 
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use laststream::base::env_vars;
-use laststream::base::time_span::TimeSpan;
-use laststream::fleet::names;
-use laststream::fleet::{Access, Cluster, FleetError};
+use laststream_base::env_vars;
+use laststream_base::names;
+use laststream_base::time_span::TimeSpan;
+use laststream_fleet::{Access, Cluster, FleetError};
 
 use crate::commands::guarded;
 

@@ -9,12 +9,12 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use laststream::base::children;
-use laststream::local::demo::times::Times;
-use laststream::local::demo::view::{View, WIDTH, plain_line, table};
-use laststream::local::demo::{self, DemoError, Event, Lane, Outcome, Settings, Watcher, report};
-use laststream::local::envoy::{self, NEWEST, Version, Wanted};
-use laststream::module::builtin;
+use laststream_base::children;
+use laststream_local::demo::times::Times;
+use laststream_local::demo::view::{View, WIDTH, plain_line, table};
+use laststream_local::demo::{self, DemoError, Event, Lane, Outcome, Settings, Watcher, report};
+use laststream_local::envoy::{self, NEWEST, Version, Wanted};
+use laststream_module::builtin;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::commands::exit::Exit;

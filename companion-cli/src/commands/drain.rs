@@ -1,7 +1,7 @@
 //! `laststream drain`
 
 use clap::Args;
-use laststream::gate::text;
+use laststream_gate::text;
 
 use crate::commands::exit::Exit;
 use crate::commands::gate_args::GateArgs;

@@ -1,7 +1,7 @@
 //! `laststream envoy …`
 
 use clap::{Args, Subcommand};
-use laststream::local::envoy::{self, NEWEST, Version, Wanted};
+use laststream_local::envoy::{self, NEWEST, Version, Wanted};
 
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;

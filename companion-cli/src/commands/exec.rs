@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use laststream::base::time_span::TimeSpan;
-use laststream::gate::Address;
-use laststream::gate::exec::{self, End, Plan};
+use laststream_base::time_span::TimeSpan;
+use laststream_gate::Address;
+use laststream_gate::exec::{self, End, Plan};
 
 use crate::commands::exit::Exit;
 use crate::commands::gate_args::GateArgs;

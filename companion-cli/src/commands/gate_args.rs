@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use laststream::base::env_vars;
-use laststream::gate::{self, Address, Gate, GateError};
+use laststream_base::env_vars;
+use laststream_gate::{self as gate, Address, Gate, GateError};
 
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;

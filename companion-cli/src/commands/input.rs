@@ -3,9 +3,9 @@
 use std::io;
 use std::path::Path;
 
-use laststream::base::foreign;
-use laststream::oci::inspect;
-use laststream::policy::{Policy, PolicyError};
+use laststream_base::foreign;
+use laststream_module::inspect;
+use laststream_policy::{Policy, PolicyError};
 
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use laststream::base::visible;
-use laststream::module::analysis::Module;
-use laststream::oci::image::{DOCKER_HUB, NotAReference, Reference};
-use laststream::oci::inspect::{self, Image, Inspection, Remote};
-use laststream::oci::registry::Registry;
-use laststream::oci::registry::credentials::Sources;
+use laststream_base::visible;
+use laststream_module::analysis::Module;
+use laststream_module::inspect::{self, Image, Inspection, Remote};
+use laststream_oci::image::{DOCKER_HUB, NotAReference, Reference};
+use laststream_oci::registry::Registry;
+use laststream_oci::registry::credentials::Sources;
 
 use crate::commands::exit::Exit;
 use crate::commands::input;

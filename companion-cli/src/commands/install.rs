@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use laststream::gate::install;
+use laststream_gate::install;
 
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;

@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use laststream::lint::crds::{Definition, Definitions};
-use laststream::lint::{self, Assume, Finding, Rule, Severity, output};
+use laststream_lint::crds::{Definition, Definitions};
+use laststream_lint::{self as lint, Assume, Finding, Rule, Severity, output};
 
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;

@@ -38,7 +38,7 @@ pub(crate) mod wait;
 
 pub(crate) use exit::Exit;
 
-use laststream::base::children;
+use laststream_base::children;
 
 use crate::commands::cli::{Arguments, Command};
 use crate::commands::printer::Printer;

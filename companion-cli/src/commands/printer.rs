@@ -8,9 +8,9 @@ use std::process::exit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use laststream::base::children;
-use laststream::base::progress::Progress;
-use laststream::base::visible;
+use laststream_base::children;
+use laststream_base::progress::Progress;
+use laststream_base::visible;
 
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use laststream::base::digest::Digest;
-use laststream::base::env_vars;
-use laststream::module::analysis::analyse;
-use laststream::module::{builtin, builtin_frames};
-use laststream::oci::image::{Image, Reference, VARIANT, standard_annotations};
-use laststream::oci::registry::{self, Options};
-use laststream::oci::sign;
+use laststream_base::digest::Digest;
+use laststream_base::env_vars;
+use laststream_module::analysis::analyse;
+use laststream_module::{builtin, builtin_frames};
+use laststream_oci::image::{Image, Reference, VARIANT, standard_annotations};
+use laststream_oci::registry::{self, Options};
+use laststream_oci::sign;
 use serde::Serialize;
 
 use crate::commands::exit::Exit;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use laststream::base::env_vars;
-use laststream::oci::registry::credentials::{self, Secret, Sources};
-use laststream::oci::registry::{Options, Tls};
+use laststream_base::env_vars;
+use laststream_oci::registry::credentials::{self, Secret, Sources};
+use laststream_oci::registry::{Options, Tls};
 
 /// The longest password in bytes. A longer text is no password, and is not read to its end.
 const LONGEST_PASSWORD: u64 = 64 << 10;

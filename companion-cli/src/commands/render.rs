@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
-use laststream::policy::file::Engine;
-use laststream::policy::{Overrides, Policy};
-use laststream::render::output::{self, Difference};
-use laststream::render::{self, Home, Kind, Rendered};
+use laststream_policy::file::Engine;
+use laststream_policy::{Overrides, Policy};
+use laststream_render::output::{self, Difference};
+use laststream_render::{self as render, Home, Kind, Rendered};
 
 use crate::commands::exit::Exit;
 use crate::commands::input::{policy, policy_text};

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use laststream::base::env_vars;
-use laststream::base::progress::Progress;
-use laststream::gate::{self, Secret};
-use laststream::local::Server;
-use laststream::local::envoy::{self, NEWEST, Version, Wanted};
-use laststream::local::run::module::ModuleSource;
-use laststream::local::run::upstream::{self, Upstream};
-use laststream::local::run::watch::{ModuleWatch, PolicyWatch, SourcesSeen};
-use laststream::local::run::{self, Drained, Runner, Setup, Step, StopRequests, echo};
-use laststream::policy::Policy;
+use laststream_base::env_vars;
+use laststream_base::progress::Progress;
+use laststream_gate::{self as gate, Secret};
+use laststream_local::Server;
+use laststream_local::envoy::{self, NEWEST, Version, Wanted};
+use laststream_local::run::module::ModuleSource;
+use laststream_local::run::upstream::{self, Upstream};
+use laststream_local::run::watch::{ModuleWatch, PolicyWatch, SourcesSeen};
+use laststream_local::run::{self, Drained, Runner, Setup, Step, StopRequests, echo};
+use laststream_policy::Policy;
 
 use laststream_filter::config::wire::SHORTEST_SECRET;
 

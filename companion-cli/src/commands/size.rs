@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use laststream::base::foreign;
-use laststream::base::time_span::TimeSpan;
-use laststream::durations::prometheus::{Query, is_address};
-use laststream::durations::{Measured, page, unit};
-use laststream::policy::{Sizing, drain_sizing};
+use laststream_base::foreign;
+use laststream_base::time_span::TimeSpan;
+use laststream_gate::durations::prometheus::{Query, is_address};
+use laststream_gate::durations::{Measured, page, unit};
+use laststream_policy::{Sizing, drain_sizing};
 use serde_json::json;
 
 use crate::commands::exit::Exit;

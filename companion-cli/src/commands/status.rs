@@ -4,8 +4,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use laststream::base::time_span::TimeSpan;
-use laststream::gate::{Gate, is_open, text};
+use laststream_base::time_span::TimeSpan;
+use laststream_gate::{Gate, is_open, text};
 
 use crate::commands::exit::Exit;
 use crate::commands::fleet::args::FleetArgs;
@@ -135,7 +135,7 @@ impl View {
         Self { screen, shown_text: String::new() }
     }
 
-    fn show(&mut self, status: &laststream::gate::Status, printer: &Printer) {
+    fn show(&mut self, status: &laststream_gate::Status, printer: &Printer) {
         self.shown_text.clear();
         match &mut self.screen {
             Some(screen) => screen.draw(&text::status(status), None, printer),

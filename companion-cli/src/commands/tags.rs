@@ -5,11 +5,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
-use laststream::oci::image::Reference;
-use laststream::oci::inspect::image::pin_of_index;
-use laststream::oci::registry::Registry;
-use laststream::oci::registry::credentials::Sources;
-use laststream::policy::Resolve;
+use laststream_module::inspect::image::pin_of_index;
+use laststream_oci::image::Reference;
+use laststream_oci::registry::Registry;
+use laststream_oci::registry::credentials::Sources;
+use laststream_policy::Resolve;
 
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;

@@ -1,11 +1,11 @@
 //! `laststream version`
 
 use clap::Args;
-use laststream::base::digest::Digest;
-use laststream::module::analysis::{Module, analyse};
-use laststream::module::{builtin, builtin_frames};
-use laststream::oci::image::{Image, standard_annotations};
+use laststream_base::digest::Digest;
 use laststream_filter::identity::CONFIGURATION;
+use laststream_module::analysis::{Module, analyse};
+use laststream_module::{builtin, builtin_frames};
+use laststream_oci::image::{Image, standard_annotations};
 use serde_json::{Value, json};
 
 use crate::commands::exit::Exit;

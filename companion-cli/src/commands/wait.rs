@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use laststream::base::time_span::TimeSpan;
-use laststream::gate::{self, Gate, GateAnswer, Outcome, WaitAnswer, WaitEnd, text};
+use laststream_base::time_span::TimeSpan;
+use laststream_gate::{self as gate, Gate, GateAnswer, Outcome, WaitAnswer, WaitEnd, text};
 
 use crate::commands::exit::Exit;
 use crate::commands::gate_args::{GateArgs, error_text, failed};

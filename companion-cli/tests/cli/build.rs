@@ -87,7 +87,7 @@ fn two_builds_give_the_same_bytes() -> Outcome {
     .json()?;
     assert_eq!(made["path"], file.to_str().unwrap());
     let bytes = fs::read(&file)?;
-    assert!(bytes == laststream::module::builtin().unwrap(), "other bytes: {made:#}");
+    assert!(bytes == laststream_module::builtin().unwrap(), "other bytes: {made:#}");
     assert_eq!(made["size"], bytes.len());
     assert!(made["compiler"].as_str().unwrap().starts_with("rustc 1."), "{made:#}");
     assert!(!elsewhere.path("never used").exists() && !elsewhere.path("a project/target").exists());

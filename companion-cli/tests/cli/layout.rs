@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use laststream::base::digest::Digest;
+use laststream_base::digest::Digest;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

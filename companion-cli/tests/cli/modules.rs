@@ -26,7 +26,7 @@ fn refused(bytes: &[u8], words: &str) -> Outcome {
 /// `inspect` of the module inside the program agrees with `version`.
 #[test]
 fn the_builtin_modules_are_recognised() -> Outcome {
-    let bytes = laststream::module::builtin().unwrap();
+    let bytes = laststream_module::builtin().unwrap();
     let told = inspect(bytes, &["-o", "json"])?.expect(0)?.json()?;
     let version =
         laststream(&std::env::temp_dir(), ["version", "-o", "json"])?.expect(0)?.json()?;
@@ -40,7 +40,7 @@ fn the_builtin_modules_are_recognised() -> Outcome {
     assert_eq!(told["checksums"][0]["sha256"], told["module"]["sha256"]);
     assert_eq!(told["image"], json!(null));
     assert_eq!(told["because"], json!([]));
-    let frames = inspect(laststream::module::builtin_frames().unwrap(), &[])?.expect(0)?;
+    let frames = inspect(laststream_module::builtin_frames().unwrap(), &[])?.expect(0)?;
     frames.stdout_contains("laststream's frame filter")?;
     Ok(())
 }
@@ -106,6 +106,6 @@ fn damaged_modules_do_no_harm() {
             bytes[place] = random.u8(..);
         }
         bytes.truncate(random.usize(8..=bytes.len()));
-        let _any = laststream::module::analysis::analyse(&bytes);
+        let _any = laststream_module::analysis::analyse(&bytes);
     }
 }

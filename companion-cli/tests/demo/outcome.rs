@@ -4,8 +4,8 @@ use kit::Outcome;
 use kit::command::run;
 use kit::process::Process;
 use kit::user::write_script;
-use laststream::base::progress::Silent;
-use laststream::local::envoy::{NEWEST, OLDEST, Wanted, find_or_get};
+use laststream_base::progress::Silent;
+use laststream_local::envoy::{NEWEST, OLDEST, Wanted, find_or_get};
 use serde_json::{Value, json};
 
 use crate::support::Place;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use laststream::base::progress::Silent;
-use laststream::local::envoy::{NEWEST, Wanted, find_or_get};
+use laststream_base::progress::Silent;
+use laststream_local::envoy::{NEWEST, Wanted, find_or_get};
 use tempfile::TempDir;
 
 /// A place for one demo.

@@ -1,8 +1,8 @@
 //! Named binaries and PATH.
 
 use crate::support::{Home, VERSION, envoy, fails, problem, says};
-use laststream::base::progress::Silent;
-use laststream::local::envoy::{
+use laststream_base::progress::Silent;
+use laststream_local::envoy::{
     Envoy, EnvoyError, EnvoySourceError, Origin, Platform, Wanted, find_or_get,
 };
 use std::fs;

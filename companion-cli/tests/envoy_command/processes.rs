@@ -8,7 +8,7 @@ use kit::command::run;
 use kit::process::Process;
 use kit::wait::until;
 use kit::{Context as _, Outcome};
-use laststream::local::envoy::{Origin, find_or_get};
+use laststream_local::envoy::{Origin, find_or_get};
 use rustix::process::{Pid, Signal, test_kill_process};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;

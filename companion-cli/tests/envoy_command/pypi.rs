@@ -2,8 +2,8 @@
 
 use crate::server::{Server, sha256};
 use crate::support::{Home, VERSION, envoy, fails, origin, problem, says};
-use laststream::base::progress::Silent;
-use laststream::local::envoy::{EnvoySourceError, Origin, Version, Wanted, find_or_get};
+use laststream_base::progress::Silent;
+use laststream_local::envoy::{EnvoySourceError, Origin, Version, Wanted, find_or_get};
 use std::fs;
 use std::io::Write;
 use zip::ZipWriter;

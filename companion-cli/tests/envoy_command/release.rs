@@ -3,8 +3,8 @@
 use crate::server::{Reply, Server, pinned, published, redirect, sha256, status};
 use crate::support::{Heard, Home, envoy, fails, origin, problem, says};
 use kit::fake_server::Fault;
-use laststream::base::progress::Silent;
-use laststream::local::envoy::{
+use laststream_base::progress::Silent;
+use laststream_local::envoy::{
     DownloadError, EnvoyError, EnvoySourceError, HttpError, Origin, Version, Wanted, find_or_get,
 };
 use std::fs;

@@ -2,8 +2,8 @@
 
 use crate::support::Home;
 use kit::fake_server::{Answer, FakeServer, Fault};
-use laststream::base::digest::Digest;
-use laststream::local::envoy::Wanted;
+use laststream_base::digest::Digest;
+use laststream_local::envoy::Wanted;
 
 pub(crate) type Reply = Result<Answer, Fault>;
 

@@ -1,8 +1,8 @@
 //! A home of its own for each test, and scripts that answer as Envoy and pip would.
 
 use kit::user::write_executable;
-use laststream::base::progress::{Progress, Silent};
-use laststream::local::envoy::{
+use laststream_base::progress::{Progress, Silent};
+use laststream_local::envoy::{
     EnvoyError, EnvoySourceError, Limits, Origin, Places, Platform, Tried, Version, Wanted,
     find_or_get,
 };

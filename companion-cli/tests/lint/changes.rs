@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use laststream::lint::{Assume, Finding, SourceFile, change, rules};
+use laststream_lint::{Assume, Finding, SourceFile, change, rules};
 
 use crate::output::golden;
 use crate::support::{Example, described, folder};

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use laststream::lint::{Assume, SourceFile, lint, output};
+use laststream_lint::{Assume, SourceFile, lint, output};
 
 use crate::support::{Example, files, folder};
 

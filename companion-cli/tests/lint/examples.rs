@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use laststream::lint::rules;
+use laststream_lint::rules;
 
 use crate::support::{Example, described, files, folder};
 

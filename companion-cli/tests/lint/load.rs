@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use laststream::lint::{Assume, SourceFile, lint};
+use laststream_lint::{Assume, SourceFile, lint};
 
 use crate::support::{Example, described, folder};
 

@@ -1,6 +1,6 @@
 //! The exact output for one file, and the fields of SARIF.
 
-use laststream::lint::{Finding, output, rules};
+use laststream_lint::{Finding, output, rules};
 use serde_json::Value;
 
 use crate::support::{Example, files, folder};

@@ -1,6 +1,6 @@
 //! How `lint` reads its inputs: encodings, aliases, embedded texts, comments that ignore rules.
 
-use laststream::lint::{Assume, Finding, LARGEST_FILE, SourceFile, lint};
+use laststream_lint::{Assume, Finding, LARGEST_FILE, SourceFile, lint};
 
 use crate::support::described;
 
@@ -137,7 +137,7 @@ fn secrets_are_not_shown() {
                 - {name: PORT, value: 8080}\n";
     let findings = of(text);
     let shown =
-        laststream::lint::output::text(&findings) + &laststream::lint::output::json(&findings, 1);
+        laststream_lint::output::text(&findings) + &laststream_lint::output::json(&findings, 1);
     assert_eq!(findings.len(), 2, "{}", described(&findings));
     assert!(!shown.contains("31337") && shown.contains("8080"), "{shown}");
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use laststream::lint::{Assume, Finding, SourceFile, lint};
+use laststream_lint::{Assume, Finding, SourceFile, lint};
 
 /// The folder of the examples.
 pub(crate) fn folder(name: &str) -> PathBuf {

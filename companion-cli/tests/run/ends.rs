@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use kit::Outcome;
 use kit::h1::Response;
 use kit::user::write_script;
-use laststream::base::progress::Silent;
-use laststream::local::envoy::{NEWEST, Wanted};
+use laststream_base::progress::Silent;
+use laststream_local::envoy::{NEWEST, Wanted};
 use rustix::process::{Signal, kill_process};
 
 use crate::support::{Run, fails_when_interrupted, get};
@@ -76,7 +76,7 @@ fn a_start_can_be_stopped() -> Outcome {
     let folder = tempfile::tempdir()?;
     let slow = folder.path().join("envoy");
     // A script that acts as Envoy, but never listens.
-    let real = laststream::local::envoy::find_or_get(
+    let real = laststream_local::envoy::find_or_get(
         &Wanted { path: None, ..Wanted::version(NEWEST) },
         &Silent,
     )

@@ -7,7 +7,7 @@ use std::thread;
 
 use kit::prelude::*;
 use kit::wait::{blocking, until};
-use laststream::local::envoy::{NEWEST, OLDEST};
+use laststream_local::envoy::{NEWEST, OLDEST};
 
 use crate::support::{Run, get, module, put};
 

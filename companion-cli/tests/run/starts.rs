@@ -8,7 +8,7 @@ use kit::prelude::*;
 use kit::wait::{blocking, wait_for_blocking};
 use kit::websocket::WebSocket;
 use kit::wire::{free_port, local};
-use laststream::local::envoy::{NEWEST, OLDEST};
+use laststream_local::envoy::{NEWEST, OLDEST};
 
 use crate::support::{Run, fails, send, unwilling};
 

@@ -203,7 +203,7 @@ pub(crate) fn folder_with_policy(policy: &str) -> Outcome<TempDir> {
 
 /// Writes the builtin module as a file, with a custom section: other bytes that do the same.
 pub(crate) fn module(path: &Path, more: u8) {
-    let mut bytes = laststream::module::builtin().unwrap().to_vec();
+    let mut bytes = laststream_module::builtin().unwrap().to_vec();
     bytes.extend([0, 6, 5, b'o', b't', b'h', b'e', more]);
     put(path, &bytes);
 }

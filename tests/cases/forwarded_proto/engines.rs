@@ -1,8 +1,8 @@
 //! The native engine of a listener: the parts that are rendered from a policy for Envoy's own
 //! matchers.
 
-use laststream::policy::{Overrides, Policy};
-use laststream::render::{Kind, render};
+use laststream_policy::{Overrides, Policy};
+use laststream_render::{Kind, render};
 use serde_json::{Map, Value, json};
 
 use kit::forwarded_proto::listeners::Form;

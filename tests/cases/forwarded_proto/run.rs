@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use laststream::local::envoy::Version;
+use laststream_local::envoy::Version;
 use serde_json::Value;
 
 use super::engines::{self, Place};

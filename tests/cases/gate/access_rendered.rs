@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::symlink;
 
-use laststream::render::Kind;
+use laststream_render::Kind;
 use tempfile::TempDir;
 
 use super::deaths::with_test_deaths;

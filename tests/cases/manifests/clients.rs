@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use laststream::render::Kind;
+use laststream_render::Kind;
 
 use super::mesh::{GATEWAY, Proxy};
 use super::rendered::{filter, yaml};

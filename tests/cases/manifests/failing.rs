@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use laststream::render::Kind;
+use laststream_render::Kind;
 use rustls::ClientConfig;
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! Rendered manifests work on real Envoys: EnvoyFilters as istiod would apply them, and bootstraps
 //! as they are.
 
-use laststream::policy::{Overrides, Policy};
-use laststream::render::{Kind, render};
+use laststream_policy::{Overrides, Policy};
+use laststream_render::{Kind, render};
 
 use super::gate_says;
 use super::mesh::{GATEWAY, Proxy, SIDECAR};

@@ -1,11 +1,11 @@
 //! Tests of the library, without the program: resolving and fetching with checked digests, limits
 //! on sizes and blobs on other hosts; and uploads that are larger than any real module.
 
-use laststream::base::digest::Digest;
-use laststream::base::progress::Silent;
-use laststream::oci::image::{Descriptor, Image, Manifest, Reference};
-use laststream::oci::registry::credentials::{FoundLogin, Login, Secret, Sources};
-use laststream::oci::registry::{Options, Registry, RegistryError, publish};
+use laststream_base::digest::Digest;
+use laststream_base::progress::Silent;
+use laststream_oci::image::{Descriptor, Image, Manifest, Reference};
+use laststream_oci::registry::credentials::{FoundLogin, Login, Secret, Sources};
+use laststream_oci::registry::{Options, Registry, RegistryError, publish};
 
 use super::{PASSWORD, USERNAME, push, registry_with_password, user_with_password, wants_password};
 use crate::lab::{self, envoyless_cases};

@@ -84,7 +84,7 @@ fn policy(change: u32) -> String {
 /// Pushes the module with an additional custom section beside the first one, and returns its
 /// address.
 fn other_module(stage: &Stage) -> Outcome<String> {
-    let mut code = laststream::module::builtin().map_err(Error::msg)?.to_vec();
+    let mut code = laststream_module::builtin().map_err(Error::msg)?.to_vec();
     code.extend([0, 6, 5, b'o', b't', b'h', b'e', b'r']);
     let file = stage.user.argument("other.wasm", code)?;
     let image = format!("{}/mesh/laststream:other", stage.world.registry.name());

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use laststream::lint::crds::{Definition, Definitions};
-use laststream::lint::{Assume, Severity, SourceFile, lint};
+use laststream_lint::crds::{Definition, Definitions};
+use laststream_lint::{Assume, Severity, SourceFile, lint};
 
 use super::world::World;
 use crate::parts::part;
@@ -34,7 +34,7 @@ fn releases() -> Outcome<Vec<(String, PathBuf)>> {
 }
 
 fn table_file() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("companion-cli/src/lint/crds/table.tsv.gz")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("companion-cli/lint/src/crds/table.tsv.gz")
 }
 
 /// C1: the table in the command line is the one made from the CRDs of the Go modules.

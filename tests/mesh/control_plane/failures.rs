@@ -101,7 +101,7 @@ pub(super) async fn wrong_checksums() -> Outcome {
         "requests 200, uncounted; the gate: `unknown`; exact with the right one",
     );
 
-    let module = sha256(laststream::module::builtin().map_err(Error::msg)?);
+    let module = sha256(laststream_module::builtin().map_err(Error::msg)?);
     let checksum = module.trim_start_matches("sha256:");
     // Quotes are there only around digests that YAML would take for a number.
     let written = [format!("sha256: \"{digest}\""), format!("sha256: {digest}")];

@@ -101,7 +101,7 @@ impl<'w> Pod<'w> {
     async fn volumes(&self, name: &str) -> Outcome {
         self.root.program(part("envoy")?, "/envoy")?;
         self.root.folder("/opt/laststream-program")?;
-        let module = laststream::module::builtin().map_err(Error::msg)?;
+        let module = laststream_module::builtin().map_err(Error::msg)?;
         fs::write(self.root.folder("/opt/laststream")?.join("plugin.wasm"), module)?;
         write_secret(&self.world.cluster, "envoy", &self.root.folder("/certs")?).await?;
         let sds = self.root.folder("/sds")?;

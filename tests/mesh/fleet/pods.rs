@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use laststream::fleet::{self, STATS_PORT};
+use laststream_fleet::{self as fleet, STATS_PORT_ANNOTATION};
 
 use super::kwok;
 use super::stand_in::SILENT;
@@ -171,7 +171,7 @@ fn pod(index: usize) -> Value {
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
             "name": name(index), "labels": { "app": "many", "kind": kind.label() },
-            "annotations": port.map(|port| json!({ STATS_PORT: port })),
+            "annotations": port.map(|port| json!({ STATS_PORT_ANNOTATION: port })),
             "finalizers": finalizers,
         },
         "spec": {

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use http::Request;
-use laststream::fleet::{self, Access};
+use laststream_fleet::{self as fleet, Access};
 use tokio::sync::Mutex;
 
 use super::cost::{Requests, peak_kb};

@@ -73,7 +73,7 @@ fn layer(folder: &Path) -> Outcome<PathBuf> {
             copy(&library, &root.join(library.strip_prefix("/").unwrap_or(&library)))?;
         }
     }
-    let module = laststream::module::builtin().map_err(Error::msg)?;
+    let module = laststream_module::builtin().map_err(Error::msg)?;
     let file = root.join(MODULE.trim_start_matches('/'));
     fs::create_dir_all(file.parent().context("a file in a folder")?)?;
     fs::write(file, module)?;

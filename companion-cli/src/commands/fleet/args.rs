@@ -1,7 +1,7 @@
 //! The options that select pods, and those that say how to reach them.
 
 use clap::Args;
-use laststream::fleet::{AskOptions, Cluster, FleetError, Gates, Ports, Selection, Survey};
+use laststream_fleet::{AskOptions, Cluster, FleetError, Gates, Ports, Selection, Survey};
 
 use crate::commands::cluster_args::{ClusterArgs, node};
 

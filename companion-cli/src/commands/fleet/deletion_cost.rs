@@ -1,10 +1,10 @@
 //! `laststream deletion-cost`
 
 use clap::Args;
-use laststream::base::time_span::TimeSpan;
-use laststream::fleet::deletion_cost::{self, Change, Lowering};
-use laststream::fleet::{AskOptions, Cluster, FleetError, Gates, PodFacts, Survey};
-use laststream::gate::text::many;
+use laststream_base::time_span::TimeSpan;
+use laststream_fleet::deletion_cost::{self, Change, Lowering};
+use laststream_fleet::{AskOptions, Cluster, FleetError, Gates, PodFacts, Survey};
+use laststream_gate::text::many;
 
 use super::args::FleetArgs;
 use super::{block_on, ending_of_statistics};

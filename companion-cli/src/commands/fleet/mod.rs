@@ -8,8 +8,8 @@ pub(crate) mod rollout;
 pub(super) mod status;
 pub(super) mod streams;
 
-use laststream::fleet::{FleetError, Survey, client};
-use laststream::gate::text::many;
+use laststream_fleet::{FleetError, Survey, client};
+use laststream_gate::text::many;
 
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;

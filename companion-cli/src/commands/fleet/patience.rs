@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use laststream::fleet::FleetError;
+use laststream_fleet::FleetError;
 
 const REMIND: Duration = Duration::from_secs(30);
 

@@ -4,16 +4,16 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
-use laststream::base::time_span::TimeSpan;
-use laststream::base::visible;
-use laststream::fleet::bounds::beforehand;
-use laststream::fleet::holdings::{Cut, Holdings};
-use laststream::fleet::old_pods::{Ending, Endings, LastStream};
-use laststream::fleet::rollout::{Progress, RolloutFacts, Workload, progress};
-use laststream::fleet::{
+use laststream_base::time_span::TimeSpan;
+use laststream_base::visible;
+use laststream_fleet::bounds::beforehand;
+use laststream_fleet::holdings::{Cut, Holdings};
+use laststream_fleet::old_pods::{Ending, Endings, LastStream};
+use laststream_fleet::rollout::{Progress, RolloutFacts, Workload, progress};
+use laststream_fleet::{
     Answer, AskOptions, Cluster, Detail, FleetError, Gates, PodFacts, Selection, table,
 };
-use laststream::gate::text::{many, uncounted};
+use laststream_gate::text::{many, uncounted};
 
 use super::args::ReachArgs;
 use super::block_on;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use laststream::fleet::table::{self, Width};
-use laststream::fleet::{AskOptions, Gates, PodReport, Survey, summary};
+use laststream_fleet::table::{self, Width};
+use laststream_fleet::{AskOptions, Gates, PodReport, Survey, summary};
 
 use super::args::FleetArgs;
 use super::{block_on, ending};

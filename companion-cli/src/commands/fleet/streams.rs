@@ -1,8 +1,8 @@
 //! `laststream streams` over many pods.
 
-use laststream::fleet::listing::{Listing, PodListing};
-use laststream::fleet::{Answer, AskOptions, Gates, PodFacts, table};
-use laststream::gate::text::many;
+use laststream_fleet::listing::{Listing, PodListing};
+use laststream_fleet::{Answer, AskOptions, Gates, PodFacts, table};
+use laststream_gate::text::many;
 
 use super::args::FleetArgs;
 use super::{block_on, ending_of_statistics};

@@ -3,8 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use laststream::base::children;
-use laststream::local::run::StopRequests;
+use laststream_base::children;
+use laststream_local::run::StopRequests;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 

@@ -216,7 +216,7 @@ async fn deploy(stage: &Stage, drain: &str) -> Outcome<Value> {
 fn module() -> Outcome<PathBuf> {
     let file = folder("module")?.join("laststream.wasm");
     if !file.exists() {
-        let bytes = laststream::module::builtin().map_err(Error::msg)?;
+        let bytes = laststream_module::builtin().map_err(Error::msg)?;
         let other = file.with_extension(fastrand::u64(..).to_string());
         std::fs::write(&other, bytes)?;
         std::fs::rename(other, &file)?;

@@ -1,0 +1,22 @@
+//! The ground floor: what several parts use, and what makes no decision about Envoy, meshes and
+//! gates.
+//!
+//! Texts and files of others are read by [`foreign`], [`yaml`] and [`files`], and shown by
+//! [`visible`]. [`children`] and [`env_vars`] are the border to the system. What only one part
+//! needs stands in that part.
+
+pub mod causes;
+pub mod children;
+pub mod digest;
+pub mod env_vars;
+pub mod files;
+pub mod foreign;
+pub mod image_reference;
+pub mod names;
+pub mod progress;
+pub mod time_span;
+pub mod visible;
+pub mod yaml;
+
+/// The default port of the gate.
+pub const GATE_PORT: u16 = 15091;

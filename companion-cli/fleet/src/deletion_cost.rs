@@ -1,0 +1,232 @@
+//! Writes the annotation `controller.kubernetes.io/pod-deletion-cost` from the streams in flight,
+//! so that a scale-down deletes the pods with the fewest streams first. The steps are coarse,
+//! because each write goes to every watcher of the pod.
+
+use std::collections::BTreeMap;
+
+use futures_util::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+
+use super::call::Call;
+use super::client::Cluster;
+use super::error::FleetError;
+use super::pod_report::Answer;
+use super::pods::{DELETION_COST, OWN_COST, PodFacts};
+
+/// The number of concurrent writes. Writes are few, and nothing waits for them.
+const AT_A_TIME: usize = 8;
+
+/// A change of a pod's deletion cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The pod.
+    pub pod: PodFacts,
+    /// Its streams in flight.
+    pub streams: u64,
+    /// The cost so far.
+    pub from: Option<i32>,
+    /// The cost from now on.
+    pub to: i32,
+}
+
+/// The step of a number of streams: 0 for none, and one more for each doubling.
+#[must_use]
+pub fn step(streams: u64) -> i32 {
+    streams.checked_ilog2().map_or(0, |doublings| i32::try_from(doublings).unwrap_or(0) + 1)
+}
+
+/// The new cost. A number of streams that is below the current step by at most a quarter keeps the
+/// step, so that a pod at the edge of two steps is not written again and again.
+#[must_use]
+pub fn cost(streams: u64, current: Option<i32>) -> i32 {
+    let (new, current) = (step(streams), current.unwrap_or(0));
+    let is_near = new + 1 == current && streams > 1 && step(streams + streams / 3) == current;
+    if is_near { current } else { new }
+}
+
+/// Whether a ReplicaSet reads the pod's cost, and an operator or another program has written it.
+#[must_use]
+pub fn is_foreign(pod: &PodFacts) -> bool {
+    is_of_replica_set(pod) && pod.cost_is_foreign && !pod.terminating
+}
+
+/// Whether a ReplicaSet owns the pod. No other controller reads the cost.
+fn is_of_replica_set(pod: &PodFacts) -> bool {
+    pod.owner.as_deref().is_some_and(|owner| owner.starts_with("ReplicaSet/"))
+}
+
+/// Whether the pod keeps its cost because no count has all of its streams.
+#[must_use]
+pub fn is_uncounted(pod: &PodFacts, answer: &Answer) -> bool {
+    let has_gate = match answer {
+        Answer::Stats(stats) => stats.state.is_some(),
+        Answer::Detail(_) => true,
+        Answer::Unasked | Answer::Silent(_) => false,
+    };
+    is_of_replica_set(pod) && !pod.terminating && has_gate && answer.in_flight().is_none()
+}
+
+/// The change for a pod of a ReplicaSet that has answered. `None` if the pod is terminating, if no
+/// count has all of its streams, or if the cost stays the same.
+#[must_use]
+pub fn change(pod: &PodFacts, answer: &Answer) -> Option<Change> {
+    if !is_of_replica_set(pod) {
+        return None;
+    }
+    let streams = answer.in_flight()?;
+    let (from, to) = (pod.deletion_cost, cost(streams, pod.deletion_cost));
+    let is_new = !pod.terminating && from.unwrap_or(0) != to;
+    is_new.then(|| Change { pod: pod.clone(), streams, from, to })
+}
+
+/// The number of looks in a row that must see fewer streams before a cost is lowered, because
+/// streams come and go, and each write goes to every watcher of the pod.
+const LOOKS: u32 = 3;
+
+/// Delays lower costs until several looks in a row have asked for one.
+#[derive(Debug, Default)]
+pub struct Lowering {
+    looks: BTreeMap<String, u32>,
+}
+
+impl Lowering {
+    /// Selects the changes of one look that are due now.
+    pub fn changes_to_write(&mut self, changes: Vec<Change>) -> Vec<Change> {
+        let before = std::mem::take(&mut self.looks);
+        let mut settled = Vec::new();
+        for change in changes {
+            let looks = before.get(&change.pod.uid).copied().unwrap_or_default() + 1;
+            if change.to >= change.from.unwrap_or(0) || looks >= LOOKS {
+                settled.push(change);
+            } else {
+                self.looks.insert(change.pod.uid, looks);
+            }
+        }
+        settled
+    }
+}
+
+impl Cluster {
+    /// Writes the costs. Returns the changes that were written, and the first failure. Pods that
+    /// have gone meanwhile are skipped.
+    pub async fn write_costs(&self, changes: Vec<Change>) -> (Vec<Change>, Option<FleetError>) {
+        let mut writes = stream::iter(changes)
+            .map(|change| async move { (self.write_cost(&change).await, change) })
+            .buffered(AT_A_TIME);
+        let (mut written, mut failure) = (Vec::new(), None);
+        while let Some((result, change)) = writes.next().await {
+            match result {
+                Ok(()) => written.push(change),
+                Err(FleetError::NotFound(_)) => {}
+                Err(error) => drop(failure.get_or_insert(error)),
+            }
+        }
+        (written, failure)
+    }
+
+    async fn write_cost(&self, change: &Change) -> Result<(), FleetError> {
+        let pod = &change.pod;
+        let call = Call::new("patch", "pods");
+        let call = call.within(&pod.namespace).named(&pod.name);
+        let pods: Api<Pod> = Api::namespaced(self.client(), &pod.namespace);
+        // The API server compares the UID, so that a new pod with this name is not changed.
+        let patch = serde_json::json!({ "metadata": {
+            "uid": pod.uid,
+            "annotations": {
+                DELETION_COST: change.to.to_string(), OWN_COST: change.to.to_string(),
+            },
+        } });
+        let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+        self.repeat(&call, || pods.patch_metadata(&pod.name, &params, &patch)).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Stats;
+    use crate::old_pods::tests::of_partial;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_step_is_a_doubling() {
+        let steps = [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (50, 6), (200, 8), (u64::MAX, 64)];
+        for (streams, expected) in steps {
+            assert_eq!(step(streams), expected, "{streams}");
+        }
+        // The step of 8 streams stays down to 6 streams, and falls at 5.
+        let kept: Vec<i32> = (5..=8).map(|streams| cost(streams, Some(4))).collect();
+        assert_eq!(kept, [3, 4, 4, 4]);
+        assert_eq!((cost(0, Some(1)), cost(1, Some(2))), (0, 1));
+    }
+
+    fn pod(owner: &str, from: i32) -> PodFacts {
+        let (owner, deletion_cost) = (Some(owner.to_owned()), Some(from));
+        PodFacts { owner, deletion_cost, uid: "u".into(), ..PodFacts::default() }
+    }
+
+    fn stats(streams: u64) -> Stats {
+        let in_flight = BTreeMap::from([("inbound".to_owned(), streams)]);
+        Stats { state: Some("serving"), in_flight, ..Stats::default() }
+    }
+
+    fn found(owner: &str, streams: u64, from: i32) -> Option<Change> {
+        change(&pod(owner, from), &Answer::Stats(stats(streams)))
+    }
+
+    #[test]
+    fn an_incomplete_count_changes_no_cost() {
+        let counted =
+            |count: &str| Answer::Stats(Stats { count: Some(count.to_owned()), ..stats(4) });
+        let partial = |active| Answer::Detail(Box::new(of_partial("serving", active)));
+        for (answer, cost) in [
+            (counted("exact"), Some(3)),
+            (counted("assumed"), Some(3)),
+            (counted("partial"), None),
+            (counted("rejected"), None),
+            (counted("leaking"), None),
+            (partial(Some(200)), Some(8)),
+            (partial(None), None),
+        ] {
+            let pod = pod("ReplicaSet/web-5d", 0);
+            assert_eq!(change(&pod, &answer).map(|change| change.to), cost, "{answer:?}");
+            assert_eq!(is_uncounted(&pod, &answer), cost.is_none(), "{answer:?}");
+        }
+        let without = Answer::Stats(Stats::default());
+        assert!(!is_uncounted(&pod("ReplicaSet/web-5d", 0), &without), "nothing counts there");
+    }
+
+    #[test]
+    fn only_pods_of_replica_sets_have_a_cost() {
+        assert_eq!(found("ReplicaSet/web-5d", 4, 0).map(|change| change.to), Some(3));
+        assert_eq!(found("StatefulSet/cart", 4, 0), None);
+    }
+
+    #[test]
+    fn a_cost_rises_at_once_and_falls_after_several_looks() {
+        let look = |streams, from| found("ReplicaSet/a", streams, from).into_iter().collect();
+        let mut lowering = Lowering::default();
+        assert_eq!(lowering.changes_to_write(look(1, 0)).len(), 1);
+        assert_eq!(lowering.changes_to_write(look(0, 1)).len(), 0);
+        assert_eq!(lowering.changes_to_write(look(1, 1)).len(), 0, "there is a stream again");
+        let looks = [0; 3].map(|streams| lowering.changes_to_write(look(streams, 1)).len());
+        assert_eq!(looks, [0, 0, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn more_streams_cost_no_less(streams in 0_u64..1 << 40, more in 0_u64..1 << 40) {
+            prop_assert!(step(streams + more) >= step(streams));
+        }
+
+        /// A cost is not written again while the number of streams stays the same.
+        #[test]
+        fn a_cost_is_stable(streams in 0_u64..1 << 40, current in proptest::option::of(0..64_i32)) {
+            let written = cost(streams, current);
+            prop_assert_eq!(cost(streams, Some(written)), written);
+            prop_assert!((written - step(streams)).abs() <= 1);
+        }
+    }
+}

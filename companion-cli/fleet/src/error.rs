@@ -1,0 +1,357 @@
+//! Errors of the kubeconfig and of the Kubernetes API. Each text says what to do.
+
+use std::error::Error as _;
+use std::path::PathBuf;
+
+use http::Uri;
+use kube::client::AuthError;
+use kube::config::{InClusterError, KubeconfigError};
+
+use super::call::Call;
+use laststream_base::causes::with_sources;
+use laststream_base::visible::brief;
+
+/// The ClusterRoles of the commands for many pods.
+const RIGHTS: &str =
+    concat!(env!("CARGO_PKG_REPOSITORY"), "/tree/main/envoyfilter-manifests/rights");
+
+/// Why a cluster cannot be asked, or refuses a request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FleetError {
+    /// There is no kubeconfig, and this process does not run in a pod.
+    #[error(
+        "no kubeconfig: `{}` does not exist, and this is not a pod of a cluster; name a file with \
+         `--kubeconfig` or the variable KUBECONFIG", .0.display()
+    )]
+    NoKubeconfig(PathBuf),
+    /// There is no kubeconfig, and the pod of this process has no usable service account.
+    #[error(
+        "the service account of this pod cannot be used: {0}; mount its token \
+         (`automountServiceAccountToken`), or name a kubeconfig with `--kubeconfig`"
+    )]
+    ServiceAccount(String),
+    /// The kubeconfig cannot be read, or contradicts itself.
+    #[error("the kubeconfig cannot be used: {0}")]
+    Kubeconfig(String),
+    /// The proxy in front of the API server cannot be used.
+    #[error("the proxy for the API server cannot be used: {0}")]
+    Proxy(String),
+    /// The kubeconfig has no such context.
+    #[error("the kubeconfig has no context `{name}`; it has {known}: choose with `--context`")]
+    NoContext {
+        /// The context that was asked for.
+        name: String,
+        /// The contexts of the kubeconfig.
+        known: String,
+    },
+    /// No context is chosen.
+    #[error("the kubeconfig names no current context; it has {0}: choose with `--context`")]
+    NoCurrentContext(String),
+    /// A context names a cluster that is not in the file.
+    #[error("the kubeconfig has no cluster `{0}`: choose with `--cluster` or correct the file")]
+    NoCluster(String),
+    /// The credential program failed.
+    #[error(
+        "cannot get credentials from the kubeconfig: {0}; log in again, then try `kubectl get pods`"
+    )]
+    Credentials(String),
+    /// The API server answered with status 401.
+    #[error(
+        "the API server at {0} does not accept the credentials (401): they are wrong or have \
+         expired; log in again, then try `kubectl get pods`"
+    )]
+    Unauthorized(String),
+    /// The API server answered with status 403.
+    #[error(
+        "no right to {call}: bind the ClusterRole `{role}` of {RIGHTS}, or ask as another user \
+         with `--as` ({message})", call = .0.call, message = .0.message, role = .0.call.role()
+    )]
+    Forbidden(Box<Forbidden>),
+    /// The API server gave no answer.
+    #[error(
+        "the API server at {server} cannot be reached: {why}; check the context, the network and \
+         the proxy variables"
+    )]
+    Unreachable {
+        /// Its address.
+        server: String,
+        /// The cause.
+        why: String,
+    },
+    /// The answer is not one of a Kubernetes API server.
+    #[error(
+        "the answer of {server} to {call} cannot be read: {why}; is it the address of an API \
+         server?"
+    )]
+    Unreadable {
+        /// The address.
+        server: String,
+        /// The request.
+        call: Box<Call>,
+        /// Why the answer cannot be read.
+        why: String,
+    },
+    /// The API server answered with status 404.
+    #[error("{0} does not exist")]
+    NotFound(String),
+    /// The API server answered with another error status.
+    #[error("the API server refuses to {call}: status {status}, {message}")]
+    Api {
+        /// The request.
+        call: Box<Call>,
+        /// The HTTP status.
+        status: u16,
+        /// The API server's message.
+        message: String,
+    },
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// A right that is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forbidden {
+    /// The request.
+    pub call: Call,
+    /// The API server's message.
+    pub message: String,
+}
+
+impl FleetError {
+    /// Whether no other request to this API server can succeed.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        !matches!(self, Self::NotFound(_) | Self::Api { .. } | Self::Other(_) | Self::Forbidden(_))
+    }
+
+    /// Whether a command that watches must end. An API server that has answered before may only be
+    /// restarting.
+    #[must_use]
+    pub fn ends_watch(&self, has_answered: bool) -> bool {
+        self.is_final() && !(has_answered && self.may_pass())
+    }
+
+    /// Whether the API server may answer again soon: it is restarting or overloaded.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Api { status, .. } => is_temporary(*status),
+            _ => false,
+        }
+    }
+
+    /// The error of a request that failed.
+    pub(crate) fn of(error: &kube::Error, call: &Call, server: &str) -> Self {
+        match error {
+            kube::Error::Api(status) if is_own(status) => {
+                Self::of_status(status.code, &status.message, call, server)
+            }
+            kube::Error::Api(status) => Self::Api {
+                call: Box::new(call.clone()),
+                status: status.code,
+                message: status.message.clone(),
+            },
+            kube::Error::Auth(error) => Self::of_auth(error),
+            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => Self::Unreadable {
+                server: server.to_owned(),
+                call: Box::new(call.clone()),
+                why: with_sources(error),
+            },
+            kube::Error::UpgradeConnection(error) => {
+                Self::Other(format!("cannot {call}: {}", with_sources(error)))
+            }
+            error => {
+                // kube runs the credential program inside the service that sends requests, so the
+                // program's error is among the sources.
+                let mut source = error.source();
+                while let Some(cause) = source {
+                    if let Some(auth) = cause.downcast_ref::<AuthError>() {
+                        return Self::of_auth(auth);
+                    }
+                    source = cause.source();
+                }
+                Self::Unreachable { server: server.to_owned(), why: with_sources(error) }
+            }
+        }
+    }
+
+    /// The error of a credential program that failed.
+    pub(crate) fn of_auth(error: &AuthError) -> Self {
+        let AuthError::AuthExecRun { cmd, out } = error else {
+            return Self::Credentials(with_sources(error));
+        };
+        let program = cmd.split_once(" \"--\" ").map_or(cmd.as_str(), |(_, program)| program);
+        let said = String::from_utf8_lossy(&out.stderr);
+        let said =
+            if said.trim().is_empty() { String::new() } else { format!(": {}", brief(&said)) };
+        Self::Credentials(format!("`{}` ended with {}{said}", brief(program), out.status))
+    }
+
+    fn of_status(status: u16, message: &str, call: &Call, server: &str) -> Self {
+        match status {
+            401 => Self::Unauthorized(server.to_owned()),
+            403 => Self::Forbidden(Box::new(Forbidden {
+                call: call.clone(),
+                message: message.to_owned(),
+            })),
+            404 => Self::NotFound(call.object()),
+            _ => Self::Api { call: Box::new(call.clone()), status, message: message.to_owned() },
+        }
+    }
+
+    /// The error for a process without a kubeconfig: it does not run in a pod, or the pod's service
+    /// account gives no access. `usual` is the path of the missing kubeconfig.
+    pub(crate) fn of_pod(error: &InClusterError, usual: PathBuf) -> Self {
+        match error {
+            InClusterError::ReadEnvironmentVariable(_) => Self::NoKubeconfig(usual),
+            error => Self::ServiceAccount(error.to_string()),
+        }
+    }
+
+    /// The error for a proxy with a scheme that kube does not know.
+    pub(crate) fn of_proxy(url: &Uri) -> Self {
+        let url = without_login(url);
+        Self::Proxy(format!("`{url}` does not begin with `http://`, `https://` or `socks5://`"))
+    }
+
+    /// The error for a kubeconfig with these contexts.
+    pub(crate) fn of_kubeconfig(error: &KubeconfigError, contexts: &[String]) -> Self {
+        let known = || {
+            let quoted: Vec<_> = contexts.iter().map(|name| format!("`{name}`")).collect();
+            if quoted.is_empty() { "none".to_owned() } else { quoted.join(", ") }
+        };
+        match error {
+            KubeconfigError::CurrentContextNotSet => Self::NoCurrentContext(known()),
+            KubeconfigError::LoadContext(name) => {
+                Self::NoContext { name: name.clone(), known: known() }
+            }
+            KubeconfigError::LoadClusterOfContext(name) => Self::NoCluster(name.clone()),
+            KubeconfigError::ParseProxyUrl(error) => Self::Proxy(format!(
+                "its address: {error}; it stands in `proxy-url` of the kubeconfig, or in the \
+                 variable HTTPS_PROXY"
+            )),
+            KubeconfigError::ParseNoProxy(error) => Self::Proxy(format!(
+                "the variable NO_PROXY: {}; write hosts, addresses and networks, with one comma \
+                 between two",
+                with_sources(error)
+            )),
+            error => Self::Kubeconfig(with_sources(error)),
+        }
+    }
+}
+
+/// An address to print: without user and password, and without a slash at the end.
+pub(crate) fn without_login(url: &Uri) -> String {
+    let text = url.to_string();
+    let login = url.authority().and_then(|authority| authority.as_str().rsplit_once('@'));
+    let text = match login {
+        Some((login, _)) => text.replacen(&format!("{login}@"), "", 1),
+        None => text,
+    };
+    text.trim_end_matches('/').to_owned()
+}
+
+/// Whether the status means that the API server is overloaded or restarting, not that it refuses.
+pub(crate) fn is_temporary(status: u16) -> bool {
+    matches!(status, 429 | 500 | 502..=504)
+}
+
+/// Whether the status comes from the API server itself, not from a pod behind its proxy.
+fn is_own(status: &kube::core::Status) -> bool {
+    matches!(status.reason.as_str(), "Forbidden" | "Unauthorized" | "NotFound")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call() -> Call {
+        Call::new("list", "pods").within("shop")
+    }
+
+    #[test]
+    fn a_missing_right_is_named_with_its_role() {
+        let text = FleetError::of_status(403, "pods is forbidden", &call(), "s").to_string();
+        let right = "no right to `list` `pods` in namespace `shop`: bind the ClusterRole \
+            `laststream-reader` of https://";
+        assert!(text.starts_with(right), "{text}");
+        assert!(text.ends_with("ask as another user with `--as` (pods is forbidden)"), "{text}");
+        let actor = Call::new("patch", "pods").within("shop");
+        let text = FleetError::of_status(403, "", &actor, "s").to_string();
+        assert!(text.contains("`laststream-actor`"), "{text}");
+    }
+
+    #[test]
+    fn a_pod_s_own_refusal_is_not_the_api_server_s() {
+        let of = |code, reason: &str| {
+            let status = kube::core::Status::failure("no", reason).with_code(code);
+            FleetError::of(&kube::Error::Api(status.boxed()), &call(), "s")
+        };
+        assert!(matches!(of(403, "Forbidden"), FleetError::Forbidden(_)));
+        assert!(matches!(of(404, "NotFound"), FleetError::NotFound(_)));
+        for code in [401, 403, 404] {
+            let error = of(code, "Failed to parse error data");
+            assert!(matches!(error, FleetError::Api { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn overload_and_restarts_are_temporary_and_refusals_are_not() {
+        let passes = |status| FleetError::of_status(status, "", &call(), "s").may_pass();
+        assert!([429, 500, 502, 503, 504].into_iter().all(passes));
+        assert!(![400, 401, 403, 404, 409, 410, 422, 501].into_iter().any(passes));
+        let away = FleetError::Unreachable { server: String::new(), why: String::new() };
+        assert!(away.may_pass());
+        assert!(away.ends_watch(false) && !away.ends_watch(true));
+        let refused = FleetError::of_status(401, "", &call(), "s");
+        assert!(refused.ends_watch(true));
+    }
+
+    #[test]
+    fn other_errors_name_the_server_the_object_or_the_status() {
+        let of = |status| FleetError::of_status(status, "why", &call(), "https://api").to_string();
+        assert!(of(401).contains("https://api") && of(401).contains("log in again"));
+        assert_eq!(of(404), "pods in namespace `shop` does not exist");
+        assert!(of(500).contains("status 500, why"), "{}", of(500));
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        for (url, told) in [
+            ("socks5h://user:hunter2@host:1080", "socks5h://host:1080"),
+            ("user:hunter2@proxy.corp:3128", "proxy.corp:3128"),
+            ("https://me@api.test/a@b/", "https://api.test/a@b"),
+            ("https://api.test:6443", "https://api.test:6443"),
+        ] {
+            assert_eq!(without_login(&url.parse().unwrap()), told);
+        }
+    }
+
+    #[test]
+    fn a_pod_without_a_token_gets_an_error_about_its_service_account() {
+        let of = |error| FleetError::of_pod(&error, PathBuf::from(".kube/config"));
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let text = of(InClusterError::ReadDefaultNamespace(missing)).to_string();
+        assert!(text.starts_with("the service account of this pod cannot be used: "), "{text}");
+        assert!(text.contains("entity not found; mount its token"), "{text}");
+        let outside = InClusterError::ReadEnvironmentVariable(std::env::VarError::NotPresent);
+        let text = of(outside).to_string();
+        assert!(text.contains("this is not a pod of a cluster"), "{text}");
+    }
+
+    #[test]
+    fn an_unknown_context_is_answered_with_the_known_ones() {
+        let contexts = ["prod".to_owned(), "test".to_owned()];
+        let error = KubeconfigError::LoadContext("prd".to_owned());
+        let text = FleetError::of_kubeconfig(&error, &contexts).to_string();
+        assert_eq!(
+            text,
+            "the kubeconfig has no context `prd`; it has `prod`, `test`: choose with `--context`"
+        );
+        let error = KubeconfigError::CurrentContextNotSet;
+        let text = FleetError::of_kubeconfig(&error, &[]).to_string();
+        assert!(text.contains("it has none"), "{text}");
+    }
+}

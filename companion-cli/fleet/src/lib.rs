@@ -1,0 +1,34 @@
+//! The pods of a cluster over the Kubernetes API: their gates, the gates' answers, and the streams
+//! that hold a rollout. Decisions are pure; [`client`] and `ask` call the API. Printing
+//! is done in `commands`.
+
+mod access;
+mod ask;
+pub mod bounds;
+mod call;
+pub mod client;
+mod confirmation;
+pub mod deletion_cost;
+mod error;
+pub mod holdings;
+mod kubeconfig;
+pub mod listing;
+pub mod old_pods;
+mod pages;
+mod pause;
+mod pod_report;
+mod pods;
+pub mod rollout;
+mod stats;
+mod survey;
+pub mod table;
+
+pub use access::Access;
+pub use ask::Detail;
+pub use call::Call;
+pub use client::Cluster;
+pub use error::FleetError;
+pub use pod_report::{Answer, Class, Life, PodReport, summary};
+pub use pods::{GATE_PORT_ANNOTATION, Hook, PodFacts, Ports, STATS_PORT_ANNOTATION, Selection};
+pub use stats::Stats;
+pub use survey::{AskOptions, Gates, Survey};

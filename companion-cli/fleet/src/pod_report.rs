@@ -1,0 +1,356 @@
+//! The report on one pod: the answer of its statistics or of its gate, as a row. Pure.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::ask::Detail;
+use super::bounds::bound;
+use super::pods::PodFacts;
+use super::stats::{Stats, total};
+use super::table::held;
+use laststream_gate::Status;
+use laststream_gate::text::many;
+
+/// The answer of a pod.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// The pod was not asked, because its proxy does not run.
+    Unasked,
+    /// The metrics in its statistics.
+    Stats(Stats),
+    /// The answers of its gate.
+    Detail(Box<Detail>),
+    /// The pod could not be asked, with the reason.
+    Silent(String),
+}
+
+impl Answer {
+    /// All streams in flight. `None` if no count has them all.
+    #[must_use]
+    pub fn in_flight(&self) -> Option<u64> {
+        match self {
+            Self::Detail(detail) => detail.status.all_in_flight(),
+            Self::Stats(stats) if stats.counts() && stats.inexact().is_none() => {
+                Some(stats.total())
+            }
+            Self::Stats(_) | Self::Silent(_) | Self::Unasked => None,
+        }
+    }
+}
+
+/// The class of a pod: which parts of laststream are there, and whether its proxy runs and answers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// A gate and its counters.
+    Installed,
+    /// One of the two: the pod is between two states.
+    HalfUpgraded,
+    /// A proxy without the module.
+    Without,
+    /// The proxy runs, and did not answer.
+    Unreachable,
+    /// The proxy does not run (yet, or any more).
+    #[default]
+    NotRunning,
+}
+
+/// Whether the pod takes traffic.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "lowercase")]
+pub enum Life {
+    /// The pod is ready.
+    Ready,
+    /// The pod is not ready.
+    #[default]
+    #[strum(to_string = "not ready")]
+    NotReady,
+    /// The pod was deleted.
+    Terminating,
+}
+
+/// A pod with a proxy.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct PodReport {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub pod: String,
+    /// Its node.
+    pub node: String,
+    /// How long its streams have after its deletion, in seconds.
+    pub at_most_seconds: u64,
+    /// Its grace period.
+    pub grace_seconds: u64,
+    /// Why its streams have too little time after its deletion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub too_short: Option<String>,
+    /// Its owner, such as `ReplicaSet/web-5d`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Whether the pod takes traffic.
+    pub life: Life,
+    /// Whether laststream is there, and answers.
+    pub class: Class,
+    /// The gate's state, if there is a gate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// The word for how far the count can be believed, such as `exact`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<String>,
+    /// Why the count is not exact, or why the pod could not be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Whether the gate itself had to be asked and could not be, so that all else comes from the
+    /// statistics.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub gate_unreachable: bool,
+    /// Streams in flight by scope.
+    pub in_flight: BTreeMap<String, u64>,
+    /// Streams in flight that are long-lived.
+    pub long_lived: u64,
+    /// Streams that hold the drain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holding: Option<u64>,
+    /// The oldest of these streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<String>,
+    /// The duration of the drain.
+    pub drain_seconds: u64,
+    /// The time until the deadline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_in_seconds: Option<u64>,
+    /// The module's version; `None` if the gate itself was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+impl PodReport {
+    /// The report on a pod and its answer.
+    #[must_use]
+    pub fn of(pod: &PodFacts, answer: &Answer) -> Self {
+        let life = match (pod.terminating, pod.ready) {
+            (true, _) => Life::Terminating,
+            (false, true) => Life::Ready,
+            (false, false) => Life::NotReady,
+        };
+        let bound = bound(pod);
+        let mut report = Self {
+            at_most_seconds: bound.seconds,
+            grace_seconds: pod.grace,
+            too_short: bound.warning,
+            namespace: pod.namespace.clone(),
+            pod: pod.name.clone(),
+            node: pod.node.clone(),
+            owner: pod.owner.clone(),
+            life,
+            ..Self::default()
+        };
+        match answer {
+            Answer::Unasked => {}
+            Answer::Silent(why) => {
+                report.class = Class::Unreachable;
+                report.why = Some(why.clone());
+            }
+            Answer::Stats(stats) => report.note_stats(stats),
+            Answer::Detail(detail) => {
+                report.note_status(&detail.status);
+                report.held_by = (detail.status.holding > 0).then(|| held(detail, 3));
+            }
+        }
+        report
+    }
+
+    fn note_stats(&mut self, stats: &Stats) {
+        self.in_flight.clone_from(&stats.in_flight);
+        self.long_lived = stats.long_lived;
+        self.state = stats.state.map(str::to_owned);
+        self.count.clone_from(&stats.count);
+        if stats.state.is_some_and(|state| state != "serving") {
+            self.drain_seconds = stats.drain_seconds;
+            let left = |deadline: u64| deadline.saturating_sub(stats.drain_seconds);
+            self.deadline_in_seconds = stats.deadline_seconds.map(left);
+            self.holding = stats.holding;
+        }
+        self.class = match (stats.state.is_some(), stats.counts()) {
+            (true, true) => Class::Installed,
+            (false, false) => Class::Without,
+            _ => Class::HalfUpgraded,
+        };
+        self.why = match (self.class, self.count.as_deref()) {
+            (Class::HalfUpgraded, _) if self.state.is_none() => {
+                Some("streams are counted, and no gate listens".to_owned())
+            }
+            (Class::HalfUpgraded, _) => Some("a gate without a counter".to_owned()),
+            (Class::Installed, Some(word)) => reason(word).map(str::to_owned),
+            _ => None,
+        };
+        if let Some(why) = stats.why_unasked() {
+            self.gate_unreachable = true;
+            self.why = Some(why);
+        }
+    }
+
+    fn note_status(&mut self, status: &Status) {
+        self.class = if status.count == "unknown" { Class::HalfUpgraded } else { Class::Installed };
+        self.state = Some(status.state.clone());
+        self.count = Some(status.count.clone());
+        self.why = status.advice.clone().or_else(|| reason(&status.count).map(str::to_owned));
+        for scope in &status.scopes {
+            let in_flight = self.in_flight.entry(scope.scope.clone()).or_default();
+            *in_flight = in_flight.saturating_add(scope.in_flight);
+            self.long_lived = self.long_lived.saturating_add(scope.long_lived);
+        }
+        self.holding = Some(status.holding);
+        if status.state != "serving" {
+            self.drain_seconds = status.draining_ms / 1000;
+            self.deadline_in_seconds = status.deadline_in_ms.map(|millis| millis / 1000);
+        }
+        self.version = Some(status.version.clone());
+    }
+
+    /// The word for the gate in a table.
+    #[must_use]
+    pub fn gate(&self) -> &str {
+        match self.class {
+            Class::Installed => self.state.as_deref().unwrap_or("unknown"),
+            Class::HalfUpgraded => "half-upgraded",
+            Class::Without => "without laststream",
+            Class::Unreachable => "unreachable",
+            Class::NotRunning => "not running",
+        }
+    }
+
+    /// Streams in flight, such as `inbound 1, outbound 2`.
+    #[must_use]
+    pub fn flight(&self) -> String {
+        let scopes = self.in_flight.iter().map(|(scope, count)| format!("{scope} {count}"));
+        scopes.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The number of streams in flight in all scopes.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        total(&self.in_flight)
+    }
+}
+
+/// Why a count is not exact, in short. `laststream status` of the pod explains it in full.
+pub(super) fn reason(count: &str) -> Option<&'static str> {
+    Some(match count {
+        "asking" => "not all counters, or not Envoy, have answered yet",
+        "assumed" => "Envoy does not export its own count",
+        "partial" => "requests may be in flight that no counter knows",
+        "unknown" => "no counter is known: the filter is not there",
+        "rejected" => "Envoy's stats matcher rejects a counter",
+        "leaking" => "a worker's counter does not reply any more",
+        "miscounted" => "the gauges of streams in flight cannot be true",
+        _ => return None,
+    })
+}
+
+/// The number of pods in each state, for the line below a table.
+#[must_use]
+pub fn summary(reports: &[PodReport]) -> String {
+    let mut words: BTreeMap<&str, usize> = BTreeMap::new();
+    reports.iter().for_each(|report| *words.entry(report.gate()).or_default() += 1);
+    let not_ready = reports.iter().filter(|report| report.life == Life::NotReady).count();
+    let mut parts: Vec<String> =
+        words.iter().map(|(word, count)| format!("{count} {word}")).collect();
+    if not_ready > 0 {
+        parts.push(format!("{not_ready} not ready"));
+    }
+    let streams: u64 = reports.iter().map(PodReport::total).fold(0, u64::saturating_add);
+    parts.push(format!("{} in flight", many(streams, "stream")));
+    format!("{} with a proxy: {}", many(reports.len() as u64, "pod"), parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod() -> PodFacts {
+        PodFacts { namespace: "n".into(), name: "p".into(), ready: true, ..PodFacts::default() }
+    }
+
+    fn report(page: &str) -> PodReport {
+        PodReport::of(&pod(), &Answer::Stats(Stats::read(page)))
+    }
+
+    const GATE: &str = "laststream_gate_state{} 0\nlaststream_gate_count_exact{} 1\n";
+    const COUNTER: &str = "laststream_streams_in_flight_inbound{} 2\n";
+
+    #[test]
+    fn pods_are_classified_by_their_gate_and_counters() {
+        for (page, word, why) in [
+            (format!("{GATE}{COUNTER}"), "serving", None),
+            (GATE.to_owned(), "half-upgraded", Some("a gate without a counter")),
+            (COUNTER.to_owned(), "half-upgraded", Some("streams are counted, and no gate listens")),
+            ("envoy_up{} 1\n".to_owned(), "without laststream", None),
+        ] {
+            let report = report(&page);
+            assert_eq!((report.gate(), report.why.as_deref()), (word, why), "{page}");
+        }
+        let silent = PodReport::of(&pod(), &Answer::Silent("refused".into()));
+        assert_eq!((silent.gate(), silent.why.as_deref()), ("unreachable", Some("refused")));
+        assert_eq!(PodReport::of(&pod(), &Answer::Unasked).gate(), "not running");
+    }
+
+    #[test]
+    fn a_deleted_pod_is_terminating_whether_ready_or_not() {
+        let of = |terminating, ready| {
+            let pod = PodFacts { terminating, ready, ..pod() };
+            PodReport::of(&pod, &Answer::Unasked).life
+        };
+        assert_eq!(of(true, true), Life::Terminating);
+        assert_eq!(of(false, true), Life::Ready);
+        assert_eq!(of(false, false), Life::NotReady);
+    }
+
+    #[test]
+    fn an_inexact_count_is_reported_with_its_reason() {
+        let page = format!(
+            "laststream_gate_state{{}} 1\nlaststream_gate_count_partial{{}} 1\n\
+            laststream_gate_drain_seconds{{}} 7\nlaststream_gate_deadline_seconds{{}} 30\n\
+            laststream_gate_holding{{}} 2\n{COUNTER}"
+        );
+        let report = report(&page);
+        assert_eq!((report.gate(), report.drain_seconds), ("draining", 7));
+        assert_eq!((report.deadline_in_seconds, report.holding), (Some(23), Some(2)));
+        assert!(report.why.is_some_and(|why| why.contains("no counter knows")));
+    }
+
+    #[test]
+    fn a_gate_that_could_not_be_asked_is_reported() {
+        let of = |page: &str| {
+            let gate_error = Some("port 15091 is silent".to_owned());
+            PodReport::of(&pod(), &Answer::Stats(Stats { gate_error, ..Stats::read(page) }))
+        };
+        let report = of(&format!("{GATE}{COUNTER}"));
+        assert_eq!(
+            (report.gate(), report.why.as_deref(), report.gate_unreachable),
+            ("serving", Some("its gate cannot be asked: port 15091 is silent"), true)
+        );
+        for without_gate in [COUNTER, "envoy_up{} 1\n"] {
+            assert!(!of(without_gate).gate_unreachable, "{without_gate}");
+        }
+    }
+
+    #[test]
+    fn a_summary_counts_every_pod() {
+        let all = [
+            report(&format!("{GATE}{COUNTER}")),
+            report(""),
+            PodReport::of(&PodFacts { ready: false, ..pod() }, &Answer::Unasked),
+        ];
+        assert_eq!(
+            summary(&all),
+            "3 pods with a proxy: 1 not running, 1 serving, 1 without laststream, 1 not ready, \
+             2 streams in flight"
+        );
+    }
+}

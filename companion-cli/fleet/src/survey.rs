@@ -1,0 +1,206 @@
+//! Asks many pods, a bounded number at a time. A pod that fails does not hide the others.
+
+use std::collections::BTreeMap;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+
+use super::client::Cluster;
+use super::error::FleetError;
+use super::pod_report::Answer;
+use super::pods::PodFacts;
+use super::stats::Stats;
+use laststream_base::visible::brief;
+
+/// The number of namespaces for which the API server is asked whether an error is its own. If a
+/// right is missing, the first answer shows that.
+const MOST_CONFIRMED: usize = 16;
+
+/// A refusal that a pod could have sent, and the pod that was asked.
+type Unconfirmed = (PodFacts, FleetError);
+
+/// An answer, and why the gate could not be asked for it.
+type Answered = (Answer, Option<FleetError>);
+
+/// The options of a survey.
+#[derive(Debug, Clone, Copy)]
+pub struct AskOptions {
+    /// The verb of this program, for errors.
+    /// The number of pods that are asked at a time.
+    pub at_a_time: usize,
+    /// The gates that are asked themselves.
+    pub gates: Gates,
+    /// The most streams that one gate lists.
+    pub streams: u32,
+}
+
+/// The gates that are asked through a port-forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gates {
+    /// Gates that drain, and gates whose statistics have no word for the count.
+    Draining,
+    /// The same, and gates whose count does not have all streams, because they may know Envoy's own
+    /// count.
+    Uncounted,
+    /// Every gate. A pod without one is asked for its statistics.
+    Every,
+    /// Every gate, and no statistics, because a pod that ends has closed the port for them.
+    Only,
+}
+
+impl Gates {
+    /// Whether these statistics are enough, so that the gate need not be asked.
+    fn are_answered_by(self, stats: &Stats) -> bool {
+        stats.state.is_none_or(|state| {
+            // A gate has no word for its count before its first evaluation.
+            let has_count =
+                stats.count.is_some() && (self != Self::Uncounted || stats.inexact().is_none());
+            state == "serving" && has_count
+        })
+    }
+}
+
+/// The pods with a proxy, each with its answer.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// The pods and their answers, in the order of namespaces and names.
+    pub pods: Vec<(PodFacts, Answer)>,
+    /// Pods without a proxy.
+    pub without_proxy: usize,
+    /// A failure that concerns all pods, such as a missing right; it is reported once.
+    pub failure: Option<FleetError>,
+}
+
+impl Survey {
+    /// The number of pods that could not be asked.
+    #[must_use]
+    pub fn silent(&self) -> usize {
+        self.pods.iter().filter(|(_, answer)| matches!(answer, Answer::Silent(_))).count()
+    }
+
+    /// The number of gates that had to be asked themselves and could not be, although their
+    /// statistics are known.
+    #[must_use]
+    pub fn silent_gates(&self) -> usize {
+        let stats = self.pods.iter().filter_map(|(_, answer)| match answer {
+            Answer::Stats(stats) => stats.why_unasked(),
+            _ => None,
+        });
+        stats.count()
+    }
+}
+
+impl Cluster {
+    /// Asks these pods.
+    pub async fn survey(&self, pods: Vec<PodFacts>, options: AskOptions) -> Survey {
+        let all = pods.len();
+        let proxies: Vec<PodFacts> = pods.into_iter().filter(|pod| pod.proxy.is_some()).collect();
+        let without_proxy = all - proxies.len();
+        let mut answers = stream::iter(proxies)
+            .map(|pod| async move {
+                let answer = self.answer(&pod, options).await;
+                (pod, answer)
+            })
+            .buffer_unordered(options.at_a_time.max(1));
+        let mut survey = Survey { without_proxy, ..Survey::default() };
+        let mut unconfirmed = BTreeMap::new();
+        while let Some((pod, answer)) = answers.next().await {
+            let (answer, error) = match answer {
+                Ok(Some(answered)) => answered,
+                Ok(None) => continue, // the pod has gone meanwhile
+                Err(error) => (Answer::Silent(short(&error)), Some(error)),
+            };
+            match error {
+                Some(error) if may_come_from_a_pod(&error) => {
+                    unconfirmed.entry(pod.namespace.clone()).or_insert((pod.clone(), error));
+                }
+                Some(error) if concerns_all(&error) => drop(survey.failure.get_or_insert(error)),
+                _ => {}
+            }
+            survey.pods.push((pod, answer));
+        }
+        drop(answers);
+        self.confirm(&mut survey, unconfirmed).await;
+        survey.pods.sort_by_cached_key(|(pod, _)| (pod.namespace.clone(), pod.name.clone()));
+        survey
+    }
+
+    /// Records a refusal of a namespace's statistics as a failure if it is the API server's own.
+    async fn confirm(&self, survey: &mut Survey, unconfirmed: BTreeMap<String, Unconfirmed>) {
+        let mut answers = survey.pods.iter().map(|(_, answer)| answer);
+        let is_alone = !answers.any(|answer| matches!(answer, Answer::Stats(_)));
+        for (pod, error) in unconfirmed.into_values().take(MOST_CONFIRMED) {
+            if survey.failure.is_none() && self.refuses(&pod, &error, is_alone).await {
+                survey.failure = Some(error);
+            }
+        }
+    }
+
+    async fn answer(
+        &self,
+        pod: &PodFacts,
+        options: AskOptions,
+    ) -> Result<Option<Answered>, FleetError> {
+        if !pod.proxy_runs {
+            return Ok(Some((Answer::Unasked, None)));
+        }
+        let mut gate_error = None;
+        // Istio's agent ends its server at SIGTERM; the gate answers until Envoy ends.
+        if matches!(options.gates, Gates::Every | Gates::Only) || pod.terminating {
+            match self.detail(pod, options.streams).await {
+                Ok(detail) => return Ok(Some((Answer::Detail(Box::new(detail)), None))),
+                Err(FleetError::NotFound(_)) if options.gates == Gates::Only => return Ok(None),
+                Err(error) if options.gates == Gates::Only => return Err(error),
+                Err(error) => gate_error = Some(error), // there may be no gate
+            }
+        }
+        let mut stats = match self.stats(pod).await {
+            Ok(stats) => stats,
+            Err(FleetError::NotFound(_)) if self.has_gone(pod).await => {
+                return Ok(None);
+            }
+            Err(error) => return Err(gate_error.filter(concerns_all).unwrap_or(error)),
+        };
+        if !options.gates.are_answered_by(&stats) && gate_error.is_none() {
+            match self.detail(pod, options.streams).await {
+                Ok(detail) => return Ok(Some((Answer::Detail(Box::new(detail)), None))),
+                Err(error) => gate_error = Some(error), // the statistics are the answer
+            }
+        }
+        stats.gate_error = gate_error.as_ref().map(short);
+        Ok(Some((Answer::Stats(stats), gate_error)))
+    }
+}
+
+/// Whether the error concerns all pods. A connection that breaks says nothing about the other pods.
+fn concerns_all(error: &FleetError) -> bool {
+    matches!(
+        error,
+        FleetError::Forbidden(_) | FleetError::Unauthorized(_) | FleetError::Credentials(_)
+    )
+}
+
+/// Whether a pod could have sent the error.
+fn may_come_from_a_pod(error: &FleetError) -> bool {
+    match error {
+        FleetError::Forbidden(forbidden) => forbidden.call.is_on("pods/proxy"),
+        error => concerns_all(error),
+    }
+}
+
+/// The error for a column of a table. An error that concerns all pods is also reported once in
+/// full.
+fn short(error: &FleetError) -> String {
+    brief(&match error {
+        FleetError::Api { status: status @ 400..500, .. } => {
+            format!("status {status}: is this the port with Envoy's statistics?")
+        }
+        FleetError::Api { message, .. } => {
+            // "error trying to reach service: dial tcp 10.0.0.1:15020: connect: refused"
+            message.trim_start_matches("error trying to reach service: ").to_owned()
+        }
+        FleetError::NotFound(_) => "its port answers that there is no such pod".to_owned(),
+        FleetError::Forbidden(forbidden) => format!("no right to {}", forbidden.call),
+        error => error.to_string(),
+    })
+}

@@ -1,0 +1,87 @@
+//! Ends the proxy: through the gate, which waits for streams in flight. Without a gate, or after
+//! the time-out, by the quit URL. If the quit URL fails, by `POST /force` to the gate.
+
+use std::time::{Duration, Instant};
+
+use http::Method;
+
+use super::{ExecContext, ready};
+use crate::{GateError, Signal};
+
+const INTERVAL: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The time limit for the gate's first answer. Envoy needs longer with many clusters, so the limit
+/// doubles after each time-out.
+const FIRST_PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) enum Ending {
+    Done,
+    Interrupted,
+    Failed(String),
+}
+
+/// Ends the proxy. After `until`, a refusal by the gate no longer counts.
+pub(super) fn end(stage: &mut ExecContext<'_>, until: Instant) -> Ending {
+    match request_end(stage, until) {
+        Ok(()) => wait_until_gone(stage),
+        Err(ending) => ending,
+    }
+}
+
+fn request_end(stage: &mut ExecContext<'_>, until: Instant) -> Result<(), Ending> {
+    let mut limit = FIRST_PATIENCE;
+    let by_gate = loop {
+        let left = until.saturating_duration_since(Instant::now());
+        match stage.plan.gate.quit_within(limit.min(left).max(PATIENCE)) {
+            Ok(Signal::Passed) => return Ok(()),
+            Ok(Signal::Refused(_)) if !left.is_zero() => {}
+            // The gate is there, and has not yet let the signal pass.
+            Err(GateError::Timeout(_)) if !left.is_zero() => limit *= 2,
+            Err(GateError::VmMissing) if !left.is_zero() => {}
+            Ok(Signal::Refused(outcome)) => break outcome.reason,
+            Err(error) => break error.to_string(),
+        }
+        if stage.pause(INTERVAL).is_some() {
+            return Err(Ending::Interrupted);
+        }
+    };
+    let url = stage.plan.quit.with("");
+    let Err(by_url) = post(stage, &url) else { return Ok(()) };
+    // Without a listener at the quit URL, only the gate can end the proxy.
+    let forced = stage
+        .plan
+        .gate
+        .force("laststream exec: the command has ended, and so has the time for its streams");
+    match forced.and_then(|_| stage.plan.gate.quit()) {
+        Ok(Signal::Passed) => Ok(()),
+        _ => Err(Ending::Failed(format!(
+            "the gate at {}: {by_gate}; {url}: {by_url}",
+            stage.plan.gate.address()
+        ))),
+    }
+}
+
+fn post(stage: &ExecContext<'_>, url: &str) -> Result<(), String> {
+    match stage.http.request(Method::POST, url, &[], PATIENCE) {
+        Ok(response) if (200..300).contains(&response.status) => Ok(()),
+        Ok(response) => Err(format!("status {}", response.status)),
+        Err(error) if error.may_have_arrived() => Ok(()), // the proxy ends before it answers
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn wait_until_gone(stage: &mut ExecContext<'_>) -> Ending {
+    let until = Instant::now() + stage.plan.quit_timeout;
+    while !ready::is_gone(stage) {
+        if Instant::now() >= until {
+            return Ending::Failed(format!(
+                "it was told to end and is still there after {:?}",
+                stage.plan.quit_timeout
+            ));
+        }
+        if stage.pause(INTERVAL).is_some() {
+            return Ending::Interrupted;
+        }
+    }
+    Ending::Done
+}

@@ -1,0 +1,123 @@
+//! Waits until the gate counts no outbound stream.
+
+use std::time::{Duration, Instant};
+
+use laststream_filter::config::wire::Scope;
+
+use super::{ExecContext, ready};
+use crate::{GateError, Status};
+
+const INTERVAL: Duration = Duration::from_millis(100);
+/// The quiet period: nothing may be in flight, and nothing begin, for this time, because a client
+/// that follows a redirect is between two streams.
+const QUIET: Duration = Duration::from_millis(300);
+/// The time after which a wait is reported.
+const LONG: Duration = Duration::from_secs(1);
+const SCOPE: Scope = Scope::Outbound;
+
+pub(super) enum Outbound {
+    /// No outbound stream is in flight.
+    Zero,
+    /// The time is over, and streams may be in flight.
+    Left(String),
+    /// The gate does not answer.
+    Unknown(String),
+    /// The proxy has ended.
+    Gone,
+    /// A signal came first.
+    Interrupted(String),
+}
+
+pub(super) fn wait(stage: &mut ExecContext<'_>, until: Instant) -> Outbound {
+    let began = Instant::now();
+    let mut quiet = QuietSince::default();
+    let mut last_answer = began;
+    let mut is_told = false;
+    loop {
+        let why = match query_gate(stage) {
+            Ok(OutboundState::NoScope) => return Outbound::Unknown(lacks_scope(stage)),
+            Ok(OutboundState::Zero { begun }) => {
+                last_answer = Instant::now();
+                if quiet.since(begun) >= QUIET {
+                    return Outbound::Zero;
+                }
+                "it is not known yet that nothing is in flight".to_owned()
+            }
+            Ok(OutboundState::Held(why)) => {
+                last_answer = Instant::now();
+                quiet = QuietSince::default();
+                why
+            }
+            Err(error) if last_answer.elapsed() >= stage.plan.gate_timeout => {
+                return gone_or_unknown(stage, &error);
+            }
+            Err(error) => {
+                quiet = QuietSince::default();
+                error.to_string()
+            }
+        };
+        if Instant::now() >= until {
+            return Outbound::Left(why);
+        }
+        if !is_told && began.elapsed() >= LONG {
+            is_told = true;
+            stage.report(&format!("waiting, before the proxy is ended: {why}"));
+        }
+        if stage.pause(INTERVAL).is_some() {
+            return Outbound::Interrupted(why);
+        }
+    }
+}
+
+fn lacks_scope(stage: &ExecContext<'_>) -> String {
+    let gate = stage.plan.gate.address();
+    format!("the gate at {gate} does not wait for the scope `{SCOPE}`")
+}
+
+fn gone_or_unknown(stage: &mut ExecContext<'_>, error: &GateError) -> Outbound {
+    if ready::is_gone(stage) {
+        return Outbound::Gone;
+    }
+    Outbound::Unknown(format!("there is no gate at {}: {error}", stage.plan.gate.address()))
+}
+
+enum OutboundState {
+    Zero { begun: u64 },
+    Held(String),
+    NoScope,
+}
+
+fn query_gate(stage: &ExecContext<'_>) -> Result<OutboundState, GateError> {
+    stage.plan.gate.status().map(|answer| outbound_state(&answer.body))
+}
+
+fn outbound_state(status: &Status) -> OutboundState {
+    let name: &str = SCOPE.into();
+    let Some(scope) = status.scopes.iter().find(|scope| scope.scope == name) else {
+        return OutboundState::NoScope;
+    };
+    match (scope.in_flight, status.count.as_str()) {
+        (0, "exact" | "assumed") => OutboundState::Zero { begun: scope.begun },
+        (0, count) => OutboundState::Held(format!(
+            "no outbound stream is known to be in flight, but the gate's count is {count}"
+        )),
+        (1, _) => OutboundState::Held("1 outbound stream is in flight".into()),
+        (count, _) => OutboundState::Held(format!("{count} outbound streams are in flight")),
+    }
+}
+
+/// The beginning of the time in which nothing has been in flight and nothing began.
+#[derive(Default)]
+struct QuietSince(Option<(u64, Instant)>);
+
+impl QuietSince {
+    fn since(&mut self, begun: u64) -> Duration {
+        match self.0 {
+            Some((before, at)) if before == begun => at.elapsed(),
+            _ => {
+                self.0 = Some((begun, Instant::now()));
+                Duration::ZERO
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Talks to the gate of an Envoy: status, streams, drain, wait. Printing is done in `commands`.
+
+mod address;
+mod bodies;
+mod client;
+pub mod durations;
+mod error;
+pub mod exec;
+mod http;
+pub mod install;
+mod secret;
+pub mod text;
+mod wait;
+
+pub use address::{Address, NotAnAddress, from_vars};
+pub use bodies::{Ends, Outcome, Scope, Status, Stream, Streams, counts_all, is_open};
+pub use client::{Gate, GateAnswer, Signal};
+pub use error::GateError;
+pub use http::{Http, Response};
+pub use laststream_http::Secret;
+pub use secret::{SecretError, secret};
+pub use wait::{Wait, WaitAnswer, WaitEnd, wait};
+
+/// The default address of the gate.
+pub const USUAL: &str = "http://127.0.0.1:15091";

@@ -1,0 +1,294 @@
+//! The gate's answers as text.
+
+use std::fmt::Write as _;
+
+use super::bodies::{Ends, Outcome, Scope, Status, Stream, Streams};
+use laststream_base::visible;
+
+/// The whole status, with a line for each value.
+#[must_use]
+pub fn status(status: &Status) -> String {
+    let mut text = format!("{}: {}\n", plain(&status.state), plain(&status.reason));
+    for (name, value) in counts(status).into_iter().chain(course(status)) {
+        let _ = writeln!(text, "  {name:<9} {value}"); // cannot fail for a String
+    }
+    text
+}
+
+/// The lines with the streams in flight, and how far their count can be believed.
+fn counts(status: &Status) -> Vec<(String, String)> {
+    let mut lines: Vec<(String, String)> =
+        status.scopes.iter().map(|scope| (plain(&scope.scope), of_scope(scope))).collect();
+    let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
+    let lost = if status.lost_counters > 0 {
+        format!(", {} lost", status.lost_counters)
+    } else {
+        String::new()
+    };
+    line("count", format!("{}, {}{lost}", plain(&status.count), many(status.counters, "counter")));
+    if let Some(advice) = &status.advice {
+        line("", plain(advice));
+    }
+    if let Some(active) = status.envoy_active {
+        line("envoy", format!("{} by its own count", many(active, "request")));
+    }
+    if let Some(bytes) = status.buffered_bytes {
+        line("buffered", format!("{} for clients", many(bytes, "byte")));
+    }
+    lines
+}
+
+/// The lines with the course of the drain, and the gate's actions.
+fn course(status: &Status) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
+    if status.state == "draining" {
+        line("quiet", format!("{} of {} ms", status.quiet_ms, status.quiet_needed_ms));
+    }
+    if status.begin.is_some() || status.finish.is_some() {
+        line("drain", drain(status));
+    }
+    if let Some(ends) = &status.ends {
+        line("ends", of_ends(ends));
+    }
+    if status.evictions > 0 {
+        line("ended", many(status.evictions, "stream"));
+    }
+    if status.sealed {
+        const SEALED: &str =
+            "the signal to end was sent: new streams are refused until the process ends";
+        line("sealed", SEALED.into());
+    }
+    line("signals", format!("{} refused", status.refused));
+    if status.heals > 0 {
+        line("heals", many(status.heals, "leaked count"));
+    }
+    line("module", plain(&status.version));
+    lines
+}
+
+fn of_ends(ends: &Ends) -> String {
+    let begin = ends.begins_in_ms.map(|wait| format!("from {} on, ", seconds(wait)));
+    let left = ends.left.map_or_else(|| "streams".to_owned(), |left| many(left, "stream"));
+    let begin = begin.unwrap_or_default();
+    let kinds = plain(&ends.kinds.join(", "));
+    format!("{begin}{left} ({kinds}) within {}", seconds(ends.ends_in_ms))
+}
+
+fn of_scope(scope: &Scope) -> String {
+    let long_lived = if scope.long_lived > 0 {
+        format!(", {} of them long-lived", scope.long_lived)
+    } else {
+        String::new()
+    };
+    format!("{} in flight{long_lived}; {} begun in all", scope.in_flight, scope.begun)
+}
+
+fn drain(status: &Status) -> String {
+    let mut text = format!("for {}", seconds(status.draining_ms));
+    if let Some(left) = status.deadline_in_ms {
+        let _ = write!(text, ", deadline in {}", seconds(left)); // cannot fail for a String
+    }
+    let _ = write!(text, ", {} late", many(status.late, "stream"));
+    for (name, step) in
+        [("begin", &status.begin), ("notify", &status.notify), ("finish", &status.finish)]
+    {
+        if let Some(step) = step {
+            let _ = write!(text, ", {name} {}", plain(step));
+        }
+    }
+    text
+}
+
+/// The status in one line.
+#[must_use]
+pub fn line(status: &Status) -> String {
+    let mut text =
+        format!("{}: {}; {}", plain(&status.state), plain(&status.reason), hold(status.holding));
+    if let Some(left) = status.deadline_in_ms {
+        let _ = write!(text, "; deadline in {}", seconds(left)); // cannot fail for a String
+    }
+    text
+}
+
+/// The outcome of a request in one line.
+#[must_use]
+pub fn outcome(outcome: &Outcome) -> String {
+    let holding = outcome.holding.map(|count| format!("; {}", hold(count))).unwrap_or_default();
+    format!("{}: {}{holding}", plain(&outcome.state), plain(&outcome.reason))
+}
+
+/// The outcome without its reason, which contains numbers that change all the time.
+#[must_use]
+pub fn held(outcome: &Outcome) -> String {
+    format!("{}: {}", plain(&outcome.state), hold(outcome.holding.unwrap_or_default()))
+}
+
+/// The text for a gate whose own count does not have all of its streams.
+#[must_use]
+pub fn uncounted(count: &str) -> String {
+    format!("the gate's count is `{}`", plain(count))
+}
+
+/// The streams as a table without empty columns.
+#[must_use]
+pub fn streams(streams: &Streams) -> String {
+    let mut text = format!("{}: {}\n", plain(&streams.state), hold(streams.holding));
+    if !streams.streams.is_empty() {
+        text.push_str(&stream_columns(Vec::new(), &streams.streams, |stream| stream));
+    }
+    if !streams.complete {
+        text.push_str(
+            "There may be more: not all are listed, or not all counters have answered.\n",
+        );
+    }
+    text
+}
+
+type Column = (&'static str, fn(&Stream) -> String);
+
+const COLUMNS: [Column; 13] = [
+    ("AGE", |stream| seconds(stream.age_ms)),
+    ("SCOPE", |stream| stream.scope.clone()),
+    ("STATUS", |stream| stream.status.map(|status| status.to_string()).unwrap_or_default()),
+    ("BYTES", |stream| stream.bytes.to_string()),
+    ("LIVES", |stream| if stream.long_lived { "long".into() } else { String::new() }),
+    ("KIND", |stream| stream.kind.clone().unwrap_or_default()),
+    ("ENDING", |stream| if stream.ending { "yes".into() } else { String::new() }),
+    ("PROTOCOL", |stream| stream.protocol.clone().unwrap_or_default()),
+    ("PEER", |stream| stream.peer.clone().unwrap_or_default()),
+    ("UPSTREAM", |stream| stream.upstream.clone().unwrap_or_default()),
+    ("ROUTE", |stream| stream.route.clone().unwrap_or_default()),
+    ("CLUSTER", |stream| stream.cluster.clone().unwrap_or_default()),
+    ("REQUEST", |stream| stream.request.clone().unwrap_or_default()),
+];
+
+/// The title of a column, and its cells.
+pub type TitledColumn<T> = (&'static str, fn(&T) -> String);
+
+/// A table of streams, with the caller's columns before theirs.
+pub fn stream_columns<T>(
+    first: Vec<TitledColumn<T>>,
+    items: &[T],
+    stream: fn(&T) -> &Stream,
+) -> String {
+    let mut shown: Vec<(&str, Vec<String>)> = Vec::new();
+    for (title, value) in first {
+        shown.push((title, items.iter().map(value).collect()));
+    }
+    for (title, value) in COLUMNS {
+        shown.push((title, items.iter().map(|item| value(stream(item))).collect()));
+    }
+    columns(shown)
+}
+
+/// A table without empty columns; every cell stays on its line.
+pub fn columns(columns: Vec<(&str, Vec<String>)>) -> String {
+    let height = columns.iter().map(|(_, cells)| cells.len()).max().unwrap_or_default();
+    let mut rows = vec![String::new(); height + 1];
+    for (title, cells) in columns {
+        let cells: Vec<String> = cells.iter().map(|cell| plain(cell)).collect();
+        if cells.iter().all(String::is_empty) {
+            continue;
+        }
+        let width = cells
+            .iter()
+            .map(|cell| cell.chars().count())
+            .chain([title.len()])
+            .max()
+            .unwrap_or_default();
+        for (row, cell) in
+            rows.iter_mut().zip([title].into_iter().chain(cells.iter().map(String::as_str)))
+        {
+            let cell = if cell.is_empty() { "-" } else { cell };
+            let _ = write!(row, "{cell:<width$}  "); // cannot fail for a String
+        }
+    }
+    rows.iter().map(|row| format!("{}\n", row.trim_end())).collect()
+}
+
+fn seconds(millis: u64) -> String {
+    format!("{}.{} s", millis / 1000, millis % 1000 / 100)
+}
+
+fn hold(count: u64) -> String {
+    if count == 1 {
+        "1 stream holds the drain".into()
+    } else {
+        format!("{count} streams hold the drain")
+    }
+}
+
+/// A number with its noun.
+#[must_use]
+pub fn many(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// A text on one line and with a limited length, because clients choose paths and names.
+pub fn plain(text: &str) -> String {
+    visible::cut_line(text, LONGEST)
+}
+
+/// The length limit of a text. The gate cuts the texts that clients choose at 512 bytes, so a
+/// longer text is not from a gate.
+const LONGEST: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(text: &str) -> Stream {
+        serde_json::from_str(text).expect("a stream")
+    }
+
+    #[test]
+    fn a_table_drops_empty_columns_and_escapes_control_characters() {
+        let all = Streams {
+            state: "draining".into(),
+            holding: 3,
+            complete: false,
+            streams: vec![
+                stream(
+                    r#"{"scope": "gateway", "age_ms": 61250, "long_lived": false, "bytes": 0,
+                        "request": "GET /a\u001b[2J\n/b"}"#,
+                ),
+                stream(
+                    r#"{"scope": "inbound", "age_ms": 9, "long_lived": true, "bytes": 18233,
+                        "status": 200}"#,
+                ),
+            ],
+        };
+        assert_eq!(
+            streams(&all),
+            "draining: 3 streams hold the drain\n\
+             AGE     SCOPE    STATUS  BYTES  LIVES  REQUEST\n\
+             61.2 s  gateway  -       0      -      GET /a\\u{1b}[2J\\n/b\n\
+             0.0 s   inbound  200     18233  long   -\n\
+             There may be more: not all are listed, or not all counters have answered.\n"
+        );
+    }
+
+    #[test]
+    fn the_ends_and_the_call_to_the_app_are_shown() {
+        let shown = |ends: &str| {
+            let text = format!(
+                r#"{{"state": "draining", "reason": "1 stream is in flight", "count": "exact",
+                "holding": 1, "scopes": [], "begin": "done", "notify": "under way",
+                "ends": {ends}}}"#
+            );
+            status(&serde_json::from_str(&text).expect("a status"))
+        };
+        let text = shown(r#"{"kinds": ["websocket", "grpc"], "left": 40, "ends_in_ms": 15500}"#);
+        assert!(
+            text.contains("  ends      40 streams (websocket, grpc) within 15.5 s\n"),
+            "{text}"
+        );
+        assert!(text.contains(", begin done, notify under way\n"), "{text}");
+        let text = shown(r#"{"kinds": ["grpc"], "begins_in_ms": 33000, "ends_in_ms": 53000}"#);
+        assert!(
+            text.contains("ends      from 33.0 s on, streams (grpc) within 53.0 s\n"),
+            "{text}"
+        );
+    }
+}

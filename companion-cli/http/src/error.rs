@@ -1,0 +1,151 @@
+//! Errors of HTTP requests. The chain of sources decides which error it is.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use super::Limits;
+use laststream_base::causes::with_sources;
+
+/// The reason why a request has no response, or only a part of it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HttpError {
+    /// No program listens at the address.
+    #[error("the connection failed: {0}")]
+    Refused(String),
+    /// The host name is not known.
+    #[error("there is no host of that name")]
+    NoHost,
+    /// The host cannot be reached.
+    #[error("the connection failed: {0}")]
+    Unreachable(String),
+    /// The connection ended too early.
+    #[error("the connection failed: {0}")]
+    Interrupted(String),
+    /// TLS failed: encryption or certificate.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// Nothing came for too long.
+    #[error("nothing came for {} s while {during}", .limit.as_secs_f32())]
+    Timeout {
+        /// The phase of the request.
+        during: &'static str,
+        /// The time limit.
+        limit: Duration,
+    },
+    /// The whole request took too long.
+    #[error("not complete after {} s", .0.as_secs_f32())]
+    TooSlow(Duration),
+    /// The body is larger than its limit.
+    #[error("the answer is larger than {0} bytes")]
+    TooLarge(u64),
+    /// Any other error, such as a response that is not HTTP.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// The phase of a time-out that is one of connecting.
+pub(crate) const CONNECTING: &str = "connecting";
+
+impl HttpError {
+    pub(super) fn of(error: &(dyn Error + 'static), limits: &Limits) -> Self {
+        let found = Cause::of(error);
+        match found.reqwest {
+            Some((true, true)) => {
+                return Self::Timeout { during: CONNECTING, limit: limits.connect };
+            }
+            Some((true, false)) => {
+                return Self::Timeout { during: "waiting for its answer", limit: limits.silence };
+            }
+            _ => {}
+        }
+        if found.is_dns {
+            return Self::NoHost;
+        }
+        let text =
+            || found.io.as_ref().map_or_else(|| with_sources(error), |(_, text)| text.clone());
+        match found.io.as_ref().map(|(kind, _)| *kind) {
+            Some(kind) => of_kind(kind, text(), limits),
+            None if found.is_cut => Self::Interrupted("it ended before the answer did".to_owned()),
+            None if found.reqwest.is_some_and(|(_, connecting)| connecting) => {
+                Self::Unreachable(with_sources(error))
+            }
+            None => Self::Other(with_sources(error)),
+        }
+    }
+
+    /// Whether the same request may succeed a moment later.
+    pub fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused(_) | Self::Unreachable(_) | Self::Interrupted(_) | Self::Timeout { .. }
+        )
+    }
+}
+
+fn of_kind(kind: io::ErrorKind, text: String, limits: &Limits) -> HttpError {
+    use io::ErrorKind::{
+        AddrNotAvailable, BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset,
+        HostUnreachable, Interrupted, InvalidData, NetworkDown, NetworkUnreachable, NotConnected,
+        TimedOut, UnexpectedEof, WouldBlock,
+    };
+    match kind {
+        ConnectionRefused => HttpError::Refused(text),
+        AddrNotAvailable | HostUnreachable | NetworkDown | NetworkUnreachable => {
+            HttpError::Unreachable(text)
+        }
+        TimedOut => HttpError::Timeout { during: "waiting for its answer", limit: limits.silence },
+        BrokenPipe | ConnectionAborted | ConnectionReset | Interrupted | NotConnected
+        | UnexpectedEof | WouldBlock => HttpError::Interrupted(text),
+        InvalidData => HttpError::Tls(text), // errors that rustls finds in the peer's data
+        _ => HttpError::Other(text),
+    }
+}
+
+/// The findings in the chain of an error's sources.
+#[derive(Default)]
+struct Cause {
+    /// Whether the error is a time-out, and whether it is about connecting.
+    reqwest: Option<(bool, bool)>,
+    is_dns: bool,
+    /// Whether the peer closed the connection in the middle of the response.
+    is_cut: bool,
+    /// The last error of the operating system or of TLS.
+    io: Option<(io::ErrorKind, String)>,
+}
+
+impl Cause {
+    fn of(error: &(dyn Error + 'static)) -> Self {
+        let mut cause = Self::default();
+        let mut next = Some(error);
+        while let Some(error) = next {
+            cause.add(error);
+            // An I/O error can hold another error beside its sources.
+            let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+            next = held.map(|held| held as &(dyn Error + 'static)).or_else(|| error.source());
+        }
+        cause
+    }
+
+    fn add(&mut self, error: &(dyn Error + 'static)) {
+        if let Some(error) = error.downcast_ref::<reqwest::Error>() {
+            let (timeout, connecting) = self.reqwest.unwrap_or_default();
+            self.reqwest = Some((timeout || error.is_timeout(), connecting || error.is_connect()));
+            self.is_dns |= error.is_dns();
+        } else if let Some(error) = error.downcast_ref::<io::Error>() {
+            let is_wrapper = error.get_ref().is_some_and(|held| held.is::<reqwest::Error>())
+                && error.kind() == io::ErrorKind::Other;
+            if !is_wrapper {
+                self.io = Some((error.kind(), error.to_string()));
+            }
+        }
+        let text = error.to_string();
+        let cut = [
+            "connection closed before message completed",
+            "end of file before message length reached",
+            "unexpected EOF",
+        ];
+        self.is_cut |= cut.iter().any(|cut| text.contains(cut));
+    }
+}

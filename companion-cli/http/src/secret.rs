@@ -1,0 +1,51 @@
+//! A text that must not be shown by accident.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+/// A password or token. Only [`Secret::reveal`] shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a text, so that it is not shown.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// A user name and a password as the value of an `Authorization` header.
+    pub fn basic(username: &str, password: &Self) -> Self {
+        Self::new(format!(
+            "Basic {}",
+            BASE64_STANDARD.encode(format!("{username}:{}", password.reveal()))
+        ))
+    }
+
+    /// The text itself, for the request that needs it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_does_not_show_the_secret() {
+        assert_eq!(
+            format!("{:?} {:#?}", Secret::new("hunter2"), Some(Secret::new("hunter2"))),
+            "Secret(…) Some(\n    Secret(…),\n)"
+        );
+    }
+}

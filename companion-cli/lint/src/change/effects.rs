@@ -1,0 +1,243 @@
+//! The effects of a changed object on Envoy's listeners, derived from how istiod translates the
+//! object into Envoy's configuration.
+
+use super::pairs::{Pair, same};
+use super::part::Effect;
+use super::waypoints;
+use crate::envoy_filter::patch_of;
+use crate::node::Node;
+
+/// An effect, the node that causes it, and a description of the change.
+type Found<'g> = (Effect, Node<'g>, String);
+
+/// The fields of a WasmPlugin, or of `wasm` in a TrafficExtension, that are only in the Wasm
+/// filter's configuration, which Envoy gets by discovery.
+const DISCOVERED: [&str; 9] = [
+    "url",
+    "sha256",
+    "imagePullPolicy",
+    "imagePullSecret",
+    "verificationKey",
+    "pluginConfig",
+    "pluginName",
+    "failStrategy",
+    "vmConfig",
+];
+
+pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
+    let Some(object) = pair.latest() else { return Vec::new() };
+    let is_mesh_config = object.kind == "ConfigMap" && object.name().starts_with("istio");
+    if !pair.differs("spec") && !pair.comes_or_goes() && !is_mesh_config {
+        return Vec::new();
+    }
+    let at = |path: &str| {
+        let [old, new] = pair.field(path);
+        new.or(old).unwrap_or(object.node)
+    };
+    let whole = |effect: Effect| {
+        vec![(
+            effect,
+            at("spec"),
+            format!("{} `{}` is {}", object.kind, object.name(), pair.verb()),
+        )]
+    };
+    let is_istio = group(pair).ends_with("istio.io");
+    match object.kind {
+        "EnvoyFilter" => patches(pair),
+        "AuthorizationPolicy" | "RequestAuthentication" => whole(Effect::Authorization),
+        "PeerAuthentication" => whole(Effect::Tls),
+        "Telemetry" => whole(Effect::Telemetry),
+        "WasmPlugin" => whole(plugin(pair, "spec", &DISCOVERED)),
+        "TrafficExtension" => whole(traffic_extension(pair)),
+        "Gateway" if is_istio && only_plain_hosts_differ(pair) => whole(Effect::NothingDrains),
+        "Gateway" | "Sidecar" if is_istio => whole(Effect::Listeners),
+        "Gateway" if pair.differs("spec.listeners") => whole(Effect::Listeners),
+        "ServiceEntry" => ports(pair, fields_of_service_entry(pair)),
+        "Service" => ports(pair, &["ports"]),
+        "VirtualService" => virtual_service(pair),
+        "TCPRoute" | "TLSRoute" => whole(Effect::TcpRoutes),
+        "HTTPRoute" | "GRPCRoute" => whole(waypoints::of_route(pair)),
+        "DestinationRule" => whole(waypoints::of_destination_rule(pair)),
+        "ProxyConfig" if is_istio => whole(Effect::NextStart),
+        "ConfigMap" if is_mesh_config => mesh(pair),
+        _ => Vec::new(),
+    }
+}
+
+/// Whether a Gateway differs only in hosts of servers without TLS. Those hosts are virtual hosts in
+/// routes, not part of a listener.
+fn only_plain_hosts_differ(pair: &Pair<'_>) -> bool {
+    let [old, new] = pair.field("spec.servers");
+    let (Some(old), Some(new)) = (old, new) else { return false };
+    let fields = |server: Node<'_>| server.entries().count();
+    let is_alike = |(old, new): (Node<'_>, Node<'_>)| {
+        let same_but_hosts = fields(old) == fields(new)
+            && old.entries().all(|(key, value)| key == "hosts" || same(Some(value), new.get(key)));
+        same(Some(old), Some(new)) || same_but_hosts && old.get("tls").is_none()
+    };
+    !pair.differs("spec.selector")
+        && old.items().count() == new.items().count()
+        && old.items().zip(new.items()).all(is_alike)
+}
+
+fn group<'g>(pair: &Pair<'g>) -> &'g str {
+    let version = pair.latest().and_then(|object| object.node.text_of("apiVersion"));
+    let version = version.unwrap_or_default();
+    version.split_once('/').map_or("", |(group, _)| group)
+}
+
+/// The patches that are new, changed or removed, and those whose position among the unchanged ones
+/// differs. A removed patch is left out if a new one has the same `applyTo` and effect.
+fn patches<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
+    let [old, new] = pair
+        .field("spec.configPatches")
+        .map(|list| list.into_iter().flat_map(Node::items).collect::<Vec<_>>());
+    let moves = ["spec.workloadSelector", "spec.targetRefs", "spec.priority"];
+    let all = moves.iter().any(|path| pair.differs(path));
+    let is_in = |patch: &Node<'g>, list: &[Node<'g>]| {
+        !all && list.iter().any(|other| same(Some(*patch), Some(*other)))
+    };
+    let kept = |list: &[Node<'g>], other: &[Node<'g>]| {
+        list.iter().copied().filter(|patch| is_in(patch, other)).collect::<Vec<_>>()
+    };
+    let moved = moved(kept(&old, &new), kept(&new, &old));
+    let fresh: Vec<_> = new.iter().copied().filter(|patch| !is_in(patch, &old)).collect();
+    let kind = |patch: Node<'g>| (apply_to(patch), patch_effect(patch));
+    let gone = old.iter().copied().filter(|patch| {
+        !is_in(patch, &new) && !fresh.iter().any(|other| kind(*other) == kind(*patch))
+    });
+    let found = |patch: Node<'g>, verb: &str| {
+        let what = format!("the patch on {} is {verb}", apply_to(patch));
+        Some((patch_effect(patch)?, patch, what))
+    };
+    let verb = if pair.old.is_none() { "new" } else { "new or changed" };
+    let fresh_found = fresh.iter().filter_map(|patch| found(*patch, verb));
+    let gone_found = gone.filter_map(|patch| found(patch, "removed"));
+    let moved_found = moved.iter().filter_map(|patch| found(*patch, "moved"));
+    fresh_found.chain(gone_found).chain(moved_found).collect()
+}
+
+/// The patches of the new list whose position belongs to another patch in the old list. Positions
+/// are compared for each `applyTo`, because istiod applies those patches in their order.
+fn moved<'g>(mut old: Vec<Node<'g>>, mut new: Vec<Node<'g>>) -> Vec<Node<'g>> {
+    old.sort_by_key(|patch| apply_to(*patch));
+    new.sort_by_key(|patch| apply_to(*patch));
+    let pairs = old.into_iter().zip(new);
+    pairs.filter(|(old, new)| !same(Some(*old), Some(*new))).map(|(_, new)| new).collect()
+}
+
+fn apply_to(patch: Node<'_>) -> &str {
+    patch.text_of("applyTo").unwrap_or_default()
+}
+
+/// The effect of a patch. Gateways and outbound listeners get their routes by discovery; the routes
+/// of inbound listeners are part of the filter chains.
+fn patch_effect(patch: Node<'_>) -> Option<Effect> {
+    let context = patch_of(patch).map_or("ANY", |patch| patch.context());
+    Some(match (apply_to(patch), context) {
+        ("LISTENER" | "LISTENER_FILTER", _) => Effect::ListenerPatch,
+        ("ROUTE_CONFIGURATION" | "VIRTUAL_HOST" | "HTTP_ROUTE", "GATEWAY" | "SIDECAR_OUTBOUND")
+        | ("CLUSTER" | "EXTENSION_CONFIG", _) => Effect::NothingDrains,
+        ("FILTER_CHAIN" | "NETWORK_FILTER" | "HTTP_FILTER", _)
+        | ("ROUTE_CONFIGURATION" | "VIRTUAL_HOST" | "HTTP_ROUTE", _) => Effect::ChainPatch,
+        _ => return None,
+    })
+}
+
+/// The effect of the changed fields of a Wasm filter at `path`. Envoy gets the `discovered` fields
+/// by discovery.
+fn plugin(pair: &Pair<'_>, path: &str, discovered: &[&str]) -> Effect {
+    let keys = pair.field(path).into_iter().flatten().flat_map(Node::entries);
+    let moves = keys
+        .map(|(key, _)| key)
+        .filter(|key| !discovered.contains(key))
+        .any(|key| pair.differs(&format!("{path}.{key}")));
+    if pair.comes_or_goes() || moves { Effect::WasmPlace } else { Effect::NothingDrains }
+}
+
+/// The effect of a changed TrafficExtension. Its Lua is part of the filter chains.
+fn traffic_extension(pair: &Pair<'_>) -> Effect {
+    match plugin(pair, "spec", &["wasm"]) {
+        Effect::NothingDrains => plugin(pair, "spec.wasm", &DISCOVERED),
+        effect => effect,
+    }
+}
+
+/// The fields of a ServiceEntry that are part of listeners. With a TLS port the hosts are among
+/// them, because Envoy chooses its filter chains by server name; for other ports they are virtual
+/// hosts.
+fn fields_of_service_entry(pair: &Pair<'_>) -> &'static [&'static str] {
+    let ports = pair.field("spec.ports").into_iter().flatten().flat_map(Node::items);
+    let mut protocols = ports.filter_map(|port| port.text_of("protocol"));
+    let is_tls = |protocol: &str| ["TLS", "HTTPS"].contains(&protocol.to_uppercase().as_str());
+    if protocols.any(is_tls) {
+        &["ports", "addresses", "location", "resolution", "exportTo", "hosts"]
+    } else {
+        &["ports", "addresses", "location", "resolution", "exportTo"]
+    }
+}
+
+fn ports<'g>(pair: &Pair<'g>, fields: &[&str]) -> Vec<Found<'g>> {
+    let Some(old) = pair.old else { return Vec::new() };
+    let is_changed = |field: &&&str| pair.new.is_none() || pair.differs(&format!("spec.{field}"));
+    let Some(changed) = fields.iter().filter(is_changed).find(|field| !only_adds(pair, field))
+    else {
+        return Vec::new();
+    };
+    let [before, after] = pair.field(&format!("spec.{changed}"));
+    let node = after.or(before).unwrap_or(old.node);
+    let what = format!("`{changed}` of {} `{}` {}", old.kind, old.name(), changes(pair));
+    vec![(Effect::Listeners, node, what)]
+}
+
+/// Whether a list only gains items. An added port gets a listener or filter chain of its own and
+/// replaces none.
+fn only_adds(pair: &Pair<'_>, field: &str) -> bool {
+    let [before, after] = pair.field(&format!("spec.{field}"));
+    if field == "exportTo" && before.is_none() {
+        return false; // without `exportTo`, all namespaces see the object
+    }
+    let is_list = before.is_none_or(Node::is_list) && after.is_none_or(Node::is_list);
+    let after: Vec<_> = after.into_iter().flat_map(Node::items).collect();
+    let is_kept = |item| after.iter().any(|other| same(Some(item), Some(*other)));
+    is_list && before.into_iter().flat_map(Node::items).all(is_kept)
+}
+
+fn changes(pair: &Pair<'_>) -> &'static str {
+    if pair.new.is_none() { "are removed" } else { "are changed" }
+}
+
+fn virtual_service<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
+    let mut found = Vec::new();
+    let for_http = waypoints::of_virtual_service(pair);
+    for (field, effect) in
+        [("tcp", Effect::TcpRoutes), ("tls", Effect::TcpRoutes), ("http", for_http)]
+    {
+        let path = format!("spec.{field}");
+        let [old, new] = pair.field(&path);
+        let is_concerned =
+            pair.differs(&path) || pair.differs("spec.hosts") || pair.differs("spec.gateways");
+        if let Some(node) = new.or(old).filter(|_| is_concerned) {
+            found.push((effect, node, format!("routes for {field} are {}", pair.verb())));
+        }
+    }
+    found
+}
+
+/// The effects of the mesh settings that differ. Pods read `defaultConfig` only when they start.
+fn mesh<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
+    let [old, new] = pair.field("data.mesh").map(|node| node.and_then(Node::embedded));
+    let keys = [old, new].into_iter().flatten().flat_map(Node::entries).map(|(key, _)| key);
+    let mut keys: Vec<&str> = keys.collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let value = |side: Option<Node<'g>>, key: &str| side.and_then(|mesh| mesh.get(key));
+    keys.into_iter()
+        .filter(|key| !same(value(old, key), value(new, key)))
+        .filter_map(|key| {
+            let node = value(new, key).or_else(|| value(old, key))?;
+            let effect = if key == "defaultConfig" { Effect::NextStart } else { Effect::Mesh };
+            Some((effect, node, format!("`{key}` of the mesh's settings differs")))
+        })
+        .collect()
+}

@@ -1,0 +1,61 @@
+//! A part of a change: a node, and its effect in Envoy.
+
+use crate::node::Node;
+use crate::texts::Texts;
+
+/// The effect of a part of a change in Envoy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// A patch on a listener replaces it.
+    ListenerPatch,
+    /// A patch on filter chains, or on filters in them, replaces the chains.
+    ChainPatch,
+    /// Filters for authorization and tokens are part of the filter chains.
+    Authorization,
+    /// TLS settings and their matches are part of the inbound filter chains.
+    Tls,
+    /// Access logs, metrics and traces are part of the filter chains.
+    Telemetry,
+    /// A Wasm filter is added, removed or moved, or the Lua of a TrafficExtension differs.
+    WasmPlace,
+    /// Ports, servers or hosts of listeners differ.
+    Listeners,
+    /// Routes for TCP and TLS are part of the filter chains.
+    TcpRoutes,
+    /// Settings of the mesh are part of all listeners.
+    Mesh,
+    /// The part reaches Envoy by discovery and replaces nothing: routes, clusters, configurations
+    /// of filters.
+    NothingDrains,
+    /// Routes for HTTP come by discovery, except on waypoints, where they are part of the filter
+    /// chains.
+    WaypointRoutes,
+    /// The part takes effect at the next start of a pod.
+    NextStart,
+}
+
+impl Effect {
+    pub(super) fn replaces(self) -> bool {
+        !matches!(self, Self::NothingDrains | Self::NextStart)
+    }
+}
+
+/// A part of a change.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) effect: Effect,
+    tree: u32,
+    id: u32,
+    /// The change, its proxies, and the time that their streams have left.
+    pub(crate) message: String,
+}
+
+impl Part {
+    pub(super) fn new(effect: Effect, node: Node<'_>, message: String) -> Self {
+        Self { effect, tree: node.tree, id: node.id, message }
+    }
+
+    pub(crate) fn node<'g>(&self, texts: &'g Texts) -> Node<'g> {
+        Node { texts, tree: self.tree, id: self.id }
+    }
+}

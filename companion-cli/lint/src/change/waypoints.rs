@@ -1,0 +1,50 @@
+//! Routes that gateways and sidecars get by discovery, but that are part of a waypoint's filter
+//! chains.
+
+use super::pairs::{Pair, same};
+use super::part::Effect;
+use crate::node::Node;
+
+/// The effect of a VirtualService. Waypoints get those of the mesh, not those of gateways.
+pub(super) fn of_virtual_service(pair: &Pair<'_>) -> Effect {
+    let is_for_mesh = |spec: Node<'_>| {
+        let gateways: Vec<_> = items(spec, "gateways").filter_map(Node::text).collect();
+        gateways.is_empty() || gateways.contains(&"mesh")
+    };
+    effect(pair.field("spec").into_iter().flatten().any(is_for_mesh))
+}
+
+/// The effect of a route. Waypoints get routes whose parent is a Service, not a Gateway. A parent
+/// without `kind` is a Gateway.
+pub(super) fn of_route(pair: &Pair<'_>) -> Effect {
+    let parents = pair.field("spec").into_iter().flatten();
+    let mut kinds = parents
+        .flat_map(|spec| items(spec, "parentRefs"))
+        .map(|parent| parent.get("kind").and_then(Node::value));
+    effect(kinds.any(|kind| kind.is_some_and(|kind| kind != "Gateway")))
+}
+
+/// The effect of a DestinationRule. Its `consistentHash` policies are part of routes; its other
+/// settings are part of clusters.
+pub(super) fn of_destination_rule(pair: &Pair<'_>) -> Effect {
+    let [old, new] = pair.field("spec").map(|spec| spec.map(hashes).unwrap_or_default());
+    let is_same = old.len() == new.len()
+        && old.iter().zip(&new).all(|(old, new)| same(Some(*old), Some(*new)));
+    let moves = ["spec.host", "spec.exportTo", "spec.workloadSelector"];
+    let is_moved = !old.is_empty() && moves.iter().any(|path| pair.differs(path));
+    effect(is_moved || !is_same)
+}
+
+fn hashes(spec: Node<'_>) -> Vec<Node<'_>> {
+    let policies = items(spec, "subsets").chain([spec]).filter_map(|of| of.get("trafficPolicy"));
+    let settings = policies.flat_map(|policy| items(policy, "portLevelSettings").chain([policy]));
+    settings.filter_map(|settings| settings.get("loadBalancer")?.get("consistentHash")).collect()
+}
+
+fn items<'g>(node: Node<'g>, key: &str) -> impl Iterator<Item = Node<'g>> {
+    node.get(key).into_iter().flat_map(Node::items)
+}
+
+fn effect(is_in_chains: bool) -> Effect {
+    if is_in_chains { Effect::WaypointRoutes } else { Effect::NothingDrains }
+}

@@ -1,0 +1,184 @@
+//! Rules and findings. A rule consists of texts and one function over all inputs; a finding is a
+//! place where a rule does not hold.
+
+use super::inputs::Inputs;
+use super::node::Node;
+use laststream_base::yaml::tree::Position;
+
+/// The severity of a finding.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "lowercase")]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// Works today and fails in certain situations.
+    Warning,
+    /// Does not work.
+    Error,
+}
+
+impl Severity {
+    /// The name in lower case.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// A rule.
+#[derive(Debug)]
+pub struct Rule {
+    /// The stable code, which is never reused for another rule.
+    pub code: &'static str,
+    /// The severity of a finding.
+    pub severity: Severity,
+    /// The problem, in a few words.
+    pub title: &'static str,
+    /// The consequence on a real mesh, and its cause.
+    pub why: &'static str,
+    /// The change that resolves the finding.
+    pub fix: &'static str,
+    pub(super) check: Check,
+}
+
+/// A function that checks all inputs and adds its findings.
+pub(super) type Check = for<'g> fn(&'g Inputs, &mut Findings<'g>);
+
+impl PartialEq for Rule {
+    fn eq(&self, other: &Self) -> bool {
+        self.code == other.code
+    }
+}
+
+impl Eq for Rule {}
+
+/// A place where a rule does not hold.
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// The rule that found it.
+    pub rule: &'static Rule,
+    /// The name of the file, as given or as found in a folder; `<stdin>` for standard input.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1, in characters.
+    pub column: u32,
+    /// The width of the marked text, in characters.
+    pub width: u32,
+    /// The path of the node, such as `spec.configPatches[0].patch.value.name`; empty without a
+    /// node.
+    pub path: String,
+    /// The problem at this place.
+    pub message: String,
+    /// The text of the line; none if it may contain a secret.
+    pub source_line: Option<String>,
+    /// The line of the key, or else of the scalar, in the file's own text that holds the finding.
+    /// An ignore comment there applies, too.
+    pub(super) carrier_line: u32,
+    pub(super) source: u32,
+}
+
+/// The most findings of one rule: more would not help the user, and the limit bounds hostile input.
+const MOST: usize = 1_000;
+
+/// The findings of one rule.
+pub(super) struct Findings<'g> {
+    rule: &'static Rule,
+    inputs: &'g Inputs,
+    pub(super) list: Vec<Finding>,
+}
+
+impl<'g> Findings<'g> {
+    pub(super) fn new(rule: &'static Rule, inputs: &'g Inputs) -> Self {
+        Self { rule, inputs, list: Vec::new() }
+    }
+
+    /// A finding at a node.
+    pub(super) fn at(&mut self, node: Node<'g>, message: impl Into<String>) {
+        if self.list.len() > MOST {
+            return; // before a position and path are computed
+        }
+        let place = node.place();
+        let width = place.raw().map_or(1, |raw| raw.bytes.1.saturating_sub(raw.bytes.0));
+        self.push(place, (place.position(), width), node.path(), message.into());
+    }
+
+    /// A finding in one line of a text.
+    pub(super) fn in_text(&mut self, node: Node<'g>, part: &str, message: impl Into<String>) {
+        match node.position_of(part) {
+            Some(place) => self.push(node, place, node.path(), message.into()),
+            None => self.at(node, message),
+        }
+    }
+
+    /// A finding in a file that may have no nodes.
+    pub(super) fn in_file(&mut self, source: u32, position: Position, message: impl Into<String>) {
+        self.add(source, position, 1, String::new(), message.into(), position.line);
+    }
+
+    fn push(
+        &mut self,
+        place: Node<'g>,
+        (position, width): (Position, u32),
+        path: String,
+        message: String,
+    ) {
+        let outermost = place.outermost();
+        let carrier_line = outermost.key().unwrap_or(outermost).position().line;
+        self.add(self.inputs.file_of(place.tree), position, width, path, message, carrier_line);
+        if is_secret(place)
+            && let Some(finding) = self.list.last_mut()
+        {
+            finding.source_line = None;
+        }
+    }
+
+    fn add(
+        &mut self,
+        source: u32,
+        position: Position,
+        width: u32,
+        path: String,
+        message: String,
+        carrier_line: u32,
+    ) {
+        let message = match self.list.len() {
+            count if count > MOST => return,
+            MOST => format!("there are more of these from here on: the first {MOST} are shown"),
+            _ => message,
+        };
+        let file = self.inputs.sources.get(source as usize);
+        let line = file.and_then(|file| file.line(position.line));
+        let length = line.map_or(0, |line| u32::try_from(line.chars().count()).unwrap_or(u32::MAX));
+        self.list.push(Finding {
+            rule: self.rule,
+            file: file.map(|file| file.name.clone()).unwrap_or_default(),
+            line: position.line,
+            column: position.column,
+            width: width.min((length + 1).saturating_sub(position.column)).max(1),
+            path,
+            message,
+            source_line: line.filter(|line| !sounds_secret(line)).map(str::to_owned),
+            carrier_line,
+            source,
+        });
+    }
+}
+
+const SECRETS: [&str; 6] = ["secret", "password", "passwd", "token", "credential", "private"];
+
+fn sounds_secret(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    SECRETS.iter().any(|word| text.contains(word))
+}
+
+/// Whether the value may be a secret and must not be shown: by its key, or by the name of its
+/// variable.
+pub(super) fn is_secret(node: Node<'_>) -> bool {
+    let key = node.key_text();
+    let variable =
+        node.parent().filter(|_| key == Some("value")).and_then(|map| map.text_of("name"));
+    [key, variable].into_iter().flatten().any(sounds_secret)
+}

@@ -1,0 +1,204 @@
+//! The inputs of the rules: all texts, and facts about them that are computed once.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::ops::Deref;
+
+use super::change::part::Part;
+use super::crds::{Definitions, Fault, Validators};
+use super::node::{Node, is_string_value};
+use super::objects::objects;
+use super::reach::Reach;
+use super::sources::SourceFile;
+use super::texts::{Texts, number};
+use super::wasm_filter::FilterFacts;
+use laststream_base::yaml::tree::Kind;
+use laststream_render::bootstrap;
+
+/// The greatest depth of texts within texts.
+const DEEPEST_TEXT: u8 = 3;
+/// Annotations whose text is YAML or JSON.
+const ANNOTATIONS: [&str; 5] = [
+    "proxy.istio.io/config",
+    "proxy.istio.io/overrides",
+    "sidecar.istio.io/userVolume",
+    "sidecar.istio.io/userVolumeMount",
+    bootstrap::ANNOTATION,
+];
+/// Keys of Istio's own ConfigMaps that hold YAML or JSON and have no file extension.
+const CONFIG_KEYS: [&str; 4] = ["mesh", "meshNetworks", "values", "config"];
+
+/// Keys of ConfigMaps that Istio merges over the objects that it makes for a Gateway.
+pub(super) const OVERLAY_KEYS: [&str; 5] =
+    ["deployment", "service", "serviceAccount", "horizontalPodAutoscaler", "podDisruptionBudget"];
+
+/// The caller's assumptions about the mesh, and the rules that it ignores.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Assume {
+    /// Istio's version: major and minor. The patch version does not matter.
+    pub istio: Option<(u32, u32)>,
+    /// Kubernetes' version: major and minor.
+    pub kubernetes: Option<(u32, u32)>,
+    /// CRDs that replace the built-in ones.
+    pub crds: Definitions,
+    /// Codes of rules that are not evaluated, so that they also hide no verdict of the API server.
+    pub ignored: Vec<&'static str>,
+}
+
+/// Filters by the name of the extension configuration that they wait for.
+type Waiting = HashMap<String, Vec<(u32, u32, Reach)>>;
+
+/// All input files, and facts that are computed from them.
+#[derive(Debug)]
+pub(super) struct Inputs {
+    texts: Texts,
+    pub(super) assume: Assume,
+    /// The Wasm filters, computed when a rule needs them.
+    filter_facts: OnceCell<Vec<FilterFacts>>,
+    /// The filters that wait for an extension configuration, by its name.
+    waiting: OnceCell<Waiting>,
+    /// The API server's refusals: the fault, the node's tree and number, the message.
+    violations: OnceCell<Vec<(Fault, u32, u32, String)>>,
+    /// The number of files from before a change, which come first; none if there is no change.
+    pub(super) old_files: Option<u32>,
+    /// The parts of the change; empty if there is no change.
+    changes: Vec<Part>,
+}
+
+/// The inputs have all methods of their texts.
+impl Deref for Inputs {
+    type Target = Texts;
+
+    fn deref(&self) -> &Texts {
+        &self.texts
+    }
+}
+
+impl Inputs {
+    pub(super) fn read(sources: Vec<SourceFile>, assume: Assume) -> Self {
+        let mut texts = Texts::read(sources);
+        let mut tree = 0;
+        while texts.trees().contains(&tree) {
+            for id in holders(&texts, tree) {
+                texts.read_within(tree, id);
+            }
+            tree += 1;
+        }
+        Self {
+            texts,
+            assume,
+            filter_facts: OnceCell::new(),
+            waiting: OnceCell::new(),
+            violations: OnceCell::new(),
+            old_files: None,
+            changes: Vec::new(),
+        }
+    }
+
+    /// The files before a change and after it. `parts` finds the parts of the change in them.
+    pub(super) fn of_change(
+        mut old: Vec<SourceFile>,
+        new: Vec<SourceFile>,
+        assume: Assume,
+        parts: fn(&Self) -> Vec<Part>,
+    ) -> Self {
+        let old_files = number(old.len());
+        old.extend(new);
+        let mut inputs = Self { old_files: Some(old_files), ..Self::read(old, assume) };
+        inputs.changes = parts(&inputs);
+        inputs
+    }
+
+    /// The parts of the change; empty if there is no change.
+    pub(super) fn changes(&self) -> &[Part] {
+        &self.changes
+    }
+
+    pub(super) fn filter_facts(&self) -> &[FilterFacts] {
+        self.filter_facts.get_or_init(|| FilterFacts::all(self))
+    }
+
+    /// The faults of one kind that the API server refuses objects for.
+    pub(super) fn violations(&self, fault: Fault) -> impl Iterator<Item = (Node<'_>, &str)> {
+        let all = self.violations.get_or_init(|| {
+            let mut validators = Validators::default();
+            let judged = objects(self).flat_map(|object| validators.judge(self, object));
+            judged
+                .map(|found| (found.fault, found.node.tree, found.node.id, found.message))
+                .collect()
+        });
+        all.iter().filter(move |found| found.0 == fault).map(|(_, tree, id, message)| {
+            (Node { texts: self, tree: *tree, id: *id }, message.as_str())
+        })
+    }
+
+    /// The filters that subscribe to a configuration of this name, and the proxies that they reach.
+    pub(super) fn waiting_for<'g>(
+        &'g self,
+        name: &str,
+    ) -> impl Iterator<Item = (Node<'g>, &'g Reach)> {
+        let waiting = self.waiting.get_or_init(|| by_awaited_name(self));
+        let places = waiting.get(name).map_or(&[][..], Vec::as_slice);
+        places
+            .iter()
+            .map(move |(tree, id, reach)| (Node { texts: self, tree: *tree, id: *id }, reach))
+    }
+}
+
+/// The scalars of a tree whose text is YAML or JSON.
+fn holders(texts: &Texts, tree: u32) -> Vec<u32> {
+    if texts.depth(tree) >= DEEPEST_TEXT {
+        return Vec::new();
+    }
+    (0_u32..)
+        .zip(&texts.tree(tree).nodes)
+        .map(|(id, _)| id)
+        .filter(|&id| holds_text(Node { texts, tree, id }))
+        .collect()
+}
+
+fn holds_text(node: Node<'_>) -> bool {
+    let (Some(raw), Some(key)) = (node.raw(), node.key_text()) else { return false };
+    let Kind::Scalar(text, _) = &raw.kind else { return false };
+    if key == "value" && is_bootstrap(node) {
+        return true;
+    }
+    if key == "value" {
+        return text.trim_start().starts_with('{') && node.parent().is_some_and(is_string_value);
+    }
+    if ANNOTATIONS.contains(&key) || is_of_chart(node) {
+        return true;
+    }
+    let named = CONFIG_KEYS.contains(&key)
+        || OVERLAY_KEYS.contains(&key)
+        || [".yaml", ".yml", ".json"].iter().any(|ending| key.ends_with(ending));
+    let data =
+        named.then(|| node.parent()).flatten().filter(|data| data.key_text() == Some("data"));
+    data.and_then(Node::parent).and_then(|object| object.text_of("kind")) == Some("ConfigMap")
+}
+
+/// Whether the node is the bootstrap in an EnvoyProxy.
+fn is_bootstrap(node: Node<'_>) -> bool {
+    let object = node.has_keys(&["value", "bootstrap", "spec"]).then(|| node.upwards().nth(3));
+    object.flatten().and_then(|object| object.text_of("kind")) == Some("EnvoyProxy")
+}
+
+/// Whether the node is the text of a chart's values in an Application of Argo CD.
+fn is_of_chart(node: Node<'_>) -> bool {
+    let mut kinds = node.upwards().filter_map(|node| node.text_of("kind"));
+    node.has_keys(&["values", "helm"])
+        && kinds.any(|kind| ["Application", "ApplicationSet"].contains(&kind))
+}
+
+fn by_awaited_name(texts: &Texts) -> Waiting {
+    let mut by_name = Waiting::new();
+    let filters = texts.keyed_field("config_discovery", "configDiscovery").filter_map(Node::parent);
+    for (filter, name) in filters.filter_map(|filter| Some((filter, filter.text_of("name")?))) {
+        by_name.entry(name.to_owned()).or_default().push((
+            filter.tree,
+            filter.id,
+            Reach::of(filter),
+        ));
+    }
+    by_name
+}

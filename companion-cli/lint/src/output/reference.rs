@@ -1,0 +1,67 @@
+//! The rules as text: one explained, all in a list, all as a document.
+
+use std::fmt::Write as _;
+
+use serde_json::json as value;
+
+use super::help_uri;
+use crate::{Rule, rules};
+
+/// The explanation of one rule.
+#[must_use]
+pub fn explanation(rule: &Rule) -> String {
+    let Rule { code, severity, title, why, fix, .. } = rule;
+    format!(
+        "{code} ({}): {title}\n\n{why}\n\nfix: {fix}\n\nignore it: a comment `# laststream-lint: \
+            ignore={code}` at the line, or --ignore {code}\n",
+        severity.name()
+    )
+}
+
+/// A line for each rule.
+#[must_use]
+pub fn list() -> String {
+    rules().fold(String::new(), |mut out, rule| {
+        let _ = writeln!(out, "{}  {:<8} {}", rule.code, rule.severity.name(), rule.title);
+        out
+    })
+}
+
+/// All rules as JSON, for programs.
+#[must_use]
+pub fn list_json() -> String {
+    let rules: Vec<_> = rules()
+        .map(|rule| {
+            value!({
+                "code": rule.code,
+                "severity": rule.severity.name(),
+                "title": rule.title,
+                "why": rule.why,
+                "fix": rule.fix,
+                "help": help_uri(rule.code),
+            })
+        })
+        .collect();
+    format!("{:#}\n", serde_json::Value::from(rules))
+}
+
+/// The document LINT.md.
+#[must_use]
+pub fn reference() -> String {
+    let mut out = String::from(
+        "# What `laststream lint` finds\n\nMade from the rules themselves; `laststream lint \
+            --explain CODE` prints the same.\n",
+    );
+    for rule in rules() {
+        let _ = write!(
+            out,
+            "\n## {}\n\n**{}** ({}). {}\n\n*Fix:* {}\n",
+            rule.code,
+            rule.title,
+            rule.severity.name(),
+            rule.why,
+            rule.fix
+        );
+    }
+    out
+}

@@ -1,0 +1,308 @@
+//! LS359 to LS364: trust in PROXY protocol headers, and in headers with the client's address.
+
+use laststream_filter::config::wire::Scope;
+
+use super::restorers::{Holder, Restorer, is_patched_beside, restorers};
+use super::scheme::own_peer_info_filters;
+use super::supporting::{SupportingFilter, mutations, peer_info_filters, writers};
+use super::trust::{is_removed, is_removed_somewhere, keeps, stands_at_sidecar};
+use crate::envoy_filter::patch_of;
+use crate::finding::{Findings, Rule, Severity};
+use crate::inputs::Inputs;
+use crate::listeners::{listener, uses};
+use crate::node::Node;
+use crate::objects::{Object, of_kind};
+use crate::proxy_protocol::{
+    header_filters, is_type, listener_filters, policy_setting, policy_settings, topology_settings,
+};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS359",
+        severity: Severity::Error,
+        title: "no destination port of a PROXY protocol header reaches the module",
+        why: "With the preset `nlb` the scheme follows from that port. It needs the listener \
+            filter `envoy.filters.listener.proxy_protocol`, and the local addresses of the \
+            connection in the filter state beside the peer's. Without one of them every request \
+            of the load balancer is http.",
+        fix: "Add the listener filter, and let `set_filter_state` write \
+            `%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% %DOWNSTREAM_LOCAL_ADDRESS% \
+            %DOWNSTREAM_DIRECT_LOCAL_ADDRESS%`. `laststream render` does both.",
+        check: no_destination,
+    },
+    Rule {
+        code: "LS360",
+        severity: Severity::Error,
+        title: "redirected connections look like those with a PROXY protocol header",
+        why: "With the preset `nlb` the module recognises a PROXY protocol header by a local \
+            address that is not the socket's own. After a redirection by iptables, a sidecar's \
+            listeners and the `original_dst` listener filter restore the former local address, \
+            which is not the socket's own either: a plain request to the app's port 443 would \
+            become https.",
+        fix: "Restore the scheme at the proxy that meets the load balancer, in a listener without \
+            `original_dst` and `use_original_dst`.",
+        check: redirected,
+    },
+    Rule {
+        code: "LS361",
+        severity: Severity::Error,
+        title: "forward_proto_config believes every peer",
+        why: "Envoy's `forward_proto_config` takes the scheme from any PROXY protocol header, \
+            whichever peer sent it. Where Envoy keeps the peer's own x-forwarded-proto \
+            (`use_remote_address: false`, trusted hops), that header even wins over the port.",
+        fix: "Put it into a filter chain with `direct_source_prefix_ranges` of the load balancer, \
+            with `use_remote_address: true` or an early removal of `x-forwarded-proto`. Where \
+            filter chains are not yours, take the preset `nlb` with the module.",
+        check: ports_of_every_peer,
+    },
+    Rule {
+        code: "LS362",
+        severity: Severity::Error,
+        title: "the client's address is believed of every peer",
+        why: "Envoy takes an empty `xff_trusted_cidrs`, or none, for trust in every peer, and \
+            `custom_header` has no list of peers at all. Behind a PROXY protocol header the list \
+            is compared with the address that the header names, not with the peer's. Any client \
+            can then choose its address.",
+        fix: "List the load balancer's ranges in `xff_trusted_cidrs`. Put `custom_header` into a \
+            filter chain with `direct_source_prefix_ranges`. Behind the PROXY protocol take the \
+            extension out. A ClientTrafficPolicy has no such filter chain: write \
+            `xForwardedFor.trustedCIDRs` in place of `customHeader`.",
+        check: client_of_every_peer,
+    },
+    Rule {
+        code: "LS363",
+        severity: Severity::Error,
+        title: "Envoy refuses original IP detection beside use_remote_address",
+        why: "`original_ip_detection_extensions` may not be mixed with `use_remote_address: true` \
+            or `xff_num_trusted_hops`, nor `xff_trusted_cidrs` with `xff_num_trusted_hops`: Envoy \
+            refuses the whole listener. An Istio gateway has `use_remote_address: true`, and \
+            merging `false` over it leaves it as it is.",
+        fix: "Take one of them out. In Istio use `gatewayTopology.numTrustedProxies`, which counts \
+            hops of every peer.",
+        check: mixed,
+    },
+    Rule {
+        code: "LS364",
+        severity: Severity::Error,
+        title: "original IP detection leaves the peer's own x-forwarded-proto",
+        why: "Original IP detection needs `use_remote_address: false`, and without \
+            `use_remote_address` Envoy keeps the x-forwarded-proto that any peer sent. It is then \
+            what is left when the module fails, and what `keep` and Envoy's own matchers leave.",
+        fix: "Remove `x-forwarded-proto` in the early header mutation, after it was saved. In \
+            Envoy Gateway add it to `headers.earlyRequestHeaders.remove` as well.",
+        check: kept_beside_detection,
+    },
+];
+
+/// The first line of the filter state for `nlb`.
+const ADDRESSES: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% \
+    %DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_DIRECT_LOCAL_ADDRESS%";
+
+/// The restorers that take the scheme from a destination port.
+fn port_readers(inputs: &Inputs) -> impl Iterator<Item = Restorer<'_>> {
+    restorers(inputs).filter(Restorer::reads_destination)
+}
+
+fn no_destination<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let tellers = peer_info_filters(inputs);
+    for restorer in port_readers(inputs) {
+        let own = own_peer_info_filters(&tellers, &restorer);
+        for teller in own.filter(|teller| !has_addresses(*teller)) {
+            findings.at(teller, "the local addresses of the connection are not told");
+        }
+        if !gets_headers(inputs, &restorer) {
+            findings.at(
+                restorer.place,
+                "no listener filter of these files takes PROXY protocol headers",
+            );
+        }
+    }
+}
+
+/// Whether the restorer's listeners take PROXY protocol headers.
+fn gets_headers(inputs: &Inputs, restorer: &Restorer<'_>) -> bool {
+    match &restorer.holder {
+        Holder::Filter(module) => match listener(module.typed) {
+            Some(listener) => takes_headers(listener),
+            None => takes_headers_somewhere(inputs),
+        },
+        Holder::Plugin(..) => takes_headers_somewhere(inputs),
+        Holder::Policy(policy) => {
+            policy_settings(inputs).any(|(own, _)| own.may_share_target(*policy))
+                || header_filters(inputs).any(|filter| is_patched_beside(filter, *policy))
+        }
+    }
+}
+
+/// Whether any file adds a filter for PROXY protocol headers. In a mesh a patch or a setting of the
+/// control plane adds it.
+fn takes_headers_somewhere(inputs: &Inputs) -> bool {
+    header_filters(inputs).next().is_some() || topology_settings(inputs).next().is_some()
+}
+
+/// Whether the filter state with this key begins with the connection's addresses.
+fn has_addresses(key: Node<'_>) -> bool {
+    let format = key
+        .parent()
+        .and_then(|state| state.text_of("format_string.text_format_source.inline_string"));
+    format.is_some_and(|format| {
+        // The order matters: if the local addresses are exchanged, the listener's own port decides.
+        format.lines().next() == Some(ADDRESSES)
+    })
+}
+
+fn redirected<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for restorer in port_readers(inputs) {
+        let is_inbound = restorer.scope != Scope::Gateway;
+        let (at_sidecar, is_undone) = match &restorer.holder {
+            Holder::Filter(module) => (
+                is_inbound || uses(inputs, *module).into_iter().any(stands_at_sidecar),
+                listener(module.typed).is_some_and(undoes_redirection),
+            ),
+            Holder::Plugin(plugin, _) => (is_inbound || is_for_servers(*plugin), false),
+            Holder::Policy(_) => (false, false),
+        };
+        if at_sidecar {
+            findings.at(restorer.place, "the listeners of a sidecar get redirected connections");
+        } else if is_undone {
+            findings.at(restorer.place, "the listener restores original destinations");
+        }
+    }
+}
+
+/// Whether a WasmPlugin is for listeners in front of an app. Gateways have no such listeners.
+fn is_for_servers(plugin: Object<'_>) -> bool {
+    plugin.node.list("spec.match").any(|selector| selector.text_of("mode") == Some("SERVER"))
+}
+
+fn undoes_redirection(listener: Node<'_>) -> bool {
+    listener.field("use_original_dst").is_some_and(Node::is_true)
+        || listener_filters(listener, "OriginalDst").next().is_some()
+}
+
+/// Whether the filter chain around a node takes only some peers.
+fn is_limited(node: Node<'_>) -> bool {
+    node.upwards().filter(|up| up.field("filters").is_some()).any(|chain| {
+        chain.fields("filter_chain_match.direct_source_prefix_ranges").is_some_and(names_peers)
+    })
+}
+
+/// Whether a list of ranges leaves out some peers.
+fn names_peers(ranges: Node<'_>) -> bool {
+    let is_everyone = |range: Node<'_>| {
+        range.field("prefix_len").and_then(Node::number).is_none_or(|length| length == 0)
+    };
+    ranges.items().next().is_some() && !ranges.items().any(is_everyone)
+}
+
+fn ports_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mutations = mutations(inputs);
+    for node in inputs.keyed_field("forward_proto_config", "forwardProtoConfig") {
+        let place = SupportingFilter::new(node);
+        if !is_limited(node) {
+            findings.at(node, "its filter chain takes every peer");
+        } else if place.manager.is_some_and(keeps)
+            && !is_removed(&mutations, |helper| helper.may_meet(&place))
+        {
+            findings.at(node, "Envoy keeps the peer's own x-forwarded-proto here");
+        }
+    }
+}
+
+/// The extensions that detect the client's address: each one's list, and its configuration.
+fn extensions(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
+    inputs
+        .keyed_field("original_ip_detection_extensions", "originalIpDetectionExtensions")
+        .flat_map(|list| list.items().map(move |item| (list, item)))
+        .filter_map(|(list, item)| Some((list, item.field("typed_config")?)))
+}
+
+fn has_hops(node: Node<'_>) -> bool {
+    let hops = node.field("xff_num_trusted_hops").and_then(Node::number);
+    hops.is_some_and(|hops| hops > 0)
+}
+
+const CHOSEN_BY_HEADER: &str = "the PROXY protocol header chooses the address that Envoy looks at";
+
+fn takes_headers(listener: Node<'_>) -> bool {
+    listener_filters(listener, "ProxyProtocol").next().is_some()
+}
+
+fn client_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (list, config) in extensions(inputs) {
+        let cidrs = config.field("xff_trusted_cidrs");
+        let is_limited_list = cidrs.and_then(|cidrs| cidrs.get("cidrs")).is_some_and(names_peers);
+        if is_type(config, "XffConfig") && !is_limited_list && !has_hops(config) {
+            findings.at(cidrs.unwrap_or(config), "every peer is believed");
+        } else if is_type(config, "CustomHeaderConfig") && !is_limited(list) {
+            findings.at(config, "the filter chain takes every peer");
+        } else if listener(list).is_some_and(takes_headers) {
+            findings.at(config, CHOSEN_BY_HEADER);
+        }
+    }
+    for policy in of_kind(inputs, "ClientTrafficPolicy") {
+        let detection = policy.spec().and_then(|spec| spec.get("clientIPDetection"));
+        let Some(detection) = detection else { continue };
+        let ranges = detection.get("xForwardedFor").and_then(|xff| xff.get("trustedCIDRs"));
+        let everyone = |range: Node<'g>| range.text().is_none_or(|range| range.ends_with("/0"));
+        if let Some(header) = detection.get("customHeader") {
+            findings.at(header, "the policy applies to every peer");
+        } else if let Some(range) = ranges.and_then(|ranges| ranges.items().find(|r| everyone(*r)))
+        {
+            findings.at(range, "every peer is believed");
+        } else if ranges.is_some() && policy_setting(policy).is_some() {
+            findings.at(detection, CHOSEN_BY_HEADER);
+        }
+    }
+}
+
+fn mixed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (list, config) in extensions(inputs) {
+        let manager = SupportingFilter::new(list).manager;
+        let overwrites = manager
+            .and_then(|manager| manager.field("use_remote_address"))
+            .is_some_and(Node::is_true);
+        let at_gateway =
+            patch_of(list).is_some_and(|patch| matches!(patch.context(), "GATEWAY" | "ANY"));
+        if overwrites || manager.is_some_and(has_hops) {
+            findings.at(list, "the same connection manager has both");
+        } else if at_gateway {
+            findings.at(list, "Istio's gateways have `use_remote_address: true`");
+        } else if has_hops(config) && config.field("xff_trusted_cidrs").is_some() {
+            findings.at(config, "it has hops and ranges");
+        }
+    }
+}
+
+fn kept_beside_detection<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    const KEPT: &str = "no early header mutation of these files removes `x-forwarded-proto`";
+    let mutations = mutations(inputs);
+    let restorers: Vec<_> = restorers(inputs).collect();
+    let mut seen = None;
+    for (list, _) in extensions(inputs) {
+        let place = SupportingFilter::new(list);
+        let restores = restorers.iter().any(|restorer| restorer.may_meet(&place))
+            || writers(inputs).any(|writer| writer.may_meet(&place));
+        let removed = is_removed(&mutations, |helper| helper.may_meet(&place));
+        if restores && !removed && seen != Some(list) {
+            findings.at(list, KEPT);
+        }
+        seen = Some(list);
+    }
+    if is_removed_somewhere(inputs) {
+        return;
+    }
+    let restores = |policy: &Object<'_>| {
+        restorers.iter().any(|restorer| match &restorer.holder {
+            Holder::Policy(other) => other.may_share_target(*policy),
+            Holder::Filter(_) | Holder::Plugin(..) => false,
+        })
+    };
+    let is_written = writers(inputs).next().is_some();
+    let policies = of_kind(inputs, "ClientTrafficPolicy");
+    for policy in policies.filter(|policy| is_written || restores(policy)) {
+        if let Some(detection) = policy.spec().and_then(|spec| spec.get("clientIPDetection")) {
+            findings.at(detection, KEPT);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! LS2xx: how the module reaches the proxy.
+
+use crate::finding::Rule;
+use crate::finding::{Findings, Severity};
+use crate::inputs::Inputs;
+use crate::modules::{Module, modules};
+use crate::node::Node;
+use laststream_base::digest::is_hex;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS201",
+        severity: Severity::Error,
+        title: "Envoy cannot fetch a module from `oci://`",
+        why: "Only Istio's agent understands oci://, and it rewrites only extension \
+            configurations. In a filter that is written into a listener, or in a plain Envoy, the \
+            URI reaches Envoy unchanged. The module never loads, and the failure policy decides \
+            about every request.",
+        fix: "Make two patches: EXTENSION_CONFIG ADD with the module, and HTTP_FILTER with \
+            `config_discovery` that asks for its name. Plain Envoy wants a local file or http(s).",
+        check: inline_oci,
+    },
+    Rule {
+        code: "LS202",
+        severity: Severity::Error,
+        title: "`type_urls` does not list what the agent may answer with",
+        why: "When a module cannot be fetched, the agent puts an RBAC filter in its place. Without \
+            that type Envoy refuses the answer, and requests get 500 instead of what the failure \
+            policy says.",
+        fix: "List both: type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm and \
+            type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC.",
+        check: type_urls,
+    },
+    Rule {
+        code: "LS203",
+        severity: Severity::Warning,
+        title: "the module comes without a checksum",
+        why: "The proxy runs any file that the URI returns. Envoy wants `sha256` with every remote \
+            source; in Istio the value `nil` means none.",
+        fix: "For oci:// write the digest of the manifest (`laststream inspect REF` prints it), \
+            for http(s):// the SHA-256 of the module's file.",
+        check: no_checksum,
+    },
+    Rule {
+        code: "LS204",
+        severity: Severity::Error,
+        title: "`sha256` is not the digest in the URI",
+        why: "For oci:// the agent compares `sha256` with the digest of the image's manifest, not \
+            with the checksum of the module in it. It then says \"which does not match\", and \
+            every request gets 403.",
+        fix: "Write the digest of the URI, without `sha256:`.",
+        check: other_checksum,
+    },
+    Rule {
+        code: "LS205",
+        severity: Severity::Error,
+        title: "a digest is not 64 hexadecimal digits",
+        why: "Nothing can be equal to it, so the fetch fails.",
+        fix: "Write 64 digits from 0 to 9 and a to f; with `sha256:` in front in the URI, without \
+            in `sha256`.",
+        check: malformed_checksum,
+    },
+    Rule {
+        code: "LS206",
+        severity: Severity::Warning,
+        title: "the image is named by a tag, which may point elsewhere tomorrow",
+        why: "The agent fetches a tag once and keeps it: proxies that start later may run \
+            something else than those that run, and nothing in git shows it. `latest` is fetched \
+            again at every change of the resource.",
+        fix: "Name the digest: `oci://registry/repository@sha256:…`. `laststream push \
+            --digest-file` and `laststream inspect` print it.",
+        check: floating_tag,
+    },
+    Rule {
+        code: "LS207",
+        severity: Severity::Warning,
+        title: "the fetch has little or no time",
+        why: "Without `http_uri.timeout` the agent gives up after 5 s. It does not try again: \
+            until the resource changes, what the failure policy says happens to every request.",
+        fix: "Write `timeout: 30s` beside the URI, as Istio's own WasmPlugin has it.",
+        check: short_fetch,
+    },
+    Rule {
+        code: "LS208",
+        severity: Severity::Warning,
+        title: "the failure policy is not set",
+        why: "Without a failure policy Envoy fails closed: while the registry cannot be reached, \
+            new gateways answer 403 to everything. FAIL_OPEN lets requests through uncounted. \
+            Either can be right; the default is rarely a decision.",
+        fix: "Write `failure_policy`: FAIL_OPEN for the counter under Istio, FAIL_RELOAD where the \
+            code is a local file or the gate's.",
+        check: no_policy,
+    },
+    Rule {
+        code: "LS209",
+        severity: Severity::Error,
+        title: "a registry's password stands in the resource",
+        why: "istiod resolves the names of pull secrets for WasmPlugin only. In an EnvoyFilter \
+            this variable must hold the secret itself, readable for every user who may read the \
+            resource.",
+        fix: "Give the proxy a docker configuration (DOCKER_CONFIG), or use a WasmPlugin with \
+            `imagePullSecret`.",
+        check: secret_in_the_open,
+    },
+];
+
+const OCI: &str = "oci://";
+
+fn inline_oci<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in modules(inputs).filter(|module| module.extension().is_none()) {
+        if let Some(uri) = module.uri().filter(|_| module.uri_text().starts_with(OCI)) {
+            let place = if module.patch().is_some() {
+                "a filter written into the listener"
+            } else {
+                "a plain Envoy"
+            };
+            findings.at(uri, format!("{place} cannot fetch `{}`", module.uri_text()));
+        }
+    }
+}
+
+const WASM: &str = "envoy.extensions.filters.http.wasm.v3.Wasm";
+const RBAC: &str = "envoy.extensions.filters.http.rbac.v3.RBAC";
+
+fn type_urls<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let extensions: Vec<_> =
+        modules(inputs).filter(|module| module.extension().is_some()).map(Module::name).collect();
+    for discovery in inputs.keyed_field("config_discovery", "configDiscovery") {
+        let name = discovery.parent().and_then(|filter| filter.text_of("name")).unwrap_or_default();
+        let Some(types) = discovery.field("type_urls") else {
+            if extensions.contains(&name) {
+                findings.at(discovery, "there are no `type_urls`");
+            }
+            continue;
+        };
+        let has =
+            |wanted: &str| types.items().filter_map(Node::text).any(|name| name.ends_with(wanted));
+        if has(WASM) && !has(RBAC) {
+            findings.at(types, format!("`{RBAC}` is missing"));
+        } else if has(RBAC) && !has(WASM) && extensions.contains(&name) {
+            findings.at(types, format!("`{WASM}` is missing"));
+        }
+    }
+}
+
+/// Istio's value for no checksum.
+const NONE: &str = "nil";
+
+fn no_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in modules(inputs) {
+        let Some(remote) = module.remote().filter(|_| module.uri().is_some()) else { continue };
+        match remote.field("sha256") {
+            None => findings.at(remote, "there is no `sha256`"),
+            Some(node) if node.value().is_none_or(|text| text.is_empty() || text == NONE) => {
+                let hint = uri_digest(module)
+                    .map(|digest| format!(": write {digest}"))
+                    .unwrap_or_default();
+                findings.at(node, format!("`sha256` says nothing{hint}"));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// The digest in the module's `oci://` URI.
+fn uri_digest(module: Module<'_>) -> Option<&str> {
+    module.uri_text().strip_prefix(OCI)?.rsplit_once("@sha256:").map(|(_, digest)| digest)
+}
+
+fn checksum(module: Module<'_>) -> Option<(Node<'_>, &str)> {
+    let node = module.remote()?.field("sha256")?;
+    node.value().filter(|text| !text.is_empty() && *text != NONE).map(|text| (node, text))
+}
+
+fn other_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in modules(inputs) {
+        if let (Some(digest), Some((node, text))) = (uri_digest(module), checksum(module))
+            && is_hex(digest)
+            && is_hex(text)
+            && digest != text
+        {
+            findings.at(node, format!("the URI says {digest}: `sha256` must be the same"));
+        }
+    }
+}
+
+fn malformed_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in modules(inputs) {
+        if let Some((node, text)) = checksum(module).filter(|(_, text)| !is_hex(text)) {
+            let hint = if text.starts_with("sha256:") { ": leave out `sha256:`" } else { "" };
+            findings.at(node, format!("`{text}` is no digest{hint}"));
+        }
+        if let (Some(uri), Some(digest)) =
+            (module.uri(), uri_digest(module).filter(|digest| !is_hex(digest)))
+        {
+            findings.at(uri, format!("`{digest}` is no digest"));
+        }
+    }
+}
+
+fn floating_tag<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let plugins = inputs.keyed("url").filter(|url| {
+        let object = url.parent().and_then(Node::parent);
+        object.and_then(|object| object.text_of("kind")) == Some("WasmPlugin")
+    });
+    for uri in modules(inputs).filter_map(Module::uri).chain(plugins) {
+        let Some(text) = uri.text() else { continue };
+        if text.starts_with(OCI) && !text.contains("@sha256:") {
+            findings.at(uri, format!("`{text}` names no digest"));
+        }
+    }
+}
+
+fn short_fetch<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in modules(inputs).filter(|module| module.extension().is_some()) {
+        let Some(http) = module.uri().and_then(Node::parent) else { continue };
+        match http.field("timeout") {
+            None => findings.at(http, "there is no `timeout`: the agent gives up after 5 s"),
+            Some(node)
+                if node
+                    .text()
+                    .and_then(laststream_base::time_span::milliseconds)
+                    .is_some_and(|time| time < 10_000) =>
+            {
+                findings.at(
+                    node,
+                    format!(
+                        "{} is little for a pull through the internet",
+                        node.text().unwrap_or_default()
+                    ),
+                );
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn no_policy<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in modules(inputs) {
+        let policy = module.plugin.field("failure_policy");
+        let legacy = module.plugin.field("fail_open");
+        if policy.is_none_or(|policy| policy.text() == Some("UNSPECIFIED")) && legacy.is_none() {
+            findings.at(policy.unwrap_or(module.plugin), "there is no `failure_policy`");
+        }
+    }
+}
+
+fn secret_in_the_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for secret in inputs
+        .keyed("ISTIO_META_WASM_IMAGE_PULL_SECRET")
+        .filter(|node| crate::envoy_filter::patch_of(*node).is_some())
+    {
+        findings.at(secret.key().unwrap_or(secret), "the pull secret stands here for all to read");
+    }
+}

@@ -1,0 +1,395 @@
+//! LS1xx: the shape of EnvoyFilters, which the API server hardly checks.
+
+mod types;
+
+use crate::envoy_filter::{Patch, envoy_filters, patches, patches_of};
+use crate::finding::Rule;
+use crate::finding::{Findings, Severity};
+use crate::inputs::Inputs;
+use crate::modules::ours;
+use crate::node::Node;
+use crate::objects::ROOT_NAMESPACE;
+use types::wrong_type;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS101",
+        severity: Severity::Error,
+        title: "a patch does not say what it applies to",
+        why: "The API server takes a patch without `applyTo`, and `INVALID` too; istiod skips it, \
+            and the proxy runs as if it were not there.",
+        fix: "Name one of LISTENER, FILTER_CHAIN, LISTENER_FILTER, NETWORK_FILTER, HTTP_FILTER, \
+            ROUTE_CONFIGURATION, VIRTUAL_HOST, HTTP_ROUTE, CLUSTER, EXTENSION_CONFIG.",
+        check: apply_to,
+    },
+    Rule {
+        code: "LS102",
+        severity: Severity::Error,
+        title: "a patch does nothing: its `patch`, operation or value is missing",
+        why: "The API server accepts the patch and istiod skips it. Only istiod's log says so.",
+        fix: "Write `patch: {operation: …, value: …}`; only REMOVE needs no value.",
+        check: patch,
+    },
+    Rule {
+        code: "LS103",
+        severity: Severity::Error,
+        title: "Istio ignores this operation here",
+        why: "istiod has no code for this operation on this kind of thing, and says nothing: \
+            extension configurations can only be added, route configurations only be merged, \
+            listeners and clusters have no order to insert in. For BOOTSTRAP it has no code since \
+            Istio 1.21.",
+        fix: "Take an operation that works here. A part of the bootstrap goes into a ConfigMap \
+            that the annotation sidecar.istio.io/bootstrapOverride names.",
+        check: ignored_operation,
+    },
+    Rule {
+        code: "LS104",
+        severity: Severity::Error,
+        title: "the HTTP filter lands behind the router",
+        why: "ADD, and INSERT_AFTER without a sub-filter, append to the chain. The router must be \
+            its last filter: Envoy refuses the whole listener, and every update of listeners with \
+            it.",
+        fix: "Use INSERT_FIRST, or INSERT_BEFORE with the router as `subFilter` and a `priority`.",
+        check: behind_the_router,
+    },
+    Rule {
+        code: "LS105",
+        severity: Severity::Warning,
+        title: "the place is relative to other filters, and there is no priority",
+        why: "Patches of equal priority are applied by age of their resources, so the place \
+            changes when another one is deleted and applied again. If the filter named is not \
+            there, nothing happens at all. istioctl says IST0151.",
+        fix: "Use INSERT_FIRST, or give the resource a `spec.priority` above those that it builds \
+            on.",
+        check: relative_without_priority,
+    },
+    Rule {
+        code: "LS106",
+        severity: Severity::Error,
+        title: "`proxyVersion` does not match what it looks like",
+        why: "It is a regular expression in Go's syntax, matched anywhere in the version. One that \
+            cannot be compiled or is longer than 1024 characters matches no proxy, so the patch is \
+            never applied; the API server takes it.",
+        fix: "Write an anchored expression with escaped dots, such as `^1\\.29.*`.",
+        check: proxy_version,
+    },
+    Rule {
+        code: "LS107",
+        severity: Severity::Error,
+        title: "the type of the configuration is not known to Envoy",
+        why: "The API server takes anything in `patch.value`. istiod cannot make the message, and \
+            drops the patch. This happens to types of the v2 API (`envoy.config.filter.…`) and to \
+            misspelt names.",
+        fix: "Write the v3 type, with `type.googleapis.com/` in front.",
+        check: wrong_type,
+    },
+    Rule {
+        code: "LS108",
+        severity: Severity::Warning,
+        title: "the resource is for every proxy of its namespace",
+        why: "Without `workloadSelector` or `targetRefs` each sidecar and gateway in the namespace \
+            gets it, also those that are added later: the gate's port is taken on all of them, \
+            and a second gateway's streams are counted, but no gate waits for them.",
+        fix: "Select the workload by its labels: `workloadSelector: {labels: {istio: \
+            ingressgateway}}`.",
+        check: no_selector,
+    },
+    Rule {
+        code: "LS109",
+        severity: Severity::Error,
+        title: "the match can never match",
+        why: "istiod compares names as they are. Names of filters from before Envoy 1.17 are gone, \
+            HTTP filters are found only below the HTTP connection manager, and listeners, routes \
+            and clusters are matched by `listener`, `routeConfiguration` and `cluster` only.",
+        fix: "Match `envoy.filters.network.http_connection_manager` by its full name, and use the \
+            match that belongs to `applyTo`.",
+        check: hopeless_match,
+    },
+    Rule {
+        code: "LS110",
+        severity: Severity::Info,
+        title: "Istio does not look at the context here",
+        why: "An extension configuration is given to every proxy that the resource selects and \
+            that subscribes to its name; `match.context` changes nothing.",
+        fix: "Remove it, and select the proxies by `workloadSelector`.",
+        check: context_of_extension,
+    },
+    Rule {
+        code: "LS111",
+        severity: Severity::Error,
+        title: "this API went away with Istio 1.6",
+        why: "`workloadLabels` and `filters` are from before Istio 1.4. The API server refuses the \
+            fields, or drops them: nothing is patched.",
+        fix: "Write `workloadSelector` and `configPatches`. To restore x-forwarded-proto, \
+            laststream needs no Lua: `laststream render envoyfilter`.",
+        check: old_api,
+    },
+    Rule {
+        code: "LS112",
+        severity: Severity::Warning,
+        title: "laststream's resource reaches the gateways of all namespaces",
+        why: "It stands in Istio's root namespace, where a selector is for the whole mesh: \
+            gateways of other teams with the same labels get the module, the gate's port and the \
+            trust in your load balancer, too.",
+        fix: "Move it to the gateway's own namespace, or name the Gateway in `targetRefs`.",
+        check: root_namespace,
+    },
+    Rule {
+        code: "LS113",
+        severity: Severity::Error,
+        title: "the EnvoyFilter has no patches",
+        why: "The API server takes an EnvoyFilter without `spec.configPatches`, and istiod does \
+            nothing for it: no counter, no gate, and no message.",
+        fix: "Write the patches under `spec.configPatches`, or render the resource again.",
+        check: no_patches,
+    },
+];
+
+const ON_FILTERS: &[&str] =
+    &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER", "REPLACE"];
+const KINDS: [(&str, &[&str]); 11] = [
+    ("LISTENER", &["ADD", "MERGE", "REMOVE"]),
+    ("FILTER_CHAIN", &["ADD", "MERGE", "REMOVE"]),
+    ("LISTENER_FILTER", ON_FILTERS),
+    ("NETWORK_FILTER", ON_FILTERS),
+    ("HTTP_FILTER", ON_FILTERS),
+    ("ROUTE_CONFIGURATION", &["MERGE"]),
+    ("VIRTUAL_HOST", &["ADD", "MERGE", "REMOVE", "REPLACE"]),
+    ("HTTP_ROUTE", &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER"]),
+    ("CLUSTER", &["ADD", "MERGE", "REMOVE"]),
+    ("EXTENSION_CONFIG", &["ADD"]),
+    ("BOOTSTRAP", &[]),
+];
+/// The kinds for which MERGE_AND_REPLACE_LIST works. Filters are not among them: only MERGE merges
+/// those.
+const REPLACE_LISTS: [&str; 6] =
+    ["LISTENER", "FILTER_CHAIN", "ROUTE_CONFIGURATION", "VIRTUAL_HOST", "HTTP_ROUTE", "CLUSTER"];
+const OPERATIONS: [&str; 8] = [
+    "MERGE",
+    "ADD",
+    "REMOVE",
+    "INSERT_BEFORE",
+    "INSERT_AFTER",
+    "INSERT_FIRST",
+    "REPLACE",
+    "MERGE_AND_REPLACE_LIST",
+];
+
+fn apply_to<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in patches(inputs) {
+        match patch.node.get("applyTo") {
+            None => findings.at(patch.node, "the patch has no `applyTo`"),
+            Some(node) if KINDS.iter().all(|(kind, _)| *kind != patch.apply_to()) => {
+                findings.at(node, format!("no patch applies to `{}`", patch.apply_to()));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn patch<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in patches(inputs) {
+        let Some(node) = patch.node.get("patch").filter(|node| node.is_map()) else {
+            findings.at(patch.node, "there is no `patch`");
+            continue;
+        };
+        match patch.operation_node() {
+            None => findings.at(node, "the patch has no `operation`"),
+            Some(operation) if !OPERATIONS.contains(&patch.operation()) => {
+                findings.at(operation, format!("there is no operation `{}`", patch.operation()));
+            }
+            Some(_)
+                if patch.operation() != "REMOVE" && !patch.value().is_some_and(Node::is_map) =>
+            {
+                findings.at(node, "the patch has no `value`")
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn ignored_operation<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in patches(inputs) {
+        let Some(operation) =
+            patch.operation_node().filter(|_| OPERATIONS.contains(&patch.operation()))
+        else {
+            continue;
+        };
+        let Some((kind, known)) = KINDS.iter().find(|(kind, _)| *kind == patch.apply_to()) else {
+            continue;
+        };
+        let name = patch.operation();
+        let replaces_lists = name == "MERGE_AND_REPLACE_LIST" && REPLACE_LISTS.contains(kind);
+        if known.is_empty() {
+            findings.at(operation, format!("{name} does nothing with {kind} since Istio 1.21"));
+        } else if !replaces_lists && !known.contains(&name) {
+            let known = known.join(", ");
+            findings
+                .at(operation, format!("{name} does nothing with {kind}: what works is {known}"));
+        }
+    }
+}
+
+fn behind_the_router<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in patches_of(inputs, "HTTP_FILTER") {
+        let sub_filter = patch.filter_match().and_then(|filter| filter.text_of("subFilter.name"));
+        let after_router = sub_filter == Some("envoy.filters.http.router");
+        let appends = match patch.operation() {
+            "ADD" => true,
+            "INSERT_AFTER" => sub_filter.is_none() || after_router,
+            _ => false,
+        };
+        if let Some(operation) = patch.operation_node().filter(|_| appends) {
+            findings
+                .at(operation, format!("{} puts the filter behind the router", patch.operation()));
+        }
+    }
+}
+
+fn relative_without_priority<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in patches(inputs) {
+        let relative = matches!(patch.operation(), "INSERT_BEFORE" | "INSERT_AFTER" | "REPLACE");
+        let has_priority = patch.filter.spec().is_some_and(|spec| spec.get("priority").is_some());
+        if let Some(operation) = patch.operation_node().filter(|_| relative && !has_priority) {
+            findings.at(
+                operation,
+                format!(
+                    "{} depends on what is there already, and `spec.priority` is missing",
+                    patch.operation()
+                ),
+            );
+        }
+    }
+}
+
+fn proxy_version<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for node in patches(inputs).filter_map(Patch::proxy_version) {
+        let Some(text) = node.text() else { continue };
+        if text.len() > 1024 {
+            findings
+                .at(node, "the expression is longer than 1024 characters: Istio does not match it");
+        } else if let Err(why) =
+            regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(text)
+        {
+            let why = why.to_string();
+            let why =
+                why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            findings.at(node, format!("`{text}` is no regular expression: {why}"));
+        }
+    }
+}
+
+fn no_selector<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for filter in envoy_filters(inputs) {
+        let named = filter.namespace().is_none_or(|namespace| namespace != ROOT_NAMESPACE);
+        let spec = filter.spec().filter(|spec| spec.get("configPatches").is_some());
+        if let Some(spec) =
+            spec.filter(|_| named && filter.selector().is_none() && filter.targets().is_none())
+        {
+            findings.at(spec, "there is neither a `workloadSelector` with labels nor `targetRefs`");
+        }
+    }
+}
+
+fn no_patches<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let is_of_old_api = |spec: Node<'_>| spec.get("filters").is_some();
+    for filter in envoy_filters(inputs).filter(|filter| !filter.spec().is_some_and(is_of_old_api)) {
+        let patches = filter.spec().and_then(|spec| spec.get("configPatches"));
+        let is_empty = patches.is_none_or(|patches| {
+            patches.value().is_none()
+                && patches.entries().next().is_none()
+                && patches.items().next().is_none()
+        });
+        if is_empty {
+            findings.at(filter.spec().unwrap_or(filter.node), "there is no patch in it");
+        }
+    }
+}
+
+fn root_namespace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let carries_us = |filter: &Node<'g>| {
+        ours(inputs).any(|module| module.patch().is_some_and(|patch| patch.filter.node == *filter))
+    };
+    for filter in envoy_filters(inputs)
+        .filter(|filter| filter.namespace() == Some(ROOT_NAMESPACE) && carries_us(&filter.node))
+    {
+        let is_gateway =
+            |patch: &Patch<'g>| patch.filter.node == filter.node && patch.context() == "GATEWAY";
+        if let Some(selector) =
+            filter.selector().filter(|_| patches(inputs).any(|patch| is_gateway(&patch)))
+        {
+            findings.at(selector, "these labels are looked for in every namespace");
+        }
+    }
+}
+
+const MANAGER: &str = "envoy.filters.network.http_connection_manager";
+/// Former names of Envoy's filters, and the names of today.
+const OLD_NAMES: [(&str, &str); 8] = [
+    ("envoy.http_connection_manager", MANAGER),
+    ("envoy.tcp_proxy", "envoy.filters.network.tcp_proxy"),
+    ("envoy.router", "envoy.filters.http.router"),
+    ("envoy.lua", "envoy.filters.http.lua"),
+    ("envoy.cors", "envoy.filters.http.cors"),
+    ("envoy.fault", "envoy.filters.http.fault"),
+    ("envoy.ext_authz", "envoy.filters.http.ext_authz"),
+    ("envoy.grpc_web", "envoy.filters.http.grpc_web"),
+];
+/// The field of `match` that each `applyTo` uses.
+const MATCHES: [(&str, &str); 9] = [
+    ("LISTENER", "listener"),
+    ("FILTER_CHAIN", "listener"),
+    ("LISTENER_FILTER", "listener"),
+    ("NETWORK_FILTER", "listener"),
+    ("HTTP_FILTER", "listener"),
+    ("ROUTE_CONFIGURATION", "routeConfiguration"),
+    ("VIRTUAL_HOST", "routeConfiguration"),
+    ("HTTP_ROUTE", "routeConfiguration"),
+    ("CLUSTER", "cluster"),
+];
+
+fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in patches(inputs) {
+        let wanted =
+            MATCHES.iter().find(|(kind, _)| *kind == patch.apply_to()).map(|(_, wanted)| *wanted);
+        for kind in ["listener", "routeConfiguration", "cluster"] {
+            let there = patch.matching().and_then(|matching| matching.get(kind));
+            if let (Some(there), Some(wanted)) = (there, wanted.filter(|wanted| *wanted != kind)) {
+                findings.at(
+                    there,
+                    format!("{} is matched by `{wanted}`, not by `{kind}`", patch.apply_to()),
+                );
+            }
+        }
+        let Some(filter) = patch.filter_match() else { continue };
+        let sub_filter = filter.get("subFilter").and_then(|filter| filter.get("name"));
+        let name = filter.get("name");
+        for node in [name, sub_filter].into_iter().flatten() {
+            if let Some((old, new)) = OLD_NAMES.iter().find(|(old, _)| node.text() == Some(old)) {
+                findings.at(node, format!("`{old}` is called `{new}` today"));
+            }
+        }
+        let is_manager =
+            name.and_then(Node::text).is_some_and(|name| name == MANAGER || OLD_NAMES[0].0 == name);
+        if patch.apply_to() == "HTTP_FILTER" && !is_manager {
+            findings
+                .at(name.unwrap_or(filter), format!("HTTP filters are found in `{MANAGER}` only"));
+        }
+    }
+}
+
+fn context_of_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for context in patches_of(inputs, "EXTENSION_CONFIG").filter_map(Patch::context_node) {
+        findings.at(context, "the context of an EXTENSION_CONFIG is not looked at");
+    }
+}
+
+fn old_api<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for filter in envoy_filters(inputs) {
+        for key in ["workloadLabels", "filters"] {
+            if let Some(node) = filter.spec().and_then(|spec| spec.get(key)) {
+                findings.at(node, format!("`spec.{key}` is not part of the API any more"));
+            }
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! LS591 to LS600: EnvoyProxies with a gate, and the policies beside them. Envoy Gateway accepts
+//! most of these mistakes without an error.
+
+mod patch;
+
+use super::hooks::ENVOY_COUNT_STATS;
+use crate::finding::{Findings, Rule, Severity};
+use crate::inputs::Inputs;
+use crate::modules::{Module, gates};
+use crate::node::Node;
+use crate::objects::{Object, object_of, of_kind};
+use laststream_filter::config::wire::Gate;
+use patch::{grace_below_deadline, hook_below_deadline, mixed_hook, unknown_field};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS591",
+        severity: Severity::Error,
+        title: "the gate's vm_id is not the one that Envoy Gateway gives the counter",
+        why: "Envoy Gateway makes it of the EnvoyExtensionPolicy: \
+            `envoyextensionpolicy/NAMESPACE/NAME/wasm/INDEX`. With another one the gate finds no \
+            counter, says `unknown`, and holds every stop until its deadline.",
+        fix: "Write that vm_id into the gate's `vm_config`; or render both: `laststream render \
+            envoy-gateway`.",
+        check: other_vm_id,
+    },
+    Rule {
+        code: "LS592",
+        severity: Severity::Error,
+        title: "the stop hook is mixed with Envoy Gateway's own",
+        why: "Envoy Gateway's own hook is an httpGet, and the patch is merged over it. Two kinds \
+            of hook are refused by the API server, and only the controller's log says so: the \
+            former Deployment runs on. `httpGet: null` does not help, because the API server drops \
+            the null when it stores the EnvoyProxy.",
+        fix: "Write `preStop: {$patch: replace, exec: …}`.",
+        check: mixed_hook,
+    },
+    Rule {
+        code: "LS593",
+        severity: Severity::Warning,
+        title: "the patch of the Deployment has an unknown field",
+        why: "Envoy Gateway drops it without an error, and the EnvoyProxy stays Accepted: the \
+            Deployment is as if it were not written.",
+        fix: "Correct the name, or move the field to where it belongs.",
+        check: unknown_field,
+    },
+    Rule {
+        code: "LS594",
+        severity: Severity::Error,
+        title: "the grace period in the EnvoyProxy is over before the gate's deadline",
+        why: "kubelet counts the hook into the grace period. When that is over, SIGKILL comes \
+            while the gate still holds.",
+        fix: "Make terminationGracePeriodSeconds the gate's deadline and 2 s more, for kubelet; or \
+            the deadline shorter.",
+        check: grace_below_deadline,
+    },
+    Rule {
+        code: "LS595",
+        severity: Severity::Error,
+        title: "the EnvoyProxy's stop hook gives up before the gate does",
+        why: "`laststream wait` ends after --timeout, 25 s when it is not written, and SIGTERM \
+            follows: streams that the gate would have held are cut.",
+        fix: "Make --timeout longer than the gate's deadline.",
+        check: hook_below_deadline,
+    },
+    Rule {
+        code: "LS596",
+        severity: Severity::Warning,
+        title: "no Gateway names the EnvoyProxy that has the gate",
+        why: "Envoy Gateway looks at an EnvoyProxy only if a Gateway or a GatewayClass names it. \
+            Streams are then counted, but the pods have no gate, and stop as before.",
+        fix: "Write `infrastructure: {parametersRef: {group: gateway.envoyproxy.io, kind: \
+            EnvoyProxy, name: NAME}}` into the Gateway.",
+        check: unnamed,
+    },
+    Rule {
+        code: "LS597",
+        severity: Severity::Warning,
+        title: "Envoy Gateway's shutdown manager counts the gate's own connections",
+        why: "It adds up `listener.*.downstream_cx_active` of all names without `admin`, `worker`, \
+            19001 and 19003. A hook that waits at the gate is such a connection: the manager then \
+            waits for it until `drainTimeout`.",
+        fix: "Give the gate's listener a `stat_prefix` such as laststream_gate_admin; or remove \
+            the container shutdown-manager in the patch, as what is rendered does.",
+        check: counted_connections,
+    },
+    Rule {
+        code: "LS598",
+        severity: Severity::Warning,
+        title: "another EnvoyExtensionPolicy takes the place of the counter's",
+        why: "Envoy Gateway uses the most specific EnvoyExtensionPolicy: that of a route, then of \
+            a listener, then of the Gateway. Of two for the same Gateway the older one wins, and \
+            only the status of the other one says so. Requests that the winner is for are not \
+            counted, and only Envoy's own count holds the drain for them.",
+        fix: "Put what this policy does into the Gateway's policy, beside the counter. From Envoy \
+            Gateway 1.9 on, a route's policy without `wasm` may have a `mergeType` instead.",
+        check: replaced_counter,
+    },
+    Rule {
+        code: "LS599",
+        severity: Severity::Warning,
+        title: "the gate cannot ask this Envoy for its own count",
+        why: "The gate asks through the cluster of Envoy Gateway's Prometheus endpoint, which is \
+            not there when that is disabled. And `matches` hides every statistic that it does not \
+            name. The count is then `assumed`, and streams that the filter does not see can be \
+            cut.",
+        fix: "Leave Prometheus on, and add matches with the suffixes downstream_rq_active, \
+            downstream_rq_total, downstream_cx_tx_bytes_buffered and \
+            downstream_cx_http3_active.",
+        check: no_own_count,
+    },
+    Rule {
+        code: "LS600",
+        severity: Severity::Error,
+        title: "the shutdown manager is deleted, and Envoy has no other stop hook",
+        why: "Envoy Gateway's own hook asks the container shutdown-manager. Without that container \
+            the hook fails at once, kubelet sends SIGTERM, and all requests in flight are cut.",
+        fix: "Write `preStop: {$patch: replace, exec: …}` into the container envoy of the patch, \
+            or keep the shutdown manager: `laststream render envoy-gateway` does the first.",
+        check: no_hook,
+    },
+];
+
+/// A gate in the bootstrap of an EnvoyProxy.
+#[derive(Clone)]
+struct Placed<'g> {
+    module: Module<'g>,
+    gate: Gate,
+    proxy: Object<'g>,
+}
+
+impl<'g> Placed<'g> {
+    /// The spec of the pods in the patch.
+    fn pod(&self) -> Option<Node<'g>> {
+        pod_of(self.proxy)
+    }
+}
+
+fn placed(inputs: &Inputs) -> impl Iterator<Item = Placed<'_>> {
+    gates(inputs).filter_map(|(module, gate)| {
+        let proxy = proxy_of(module.plugin)?;
+        Some(Placed { module, gate, proxy })
+    })
+}
+
+/// The EnvoyProxy whose bootstrap contains a node.
+pub(super) fn proxy_of(node: Node<'_>) -> Option<Object<'_>> {
+    let holder = node.carrier()?;
+    let object = object_of(holder.outermost())?;
+    (object.kind == "EnvoyProxy").then_some(object)
+}
+
+/// The patch of the Deployment or the DaemonSet.
+fn patch_node(proxy: Object<'_>) -> Option<Node<'_>> {
+    let kubernetes = proxy.spec()?.fields("provider.kubernetes")?;
+    let kinds = ["envoyDeployment", "envoyDaemonSet"].into_iter();
+    kinds
+        .filter_map(|kind| kubernetes.get(kind)?.get("patch"))
+        .find(|patch| patch.get("value").is_some())
+}
+
+/// The patch's value; a Deployment or a DaemonSet.
+fn patched(proxy: Object<'_>) -> Option<Node<'_>> {
+    patch_node(proxy)?.get("value")
+}
+
+/// Whether the patch is a JSON merge, which replaces whole lists and ignores `$patch`. The default
+/// is a strategic merge.
+fn is_json_merge(proxy: Object<'_>) -> bool {
+    patch_node(proxy).and_then(|patch| patch.text_of("type")) == Some("JSONMerge")
+}
+
+/// The node of the patch that removes the shutdown manager from the pod.
+fn deleted_manager(proxy: Object<'_>) -> Option<Node<'_>> {
+    let containers = pod_of(proxy)?.get("containers")?;
+    let manager = named(pod_of(proxy)?, "shutdown-manager");
+    if is_json_merge(proxy) {
+        return Some(containers).filter(|_| manager.is_none());
+    }
+    let patch = manager?.get("$patch")?;
+    Some(patch).filter(|patch| patch.text() == Some("delete"))
+}
+
+fn pod_of(proxy: Object<'_>) -> Option<Node<'_>> {
+    patched(proxy)?.fields("spec.template.spec")
+}
+
+fn named<'g>(pod: Node<'g>, name: &'static str) -> Option<Node<'g>> {
+    pod.list("containers").find(|container| container.text_of("name") == Some(name))
+}
+
+/// Counters in EnvoyExtensionPolicies: the policy, and the index in its list.
+fn counters(inputs: &Inputs) -> impl Iterator<Item = (Object<'_>, usize)> {
+    of_kind(inputs, "EnvoyExtensionPolicy").flat_map(|policy| {
+        let own = policy.node.list("spec.wasm").enumerate();
+        own.filter(|(_, wasm)| is_ours(*wasm)).map(move |(index, _)| (policy, index))
+    })
+}
+
+fn is_ours(wasm: Node<'_>) -> bool {
+    let mut texts = ["name", "rootID", "code.image.url", "code.http.url"]
+        .into_iter()
+        .filter_map(|path| wasm.text_of(path));
+    wasm.fields("config.scope").is_some() || texts.any(|text| text.contains("laststream"))
+}
+
+fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for Placed { module, proxy, .. } in placed(inputs) {
+        let own = module.vm_id();
+        let gateways = gateways_of(inputs, proxy);
+        let expected: Vec<VmId<'_>> = counters(inputs)
+            .filter(|(policy, _)| meets(policy.namespace(), proxy.namespace()))
+            .filter(|(policy, _)| policy.may_target_one_of(&gateways))
+            .map(|(policy, index)| VmId {
+                namespace: policy.namespace().or(proxy.namespace()),
+                rest: format!("/{}/wasm/{index}", policy.name()),
+            })
+            .collect();
+        let agrees = if expected.is_empty() {
+            own.starts_with(POLICY)
+        } else {
+            expected.iter().any(|expected| expected.is(own))
+        };
+        if !agrees {
+            let place = module.vm().and_then(|vm| vm.field("vm_id")).unwrap_or(module.plugin);
+            let expected =
+                expected.first().map_or_else(|| format!("{POLICY}…"), |first| first.text());
+            findings.at(place, format!("`{own}` is not the counter's: `{expected}`"));
+        }
+    }
+}
+
+/// The beginning of the vm_id that Envoy Gateway makes of an EnvoyExtensionPolicy.
+const POLICY: &str = "envoyextensionpolicy/";
+
+/// The vm_id of a counter.
+struct VmId<'g> {
+    /// None if the manifest leaves it to kubectl or kustomize: any namespace then fits.
+    namespace: Option<&'g str>,
+    rest: String,
+}
+
+impl VmId<'_> {
+    fn is(&self, text: &str) -> bool {
+        let namespace =
+            text.strip_prefix(POLICY).and_then(|text| text.strip_suffix(self.rest.as_str()));
+        namespace.is_some_and(|namespace| match self.namespace {
+            Some(own) => own == namespace,
+            None => !namespace.is_empty() && !namespace.contains('/'),
+        })
+    }
+
+    fn text(&self) -> String {
+        format!("{POLICY}{}{}", self.namespace.unwrap_or("NAMESPACE"), self.rest)
+    }
+}
+
+/// The Gateways of these files that name an EnvoyProxy.
+fn gateways_of<'g>(inputs: &'g Inputs, proxy: Object<'g>) -> Vec<&'g str> {
+    let names = |gateway: &Object<'g>| {
+        let reference = gateway.spec()?.fields("infrastructure.parametersRef")?;
+        let is_this = names_proxy(reference, proxy.name());
+        Some(is_this && meets(gateway.namespace(), proxy.namespace()))
+    };
+    of_kind(inputs, "Gateway")
+        .filter(|gateway| names(gateway) == Some(true))
+        .map(Object::name)
+        .collect()
+}
+
+/// Whether a `parametersRef` names the EnvoyProxy of this name.
+fn names_proxy(reference: Node<'_>, name: &str) -> bool {
+    reference.text_of("kind") == Some("EnvoyProxy") && reference.text_of("name") == Some(name)
+}
+
+fn meets(one: Option<&str>, two: Option<&str>) -> bool {
+    one.zip(two).is_none_or(|(one, two)| one == two)
+}
+
+fn unnamed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let is_named =
+        |name: &str| inputs.keyed("parametersRef").any(|reference| names_proxy(reference, name));
+    // If the files have no Gateway, it is elsewhere, and the EnvoyProxies that it names are
+    // unknown.
+    let is_of_api = |gateway: &Object<'_>| {
+        let version = gateway.node.text_of("apiVersion");
+        version.is_some_and(|version| version.starts_with("gateway.networking.k8s.io/"))
+    };
+    if of_kind(inputs, "Gateway").any(|gateway| is_of_api(&gateway)) {
+        for Placed { proxy, .. } in placed(inputs).filter(|placed| !is_named(placed.proxy.name())) {
+            findings.at(
+                proxy.node.get("metadata").unwrap_or(proxy.node),
+                format!("no Gateway of these files names `{}`", proxy.name()),
+            );
+        }
+    }
+}
+
+fn counted_connections<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for placed in placed(inputs) {
+        if deleted_manager(placed.proxy).is_some() {
+            continue;
+        }
+        let Some(listener) = crate::listeners::listener(placed.module.filter()) else {
+            continue;
+        };
+        let prefix = listener.field("stat_prefix");
+        let text = prefix.and_then(Node::text).unwrap_or_default();
+        if !["admin", "worker"].iter().any(|word| text.contains(word)) {
+            findings.at(
+                prefix.or_else(|| listener.get("name")).unwrap_or(listener),
+                "a hook that waits here holds the shutdown manager",
+            );
+        }
+    }
+}
+
+const ROUTES: [&str; 2] = ["HTTPRoute", "GRPCRoute"];
+
+fn replaced_counter<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let counting: Vec<Object<'_>> = counters(inputs).map(|(policy, _)| policy).collect();
+    for policy in of_kind(inputs, "EnvoyExtensionPolicy") {
+        let own = counting.iter().any(|counter| counter.node == policy.node);
+        let beside: Vec<Object<'_>> = counting
+            .iter()
+            .filter(|counter| !own && meets(counter.namespace(), policy.namespace()))
+            .copied()
+            .collect();
+        let is_merged = policy.node.fields("spec.mergeType").is_some()
+            && policy.node.list("spec.wasm").next().is_none();
+        let takes = |target: Node<'g>| match target.text_of("kind") {
+            Some(kind) if ROUTES.contains(&kind) => !beside.is_empty() && !is_merged,
+            Some("Gateway") => beside.iter().any(|counter| covers_target(*counter, target)),
+            _ => false,
+        };
+        let mut targets = policy.policy_targets().chain(policy.node.list("spec.targetSelectors"));
+        let target = targets.find(|target| takes(*target));
+        if let Some(kind) = target.and_then(|target| target.get("kind")) {
+            findings.at(kind, format!("`{}` has no counter", policy.name()));
+        }
+    }
+}
+
+/// Whether a counter's policy covers the Gateway or listener that another policy targets.
+fn covers_target(counter: Object<'_>, target: Node<'_>) -> bool {
+    counter.policy_targets().any(|own| {
+        let section = own.text_of("sectionName");
+        own.text_of("kind") == Some("Gateway")
+            && own.text_of("name").is_some_and(|name| target.text_of("name") == Some(name))
+            && section.is_none_or(|name| target.text_of("sectionName") == Some(name))
+    })
+}
+
+fn no_own_count<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for Placed { proxy, .. } in placed(inputs) {
+        let Some(metrics) = proxy.node.fields("spec.telemetry.metrics") else { continue };
+        let disabled = metrics.fields("prometheus.disable");
+        if let Some(node) = disabled.filter(|node| node.is_true()) {
+            findings.at(node, "the cluster that the gate asks is not there");
+        }
+        let Some(matches) = metrics.get("matches").filter(|list| list.items().next().is_some())
+        else {
+            continue;
+        };
+        let names = |statistic: &&&str| matches.items().any(|item| covers(item, statistic));
+        if let Some(missing) = ENVOY_COUNT_STATS.iter().find(|statistic| !names(statistic)) {
+            findings.at(matches, format!("no match names `{missing}`"));
+        }
+    }
+}
+
+/// Whether an item of `matches` includes this statistic of connection managers.
+fn covers(item: Node<'_>, statistic: &str) -> bool {
+    // The stat prefix in the middle of the name is unknown; the beginning and the end are known.
+    const BEGINNING: &str = "http.";
+    let Some(value) = item.text_of("value") else { return false };
+    let ending = format!(".{statistic}");
+    match item.text_of("type") {
+        Some("Prefix") => BEGINNING.starts_with(value),
+        Some("Suffix") => ending.ends_with(value),
+        Some("RegularExpression") => {
+            value.contains(statistic) || value.ends_with(".*") || value.ends_with(".+")
+        }
+        _ => value.starts_with(BEGINNING) && value.ends_with(&ending),
+    }
+}
+
+fn no_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for proxy in of_kind(inputs, "EnvoyProxy") {
+        let Some(deleted) = deleted_manager(proxy) else { continue };
+        let envoy = pod_of(proxy).and_then(|pod| named(pod, "envoy"));
+        let hook = envoy.and_then(|envoy| envoy.fields("lifecycle.preStop"));
+        if hook.is_none_or(|hook| !patch::has_kind(hook)) {
+            findings.at(deleted, "the hook that asks it fails at once");
+        }
+    }
+}

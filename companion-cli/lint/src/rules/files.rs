@@ -1,0 +1,208 @@
+//! LS001 to LS005: files that cannot be read, or are not read as they look.
+
+use crate::finding::Rule;
+use crate::finding::{Findings, Severity, is_secret};
+use crate::inputs::Inputs;
+use crate::node::{Node, is_string_value};
+use crate::objects::object_of;
+use crate::plain::Meaning;
+use laststream_base::yaml::tree::Position;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS001",
+        severity: Severity::Error,
+        title: "the file cannot be read",
+        why: "A text that is neither YAML nor JSON cannot be applied, and nothing in it was \
+            checked. Documents before and after the place are still checked.",
+        fix: "Repair the place. Templates are not manifests: render them first, for example `helm \
+            template … | laststream lint -`.",
+        check: unreadable,
+    },
+    Rule {
+        code: "LS002",
+        severity: Severity::Error,
+        title: "a key stands twice in one map",
+        why: "kubectl takes the last one and says nothing, strict tools refuse the file, and \
+            people read the first one.",
+        fix: "Keep one of them.",
+        check: key_twice,
+    },
+    Rule {
+        code: "LS003",
+        severity: Severity::Error,
+        title: "an unquoted word is not the text that it looks like",
+        why: "Kubernetes reads YAML 1.1: `on`, `yes` and `n` are booleans, `1_000` and `0o7` are \
+            numbers, `~` is nothing. Where a text is expected the API server refuses the object, \
+            and within `patch.value` Istio drops the patch.",
+        fix: "Put it in quotes.",
+        check: word_for_text,
+    },
+    Rule {
+        code: "LS004",
+        severity: Severity::Error,
+        title: "aliases make the document too large",
+        why: "Readers of Kubernetes refuse documents that consist mostly of aliases, because a few \
+            lines can stand for gigabytes.",
+        fix: "Write the parts out, or generate them.",
+        check: inflated,
+    },
+    Rule {
+        code: "LS005",
+        severity: Severity::Warning,
+        title: "a comment ignores a rule that does not exist",
+        why: "No rule has this code, so the comment has no effect: the finding that it should hide \
+            is still reported.",
+        fix: "Correct the code, or remove it from the comment: `laststream lint --list` names them \
+            all.",
+        check: unknown_ignored,
+    },
+];
+
+/// Whether a finding of this rule means that objects of the file are missing.
+pub(super) fn hides_objects(rule: &Rule) -> bool {
+    ["LS001", "LS004"].contains(&rule.code)
+}
+
+fn unreadable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (number, source) in (0_u32..).zip(&inputs.sources) {
+        if let Some((line, why)) = &source.trouble {
+            findings.in_file(number, Position { line: *line, column: 1 }, why.clone());
+        }
+        let template = source.text.as_deref().is_some_and(|text| text.contains("{{"));
+        for slip in &inputs.tree(number).errors {
+            let hint = if template { ". It is a template: render it first" } else { "" };
+            findings.in_file(number, slip.position, format!("{}{hint}", slip.message));
+        }
+    }
+}
+
+fn key_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for tree in inputs.trees() {
+        for &(again, first) in &inputs.tree(tree).twice {
+            let key = |id| Node { texts: inputs, tree, id };
+            let line = key(first).position().line;
+            findings.at(
+                key(again),
+                format!(
+                    "`{}` stands already in line {line}",
+                    key(again).text().unwrap_or_default()
+                ),
+            );
+        }
+    }
+}
+
+/// Keys whose values are maps of texts; the first two below `metadata` only.
+const TEXT_MAPS: [&str; 7] = [
+    "labels",
+    "annotations",
+    "matchLabels",
+    "proxyMetadata",
+    "environmentVariables",
+    "nodeSelector",
+    "key_values",
+];
+/// Keys whose values are lists of texts.
+const TEXT_LISTS: [&str; 3] = ["command", "args", "type_urls"];
+/// Keys whose values are texts, in EnvoyFilters.
+const TEXTS: [&str; 10] = [
+    "name",
+    "uri",
+    "sha256",
+    "vm_id",
+    "root_id",
+    "runtime",
+    "stat_prefix",
+    "proxyVersion",
+    "remove",
+    "failure_policy",
+];
+
+fn word_for_text<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mut places = text_places(inputs);
+    places.sort_by_key(|node| (node.tree, node.id));
+    places.dedup();
+    for node in places {
+        let Some(meaning @ (Meaning::Bool(_) | Meaning::Number)) = node.meaning() else { continue };
+        if !in_object(node) {
+            continue;
+        }
+        let (text, noun) = (node.text().unwrap_or_default(), meaning.noun());
+        if is_secret(node) {
+            findings.at(node, format!("this is {noun} to Kubernetes, and a text is expected"));
+        } else {
+            findings.at(
+                node,
+                format!(
+                    "`{text}` is {noun} to Kubernetes, and a text is expected: write \"{text}\""
+                ),
+            );
+        }
+    }
+}
+
+/// The values for which Kubernetes, or Istio below `patch.value`, expects a text.
+fn text_places<'g>(inputs: &'g Inputs) -> Vec<Node<'g>> {
+    let below_metadata =
+        |node: &Node<'_>| node.parent().is_some_and(|above| above.key_text() == Some("metadata"));
+    let values = |map: Node<'g>| map.entries().map(|(_, value)| value).collect::<Vec<_>>();
+    let mut places = Vec::new();
+    for key in TEXT_MAPS {
+        let anywhere = !["labels", "annotations"].contains(&key);
+        places.extend(
+            inputs.keyed(key).filter(|map| anywhere || below_metadata(map)).flat_map(values),
+        );
+    }
+    places.extend(TEXT_LISTS.iter().flat_map(|key| inputs.keyed(key)).flat_map(Node::items));
+    places.extend(
+        ["name", "namespace"].iter().flat_map(|key| inputs.keyed(key)).filter(below_metadata),
+    );
+    places.extend(
+        inputs.keyed("env").flat_map(Node::items).filter_map(|variable| variable.get("value")),
+    );
+    let in_patch =
+        |node: &Node<'_>| node.upwards().any(|above| above.key_text() == Some("configPatches"));
+    places.extend(TEXTS.iter().flat_map(|key| inputs.keyed(key)).filter(in_patch));
+    places
+        .extend(inputs.keyed("value").filter(|value| value.parent().is_some_and(is_string_value)));
+    let of_config_map = |data: &Node<'_>| {
+        data.parent().and_then(|object| object.text_of("kind")) == Some("ConfigMap")
+    };
+    places.extend(inputs.keyed("data").filter(of_config_map).flat_map(values));
+    places
+}
+
+/// Whether a node is in an object that is not a CRD. In Helm values, templates turn words into
+/// texts; in CRDs, these keys are fields of a schema.
+fn in_object(node: Node<'_>) -> bool {
+    object_of(node).is_some_and(|object| object.kind != "CustomResourceDefinition")
+}
+
+fn inflated<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for tree in inputs.trees() {
+        for &id in &inputs.tree(tree).inflated {
+            findings.at(
+                Node { texts: inputs, tree, id },
+                "the document is more than ten times as large as it looks",
+            );
+        }
+    }
+}
+
+fn unknown_ignored<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for tree in inputs.trees() {
+        for mark in crate::ignore::ignore_comments(inputs.tree(tree)) {
+            for code in
+                mark.codes.iter().filter(|code| super::all().all(|rule| rule.code != **code))
+            {
+                let position = inputs.in_file(tree, Position { line: mark.line, column: 1 });
+                findings.in_file(
+                    inputs.file_of(tree),
+                    position,
+                    format!("there is no rule `{code}`"),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A gate beside its counters and other gates: LS402, LS403, LS407, LS412.
+
+use laststream_filter::config::wire::Scope;
+
+use crate::bootstraps::bootstraps;
+use crate::envoy_filter::{Patch, patch_of};
+use crate::finding::Findings;
+use crate::inputs::Inputs;
+use crate::listeners::uses;
+use crate::modules::{Module, counters, gates};
+use crate::objects::of_kind;
+use crate::pods::Pod;
+use crate::reach::{Mesh, Reach};
+use crate::rules::envoy_gateway::proxy_of;
+
+/// The number of gates that are compared pair by pair. More would not add information.
+const MOST_GATES: usize = 64;
+
+pub(super) fn shared_vm<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (gate, _) in gates(inputs) {
+        let shared = counters(inputs).find(|(counter, _)| {
+            let same = |one: Module<'g>, two: Module<'g>| {
+                one.vm_id() == two.vm_id() && one.vm_configuration() == two.vm_configuration()
+            };
+            gate.may_meet(*counter) && same(gate, *counter) && gate.shares_code(*counter)
+        });
+        if let Some((counter, _)) = shared {
+            findings.at(
+                gate.vm().unwrap_or(gate.plugin),
+                format!("`{}` and `{}` are one VM", gate.name(), counter.name()),
+            );
+        }
+    }
+}
+
+pub(super) fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (gate, wire) in gates(inputs) {
+        let mut others = counters(inputs)
+            .filter(|(counter, scope)| wire.scopes.contains(scope) && gate.may_meet(*counter));
+        let Some((counter, _)) = others.find(|(counter, _)| counter.vm_id() != gate.vm_id()) else {
+            continue;
+        };
+        let place =
+            gate.vm().and_then(|vm| vm.field("vm_id")).or_else(|| gate.vm()).unwrap_or(gate.plugin);
+        findings.at(
+            place,
+            format!("the counter `{}` has the vm_id `{}`", counter.name(), counter.vm_id()),
+        );
+    }
+}
+
+pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let holders: Vec<(u32, Pod<'g>)> =
+        bootstraps(inputs).filter_map(|part| Some((part.root.ok()??.tree, part.pod))).collect();
+    let plugins: Vec<_> = plugin_scopes(inputs).collect();
+    // Envoy Gateway's counter is in a policy of its own: LS591.
+    for (module, gate) in gates(inputs).filter(|(module, _)| proxy_of(module.plugin).is_none()) {
+        // The counter for a gate in a bootstrap comes from a resource that selects the gate's pods.
+        let pods = holders.iter().filter(|(tree, _)| *tree == module.typed.tree);
+        let pods: Vec<Pod<'g>> = pods.map(|(_, pod)| *pod).collect();
+        let selects = |mesh: &Mesh| pods.iter().any(|pod| mesh.may_select(inputs, *pod));
+        let counted: Vec<_> = counters(inputs)
+            .filter(|(counter, _)| {
+                module.may_meet(*counter)
+                    || matches!(counter.reach(), Reach::Mesh(mesh) if selects(mesh))
+            })
+            .map(|(_, scope)| scope)
+            .chain(plugins.iter().filter(|(mesh, _)| selects(mesh)).map(|(_, scope)| *scope))
+            .collect();
+        let missing: Vec<_> = gate
+            .scopes
+            .iter()
+            .filter(|scope| !counted.contains(scope))
+            .map(Into::<&str>::into)
+            .collect();
+        if !missing.is_empty() {
+            let place = module.part_or_all(&["gate", "scopes"]);
+            findings.at(
+                place,
+                format!(
+                    "no filter of these files counts {} streams where this gate is",
+                    missing.join(" or ")
+                ),
+            );
+        }
+    }
+}
+
+/// The scopes that WasmPlugins count, and the proxies that they select.
+fn plugin_scopes(inputs: &Inputs) -> impl Iterator<Item = (Mesh, Scope)> {
+    of_kind(inputs, "WasmPlugin").filter_map(|plugin| {
+        let spec = plugin.spec()?;
+        let names = [Some(plugin.name()), spec.text_of("url")];
+        let is_ours = names.into_iter().flatten().any(|name| name.contains("laststream"));
+        let scope = match spec.text_of("pluginConfig.scope") {
+            None => Scope::default(),
+            Some(name) => name.parse().ok()?,
+        };
+        is_ours.then(|| (Mesh::of_plugin(plugin), scope))
+    })
+}
+
+pub(super) fn two_gates<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mut earlier: Vec<(Module<'g>, Option<Patch<'g>>)> = Vec::new();
+    for (module, _) in gates(inputs) {
+        // An extension configuration reaches every selected proxy, whatever its context; the
+        // context of the patch that uses it decides which listeners run the gate.
+        let place = uses(inputs, module).into_iter().find_map(patch_of);
+        let meets = |(other, there): &&(Module<'g>, Option<Patch<'g>>)| {
+            let contexts = place.zip(*there).is_none_or(|(one, two)| one.contexts_meet(two));
+            contexts && module.may_meet(*other)
+        };
+        if let Some((other, _)) = earlier.iter().find(meets) {
+            findings.at(
+                module.plugin,
+                format!(
+                    "the gate `{}` is on the same proxies as `{}`",
+                    module.name(),
+                    other.name()
+                ),
+            );
+        }
+        if earlier.len() < MOST_GATES {
+            earlier.push((module, place));
+        }
+    }
+}

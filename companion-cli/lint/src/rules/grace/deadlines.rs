@@ -1,0 +1,205 @@
+//! A gate's deadline compared with grace periods, stop hooks and Envoy's drain time: LS551 to
+//! LS553, LS558. If the files do not show which of several gates is meant, the gate with the
+//! shortest deadline counts, so that a finding holds for all of them.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::finding::Findings;
+use crate::inputs::Inputs;
+use crate::listeners::{address, listener, uses};
+use crate::modules::{Module, gated_pods, gates};
+use crate::node::Node;
+use crate::parts::Parts;
+use crate::pods::{DEFAULT_GRACE, Hook, Pod, pod_around, stop_hooks};
+use laststream_base::time_span::milliseconds;
+
+/// A gate, and its deadline in milliseconds.
+type Deadline<'g> = (Module<'g>, u64);
+
+/// The gates that stop hooks ask, by the ports of their listeners.
+struct AskedGates<'g> {
+    parts: Parts<'g>,
+    /// The gate with the shortest deadline, by port.
+    shortest: HashMap<u64, Deadline<'g>>,
+    /// The gate of a pod with the longest deadline, by tree and number of the pod's template, and
+    /// by port.
+    of_pods: HashMap<(u32, u32, u64), Deadline<'g>>,
+}
+
+impl<'g> AskedGates<'g> {
+    fn of(inputs: &'g Inputs) -> Self {
+        let mut shortest: HashMap<u64, Deadline<'g>> = HashMap::new();
+        let mut ports: HashMap<(u32, u32), Vec<u64>> = HashMap::new();
+        for (module, gate) in gates(inputs) {
+            let listeners = uses(inputs, module).into_iter().filter_map(listener);
+            let own: Vec<u64> = listeners.filter_map(address).map(|(_, port)| port).collect();
+            for port in &own {
+                let known = shortest.entry(*port).or_insert((module, gate.deadline_ms));
+                if gate.deadline_ms < known.1 {
+                    *known = (module, gate.deadline_ms);
+                }
+            }
+            ports.insert((module.typed.tree, module.typed.id), own);
+        }
+        let mut of_pods: HashMap<(u32, u32, u64), Deadline<'g>> = HashMap::new();
+        for (module, gate, pod) in gated_pods(inputs) {
+            let template = pod.template;
+            let own = ports.get(&(module.typed.tree, module.typed.id));
+            for port in own.into_iter().flatten() {
+                let place = (template.tree, template.id, *port);
+                let known = of_pods.entry(place).or_insert((module, gate.deadline_ms));
+                if gate.deadline_ms > known.1 {
+                    *known = (module, gate.deadline_ms);
+                }
+            }
+        }
+        Self { parts: Parts::of(inputs), shortest, of_pods }
+    }
+
+    /// The gate that a stop hook asks. If the pod is known only from a patch or from values of a
+    /// chart, which may lack the labels by which gates select it, the gate with the shortest
+    /// deadline counts.
+    fn asked_by(&self, hook: Hook<'g>) -> Option<Deadline<'g>> {
+        if !hook.runs_agent("wait") {
+            return None;
+        }
+        let port = hook.option("--url").and_then(port_of)?;
+        let shortest = self.shortest.get(&port).copied();
+        let Some(pod) = hook.pod() else { return shortest };
+        let parts = self.parts.with_others(pod);
+        let place = |part: &Pod<'g>| (part.template.tree, part.template.id, port);
+        let own = parts.iter().filter_map(|part| self.of_pods.get(&place(part)).copied());
+        let longest = own.max_by_key(|(_, deadline)| *deadline);
+        let is_known = parts.iter().any(|part| part.is_whole());
+        longest.or_else(|| shortest.filter(|_| !is_known))
+    }
+}
+
+/// The port in a URL.
+fn port_of(url: &str) -> Option<u64> {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split(['/', '?']).next()?;
+    authority.rsplit_once(':')?.1.parse().ok()
+}
+
+/// The time needed after the hook, in seconds: the agent waits 5 s, and 2 s are for kubelet. At the
+/// deadline the agent is not draining yet, because the gate calls `finish` only at zero.
+const AFTER: u64 = 7;
+
+pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mut compare = |place: Node<'g>, grace: u64, deadline_ms: u64| {
+        let deadline = deadline_ms.div_ceil(1000);
+        let needed = deadline.saturating_add(AFTER);
+        if grace < needed {
+            findings.at(
+                place,
+                format!(
+                    "{grace} s of grace, and the gate needs {deadline} s and \
+                {AFTER} s after it: write {needed}"
+                ),
+            );
+        }
+    };
+    let asked = AskedGates::of(inputs);
+    for (_, gate, pod) in gated_pods(inputs) {
+        let node = asked.parts.grace(pod);
+        let grace = node.and_then(Node::number).unwrap_or(DEFAULT_GRACE);
+        compare(node.unwrap_or(pod.spec), grace, gate.deadline_ms);
+    }
+    for hook in stop_hooks(inputs).filter(|hook| hook.pod().is_none()) {
+        let Some(node) = hook.grace_in_values() else { continue };
+        if let Some((grace, (_, deadline))) = node.number().zip(asked.asked_by(hook)) {
+            compare(node, grace, deadline);
+        }
+    }
+}
+
+/// The longest time that a hook may take, in seconds, and the node that sets it.
+fn longest<'g>(hook: Hook<'g>) -> Option<(u64, Node<'g>)> {
+    if let Some(seconds) = hook.node.get("sleep").and_then(|sleep| sleep.get("seconds")) {
+        return Some((seconds.number()?, seconds));
+    }
+    let place = hook.command()?;
+    if hook.runs_agent("wait") {
+        let seconds = hook.option("--timeoutSeconds").map_or(Some(60), |text| text.parse().ok())?;
+        return Some((seconds, hook.item_with("--timeoutSeconds").unwrap_or(place)));
+    }
+    let words = hook.words();
+    let after_sleep =
+        words.windows(2).find(|pair| pair[0] == "sleep" || pair[0].ends_with("/sleep"))?[1];
+    let seconds = milliseconds(after_sleep.trim_end_matches(';'))? / 1000;
+    Some((seconds, hook.item_with("sleep").unwrap_or(place)))
+}
+
+pub(super) fn grace_below_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let parts = Parts::of(inputs);
+    for hook in stop_hooks(inputs) {
+        let of_pod = hook.pod().map(|pod| parts.grace_seconds(pod));
+        let Some(grace) = of_pod.or_else(|| hook.grace_in_values()?.number()) else { continue };
+        let Some((seconds, place)) = longest(hook) else { continue };
+        if seconds >= grace {
+            findings.at(
+                place,
+                format!("the hook may take {seconds} s, and the pod has {grace} s of grace"),
+            );
+        }
+    }
+}
+
+pub(super) fn hook_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let asked = AskedGates::of(inputs);
+    for hook in stop_hooks(inputs) {
+        let Some((module, deadline)) = asked.asked_by(hook) else { continue };
+        let Some((seconds, place)) = longest(hook) else { continue };
+        if seconds.saturating_mul(1000) < deadline {
+            findings.at(
+                place,
+                format!(
+                    "the hook waits {seconds} s, the gate `{}` up to {} s",
+                    module.name(),
+                    deadline.div_ceil(1000)
+                ),
+            );
+        }
+    }
+}
+
+/// Istio's default `drainDuration`, in milliseconds.
+const DRAIN: u64 = 45_000;
+const DRAIN_DURATION: &str = "drainDuration";
+
+pub(super) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let time = |node: Node<'g>| node.text().and_then(milliseconds).unwrap_or(DRAIN);
+    let mut compare = |place: Node<'g>, drain: u64, deadline: u64| {
+        let needed = deadline.saturating_mul(3) / 2;
+        if drain < needed {
+            let (drain, deadline, needed) =
+                (drain / 1000, deadline.div_ceil(1000), needed.div_ceil(1000));
+            findings.at(
+                place,
+                format!(
+                    "Envoy drains for {drain} s, the gate holds for {deadline} s: write \
+                    `drainDuration: {needed}s`"
+                ),
+            );
+        }
+    };
+    let parts = Parts::of(inputs);
+    let is_of_mesh = |node: &Node<'g>| node.has_keys(&[DRAIN_DURATION, "defaultConfig"]);
+    let of_mesh = inputs.keyed(DRAIN_DURATION).find(is_of_mesh);
+    let mut compared = HashSet::new();
+    for (_, gate, pod) in gated_pods(inputs) {
+        let of_part = |part: Pod<'g>| part.proxy_config()?.get(DRAIN_DURATION);
+        let own = parts.with_others(pod).into_iter().find_map(of_part);
+        compared.extend(own.map(|node| (node.tree, node.id)));
+        let place = own.or_else(|| pod.grace()).unwrap_or(pod.spec);
+        compare(place, own.or(of_mesh).map_or(DRAIN, time), gate.deadline_ms);
+    }
+    // Settings of the mesh, in values of a chart, or in a patch of pods that are not in these
+    // files.
+    let deadline = gates(inputs).map(|(_, gate)| gate.deadline_ms).min().unwrap_or(0);
+    for node in inputs.keyed(DRAIN_DURATION).filter(|node| pod_around(*node).is_none()) {
+        if !compared.contains(&(node.tree, node.id)) {
+            compare(node, time(node), deadline);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! LS501 to LS506: hooks that stop proxies.
+
+use crate::finding::Rule;
+use crate::finding::{Findings, Severity};
+use crate::inputs::Inputs;
+use crate::listeners::{address, is_loopback, listener, uses};
+use crate::modules::{gated_pods, gates};
+use crate::node::Node;
+use crate::parts::Parts;
+use crate::pods::{Hook, Pod, hooks, stop_hooks};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS501",
+        severity: Severity::Warning,
+        title: "`global.proxy.lifecycle` replaces Istio's own hooks",
+        why: "Istio does not merge: with this value every proxy of the mesh loses the hook that \
+            holds the app until the proxy is ready, and native sidecars lose the one that drains \
+            them. Gateways made from `Gateway` resources get it, too.",
+        fix: "Give the hook to the pods that need it: a container named istio-proxy with image \
+            auto and a `lifecycle`; or write all that is needed into this value: a `preStop`, and \
+            `postStart` with `pilot-agent wait`, which holds the app.",
+        check: clobbers,
+    },
+    Rule {
+        code: "LS502",
+        severity: Severity::Error,
+        title: "the hook counts sockets with netstat",
+        why: "A listening socket says nothing of streams. pilot-agent listens on 15020 itself, so \
+            `grep -v envoy` alone never gets to zero and burns the whole grace period, and each \
+            new listener of the sidecar breaks the list again. Distroless images have no netstat: \
+            the hook fails at once.",
+        fix: "Wait for the gate: `[pilot-agent, wait, \
+            --url=http://127.0.0.1:15091/prestop?wait=10s, --requestTimeoutMillis=11000, \
+            --timeoutSeconds=24]`. To outlive the app, too, set `gate.app`.",
+        check: netstat,
+    },
+    Rule {
+        code: "LS503",
+        severity: Severity::Warning,
+        title: "the proxy's hook needs a shell",
+        why: "Distroless proxy images have none. The hook then fails at once (FailedPreStopHook), \
+            and SIGTERM follows in the same second.",
+        fix: "Call a program of the image directly: pilot-agent is in every proxy image, and \
+            `pilot-agent wait` polls an URL until it answers 200.",
+        check: shell,
+    },
+    Rule {
+        code: "LS504",
+        severity: Severity::Error,
+        title: "the hook begins with the agent's /drain",
+        why: "After `POST /drain` the agent takes the drain for done: the next SIGTERM ends it \
+            within milliseconds, with all streams that still run. The call returns at once, so \
+            that SIGTERM follows at once.",
+        fix: "Begin with Envoy's `/drain_listeners?graceful&skip_exit`, hold, and tell the agent \
+            last: `GET /prestop` of the gate does all three with `\"finish\": \"drain_agent\"`.",
+        check: drains_the_agent,
+    },
+    Rule {
+        code: "LS505",
+        severity: Severity::Error,
+        title: "kubelet cannot reach what the hook calls",
+        why: "An httpGet hook is a GET from the node to the pod's address. Envoy's admin port and \
+            the gate listen on the loopback interface, and the agent takes /drain and \
+            /quitquitquit as POST from localhost only. kubelet ignores the answer and goes on.",
+        fix: "Use an exec hook, as `laststream render lifecycle` writes it: `pilot-agent wait \
+            --url=http://127.0.0.1:15091/prestop?wait=10s --requestTimeoutMillis=11000 \
+            --timeoutSeconds=24`.",
+        check: unreachable,
+    },
+    Rule {
+        code: "LS506",
+        severity: Severity::Warning,
+        title: "the gate cannot ask Envoy for its own count",
+        why: "The gate's count is `exact` only if Envoy's own agrees: http.*.downstream_rq_active, \
+            and downstream_rq_total, without which the gate cannot know that nothing began in \
+            between. Istio's default leaves both out of the statistics: the count is then \
+            `assumed`, and streams that the filter does not see can be cut. It is a setting of the \
+            bootstrap: pods must restart to get it.",
+        fix: "Annotate the pods: `sidecar.istio.io/statsInclusionSuffixes: \
+            downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered,\
+            downstream_cx_http3_active`, or set `proxyStatsMatcher` in their proxy configuration. \
+            Istio takes the annotation in place of `inclusionSuffixes`, not beside it.",
+        check: no_request_gauge,
+    },
+];
+
+fn clobbers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for lifecycle in
+        inputs.keyed("lifecycle").filter(|node| node.has_keys(&["lifecycle", "proxy", "global"]))
+    {
+        let holds_the_app =
+            lifecycle.get("postStart").is_some_and(|node| Hook { node }.runs_agent("wait"));
+        let complete = holds_the_app && lifecycle.get("preStop").is_some();
+        if lifecycle.entries().next().is_some() && !complete {
+            findings.at(lifecycle, "every proxy of the mesh loses Istio's own hooks");
+        }
+    }
+}
+
+fn netstat<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (node, text) in inputs.scalars().filter(|(_, text)| text.contains("netstat -")) {
+        let socket_count =
+            text.contains("envoy") || text.contains("pilot-agent") || text.contains("LISTEN");
+        if text.contains("netstat -") && (socket_count || text.contains("while")) {
+            let others = if text.contains("envoy") && !text.contains("pilot-agent") {
+                ", and pilot-agent's own 15020 is among them"
+            } else {
+                ""
+            };
+            findings.in_text(
+                node,
+                "netstat -",
+                format!("sockets are counted instead of streams{others}"),
+            );
+        }
+    }
+}
+
+const SHELLS: [&str; 4] = ["sh", "bash", "ash", "busybox"];
+
+fn shell<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for hook in hooks(inputs).filter(|hook| hook.is_proxys()) {
+        let first = hook.command().and_then(|command| command.items().next());
+        let Some(program) = first.and_then(Node::text) else { continue };
+        let name = program.rsplit('/').next().unwrap_or(program);
+        if let Some(node) = first.filter(|_| SHELLS.contains(&name)) {
+            findings.at(node, format!("`{program}` is not in distroless images"));
+        }
+    }
+}
+
+fn drains_the_agent<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for hook in stop_hooks(inputs) {
+        let words = hook.words();
+        let asks_agent = hook.runs_agent("request")
+            && words.windows(2).any(|pair| pair == ["POST", "drain"] || pair == ["POST", "/drain"]);
+        let posts = words.iter().find(|word| word.contains(":15020/drain"));
+        let place = if asks_agent {
+            hook.item_with("drain")
+        } else {
+            posts.and_then(|word| hook.item_with(word))
+        };
+        if let Some(place) = place {
+            findings.in_text(place, "drain", "after this, SIGTERM cuts what still runs");
+        }
+    }
+}
+
+fn unreachable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let own = gates(inputs)
+        .flat_map(|(module, _)| uses(inputs, module))
+        .filter_map(listener)
+        .filter_map(address);
+    let loopback: Vec<u64> =
+        own.filter(|(address, _)| is_loopback(*address)).map(|(_, port)| port).collect();
+    for http in stop_hooks(inputs).filter_map(Hook::http) {
+        let Some(port) = http.get("port") else { continue };
+        let path =
+            http.get("path").and_then(Node::text).unwrap_or_default().trim_start_matches('/');
+        match port.number() {
+            Some(15000) => {
+                findings.at(port, "Envoy's admin port listens on the loopback interface only")
+            }
+            Some(15020) if ["drain", "quitquitquit"].contains(&path) => {
+                findings.at(port, format!("/{path} is POST only, and from localhost only"))
+            }
+            Some(number) if loopback.contains(&number) => {
+                findings.at(port, "the gate listens on the loopback interface only")
+            }
+            _ => {}
+        }
+    }
+}
+
+const SUFFIXES: &str = "sidecar.istio.io/statsInclusionSuffixes";
+/// Annotations, each with the list of `proxyStatsMatcher` that Istio uses only without the
+/// annotation.
+const INCLUSIONS: [(&str, &str); 3] = [
+    (SUFFIXES, "inclusion_suffixes"),
+    ("sidecar.istio.io/statsInclusionPrefixes", "inclusion_prefixes"),
+    ("sidecar.istio.io/statsInclusionRegexps", "inclusion_regexps"),
+];
+/// The statistics of Envoy's own count: requests in flight, and all requests so far.
+pub(super) const ENVOY_COUNT_STATS: [&str; 2] = ["downstream_rq_active", "downstream_rq_total"];
+
+fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let of_mesh: Vec<Node<'g>> = inputs
+        .keyed("proxyStatsMatcher")
+        .filter(|matcher| {
+            matcher.parent().is_some_and(|config| config.key_text() == Some("defaultConfig"))
+        })
+        .collect();
+    let parts = Parts::of(inputs);
+    for (.., pod) in gated_pods(inputs) {
+        let statistics = statistics_of(&parts.with_others(pod), &of_mesh);
+        if let Some(missing) = missing(&statistics) {
+            let place = pod
+                .annotation(SUFFIXES)
+                .or_else(|| pod.template.get("metadata"))
+                .unwrap_or(pod.template);
+            findings.at(
+                place,
+                format!("`{missing}` is not among the statistics of `{}`", pod.object.name()),
+            );
+        }
+    }
+}
+
+/// The statistics that annotations and matchers add to Istio's own, for the parts of a pod. The
+/// pod's own matcher replaces that of the mesh.
+fn statistics_of<'g>(parts: &[Pod<'g>], of_mesh: &[Node<'g>]) -> Vec<&'g str> {
+    let own: Vec<Node<'g>> =
+        parts.iter().filter_map(|part| part.proxy_config()?.get("proxyStatsMatcher")).collect();
+    let matchers: &[Node<'g>] = if own.is_empty() { of_mesh } else { &own };
+    let mut statistics = Vec::new();
+    for (annotation, list) in INCLUSIONS {
+        let texts = parts.iter().filter_map(|part| part.annotation(annotation)?.text());
+        let mut texts = texts.filter(|text| !text.is_empty()).peekable();
+        if texts.peek().is_some() {
+            statistics.extend(texts);
+        } else {
+            let items = matchers.iter().flat_map(|matcher| matcher.list(list));
+            statistics.extend(items.filter_map(Node::text));
+        }
+    }
+    statistics
+}
+
+/// The first statistic of Envoy's own count that none of these texts names.
+fn missing(texts: &[&str]) -> Option<&'static str> {
+    ENVOY_COUNT_STATS
+        .into_iter()
+        .find(|statistic| !texts.iter().any(|text| text.contains(statistic)))
+}

@@ -1,0 +1,267 @@
+//! LS301 to LS305: the configuration of laststream's module, checked by the module's own parser.
+
+use laststream_filter::config::wire::Scope;
+use laststream_filter::config::{self, Config, Problem};
+
+use crate::envoy_filter::{Patch, patch_of};
+use crate::finding::Rule;
+use crate::finding::{Findings, Severity};
+use crate::inputs::Inputs;
+use crate::listeners::{connection_manager, uses};
+use crate::modules::{Module, counters, ours};
+use crate::node::{Node, is_string_value};
+use crate::plugin_configs::plugin_configs;
+use crate::reach::Mesh;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS301",
+        severity: Severity::Error,
+        title: "the module refuses its configuration",
+        why: "Envoy then refuses the filter: a running proxy keeps its former configuration; a new \
+            one does not become ready, or does what its failure policy says.",
+        fix: "Correct the field. `laststream config check` says the same about a file, `laststream \
+            config schema` prints what there is.",
+        check: refused,
+    },
+    Rule {
+        code: "LS302",
+        severity: Severity::Error,
+        title: "the module's configuration is not a StringValue",
+        why: "Envoy hands a Struct, and every other message, over in protobuf's binary form. The \
+            module wants JSON as text, and refuses the rest.",
+        fix: "Write it as text: `configuration: {\"@type\": \
+            type.googleapis.com/google.protobuf.StringValue, value: '{…}'}`.",
+        check: not_a_string,
+    },
+    Rule {
+        code: "LS303",
+        severity: Severity::Warning,
+        title: "the module takes its configuration, and warns",
+        why: "It is allowed, and rarely meant.",
+        fix: "Name only the addresses of your load balancer.",
+        check: warned,
+    },
+    Rule {
+        code: "LS304",
+        severity: Severity::Error,
+        title: "the scope is not that of the listeners which the filter is put on",
+        why: "The scope is part of the metrics' names and of what the gate waits for. Requests \
+            into the app that are counted as gateway traffic do not hold the drain; one counter on \
+            both directions of a sidecar counts outbound calls as inbound requests.",
+        fix: "Give each direction a filter of its own: context GATEWAY with scope gateway, \
+            SIDECAR_INBOUND with inbound, SIDECAR_OUTBOUND with outbound.",
+        check: scope_and_context,
+    },
+    Rule {
+        code: "LS305",
+        severity: Severity::Warning,
+        title: "two filters count the same requests",
+        why: "Each stream is counted twice. A stream that is excluded or exempt is subtracted \
+            twice from Envoy's own count, so the gate may overlook a stream that no filter counts.",
+        fix: "Remove one of the two filters. If both are needed, give each a listener of its own.",
+        check: counted_twice,
+    },
+];
+
+fn refused<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in ours(inputs) {
+        let (Some(text), Some(Err(refused))) = (module.text(), module.verdict()) else { continue };
+        for problem in &refused.0 {
+            report(text.embedded(), text, problem, findings);
+        }
+    }
+    for (root, text) in plugin_configs(inputs) {
+        if let Err(refused) = config::parse(text.as_bytes()) {
+            for problem in &refused.0 {
+                report(Some(root), root, problem, findings);
+            }
+        }
+    }
+}
+
+fn report<'g>(
+    root: Option<Node<'g>>,
+    text: Node<'g>,
+    problem: &Problem,
+    findings: &mut Findings<'g>,
+) {
+    let unknown = problem.message.starts_with("there is no such field");
+    match root.and_then(|root| at_path(root, &problem.path)) {
+        Some(node) => {
+            findings.at(node.key().filter(|_| unknown).unwrap_or(node), problem.message.clone())
+        }
+        None => report_at_text(text, problem, findings),
+    }
+}
+
+/// The node that a path such as `gate.scopes[1]` names, or the nearest above it.
+fn at_path<'g>(root: Node<'g>, path: &str) -> Option<Node<'g>> {
+    if path.is_empty() || path.starts_with("line ") {
+        return None;
+    }
+    let parts = path.split(['.', '[']).map(|part| part.trim_end_matches(']'));
+    Some(root.nearest(parts)).filter(|node| *node != root)
+}
+
+/// Reports a problem that has no node, as in a text that is not JSON, at the line that the module
+/// names.
+fn report_at_text<'g>(text: Node<'g>, problem: &Problem, findings: &mut Findings<'g>) {
+    let number = |prefix: &str| {
+        let rest = problem.path.split(prefix).nth(1)?;
+        rest.split(|character: char| !character.is_ascii_digit()).next()?.parse::<usize>().ok()
+    };
+    let line = number("line ").and_then(|line| text.text()?.lines().nth(line.checked_sub(1)?));
+    match line.filter(|line| !line.is_empty()) {
+        Some(line) => findings.in_text(text, line, problem.to_string()),
+        None => findings.at(text, problem.to_string()),
+    }
+}
+
+fn not_a_string<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in ours(inputs) {
+        let Some(any) = module.configuration().filter(|any| !is_string_value(*any)) else {
+            continue;
+        };
+        let name = any.text_of("@type").unwrap_or("a message without `@type`");
+        findings.at(any, format!("`{name}` is not what the module reads"));
+    }
+}
+
+/// The field of a warning that LS406 reports already, for hooks as well.
+const SAID_ELSEWHERE: &str = "gate.begin.inbound_only";
+
+fn warned<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in ours(inputs) {
+        let (Some(text), Some(Ok(config))) = (module.text(), module.verdict()) else { continue };
+        report_warnings(text.embedded(), text, &config, findings);
+    }
+    for (root, text) in plugin_configs(inputs) {
+        if let Ok(config) = config::parse(text.as_bytes()) {
+            report_warnings(Some(root), root, &config, findings);
+        }
+    }
+}
+
+fn report_warnings<'g>(
+    root: Option<Node<'g>>,
+    text: Node<'g>,
+    config: &Config,
+    findings: &mut Findings<'g>,
+) {
+    for warning in config.warnings() {
+        let (path, message) = warning.split_once(": ").unwrap_or(("", &warning));
+        if path == SAID_ELSEWHERE {
+            continue;
+        }
+        let node = root.and_then(|root| at_path(root, path)).unwrap_or(text);
+        findings.at(node, message);
+    }
+}
+
+fn scope_and_context<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, scope) in counters(inputs) {
+        for patch in uses(inputs, module)
+            .into_iter()
+            .filter_map(patch_of)
+            .filter(|patch| patch.apply_to() == "HTTP_FILTER")
+        {
+            if !fits(scope, patch.context()) {
+                let place = patch.context_node().unwrap_or(patch.node);
+                findings.at(
+                    place,
+                    format!(
+                        "`{}` counts as {}, and {} is not that",
+                        module.name(),
+                        scope,
+                        patch.context()
+                    ),
+                );
+            }
+        }
+    }
+}
+
+/// Whether a filter of this scope belongs in the listeners of a context.
+pub(super) fn fits(scope: Scope, context: &str) -> bool {
+    match scope {
+        Scope::Gateway => matches!(context, "GATEWAY" | "WAYPOINT" | "ANY"),
+        Scope::Inbound => matches!(context, "SIDECAR_INBOUND" | "WAYPOINT"),
+        Scope::Outbound => context == "SIDECAR_OUTBOUND",
+    }
+}
+
+/// The number of filters that are compared pair by pair, and of the places of each. More would not
+/// add information.
+const MOST_FILTERS: usize = 64;
+const MOST_PLACES: usize = 8;
+
+fn counted_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let modules = counters(inputs).map(|(module, _)| module);
+    for (other, module) in in_one_chain(inputs, modules) {
+        findings.at(
+            module.plugin,
+            format!("`{}` and `{}` count the same requests", other.name(), module.name()),
+        );
+    }
+}
+
+/// Pairs of filters in one chain: an earlier one, and a later one.
+pub(super) fn in_one_chain<'g>(
+    inputs: &'g Inputs,
+    modules: impl Iterator<Item = Module<'g>>,
+) -> Vec<(Module<'g>, Module<'g>)> {
+    let mut pairs = Vec::new();
+    let mut earlier: Vec<(Module<'g>, Vec<Node<'g>>)> = Vec::new();
+    for module in modules.take(MOST_FILTERS) {
+        let mut places = uses(inputs, module);
+        places.truncate(MOST_PLACES);
+        let shares = |(other, there): &&(Module<'g>, Vec<Node<'g>>)| {
+            // LS121 reports two extension configurations of one name.
+            (module.extension().is_none() || module.name() != other.name())
+                && places.iter().any(|one| there.iter().any(|two| share_chain(*one, *two)))
+        };
+        pairs.extend(earlier.iter().find(shares).map(|(other, _)| (*other, module)));
+        earlier.push((module, places));
+    }
+    pairs
+}
+
+/// Whether two filters are in the same chain.
+pub(super) fn share_chain(one: Node<'_>, two: Node<'_>) -> bool {
+    match (patch_of(one), patch_of(two)) {
+        (Some(one), Some(two)) => {
+            let inserts = |patch: Patch<'_>| {
+                patch.apply_to() == "HTTP_FILTER" && patch.operation().starts_with("INSERT")
+            };
+            inserts(one)
+                && inserts(two)
+                && one.context() == two.context()
+                && !CHAIN_FIELDS.into_iter().any(|path| differ(one, two, path))
+                && Mesh::of(one).may_meet(&Mesh::of(two))
+        }
+        (None, None) => {
+            connection_manager(one).is_some_and(|manager| connection_manager(two) == Some(manager))
+        }
+        _ => false,
+    }
+}
+
+/// The fields by which a patch selects a listener and its filter chains.
+const CHAIN_FIELDS: [&str; 7] = [
+    "portNumber",
+    "name",
+    "filterChain.name",
+    "filterChain.sni",
+    "filterChain.destinationPort",
+    "filterChain.applicationProtocols",
+    "filterChain.transportProtocol",
+];
+
+/// Whether two patches select different values of a field.
+fn differ(one: Patch<'_>, two: Patch<'_>, path: &str) -> bool {
+    let text = |patch: Patch<'_>| -> Option<String> {
+        Some(patch.matching()?.get("listener")?.text_of(path)?.to_owned())
+    };
+    text(one).zip(text(two)).is_some_and(|(one, two)| one != two)
+}

@@ -1,0 +1,179 @@
+//! LS12x: names across all files. If one name occurs twice, Envoy refuses the whole update.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::envoy_filter::{Patch, patches_of};
+use crate::finding::Rule;
+use crate::finding::{Findings, Severity};
+use crate::inputs::Inputs;
+use crate::node::Node;
+use crate::reach::Mesh;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS121",
+        severity: Severity::Error,
+        title: "two extension configurations of one name reach one proxy",
+        why: "EXTENSION_CONFIG ignores the context, so both go to every proxy that both resources \
+            select. Envoy refuses the update (duplicate name found among added/updated resources), \
+            and requests get 500 where the filter was waited for.",
+        fix: "Give each a name of its own, for example with its namespace and direction in it.",
+        check: extension_twice,
+    },
+    Rule {
+        code: "LS122",
+        severity: Severity::Error,
+        title: "two listeners of one name reach one proxy",
+        why: "Envoy refuses the whole update of listeners: no new port comes up and no route of a \
+            new port works, until one of the two is deleted.",
+        fix: "Give each a name of its own, or select different workloads.",
+        check: listener_twice,
+    },
+    Rule {
+        code: "LS123",
+        severity: Severity::Error,
+        title: "the listener has no name",
+        why: "istiod drops listeners without a name and says nothing: the port is never opened.",
+        fix: "Write `name:` in the value.",
+        check: listener_without_name,
+    },
+    Rule {
+        code: "LS124",
+        severity: Severity::Warning,
+        title: "no filter subscribes to the extension configuration",
+        why: "The agent fetches a module only when a filter asks for its name with \
+            `config_discovery`. Both patches are needed; with the first alone nothing happens.",
+        fix: "Add the HTTP_FILTER patch with `config_discovery` and this name, or give lint the \
+            file that has it.",
+        check: unused_extension,
+    },
+    Rule {
+        code: "LS125",
+        severity: Severity::Warning,
+        title: "the filter waits for a configuration that is not here",
+        why: "Without an EXTENSION_CONFIG of that name the listener waits for ever \
+            (initial_fetch_timeout 0s) or takes no requests.",
+        fix: "Add the EXTENSION_CONFIG patch with this name, or give lint the file that has it.",
+        check: missing_extension,
+    },
+    Rule {
+        code: "LS126",
+        severity: Severity::Error,
+        title: "the listener wants a port that the proxy has already",
+        why: "Envoy refuses a listener whose address is in use, and goes on without it: the hook \
+            that asks there runs to its time-out at every stop.",
+        fix: "Take a port that neither Istio nor the app uses, such as 15091.",
+        check: port_taken,
+    },
+];
+
+fn added_to<'g>(inputs: &'g Inputs, kind: &'static str) -> impl Iterator<Item = Patch<'g>> {
+    patches_of(inputs, kind).filter(|patch| patch.operation() == "ADD")
+}
+
+fn extension_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let added = added_to(inputs, "EXTENSION_CONFIG");
+    report_twice(added, |_, _| true, findings);
+}
+
+fn listener_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let added = added_to(inputs, "LISTENER");
+    report_twice(added, Patch::contexts_meet, findings);
+}
+
+/// The number of equal names that are compared pair by pair. More would not add information.
+const MOST_OF_A_NAME: usize = 64;
+
+fn report_twice<'g>(
+    added: impl Iterator<Item = Patch<'g>>,
+    meet: fn(Patch<'g>, Patch<'g>) -> bool,
+    findings: &mut Findings<'g>,
+) {
+    let mut by_name: HashMap<&str, Vec<(Patch<'g>, Node<'g>, Mesh)>> = HashMap::new();
+    for patch in added {
+        let Some(node) = patch.value().and_then(|value| value.field("name")) else { continue };
+        let Some(name) = node.value() else { continue };
+        let earlier = by_name.entry(name).or_default();
+        let mesh = Mesh::of(patch);
+        let meets = |(other, _, reach): &&(Patch<'g>, Node<'g>, Mesh)| {
+            mesh.may_meet(reach) && meet(patch, *other)
+        };
+        if let Some((other, place, _)) = earlier.iter().find(meets) {
+            let file = given_name(*place);
+            let line = place.position().line;
+            let of = if other.filter.node == patch.filter.node {
+                "this resource".into()
+            } else {
+                format!("`{}`", other.filter.name())
+            };
+            findings.at(node, format!("`{name}` is also added by {of} ({file}:{line})"));
+        }
+        if earlier.len() < MOST_OF_A_NAME {
+            earlier.push((patch, node, mesh));
+        }
+    }
+}
+
+fn given_name(node: Node<'_>) -> &str {
+    node.texts.source(node.tree).map_or("", |source| source.name.as_str())
+}
+
+fn listener_without_name<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in added_to(inputs, "LISTENER") {
+        let Some(value) = patch.value().filter(|value| value.is_map()) else { continue };
+        if value.text_of("name").is_none_or(str::is_empty) {
+            findings.at(value, "the listener that is added has no `name`");
+        }
+    }
+}
+
+/// The names of the extension configurations that filters subscribe to.
+fn subscriptions(inputs: &Inputs) -> Vec<Node<'_>> {
+    let discoveries = inputs.keyed_field("config_discovery", "configDiscovery");
+    discoveries.filter_map(|discovery| discovery.parent()?.field("name")).collect()
+}
+
+fn unused_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let subscribed: HashSet<_> = subscriptions(inputs).into_iter().filter_map(Node::text).collect();
+    for patch in patches_of(inputs, "EXTENSION_CONFIG") {
+        let name = patch.value().and_then(|value| value.field("name"));
+        if let Some(name) =
+            name.filter(|name| name.text().is_some_and(|name| !subscribed.contains(name)))
+        {
+            findings.at(name, format!("no filter asks for `{}`", name.text().unwrap_or_default()));
+        }
+    }
+}
+
+fn missing_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let added =
+        patches_of(inputs, "EXTENSION_CONFIG").filter_map(|patch| patch.value()?.text_of("name"));
+    let added: HashSet<_> = added.collect();
+    for name in subscriptions(inputs) {
+        let in_patch = crate::envoy_filter::patch_of(name).is_some();
+        if in_patch && name.text().is_some_and(|name| !added.contains(name)) {
+            findings.at(
+                name,
+                format!(
+                    "no EXTENSION_CONFIG of these files is called `{}`",
+                    name.text().unwrap_or_default()
+                ),
+            );
+        }
+    }
+}
+
+/// The ports that Istio's proxies listen on: admin, capture, agent, health, DNS, statistics.
+const ISTIOS: [u64; 9] = [15000, 15001, 15004, 15006, 15008, 15020, 15021, 15053, 15090];
+
+fn port_taken<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in added_to(inputs, "LISTENER") {
+        let port =
+            patch.value().and_then(|value| value.fields("address.socket_address.port_value"));
+        if let Some(node) =
+            port.filter(|port| port.number().is_some_and(|number| ISTIOS.contains(&number)))
+        {
+            findings.at(node, format!("{} is Istio's own", node.text().unwrap_or_default()));
+        }
+    }
+}

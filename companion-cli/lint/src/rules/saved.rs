@@ -1,0 +1,199 @@
+//! LS351 and LS352: early header mutations that should save the peer's x-forwarded-proto.
+
+use laststream_filter::config::wire::{ForwardedProto, ORIGINAL_HEADER, Preset};
+
+use super::restorers::{Restorer, restorers};
+use super::supporting::{
+    FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, writers,
+};
+use crate::finding::{Findings, Rule, Severity};
+use crate::inputs::Inputs;
+use crate::node::Node;
+use crate::reach::Reach;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS351",
+        severity: Severity::Error,
+        title: "the x-forwarded-proto that the load balancer sent is not saved",
+        why: "An Istio gateway overwrites x-forwarded-proto before any filter runs. The module \
+            reads what was sent from a header that an early header mutation fills; without it the \
+            load balancer says nothing and the fallback decides, or whatever a client writes into \
+            that header is believed.",
+        fix: "Add a NETWORK_FILTER MERGE with `early_header_mutation_extensions` that removes the \
+            header, then appends `%REQ(x-forwarded-proto)%`, and changes `x-forwarded-proto` only \
+            after that. A WasmPlugin needs an EnvoyFilter with it, an EnvoyExtensionPolicy an \
+            EnvoyPatchPolicy: `laststream render` writes both. Where Envoy keeps the header, \
+            write `\"original_header\": \"x-forwarded-proto\"`.",
+        check: not_saved,
+    },
+    Rule {
+        code: "LS352",
+        severity: Severity::Error,
+        title: "a forged copy of the saved header survives",
+        why: "A client may send the saved header itself. The module reads the peer's own \
+            x-forwarded-proto there only if the mutation removes the header before it appends it, \
+            and keeps no empty value.",
+        fix: "In `mutations`: first `remove` the header, then `append` it, without \
+            `keep_empty_value`.",
+        check: forgeable,
+    },
+];
+
+/// A filter that reads the saved header.
+struct Reader<'g> {
+    header: String,
+    /// The node for a finding about the filter.
+    place: Node<'g>,
+    kind: Kind<'g>,
+}
+
+enum Kind<'g> {
+    /// laststream's filter.
+    Restorer(Box<Restorer<'g>>),
+    /// One of Envoy's own filters.
+    Native(SupportingFilter<'g>),
+}
+
+impl<'g> Reader<'g> {
+    /// Whether the mutation may be in front of the reader.
+    fn may_meet(&self, helper: &SupportingFilter<'g>) -> bool {
+        match &self.kind {
+            Kind::Restorer(restorer) => restorer.may_meet(helper),
+            Kind::Native(filter) => helper.may_meet(filter),
+        }
+    }
+}
+
+fn readers(inputs: &Inputs) -> Vec<Reader<'_>> {
+    let restorers = restorers(inputs).filter_map(|restorer| {
+        let header = saved_header(&restorer.proto)?;
+        Some(Reader { header, place: restorer.place, kind: Kind::Restorer(Box::new(restorer)) })
+    });
+    let native = native_readers(inputs).into_iter().map(|filter| Reader {
+        header: ORIGINAL_HEADER.into(),
+        place: filter.node,
+        kind: Kind::Native(filter),
+    });
+    restorers.chain(native).collect()
+}
+
+/// The header in which the peer's own must be saved; none if the module does not read a saved one.
+fn saved_header(proto: &ForwardedProto) -> Option<String> {
+    let reads_it = |preset: &Preset| !matches!(preset, Preset::Cloudfront | Preset::Nlb);
+    let by_preset = proto.presets.iter().any(reads_it);
+    let header = &proto.original_header;
+    // The module takes both names for the saved header.
+    let names_it = |name: &str| {
+        name.eq_ignore_ascii_case(FORWARDED_PROTO) || name.eq_ignore_ascii_case(header)
+    };
+    let by_source = proto.sources.iter().any(|source| names_it(&source.header));
+    let is_saved = (by_preset || by_source) && !header.eq_ignore_ascii_case(FORWARDED_PROTO);
+    is_saved.then(|| header.clone())
+}
+
+/// Envoy's own filters that read the saved header, if the files show the mutations beside them.
+fn native_readers(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
+    let reads = |name: &Node<'_>| {
+        name.text().is_some_and(|name| name.eq_ignore_ascii_case(ORIGINAL_HEADER))
+    };
+    let of_writer = |writer: &SupportingFilter<'_>, name: Node<'_>| {
+        matcher_around(writer.node).is_some_and(|matcher| name.upwards().any(|up| up == matcher))
+    };
+    let names: Vec<Node<'_>> =
+        inputs.keyed_field("header_name", "headerName").filter(reads).collect();
+    let is_placed = |writer: &SupportingFilter<'_>| {
+        matches!(writer.reach, Reach::Mesh(_)) || writer.manager.is_some()
+    };
+    writers(inputs)
+        .filter(is_placed)
+        .filter(|writer| names.iter().any(|name| of_writer(writer, *name)))
+        .collect()
+}
+
+/// The mutation that writes a header.
+fn append_of<'g>(list: Node<'g>, header: &str) -> Option<Node<'g>> {
+    list.items().find(|item| appended(*item).is_some_and(|name| name.eq_ignore_ascii_case(header)))
+}
+
+fn appended(mutation: Node<'_>) -> Option<&str> {
+    mutation.text_of("append.header.key")
+}
+
+/// The reason why this mutation does not save the peer's own header; none if it does.
+fn saves_nothing(mutation: Node<'_>) -> Option<&'static str> {
+    let value = mutation.text_of("append.header.value").unwrap_or_default();
+    if !is_original(value) {
+        return Some("its value is not `%REQ(x-forwarded-proto)%`");
+    }
+    let changes = |item: Node<'_>| {
+        [item.text_of("remove"), appended(item)]
+            .into_iter()
+            .flatten()
+            .any(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
+    };
+    let is_gone = mutations_before(mutation).any(changes);
+    is_gone.then_some("`x-forwarded-proto` is removed or overwritten before")
+}
+
+/// Whether a value is the peer's own header, in either spelling of the operator, with an optional
+/// second header and length: `%REQ(X?Y):Z%`.
+fn is_original(value: &str) -> bool {
+    let one = value.strip_suffix('%').unwrap_or_default();
+    let operands = ["%REQ(", "%REQUEST_HEADER("].iter().find_map(|start| one.strip_prefix(start));
+    let operands = operands.filter(|operands| !operands.contains('%'));
+    let name = operands.and_then(|operands| operands.split(['?', ')']).next());
+    name.is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
+}
+
+fn not_saved<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mutations = mutations(inputs);
+    let mut reported = Vec::new();
+    for reader in readers(inputs) {
+        let appends: Vec<_> = mutations
+            .iter()
+            .filter(|helper| reader.may_meet(helper))
+            .filter_map(|helper| append_of(helper.node, &reader.header))
+            .map(|append| (append, saves_nothing(append)))
+            .collect();
+        match appends.first() {
+            None => findings.at(
+                reader.place,
+                format!("no early header mutation of these files writes `{}`", reader.header),
+            ),
+            Some((append, Some(why)))
+                if appends.iter().all(|(_, why)| why.is_some()) && !reported.contains(append) =>
+            {
+                reported.push(*append);
+                findings.at(*append, *why);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn forgeable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let readers = readers(inputs);
+    for helper in mutations(inputs) {
+        let read = readers
+            .iter()
+            .filter(|reader| reader.may_meet(&helper))
+            .map(|reader| reader.header.as_str())
+            .find_map(|header| Some((append_of(helper.node, header)?, header)));
+        let Some((append, header)) = read else { continue };
+        let removes = |item: Node<'g>| {
+            item.text_of("remove").is_some_and(|name| name.eq_ignore_ascii_case(header))
+        };
+        if !mutations_before(append).any(removes) {
+            findings.at(append, format!("`{header}` is not removed before"));
+        } else if let Some(keeps) =
+            append.fields("append.keep_empty_value").filter(|node| node.is_true())
+        {
+            findings.at(
+                keeps,
+                "an empty x-forwarded-proto leaves an empty header here, which says \
+                nothing to the module",
+            );
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! LS353 to LS355: the filters beside the module when it restores x-forwarded-proto.
+
+use laststream_filter::config::wire::Scope;
+
+use super::module::{fits, in_one_chain, share_chain};
+use super::restorers::{Holder, Restorer, restorers, restoring_modules, section};
+use super::supporting::{SupportingFilter, peer_info_filters, tag, writers};
+use crate::envoy_filter::{Patch, patch_of};
+use crate::finding::{Findings, Rule, Severity};
+use crate::inputs::Inputs;
+use crate::listeners::uses;
+use crate::modules::Module;
+use crate::node::Node;
+use crate::objects::Object;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS353",
+        severity: Severity::Error,
+        title: "no filter tells the module the direct peer",
+        why: "Trust in addresses needs the connection's own peer, which a `set_filter_state` \
+            filter in front of the module writes. Without it no peer is trusted: every request \
+            keeps the scheme of the connection. Any other address is what a header claims.",
+        fix: "Put `envoy.filters.http.set_filter_state` in front, with the key of `trust.peer_key` \
+            and %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%. A WasmPlugin needs an EnvoyFilter \
+            with it, an EnvoyExtensionPolicy an EnvoyPatchPolicy.",
+        check: no_peer,
+    },
+    Rule {
+        code: "LS354",
+        severity: Severity::Error,
+        title: "the filter that tells the direct peer comes after the module",
+        why: "Filters run in their order: when the module looks, the filter state is not there \
+            yet, and no peer is trusted. Of two INSERT_FIRST in one resource the later one ends up \
+            in front.",
+        fix: "Put `set_filter_state` in front: in a chain before the module, in an EnvoyFilter as \
+            a later INSERT_FIRST patch.",
+        check: peer_too_late,
+    },
+    Rule {
+        code: "LS355",
+        severity: Severity::Error,
+        title: "two filters restore x-forwarded-proto on the same requests",
+        why: "Two filters decide one after the other, by two policies that may differ, and the \
+            second one sees what the first has written. Each request pays for both. With two \
+            policies there are two early header mutations: the second one removes what the first \
+            one saved, and x-forwarded-proto is gone by then. So what the load balancer says in \
+            it is lost, and its https requests become http.",
+        fix: "Render all of it from one policy for each proxy. `engine` chooses the module or the \
+            matchers; the other one is then left out. Take `forwarded_proto` out of all other \
+            policies.",
+        check: restored_twice,
+    },
+];
+
+fn restored_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let writers: Vec<_> = writers(inputs).collect();
+    let all: Vec<_> = restorers(inputs).collect();
+    for restorer in &all {
+        let shares = |writer: &&SupportingFilter<'g>| {
+            restorer.may_meet(writer) && is_for(writer, restorer.scope)
+        };
+        if let Some(writer) = writers.iter().find(shares) {
+            findings.at(writer.node, also_by(restorer.name()));
+        }
+    }
+    let modules = restoring_modules(inputs).map(|(module, _)| module);
+    for (other, module) in in_one_chain(inputs, modules) {
+        findings.at(section(module), also_by(other.name()));
+    }
+    plugins_restore_twice(&all, findings);
+    matchers_restore_twice(&writers, findings);
+}
+
+/// Whether a filter is for the listeners of this scope; true if its patch names no context.
+fn is_for(writer: &SupportingFilter<'_>, scope: Scope) -> bool {
+    let context = patch_of(writer.node).map_or("ANY", Patch::context);
+    context == "ANY" || fits(scope, context)
+}
+
+fn also_by(name: &str) -> String {
+    format!("`{name}` restores it, too")
+}
+
+/// The most plugins or matchers that are compared.
+const MOST_COMPARED: usize = 64;
+
+/// Reports WasmPlugins that share requests with an earlier restorer of the list. Two plugins that
+/// are both limited to ports are left out, because the ports may differ.
+fn plugins_restore_twice<'g>(all: &[Restorer<'g>], findings: &mut Findings<'g>) {
+    let plugins = all.iter().enumerate().filter_map(|(index, plugin)| match &plugin.holder {
+        Holder::Plugin(object, reach) => Some((all.get(..index)?, plugin, *object, reach)),
+        Holder::Filter(_) | Holder::Policy(_) => None,
+    });
+    for (before, plugin, object, reach) in plugins.take(MOST_COMPARED) {
+        let shares = |other: &&Restorer<'g>| {
+            plugin.scope == other.scope
+                && match &other.holder {
+                    Holder::Filter(module) => !has_ports(object) && reach.may_meet(module.reach()),
+                    Holder::Plugin(other, theirs) => {
+                        let may_differ = has_ports(object) && has_ports(*other);
+                        !may_differ && reach.may_meet(theirs)
+                    }
+                    Holder::Policy(_) => false,
+                }
+        };
+        if let Some(other) = before.iter().find(shares) {
+            findings.at(plugin.place, also_by(other.name()));
+        }
+    }
+}
+
+/// Whether a WasmPlugin is for some ports only.
+fn has_ports(plugin: Object<'_>) -> bool {
+    plugin.node.list("spec.match").any(|selector| selector.list("ports").next().is_some())
+}
+
+/// Reports matchers of two EnvoyFilters in one chain. Those within one EnvoyFilter come from one
+/// policy and are left out.
+fn matchers_restore_twice<'g>(writers: &[SupportingFilter<'g>], findings: &mut Findings<'g>) {
+    let patched = |writer: &SupportingFilter<'g>| {
+        let patch = patch_of(writer.node).filter(|_| tag(writer) == Some("https"))?;
+        Some((writer.node, patch.filter))
+    };
+    let patched: Vec<_> = writers.iter().filter_map(patched).take(MOST_COMPARED).collect();
+    for (index, (writer, filter)) in patched.iter().enumerate() {
+        let other = patched
+            .iter()
+            .take(index)
+            .find(|(other, others)| others.node != filter.node && share_chain(*writer, *other));
+        if let Some((_, other)) = other {
+            findings.at(*writer, also_by(other.name()));
+        }
+    }
+}
+
+/// The filters that write the peer information for a restorer.
+pub(super) fn own_peer_info_filters<'t, 'g>(
+    tellers: &'t [SupportingFilter<'g>],
+    restorer: &'t Restorer<'g>,
+) -> impl Iterator<Item = Node<'g>> {
+    let key = restorer.proto.trust.peer_key.as_str();
+    let writes = move |helper: &&'t SupportingFilter<'g>| {
+        helper.node.text() == Some(key) && restorer.may_meet(helper)
+    };
+    tellers.iter().filter(writes).map(|helper| helper.node)
+}
+
+fn no_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let tellers = peer_info_filters(inputs);
+    for restorer in restorers(inputs).filter(Restorer::trusts_peers) {
+        let mut own = own_peer_info_filters(&tellers, &restorer).peekable();
+        if own.peek().is_none() {
+            let key = &restorer.proto.trust.peer_key;
+            findings
+                .at(restorer.place, format!("no `set_filter_state` of these files writes `{key}`"));
+        }
+        for teller in own.filter(|teller| first_word(*teller).is_some_and(|word| word != PEER)) {
+            findings.at(teller, format!("it begins with something else than `{PEER}`"));
+        }
+    }
+}
+
+/// The only address of the peer that no header can change.
+const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
+
+fn first_word(teller: Node<'_>) -> Option<&str> {
+    let format = teller.parent()?.fields("format_string.text_format_source.inline_string")?;
+    format.text()?.split_ascii_whitespace().next()
+}
+
+fn peer_too_late<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let tellers = peer_info_filters(inputs);
+    for restorer in restorers(inputs).filter(Restorer::trusts_peers) {
+        let late = |teller: Node<'g>| comes_after(inputs, teller, &restorer).unwrap_or(false);
+        let mut own = own_peer_info_filters(&tellers, &restorer).peekable();
+        let Some(first) = own.peek().copied() else { continue };
+        if own.all(late) {
+            let key = &restorer.proto.trust.peer_key;
+            findings.at(first, format!("`{}` has looked for `{key}` already", restorer.name()));
+        }
+    }
+}
+
+/// Whether the module runs before the filter that writes the peer information; none if the order is
+/// unknown.
+fn comes_after<'g>(inputs: &'g Inputs, teller: Node<'g>, restorer: &Restorer<'g>) -> Option<bool> {
+    match (&restorer.holder, patch_of(teller)) {
+        (Holder::Filter(module), Some(own)) => is_patched_behind(inputs, own, *module),
+        (Holder::Filter(module), None) => {
+            Some(index_in_chain(teller)? > index_in_chain(module.typed)?)
+        }
+        // Istio puts WasmPlugins in front of the router before it applies patches.
+        (Holder::Plugin(..), Some(own)) => {
+            let beside = own.filter_match()?.text_of("subFilter.name")?;
+            let is_last = own.operation() == "INSERT_BEFORE" && beside == ROUTER;
+            is_last.then_some(true)
+        }
+        (Holder::Plugin(..), None) | (Holder::Policy(_), _) => None,
+    }
+}
+
+const ROUTER: &str = "envoy.filters.http.router";
+
+/// Whether the module runs before the filter, for patches of one resource; none if the order is
+/// unknown.
+fn is_patched_behind<'g>(inputs: &'g Inputs, own: Patch<'g>, module: Module<'g>) -> Option<bool> {
+    let mut patches = uses(inputs, module).into_iter().filter_map(patch_of);
+    let puts = patches
+        .find(|patch| patch.apply_to() == "HTTP_FILTER" && patch.filter.node == own.filter.node)?;
+    let later = own.node.raw()?.index > puts.node.raw()?.index;
+    match (own.operation(), puts.operation()) {
+        ("INSERT_FIRST", "INSERT_FIRST") => Some(!later),
+        ("INSERT_BEFORE", "INSERT_BEFORE") => Some(later),
+        _ => None,
+    }
+}
+
+fn index_in_chain(node: Node<'_>) -> Option<u32> {
+    let is_chain = |list: Node<'_>| matches!(list.key_text(), Some("http_filters" | "httpFilters"));
+    let item = node.upwards().find(|node| node.parent().is_some_and(is_chain))?;
+    item.raw().map(|raw| raw.index)
+}

@@ -1,0 +1,208 @@
+//! LS701 to LS704: other settings that affect requests: Lua, retries, time-outs.
+
+use crate::envoy_filter::{Patch, patches};
+use crate::finding::Rule;
+use crate::finding::{Findings, Severity};
+use crate::inputs::Inputs;
+use crate::listeners::{connection_manager, routes};
+use crate::modules::{gates, ours};
+use crate::node::Node;
+use crate::objects::{Object, of_kind};
+use laststream_base::time_span::milliseconds;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS701",
+        severity: Severity::Error,
+        title: "every request is declared https",
+        why: "Lua that writes `https` into x-forwarded-proto does so for plain http, too: \
+            redirects to https stop working, cookies are marked secure on connections that are \
+            not, and a client that connects past the load balancer is believed.",
+        fix: "Recover what the load balancer said: laststream's `forwarded_proto` with \
+            `trust.peers` and a preset; http stays http.",
+        check: hard_coded_https,
+    },
+    Rule {
+        code: "LS702",
+        severity: Severity::Warning,
+        title: "requests are retried that may already have been executed",
+        why: "Retries hide that a pod went away with requests in flight. A request that is tried \
+            again after the upstream has begun to work, on a 503, a reset or a time-out of one \
+            try, may be done twice; and retries do not help when the last pod goes.",
+        fix: "Match safe methods only (`match: [{method: {exact: GET}}]`), or write `retryOn: \
+            connect-failure,refused-stream`; and hold the proxy with the gate, so that nothing is \
+            lost.",
+        check: retries,
+    },
+    Rule {
+        code: "LS703",
+        severity: Severity::Warning,
+        title: "the route cuts requests after 15 s, and the drain waits for longer ones",
+        why: "A route of Envoy without `timeout` answers 504 after 15 s. A drain deadline for \
+            longer requests then has no effect, and longer requests get 504 at any other time, \
+            too.",
+        fix: "Write the route's `timeout`: `0s` for none, or what your longest request takes. \
+            (Istio's own routes have none unless a VirtualService says so.)",
+        check: default_timeout,
+    },
+    Rule {
+        code: "LS704",
+        severity: Severity::Warning,
+        title: "requests may take longer than the gate holds",
+        why: "At its deadline the gate opens. A request that may still run then is cut when the \
+            proxy stops.",
+        fix: "Make `gate.deadline_ms` at least the longest time-out, and the grace period longer \
+            still (deadline and 7 s).",
+        check: timeout_above_deadline,
+    },
+];
+
+fn hard_coded_https<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (node, text) in inputs
+        .scalars()
+        .filter(|(_, text)| text.contains("request_handle") || text.contains("headers()"))
+    {
+        let writes = |line: &&str| {
+            let line = line.to_ascii_lowercase();
+            let proto = line.contains("x-forwarded-proto")
+                && (line.contains(":replace(") || line.contains(":add("));
+            proto && (line.contains("\"https\"") || line.contains("'https'"))
+        };
+        if let Some(line) = text.lines().find(writes) {
+            findings.in_text(
+                node,
+                line,
+                "x-forwarded-proto becomes https whatever the client used",
+            );
+        }
+    }
+}
+
+/// Retry conditions under which the upstream has not begun. A per-try time-out needs no check,
+/// because Envoy does not retry after it with these conditions alone.
+const SAFE: [&str; 2] = ["connect-failure", "refused-stream"];
+/// Methods that may be repeated.
+const IDEMPOTENT: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
+
+fn retries<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for Route { node: route, .. } in http_routes(inputs) {
+        let Some(retries) = route
+            .get("retries")
+            .filter(|retries| retries.get("attempts").and_then(Node::number) != Some(0))
+        else {
+            continue;
+        };
+        let mut matches = route.list("match").peekable();
+        let safe_methods = matches.peek().is_some() && matches.all(only_safe_methods);
+        let conditions = retries.text_of("retryOn");
+        let unsafe_one = conditions
+            .and_then(|text| text.split(',').map(str::trim).find(|one| !SAFE.contains(one)));
+        let why = match (conditions, unsafe_one) {
+            (None, _) => "Istio's default conditions take requests again that had begun: answers \
+                with 503, and `cancelled`"
+                .into(),
+            (Some(_), Some(one)) => format!("`{one}` also means requests that have begun"),
+            (Some(_), None) => continue,
+        };
+        if !safe_methods {
+            findings.at(retries, why);
+        }
+    }
+}
+
+fn only_safe_methods(matching: Node<'_>) -> bool {
+    let exact = matching.text_of("method.exact");
+    exact.is_some_and(|method| IDEMPOTENT.contains(&method))
+}
+
+/// An HTTP route of a VirtualService.
+#[derive(Clone, Copy)]
+pub(super) struct Route<'g> {
+    pub(super) node: Node<'g>,
+    service: Object<'g>,
+}
+
+impl<'g> Route<'g> {
+    /// Whether gateways have the route. Without `gateways` only sidecars have it.
+    pub(super) fn comes_through_gateway(self) -> bool {
+        self.is_delegate() || self.gateways().next().is_some()
+    }
+
+    /// Whether the VirtualService is a delegate: it has neither hosts nor gateways and uses those
+    /// of its root.
+    pub(super) fn is_delegate(self) -> bool {
+        self.service.node.list("spec.hosts").next().is_none()
+    }
+
+    /// The gateways that the VirtualService names: `NAME`, or `NAMESPACE/NAME`.
+    pub(super) fn gateways(self) -> impl Iterator<Item = &'g str> {
+        let names = self.service.node.list("spec.gateways").filter_map(Node::text);
+        names.filter(|name| *name != "mesh")
+    }
+
+    pub(super) fn namespace(self) -> Option<&'g str> {
+        self.service.namespace()
+    }
+}
+
+/// The HTTP routes of VirtualServices.
+pub(super) fn http_routes<'g>(inputs: &'g Inputs) -> impl Iterator<Item = Route<'g>> {
+    of_kind(inputs, "VirtualService")
+        .flat_map(|service| service.node.list("spec.http").map(move |node| Route { node, service }))
+}
+
+/// Envoy's default `timeout` of a route, in milliseconds.
+const DEFAULT_TIMEOUT: u64 = 15_000;
+
+fn default_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let deadlines = gates(inputs)
+        .filter(|(module, _)| module.patch().is_none())
+        .map(|(_, gate)| gate.deadline_ms);
+    let Some(longest) = deadlines.max().filter(|longest| *longest > DEFAULT_TIMEOUT) else {
+        return;
+    };
+    for module in ours(inputs).filter(|module| module.patch().is_none() && !module.is_gate()) {
+        let manager = connection_manager(module.typed);
+        for route in manager.into_iter().flat_map(routes) {
+            if let Some(action) =
+                route.field("route").filter(|action| action.field("timeout").is_none())
+            {
+                findings.at(
+                    action,
+                    format!(
+                        "Envoy cuts after 15 s here, and the gate waits up to {} s",
+                        longest / 1000
+                    ),
+                );
+            }
+        }
+    }
+}
+
+fn timeout_above_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let gates: Vec<(u64, bool)> = gates(inputs)
+        .filter_map(|(module, gate)| {
+            Some((gate.deadline_ms, is_for_gateways(inputs, module.patch()?.filter)))
+        })
+        .collect();
+    for route in http_routes(inputs) {
+        let meets = |of_gateways: bool| !of_gateways || route.comes_through_gateway();
+        let deadlines = gates.iter().filter(|(_, of_gateways)| meets(*of_gateways));
+        let Some(longest) = deadlines.map(|(deadline, _)| *deadline).max() else { continue };
+        let timeout = route.node.get("timeout");
+        let is_longer = |node: &Node<'g>| {
+            node.text().and_then(milliseconds).is_some_and(|timeout| timeout > longest)
+        };
+        if let Some(node) = timeout.filter(is_longer) {
+            findings
+                .at(node, format!("the gate of these files lets go after {} s", longest / 1000));
+        }
+    }
+}
+
+/// Whether all patches of an EnvoyFilter that name proxies name gateways.
+fn is_for_gateways(inputs: &Inputs, filter: Object<'_>) -> bool {
+    let own = patches(inputs).filter(|patch| patch.filter.node == filter.node);
+    let mut contexts = own.map(Patch::context).filter(|context| *context != "ANY").peekable();
+    contexts.peek().is_some() && contexts.all(|context| context == "GATEWAY")
+}

@@ -1,0 +1,302 @@
+//! LS356 to LS358: untrusted peers can claim https, because the restoring filter can fail, Envoy
+//! keeps the header, or a trusted range is wide.
+
+use laststream_filter::config::wire::{ForwardedProto, Scope};
+
+use super::restorers::{restorers, restoring_modules};
+use super::supporting::{
+    FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, tag, writers,
+};
+use crate::envoy_filter::patch_of;
+use crate::finding::Rule;
+use crate::finding::{Findings, Severity};
+use crate::inputs::Inputs;
+use crate::listeners::{connection_manager, uses};
+use crate::modules::Module;
+use crate::node::Node;
+use crate::objects::of_kind;
+use crate::reach::Reach;
+use laststream_policy::warnings::is_wide;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS356",
+        severity: Severity::Error,
+        title: "a module that fails leaves an x-forwarded-proto that may be wrong",
+        why: "With FAIL_OPEN, requests pass when the module cannot be fetched or has died. On a \
+            sidecar, with `use_remote_address: false` and with trusted hops Envoy keeps the \
+            x-forwarded-proto that any peer sent, so every peer can then claim https. If a sidecar \
+            removes the header, Envoy writes the connection's scheme, which is https for every \
+            client of a mesh with mTLS.",
+        fix: "Remove `x-forwarded-proto` in the early header mutation, after it was saved: Envoy \
+            then writes the connection's scheme. On a sidecar overwrite it with `http` instead. \
+            `laststream render` does it. Or take FAIL_CLOSED.",
+        check: fails_open,
+    },
+    Rule {
+        code: "LS357",
+        severity: Severity::Error,
+        title: "Envoy's own matchers stand where Envoy does not write http first",
+        why: "Matchers write the header for trusted peers and leave it for all others. On a \
+            sidecar, with `use_remote_address: false` and with trusted hops it is then what an \
+            untrusted client claims. On a listener with TLS it is https, also where the load \
+            balancer says http, unless a second filter writes http.",
+        fix: "Add `remove: x-forwarded-proto` to the early header mutation. For a listener with \
+            TLS render the policy for a gateway, or with `engine: wasm`.",
+        check: matchers_on_kept_header,
+    },
+    Rule {
+        code: "LS358",
+        severity: Severity::Warning,
+        title: "a trusted range is wider than any load balancer's own addresses",
+        why: "A range of IPv4 shorter than /16, or of IPv6 shorter than /48, is larger than one \
+            network: nodes, pods and other tenants are in it, and each of them can claim https. \
+            With `externalTrafficPolicy: Cluster` kube-proxy replaces the client's address by a \
+            node's, so every client comes from a trusted address. Behind the published ranges of \
+            a CDN stands every customer of the CDN.",
+        fix: "Name the load balancer's subnets only, and set `externalTrafficPolicy: Local` where \
+            clients reach the gateway without a load balancer of layer 7.",
+        check: wide_ranges,
+    },
+];
+
+/// Whether the peer's own header is removed, or overwritten with http, before Envoy looks at it.
+pub(super) fn is_removed(
+    mutations: &[SupportingFilter<'_>],
+    meets: impl Fn(&SupportingFilter<'_>) -> bool,
+) -> bool {
+    mutations.iter().filter(|helper| meets(helper)).any(|helper| {
+        helper.node.items().filter_map(|item| item.get("remove")).any(is_header)
+            || overwrites(helper)
+    })
+}
+
+/// Whether an early mutation leaves http, whatever the header was.
+fn overwrites(helper: &SupportingFilter<'_>) -> bool {
+    helper.node.items().filter_map(|item| item.get("append")).any(writes_http)
+}
+
+/// Whether any resource of these files removes the header or overwrites it with http, for resources
+/// whose listeners these files do not show.
+pub(super) fn is_removed_somewhere(inputs: &Inputs) -> bool {
+    let early = inputs.keyed("earlyRequestHeaders").filter_map(|headers| headers.get("remove"));
+    inputs.keyed("remove").any(is_header)
+        || inputs.keyed("append").any(writes_http)
+        || early.flat_map(Node::items).any(is_header)
+}
+
+/// Whether an `append` leaves the header as http: it overwrites the header, or a mutation in front
+/// of it removes the header.
+fn writes_http(append: Node<'_>) -> bool {
+    append.fields("header.key").is_some_and(is_header)
+        && append.text_of("header.value") == Some("http")
+        && (append.text_of("append_action") == Some("OVERWRITE_IF_EXISTS_OR_ADD")
+            || is_removed_before(append))
+}
+
+/// Whether a mutation in front of this one, in the same list, removes the header.
+fn is_removed_before(mutation: Node<'_>) -> bool {
+    let before = mutation.parent().into_iter().flat_map(mutations_before);
+    before.filter_map(|item| item.get("remove")).any(is_header)
+}
+
+fn is_header(name: Node<'_>) -> bool {
+    name.text().is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
+}
+
+/// Whether this connection manager keeps the x-forwarded-proto that the peer sent.
+pub(super) fn keeps(manager: Node<'_>) -> bool {
+    let overwrites = manager.field("use_remote_address").is_some_and(Node::is_true);
+    let hops = manager.field("xff_num_trusted_hops").and_then(Node::number);
+    !overwrites || hops.is_some_and(|hops| hops > 0)
+}
+
+/// Whether these files set trusted hops anywhere, or patch `use_remote_address: false`. Either may
+/// concern every gateway of the files.
+fn trusted_hops(inputs: &Inputs) -> bool {
+    let keys = ["numTrustedProxies", "numTrustedHops", "xff_num_trusted_hops", "xffNumTrustedHops"];
+    let is_set = |node: Node<'_>| node.number().is_some_and(|hops| hops > 0);
+    let kept = |node: Node<'_>| patch_of(node).is_some() && node.text() == Some("false");
+    keys.iter().any(|key| inputs.keyed(key).any(is_set))
+        || inputs.keyed_field("use_remote_address", "useRemoteAddress").any(kept)
+}
+
+/// Whether a filter of the mesh may be in listeners that keep the header: those of a sidecar, or
+/// any listeners if [`trusted_hops`] holds.
+fn stands_where_kept(inputs: &Inputs, filter: Node<'_>) -> bool {
+    stands_at_sidecar(filter) || trusted_hops(inputs)
+}
+
+/// Whether a filter of the mesh may be in listeners of a sidecar.
+pub(super) fn stands_at_sidecar(filter: Node<'_>) -> bool {
+    let patch = patch_of(filter);
+    patch.is_some_and(|patch| patch.context().starts_with("SIDECAR") || patch.context() == "ANY")
+}
+
+fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mutations = mutations(inputs);
+    for (module, proto) in restoring_modules(inputs) {
+        let Some(policy) = module.fail_open() else { continue };
+        if may_be_kept(inputs, module, proto)
+            && !is_removed(&mutations, |helper| helper.applies_to(module))
+        {
+            findings.at(policy, NOT_REMOVED);
+        } else if may_stand_at_sidecar(inputs, module)
+            && !mutations.iter().any(|helper| helper.applies_to(module) && overwrites(helper))
+        {
+            findings.at(policy, ONLY_REMOVED);
+        }
+    }
+    let removed = is_removed_somewhere(inputs);
+    let overwritten = inputs.keyed("append").any(writes_http);
+    for (policy, config) in open_plugins(inputs) {
+        let reads_kept = config
+            .text_of("original_header")
+            .is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO));
+        let scope = config.parent().and_then(|config| config.text_of("scope"));
+        let is_inbound = scope == Some("inbound");
+        if !removed && (reads_kept || is_inbound || trusted_hops(inputs)) {
+            findings.at(policy, NOT_REMOVED);
+        } else if !overwritten && is_inbound {
+            findings.at(policy, ONLY_REMOVED);
+        }
+    }
+}
+
+const NOT_REMOVED: &str = "no early header mutation of these files removes `x-forwarded-proto`";
+
+const ONLY_REMOVED: &str = "no early header mutation of these files overwrites \
+    `x-forwarded-proto`, and Envoy writes https in place of a removed one over mTLS";
+
+/// WasmPlugins and EnvoyExtensionPolicies that let requests pass without the module: the node that
+/// allows it, and `forwarded_proto`.
+fn open_plugins(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
+    let plugins = of_kind(inputs, "WasmPlugin").filter_map(|plugin| {
+        let spec = plugin.spec()?;
+        Some((
+            spec.get("failStrategy").filter(|strategy| strategy.text() == Some("FAIL_OPEN"))?,
+            spec.get("pluginConfig")?,
+        ))
+    });
+    let wasm =
+        of_kind(inputs, "EnvoyExtensionPolicy").flat_map(|policy| policy.node.list("spec.wasm"));
+    let policies = wasm.filter_map(|wasm| {
+        Some((wasm.get("failOpen").filter(|open| open.is_true())?, wasm.get("config")?))
+    });
+    plugins
+        .chain(policies)
+        .filter_map(|(policy, config)| Some((policy, config.get("forwarded_proto")?)))
+}
+
+/// Whether Envoy may keep the peer's own header. A configuration that reads x-forwarded-proto
+/// itself implies that.
+fn may_be_kept(inputs: &Inputs, module: Module<'_>, proto: &ForwardedProto) -> bool {
+    let says_so = proto.original_header.eq_ignore_ascii_case(FORWARDED_PROTO);
+    let in_manager = connection_manager(module.typed).is_some_and(keeps);
+    let in_mesh = matches!(module.reach(), Reach::Mesh(_))
+        && uses(inputs, module).into_iter().any(|filter| stands_where_kept(inputs, filter));
+    says_so || may_stand_at_sidecar(inputs, module) || in_manager || in_mesh
+}
+
+/// Whether the module counts inbound streams of a mesh, or may be in listeners of a sidecar.
+fn may_stand_at_sidecar(inputs: &Inputs, module: Module<'_>) -> bool {
+    let is_inbound = module.wire().is_some_and(|wire| wire.scope == Scope::Inbound);
+    let is_of_mesh = patch_of(module.plugin).is_some();
+    is_inbound && is_of_mesh || uses(inputs, module).into_iter().any(stands_at_sidecar)
+}
+
+fn matchers_on_kept_header<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mutations = mutations(inputs);
+    let writers: Vec<_> =
+        writers(inputs).filter(|writer| matcher_around(writer.node).is_some()).collect();
+    for writer in &writers {
+        let is_kept = writer.manager.map_or_else(|| stands_where_kept(inputs, writer.node), keeps);
+        let is_placed = writer.manager.is_some() || matches!(writer.reach, Reach::Mesh(_));
+        let removed = if is_placed {
+            is_removed(&mutations, |helper| helper.may_meet(writer))
+        } else {
+            is_removed_somewhere(inputs)
+        };
+        if is_kept && !removed {
+            findings.at(
+                writer.node,
+                "Envoy keeps what an untrusted client claims, and no early \
+                header mutation removes it",
+            );
+        } else if tag(writer) == Some("https")
+            && has_tls(writer)
+            && !writers.iter().any(|other| tag(other) == Some("http") && other.may_meet(writer))
+        {
+            findings.at(writer.node, "the listener has TLS, and no filter writes http");
+        }
+    }
+}
+
+fn has_tls(writer: &SupportingFilter<'_>) -> bool {
+    writer.manager.is_some_and(|manager| {
+        manager
+            .upwards()
+            .any(|up| up.field("filters").is_some() && up.field("transport_socket").is_some())
+    })
+}
+
+fn wide_ranges<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for restorer in restorers(inputs) {
+        let place = restorer.place;
+        let peers = place.get("trust").and_then(|trust| trust.get("peers"));
+        let ranges = restorer.proto.trust.peers.iter().enumerate();
+        for (index, range) in ranges.filter(|(_, range)| is_wide(range)) {
+            let item = peers.and_then(|peers| peers.items().nth(index));
+            findings.at(item.unwrap_or(place), trusted(range));
+        }
+    }
+    let chains =
+        inputs.keyed_field("forward_proto_config", "forwardProtoConfig").filter_map(|chain| {
+            chain
+                .upwards()
+                .find_map(|up| up.fields("filter_chain_match.direct_source_prefix_ranges"))
+        });
+    let cidrs = inputs.keyed_field("xff_trusted_cidrs", "xffTrustedCidrs");
+    for range in chains.chain(cidrs.filter_map(|cidrs| cidrs.get("cidrs"))).flat_map(Node::items) {
+        let prefix = range.field("address_prefix").and_then(wide_prefix);
+        prefix.into_iter().for_each(|text| findings.at(range, trusted(&text)));
+    }
+    let detections = of_kind(inputs, "ClientTrafficPolicy")
+        .flat_map(|policy| policy.node.list("spec.clientIPDetection.xForwardedFor.trustedCIDRs"));
+    for range in detections {
+        let text = range.text().filter(|text| is_wide(text));
+        text.into_iter().for_each(|text| findings.at(range, trusted(text)));
+    }
+    wide_in_matchers(inputs, findings);
+}
+
+fn trusted(range: &str) -> String {
+    format!("`{range}` is trusted")
+}
+
+/// The range of which this is the `address_prefix`, if the range is wide.
+fn wide_prefix(address: Node<'_>) -> Option<String> {
+    let length = address.parent()?.field("prefix_len")?.number()?;
+    Some(format!("{}/{length}", address.text()?)).filter(|range| is_wide(range))
+}
+
+fn wide_in_matchers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    // An address that begins with one number and a dot is a /8.
+    let is_octet = |node: &Node<'_>| {
+        node.text()
+            .and_then(|text| text.strip_suffix('.'))
+            .is_some_and(|text| text.parse::<u8>().is_ok())
+    };
+    for matcher in writers(inputs).filter_map(|writer| matcher_around(writer.node)) {
+        let inside = |node: &Node<'_>| node.upwards().any(|up| up == matcher);
+        for address in inputs.keyed_field("address_prefix", "addressPrefix").filter(inside) {
+            wide_prefix(address)
+                .into_iter()
+                .for_each(|range| findings.at(address, trusted(&range)));
+        }
+        for prefix in inputs.keyed("prefix").filter(inside).filter(is_octet) {
+            findings
+                .at(prefix, format!("`{}0.0.0/8` is trusted", prefix.text().unwrap_or_default()));
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! LS57x: the module in an image volume.
+
+use std::collections::BTreeSet;
+
+use super::overlay;
+use crate::finding::{Findings, Rule, Severity};
+use crate::inputs::Inputs;
+use crate::modules::{Module, modules};
+use crate::pods::pods;
+use crate::reach::Reach;
+use crate::volumes::{Holders, ImageVolume, image_volumes};
+use laststream_render::IMAGE_ANNOTATION;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS571",
+        severity: Severity::Error,
+        title: "this Kubernetes has no image volumes unless a feature gate is on",
+        why: "Before 1.35 the API server drops the volume and its mount from the pod and accepts \
+            the rest, without a warning. The proxy then has no module: it refuses its listeners, \
+            and new pods never become ready.",
+        fix: "Set the feature gate `ImageVolume` on API server and kubelet (1.33 or later), or \
+            render with `delivery: proxy`. The rule needs `--kubernetes VERSION`.",
+        check: no_image_volumes,
+    },
+    Rule {
+        code: "LS572",
+        severity: Severity::Error,
+        title: "a proxy that is to load the module from a volume has no such file",
+        why: "Envoy refuses a listener whose module is a file that is not there, whatever the \
+            failure policy says. A running proxy keeps its former listeners and takes no change \
+            of them any more; a new one never becomes ready.",
+        fix: "Mount the volume into the proxy of every pod that the EnvoyFilter chooses, in the \
+            folder of `filename`: `laststream render image-volume`, `laststream render overlay`.",
+        check: no_file,
+    },
+    Rule {
+        code: "LS573",
+        severity: Severity::Warning,
+        title: "the volume has another image than the EnvoyFilter was rendered for",
+        why: "The module changes only with the pods, and its configuration changes at once. A \
+            module that does not know a field of its new configuration refuses it, and the \
+            listener with it.",
+        fix: "Render and apply both files, and let the pods roll: `laststream render all`.",
+        check: other_image,
+    },
+    Rule {
+        code: "LS574",
+        severity: Severity::Warning,
+        title: "the image of the volume is named by a tag",
+        why: "A node keeps the image that the tag had when the node pulled it, so pods on \
+            different nodes may run different modules. With `pullPolicy: Always` a pod cannot \
+            start while the registry cannot be reached.",
+        fix: "Name the digest, `HOST/REPOSITORY@sha256:…`, with `pullPolicy: IfNotPresent`.",
+        check: by_tag,
+    },
+];
+
+/// The volume with the program, whose version matters less than the module's.
+const PROGRAM: &str = "laststream-program";
+/// The first version that has image volumes without a feature gate.
+const ON_BY_DEFAULT: (u32, u32) = (1, 35);
+
+/// Volumes with laststream's module in them.
+fn ours(inputs: &Inputs) -> impl Iterator<Item = ImageVolume<'_>> {
+    let files: BTreeSet<&str> = wanted(inputs).into_iter().map(|wanted| wanted.path).collect();
+    image_volumes(inputs)
+        .filter(move |volume| volume.is_ours() || files.iter().any(|file| volume.holds(file)))
+}
+
+/// The file and image that an EnvoyFilter expects in a proxy.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Wanted<'g> {
+    /// The module's file.
+    path: &'g str,
+    /// The image that it was rendered for.
+    image: &'g str,
+}
+
+/// laststream's modules that are files of an image volume; others may be in the proxy's own image.
+fn from_volumes(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Wanted<'_>)> {
+    modules(inputs).filter(|module| module.is_ours()).filter_map(|module| {
+        let annotations = module.patch()?.filter.node.fields("metadata.annotations")?;
+        let image = annotations.get(IMAGE_ANNOTATION)?.text()?;
+        Some((module, Wanted { path: module.filename()?.text()?, image }))
+    })
+}
+
+fn wanted(inputs: &Inputs) -> BTreeSet<Wanted<'_>> {
+    from_volumes(inputs).map(|(_, wanted)| wanted).collect()
+}
+
+fn no_image_volumes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let Some(version @ (major, minor)) = inputs.assume.kubernetes else { return };
+    if version >= ON_BY_DEFAULT {
+        return;
+    }
+    for volume in ours(inputs) {
+        let message = format!("Kubernetes {major}.{minor} drops it without the feature gate");
+        findings.at(volume.image, message);
+    }
+}
+
+fn no_file<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let volumes = Holders::of(inputs);
+    let overlays: Vec<_> = overlay::pod_specs(inputs).collect();
+    let pods: Vec<_> = pods(inputs).filter(|pod| pod.is_whole() && pod.has_proxy()).collect();
+    let mut seen = BTreeSet::new();
+    for (module, Wanted { path, .. }) in from_volumes(inputs) {
+        let Some(filter) = module.patch().map(|patch| patch.filter) else { continue };
+        let Reach::Mesh(mesh) = module.reach() else { continue };
+        if !seen.insert((filter.node.tree, filter.node.id, path)) {
+            continue;
+        }
+        let holds = |node| volumes.within(node).iter().any(|volume| volume.holds(path));
+        if filter.targets().is_some() && !overlays.iter().any(|spec| holds(*spec)) {
+            overlays.first().into_iter().for_each(|spec| findings.at(*spec, lacking(path)));
+        }
+        for pod in pods.iter().filter(|pod| mesh.selects(pod.namespace(), &pod.labels())) {
+            if !holds(pod.template) {
+                let other = volumes.within(pod.template).iter().find_map(|volume| volume.path);
+                findings.at(other.unwrap_or(pod.spec), lacking(path));
+            }
+        }
+    }
+}
+
+fn lacking(path: &str) -> String {
+    format!("no volume is mounted where `{path}` is")
+}
+
+fn other_image<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let wanted = wanted(inputs);
+    for volume in image_volumes(inputs) {
+        let mut here = wanted.iter().filter(|wanted| volume.holds(wanted.path)).peekable();
+        let Some(first) = here.peek().map(|wanted| wanted.image) else { continue };
+        if here.all(|wanted| wanted.image != volume.reference()) {
+            findings.at(
+                volume.image.get("reference").unwrap_or(volume.image),
+                format!("the EnvoyFilter was rendered for `{first}`"),
+            );
+        }
+    }
+}
+
+fn by_tag<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let by_tag = |volume: &ImageVolume<'_>| !volume.reference().contains("@sha256:");
+    for volume in ours(inputs).filter(|volume| by_tag(volume) && volume.name() != PROGRAM) {
+        findings.at(
+            volume.image.get("reference").unwrap_or(volume.image),
+            format!("`{}` names no digest", volume.reference()),
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! LS58x: waypoints, and gates in Envoy's bootstrap. Istio's agent merges a file into the bootstrap
+//! and reports none of its errors.
+
+use laststream_filter::config::wire::{Gate, Scope};
+
+use crate::bootstraps::{BootstrapPart, bootstraps};
+use crate::envoy_filter::{envoy_filters, patches};
+use crate::finding::{Findings, Rule, Severity};
+use crate::inputs::Inputs;
+use crate::modules::{Module, gates};
+use crate::node::Node;
+use crate::objects::of_kind;
+use crate::overlaid::{Overlaid, WAYPOINTS};
+use crate::reach::Reach;
+use laststream_policy::module_json::TUNNELS;
+
+mod fields;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS581",
+        severity: Severity::Error,
+        title: "the agent cannot read the part of the bootstrap",
+        why: "ISTIO_BOOTSTRAP_OVERRIDE names a file. Where that is not mounted, Istio's agent only \
+            logs `Failed to read bootstrap override`, and Envoy starts without the gate: each stop \
+            hook runs to its time-out.",
+        fix: "Mount a volume there, with the file in it; or render the overlay: `laststream render \
+            overlay`.",
+        check: unreadable_bootstrap,
+    },
+    Rule {
+        code: "LS582",
+        severity: Severity::Error,
+        title: "the tunnels of a waypoint hold the drain",
+        why: "Requests reach a waypoint in tunnels, which ztunnel keeps open when no request is in \
+            them. To Envoy each is a request of the connection manager `connect_terminate`, so the \
+            gate holds every drain until its deadline. In `gate.admin.ignore` the bytes that wait \
+            in a tunnel are left out, too, and the end of a response can be lost.",
+        fix: "Write `\"admin\": {\"tunnels\": [\"connect_terminate\"]}` in the gate's \
+            configuration.",
+        check: tunnels_hold,
+    },
+    Rule {
+        code: "LS583",
+        severity: Severity::Error,
+        title: "the gate has a vm_id, and the counter of a waypoint has none",
+        why: "Istio gives the VM of a WasmPlugin no vm_id, and shared data and queues belong to a \
+            vm_id. A gate with one finds no counter, says `unknown`, and holds until Envoy's own \
+            count is zero.",
+        fix: "Remove `vm_id` from the gate's `vm_config`.",
+        check: vm_id_in_waypoint,
+    },
+    Rule {
+        code: "LS584",
+        severity: Severity::Error,
+        title: "the EnvoyFilter is for a waypoint",
+        why: "The API server and Istio's validation accept the context WAYPOINT, and targets that \
+            are waypoints, but istiod up to 1.32 does not apply EnvoyFilters to waypoints, and \
+            says nothing.",
+        fix: "Write `placement: {waypoint: …}` in the policy: the counter is then a WasmPlugin, \
+            and the gate stands in the bootstrap.",
+        check: envoy_filter_for_waypoint,
+    },
+    Rule {
+        code: "LS585",
+        severity: Severity::Error,
+        title: "Envoy does not know a field of the bootstrap",
+        why: "Istio's agent starts Envoy with --allow-unknown-static-fields: a field that is \
+            misspelt or in the wrong place is left out, and nothing says so.",
+        fix: "Correct the name, or render the overlay: `laststream render overlay`.",
+        check: fields::unknown,
+    },
+];
+
+fn unreadable_bootstrap<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for part in bootstraps(inputs) {
+        match part.root {
+            Err(why) => findings.at(part.path, why),
+            Ok(Some(root)) if !root.is_map() => findings.at(part.path, "the file is not a map"),
+            Ok(_) => {}
+        }
+    }
+}
+
+/// The gates in bootstraps of waypoints, and of pods that may be waypoints.
+fn gates_of_waypoints(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Gate)> {
+    let parts: Vec<BootstrapPart<'_>> = bootstraps(inputs).collect();
+    gates(inputs).filter(move |(module, gate)| {
+        let Reach::Envoy { document } = module.reach() else { return false };
+        let is_here = |part: &&BootstrapPart<'_>| {
+            matches!(part.root, Ok(Some(root)) if root.tree == document.0)
+        };
+        gate.scopes.contains(&Scope::Inbound)
+            && parts.iter().find(is_here).is_some_and(|part| {
+                part.pod.is_overlay() && Overlaid::by(inputs, part.pod).may_be_of(WAYPOINTS)
+            })
+    })
+}
+
+fn tunnels_hold<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, gate) in gates_of_waypoints(inputs) {
+        let has = |list: &[String]| list.iter().any(|prefix| prefix == TUNNELS);
+        if has(&gate.admin.tunnels) {
+            continue;
+        }
+        let message = if has(&gate.admin.ignore) {
+            format!("`{TUNNELS}` is in `gate.admin.ignore`")
+        } else {
+            format!("`{TUNNELS}` is not in `gate.admin.tunnels`")
+        };
+        findings.at(module.part_or_all(&["gate", "admin"]), message);
+    }
+}
+
+fn vm_id_in_waypoint<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, _) in gates_of_waypoints(inputs).filter(|(module, _)| !module.vm_id().is_empty()) {
+        let place = module.vm().and_then(|vm| vm.field("vm_id")).unwrap_or(module.plugin);
+        findings.at(place, format!("the counter has none, the gate `{}`", module.vm_id()));
+    }
+}
+
+fn envoy_filter_for_waypoint<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in patches(inputs).filter(|patch| patch.context() == "WAYPOINT") {
+        findings.at(
+            patch.context_node().unwrap_or(patch.node),
+            "istiod does not read patches of this context",
+        );
+    }
+    for filter in envoy_filters(inputs) {
+        for target in filter.targets().into_iter().flat_map(Node::items) {
+            let text = |key| target.text_of(key).unwrap_or_default();
+            let waypoint = match text("kind") {
+                "GatewayClass" => text("name") == WAYPOINTS,
+                "Gateway" => of_kind(inputs, "Gateway").any(|gateway| {
+                    let class = gateway.node.text_of("spec.gatewayClassName");
+                    gateway.name() == text("name") && class == Some(WAYPOINTS)
+                }),
+                _ => false,
+            };
+            if waypoint {
+                findings.at(target, format!("`{}` is a waypoint", text("name")));
+            }
+        }
+    }
+}

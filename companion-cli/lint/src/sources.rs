@@ -1,0 +1,190 @@
+//! Reads the files named on the command line: searches folders, decodes bytes, limits sizes.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use laststream_base::foreign;
+
+/// The largest file, in bytes. A larger file is not a manifest.
+pub const LARGEST_FILE: u64 = 16 << 20;
+/// The largest sum of all files, in bytes.
+pub const LARGEST_SUM: u64 = 128 << 20;
+/// The most manifests that are read from one folder.
+const MOST_FILES: usize = 20_000;
+/// The greatest depth of folders within folders.
+const DEEPEST_FOLDER: usize = 64;
+const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// A file: its name and its text, or why it has none.
+#[derive(Debug)]
+pub struct SourceFile {
+    /// The name as given; `<stdin>` for standard input.
+    pub name: String,
+    /// The text; none when it could not be decoded.
+    pub text: Option<String>,
+    /// The reason why there is no text, and the line of the error.
+    pub trouble: Option<(u32, String)>,
+    /// The byte offsets of the beginnings of lines.
+    lines: Vec<usize>,
+}
+
+/// A file that could not be read at all.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The file does not exist, or reading it failed.
+    #[error("cannot read `{path}`: {error}")]
+    Unreadable {
+        /// The path.
+        path: String,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// A folder without manifests.
+    #[error("`{0}` holds no file that ends in .yaml, .yml or .json")]
+    Empty(String),
+    /// Standard input without a text, as after a command that failed.
+    #[error("standard input holds nothing: did the command before it fail?")]
+    NoInput,
+    /// A folder with more manifests than allowed.
+    #[error("`{0}` holds more than {MOST_FILES} files: name the folders that matter")]
+    TooMany(String),
+    /// Files that together are larger than allowed.
+    #[error("the files together are larger than {} MiB: name fewer of them", LARGEST_SUM >> 20)]
+    TooLarge,
+}
+
+impl SourceFile {
+    /// Decodes a text.
+    #[must_use]
+    pub fn new(name: impl Into<String>, bytes: Vec<u8>) -> Self {
+        let name = name.into();
+        match decode(bytes) {
+            Ok(text) => {
+                let lines = std::iter::once(0)
+                    .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+                    .collect();
+                Self { name, text: Some(text), trouble: None, lines }
+            }
+            Err(trouble) => Self { name, text: None, trouble: Some(trouble), lines: Vec::new() },
+        }
+    }
+
+    /// A line by its number from 1, without its end.
+    pub(super) fn line(&self, number: u32) -> Option<&str> {
+        let index = (number as usize).checked_sub(1)?;
+        let end = self.lines.get(index + 1).copied();
+        let text = self.text.as_deref()?;
+        let line = text.get(*self.lines.get(index)?..end.unwrap_or(text.len()))?;
+        Some(line.trim_end_matches(['\n', '\r']).trim_start_matches('\u{feff}'))
+    }
+}
+
+fn decode(bytes: Vec<u8>) -> Result<String, (u32, String)> {
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err((
+            1,
+            format!("the file is larger than {} MiB: it is no manifest", LARGEST_FILE >> 20),
+        ));
+    }
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err((1, "the text is UTF-16: save it as UTF-8".into()));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let line = error.as_bytes().iter().take(valid).filter(|&&byte| byte == b'\n').count() + 1;
+        (u32::try_from(line).unwrap_or(1), "the text is not UTF-8 from here on".into())
+    })
+}
+
+/// Reads files, all manifests in folders (hidden subfolders are skipped), and standard input for
+/// `-`. The sources have the order of `paths`; the files of a folder are sorted.
+///
+/// # Errors
+/// A path that cannot be read, a folder without manifests, an empty standard input, or files beyond
+/// a limit.
+pub fn gather(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<SourceFile>, SourceError> {
+    let mut sources = Vec::new();
+    let mut sum = 0;
+    for path in paths {
+        if path == Path::new("-") {
+            let bytes = limited(stdin).map_err(|error| SourceError::Unreadable {
+                path: "standard input".into(),
+                error,
+            })?;
+            if bytes.iter().all(u8::is_ascii_whitespace) {
+                return Err(SourceError::NoInput);
+            }
+            add("<stdin>".into(), bytes, &mut sum, &mut sources)?;
+            continue;
+        }
+        for file in files_of(path)? {
+            let unreadable =
+                |error| SourceError::Unreadable { path: file.display().to_string(), error };
+            let bytes = foreign::open_named(&file)
+                .and_then(|mut open| limited(&mut open))
+                .map_err(unreadable)?;
+            add(shown(&file), bytes, &mut sum, &mut sources)?;
+        }
+    }
+    Ok(sources)
+}
+
+fn add(
+    name: String,
+    bytes: Vec<u8>,
+    sum: &mut u64,
+    sources: &mut Vec<SourceFile>,
+) -> Result<(), SourceError> {
+    *sum += bytes.len() as u64;
+    if *sum > LARGEST_SUM {
+        return Err(SourceError::TooLarge);
+    }
+    sources.push(SourceFile::new(name, bytes));
+    Ok(())
+}
+
+/// Reads at most one byte more than the limit. That byte shows that the input is too large.
+fn limited(from: &mut dyn Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn shown(path: &Path) -> String {
+    path.strip_prefix(".").unwrap_or(path).display().to_string()
+}
+
+fn files_of(path: &Path) -> Result<Vec<PathBuf>, SourceError> {
+    let unreadable = |path: &Path| {
+        let path = path.display().to_string();
+        move |error| SourceError::Unreadable { path, error }
+    };
+    if !std::fs::metadata(path).map_err(unreadable(path))?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut found = Vec::new();
+    let mut folders = vec![(path.to_owned(), 0)];
+    while let Some((folder, depth)) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).map_err(unreadable(&folder))? {
+            let entry = entry.map_err(unreadable(&folder))?;
+            let kind = entry.file_type().map_err(unreadable(&entry.path()))?;
+            let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            if kind.is_dir() && !hidden && depth < DEEPEST_FOLDER {
+                // Links to folders are not followed, because they may form a cycle.
+                folders.push((entry.path(), depth + 1));
+            } else if !kind.is_dir() && is_manifest(&entry.path()) {
+                found.push(entry.path());
+            }
+        }
+        if found.len() > MOST_FILES {
+            return Err(SourceError::TooMany(path.display().to_string()));
+        }
+    }
+    found.sort();
+    if found.is_empty() { Err(SourceError::Empty(path.display().to_string())) } else { Ok(found) }
+}
+
+fn is_manifest(path: &Path) -> bool {
+    let ending = path.extension().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
+    ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)) && path.is_file()
+}

@@ -1,0 +1,196 @@
+//! The texts of the input files, the texts embedded in them (module configurations, annotations,
+//! ConfigMaps), and their positions in the files.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::sources::SourceFile;
+use laststream_base::yaml::tree::{Kind, MOST_NODES, NONE, Position, Style, Tree};
+
+/// A text and its origin.
+#[derive(Debug)]
+struct Text {
+    tree: Tree,
+    file: u32,
+    /// The scalar that holds an embedded text (tree and node), and the mapping of positions to the
+    /// tree of that scalar.
+    carrier: Option<(u32, u32, Mapping)>,
+    depth: u8,
+}
+
+/// The mapping of positions in an embedded text to positions in the text around it.
+#[derive(Debug, Clone, Copy)]
+enum Mapping {
+    /// Each line is a line of the text around it, further right.
+    Lines(Position),
+    /// The text is one line.
+    Inline(Position),
+    /// The lines cannot be located: each position becomes that of the scalar.
+    Point(Position),
+}
+
+impl Mapping {
+    fn outwards(self, inner: Position) -> Position {
+        match self {
+            Self::Lines(first) => Position {
+                line: first.line.saturating_add(inner.line - 1),
+                column: first.column.saturating_add(inner.column - 1),
+            },
+            Self::Inline(first) => {
+                Position { column: first.column.saturating_add(inner.column - 1), ..first }
+            }
+            Self::Point(first) => first,
+        }
+    }
+}
+
+/// Texts as trees, and the texts within those.
+#[derive(Debug)]
+pub(super) struct Texts {
+    pub(super) sources: Vec<SourceFile>,
+    texts: Vec<Text>,
+    embedded: HashMap<(u32, u32), u32>,
+    /// Values by the text of their key.
+    keyed: HashMap<Box<str>, Vec<(u32, u32)>>,
+    /// The number of nodes that may still be read.
+    left: usize,
+}
+
+impl Texts {
+    /// Reads the files' own texts.
+    pub(super) fn read(sources: Vec<SourceFile>) -> Self {
+        let mut left = MOST_NODES;
+        let mut texts = Vec::with_capacity(sources.len());
+        for (file, source) in sources.iter().enumerate() {
+            let tree =
+                source.text.as_deref().map(|text| Tree::read(text, left)).unwrap_or_default();
+            left = left.saturating_sub(tree.nodes.len());
+            texts.push(Text { tree, file: number(file), carrier: None, depth: 0 });
+        }
+        let mut read =
+            Self { sources, texts, embedded: HashMap::new(), keyed: HashMap::new(), left };
+        (0..read.texts.len()).for_each(|text| read.index(text));
+        read
+    }
+
+    /// Reads the text of a scalar as a tree of its own. A text with syntax errors, such as a
+    /// template, is left out.
+    pub(super) fn read_within(&mut self, tree: u32, id: u32) {
+        let holder = &self.texts[tree as usize];
+        let (depth, file) = (holder.depth + 1, holder.file);
+        let Some(Kind::Scalar(inner, style)) =
+            holder.tree.nodes.get(id as usize).map(|raw| &raw.kind)
+        else {
+            return;
+        };
+        let inner_tree = Tree::read(inner, self.left);
+        let mapping = self.mapping(tree as usize, id, *style);
+        self.left = self.left.saturating_sub(inner_tree.nodes.len());
+        if inner_tree.errors.is_empty() {
+            self.embedded.insert((tree, id), number(self.texts.len()));
+            self.texts.push(Text {
+                tree: inner_tree,
+                file,
+                carrier: Some((tree, id, mapping)),
+                depth,
+            });
+            self.index(self.texts.len() - 1);
+        }
+    }
+
+    /// The number of texts around this one.
+    pub(super) fn depth(&self, tree: u32) -> u8 {
+        self.texts.get(tree as usize).map_or(0, |text| text.depth)
+    }
+
+    fn index(&mut self, text: usize) {
+        let tree = &self.texts[text].tree;
+        for (id, raw) in tree.nodes.iter().enumerate() {
+            if let Some(Kind::Scalar(key, _)) =
+                tree.nodes.get(tree.resolve(raw.key) as usize).map(|key| &key.kind)
+            {
+                let place = (number(text), number(id));
+                match self.keyed.get_mut(key) {
+                    Some(places) => places.push(place),
+                    None => {
+                        self.keyed.insert(key.clone(), vec![place]);
+                    }
+                }
+            }
+        }
+    }
+
+    fn mapping(&self, text: usize, id: u32, style: Style) -> Mapping {
+        let tree = &self.texts[text].tree;
+        let Some(raw) = tree.nodes.get(id as usize) else {
+            return Mapping::Point(Position { line: 1, column: 1 });
+        };
+        let Kind::Scalar(inner, _) = &raw.kind else { return Mapping::Point(raw.start) };
+        let quote = u32::from(style == Style::Quoted);
+        match style {
+            Style::Literal => Mapping::Lines(first_line(raw.start, inner)),
+            Style::Plain | Style::Quoted if !inner.contains('\n') => {
+                Mapping::Inline(Position { column: raw.start.column + quote, ..raw.start })
+            }
+            _ => Mapping::Point(raw.start),
+        }
+    }
+
+    pub(super) fn tree(&self, tree: u32) -> &Tree {
+        // The index is in range, because nodes are made with the number of their own text.
+        &self.texts[tree as usize].tree
+    }
+
+    pub(super) fn source(&self, tree: u32) -> Option<&SourceFile> {
+        self.sources.get(self.texts.get(tree as usize)?.file as usize)
+    }
+
+    pub(super) fn file_of(&self, tree: u32) -> u32 {
+        self.texts.get(tree as usize).map_or(0, |text| text.file)
+    }
+
+    pub(super) fn embedded_in(&self, tree: u32, id: u32) -> Option<u32> {
+        self.embedded.get(&(tree, id)).copied()
+    }
+
+    /// The scalar that holds a text: its tree, and its number there.
+    pub(super) fn carrier_of(&self, tree: u32) -> Option<(u32, u32)> {
+        self.texts.get(tree as usize)?.carrier.map(|(tree, id, _)| (tree, id))
+    }
+
+    /// The values with exactly this key: tree and node.
+    pub(super) fn places_of(&self, key: &str) -> &[(u32, u32)] {
+        self.keyed.get(key).map_or(&[][..], Vec::as_slice)
+    }
+
+    /// A position within a text as one in its file.
+    pub(super) fn in_file(&self, tree: u32, position: Position) -> Position {
+        match self.texts.get(tree as usize).and_then(|text| text.carrier) {
+            Some((outer, _, mapping)) => self.in_file(outer, mapping.outwards(position)),
+            None => position,
+        }
+    }
+
+    /// The position in the file of the first line of a literal scalar.
+    pub(super) fn text_start(&self, tree: u32, id: u32) -> Option<Position> {
+        let raw = self.tree(tree).nodes.get(id as usize)?;
+        let Kind::Scalar(text, Style::Literal) = &raw.kind else { return None };
+        Some(self.in_file(tree, first_line(raw.start, text)))
+    }
+
+    /// The numbers of the files' own texts, which come first, then of the embedded ones.
+    pub(super) fn trees(&self) -> Range<u32> {
+        0..number(self.texts.len())
+    }
+}
+
+/// The position of a literal scalar's first line, from the start that the parser gives: that of the
+/// first line that is not blank.
+fn first_line(start: Position, text: &str) -> Position {
+    let blank = text.chars().take_while(|&character| character == '\n').count();
+    Position { line: start.line.saturating_sub(number(blank)).max(1), ..start }
+}
+
+pub(super) fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(NONE - 1)
+}

@@ -1,0 +1,132 @@
+//! Envoy's configurations: the plain ones are written by hand; laststream's are those of
+//! `laststream render envoy` with other addresses.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::error::DemoError;
+use laststream_policy::{Overrides, Policy};
+use laststream_render::Kind;
+
+const HCM: &str = concat!(
+    "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.",
+    "HttpConnectionManager"
+);
+const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
+
+/// A bootstrap whose admin interface is a socket in the file system.
+pub(super) fn plain(admin: &Path, listeners: Vec<Value>, clusters: Vec<Value>) -> Value {
+    json!({
+        "admin": { "address": pipe(admin) },
+        "static_resources": { "listeners": listeners, "clusters": clusters },
+    })
+}
+
+/// A listener on a port that the system chooses.
+pub(super) fn listener(
+    name: &str,
+    cluster: &str,
+    retry_policy: &Value,
+    filters: &[Value],
+) -> Value {
+    let mut route = json!({ "cluster": cluster, "timeout": "0s" });
+    if !retry_policy.is_null() {
+        route["retry_policy"] = retry_policy.clone();
+    }
+    let router =
+        json!({ "name": "envoy.filters.http.router", "typed_config": { "@type": ROUTER } });
+    let route = json!({ "match": { "prefix": "/" }, "route": route });
+    let host = json!({ "name": "all", "domains": ["*"], "routes": [route] });
+    let manager = json!({
+        "@type": HCM,
+        "stat_prefix": name,
+        "use_remote_address": true,
+        "http_filters": filters.iter().cloned().chain([router]).collect::<Vec<_>>(),
+        "route_config": { "name": name, "virtual_hosts": [host] },
+    });
+    json!({
+        "name": name,
+        "address": socket(0),
+        "filter_chains": [{ "filters": [{
+            "name": "envoy.filters.network.http_connection_manager",
+            "typed_config": manager,
+        }] }],
+    })
+}
+
+/// A cluster of ports on the loopback interface.
+pub(super) fn cluster(name: &str, ports: &[u16]) -> Value {
+    let endpoints: Vec<Value> =
+        ports.iter().map(|port| json!({ "endpoint": { "address": socket(*port) } })).collect();
+    json!({
+        "name": name,
+        "connect_timeout": "5s",
+        "load_assignment": { "cluster_name": name, "endpoints": [{ "lb_endpoints": endpoints }] },
+    })
+}
+
+/// Renders a policy and adapts the bootstrap to this demo: ports that the system chooses, and the
+/// admin interface as a socket in the file system.
+pub(super) fn rendered(policy: &Value, module: &Path, admin: &Path) -> Result<Value, DemoError> {
+    let unusable = |why: String| DemoError::Rendered { why };
+    let overrides =
+        Overrides { module: Some(module.display().to_string()), ..Overrides::default() };
+    let policy = Policy::read(policy.to_string().as_bytes(), &overrides)
+        .map_err(|refused| unusable(refused.to_string()))?;
+    let no_registry = |_: &str| Err("no registry is needed".to_owned());
+    let rendered = laststream_render::render(Kind::Envoy, &policy, &no_registry)
+        .map_err(|problem| unusable(problem.to_string()))?;
+    let text = rendered.files.first().map(|file| file.text.as_str()).unwrap_or_default();
+    let mut bootstrap: Value =
+        serde_saphyr::from_str(text).map_err(|error| unusable(error.to_string()))?;
+    bootstrap["admin"]["address"] = pipe(admin);
+    for listener in items(&mut bootstrap, "/static_resources/listeners") {
+        listener["address"] = socket(0);
+    }
+    for cluster in items(&mut bootstrap, "/static_resources/clusters")
+        .filter(|cluster| cluster["name"] == "admin")
+    {
+        cluster["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]["address"] =
+            pipe(admin);
+    }
+    Ok(bootstrap)
+}
+
+/// Adds an item to a list in a bootstrap, such as its clusters.
+pub(super) fn add(bootstrap: &mut Value, list: &str, item: Value) {
+    if let Some(items) = bootstrap.pointer_mut(list).and_then(Value::as_array_mut) {
+        items.push(item);
+    }
+}
+
+/// Sends the gate's last call to the agent, as in Istio. `render envoy` cannot do that, because
+/// there is no agent without Istio.
+pub(super) fn set_agent_drain_call(bootstrap: &mut Value, port: u16) -> Result<(), DemoError> {
+    add(bootstrap, "/static_resources/clusters", cluster("agent", &[port]));
+    let gate =
+        items(bootstrap, "/static_resources/listeners").find(|listener| listener["name"] == "gate");
+    let configuration = gate.and_then(|gate| {
+        let mut filters = items(gate, "/filter_chains/0/filters/0/typed_config/http_filters");
+        filters.find_map(|filter| filter.pointer_mut("/typed_config/config/configuration/value"))
+    });
+    let unusable = || DemoError::Rendered { why: "its gate has no configuration".to_owned() };
+    let configuration = configuration.ok_or_else(unusable)?;
+    let mut json: Value =
+        serde_json::from_str(configuration.as_str().unwrap_or_default()).map_err(|_| unusable())?;
+    json["gate"]["finish"] = "drain_agent".into();
+    *configuration = json.to_string().into();
+    Ok(())
+}
+
+fn items<'a>(bootstrap: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut Value> {
+    bootstrap.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn socket(port: u16) -> Value {
+    json!({ "socket_address": { "address": "127.0.0.1", "port_value": port } })
+}
+
+fn pipe(path: &Path) -> Value {
+    json!({ "pipe": { "path": path.display().to_string() } })
+}

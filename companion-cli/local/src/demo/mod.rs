@@ -1,0 +1,114 @@
+//! The experiment of `laststream demo` on real Envoys: a request in flight, its pod deleted, once
+//! for each way of stopping a pod; and the `x-forwarded-proto` that the app sees.
+//!
+//! Real: the Envoys, every connection, the module, the times. Models of the rest, each in a file of
+//! its own: [`app`] answers as httpbin does, [`agent`] behaves at SIGTERM as Istio's pilot-agent
+//! does, [`kubelet`] stops containers by Kubernetes' rules. A result has the client's response and
+//! the times at which processes ended; [`judge`] compares it with the expected result in [`lane`].
+
+mod agent;
+mod app;
+mod bootstrap;
+mod clock;
+mod container;
+mod error;
+mod gateway;
+mod hook;
+mod judge;
+mod kubelet;
+mod lane;
+mod pod;
+mod proxy;
+mod record;
+pub mod report;
+mod scheme;
+mod stage;
+pub mod times;
+pub mod view;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use serde::Serialize;
+
+use crate::envoy::Envoy;
+pub use error::DemoError;
+pub use judge::LaneResult;
+pub use lane::{EndedBy, Lane};
+use laststream_base::progress::Progress;
+pub use record::{Actor, Event, LaneMark, Span, Watcher};
+pub use scheme::{Row, Scheme};
+use times::Times;
+
+/// The settings of a demo.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The Envoy for the sidecars and the gateways.
+    pub envoy: Envoy,
+    /// The module.
+    pub module: &'static [u8],
+    /// The command that runs an Envoy and ends it with this process; empty where there is none.
+    pub guard: Vec<OsString>,
+    /// The times of the demo.
+    pub times: Times,
+    /// A flag that the caller sets to stop the demo.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// The result of a demo.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// The version of Envoy.
+    pub envoy: String,
+    /// The times of the demo.
+    pub times: Times,
+    /// The experiment, once for each way of stopping a pod.
+    pub lanes: Vec<LaneResult>,
+    /// The `x-forwarded-proto` that the app saw.
+    pub forwarded_proto: Scheme,
+    /// Differences from the expected results; empty if there are none.
+    pub surprises: Vec<String>,
+}
+
+/// Runs the demo. Returns when the last pod has gone.
+///
+/// # Errors
+/// The demo could not be set up, or was interrupted. An unexpected result of a lane is no error:
+/// see [`Outcome::surprises`].
+pub fn run(
+    settings: &Settings,
+    progress: &dyn Progress,
+    watcher: &dyn Watcher,
+) -> Result<Outcome, DemoError> {
+    let folder = tempfile::Builder::new()
+        .prefix("laststream-demo-")
+        .tempdir()
+        .map_err(|error| DemoError::Folder { error })?;
+    let starter = proxy::Starter::new(settings, folder.path().to_path_buf())?;
+    progress.started(&format!("starting {ENVOYS} Envoys {}", settings.envoy.version));
+    let stage = stage::Stage::prepare(&starter, settings)?;
+    let lanes = stage.play(settings, watcher)?;
+    let forwarded_proto = stage.scheme().clone();
+    if lanes.len() < Lane::ALL.len() {
+        return Err(DemoError::Broken);
+    }
+    let mut surprises: Vec<String> =
+        lanes.iter().flat_map(|lane| lane.surprises.iter().cloned()).collect();
+    surprises.extend(forwarded_proto.surprises());
+    Ok(Outcome {
+        envoy: settings.envoy.version.to_string(),
+        times: settings.times,
+        lanes,
+        forwarded_proto,
+        surprises,
+    })
+}
+
+/// The number of Envoys: a sidecar for each lane and one more for the second pod, the gateway, and
+/// the gateway for `x-forwarded-proto`.
+const ENVOYS: usize = Lane::ALL.len() + 3;
+
+/// The folder that one Envoy works in.
+type Folder = PathBuf;

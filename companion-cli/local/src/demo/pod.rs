@@ -1,0 +1,121 @@
+//! A pod: the app, and an Envoy with its agent beside it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::agent::Agent;
+use super::app::App;
+use super::bootstrap;
+use super::clock::Clock;
+use super::error::DemoError;
+use super::hook::{Hook, Kind};
+use super::lane::{EndedBy, Lane};
+use super::proxy::{Proxy, Starter};
+use super::times::Times;
+use laststream_gate::Http;
+use laststream_http::Route;
+
+pub(super) struct Pod {
+    pub(super) app: App,
+    pub(super) agent: Agent,
+    pub(super) proxy: Arc<Proxy>,
+    lane: Lane,
+}
+
+/// The ports of a pod, which are known once its Envoy serves.
+pub(super) struct Ports {
+    pub(super) inbound: u16,
+    pub(super) gate: Option<u16>,
+}
+
+impl Pod {
+    /// Starts the app, the agent and Envoy; [`Pod::ready`] waits until Envoy serves.
+    pub(super) fn start(
+        lane: Lane,
+        index: usize,
+        starter: &Starter,
+        times: &Times,
+    ) -> Result<Self, DemoError> {
+        let app = App::start()?;
+        let agent = Agent::start(lane.agent_exit(), times)?;
+        let name = format!("{}-{index}", lane.key());
+        let bootstrap = if lane == Lane::Laststream {
+            let mut bootstrap = bootstrap::rendered(
+                &policy(times, app.port()),
+                starter.module(),
+                &starter.admin(&name),
+            )?;
+            bootstrap::set_agent_drain_call(&mut bootstrap, agent.port())?;
+            bootstrap
+        } else {
+            let listener = bootstrap::listener("main", "app", &Value::Null, &[]);
+            bootstrap::plain(
+                &starter.admin(&name),
+                vec![listener],
+                vec![bootstrap::cluster("app", &[app.port()])],
+            )
+        };
+        let proxy = Arc::new(starter.start(&name, &bootstrap)?);
+        agent.attach_proxy(Arc::clone(&proxy));
+        Ok(Self { app, agent, proxy, lane })
+    }
+
+    pub(super) fn ready(&self, stop: &Clock) -> Result<Ports, DemoError> {
+        self.proxy.ready(stop)?;
+        let gate =
+            if self.lane == Lane::Laststream { Some(self.proxy.port("gate")?) } else { None };
+        Ok(Ports { inbound: self.proxy.port("main")?, gate })
+    }
+
+    /// The reason for the end of the pod's Envoy.
+    pub(super) fn ended_by(&self) -> EndedBy {
+        if !self.proxy.has_ended() {
+            return EndedBy::StillRunning;
+        }
+        self.agent.ended_by().unwrap_or(EndedBy::Itself)
+    }
+
+    /// The stop hook of the proxy's container.
+    pub(super) fn hook<'a>(
+        &'a self,
+        ports: &Ports,
+        times: &'a Times,
+        clock: &'a Clock,
+    ) -> Option<Hook<'a>> {
+        let kind = match self.lane {
+            Lane::Netstat => Kind::Netstat { app: &self.app, agent: Some(&self.agent) },
+            Lane::NetstatFixed => Kind::Netstat { app: &self.app, agent: None },
+            Lane::Laststream => Kind::Wait { gate: ports.gate? },
+            Lane::Nothing | Lane::ExitOnZero | Lane::Retries => return None,
+        };
+        Some(Hook { kind, times, clock })
+    }
+}
+
+/// A caller in the mesh that keeps its connection, which was used once and is idle now.
+pub(super) fn idle_connection(port: u16) -> Result<Http, DemoError> {
+    let caller = Http::new(Route::Direct, true);
+    let used = caller.request(
+        Method::GET,
+        &format!("http://127.0.0.1:{port}/headers"),
+        &[],
+        Duration::from_secs(10),
+    );
+    used.map_err(|error| DemoError::Connection {
+        what: "a first request to a sidecar",
+        why: error.to_string(),
+    })?;
+    Ok(caller)
+}
+
+/// The policy from which the bootstrap of the lane `laststream` is rendered.
+fn policy(times: &Times, app: u16) -> Value {
+    let millis = |duration: Duration| format!("{}ms", duration.as_millis());
+    json!({
+        "placement": { "envoy": { "app": format!("127.0.0.1:{app}") } },
+        "drain": { "quiet": millis(times.quiet), "deadline": millis(times.deadline) },
+    })
+}

@@ -1,0 +1,254 @@
+//! Starts all pods and gateways, runs the lanes side by side, and observes them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use http::Method;
+
+use super::clock::{Clock, GRAIN};
+use super::container::Container;
+use super::error::DemoError;
+use super::judge::{LaneResult, judge};
+use super::kubelet::{Stopped, stop};
+use super::lane::{EndedBy, Lane};
+use super::pod::{Pod, Ports, idle_connection};
+use super::proxy::{Proxy, Starter};
+use super::record::{Actor, LaneMark, Record, Watcher, seconds};
+use super::scheme::{Scheme, SchemeStage};
+use super::times::Times;
+use super::{Settings, gateway};
+use laststream_gate::{Http, Response};
+
+/// The pods and gateways that run before the requests are sent.
+pub(super) struct Stage {
+    lanes: Vec<RunningLane>,
+    scheme: Scheme,
+    _gateway: Proxy,
+}
+
+/// A lane whose pods run.
+struct RunningLane {
+    lane: Lane,
+    pods: Vec<(Pod, Ports)>,
+    gateway: u16,
+    _idle: Vec<Http>,
+}
+
+impl Stage {
+    pub(super) fn prepare(starter: &Starter, settings: &Settings) -> Result<Self, DemoError> {
+        let stop = Clock::start(Duration::MAX, settings.stop.clone());
+        let pods = |lane: Lane| (0..lane.pods()).map(move |index| (lane, index));
+        let started =
+            Lane::ALL.iter().copied().flat_map(pods).map(|(lane, index)| {
+                Ok((lane, Pod::start(lane, index, starter, &settings.times)?))
+            });
+        let started: Vec<(Lane, Pod)> = started.collect::<Result<_, DemoError>>()?;
+        let scheme = SchemeStage::start(starter)?;
+        let mut all: Vec<(Lane, Vec<(Pod, Ports)>)> =
+            Lane::ALL.iter().map(|lane| (*lane, Vec::new())).collect();
+        for (lane, pod) in started {
+            let ports = pod.ready(&stop)?;
+            if let Some((_, pods)) = all.iter_mut().find(|(other, _)| *other == lane) {
+                pods.push((pod, ports));
+            }
+        }
+        let inbound: Vec<(Lane, Vec<u16>)> = all
+            .iter()
+            .map(|(lane, pods)| (*lane, pods.iter().map(|(_, ports)| ports.inbound).collect()))
+            .collect();
+        let gateway = gateway::start(starter, &inbound)?;
+        let scheme = scheme.ready(&stop)?.play()?;
+        gateway.ready(&stop)?;
+        let set = |(lane, pods): (Lane, Vec<(Pod, Ports)>)| {
+            let idle: Result<Vec<_>, DemoError> =
+                pods.iter().map(|(_, ports)| idle_connection(ports.inbound)).collect();
+            Ok(RunningLane { lane, pods, gateway: gateway.port(lane.key())?, _idle: idle? })
+        };
+        Ok(Self {
+            lanes: all.into_iter().map(set).collect::<Result<_, DemoError>>()?,
+            scheme,
+            _gateway: gateway,
+        })
+    }
+
+    /// The values of `x-forwarded-proto`, which were read before the lanes began.
+    pub(super) fn scheme(&self) -> &Scheme {
+        &self.scheme
+    }
+
+    pub(super) fn play(
+        &self,
+        settings: &Settings,
+        watcher: &dyn Watcher,
+    ) -> Result<Vec<LaneResult>, DemoError> {
+        let times = &settings.times;
+        let clock = Clock::start(times.patience(), settings.stop.clone());
+        watcher.began();
+        let lanes = thread::scope(|scope| {
+            let lanes: Vec<_> = self
+                .lanes
+                .iter()
+                .map(|set| scope.spawn(|| set.play(times, &clock, watcher)))
+                .collect();
+            lanes.into_iter().filter_map(|lane| lane.join().ok()).collect::<Vec<_>>()
+        });
+        if settings.stop.load(Ordering::Relaxed) {
+            return Err(DemoError::Interrupted);
+        }
+        Ok(lanes)
+    }
+}
+
+impl RunningLane {
+    fn play(&self, times: &Times, clock: &Clock, watcher: &dyn Watcher) -> LaneResult {
+        let record = Record::new(self.lane, clock.clone(), watcher);
+        self.pods.iter().for_each(|(pod, _)| pod.agent.start_clock(clock));
+        let (answer, answered, deletion) = thread::scope(|scope| {
+            let client = scope.spawn(|| self.request(times, clock, &record));
+            scope.spawn(|| self.watch_apps(clock, &record));
+            clock.pause_until(times.delete_after);
+            // On a busy machine the request may not have reached the app yet, and without it there
+            // is nothing to lose.
+            clock.until(|| {
+                self.pods.iter().any(|(pod, _)| pod.app.in_flight() > 0) || client.is_finished()
+            });
+            let deletion = self.delete(times, clock, &record);
+            let (answer, answered) =
+                client.join().unwrap_or_else(|_| (Err("the client broke".to_owned()), clock.now()));
+            // the second pod, which is not deleted
+            self.pods.iter().for_each(|(pod, _)| pod.app.terminate());
+            (answer, answered, deletion)
+        });
+        let pod = self.pods.get(deletion.pod).map(|(pod, _)| pod);
+        let (events, spans) = record.finish();
+        let result = LaneResult {
+            lane: self.lane,
+            about: self.lane.about(),
+            lost: !answer.as_ref().is_ok_and(is_whole),
+            status: answer.as_ref().ok().map(|reply| reply.status),
+            broken: answer.err(),
+            answered: seconds(answered),
+            executions: self.pods.iter().map(|(pod, _)| pod.app.executions()).sum(),
+            deleted: seconds(deletion.at),
+            proxy_ended: seconds(deletion.proxy_ended),
+            ended_by: pod.map_or(EndedBy::StillRunning, Pod::ended_by),
+            pod_gone: seconds(deletion.pod_gone),
+            why: String::new(),
+            surprises: Vec::new(),
+            events,
+            spans,
+        };
+        judge(result, pod.and_then(|pod| pod.agent.connections()), times)
+    }
+
+    /// The client: one request through the gateway.
+    fn request(
+        &self,
+        times: &Times,
+        clock: &Clock,
+        record: &Record<'_>,
+    ) -> (Result<Response, String>, Duration) {
+        record.note(Actor::Client, format!("GET /delay/{}", times.request.as_secs_f64()));
+        let from = clock.now();
+        let url =
+            format!("http://127.0.0.1:{}/delay/{}", self.gateway, times.request.as_secs_f64());
+        let answer = request_until_over(url, times.patience(), clock);
+        let at = clock.now();
+        let words = match &answer {
+            Ok(reply) => format!("gets {}", reply.status),
+            Err(error) => format!("the connection breaks: {error}"),
+        };
+        let is_good = answer.as_ref().is_ok_and(is_whole);
+        record.mark(
+            Actor::Client,
+            words.clone(),
+            if is_good { LaneMark::Answered } else { LaneMark::Lost },
+        );
+        record.span(Actor::Client, from, at, words, !is_good);
+        (answer, at)
+    }
+
+    /// Records the time spans in which the apps work, for the timeline only. The app that begins
+    /// first is in the pod that is deleted.
+    fn watch_apps(&self, clock: &Clock, record: &Record<'_>) {
+        let first = AtomicBool::new(true);
+        thread::scope(|scope| {
+            for (pod, _) in &self.pods {
+                scope.spawn(|| {
+                    clock.until(|| pod.app.executions() > 0 || pod.app.has_ended());
+                    if pod.app.executions() == 0 {
+                        return;
+                    }
+                    let from = clock.now();
+                    let who = if first.swap(false, Ordering::SeqCst) {
+                        Actor::App
+                    } else {
+                        Actor::OtherApp
+                    };
+                    clock.until(|| pod.app.in_flight() == 0);
+                    record.span(who, from, clock.now(), "works on the request", false);
+                });
+            }
+        });
+    }
+
+    /// Deletes the pod that has the request, and waits until it has gone.
+    fn delete(&self, times: &Times, clock: &Clock, record: &Record<'_>) -> Deletion {
+        let index =
+            self.pods.iter().position(|(pod, _)| pod.app.in_flight() > 0).unwrap_or_default();
+        let mut deletion = Deletion {
+            pod: index,
+            at: clock.now(),
+            proxy_ended: Duration::ZERO,
+            pod_gone: Duration::ZERO,
+        };
+        let Some((pod, ports)) = self.pods.get(index) else { return deletion };
+        record.mark(Actor::Kubelet, "the pod is deleted", LaneMark::Deleted);
+        let hook = pod.hook(ports, times, clock);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                if stop(&pod.app, None, Actor::App, times, record, clock) == Stopped::Itself {
+                    record.note(Actor::App, "ends");
+                }
+            });
+            let from = Duration::ZERO;
+            let stopped = stop(&pod.agent, hook.as_ref(), Actor::Proxy, times, record, clock);
+            deletion.proxy_ended = clock.now();
+            record.mark(Actor::Proxy, "has ended", LaneMark::ProxyEnded);
+            record.span(Actor::Proxy, from, clock.now(), "Envoy runs", stopped == Stopped::Killed);
+        });
+        deletion.pod_gone = clock.now();
+        deletion
+    }
+}
+
+/// Sends the request in a thread of its own, because nothing can end a request that is under way.
+/// When the demo is over, the thread is abandoned.
+fn request_until_over(url: String, patience: Duration, clock: &Clock) -> Result<Response, String> {
+    let (sender, answer) = channel();
+    thread::spawn(move || sender.send(Http::default().request(Method::GET, &url, &[], patience)));
+    loop {
+        match answer.recv_timeout(GRAIN) {
+            Ok(answer) => return answer.map_err(|error| error.to_string()),
+            Err(RecvTimeoutError::Timeout) if !clock.is_over() => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+/// Whether the response is the app's own and complete.
+fn is_whole(response: &Response) -> bool {
+    response.status == 200
+        && serde_json::from_str::<serde_json::Value>(&response.body)
+            .is_ok_and(|json| json["delay"].is_number())
+}
+
+/// The times of a pod's deletion.
+struct Deletion {
+    pod: usize,
+    at: Duration,
+    proxy_ended: Duration,
+    pod_gone: Duration,
+}

@@ -1,0 +1,135 @@
+//! Downloads files over HTTP, with time-outs for connecting and for silence, a size limit, and
+//! retries of temporary errors.
+
+use super::Places;
+use super::files::HashingFile;
+use super::places::Limits;
+use laststream_base::progress::Progress;
+use laststream_http::redirect::{FollowError, follow};
+use laststream_http::retry::{Passing, Policy, with_retries};
+use laststream_http::url::Url;
+use laststream_http::{self as client, HttpError, Request, Response, Settings, Trust};
+
+use http::Method;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// Why a download failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DownloadError {
+    /// The address cannot be parsed.
+    #[error("this is no address")]
+    NoAddress,
+    /// There is no answer, or it is incomplete.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// The server has an answer, but not the file.
+    #[error("the server answers with status {0}")]
+    Status(u16),
+    /// A redirect that this client does not follow.
+    #[error("its redirect to `{to}` is not followed: {why}")]
+    Redirect {
+        /// The target of the redirect.
+        to: String,
+        /// Why it is not followed.
+        why: String,
+    },
+    /// The file could not be written.
+    #[error("cannot be written: {0}")]
+    Write(io::Error),
+}
+
+impl Passing for DownloadError {
+    /// Unreachable and stalled servers are not retried, because there is another source, and three
+    /// time-outs take too long.
+    fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::Http(HttpError::Interrupted(_)) | Self::Status(408 | 429 | 500 | 502 | 503 | 504)
+        )
+    }
+}
+
+impl From<FollowError> for DownloadError {
+    fn from(lost: FollowError) -> Self {
+        match lost {
+            FollowError::Http { error, .. } => Self::Http(error),
+            FollowError::Refused { to, why, .. } => Self::Redirect { to, why: why.to_string() },
+            FollowError::Malformed { url, problem } => {
+                Self::Redirect { to: url.to_string(), why: problem.to_owned() }
+            }
+        }
+    }
+}
+
+/// A client that downloads files.
+pub(crate) struct Client<'a> {
+    http: client::Client,
+    limits: &'a Limits,
+}
+
+impl<'a> Client<'a> {
+    pub(crate) fn new(places: &'a Places) -> Self {
+        let limits = &places.limits;
+        let http = client::Client::new(Settings {
+            trust: Trust::default(),
+            route: client::Route::with_proxy(places.proxy_from_env),
+            keeps_connections: true,
+            limits: client::Limits {
+                connect: limits.connect,
+                silence: limits.stall,
+                request: limits.download,
+            },
+        });
+        Self { http, limits }
+    }
+
+    /// Downloads a file; the result is its SHA-256 in hexadecimal.
+    pub(crate) fn file(
+        &self,
+        url: &str,
+        to: &Path,
+        progress: &dyn Progress,
+    ) -> Result<String, DownloadError> {
+        let url = Url::parse(url).ok_or(DownloadError::NoAddress)?;
+        let Limits { retries, pause, .. } = *self.limits;
+        let policy = Policy { further: retries, pause, longest_pause: Duration::from_secs(60) };
+        let attempt = || self.write(self.get(&url)?, to, progress);
+        with_retries(policy, attempt, |_, _| {})
+    }
+
+    fn get(&self, url: &Url) -> Result<Response, DownloadError> {
+        let request =
+            Request { method: Method::GET, url, headers: &[], authorization: None, body: None };
+        let response = follow(&self.http, &request, url, true)?;
+        match response.status {
+            200..300 => Ok(response),
+            status => Err(DownloadError::Status(status)),
+        }
+    }
+
+    fn write(
+        &self,
+        mut response: Response,
+        to: &Path,
+        progress: &dyn Progress,
+    ) -> Result<String, DownloadError> {
+        let (most, total) = (self.limits.size, response.length());
+        let mut file = HashingFile::create(to).map_err(DownloadError::Write)?;
+        let mut buffer = vec![0; 256 << 10];
+        while total.is_none_or(|total| total <= most) {
+            let part = response.read(&mut buffer)?;
+            if part.is_empty() {
+                return Ok(file.finish());
+            }
+            if file.written() + part.len() as u64 > most {
+                break;
+            }
+            file.write_all(part).map_err(DownloadError::Write)?;
+            progress.advanced(file.written(), total);
+        }
+        Err(HttpError::TooLarge(most).into())
+    }
+}

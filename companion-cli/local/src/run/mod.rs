@@ -1,0 +1,162 @@
+//! A real Envoy on this machine, with the module in front of an app: started, changed while it
+//! runs, drained, and never left behind.
+//!
+//! [`Runner`] owns the process, its ports and its folder. [`crate::envoy`] finds an Envoy,
+//! [`laststream_render`] makes its configuration, and the command handles signals and messages.
+
+mod drain;
+pub mod echo;
+mod error;
+mod folder;
+pub mod module;
+pub mod policy;
+mod start;
+mod stop;
+mod swap;
+pub mod upstream;
+pub mod watch;
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::admin::Admin;
+use crate::log::Log;
+use crate::process::Process;
+pub use drain::{Drained, Step};
+pub use error::{ReplaceError, RunnerError};
+use folder::Folder;
+use laststream_gate::{Gate, Secret};
+use laststream_policy::Policy;
+use laststream_render::local::Ports;
+pub use stop::StopRequests;
+
+/// The settings of a run.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// The Envoy.
+    pub envoy: PathBuf,
+    /// The policy, as [`policy::read`] gave it.
+    pub policy: Policy,
+    /// The gate's secret, which Envoy reads from the environment variable `LASTSTREAM_SECRET`
+    /// itself.
+    pub secret: Option<Secret>,
+    /// The module's bytes.
+    pub module: Vec<u8>,
+    /// The app's address.
+    pub app: SocketAddr,
+    /// The address that Envoy listens on; port 0 is any free one.
+    pub listen: SocketAddr,
+    /// The gate's port on the loopback interface; 0 is any free one.
+    pub gate: u16,
+    /// The admin interface's port on the loopback interface; 0 is any free one.
+    pub admin: u16,
+    /// Envoy's worker threads.
+    pub concurrency: Option<u32>,
+    /// More arguments for Envoy.
+    pub arguments: Vec<String>,
+    /// The folder for the log and the configuration; by default a new one among the temporary
+    /// folders.
+    pub folder: Option<PathBuf>,
+    /// A command that runs Envoy and ends it when this process ends, for whatever reason; may be
+    /// empty.
+    pub guard: Vec<OsString>,
+    /// Requests to stop.
+    pub stop: StopRequests,
+}
+
+/// The addresses and files of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Places {
+    /// The address of the listener, for requests to the app.
+    pub listener: String,
+    /// The gate's address.
+    pub gate: String,
+    /// The address of Envoy's admin interface.
+    pub admin: String,
+    /// The app's address, which requests are forwarded to.
+    pub upstream: String,
+    /// Envoy's log.
+    pub log: PathBuf,
+    /// Envoy's process id.
+    pub pid: u32,
+}
+
+/// A running Envoy. It ends when this value is dropped.
+#[derive(Debug)]
+pub struct Runner {
+    // Dropped before the folder, so that Envoy ends first.
+    process: Process,
+    folder: Folder,
+    log: Log,
+    admin: Admin,
+    gate: Gate,
+    places: Places,
+    ports: Ports,
+    current: Current,
+    stop: StopRequests,
+}
+
+/// The configuration that Envoy accepted last.
+#[derive(Debug, Clone)]
+struct Current {
+    policy: Policy,
+    module: PathBuf,
+}
+
+/// The longest wait for an update of Envoy. It takes a moment, but machines may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The time between two polls.
+const PAUSE: Duration = Duration::from_millis(50);
+/// The number of lines of the log that an error shows.
+const TAIL: usize = 20;
+
+impl Runner {
+    /// Starts Envoy, and waits until it takes requests.
+    ///
+    /// # Errors
+    /// See [`RunnerError`]. Nothing is left running then.
+    pub fn start(setup: &Setup) -> Result<Self, RunnerError> {
+        start::start(setup)
+    }
+
+    /// The addresses and files of a run.
+    #[must_use]
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// The folder of the log and the configuration.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Envoy's exit status, if it has ended.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.process.ended()
+    }
+
+    /// The last lines of Envoy's log.
+    #[must_use]
+    pub fn tail(&self) -> String {
+        self.log.tail(TAIL)
+    }
+
+    /// Hot-reloads the policy, the module, or both, without dropping requests. If Envoy rejects
+    /// one, nothing changes.
+    ///
+    /// # Errors
+    /// Envoy rejected the update, did not react in time, or could not be asked.
+    pub fn replace(
+        &mut self,
+        policy: Option<&Policy>,
+        module: Option<&[u8]>,
+    ) -> Result<(), ReplaceError> {
+        self.swap(policy, module)
+    }
+}

@@ -1,0 +1,83 @@
+//! The source of the module that runs here, and the check that Envoy can load it.
+
+use std::path::{Path, PathBuf};
+
+use laststream_base::env_vars::{self, LASTSTREAM_OFFLINE};
+use laststream_base::foreign;
+use laststream_base::progress::Progress;
+use laststream_module::analysis::analyse;
+use laststream_module::inspect::MOST;
+use laststream_module::make::Make;
+use laststream_module::{builtin, checkout};
+
+/// The source of a module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModuleSource {
+    /// The module in this program.
+    Builtin,
+    /// A file.
+    File(PathBuf),
+    /// A checkout of the sources, from which it is compiled.
+    Checkout(PathBuf),
+}
+
+impl ModuleSource {
+    /// Reads `builtin`, the path of a file, or the folder of a checkout.
+    ///
+    /// # Errors
+    /// The text is none of these.
+    pub fn read(text: &str) -> Result<Self, String> {
+        if text == "builtin" {
+            return Ok(Self::Builtin);
+        }
+        let path = std::path::absolute(text).map_err(|error| format!("`{text}`: {error}"))?;
+        if checkout::is_checkout(&path) {
+            Ok(Self::Checkout(path))
+        } else if path.is_file() {
+            Ok(Self::File(path))
+        } else if path.is_dir() {
+            Err(format!(
+                "`{text}` is no checkout of laststream: it has no `filter/Cargo.toml` of the \
+                    project"
+            ))
+        } else {
+            Err(format!("`{text}` is neither `builtin` nor a file nor a folder that is there"))
+        }
+    }
+
+    /// The module's bytes, which Envoy can load. Compiling takes a while.
+    ///
+    /// # Errors
+    /// The module cannot be read or compiled, or Envoy cannot load it.
+    pub fn bytes(&self, progress: &dyn Progress) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Builtin => builtin()
+                .map(<[u8]>::to_vec)
+                .map_err(|reason| format!("there is no module in this program: {reason}")),
+            Self::File(path) => {
+                let bytes = foreign::read_named(path, MOST)
+                    .map_err(|error| format!("`{}`: {error}", path.display()))?;
+                analyse(&bytes).map_err(|why| format!("`{}` {why}", path.display()))?;
+                Ok(bytes)
+            }
+            Self::Checkout(folder) => compiled(folder, progress),
+        }
+    }
+}
+
+fn compiled(folder: &Path, progress: &dyn Progress) -> Result<Vec<u8>, String> {
+    let scratch = tempfile::tempdir()
+        .map_err(|error| format!("`{}`: {error}", std::env::temp_dir().display()))?;
+    let output = scratch.path().join("laststream.wasm");
+    let offline = env_vars::is_on(LASTSTREAM_OFFLINE, &env_vars::of_process);
+    let make = Make {
+        source: folder.to_owned(),
+        output: output.clone(),
+        frames: false,
+        optimise: false,
+        may_install: !offline,
+        offline,
+    };
+    make.run(progress).map_err(|error| error.to_string())?;
+    foreign::read_named(&output, MOST).map_err(|error| format!("`{}`: {error}", output.display()))
+}

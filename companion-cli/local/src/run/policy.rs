@@ -1,0 +1,94 @@
+//! Reads a policy with any placement for the Envoy of `run` on this machine.
+
+use laststream_base::env_vars::LASTSTREAM_SECRET;
+use laststream_policy::file::{Engine, Finish, GateSecret, Placement, PlainEnvoy};
+use laststream_policy::{Overrides, Policy, PolicyError, PolicyProblem};
+
+/// A module that is never read, because the command line names the one that runs here. A file gives
+/// the policy the failure policy of a local module.
+const SOME_FILE: &str = "laststream.wasm";
+const SOME_NAMESPACE: &str = "default";
+
+/// Reads a policy as `render` does, and adapts it to one Envoy without a mesh: times and rules
+/// stay; the call to Istio's agent and the wait for the app are removed. There is always a gate,
+/// which ends the run. Its secret comes from the environment, as in `laststream status` and other
+/// commands.
+///
+/// # Errors
+/// The errors of [`Policy::read`]; or the policy wants a secret, and there is none.
+pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, PolicyError> {
+    let overrides = Overrides {
+        module: Some(SOME_FILE.into()),
+        namespace: Some(SOME_NAMESPACE.into()),
+        ..Overrides::default()
+    };
+    let mut policy = Policy::read(text, &overrides)?;
+    policy.placement = Placement::Envoy(PlainEnvoy::default());
+    if policy.gate_secret.is_some() && !has_secret {
+        let message = format!(
+            "is the proxy's in the mesh; here set {LASTSTREAM_SECRET}, to 16 characters or more"
+        );
+        return Err(PolicyError(vec![PolicyProblem::new("gate.secret", message)]));
+    }
+    policy.gate_secret = has_secret.then(|| GateSecret::Environment(LASTSTREAM_SECRET.to_owned()));
+    if policy.finish == Finish::DrainAgent {
+        policy.finish = Finish::Nothing;
+    }
+    if policy.engine == Engine::Native {
+        policy.warnings.push(
+            "engine: here the module does it, so that policies can change without a new listener"
+                .into(),
+        );
+    }
+    if policy.app.take().is_some() {
+        policy.warnings.push(
+            "drain.wait_for_app: the app here does not end with Envoy, so it is not waited for"
+                .into(),
+        );
+    }
+    Ok(policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use laststream_filter::config;
+
+    use super::read;
+    use laststream_policy::module_json;
+
+    #[test]
+    fn every_policy_runs_without_a_mesh() {
+        for text in [
+            "",
+            "module: oci://h/r:floating\n",
+            "placement: {sidecar: {native: true}}\nnamespace: shop\ndrain: {agent: 3s, \
+                wait_for_app: {cluster: app}}\n",
+            "placement: {waypoint: {gateway: w}}\n",
+            "placement: {envoy_gateway: {gateway: w}}\n",
+            "placement: {envoy: {app: 127.0.0.1:1}}\ndrain: {finish: quit}\n",
+            "gate: {enabled: false}\n",
+        ] {
+            let policy = read(text.as_bytes(), false).expect(text);
+            let gate = module_json::gate(&policy);
+            config::parse(gate.to_string().as_bytes()).expect(text);
+            assert_eq!(gate["gate"]["admin"]["cluster"], "admin", "{text}");
+            assert_eq!(gate["gate"]["scopes"], serde_json::json!(["gateway"]), "{text}");
+            assert!(
+                gate["gate"].get("app").is_none() && gate["gate"]["finish"] != "drain_agent",
+                "{gate}"
+            );
+        }
+        assert!(read(b"count: {exclude: {paths: [{exact: no}]}}", false).is_err());
+    }
+
+    #[test]
+    fn the_secret_comes_from_the_environment() {
+        const POLICY: &[u8] = b"gate: {secret: {sds: /etc/laststream/sds.yaml}}";
+        let refused = read(POLICY, false).expect_err("no secret").to_string();
+        assert!(refused.contains("LASTSTREAM_SECRET"), "{refused}");
+        for text in [POLICY, b""] {
+            let policy = read(text, true).expect("a policy");
+            assert_eq!(module_json::gate(&policy)["gate"]["secret_key"], "laststream.gate_secret");
+        }
+    }
+}

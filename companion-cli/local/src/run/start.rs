@@ -1,0 +1,166 @@
+//! Starts an Envoy from a setup, and waits until it takes requests.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::error::RunnerError;
+use super::folder::Folder;
+use super::{Current, Places, Runner, Setup, StopRequests, TAIL};
+use crate::admin::Admin;
+use crate::log::Log;
+use crate::process::Process;
+use crate::waiting::{self, NotReady, START};
+use laststream_base::env_vars::LASTSTREAM_SECRET;
+use laststream_gate::{Gate, Secret};
+use laststream_render::local::{self, LONG, Ports, Watched};
+
+pub(super) fn start(setup: &Setup) -> Result<Runner, RunnerError> {
+    let ports = Ports { listen: setup.listen, gate: setup.gate, admin: setup.admin };
+    are_free(ports)?;
+    let folder = Folder::new(setup.folder.as_deref())?;
+    let module = folder.add_module(&setup.module)?;
+    let bootstrap = write_configuration(setup, ports, &folder, &module)?;
+    let log = Log::new(folder.log());
+    let file = File::create(log.path()).map_err(RunnerError::file(log.path()))?;
+    let admin_file = folder.path().join("admin-address");
+    let arguments = arguments(
+        setup,
+        &[("-c", bootstrap.into()), ("--admin-address-path", admin_file.clone().into())],
+    );
+    // Envoy hands it to the gate
+    let secret = setup.secret.as_ref().map(|secret| (LASTSTREAM_SECRET, secret.reveal()));
+    let process = Process::start(&setup.guard, &setup.envoy, &arguments, secret, &file)
+        .map_err(|source| RunnerError::Start { envoy: setup.envoy.clone(), source })?;
+    let mut starting =
+        Starting { process, log: log.clone(), stop: setup.stop.clone(), began: Instant::now() };
+    let at = starting.until("Envoy's admin interface", || {
+        std::fs::read_to_string(&admin_file).ok()?.trim().parse().ok()
+    })?;
+    let admin = Admin::at(at);
+    folder.publish(Watched::Admin, &local::admin(Some(at)))?;
+    let gate = starting
+        .until("the gate's listener", || gate(admin.listener("gate")?, setup.secret.clone()))?;
+    let main = starting.until("the listener", || admin.listener("main"))?;
+    starting.until("Envoy", || admin.is_ready().then_some(()))?;
+    starting.until("the gate", || gate.status().ok().map(drop))?;
+    let places = Places {
+        listener: format!("http://{main}"),
+        gate: gate.address().to_string(),
+        admin: admin.url().to_owned(),
+        upstream: format!("http://{}", setup.app),
+        log: log.path().to_owned(),
+        pid: starting.process.pid(),
+    };
+    let current = Current { policy: setup.policy.clone(), module };
+    let (process, stop) = (starting.process, setup.stop.clone());
+    Ok(Runner { process, folder, log, admin, gate, places, ports, current, stop })
+}
+
+/// Writes the configuration, and returns the bootstrap's path.
+fn write_configuration(
+    setup: &Setup,
+    ports: Ports,
+    folder: &Folder,
+    module: &Path,
+) -> Result<PathBuf, RunnerError> {
+    folder.publish(Watched::Listeners, &local::listeners(&setup.policy, ports, folder.path()))?;
+    folder.publish(Watched::Stream, &local::stream(&setup.policy, module))?;
+    folder.publish(Watched::Gate, &local::gate(&setup.policy, module))?;
+    folder.publish(Watched::Admin, &local::admin(None))?;
+    folder.write("envoy.yaml", &local::bootstrap(&setup.policy, ports, setup.app, folder.path()))
+}
+
+/// Checks that the ports are free. Envoy reports a taken port only in its log, and starts without
+/// the listener.
+fn are_free(ports: Ports) -> Result<(), RunnerError> {
+    let own = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let all = [
+        ("the listener", ports.listen),
+        ("the gate", own(ports.gate)),
+        ("the admin interface", own(ports.admin)),
+    ];
+    let bound = all.map(|(what, at)| {
+        TcpListener::bind(at).map_err(|source| match source.kind() {
+            std::io::ErrorKind::AddrInUse => RunnerError::InUse { what, at },
+            _ => RunnerError::Listen { what, at, source },
+        })
+    });
+    // All listeners are kept until here, because no two addresses may be the same.
+    bound.into_iter().try_for_each(|listener| listener.map(drop))
+}
+
+/// Envoy's arguments: ours, unless the user gave others.
+fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
+    let given = |name: &str| {
+        let with_value = format!("{name}=");
+        setup.arguments.iter().any(|argument| argument == name || argument.starts_with(&with_value))
+    };
+    let mut all: Vec<OsString> =
+        ours.iter().flat_map(|(name, value)| [OsString::from(name), value.clone()]).collect();
+    let concurrency = setup.concurrency.map(|number| number.to_string());
+    // Connections of a replaced listener are cut after this time; Envoy's default is ten minutes.
+    let drain_time =
+        (setup.policy.sizing.drain_time().max(LONG).rounded_up().millis() / 1000).to_string();
+    let defaults = [
+        ("--concurrency", concurrency.as_deref()),
+        // During a drain, every response tells the client to leave.
+        ("--drain-strategy", Some("immediate")),
+        ("--drain-time-s", Some(drain_time.as_str())),
+        ("--file-flush-interval-msec", Some("100")),
+    ];
+    for (name, value) in defaults {
+        if let Some(value) = value.filter(|_| !given(name)) {
+            all.extend([name.into(), value.into()]);
+        }
+    }
+    // Without this option, Envoys with the same base id share memory, and two runs would conflict.
+    if !["--base-id", "--use-dynamic-base-id", "--restart-epoch", "--disable-hot-restart"]
+        .into_iter()
+        .any(given)
+    {
+        all.push("--disable-hot-restart".into());
+    }
+    all.extend(setup.arguments.iter().map(OsString::from));
+    all
+}
+
+fn gate(at: SocketAddr, secret: Option<Secret>) -> Option<Gate> {
+    Some(Gate::new(format!("http://{at}").parse().ok()?, secret))
+}
+
+/// An Envoy that starts.
+struct Starting {
+    process: Process,
+    log: Log,
+    stop: StopRequests,
+    began: Instant,
+}
+
+impl Starting {
+    fn until<T>(
+        &mut self,
+        what: &'static str,
+        look: impl Fn() -> Option<T>,
+    ) -> Result<T, RunnerError> {
+        let (process, stop) = (&mut self.process, &self.stop);
+        let (ended, is_stopped) = (|| process.ended(), || stop.is_requested());
+        let found = waiting::until(&self.log, self.began, ended, is_stopped, look);
+        found.map_err(|why| self.error(what, why))
+    }
+
+    fn error(&self, what: &'static str, why: NotReady) -> RunnerError {
+        let log = self.log.path().to_owned();
+        let tail = || self.log.tail(TAIL);
+        match why {
+            NotReady::Ended(status) => {
+                RunnerError::Ended { status: status.to_string(), log, tail: tail() }
+            }
+            NotReady::Stopped => RunnerError::Stopped,
+            NotReady::Refused(reason) => RunnerError::Refused { reason, log },
+            NotReady::Late => RunnerError::Late { what, after: START, log, tail: tail() },
+        }
+    }
+}

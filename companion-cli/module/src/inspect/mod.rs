@@ -1,0 +1,105 @@
+//! Inspects a module or an image: whether Istio and Envoy Gateway can load it, or why not, and
+//! which module it is. An [`ImageSource`] gives the parts of an image.
+
+mod files;
+pub mod image;
+mod layer;
+mod manifest;
+mod registry;
+
+use serde::Serialize;
+
+use crate::analysis::{Module, analyse};
+pub use files::{archive, folder};
+pub use image::{Descriptor, Image};
+pub use registry::Remote;
+
+/// The largest module that Istio's agent and Envoy Gateway accept, in bytes. Reading more is
+/// useless.
+pub const MOST: u64 = 256 << 20;
+
+/// Gives the parts of one image: a folder, an archive, a registry. It need not check digests,
+/// because the caller does.
+pub trait ImageSource {
+    /// A manifest or an index: the one with this digest, or the one that the image's name points
+    /// to.
+    ///
+    /// # Errors
+    /// Says what failed, and what to do.
+    fn manifest(&self, digest: Option<&str>) -> Result<Vec<u8>, String>;
+
+    /// A layer. Layers larger than [`MOST`] by their descriptor are not requested.
+    ///
+    /// # Errors
+    /// Says what failed, and what to do.
+    fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String>;
+}
+
+/// The result of an inspection.
+#[derive(Debug, Clone, Serialize)]
+pub struct Inspection {
+    /// The image, if it is one.
+    pub image: Option<Image>,
+    /// The module, if there is one.
+    pub module: Option<Module>,
+    /// Why Istio and Envoy Gateway cannot load it, each as the end of “because …”. If the list is
+    /// empty, they can.
+    pub because: Vec<String>,
+    /// The checksums, and where each of them belongs.
+    pub checksums: Vec<Checksum>,
+}
+
+/// A checksum.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Checksum {
+    /// The object of the checksum: `manifest` or `module`.
+    pub of: &'static str,
+    /// SHA-256 in hexadecimal.
+    pub sha256: String,
+    /// The place to write it to.
+    pub belongs: &'static str,
+}
+
+/// Inspects the bytes of a module.
+#[must_use]
+pub fn module(bytes: &[u8]) -> Inspection {
+    inspection(None, Some(bytes))
+}
+
+/// Inspects an image.
+///
+/// # Errors
+/// Parts of it cannot be fetched or read.
+pub fn image(source: &dyn ImageSource) -> Result<Inspection, String> {
+    let found = image::inspect(source)?;
+    Ok(inspection(Some(found.image), found.module.as_deref()))
+}
+
+fn inspection(image: Option<Image>, bytes: Option<&[u8]>) -> Inspection {
+    let mut because: Vec<String> = image.iter().flat_map(|image| image.obstacles.clone()).collect();
+    let module = match bytes.map(analyse) {
+        Some(Ok(module)) => Some(module),
+        Some(Err(what)) => {
+            because.push(format!("the module {what}"));
+            None
+        }
+        None => None,
+    };
+    Inspection { checksums: checksums(image.as_ref(), module.as_ref()), image, module, because }
+}
+
+fn checksums(image: Option<&Image>, module: Option<&Module>) -> Vec<Checksum> {
+    let of_manifest = image.and_then(|image| image.pin.as_deref()).map(|digest| Checksum {
+        of: "manifest",
+        sha256: digest.trim_start_matches("sha256:").to_owned(),
+        belongs: "`sha256` beside an `oci://` URI (Istio, Envoy Gateway), and behind `@sha256:` in \
+            the URI",
+    });
+    let of_module = module.map(|module| Checksum {
+        of: "module",
+        sha256: module.sha256.clone(),
+        belongs: "`sha256` beside an `http://` or `https://` URI (Istio, Envoy Gateway, \
+            `code.remote` of a plain Envoy)",
+    });
+    of_manifest.into_iter().chain(of_module).collect()
+}

@@ -1,0 +1,154 @@
+//! Makes a module from a checkout: compiles it, optimises it if wanted, checks that it loads, and
+//! writes it atomically.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{fs, io};
+
+use serde::Serialize;
+use thiserror::Error;
+
+use super::analysis::{Module, analyse};
+use super::compile::{Compile, FRAMES, TARGET};
+use super::optimise;
+use laststream_base::children::{self, Scratch};
+use laststream_base::files::{check_place, write_atomically};
+use laststream_base::progress::Progress;
+
+/// The settings of a build.
+#[derive(Debug, Clone)]
+pub struct Make {
+    /// The checkout.
+    pub source: PathBuf,
+    /// The file to write.
+    pub output: PathBuf,
+    /// Whether to make the module of the frame filter.
+    pub frames: bool,
+    /// Whether to make the module smaller with `wasm-opt`.
+    pub optimise: bool,
+    /// Whether the wasm32 target may be added to the toolchain if it is missing.
+    pub may_install: bool,
+    /// Whether the network must not be used.
+    pub offline: bool,
+}
+
+/// A module that was built.
+#[derive(Debug, Clone, Serialize)]
+pub struct BuiltModule {
+    /// The file.
+    pub path: PathBuf,
+    /// The size in bytes.
+    pub size: u64,
+    /// The SHA-256 of the file, in hexadecimal.
+    pub sha256: String,
+    /// The version of laststream.
+    pub version: String,
+    /// The compiler: another one gives other bytes.
+    pub compiler: String,
+    /// The version of `wasm-opt`, if it was used.
+    pub wasm_opt: Option<String>,
+}
+
+/// The reason why there is no module.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// Compiling failed, or adding the target to the toolchain.
+    #[error("{0}")]
+    Compile(String),
+    /// `wasm-opt` failed.
+    #[error("{0}")]
+    Optimise(String),
+    /// The module that was made cannot be used.
+    #[error("the module that was made {0}")]
+    Unusable(String),
+    /// A file cannot be read or written.
+    #[error("`{path}`: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+impl Make {
+    /// Makes the module. The file at `output` is replaced only after the new module was checked.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub fn run(&self, progress: &dyn Progress) -> Result<BuiltModule, BuildError> {
+        let wasm_opt = OsStr::new(optimise::PROGRAM);
+        // Checked first, because compiling takes a while.
+        check_place(&self.output).map_err(|source| self.output_error(source))?;
+        let version = self
+            .optimise
+            .then(|| optimise::version(wasm_opt))
+            .transpose()
+            .map_err(BuildError::Optimise)?;
+        // A new folder, so that nothing stale is used, and the sources stay as they are.
+        let scratch = Scratch::new(tempfile::tempdir)
+            .map_err(|source| BuildError::File { path: std::env::temp_dir(), source })?;
+        let mut wasm = self.compile(scratch.path(), progress)?;
+        if self.optimise {
+            check(&read(&wasm)?)?;
+            progress.started("optimising it");
+            let smaller = scratch.path().join("optimised.wasm");
+            optimise::optimise(wasm_opt, &wasm, &smaller).map_err(BuildError::Optimise)?;
+            wasm = smaller;
+        }
+        let bytes = read(&wasm)?;
+        let module = check(&bytes)?;
+        write_atomically(&self.output, &bytes).map_err(|source| self.output_error(source))?;
+        Ok(BuiltModule {
+            path: self.output.clone(),
+            size: module.size,
+            sha256: module.sha256,
+            version: module.version.unwrap_or_default(),
+            compiler: compiler(&self.source),
+            wasm_opt: version,
+        })
+    }
+
+    fn output_error(&self, source: io::Error) -> BuildError {
+        BuildError::File { path: self.output.clone(), source }
+    }
+
+    fn compile(&self, scratch: &Path, progress: &dyn Progress) -> Result<PathBuf, BuildError> {
+        let compile = Compile {
+            workspace: self.source.clone(),
+            target_dir: scratch.join("target"),
+            features: self.frames.then(|| FRAMES.to_owned()).into_iter().collect(),
+            offline: self.offline,
+            may_install: self.may_install,
+            run_program: children::output,
+        };
+        if self.may_install && !compile.has_target() {
+            progress.started(&format!("adding the Rust target {TARGET}"));
+        }
+        progress.started(&format!("compiling the module from {}", self.source.display()));
+        Ok(compile.run().map_err(BuildError::Compile)?.wasm)
+    }
+}
+
+/// Rejects a module that Envoy would refuse, or that has no version of laststream.
+fn check(bytes: &[u8]) -> Result<Module, BuildError> {
+    let module = analyse(bytes).map_err(BuildError::Unusable)?;
+    if module.version.is_none() {
+        return Err(BuildError::Unusable(
+            "does not say which laststream it is: its custom section is gone".to_owned(),
+        ));
+    }
+    Ok(module)
+}
+
+fn compiler(source: &Path) -> String {
+    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    children::output(rustc.current_dir(source).arg("--version"))
+        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        .unwrap_or_default()
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
+    fs::read(path).map_err(|source| BuildError::File { path: path.to_owned(), source })
+}

@@ -1,0 +1,60 @@
+//! Makes a module smaller with `wasm-opt` of Binaryen, which must be installed.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+
+use laststream_base::children;
+
+/// The name of the program.
+pub const PROGRAM: &str = "wasm-opt";
+
+/// The WebAssembly features that rustc uses for wasm32. The program treats all others as errors.
+const FEATURES: [&str; 6] = [
+    "--enable-bulk-memory",
+    "--enable-multivalue",
+    "--enable-mutable-globals",
+    "--enable-nontrapping-float-to-int",
+    "--enable-reference-types",
+    "--enable-sign-ext",
+];
+
+/// The version that the program prints: another version gives other bytes.
+///
+/// # Errors
+/// The program cannot be started; the text says how to get it.
+pub fn version(program: &OsStr) -> Result<String, String> {
+    output(program, Command::new(program).arg("--version"))
+}
+
+/// Optimises for size.
+///
+/// # Errors
+/// Says what failed.
+pub fn optimise(program: &OsStr, module: &Path, into: &Path) -> Result<(), String> {
+    output(
+        program,
+        Command::new(program).arg("-Oz").args(FEATURES).arg(module).arg("-o").arg(into),
+    )?;
+    Ok(())
+}
+
+fn output(program: &OsStr, command: &mut Command) -> Result<String, String> {
+    let output = children::output(command).map_err(|error| {
+        format!(
+            "cannot start `{}`: {error}; it comes with Binaryen (Debian: `apt install \
+            binaryen`), or go without it",
+            program.display()
+        )
+    })?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    } else {
+        Err(format!(
+            "`{}` failed ({}): {}",
+            program.display(),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        ))
+    }
+}

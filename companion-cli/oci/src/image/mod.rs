@@ -1,0 +1,162 @@
+//! A module as an image, in the layout that Istio's and Envoy Gateway's fetchers both accept
+//! ("compat"): one manifest, one layer, and in it `plugin.wasm`. [`crate::registry`] sends it
+//! to a registry.
+
+mod layer;
+mod manifest;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use laststream_base::digest::Digest;
+pub use laststream_base::image_reference::{
+    DOCKER_HUB, FILE, NotAReference, Reference, is_docker_hub,
+};
+pub use layer::{Packed, archive, compress};
+pub use manifest::{
+    CONFIG, DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, LAYER, MANIFEST, Manifest, VARIANT,
+};
+
+/// All parts of an image, ready to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// The manifest as it is sent.
+    pub manifest: Vec<u8>,
+    /// The configuration as it is sent.
+    pub config: Vec<u8>,
+    /// The layer as it is sent.
+    pub layer: Vec<u8>,
+    /// The digest of the manifest, which is the image's.
+    pub digest: Digest,
+}
+
+/// The annotations of every image of this project. They do not depend on machine or time.
+#[must_use]
+pub fn standard_annotations() -> BTreeMap<String, String> {
+    let standard = [
+        ("org.opencontainers.image.title", "laststream"),
+        (
+            "org.opencontainers.image.description",
+            "Counts the HTTP streams in flight in Envoy, and restores the original scheme",
+        ),
+        ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE")),
+        ("org.opencontainers.image.source", env!("CARGO_PKG_REPOSITORY")),
+    ];
+    standard.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+impl Image {
+    /// Packs a module. The bytes depend on the module and the annotations only, not on clock, user
+    /// or machine.
+    ///
+    /// # Errors
+    /// The archive cannot hold the module: it has more than 8 GiB.
+    pub fn of(module: &[u8], mut annotations: BTreeMap<String, String>) -> io::Result<Self> {
+        let archive = archive(&[Packed { path: FILE, mode: 0o644, bytes: module }])?;
+        let layer = compress(&archive)?;
+        let config = serde_json::to_vec(&manifest::Config::of(&archive))?;
+        annotations.insert(VARIANT.to_owned(), "compat".to_owned());
+        let manifest = Manifest {
+            schema_version: 2,
+            media_type: Some(MANIFEST.to_owned()),
+            config: Descriptor::of(CONFIG, &config),
+            layers: vec![Descriptor::of(LAYER, &layer)],
+            annotations,
+        };
+        let manifest = serde_json::to_vec(&manifest)?;
+        let digest = Digest::of(&manifest);
+        Ok(Self { manifest, config, layer, digest })
+    }
+
+    /// The blobs of the manifest, in the order in which they are sent.
+    #[must_use]
+    pub fn blobs(&self) -> [(Descriptor, &[u8]); 2] {
+        [
+            (Descriptor::of(LAYER, &self.layer), &self.layer),
+            (Descriptor::of(CONFIG, &self.config), &self.config),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+
+    /// A test module: one half of it compresses well, the other does not, as in a real module.
+    fn module() -> Vec<u8> {
+        let mut state: u32 = 1;
+        let mut noise = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.to_be_bytes()[0]
+        };
+        let mut bytes = b"\0asm\x01\0\0\0".to_vec();
+        bytes.extend(
+            (0..60_000).map(
+                |place: u32| {
+                    if place % 512 < 256 { noise() } else { place.to_le_bytes()[1] }
+                },
+            ),
+        );
+        bytes
+    }
+
+    fn annotations() -> BTreeMap<String, String> {
+        BTreeMap::from([("org.opencontainers.image.title".to_owned(), "laststream".to_owned())])
+    }
+
+    /// Users have pinned the digests of these bytes. If this test fails after an update of a crate,
+    /// the same module will get another digest, and the changelog must say so.
+    #[test]
+    fn the_same_module_always_has_the_same_digest() {
+        let image = Image::of(&module(), annotations()).unwrap();
+        assert_eq!(
+            image.digest.as_str(),
+            "sha256:9d211ab60dcbcfcbdea31ad883c351978f68f61739c76ee430e6481b5dc69610"
+        );
+        assert_eq!(image, Image::of(&module(), annotations()).unwrap());
+    }
+
+    #[test]
+    fn the_layer_holds_the_module_and_nothing_of_the_machine() {
+        let image = Image::of(&module(), BTreeMap::new()).unwrap();
+        assert_eq!(
+            &image.layer[..10],
+            [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 255],
+            "the gzip header: no time, no system"
+        );
+        let mut archive = Vec::new();
+        flate2::read::GzDecoder::new(&image.layer[..]).read_to_end(&mut archive).unwrap();
+        let mut tar = tar::Archive::new(&archive[..]);
+        let mut entries = tar.entries().unwrap();
+        let mut entry = entries.next().unwrap().unwrap();
+        let header = entry.header();
+        assert_eq!(entry.path().unwrap().to_str(), Some(FILE));
+        assert_eq!(
+            (
+                header.mtime().unwrap(),
+                header.uid().unwrap(),
+                header.gid().unwrap(),
+                header.mode().unwrap()
+            ),
+            (0, 0, 0, 0o644)
+        );
+        let mut found = Vec::new();
+        entry.read_to_end(&mut found).unwrap();
+        assert!(found == module());
+        assert!(entries.next().is_none());
+        let config: serde_json::Value = serde_json::from_slice(&image.config).unwrap();
+        assert_eq!(config["rootfs"]["diff_ids"][0], Digest::of(&archive).as_str());
+    }
+
+    #[test]
+    fn the_manifest_has_the_layout_of_the_fetchers() {
+        let image = Image::of(&module(), annotations()).unwrap();
+        let manifest: Manifest = serde_json::from_slice(&image.manifest).unwrap();
+        assert_eq!(manifest.media_type.as_deref(), Some(MANIFEST));
+        assert_eq!(manifest.layers, [Descriptor::of(LAYER, &image.layer)]);
+        assert_eq!(manifest.config, Descriptor::of(CONFIG, &image.config));
+        assert_eq!(manifest.annotations[VARIANT], "compat");
+        assert_eq!(Digest::of(&image.manifest), image.digest);
+    }
+}

@@ -1,0 +1,310 @@
+//! Authorization: the header of a request, and how to get it from a challenge.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use http::Method;
+use serde::Deserialize;
+use url::form_urlencoded;
+
+use super::Registry;
+use super::challenge::Challenge;
+use super::credentials::{FoundLogin, Login, Secret};
+use super::error::RegistryError;
+use super::error_text::ErrorText;
+use super::response::RegistryResponse;
+use laststream_http::Request;
+use laststream_http::url::Url;
+
+/// The limit for a token server's response in bytes.
+const LARGEST_TOKEN: u64 = 1 << 20;
+const WHAT: &str = "asking for a token";
+
+/// Permitted actions in repositories, as token servers write them:
+/// `repository:team/laststream:pull,push`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Scope(Vec<String>);
+
+impl Scope {
+    pub(super) fn pull(repository: &str) -> Self {
+        Self(vec![format!("repository:{repository}:pull")])
+    }
+
+    pub(super) fn push(repository: &str, others: &[String]) -> Self {
+        let others = others.iter().map(|other| format!("repository:{other}:pull"));
+        Self(std::iter::once(format!("repository:{repository}:pull,push")).chain(others).collect())
+    }
+
+    /// Adds the scopes that the registry itself names: behind a proxy its repositories can have
+    /// other names.
+    fn with(&self, named: Option<&str>) -> Vec<String> {
+        let mut all = self.0.clone();
+        all.extend(
+            named
+                .into_iter()
+                .flat_map(str::split_whitespace)
+                .filter(|scope| !self.covers(scope))
+                .map(str::to_owned),
+        );
+        all
+    }
+
+    fn covers(&self, scope: &str) -> bool {
+        let Some((name, actions)) = scope.rsplit_once(':') else { return false };
+        let known = self
+            .0
+            .iter()
+            .filter_map(|known| known.rsplit_once(':'))
+            .find(|(known, _)| *known == name);
+        known.is_some_and(|(_, known)| {
+            actions.split(',').all(|action| known.split(',').any(|known| known == action))
+        })
+    }
+}
+
+/// The value of an `Authorization` header.
+#[derive(Clone)]
+pub(super) struct Authorization {
+    pub(super) header: Secret,
+    /// Whether another attempt would give the same value, so that a 401 is final.
+    pub(super) is_fixed: bool,
+}
+
+/// The authorization for each scope.
+#[derive(Default)]
+pub(super) struct Cache(Mutex<HashMap<Scope, Authorization>>);
+
+impl Cache {
+    pub(super) fn get(&self, scope: &Scope) -> Option<Authorization> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(scope).cloned()
+    }
+
+    /// The values of all headers, which errors must not show.
+    pub(super) fn headers(&self) -> Vec<Secret> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .map(|authorization| authorization.header.clone())
+            .collect()
+    }
+
+    fn put(&self, scope: &Scope, authorization: &Authorization) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(scope.clone(), authorization.clone());
+    }
+}
+
+#[derive(Deserialize)]
+struct Token {
+    token: Option<String>,
+    access_token: Option<String>,
+}
+
+impl Registry<'_> {
+    /// The authorization that answers the challenges of a 401; `None` if no credentials fit them.
+    pub(super) fn authorize(
+        &self,
+        challenges: &[Challenge],
+        repository: &str,
+        scope: &Scope,
+    ) -> Result<Option<Authorization>, RegistryError> {
+        let login = self.login(repository)?;
+        let bearer =
+            challenges.iter().find(|challenge| matches!(challenge, Challenge::Bearer { .. }));
+        let authorization =
+            match (bearer.or(challenges.first()), login.as_ref().map(|found| &found.login)) {
+                (Some(Challenge::Bearer { realm, service, scope: named }), _) => {
+                    let header = self.token(
+                        realm,
+                        service.as_deref(),
+                        &scope.with(named.as_deref()),
+                        login.as_ref(),
+                    )?;
+                    Authorization { header, is_fixed: false }
+                }
+                (Some(Challenge::Basic), Some(Login::Password { username, password })) => {
+                    Authorization { header: Secret::basic(username, password), is_fixed: true }
+                }
+                _ => return Ok(None),
+            };
+        self.authorizations.put(scope, &authorization);
+        Ok(Some(authorization))
+    }
+
+    /// Looks for credentials once, because a helper may be slow or prompt the user.
+    fn login(&self, repository: &str) -> Result<Option<FoundLogin>, RegistryError> {
+        let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = logins.get(repository) {
+            return Ok(known.clone());
+        }
+        let found = self.sources.find(&self.name, repository)?;
+        logins.insert(repository.to_owned(), found.clone());
+        Ok(found)
+    }
+
+    /// The source of the credentials that were sent, for messages.
+    pub(super) fn login_shown(&self, repository: &str) -> Option<String> {
+        let logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        logins.get(repository).and_then(Option::as_ref).map(|found| found.source.clone())
+    }
+
+    fn token(
+        &self,
+        realm: &str,
+        service: Option<&str>,
+        scopes: &[String],
+        login: Option<&FoundLogin>,
+    ) -> Result<Secret, RegistryError> {
+        let refused = |problem: String| RegistryError::Token {
+            registry: self.name.clone(),
+            realm: Url::parse(realm)
+                .map_or_else(|| "(its address makes no sense)".to_owned(), |url| url.to_string()),
+            problem,
+            login: login.map(|found| found.source.clone()),
+        };
+        let url = Url::parse(realm).ok_or_else(|| refused("is no address".to_owned()))?;
+        if url.is_downgrade_of(&self.home) {
+            return Err(refused(
+                "is without TLS, and the registry is not: nothing is sent there".to_owned(),
+            ));
+        }
+        let answer = self.ask_for_token(&url, service, scopes, login)?;
+        if !answer.is_success() {
+            return Err(self.token_refused(answer, refused));
+        }
+        // The parser's error is dropped, because it may quote the token.
+        let token: Option<Token> = serde_json::from_slice(&answer.body).ok();
+        let token = token
+            .and_then(|token| token.token.or(token.access_token))
+            .filter(|token| !token.is_empty());
+        let token = token.ok_or_else(|| refused("answers without a token".to_owned()))?;
+        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(refused("gives a token that cannot be sent".to_owned()));
+        }
+        Ok(Secret::new(format!("Bearer {token}")))
+    }
+
+    fn token_refused(
+        &self,
+        answer: RegistryResponse,
+        refused: impl Fn(String) -> RegistryError,
+    ) -> RegistryError {
+        if matches!(answer.status, 408 | 429 | 500..=599) {
+            return RegistryError::Refused {
+                what: WHAT,
+                url: answer.url.to_string(),
+                login: None,
+                refusal: self.refusal(&answer, ErrorText::OfTokenServer),
+            };
+        }
+        refused(format!("answers with {}", self.refusal(&answer, ErrorText::OfTokenServer)))
+    }
+
+    /// Asks for a token. An identity token is posted; servers that do not support that get it as a
+    /// password.
+    fn ask_for_token(
+        &self,
+        url: &Url,
+        service: Option<&str>,
+        scopes: &[String],
+        login: Option<&FoundLogin>,
+    ) -> Result<RegistryResponse, RegistryError> {
+        let shown = match login.map(|found| &found.login) {
+            Some(Login::IdentityToken { username, token }) => {
+                let answer = self.post_identity(url, service, scopes, token)?;
+                if !matches!(answer.status, 401 | 404 | 405) {
+                    return Ok(answer);
+                }
+                Some(Secret::basic(if username.is_empty() { "<token>" } else { username }, token))
+            }
+            Some(Login::Password { username, password }) => Some(Secret::basic(username, password)),
+            None => None,
+        };
+        let mut url = service.map_or(url.clone(), |service| url.clone().with("service", service));
+        for scope in scopes {
+            url = url.with("scope", scope);
+        }
+        self.ask_token_server(&Request {
+            method: Method::GET,
+            url: &url,
+            headers: &[],
+            authorization: shown.as_ref(),
+            body: None,
+        })
+    }
+
+    fn post_identity(
+        &self,
+        url: &Url,
+        service: Option<&str>,
+        scopes: &[String],
+        token: &Secret,
+    ) -> Result<RegistryResponse, RegistryError> {
+        let service = service.unwrap_or(&self.name);
+        let form = form_urlencoded::Serializer::new(String::new())
+            .append_pair("grant_type", "refresh_token")
+            .append_pair("client_id", "laststream")
+            .append_pair("service", service)
+            .append_pair("scope", &scopes.join(" "))
+            .append_pair("refresh_token", token.reveal())
+            .finish();
+        let headers = [("content-type", "application/x-www-form-urlencoded".to_owned())];
+        let body = Some(form.as_bytes());
+        self.ask_token_server(&Request {
+            method: Method::POST,
+            url,
+            headers: &headers,
+            authorization: None,
+            body,
+        })
+    }
+
+    /// Sends a request to a token server. Redirects are not followed, because it holds a secret.
+    fn ask_token_server(&self, ask: &Request<'_>) -> Result<RegistryResponse, RegistryError> {
+        let answer = self
+            .http
+            .send(ask)
+            .and_then(|response| RegistryResponse::read(response, LARGEST_TOKEN));
+        let answer = answer.map_err(|error| RegistryError::Http {
+            what: WHAT,
+            url: ask.url.to_string(),
+            error,
+        })?;
+        if !(300..400).contains(&answer.status) {
+            return Ok(answer);
+        }
+        let to = answer.header("location").and_then(|location| ask.url.join(location));
+        let to = to.map_or_else(|| "nowhere".to_owned(), |to| to.to_string());
+        Err(RegistryError::Redirect {
+            what: WHAT,
+            from: ask.url.to_string(),
+            to,
+            why: "credentials go to the token server that the registry names, and to no other"
+                .to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_is_asked_for_once() {
+        let scope = Scope::push("team/a", &["b".to_owned()]);
+        let own = ["repository:team/a:pull,push", "repository:b:pull"];
+        assert_eq!(scope.with(None), own);
+        assert_eq!(scope.with(Some("repository:team/a:pull repository:b:pull")), own);
+        assert_eq!(
+            scope.with(Some("repository:proxied/team/a:push,pull")),
+            [own[0], own[1], "repository:proxied/team/a:push,pull"]
+        );
+        assert_eq!(
+            scope.with(Some("repository:b:delete")),
+            [own[0], own[1], "repository:b:delete"]
+        );
+    }
+}

@@ -1,0 +1,189 @@
+//! The files in which docker and podman keep credentials, or name the credential helpers.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde::Deserialize;
+
+use super::{CredentialsError, FoundLogin, Login, Sources, helper, key};
+use crate::image::is_docker_hub;
+use laststream_base::foreign;
+
+/// The limit in bytes; a larger file does not hold credentials.
+const LARGEST: u64 = 4 << 20;
+
+/// docker pads its base64, other tools do not.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+pub(super) struct File {
+    path: PathBuf,
+    content: Content,
+}
+
+/// The fields that hold credentials or name helpers. Docker writes many others.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Content {
+    auths: BTreeMap<String, Option<Entry>>,
+    cred_helpers: BTreeMap<String, String>,
+    creds_store: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Entry {
+    auth: Option<String>,
+    username: Option<String>,
+    password: Option<String>,
+    identitytoken: Option<String>,
+}
+
+impl File {
+    /// Reads a file; `None` if it does not exist or is empty.
+    pub(super) fn read(path: &Path) -> Result<Option<Self>, CredentialsError> {
+        let wrong = |problem: String| CredentialsError::File { path: path.to_owned(), problem };
+        let text = match foreign::read_named(path, LARGEST) {
+            Ok(text) => text,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(wrong(error.to_string())),
+        };
+        if text.iter().all(u8::is_ascii_whitespace) {
+            return Ok(None);
+        }
+        // Only the position is shown, because the parser's message may quote a secret.
+        let content = serde_json::from_slice(&text).map_err(|error| {
+            wrong(format!(
+                "line {}, column {} is not as docker writes it",
+                error.line(),
+                error.column()
+            ))
+        })?;
+        Ok(Some(Self { path: path.to_owned(), content }))
+    }
+
+    pub(super) fn find(
+        &self,
+        registry: &str,
+        repository: &str,
+        sources: &Sources,
+    ) -> Result<Option<FoundLogin>, CredentialsError> {
+        let names = |known: &str| is_same_registry(known, registry);
+        if let Some(name) =
+            self.content.cred_helpers.iter().find_map(|(known, name)| names(known).then_some(name))
+        {
+            return self.login_of_helper(name, registry, sources); // docker asks no other source
+        }
+        if let Some((known, entry)) = self.best(registry, repository)
+            && let Some(login) = self.login(known, entry)?
+        {
+            return Ok(Some(FoundLogin { login, source: format!("`{}`", self.path.display()) }));
+        }
+        match &self.content.creds_store {
+            Some(name) if !name.is_empty() => self.login_of_helper(name, registry, sources),
+            _ => Ok(None),
+        }
+    }
+
+    fn login_of_helper(
+        &self,
+        name: &str,
+        registry: &str,
+        sources: &Sources,
+    ) -> Result<Option<FoundLogin>, CredentialsError> {
+        let helper = format!("docker-credential-{name}");
+        let login = helper::get_login(&helper, key(registry), sources).map_err(|problem| {
+            CredentialsError::Helper {
+                helper: helper.clone(),
+                path: self.path.clone(),
+                registry: registry.to_owned(),
+                problem,
+            }
+        })?;
+        Ok(login.map(|login| FoundLogin {
+            login,
+            source: format!("`{helper}`, named in `{}`", self.path.display()),
+        }))
+    }
+
+    /// The entry for the longest part of `registry/repository`. Podman writes entries for parts,
+    /// docker only for registries.
+    fn best(&self, registry: &str, repository: &str) -> Option<(&str, &Entry)> {
+        let entries = self
+            .content
+            .auths
+            .iter()
+            .filter_map(|(known, entry)| Some((known.as_str(), entry.as_ref()?)));
+        let filled = entries.filter(|(_, entry)| !entry.is_empty());
+        filled
+            .filter_map(|(known, entry)| {
+                Some((covered(known, registry, repository)?, (known, entry)))
+            })
+            .max_by_key(|(length, _)| *length)
+            .map(|(_, found)| found)
+    }
+
+    fn login(&self, known: &str, entry: &Entry) -> Result<Option<Login>, CredentialsError> {
+        let wrong = |problem: &str| CredentialsError::File {
+            path: self.path.clone(),
+            problem: format!("`auth` of `{known}` {problem}: log in again"),
+        };
+        let mut username = entry.username.clone().unwrap_or_default();
+        let mut password = entry.password.clone().unwrap_or_default();
+        if let Some(auth) = entry.auth.as_deref().filter(|auth| !auth.is_empty()) {
+            let bytes = BASE64.decode(auth.trim()).map_err(|_| wrong("is not base64"))?;
+            let text = String::from_utf8(bytes).map_err(|_| wrong("is not text"))?;
+            let (name, word) = text
+                .split_once(':')
+                .ok_or_else(|| wrong("has no colon between name and password"))?;
+            (username, password) = (name.to_owned(), word.trim_end_matches('\0').to_owned());
+        }
+        Ok(super::login(username, password, entry.identitytoken.clone()))
+    }
+}
+
+impl Entry {
+    /// `docker login` with a credential store leaves an empty entry.
+    fn is_empty(&self) -> bool {
+        [&self.auth, &self.password, &self.identitytoken]
+            .into_iter()
+            .all(|value| value.as_deref().is_none_or(str::is_empty))
+    }
+}
+
+/// The part of a name that docker compares: `https://host/v1/` and `host` are the same.
+fn bare(known: &str) -> &str {
+    let known = known
+        .strip_prefix("https://")
+        .or_else(|| known.strip_prefix("http://"))
+        .unwrap_or(known)
+        .trim_end_matches('/');
+    known.strip_suffix("/v1").or_else(|| known.strip_suffix("/v2")).unwrap_or(known)
+}
+
+fn is_same_registry(known: &str, registry: &str) -> bool {
+    let known = bare(known);
+    known.eq_ignore_ascii_case(registry) || (is_docker_hub(known) && is_docker_hub(registry))
+}
+
+/// The length of the part of the repository that an entry is for; `None` if it is for another one.
+fn covered(known: &str, registry: &str, repository: &str) -> Option<usize> {
+    let (host, path) = bare(known).split_once('/').unwrap_or((bare(known), ""));
+    let rest = repository.strip_prefix(path)?;
+    (is_same_registry(host, registry)
+        && (path.is_empty() || rest.is_empty() || rest.starts_with('/')))
+    .then_some(path.len())
+}

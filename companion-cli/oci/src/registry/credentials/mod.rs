@@ -1,0 +1,241 @@
+//! The credentials for a registry. The first of these sources that knows the registry wins:
+//!
+//! 1. what was given: options, or `LASTSTREAM_REGISTRY_USERNAME` and
+//!    `LASTSTREAM_REGISTRY_PASSWORD`;
+//! 2. docker's `config.json` in `DOCKER_CONFIG` or `~/.docker`: `credHelpers` for the registry,
+//!    `auths`, `credsStore`;
+//! 3. podman's file: `REGISTRY_AUTH_FILE` alone, or `containers/auth.json` in `XDG_RUNTIME_DIR`
+//!    (where that is not set, its usual place), then in `XDG_CONFIG_HOME` or `~/.config`;
+//! 4. none: anonymous.
+
+mod file;
+mod helper;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use laststream_http::Secret;
+
+use crate::image::is_docker_hub;
+use laststream_base::env_vars::{
+    self, DOCKER_CONFIG, HOME, LASTSTREAM_REGISTRY_PASSWORD, LASTSTREAM_REGISTRY_USERNAME, Lookup,
+    REGISTRY_AUTH_FILE, XDG_CONFIG_HOME, XDG_RUNTIME_DIR,
+};
+
+/// The time limit of a credential helper; some ask a cloud service.
+const HELPER_TIME: Duration = Duration::from_secs(30);
+
+/// Credentials for a registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Login {
+    /// User name and password.
+    Password {
+        /// The user name.
+        username: String,
+        /// The password.
+        password: Secret,
+    },
+    /// A token that is exchanged for shorter-lived ones.
+    IdentityToken {
+        /// The user name, if there is one.
+        username: String,
+        /// The token.
+        token: Secret,
+    },
+}
+
+/// Credentials, and their source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundLogin {
+    /// The credentials.
+    pub login: Login,
+    /// A file, a helper or the options, for messages.
+    pub source: String,
+}
+
+/// Errors of looking for credentials. No text has a secret in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CredentialsError {
+    /// A user name without a password, or a password without a user name.
+    #[error("{given} is there, but {missing} is not: give both or neither")]
+    Half {
+        /// The part that is given.
+        given: &'static str,
+        /// The part that is missing.
+        missing: &'static str,
+    },
+    /// A file of credentials cannot be read or parsed.
+    #[error("cannot take credentials from `{}`: {problem}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The problem with the file.
+        problem: String,
+    },
+    /// A credential helper failed.
+    #[error("the credential helper `{helper}`, which `{}` names for `{registry}`, \
+        {problem}", .path.display())]
+    Helper {
+        /// The program.
+        helper: String,
+        /// The file that names it.
+        path: PathBuf,
+        /// The registry.
+        registry: String,
+        /// The problem, as the end of a sentence about the helper.
+        problem: String,
+    },
+}
+
+/// The sources of credentials.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    /// Credentials from options or variables.
+    pub given: Option<FoundLogin>,
+    /// Docker's file.
+    pub docker: Option<PathBuf>,
+    /// Podman's files.
+    pub podman: Vec<PathBuf>,
+    /// The folders in which helpers are searched.
+    pub search_path: Vec<PathBuf>,
+    /// The time limit of a helper.
+    pub helper_time: Duration,
+}
+
+impl Sources {
+    /// No source, so no credentials.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            given: None,
+            docker: None,
+            podman: Vec::new(),
+            search_path: Vec::new(),
+            helper_time: HELPER_TIME,
+        }
+    }
+
+    /// The sources that the options and these variables name. An option takes precedence over its
+    /// variable.
+    ///
+    /// # Errors
+    /// A user name without a password, or a password without a user name.
+    pub fn from_vars(
+        username: Option<String>,
+        password: Option<Secret>,
+        lookup: Lookup<'_>,
+    ) -> Result<Self, CredentialsError> {
+        // A Kubernetes Secret made with `echo` ends with a line break, which no login has.
+        let text = |name: &str| {
+            let text = lookup(name)?.into_string().ok()?;
+            Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty())
+        };
+        let home = |folder: &str| lookup(HOME).map(|home| PathBuf::from(home).join(folder));
+        Ok(Self {
+            given: given(
+                username.or_else(|| text(LASTSTREAM_REGISTRY_USERNAME)),
+                password,
+                text(LASTSTREAM_REGISTRY_PASSWORD),
+            )?,
+            docker: lookup(DOCKER_CONFIG)
+                .map(PathBuf::from)
+                .or_else(|| home(".docker"))
+                .map(|folder| folder.join("config.json")),
+            podman: podman(lookup, home(".config")),
+            search_path: env_vars::search_path(lookup),
+            helper_time: HELPER_TIME,
+        })
+    }
+
+    /// The credentials for this registry and repository.
+    ///
+    /// # Errors
+    /// A file is damaged, or a helper fails. Anonymous access instead would hide that.
+    pub fn find(
+        &self,
+        registry: &str,
+        repository: &str,
+    ) -> Result<Option<FoundLogin>, CredentialsError> {
+        if let Some(given) = &self.given {
+            return Ok(Some(given.clone()));
+        }
+        for path in self.docker.iter().chain(&self.podman) {
+            let found = match file::File::read(path)? {
+                Some(file) => file.find(registry, repository, self)?,
+                None => None,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Podman's files: the one that the user names; else the one that `podman login` writes, and the
+/// one that podman reads next.
+fn podman(lookup: Lookup<'_>, usual_config: Option<PathBuf>) -> Vec<PathBuf> {
+    if let Some(named) = lookup(REGISTRY_AUTH_FILE) {
+        return vec![named.into()];
+    }
+    let below = |folder: PathBuf| folder.join("containers/auth.json");
+    let session = lookup(XDG_RUNTIME_DIR).map(|folder| below(folder.into()));
+    let config = lookup(XDG_CONFIG_HOME).map(PathBuf::from).or(usual_config).map(below);
+    [Some(session.unwrap_or_else(without_session)), config].into_iter().flatten().collect()
+}
+
+fn without_session() -> PathBuf {
+    match rustix::process::getuid() {
+        user if user.is_root() => "/run/containers/0/auth.json".into(),
+        user => format!("/run/user/{user}/containers/auth.json").into(),
+    }
+}
+
+/// The user name of a helper's reply in which the secret is an identity token.
+const TOKEN_USER: &str = "<token>";
+
+/// The login of an entry or a reply. An identity token takes precedence over a password.
+fn login(username: String, password: String, token: Option<String>) -> Option<Login> {
+    if let Some(token) = token.filter(|token| !token.is_empty()) {
+        return Some(Login::IdentityToken { username, token: Secret::new(token) });
+    }
+    match (username.as_str(), password.as_str()) {
+        ("", _) | (_, "") => None,
+        (TOKEN_USER, _) => {
+            Some(Login::IdentityToken { username: String::new(), token: Secret::new(password) })
+        }
+        _ => Some(Login::Password { username, password: Secret::new(password) }),
+    }
+}
+
+fn given(
+    username: Option<String>,
+    password: Option<Secret>,
+    in_environment: Option<String>,
+) -> Result<Option<FoundLogin>, CredentialsError> {
+    let (password, source) = match (password, in_environment) {
+        (Some(password), _) => (Some(password), "the options"),
+        (None, Some(password)) => (Some(Secret::new(password)), LASTSTREAM_REGISTRY_PASSWORD),
+        (None, None) => (None, ""),
+    };
+    const NAME: &str = "a user name (`--username` or LASTSTREAM_REGISTRY_USERNAME)";
+    const PASSWORD: &str = "a password (`--password-stdin` or LASTSTREAM_REGISTRY_PASSWORD)";
+    match (username, password) {
+        (Some(username), Some(password)) => Ok(Some(FoundLogin {
+            login: Login::Password { username, password },
+            source: source.to_owned(),
+        })),
+        (Some(_), None) => Err(CredentialsError::Half { given: NAME, missing: PASSWORD }),
+        (None, Some(_)) => Err(CredentialsError::Half { given: PASSWORD, missing: NAME }),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The name under which docker keeps a registry's credentials.
+fn key(registry: &str) -> &str {
+    if is_docker_hub(registry) { "https://index.docker.io/v1/" } else { registry }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! Errors of registry requests. Each text names the object and what to do. None holds a secret.
+
+use std::time::Duration;
+
+use super::credentials;
+use laststream_base::digest::Digest;
+use laststream_http::mask::Mask;
+use laststream_http::retry::Passing;
+use laststream_http::{CertificateError, HttpError};
+
+/// A response that refuses the request.
+#[derive(Debug)]
+pub struct Refusal {
+    /// The status of the response.
+    pub status: u16,
+    /// The registry's own message, made safe to print.
+    pub message: String,
+    /// The pause that its `Retry-After` asks for.
+    pub retry_after: Option<Duration>,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "status {}", self.status)?;
+        if !self.message.is_empty() {
+            write!(f, " ({})", self.message)?;
+        }
+        self.retry_after.map_or(Ok(()), |wait| {
+            write!(f, "; it wants to be left alone for {} s", wait.as_secs())
+        })
+    }
+}
+
+/// Errors of requests to a registry.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// There is no complete response.
+    #[error("{what}: `{url}`: {error}{}", http_hint(.error, .url))]
+    Http {
+        /// The action that failed.
+        what: &'static str,
+        /// The address, without its query.
+        url: String,
+        /// The error of the HTTP client.
+        error: HttpError,
+    },
+    /// Status 401: the credentials are rejected, or there are none.
+    #[error("{what}: `{registry}` wants credentials: \
+        {refusal}\n{}", login_hint(.registry, .login.as_deref()))]
+    Unauthorized {
+        /// The action that failed.
+        what: &'static str,
+        /// The registry.
+        registry: String,
+        /// The source of the rejected credentials, if there are any.
+        login: Option<String>,
+        /// The registry's response.
+        refusal: Refusal,
+    },
+    /// Any other status that is not a success.
+    #[error(
+        "{what}: `{url}` answers with {refusal}{}",
+        status_hint(.refusal.status, .login.as_deref())
+    )]
+    Refused {
+        /// The action that failed.
+        what: &'static str,
+        /// The address, without its query.
+        url: String,
+        /// The source of the credentials, if there are any.
+        login: Option<String>,
+        /// The registry's response.
+        refusal: Refusal,
+    },
+    /// The token server does not give a token.
+    #[error("no token for `{registry}`: `{realm}` \
+        {problem}\n{}", login_hint(.registry, .login.as_deref()))]
+    Token {
+        /// The registry.
+        registry: String,
+        /// The token server.
+        realm: String,
+        /// The problem, as the end of a sentence about the token server.
+        problem: String,
+        /// The source of the credentials, if there are any.
+        login: Option<String>,
+    },
+    /// A redirect that is not followed.
+    #[error("{what}: `{from}` leads to `{to}`, which is not followed: {why}")]
+    Redirect {
+        /// The action that failed.
+        what: &'static str,
+        /// The address that redirects.
+        from: String,
+        /// The target of the redirect.
+        to: String,
+        /// The reason why it is not followed.
+        why: String,
+    },
+    /// A digest that differs from the expected one.
+    #[error(
+        "{what}: the registry says `{found}`, but it is `{expected}`: something between here and \
+            its storage changes or mixes up data"
+    )]
+    Digest {
+        /// The content whose digest was compared.
+        what: String,
+        /// The expected digest.
+        expected: Digest,
+        /// The digest of the content that came, or that the registry names.
+        found: String,
+    },
+    /// A response that violates the protocol.
+    #[error("{what}: `{url}` {problem}")]
+    Answer {
+        /// The action that failed.
+        what: &'static str,
+        /// The address, without its query.
+        url: String,
+        /// The problem, as the end of a sentence about the address.
+        problem: String,
+    },
+    /// Credentials cannot be read.
+    #[error(transparent)]
+    Credentials(#[from] credentials::CredentialsError),
+    /// A certificate or key cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+}
+
+impl RegistryError {
+    /// Removes secrets from the texts that come from servers: addresses that they redirect to, and
+    /// headers.
+    pub(super) fn masked(mut self, mask: &Mask) -> Self {
+        let texts: &mut [&mut String] = match &mut self {
+            Self::Http { url, .. } | Self::Refused { url, .. } => &mut [url],
+            Self::Token { realm, problem, .. } => &mut [realm, problem],
+            Self::Redirect { from, to, .. } => &mut [from, to],
+            Self::Digest { found, .. } => &mut [found],
+            Self::Answer { url, problem, .. } => &mut [url, problem],
+            Self::Unauthorized { .. } | Self::Credentials(_) | Self::Certificate(_) => &mut [],
+        };
+        for text in texts {
+            **text = mask.apply(text);
+        }
+        self
+    }
+}
+
+impl Passing for RegistryError {
+    fn is_passing(&self) -> bool {
+        match self {
+            Self::Http { error, .. } => error.is_passing(),
+            Self::Refused { refusal, .. } => {
+                matches!(refusal.status, 408 | 429 | 500..=599) && refusal.status != 501
+            }
+            _ => false,
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { refusal, .. } => refusal.retry_after,
+            _ => None,
+        }
+    }
+}
+
+fn http_hint(error: &HttpError, url: &str) -> String {
+    match error {
+        HttpError::Tls(text)
+            if text.contains("InvalidContentType") || text.contains("corrupt message") =>
+        {
+            "\nif it speaks plain HTTP, say so with `--plain-http`".to_owned()
+        }
+        HttpError::Tls(_) => "\nif it has a certificate authority of its own, name that with \
+            `--ca-file FILE`"
+            .to_owned(),
+        HttpError::Other(_) if url.starts_with("http:") => {
+            "\nif it speaks TLS, leave `--plain-http` off; for one on this machine, name its \
+                certificate authority with `--ca-file FILE`"
+                .to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+fn login_hint(registry: &str, source: Option<&str>) -> String {
+    match source {
+        Some(source) => format!(
+            "the credentials from {source} were shown: log in again (`docker login {registry}`), \
+                or give others"
+        ),
+        None => format!(
+            "none were found: `docker login {registry}`, or `--username NAME --password-stdin`, or \
+                LASTSTREAM_REGISTRY_USERNAME and LASTSTREAM_REGISTRY_PASSWORD"
+        ),
+    }
+}
+
+fn status_hint(status: u16, source: Option<&str>) -> String {
+    match (status, source) {
+        (403, Some(source)) => {
+            format!("\nthe credentials from {source} are not allowed to do this")
+        }
+        (403, None) => "\nno credentials were shown: it may want some".to_owned(),
+        (404, _) => {
+            "\ncheck the name; some registries want a repository to be created first".to_owned()
+        }
+        (405, _) => "\nit may be read-only".to_owned(),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,202 @@
+//! Pushes an image to a registry: first its blobs, then the manifest with the tag.
+
+use http::Method;
+
+use super::auth::Scope;
+use super::error::RegistryError;
+use super::response::RegistryResponse;
+use super::{Call, Registry, Repository};
+use crate::image::{Descriptor, Image, MANIFEST};
+use laststream_base::digest::Digest;
+
+/// The limit for a response to a push in bytes.
+const LARGEST_ANSWER: u64 = 1 << 20;
+const BEGINNING: &str = "beginning an upload";
+
+/// The way in which a blob came to its repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+pub enum Arrival {
+    /// Its bytes were sent.
+    #[strum(to_string = "sent")]
+    Sent,
+    /// The repository had it already.
+    #[strum(to_string = "is there already")]
+    Present,
+    /// The registry took it from another repository.
+    #[strum(to_string = "taken over from another repository")]
+    Mounted,
+}
+
+impl Registry<'_> {
+    /// Sends the blobs that the registry does not have. No tag points to them yet.
+    ///
+    /// # Errors
+    /// A blob could not be sent.
+    pub fn push_blobs(
+        &self,
+        repository: &str,
+        image: &Image,
+        mount_from: &[String],
+    ) -> Result<[Arrival; 2], RegistryError> {
+        let repository = Repository {
+            registry: self,
+            name: repository,
+            scope: Scope::push(repository, mount_from),
+        };
+        let [(layer, layer_bytes), (config, config_bytes)] = image.blobs();
+        let from = mount_from.first().map(String::as_str);
+        Ok([
+            repository.push_blob(&layer, layer_bytes, from)?,
+            repository.push_blob(&config, config_bytes, from)?,
+        ])
+    }
+
+    /// Tags the image. The registry does this atomically.
+    ///
+    /// # Errors
+    /// The registry refuses the manifest, or answers with another digest.
+    pub fn push_manifest(
+        &self,
+        repository: &str,
+        tag: &str,
+        image: &Image,
+    ) -> Result<(), RegistryError> {
+        let repository =
+            Repository { registry: self, name: repository, scope: Scope::push(repository, &[]) };
+        let what = "publishing the manifest";
+        let url = repository.url(&format!("manifests/{tag}"));
+        let call = Call {
+            headers: vec![("content-type", MANIFEST.to_owned())],
+            body: Some(&image.manifest),
+            allow_other_host: false,
+            ..Call::new(what, Method::PUT, url, LARGEST_ANSWER)
+        };
+        self.with_retries(|| {
+            let answer = repository.accepted(what, repository.call(&call)?)?;
+            check_digest(
+                &format!("the manifest of `{}/{}:{tag}`", self.name, repository.name),
+                &answer,
+                &image.digest,
+            )
+        })
+    }
+}
+
+impl Repository<'_> {
+    fn push_blob(
+        &self,
+        blob: &Descriptor,
+        bytes: &[u8],
+        mount_from: Option<&str>,
+    ) -> Result<Arrival, RegistryError> {
+        let what = "uploading a blob";
+        self.registry.with_retries(|| {
+            if let Some(arrival) = self.try_blob(what, blob, bytes, mount_from)? {
+                return Ok(arrival);
+            }
+            let again = self.try_blob(what, blob, bytes, mount_from)?;
+            again.ok_or_else(|| RegistryError::Answer {
+                what,
+                url: self.url("blobs/").to_string(),
+                problem: "takes no token, not even a new one".to_owned(),
+            })
+        })
+    }
+
+    /// Sends a blob, unless the registry has it. `None` if the token expired; there is a new one
+    /// then.
+    fn try_blob(
+        &self,
+        what: &'static str,
+        blob: &Descriptor,
+        bytes: &[u8],
+        mount_from: Option<&str>,
+    ) -> Result<Option<Arrival>, RegistryError> {
+        if self.has_blob(&blob.digest)? {
+            return Ok(Some(Arrival::Present));
+        }
+        let session = match mount_from {
+            Some(from) => self.mount(&blob.digest, from)?,
+            None => None,
+        };
+        let session = match session {
+            Some(answer) if answer.status == 201 => return Ok(Some(Arrival::Mounted)),
+            Some(answer) => answer,
+            None => self.accepted(BEGINNING, self.begin(None)?)?,
+        };
+        let location = session.header("location").and_then(|location| session.url.join(location));
+        let location = location.ok_or_else(|| {
+            self.protocol_error(BEGINNING, &session, "does not say where to upload to")
+        })?;
+        let url = location.with("digest", blob.digest.as_str());
+        let answer = self.call(&Call {
+            headers: vec![("content-type", "application/octet-stream".to_owned())],
+            body: Some(bytes),
+            resend: false, // the upload session has ended after a 401
+            ..Call::new(what, Method::PUT, url, LARGEST_ANSWER)
+        })?;
+        if answer.renewed {
+            return Ok(None);
+        }
+        let answer = self.accepted(what, answer)?;
+        check_digest("a blob", &answer, &blob.digest)?;
+        Ok(Some(Arrival::Sent))
+    }
+
+    /// Whether the registry has a blob. An unclear response counts as no: the upload then gives the
+    /// reason.
+    fn has_blob(&self, digest: &Digest) -> Result<bool, RegistryError> {
+        let what = "looking for a blob";
+        let url = self.url(&format!("blobs/{digest}"));
+        let answer = self.call(&Call::new(what, Method::HEAD, url, 0))?;
+        match answer.status {
+            200 => Ok(true),
+            401 | 408 | 429 | 500..=599 => self.accepted(what, answer).map(|_| false),
+            _ => Ok(false),
+        }
+    }
+
+    /// Asks the registry to take a blob from another repository. If it cannot, it begins an upload,
+    /// or refuses (`None`).
+    fn mount(
+        &self,
+        digest: &Digest,
+        from: &str,
+    ) -> Result<Option<RegistryResponse>, RegistryError> {
+        let answer = self.begin(Some((digest, from)))?;
+        match answer.status {
+            // 401: the credentials may be for this repository alone. The upload will show it.
+            400 | 401 | 403..=405 => Ok(None),
+            _ => self.accepted("mounting a blob", answer).map(Some),
+        }
+    }
+
+    fn begin(&self, mount: Option<(&Digest, &str)>) -> Result<RegistryResponse, RegistryError> {
+        let url = self.url("blobs/uploads/");
+        let url = match mount {
+            Some((digest, from)) => url.with("mount", digest.as_str()).with("from", from),
+            None => url,
+        };
+        self.call(&Call {
+            body: Some(&[]),
+            allow_other_host: false,
+            ..Call::new(BEGINNING, Method::POST, url, LARGEST_ANSWER)
+        })
+    }
+}
+
+/// Checks the digest that the registry names in its response, if there is one.
+pub(super) fn check_digest(
+    what: &str,
+    answer: &RegistryResponse,
+    expected: &Digest,
+) -> Result<(), RegistryError> {
+    match answer.header("docker-content-digest") {
+        Some(found) if found.trim() != expected.as_str() => Err(RegistryError::Digest {
+            what: what.to_owned(),
+            expected: expected.clone(),
+            found: super::error_text::printable(found),
+        }),
+        _ => Ok(()),
+    }
+}

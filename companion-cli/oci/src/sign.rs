@@ -1,0 +1,92 @@
+//! Signs images with cosign, which finds credentials itself; none are passed to it.
+
+use std::io;
+use std::process::Stdio;
+
+use laststream_base::children;
+use laststream_base::env_vars::{self, Lookup};
+
+const PROGRAM: &str = "cosign";
+
+/// The reason why an image is not signed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SignError {
+    /// cosign is not on PATH.
+    #[error("it is published, but not signed: `{PROGRAM}` is not on PATH; sign it with\n  {0}")]
+    Missing(String),
+    /// cosign does not start.
+    #[error(
+        "it is published, but not signed: `{PROGRAM}` cannot be started: {error}; the command \
+            was\n  {command}"
+    )]
+    Start {
+        /// The command as the user can type it.
+        command: String,
+        /// The cause.
+        error: io::Error,
+    },
+    /// cosign failed.
+    #[error(
+        "it is published, but not signed: `{PROGRAM}` failed ({status}), see above; the command \
+            was\n  {command}"
+    )]
+    Failed {
+        /// The command as the user can type it.
+        command: String,
+        /// Its exit status.
+        status: std::process::ExitStatus,
+    },
+}
+
+/// Signs an image, named by its digest, because a tag could point to another image by now.
+///
+/// # Errors
+/// Each error names the command to sign by hand.
+pub fn sign(
+    pinned: &str,
+    plain_http: bool,
+    insecure: bool,
+    lookup: Lookup<'_>,
+) -> Result<(), SignError> {
+    let mut arguments = vec!["sign", "--yes"];
+    arguments.extend(plain_http.then_some("--allow-http-registry"));
+    arguments.extend(insecure.then_some("--allow-insecure-registry"));
+    arguments.push(pinned);
+    let command = format!("{PROGRAM} {}", arguments.join(" "));
+    let folders = env_vars::search_path(lookup);
+    let program = env_vars::files_of(PROGRAM.as_ref(), &folders).find(|path| path.is_file());
+    let Some(program) = program else { return Err(SignError::Missing(command)) };
+    // cosign's standard output is text for humans, so it goes to standard error.
+    let mut cosign = env_vars::command(program);
+    match children::status(cosign.args(&arguments).stdout(Stdio::from(io::stderr()))) {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(SignError::Failed { command, status }),
+        Err(error) => Err(SignError::Start { command, error }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn cosign_is_run_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let lookup = |name: &str| (name == env_vars::PATH).then(|| folder.path().into());
+        let sign = || sign("h/r@sha256:0", true, false, &lookup);
+        assert!(matches!(sign(), Err(SignError::Missing(_))));
+        let (program, said) = (folder.path().join(PROGRAM), folder.path().join("said"));
+        for (code, is_signed) in [(0, true), (7, false)] {
+            let text = format!("#!/bin/sh\necho \"$@\" >'{}'; exit {code}\n", said.display());
+            fs::write(&program, text).unwrap();
+            fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+            assert_eq!(sign().is_ok(), is_signed);
+            let words = "sign --yes --allow-http-registry h/r@sha256:0\n";
+            assert_eq!(fs::read_to_string(&said).unwrap(), words);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Checks which kinds of streams are ended or exempt. The rest of the section is checked by the
+//! module's own parser.
+
+use serde_json::{Value, json};
+
+use super::{Checker, OF_THE_GATE};
+use crate::file::{Drain, End, EndKind, File, LongLived};
+
+/// The kinds that `count.long_lived` has a switch for, and that switch.
+const SWITCHES: [(&str, &str); 3] =
+    [("websocket", "upgrades"), ("grpc", "grpc"), ("event_stream", "event_streams")];
+
+impl Checker {
+    /// Checks the section `end`. Returns `count` for the counters, and whether long-lived streams
+    /// hold the drain.
+    pub(super) fn end(&mut self, file: &File, has_gate: bool) -> (Option<Value>, LongLived) {
+        let (drain, count) = (&file.drain, file.count.clone());
+        let written = drain.long_lived.unwrap_or_default();
+        let Some(end) = &file.end else { return (count, written) };
+        if !has_gate {
+            self.problem("end", OF_THE_GATE);
+        }
+        let mut count = count.unwrap_or_else(|| json!({}));
+        let exempt = self.exempt_switches(end);
+        if !exempt.is_empty() {
+            self.contradictions_of_exempt(&exempt, drain, &count);
+        }
+        self.contradictions_of_end(end, drain, &count, &exempt);
+        if let Some(members) = count.as_object_mut() {
+            members.insert("kinds".into(), true.into());
+            let long_lived = members.entry("long_lived").or_insert_with(|| json!({}));
+            for (_, switch) in &exempt {
+                if let Some(rules) = long_lived.as_object_mut() {
+                    rules.insert((*switch).into(), true.into());
+                }
+            }
+            if long_lived.as_object().is_some_and(serde_json::Map::is_empty) {
+                members.remove("long_lived");
+            }
+        }
+        let long_lived = if exempt.is_empty() { written } else { LongLived::Exempt };
+        (Some(count), long_lived)
+    }
+
+    fn exempt_switches(&mut self, end: &End) -> Vec<(&'static str, &'static str)> {
+        let mut exempt = Vec::new();
+        for (name, kind) in kinds(end) {
+            let switch = SWITCHES.iter().find(|(other, _)| *other == name);
+            match (kind, switch) {
+                (Some(EndKind::Exempt), Some(switch)) => exempt.push(*switch),
+                (Some(EndKind::Exempt), None) => self.problem(
+                    &format!("end.{name}"),
+                    "`exempt` is for websocket, grpc and event_stream: write `wait` or `end`, and \
+                     name single paths under `count.long_lived` with `drain.long_lived: exempt`",
+                ),
+                _ => {}
+            }
+        }
+        exempt
+    }
+
+    /// A kind that is exempt makes all long-lived streams exempt, so other rules of
+    /// `count.long_lived` need an explicit `drain.long_lived: exempt`.
+    fn contradictions_of_exempt(&mut self, exempt: &[(&str, &str)], drain: &Drain, count: &Value) {
+        let names: Vec<&str> = exempt.iter().map(|(name, _)| *name).collect();
+        let names = names.join(", ");
+        if drain.long_lived == Some(LongLived::Wait) {
+            self.problem(
+                "drain.long_lived",
+                format!(
+                    "`wait` contradicts `end`, which exempts {names}: take this line out, or \
+                     write `wait` there, too"
+                ),
+            );
+        } else if drain.long_lived.is_none() && has_other_rules(count, exempt) {
+            self.problem(
+                "end",
+                format!(
+                    "exempts {names}, and then the other streams under `count.long_lived` do not \
+                     hold the drain either: write `drain.long_lived: exempt` if that is meant, \
+                     else take those rules out"
+                ),
+            );
+        }
+    }
+
+    /// A kind that is exempt from the drain cannot be ended.
+    fn contradictions_of_end(
+        &mut self,
+        end: &End,
+        drain: &Drain,
+        count: &Value,
+        exempt: &[(&str, &str)],
+    ) {
+        let is_exempting = drain.long_lived == Some(LongLived::Exempt) || !exempt.is_empty();
+        for (name, kind) in kinds(end).into_iter().filter(|_| is_exempting) {
+            let switch =
+                SWITCHES.iter().find(|(other, _)| *other == name).map(|(_, switch)| *switch);
+            let is_long_lived = switch.is_some_and(|switch| count["long_lived"][switch] == true);
+            if kind == Some(EndKind::End) && is_long_lived {
+                self.problem(
+                    &format!("end.{name}"),
+                    format!(
+                        "`end` contradicts `count.long_lived.{}`, because long-lived streams are \
+                         exempt from the drain: take one of them out",
+                        switch.unwrap_or_default()
+                    ),
+                );
+            }
+        }
+    }
+}
+
+/// The kinds with their names; `None` where the policy does not set one.
+pub(crate) fn kinds(end: &End) -> [(&'static str, Option<EndKind>); 5] {
+    [
+        ("waiting", end.waiting),
+        ("websocket", end.websocket),
+        ("grpc", end.grpc),
+        ("event_stream", end.event_stream),
+        ("other", end.other),
+    ]
+}
+
+/// Whether rules for long-lived streams are on, apart from the switches of these kinds.
+pub(crate) fn has_other_rules(count: &Value, exempt: &[(&str, &str)]) -> bool {
+    let rules = count["long_lived"].as_object();
+    rules.is_some_and(|rules| {
+        rules.iter().any(|(name, value)| {
+            let is_set = *value == true || value.as_array().is_some_and(|list| !list.is_empty());
+            is_set && !exempt.iter().any(|(_, switch)| *switch == name)
+        })
+    })
+}

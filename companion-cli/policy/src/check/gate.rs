@@ -1,0 +1,163 @@
+//! Checks the gate's port, its secret and its host names.
+
+use std::net::SocketAddr;
+
+use super::{Checker, OF_THE_GATE};
+use crate::file::{Delivery, File, Gate, GateSecret, Notify, Placement, PlainEnvoy};
+use laststream_base::GATE_PORT;
+use laststream_base::time_span::TimeSpan;
+
+/// Ports of a pod that Istio's own listeners have.
+const ISTIO_PORTS: &[u16] = &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
+/// Ports of a pod that Envoy Gateway's own listeners and its shutdown manager have.
+const ENVOY_GATEWAY_PORTS: &[u16] = &[19000, 19001, 19002, 19003];
+
+/// The reason why this proxy has no gate; `None` if it can have one.
+pub(super) fn why_none(
+    placement: &Placement,
+    delivery: Delivery,
+    module: Option<&str>,
+) -> Option<&'static str> {
+    let is_file =
+        delivery == Delivery::ImageVolume || module.is_some_and(|module| !module.contains("://"));
+    match placement {
+        Placement::Waypoint(_) => (!is_file).then_some(
+            "a waypoint's gate stands in Envoy's bootstrap, where no agent fetches a module: write \
+                `delivery: image_volume`, or the path of a file in the waypoint as `module`",
+        ),
+        // The gate's listener is in the bootstrap, which can load the module only from a file in
+        // the pod.
+        Placement::EnvoyGateway(_) => (delivery != Delivery::ImageVolume).then_some(
+            "needs the module as a file in Envoy Gateway's proxies: write `delivery: image_volume`",
+        ),
+        Placement::Gateway(_)
+        | Placement::GatewayApi(_)
+        | Placement::Sidecar(_)
+        | Placement::Envoy(_) => None,
+    }
+}
+
+impl Checker {
+    pub(super) fn gate_port(
+        &mut self,
+        gate: &Gate,
+        why_none: Option<&'static str>,
+        placement: &Placement,
+    ) -> Option<u16> {
+        if let Some(why) = why_none {
+            if gate.enabled == Some(true) || gate.port.is_some() {
+                self.problem("gate", why);
+            }
+            return None;
+        }
+        let port = gate.port.unwrap_or(GATE_PORT);
+        if port == 0 {
+            self.problem("gate.port", "0 stands for any free port, but hooks must name the port");
+        } else if placement.is_istio() && ISTIO_PORTS.contains(&port) {
+            self.taken_port(port, "Istio");
+        } else if placement.is_envoy_gateway() && ENVOY_GATEWAY_PORTS.contains(&port) {
+            self.taken_port(port, "Envoy Gateway");
+        }
+        gate.enabled.unwrap_or(true).then_some(port)
+    }
+
+    /// In the rendered bootstrap the app's cluster is `app`, and the gate's listener needs another
+    /// port than `listen` and `admin`.
+    pub(super) fn plain_envoy(&mut self, file: &File, envoy: &PlainEnvoy, port: Option<u16>) {
+        let app = file.drain.wait_for_app.as_ref().map(|app| &app.cluster);
+        let notified = file.gate.notify.as_ref().map(|notify| &notify.cluster);
+        for (path, cluster) in
+            [("drain.wait_for_app.cluster", app), ("gate.notify.cluster", notified)]
+        {
+            if cluster.is_some_and(|name| !name.is_empty() && name != "app") {
+                self.problem(path, "is not in the rendered bootstrap: the app's cluster is `app`");
+            }
+        }
+        let addresses = [&envoy.listen, &envoy.admin].into_iter().flatten();
+        let ports = addresses.filter_map(|text| text.parse::<SocketAddr>().ok());
+        if let Some(port) = port.filter(|port| ports.map(|at| at.port()).any(|own| own == *port)) {
+            self.taken_port(port, "the policy");
+        }
+    }
+
+    fn taken_port(&mut self, port: u16, owner: &str) {
+        self.problem(
+            "gate.port",
+            format!("{port} is one of {owner}'s own ports: take another one, such as {GATE_PORT}"),
+        );
+    }
+
+    pub(super) fn gate_access(&mut self, gate: &Gate, has_gate: bool) {
+        if !has_gate || gate.enabled == Some(false) {
+            for (field, is_written) in [
+                ("gate.secret", gate.secret.is_some()),
+                ("gate.hosts", !gate.hosts.is_empty()),
+                ("gate.evaluate_every", gate.evaluate_every.is_some()),
+                ("gate.notify", gate.notify.is_some()),
+            ] {
+                if is_written {
+                    self.problem(field, OF_THE_GATE);
+                }
+            }
+        }
+        if let Some(notify) = &gate.notify {
+            self.notify(notify);
+        }
+        if let Some(every) = gate.evaluate_every.filter(|every| *every < TimeSpan::seconds(5)) {
+            let message = format!("{every} is too short: write `5s` or more");
+            self.problem("gate.evaluate_every", message);
+        }
+        self.secret(gate);
+    }
+
+    fn notify(&mut self, notify: &Notify) {
+        if notify.cluster.is_empty() {
+            self.problem(
+                "gate.notify.cluster",
+                "names no cluster: write Envoy's name of the app's, such as `inbound|8080||`",
+            );
+        }
+        let is_visible = notify.path.bytes().all(|byte| byte.is_ascii_graphic());
+        if !notify.path.starts_with('/') || !is_visible {
+            self.problem("gate.notify.path", "is not `/` and visible ASCII characters");
+        }
+        let timeout = notify.timeout.map_or(2_000, TimeSpan::millis);
+        if !(50..=60_000).contains(&timeout) {
+            self.problem("gate.notify.timeout", format!("{timeout}ms is not from 50ms to 60s"));
+        }
+    }
+
+    fn secret(&mut self, gate: &Gate) {
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        match &gate.secret {
+            Some(GateSecret::Environment(name))
+                if name.is_empty() || !name.bytes().all(is_word) =>
+            {
+                let message = format!(
+                    "`{name}` is not the name of an environment variable, such as \
+                        `LASTSTREAM_SECRET`"
+                );
+                self.problem("gate.secret.environment", message);
+            }
+            Some(GateSecret::Environment(name)) if name.starts_with("ISTIO_META") => {
+                let message = format!(
+                    "`{name}` would be shown: Istio's agent puts such variables into the proxy's \
+                        metadata"
+                );
+                self.problem("gate.secret.environment", message);
+            }
+            Some(GateSecret::Sds(path))
+                if !path.starts_with('/') || path.chars().any(char::is_control) =>
+            {
+                self.problem(
+                    "gate.secret.sds",
+                    format!(
+                        "`{path}` is not an absolute path in the proxy, such as \
+                        `/etc/laststream/sds.yaml`"
+                    ),
+                );
+            }
+            _ => {}
+        }
+    }
+}

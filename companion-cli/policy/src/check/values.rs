@@ -1,0 +1,95 @@
+//! Checks the syntax of single values: names, hosts, labels, addresses.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use super::Checker;
+use laststream_base::names;
+
+/// Whether a text has neither white space nor control characters in it, and is not empty.
+pub(super) fn is_word(text: &str) -> bool {
+    !text.is_empty()
+        && !text.contains(|character: char| character.is_whitespace() || character.is_control())
+}
+
+impl Checker {
+    pub(super) fn image(&mut self, path: &str, name: &str) {
+        if !is_word(name) {
+            self.problem(path, format!("`{name}` is not the name of an image"));
+        }
+    }
+
+    pub(super) fn dns_label(&mut self, path: &str, name: &str) {
+        if let Err(why) = names::label(name) {
+            self.problem(path, format!("`{name}` {why}"));
+        }
+    }
+
+    /// The name of most objects, such as Secrets and Deployments.
+    pub(super) fn dns_subdomain(&mut self, path: &str, name: &str) {
+        if let Err(why) = names::subdomain(name) {
+            self.problem(path, format!("`{name}` {why}"));
+        }
+    }
+
+    pub(super) fn host(&mut self, path: &str, host: &str) {
+        let part = |part: &str| {
+            !part.is_empty()
+                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        };
+        if !host.split('.').all(part) || host.len() > 253 {
+            self.problem(
+                path,
+                format!(
+                    "`{host}` is not the name of a host, such as `httpbin` or \
+                `httpbin.default.svc.cluster.local`"
+                ),
+            );
+        }
+    }
+
+    pub(super) fn labels(&mut self, path: &str, labels: &BTreeMap<String, String>) {
+        let is_word = |text: &str| {
+            let ends = text.starts_with(|c: char| c.is_ascii_alphanumeric())
+                && text.ends_with(|c: char| c.is_ascii_alphanumeric());
+            ends && text.len() <= 63
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        };
+        let is_prefix = |text: &str| {
+            !text.is_empty()
+                && text.len() <= 253
+                && text.bytes().all(|byte| {
+                    byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte)
+                })
+        };
+        for (key, value) in labels {
+            let (prefix, name) = key
+                .rsplit_once('/')
+                .map_or((None, key.as_str()), |(prefix, name)| (Some(prefix), name));
+            if !is_word(name) || !prefix.is_none_or(is_prefix) {
+                self.problem(
+                    &format!("{path}.{key}"),
+                    format!("`{key}` is not the name of a label"),
+                );
+            } else if !value.is_empty() && !is_word(value) {
+                self.problem(
+                    &format!("{path}.{key}"),
+                    format!("`{value}` is not the value of a label"),
+                );
+            }
+        }
+    }
+
+    pub(super) fn address(&mut self, path: &str, address: &str) {
+        match address.parse::<SocketAddr>() {
+            Ok(address) if address.port() != 0 => {}
+            _ => self.problem(
+                path,
+                format!(
+                    "`{address}` is not an address with a port, such as \
+                `127.0.0.1:8080` or `[::1]:8080`"
+                ),
+            ),
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The policy file as it is written. Its doc comments are the descriptions in the JSON schema;
+//! [`super::check`] checks the values.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Deserialize;
+use serde_json::Value;
+
+pub use drain::{App, Begin, Drain, Finish, LongLived};
+pub use end::{End, EndKind, RetryAfter};
+pub use gate::Notify;
+use laststream_base::time_span::TimeSpan;
+pub use websockets::{WebsocketRoute, Websockets};
+
+mod drain;
+mod end;
+mod gate;
+mod websockets;
+
+/// The policy: where the module goes, what it does there, and how long a drain may take. Only
+/// `module` is required.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct File {
+    /// The name of the rendered resources, by default `laststream`. Names inside Envoy are derived
+    /// from it.
+    pub name: Option<String>,
+    /// The namespace of the proxies and of the rendered resources. For an Istio gateway the default
+    /// is `istio-system`, with a warning, because that is Istio's root namespace.
+    pub namespace: Option<String>,
+    /// Labels of the rendered resources.
+    pub labels: BTreeMap<String, String>,
+    /// The kind of proxy. The default is an Istio gateway with the label `istio: ingressgateway`.
+    pub placement: Option<Placement>,
+    /// Required. The module: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that
+    /// the proxy can read, such as `/etc/laststream.wasm`.
+    pub module: Option<String>,
+    /// `sha256:` and the digest of the image's manifest for `oci://`, or the checksum of the file
+    /// for `https://`. Without it, `render` asks the registry.
+    pub digest: Option<String>,
+    /// The way of the module's image into the proxy, by default `proxy`.
+    pub delivery: Option<Delivery>,
+    /// The secret with the registry's credentials, in the proxies' namespace. WasmPlugin, Envoy
+    /// Gateway and image volumes have pull secrets.
+    pub pull_secret: Option<String>,
+    /// An image with laststream's static program as `/laststream`, for the stop hook of proxies
+    /// whose image has neither a shell nor Istio's agent.
+    pub program_image: Option<String>,
+    /// What happens to requests when the module cannot be fetched or fails.
+    pub failure_policy: Option<FailurePolicy>,
+    /// Which streams are counted: `count` of the module's configuration.
+    #[schemars(schema_with = "module_count")]
+    pub count: Option<Value>,
+    /// How `x-forwarded-proto` is restored: `forwarded_proto` of the module's configuration.
+    #[schemars(schema_with = "module_forwarded_proto")]
+    pub forwarded_proto: Option<Value>,
+    /// The part of Envoy that restores `x-forwarded-proto`, by default `auto`. The module counts
+    /// streams in any case.
+    pub engine: Option<Engine>,
+    /// The header from which Envoy takes the client's address, if one of
+    /// `forwarded_proto.trust.peers` sends it. Without this field the rendered resources do not
+    /// change how Envoy finds that address.
+    pub forwarded_for: Option<ForwardedFor>,
+    /// The gate's listener.
+    pub gate: Gate,
+    /// How a drain goes, and how long it may take. Times that are not given are computed from the
+    /// others.
+    pub drain: Drain,
+    /// Streams that the gate ends before the deadline, or that do not hold the drain. Without this
+    /// section the gate ends none.
+    pub end: Option<End>,
+    /// Where WebSockets end with close code 1001, because the frame filter is on their routes.
+    pub websockets: Option<Websockets>,
+    /// Retries at the caller's side, as a second line; for `render virtualservice`.
+    pub retries: Option<Retries>,
+    /// A Job whose command waits for its sidecar and ends it; for `render job`.
+    pub job: Option<Job>,
+}
+
+/// The kind of proxy.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum Placement {
+    /// An Istio gateway with a Deployment of its own, from Istio's chart for example.
+    Gateway(Gateways),
+    /// A Gateway of the Gateway API, whose Deployment Istio makes.
+    GatewayApi(GatewayApi),
+    /// Istio sidecars.
+    Sidecar(Sidecars),
+    /// A waypoint of Istio's ambient mode.
+    Waypoint(Waypoint),
+    /// A Gateway that Envoy Gateway runs.
+    EnvoyGateway(EnvoyGateway),
+    /// An Envoy without a mesh.
+    Envoy(PlainEnvoy),
+}
+
+impl Placement {
+    /// The GatewayClass, if the policy is for a class.
+    pub fn class(&self) -> Option<&str> {
+        match self {
+            Self::GatewayApi(GatewayApi { class, .. }) | Self::Waypoint(Waypoint { class, .. }) => {
+                class.as_deref()
+            }
+            _ => None,
+        }
+    }
+}
+
+/// An Istio gateway with a Deployment of its own, from Istio's chart for example.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Gateways {
+    /// Rejected; the error names the placement that replaces it.
+    #[schemars(skip)]
+    pub name: Option<String>,
+    /// Labels of the gateway's pods, by default `istio: ingressgateway`. In Istio's root namespace
+    /// they select gateways of all namespaces.
+    pub selector: BTreeMap<String, String>,
+}
+
+/// A Gateway of the Gateway API, whose Deployment Istio makes (Istio 1.28 and newer). Write either
+/// `gateway` or `class`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GatewayApi {
+    /// The name of the Gateway, in the policy's namespace.
+    pub gateway: Option<String>,
+    /// The GatewayClass of all Gateways that are meant, such as `istio`. The resources are then in
+    /// the namespace of istiod.
+    pub class: Option<String>,
+    /// The `spec` of a HorizontalPodAutoscaler that Istio then makes, such as `{minReplicas: 2,
+    /// maxReplicas: 5}`.
+    #[schemars(with = "Option<BTreeMap<String, Value>>")]
+    pub autoscaler: Option<Value>,
+    /// The `spec` of a PodDisruptionBudget that Istio then makes, such as `{minAvailable: 1}`.
+    #[schemars(with = "Option<BTreeMap<String, Value>>")]
+    pub disruption_budget: Option<Value>,
+}
+
+impl GatewayApi {
+    /// Whether the policy has neither an autoscaler nor a disruption budget, so an overlay could
+    /// change only the Deployment.
+    pub fn is_plain(&self) -> bool {
+        self.autoscaler.is_none() && self.disruption_budget.is_none()
+    }
+}
+
+/// Istio sidecars.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sidecars {
+    /// Labels of the pods. The default is all sidecars of the namespace; in Istio's root namespace,
+    /// all of the mesh.
+    pub selector: BTreeMap<String, String>,
+    /// The streams that are counted, by default both directions.
+    pub directions: Vec<Direction>,
+    /// The sidecars are init containers with `restartPolicy: Always`.
+    pub native: bool,
+    /// The name of the Deployment that `render lifecycle` and `render proxy-config` patch, by
+    /// default the policy's name.
+    pub workload: Option<String>,
+}
+
+/// The direction of a stream, seen from the app.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Requests to the app.
+    Inbound,
+    /// Requests from the app.
+    Outbound,
+}
+
+/// A waypoint of Istio's ambient mode. It has a gate if the module is a file in it: with `delivery:
+/// image_volume`, for example. Write either `gateway` or `class`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Waypoint {
+    /// The name of the waypoint's Gateway, in the policy's namespace.
+    pub gateway: Option<String>,
+    /// `istio-waypoint`: all waypoints. The resources are then in Istio's root namespace.
+    pub class: Option<String>,
+}
+
+/// A Gateway that Envoy Gateway runs.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EnvoyGateway {
+    /// The name of the Gateway.
+    pub gateway: String,
+    /// Names of the Gateway's plain HTTP listeners, by default `http`. `render` patches
+    /// them, because no policy resource of Envoy Gateway can restore the header.
+    #[serde(default)]
+    pub listeners: Vec<String>,
+}
+
+/// An Envoy without a mesh.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PlainEnvoy {
+    /// Where Envoy listens, by default `127.0.0.1:10000`.
+    pub listen: Option<String>,
+    /// Where the app listens, by default `127.0.0.1:8080`.
+    pub app: Option<String>,
+    /// Where Envoy's admin interface listens, by default `127.0.0.1:9901`.
+    pub admin: Option<String>,
+}
+
+/// The way of the module's image into the proxy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// The proxy, its agent or its control plane fetches the image.
+    #[default]
+    Proxy,
+    /// Kubelet pulls the image and mounts it into the proxy, which then asks no registry. Needs
+    /// Kubernetes 1.35, or 1.33 with the feature gate `ImageVolume`, and containerd 2.1.
+    ImageVolume,
+}
+
+/// What happens to requests when the module cannot be fetched or fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FailurePolicy {
+    /// Requests pass, uncounted. The default in Istio, so that an unreachable registry does not
+    /// stop the gateway.
+    Open,
+    /// Requests are refused.
+    Closed,
+    /// A module that fails is loaded again; one that cannot be fetched refuses requests. The
+    /// default for a local file.
+    Reload,
+}
+
+/// The part of Envoy that restores `x-forwarded-proto`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Engine {
+    /// Envoy's native matchers where they are equivalent and known to exist; otherwise the module.
+    Auto,
+    /// Envoy's native matchers: cheaper, without counters of the decisions. A policy that they
+    /// cannot express is rejected.
+    Native,
+    /// The module.
+    Wasm,
+}
+
+/// The header from which Envoy takes the client's address. For an Envoy without a mesh; Envoy
+/// Gateway takes `xff` only.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum ForwardedFor {
+    /// `x-forwarded-for`: the last address in it that is not a trusted peer.
+    Xff,
+    /// A header of one address, which a CDN overwrites, such as `cf-connecting-ip`.
+    Header(String),
+}
+
+/// The gate's listener.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Gate {
+    /// `false`: there is no gate, streams are only counted.
+    pub enabled: Option<bool>,
+    /// The gate's port on the loopback interface, by default 15091.
+    #[schemars(range(min = 1))]
+    pub port: Option<u16>,
+    /// Where the proxy has the gate's secret from. Without one, any client in the pod may begin a
+    /// drain, force the gate and end Envoy.
+    pub secret: Option<GateSecret>,
+    /// Host names that requests to the gate may carry, besides IP addresses and `localhost`.
+    pub hosts: Vec<String>,
+    /// How often a gate that serves evaluates its count, so that its metrics are current; 5s or
+    /// more. By default it does so only when it is asked.
+    pub evaluate_every: Option<TimeSpan>,
+    /// Tells the app when the drain begins, so that it ends its own long streams.
+    pub notify: Option<Notify>,
+}
+
+/// Where the proxy has the gate's secret from. The secret itself never stands in a policy or in a
+/// rendered file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum GateSecret {
+    /// An environment variable of the proxy, such as `LASTSTREAM_SECRET`: 16 characters or more,
+    /// letters and digits for a hook.
+    Environment(String),
+    /// A file in the proxy with an SDS resource: a `generic_secret` named `laststream-gate`, which
+    /// may name the file with the secret.
+    Sds(String),
+}
+
+/// Envoy and the app pay for each retry of each request.
+pub(super) const MOST_ATTEMPTS: u16 = 10;
+
+/// Retries at the caller's side.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Retries {
+    /// The service that is called.
+    pub host: String,
+    /// The number of retries, by default 2.
+    #[schemars(range(min = 1, max = MOST_ATTEMPTS))]
+    pub attempts: Option<u16>,
+    /// How long each try may take until its response begins, by default as long as the longest
+    /// request. Then the caller gets 504, also where Istio had no time-out.
+    pub per_try_timeout: Option<TimeSpan>,
+    /// The conditions for a retry, by default `connect-failure,refused-stream`: requests that the
+    /// app has never seen.
+    pub retry_on: Option<String>,
+}
+
+/// A Job beside a sidecar.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// The Job's name, by default the policy's.
+    pub name: Option<String>,
+    /// `true`: it is a CronJob.
+    #[serde(default)]
+    pub cron: bool,
+    /// The name of the container that does the work.
+    pub container: String,
+    /// The container's whole command with all arguments, because a patch cannot read them.
+    pub command: Vec<String>,
+    /// An image with laststream's static program in it.
+    pub program_image: String,
+    /// Where the program is in that image, by default `/laststream`.
+    pub program: Option<String>,
+}
+
+fn module_count(_: &mut SchemaGenerator) -> Schema {
+    module_field("count")
+}
+
+fn module_forwarded_proto(_: &mut SchemaGenerator) -> Schema {
+    module_field("forwarded_proto")
+}
+
+/// A field of the module's own schema.
+fn module_field(name: &str) -> Schema {
+    let mut schema = laststream_filter::config::schema::schema();
+    let field = schema.pointer_mut(&format!("/properties/{name}")).map(Value::take);
+    field.and_then(|field| Schema::try_from(field).ok()).unwrap_or_default()
+}

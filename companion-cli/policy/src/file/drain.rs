@@ -1,0 +1,58 @@
+//! The section `drain`: how a drain goes, and how long it may take.
+
+pub use laststream_filter::config::wire::{
+    BeginCall as Begin, Finish, LongLivedPolicy as LongLived,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use laststream_base::time_span::TimeSpan;
+
+/// How a drain goes, and how long it may take.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Drain {
+    /// The longest request that must not be cut.
+    pub longest_request: Option<TimeSpan>,
+    /// The pod's `terminationGracePeriodSeconds`.
+    pub grace_period: Option<TimeSpan>,
+    /// The time, from the beginning of the drain, after which the gate opens even if streams are in
+    /// flight.
+    pub deadline: Option<TimeSpan>,
+    /// The quiet period: how long nothing may be in flight before the drain is over, by default 1s.
+    pub quiet: Option<TimeSpan>,
+    /// How long the gate waits, after the drain has begun, before it tells Envoy to drain, while
+    /// the removal of the endpoint spreads. The deadline includes it. By default 0s, and 10s for
+    /// Envoy Gateway, whose own manager takes that.
+    pub delay: Option<TimeSpan>,
+    /// How long Istio's agent drains after SIGTERM when the deadline was reached: its
+    /// `terminationDrainDuration`, by default 5s.
+    pub agent: Option<TimeSpan>,
+    /// How clients are told to leave, by default `drain_listeners`, and `fail_health_checks` for
+    /// Envoy Gateway, as its own manager does.
+    pub begin: Option<Begin>,
+    /// The last call of the gate, at zero. The default is `drain_agent` in Istio and `nothing`
+    /// elsewhere.
+    pub finish: Option<Finish>,
+    /// Whether long-lived streams hold the drain, by default `wait`.
+    pub long_lived: Option<LongLived>,
+    /// Streams that are older than this when the drain begins are long-lived, too. At least 1s,
+    /// and at least the quiet period.
+    pub long_lived_after: Option<TimeSpan>,
+    /// Also wait until the app has gone, so that the proxy outlives it. Not for gateways, which
+    /// have no app.
+    pub wait_for_app: Option<App>,
+    /// Keeps Istio's own EXIT_ON_ZERO_ACTIVE_CONNECTIONS beside the gate; for `render
+    /// proxy-config`.
+    pub exit_on_zero: bool,
+}
+
+/// The app beside the proxy.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct App {
+    /// Envoy's cluster for the app, without TLS, such as `inbound|8080||`.
+    pub cluster: String,
+    /// The path that is asked, by default `/`. The app has gone when its port refuses connections.
+    pub path: Option<String>,
+}

@@ -1,0 +1,310 @@
+//! The policy file: one YAML text from which everything is rendered. Text → [`file::File`] (its
+//! shape) → [`Policy`] (checked).
+//!
+//! The module's configuration is checked by the module's own types, so the module never rejects a
+//! rendered configuration.
+
+mod check;
+mod error;
+pub mod file;
+pub mod module_json;
+mod sizing;
+mod source;
+pub mod warnings;
+
+use std::collections::BTreeMap;
+
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+pub use error::{PolicyError, PolicyProblem};
+use file::{
+    App, Begin, Delivery, Engine, FailurePolicy, File, Finish, ForwardedFor, GateSecret, LongLived,
+    Notify, Placement, Retries, Websockets,
+};
+use laststream_base::time_span::TimeSpan;
+use laststream_base::yaml::tree::{MOST_NODES, Tree};
+pub use sizing::{ENVOY_DRAIN, ISTIO_DRAIN};
+pub use sizing::{KUBELET, Sizing, drain_sizing};
+pub use source::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Resolve};
+
+/// A valid policy.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// The resources' name.
+    pub name: String,
+    /// Their namespace, where there is one.
+    pub namespace: Option<String>,
+    /// Their labels.
+    pub labels: BTreeMap<String, String>,
+    /// The kind of proxy, with defaults filled in.
+    pub placement: Placement,
+    /// The way of the module's image into the proxy.
+    pub delivery: Delivery,
+    /// The pull secret's name.
+    pub pull_secret: Option<String>,
+    /// An image with laststream's static program in it.
+    pub program_image: Option<String>,
+    /// The handling of requests when the module cannot be fetched or fails.
+    pub failure_policy: FailurePolicy,
+    /// `count` of the module's configuration, with the additions for `end`.
+    pub count: Option<Value>,
+    /// `forwarded_proto` of the module's configuration.
+    pub forwarded_proto: Option<ForwardedProto>,
+    /// The engine that restores it.
+    pub engine: Engine,
+    /// The header from which Envoy takes the client's address.
+    pub forwarded_for: Option<ForwardedFor>,
+    /// The gate's port, if there is a gate.
+    pub gate_port: Option<u16>,
+    /// Where the proxy has the gate's secret from.
+    pub gate_secret: Option<GateSecret>,
+    /// Host names that requests to the gate may carry.
+    pub gate_hosts: Vec<String>,
+    /// How often a gate that serves evaluates its count.
+    pub evaluate_every: Option<TimeSpan>,
+    /// The request that notifies the app of the drain.
+    pub notify: Option<Notify>,
+    /// How the drain begins.
+    pub begin: Begin,
+    /// How it ends.
+    pub finish: Finish,
+    /// Whether long-lived streams hold the drain.
+    pub long_lived: LongLived,
+    /// The age that makes a stream long-lived.
+    pub long_lived_after: Option<TimeSpan>,
+    /// Streams that the gate ends.
+    pub end: Option<file::End>,
+    /// The app that the drain also waits for.
+    pub app: Option<App>,
+    /// The times of the drain.
+    pub sizing: Sizing,
+    /// Whether Istio's own `EXIT_ON_ZERO_ACTIVE_CONNECTIONS` is kept.
+    pub exit_on_zero: bool,
+    /// The routes on which WebSockets end with a close frame.
+    pub websockets: Option<Websockets>,
+    /// Retries at the caller's side.
+    pub retries: Option<Retries>,
+    /// A Job beside a sidecar.
+    pub job: Option<file::Job>,
+    /// Warnings.
+    pub warnings: Vec<String>,
+    /// Whether the gate is left out because `--module` is not an image for `delivery`.
+    pub gate_dropped: bool,
+    module: Option<String>,
+    digest: Option<String>,
+}
+
+/// `forwarded_proto` of the policy, with the facts that rendering needs.
+#[derive(Debug, Clone)]
+pub struct ForwardedProto {
+    /// The configuration for the module, without `original_header` if that was `x-forwarded-proto`.
+    pub json: Value,
+    /// The header that an early mutation saves `x-forwarded-proto` in; `None` where no source
+    /// reads it.
+    pub saved_in: Option<String>,
+    /// Whether the early mutation removes `x-forwarded-proto`, or overwrites it with http at a
+    /// sidecar. Envoy writes the connection's scheme in place of a removed header. That value, or
+    /// http, remains when the module fails. False if the policy has `keep`.
+    pub forgets: bool,
+    /// The peer information that a filter writes for the module; `None` if no address range is
+    /// trusted.
+    pub peer_info: Option<PeerInfo>,
+    /// The address ranges that are trusted.
+    pub peers: Vec<String>,
+    /// The ports that decide the scheme, if its only source is the PROXY protocol header.
+    pub destination_ports: Option<DestinationPorts>,
+}
+
+/// Destination ports in PROXY protocol headers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DestinationPorts {
+    /// Ports that mean https.
+    pub https: Vec<u16>,
+    /// Ports that mean http.
+    pub http: Vec<u16>,
+}
+
+/// A value of filter state: the direct peer's address, and values that the module need not look up
+/// in the headers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerInfo {
+    /// The key in filter state.
+    pub key: String,
+    /// Whether the connection's local addresses follow the peer's address.
+    pub addresses: bool,
+    /// Headers, in the order that the module expects; an empty name for a header that the module
+    /// does not read. `None` if the module must read other headers.
+    pub headers: Option<[String; 3]>,
+}
+
+/// Values of the command line in place of the file's.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// Replaces `module`. The file's `digest` is then ignored, and so is its `delivery` unless this
+    /// is an image.
+    pub module: Option<String>,
+    /// Replaces `digest`.
+    pub digest: Option<String>,
+    /// Replaces `namespace`.
+    pub namespace: Option<String>,
+    /// Replaces `name`.
+    pub name: Option<String>,
+    /// Replaces `engine`.
+    pub engine: Option<Engine>,
+}
+
+/// The largest policy in bytes: more than any policy has, less than many files that a mistaken name
+/// leads to.
+const LONGEST: usize = 1 << 20;
+
+impl Policy {
+    /// Reads and checks a policy. An empty text is a policy with all defaults.
+    ///
+    /// # Errors
+    /// The first problem of the shape, or all problems of the values.
+    pub fn read(text: &[u8], overrides: &Overrides) -> Result<Self, PolicyError> {
+        let text = text_of(text).map_err(|problem| PolicyError(vec![problem]))?;
+        let file = shape(text).map_err(|problem| PolicyError(vec![problem]))?;
+        let is_volume = file.delivery == Some(Delivery::ImageVolume);
+        let wants_gate = file.gate.enabled != Some(false);
+        let file = apply(file, overrides);
+        let delivery_dropped = is_volume && file.delivery.is_none();
+        let checked = check::check(&file).map(|policy| Self {
+            gate_dropped: delivery_dropped && wants_gate && policy.gate_port.is_none(),
+            ..policy
+        });
+        checked.map_err(|problems| {
+            let placed = |problem: PolicyProblem| PolicyProblem {
+                place: place(text, &problem, overrides),
+                ..problem
+            };
+            PolicyError(problems.into_iter().map(placed).collect())
+        })
+    }
+
+    /// The location of the module, pinned unless it is a file in the proxy. Asks the registry only
+    /// if no digest is given.
+    ///
+    /// # Errors
+    /// The policy has no module, its value is invalid, or no digest is available.
+    pub fn source(&self, resolve: Resolve<'_>) -> Result<ModuleLocation, PolicyProblem> {
+        let Some(module) = &self.module else {
+            return Err(PolicyProblem::new(
+                "module",
+                "is required: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that \
+                    the proxy can read",
+            ));
+        };
+        source::read(module, self.digest.as_deref(), resolve)
+            .and_then(|source| source.reachable(&self.placement))
+            .map(|source| match self.delivery {
+                Delivery::Proxy => source,
+                Delivery::ImageVolume => source.mounted(MODULE_FOLDER),
+            })
+            .map_err(|(field, message)| PolicyProblem::new(field, message))
+    }
+
+    /// The location of the frame filter's module, if the policy has WebSockets.
+    ///
+    /// # Errors
+    /// As [`Self::source`].
+    pub fn frames_source(
+        &self,
+        resolve: Resolve<'_>,
+    ) -> Result<Option<ModuleLocation>, PolicyProblem> {
+        let Some(websockets) = &self.websockets else { return Ok(None) };
+        source::read(&websockets.module, websockets.digest.as_deref(), resolve)
+            .and_then(|source| source.reachable(&self.placement))
+            .map(|source| match self.delivery {
+                Delivery::Proxy => Some(source),
+                Delivery::ImageVolume => Some(source.mounted(FRAMES_FOLDER)),
+            })
+            .map_err(|(field, message)| PolicyProblem::new(format!("websockets.{field}"), message))
+    }
+
+    /// The JSON Schema (draft 2020-12) of the policy file.
+    #[must_use]
+    pub fn schema() -> Value {
+        let settings =
+            SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+        let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<File>().to_value();
+        schema["title"] = "laststream policy".into();
+        schema
+    }
+}
+
+fn text_of(text: &[u8]) -> Result<&str, PolicyProblem> {
+    if text.len() > LONGEST {
+        return Err(PolicyProblem::new(
+            "",
+            format!("is no policy: {} bytes, and {LONGEST} are more than enough", text.len()),
+        ));
+    }
+    std::str::from_utf8(text).map_err(|error| {
+        PolicyProblem::new("", format!("is not UTF-8 from byte {} on", error.valid_up_to()))
+    })
+}
+
+/// Parses the YAML text. A text of comments alone is a policy with all defaults.
+fn shape(text: &str) -> Result<File, PolicyProblem> {
+    let says_nothing = |line: &str| {
+        line.trim().is_empty() || line.trim_start().starts_with('#') || line.trim_end() == "---"
+    };
+    if text.lines().all(says_nothing) {
+        return Ok(File::default());
+    }
+    serde_saphyr::from_str(text).map_err(|error| {
+        let place = error
+            .location()
+            .filter(|place| place.line() > 0)
+            .map(|place| (place.line(), place.column()));
+        PolicyProblem { path: String::new(), message: bare(&error), place }
+    })
+}
+
+/// The parser's message without the snippet and the position around it.
+fn bare(error: &serde_saphyr::Error) -> String {
+    let words = error.without_snippet().to_string();
+    let end = words.find(" at line ").or_else(|| words.find("\n")).unwrap_or(words.len());
+    words.get(..end).unwrap_or(&words).trim_end_matches([',', ':']).to_owned()
+}
+
+fn apply(mut file: File, overrides: &Overrides) -> File {
+    let over = |mine: &mut Option<String>, theirs: &Option<String>| {
+        if theirs.is_some() {
+            mine.clone_from(theirs);
+        }
+    };
+    if let Some(module) = &overrides.module {
+        file.digest = None;
+        file.delivery = file.delivery.filter(|_| module.starts_with("oci://"));
+    }
+    over(&mut file.module, &overrides.module);
+    over(&mut file.digest, &overrides.digest);
+    over(&mut file.namespace, &overrides.namespace);
+    over(&mut file.name, &overrides.name);
+    file.engine = overrides.engine.or(file.engine);
+    file
+}
+
+/// The position of a problem in the file; none if the value is from the command line.
+fn place(text: &str, problem: &PolicyProblem, overrides: &Overrides) -> Option<(u64, u64)> {
+    let from_flag = match problem.path.as_str() {
+        "module" => overrides.module.is_some(),
+        "digest" => overrides.digest.is_some(),
+        "namespace" => overrides.namespace.is_some(),
+        "name" => overrides.name.is_some(),
+        _ => false,
+    };
+    if from_flag {
+        return None;
+    }
+    Tree::read(text, MOST_NODES)
+        .place_of(&problem.path)
+        .map(|place| (place.line.into(), place.column.into()))
+}
+
+#[cfg(test)]
+mod tests;

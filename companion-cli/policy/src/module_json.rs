@@ -1,0 +1,272 @@
+//! The module's configuration as JSON: the policy's own values, without defaults.
+
+use std::fmt::Write as _;
+
+use laststream_filter::config::wire::Scope;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::Policy;
+use super::check::end::kinds;
+use super::file::{App, Begin, Direction, End, EndKind, Notify, Placement, RetryAfter};
+use laststream_base::time_span::TimeSpan;
+
+/// The cluster of the admin interface in a rendered bootstrap.
+pub const ADMIN_CLUSTER: &str = "admin";
+
+/// The stat prefix of the connection manager that terminates the HBONE tunnels of a waypoint.
+pub const TUNNELS: &str = "connect_terminate";
+/// Stat prefixes of connection managers whose requests do not hold the drain: those of the gate and
+/// of its queries to Envoy, and Envoy Gateway's for kubelet's probes and for scrapes of the
+/// metrics.
+const ENVOY_GATEWAYS_OWN: [&str; 4] = ["admin", "laststream", "eg-ready-http", "eg-stats-http"];
+
+/// The filter state key of the gate's secret.
+pub const SECRET_KEY: &str = "laststream.gate_secret";
+
+/// The scopes that are counted, and whether `x-forwarded-proto` is restored there.
+pub fn scopes(policy: &Policy) -> Vec<(Scope, bool)> {
+    match &policy.placement {
+        Placement::Sidecar(sidecar) => sidecar
+            .directions
+            .iter()
+            .map(|direction| (scope(*direction), *direction == Direction::Inbound))
+            .collect(),
+        Placement::Waypoint(_) => vec![(Scope::Inbound, true)],
+        Placement::Gateway(_)
+        | Placement::GatewayApi(_)
+        | Placement::EnvoyGateway(_)
+        | Placement::Envoy(_) => vec![(Scope::Gateway, true)],
+    }
+}
+
+fn scope(direction: Direction) -> Scope {
+    match direction {
+        Direction::Inbound => Scope::Inbound,
+        Direction::Outbound => Scope::Outbound,
+    }
+}
+
+/// The configuration of the role `stream`.
+pub fn stream(policy: &Policy, scope: Scope, with_proto: bool) -> Value {
+    let mut json = Map::new();
+    json.insert("scope".into(), json!(scope));
+    if let Some(count) = &policy.count {
+        json.insert("count".into(), count.clone());
+    }
+    if let Some(proto) = policy.forwarded_proto.as_ref().filter(|_| with_proto) {
+        json.insert("forwarded_proto".into(), proto.json.clone());
+    }
+    json.into()
+}
+
+/// The configuration of the role `gate`.
+pub fn gate(policy: &Policy) -> Value {
+    let sizing = &policy.sizing;
+    let scopes: Vec<Scope> = scopes(policy).into_iter().map(|(scope, _)| scope).collect();
+    let mut gate = json!({
+        "scopes": scopes,
+        "quiet_ms": sizing.quiet.millis(),
+        "deadline_ms": sizing.deadline.millis(),
+    });
+    for (name, value) in [
+        ("evaluate_every_ms", policy.evaluate_every.map(millis)),
+        ("long_lived", unless_usual(policy.long_lived)),
+        ("long_lived_after_ms", policy.long_lived_after.map(millis)),
+        ("end", policy.end.as_ref().and_then(end)),
+        ("begin", begin(policy)),
+        ("finish", unless_usual(policy.finish)),
+        ("admin", admin(&policy.placement)),
+        ("secret_key", policy.gate_secret.is_some().then(|| SECRET_KEY.into())),
+        ("hosts", (!policy.gate_hosts.is_empty()).then(|| policy.gate_hosts.clone().into())),
+        ("app", policy.app.as_ref().map(app)),
+        ("notify", policy.notify.as_ref().map(notify)),
+    ] {
+        if let Some(value) = value {
+            gate[name] = value;
+        }
+    }
+    json!({ "role": "gate", "gate": gate })
+}
+
+fn millis(span: TimeSpan) -> Value {
+    span.millis().into()
+}
+
+/// `None` for the module's own default.
+fn unless_usual<T: Default + PartialEq + Serialize>(value: T) -> Option<Value> {
+    (value != T::default()).then(|| json!(value))
+}
+
+fn admin(placement: &Placement) -> Option<Value> {
+    match placement {
+        Placement::Envoy(_) => Some(json!({ "cluster": ADMIN_CLUSTER })),
+        Placement::Waypoint(_) => Some(json!({ "tunnels": [TUNNELS] })),
+        Placement::EnvoyGateway(_) => Some(json!({ "ignore": ENVOY_GATEWAYS_OWN })),
+        _ => None,
+    }
+}
+
+fn app(app: &App) -> Value {
+    json!({ "cluster": app.cluster, "path": app.path.as_deref().unwrap_or("/") })
+}
+
+fn notify(Notify { cluster, path, timeout }: &Notify) -> Value {
+    let mut notify = json!({ "cluster": cluster, "path": path });
+    if let Some(timeout) = timeout {
+        notify["timeout_ms"] = timeout.millis().into();
+    }
+    notify
+}
+
+/// `None` if the section has nothing for the gate.
+fn end(end: &End) -> Option<Value> {
+    let mut json = Map::new();
+    for (name, kind) in kinds(end) {
+        if kind == Some(EndKind::End) {
+            json.insert(name.into(), "end".into());
+        }
+    }
+    let times = [
+        ("over_ms", end.over),
+        ("before_deadline_ms", end.before_deadline),
+        ("at_age_ms", end.at_age),
+        ("websocket_grace_ms", end.websocket_grace),
+    ];
+    for (name, time) in times {
+        if let Some(time) = time {
+            json.insert(name.into(), time.millis().into());
+        }
+    }
+    if end.changing {
+        json.insert("changing".into(), true.into());
+    }
+    if let Some(RetryAfter { from, to }) = end.retry_after {
+        let (from, to) = (from.whole_seconds(), to.whole_seconds());
+        json.insert("retry_after_s".into(), json!({ "from": from, "to": to }));
+    }
+    (!json.is_empty()).then(|| json.into())
+}
+
+fn begin(policy: &Policy) -> Option<Value> {
+    let mut begin = Map::new();
+    if let Some(call) = unless_usual(policy.begin) {
+        begin.insert("call".into(), call);
+    }
+    if drains_inbound_only(policy) {
+        begin.insert("inbound_only".into(), true.into());
+    }
+    if policy.sizing.delay.millis() > 0 {
+        begin.insert("delay_ms".into(), policy.sizing.delay.millis().into());
+    }
+    (!begin.is_empty()).then(|| begin.into())
+}
+
+/// Whether only inbound listeners drain. At a sidecar the app's own calls must go on. A gateway's
+/// listeners are outbound, so the option would have no effect there.
+pub fn drains_inbound_only(policy: &Policy) -> bool {
+    matches!(policy.placement, Placement::Sidecar(_)) && policy.begin == Begin::DrainListeners
+}
+
+/// The longest line before an object is written over several.
+const WIDTH: usize = 90;
+
+/// JSON for readers: a value that fits on a line is written on one. All characters are printable,
+/// so that any block of YAML can hold it.
+pub fn text(value: &Value) -> String {
+    let mut out = String::new();
+    write(&mut out, value, 0);
+    out
+}
+
+fn write(out: &mut String, value: &Value, indent: usize) {
+    let line = on_a_line(value);
+    if indent + line.chars().count() <= WIDTH {
+        out.push_str(&line);
+        return;
+    }
+    let (open, close, items): (char, char, Vec<(Option<&String>, &Value)>) = match value {
+        Value::Array(items) => ('[', ']', items.iter().map(|item| (None, item)).collect()),
+        Value::Object(members) => {
+            ('{', '}', members.iter().map(|(name, value)| (Some(name), value)).collect())
+        }
+        _ => return out.push_str(&line),
+    };
+    out.push(open);
+    for (index, (name, value)) in items.into_iter().enumerate() {
+        out.push_str(if index > 0 { ",\n" } else { "\n" });
+        out.extend(std::iter::repeat_n(' ', indent + 2));
+        if let Some(name) = name {
+            quoted(out, name);
+            out.push_str(": ");
+        }
+        write(out, value, indent + 2);
+    }
+    out.push('\n');
+    out.extend(std::iter::repeat_n(' ', indent));
+    out.push(close);
+}
+
+fn on_a_line(value: &Value) -> String {
+    let mut out = String::new();
+    match value {
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(on_a_line).collect();
+            let _ = write!(out, "[{}]", items.join(", "));
+        }
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| {
+                let mut member = String::new();
+                quoted(&mut member, name);
+                member + ": " + &on_a_line(value)
+            };
+            let members: Vec<String> = members.iter().map(member).collect();
+            let _ = write!(out, "{{{}}}", members.join(", "));
+        }
+        Value::String(text) => quoted(&mut out, text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => out.push_str(&value.to_string()),
+    }
+    out
+}
+
+fn quoted(out: &mut String, text: &str) {
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(character);
+            }
+            ' '..='~' => out.push(character),
+            _ => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::text;
+
+    #[test]
+    fn short_values_stay_on_one_line_and_all_text_is_printable() {
+        assert_eq!(
+            text(&json!({ "a": [1, "é\u{85}🦀\"\\"], "b": {} })),
+            r#"{"a": [1, "\u00e9\u0085\ud83e\udd80\"\\"], "b": {}}"#
+        );
+        let long =
+            json!({ "first": { "some": "x".repeat(40), "more": "y".repeat(40) }, "second": ["z"] });
+        let written = text(&long);
+        assert!(
+            written.lines().count() > 3 && written.lines().all(|line| line.len() < 100),
+            "{written}"
+        );
+        assert_eq!(serde_json::from_str::<Value>(&written).expect("JSON"), long);
+    }
+}

@@ -1,0 +1,268 @@
+//! The times of a drain. Missing times are computed from the others; contradictory times are
+//! rejected with all numbers.
+//!
+//! ```text
+//! ├─ delay ─┼──── longest request ────┼ late ┼ quiet ┤
+//! ├──────────────────── deadline ────────────────────┼─ agent ─┼ kubelet ┤
+//! ├───────────────────────────── grace period ─────────────────────────┤
+//! ```
+
+use super::error::PolicyProblem;
+use super::file::{Begin, Drain};
+use laststream_base::time_span::TimeSpan;
+
+/// The least time that kubelet leaves after the hook.
+pub const KUBELET: TimeSpan = TimeSpan::seconds(2);
+/// How long after the drain has begun a request may still arrive, because clients and load
+/// balancers learn of it later.
+const LATE: TimeSpan = TimeSpan::seconds(2);
+/// Istio's default of Envoy's drain time.
+pub const ISTIO_DRAIN: TimeSpan = TimeSpan::seconds(45);
+/// Envoy's own default of its drain time.
+pub const ENVOY_DRAIN: TimeSpan = TimeSpan::seconds(600);
+/// The default times of a placement.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Usual {
+    /// The time that Istio's agent takes after SIGTERM when the deadline was reached; `None` where
+    /// there is no agent.
+    agent: Option<TimeSpan>,
+    delay: TimeSpan,
+    grace: TimeSpan,
+}
+
+impl Usual {
+    /// Kubernetes' own grace period.
+    const GRACE: TimeSpan = TimeSpan::seconds(30);
+
+    pub(crate) const ISTIO: Self =
+        Self { agent: Some(TimeSpan::seconds(5)), delay: TimeSpan::seconds(0), grace: Self::GRACE };
+    pub(crate) const ENVOY: Self = Self { agent: None, ..Self::ISTIO };
+    /// Not less than Envoy Gateway's own manager gives: a `minDrainDuration` of 10 s, and a
+    /// `drainTimeout` of 60 s.
+    pub(crate) const ENVOY_GATEWAY: Self =
+        Self { agent: None, delay: TimeSpan::seconds(10), grace: TimeSpan::seconds(62) };
+}
+
+/// Times of a drain that fit together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizing {
+    /// The longest request that is sure to finish.
+    pub longest_request: TimeSpan,
+    /// The pod's grace period, in whole seconds.
+    pub grace_period: TimeSpan,
+    /// The gate's deadline.
+    pub deadline: TimeSpan,
+    /// The quiet period.
+    pub quiet: TimeSpan,
+    /// The time at the beginning of the drain before Envoy tells clients to leave.
+    pub delay: TimeSpan,
+    /// How long Istio's agent drains after SIGTERM, after the deadline.
+    pub agent: TimeSpan,
+}
+
+impl Sizing {
+    /// The time that Envoy's own drain must take. In its last third Envoy (after 1.40) closes
+    /// connections with running streams, which must not happen before the gate's deadline. At its
+    /// end Envoy cuts streams on replaced listeners.
+    #[must_use]
+    pub fn drain_time(&self) -> TimeSpan {
+        TimeSpan::seconds((self.deadline.millis() * 3).div_ceil(2_000))
+            .max(self.longest_request.rounded_up())
+    }
+}
+
+/// The deadline and the grace period that follow from these times.
+#[must_use]
+pub fn drain_sizing(
+    longest: TimeSpan,
+    quiet: TimeSpan,
+    delay: TimeSpan,
+    agent: TimeSpan,
+) -> Sizing {
+    let deadline = delay + longest + LATE + quiet;
+    let grace_period = (deadline + agent + KUBELET).rounded_up();
+    Sizing { longest_request: longest, grace_period, deadline, quiet, delay, agent }
+}
+
+pub(super) fn fit(drain: &Drain, usual: Usual) -> Result<Sizing, PolicyProblem> {
+    let quiet = drain.quiet.unwrap_or(TimeSpan::seconds(1));
+    let begins = drain.begin != Some(Begin::Nothing);
+    let delay = drain.delay.unwrap_or(if begins { usual.delay } else { TimeSpan::default() });
+    let agent = usual.agent.map_or(TimeSpan::default(), |agent| drain.agent.unwrap_or(agent));
+    let after = agent + KUBELET;
+    let around = delay + LATE + quiet;
+    let messages = ConflictMessages { quiet, delay, agent };
+    let deadline = match (drain.deadline, drain.grace_period, drain.longest_request) {
+        (Some(deadline), _, _) => deadline,
+        (None, Some(grace), _) => grace - after,
+        (None, None, Some(longest)) => longest + around,
+        (None, None, None) => usual.grace - after,
+    };
+    let grace_period = drain.grace_period.unwrap_or((deadline + after).rounded_up());
+    if grace_period != grace_period.rounded_up() {
+        return Err(PolicyProblem::new(
+            "drain.grace_period",
+            format!(
+                "{grace_period} is no whole number of seconds: write `{}`",
+                grace_period.rounded_up()
+            ),
+        ));
+    }
+    let needed = drain.longest_request.map_or(deadline, |longest| longest + around);
+    if deadline + after > grace_period || (drain.deadline.is_none() && needed > deadline) {
+        let deadline = drain.deadline.unwrap_or(needed);
+        return Err(messages.grace_period_too_short(grace_period, deadline, drain.longest_request));
+    }
+    if needed > deadline {
+        let longest = drain.longest_request.unwrap_or_default();
+        return Err(messages.deadline_too_short(deadline, longest));
+    }
+    if deadline <= around {
+        return Err(messages.no_time_for_requests(deadline, grace_period));
+    }
+    let longest_request = drain.longest_request.unwrap_or(deadline - around);
+    Ok(Sizing { longest_request, grace_period, deadline, quiet, delay, agent })
+}
+
+/// Messages about times that contradict each other, and the numbers that all of them show.
+struct ConflictMessages {
+    quiet: TimeSpan,
+    delay: TimeSpan,
+    agent: TimeSpan,
+}
+
+impl ConflictMessages {
+    fn around(&self) -> String {
+        format!(
+            "{} of delay, {LATE} for requests that arrive late, {} of quiet",
+            self.delay, self.quiet
+        )
+    }
+
+    fn after(&self) -> String {
+        if self.agent == TimeSpan::default() {
+            format!("{KUBELET} for kubelet")
+        } else {
+            format!("{} for Istio's agent and {KUBELET} for kubelet", self.agent)
+        }
+    }
+
+    fn grace_period_too_short(
+        &self,
+        grace: TimeSpan,
+        deadline: TimeSpan,
+        longest: Option<TimeSpan>,
+    ) -> PolicyProblem {
+        let needs = (deadline + self.agent + KUBELET).rounded_up();
+        let why = longest.map_or(String::new(), |longest| {
+            format!(" (a request of {longest}, {})", self.around())
+        });
+        let message = format!(
+            "{grace} is too short: a deadline of {deadline}{why}, and {} after it, need {needs}: \
+                write `{needs}` or more",
+            self.after()
+        );
+        PolicyProblem::new("drain.grace_period", message)
+    }
+
+    fn deadline_too_short(&self, deadline: TimeSpan, longest: TimeSpan) -> PolicyProblem {
+        let needs = longest + self.delay + LATE + self.quiet;
+        let message = format!(
+            "{deadline} cuts a request of {longest}: with {} it takes {needs}: write `{needs}` or \
+                more",
+            self.around()
+        );
+        PolicyProblem::new("drain.deadline", message)
+    }
+
+    fn no_time_for_requests(&self, deadline: TimeSpan, grace: TimeSpan) -> PolicyProblem {
+        let message = format!(
+            "a deadline of {deadline} in a grace period of {grace} leaves no time for any request: \
+                {}, and {} after the deadline",
+            self.around(),
+            self.after()
+        );
+        PolicyProblem::new("drain", message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Drain, TimeSpan, Usual, fit};
+
+    fn seconds(text: &str) -> Option<TimeSpan> {
+        (!text.is_empty()).then(|| text.parse().expect(text))
+    }
+
+    fn drain(longest: &str, grace: &str, deadline: &str) -> Drain {
+        Drain {
+            longest_request: seconds(longest),
+            grace_period: seconds(grace),
+            deadline: seconds(deadline),
+            ..Drain::default()
+        }
+    }
+
+    #[test]
+    fn missing_times_are_computed_from_the_others() {
+        for (longest, grace, deadline, expected) in [
+            ("", "", "", ("20s", "30s", "23s")),
+            ("60s", "", "", ("60s", "70s", "63s")),
+            ("", "70s", "", ("60s", "70s", "63s")),
+            ("", "", "63s", ("60s", "70s", "63s")),
+            ("10s", "70s", "", ("10s", "70s", "63s")),
+            ("10s", "", "30s", ("10s", "37s", "30s")),
+            ("10s", "60s", "30s", ("10s", "60s", "30s")),
+            ("500ms", "", "", ("500ms", "11s", "3500ms")),
+        ] {
+            let sizing = fit(&drain(longest, grace, deadline), Usual::ISTIO).expect("fits");
+            let found = (
+                sizing.longest_request.to_string(),
+                sizing.grace_period.to_string(),
+                sizing.deadline.to_string(),
+            );
+            assert_eq!(
+                (found.0.as_str(), found.1.as_str(), found.2.as_str()),
+                expected,
+                "{longest} {grace} {deadline}"
+            );
+        }
+        let alone = fit(&drain("60s", "", ""), Usual::ENVOY).expect("fits");
+        assert_eq!(
+            (alone.deadline.to_string(), alone.grace_period.to_string()),
+            ("63s".into(), "65s".into())
+        );
+        for (longest, expected) in [("", ("47s", "60s", "62s")), ("60s", ("60s", "73s", "75s"))] {
+            let sizing = fit(&drain(longest, "", ""), Usual::ENVOY_GATEWAY).expect("fits");
+            let times = [sizing.longest_request, sizing.deadline, sizing.grace_period];
+            let [longest, deadline, grace] = times.map(|time| time.to_string());
+            assert_eq!((longest.as_str(), deadline.as_str(), grace.as_str()), expected);
+        }
+    }
+
+    #[test]
+    fn contradictory_times_are_rejected_with_all_numbers() {
+        for (longest, grace, deadline, path, words) in [
+            (
+                "60s",
+                "30s",
+                "",
+                "drain.grace_period",
+                &["30s", "63s", "60s", "5s", "2s", "`70s`"][..],
+            ),
+            ("", "30s", "30s", "drain.grace_period", &["30s is too short", "`37s`"]),
+            ("60s", "", "50s", "drain.deadline", &["50s", "60s", "`63s`"]),
+            ("60s", "90s", "50s", "drain.deadline", &["`63s`"]),
+            ("", "8s", "", "drain", &["8s", "no time"]),
+            ("", "5s", "", "drain.grace_period", &["5s is too short"]),
+            ("", "", "3s", "drain", &["3s"]),
+            ("", "30500ms", "", "drain.grace_period", &["`31s`"]),
+        ] {
+            let problem = fit(&drain(longest, grace, deadline), Usual::ISTIO).expect_err(path);
+            assert_eq!(problem.path, path, "{problem}");
+            for word in words {
+                assert!(problem.message.contains(word), "{problem} lacks {word}");
+            }
+        }
+    }
+}

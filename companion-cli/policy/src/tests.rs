@@ -1,0 +1,283 @@
+//! Accepted policies, and the errors of all others.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::file::{Engine, FailurePolicy, Placement};
+use super::{Overrides, PeerInfo, Policy};
+
+mod clients;
+mod end;
+mod gate;
+
+const SHORT: &str = "\
+module: oci://ghcr.io/example/laststream:0.1.0
+forwarded_proto:
+  presets: [aws_alb]
+  trust:
+    peers: [10.0.0.0/16]
+";
+
+const EVERYTHING: &str = include_str!("tests/everything.yaml");
+
+fn read(text: &str) -> Result<Policy, String> {
+    Policy::read(text.as_bytes(), &Overrides::default()).map_err(|refused| refused.to_string())
+}
+
+#[test]
+fn five_lines_are_enough_for_a_gateway() {
+    let policy = read(SHORT).expect("a policy");
+    assert_eq!(
+        (policy.name.as_str(), policy.namespace.as_deref()),
+        ("laststream", Some("istio-system"))
+    );
+    let Placement::Gateway(gateway) = &policy.placement else { panic!("{:?}", policy.placement) };
+    assert_eq!(gateway.selector, BTreeMap::from([("istio".into(), "ingressgateway".into())]));
+    assert_eq!(policy.failure_policy, FailurePolicy::Open);
+    assert_eq!(policy.gate_port, Some(15091));
+    let proto = policy.forwarded_proto.expect("forwarded_proto");
+    assert_eq!(proto.saved_in.as_deref(), Some("x-laststream-forwarded-proto"));
+    let headers =
+        ["x-forwarded-proto", "x-laststream-forwarded-proto", "x-forwarded-port"].map(String::from);
+    assert_eq!(
+        proto.peer_info,
+        Some(PeerInfo {
+            key: "laststream.direct_peer".into(),
+            addresses: false,
+            headers: Some(headers)
+        })
+    );
+}
+
+#[test]
+fn only_headers_that_the_module_reads_are_saved_and_written() {
+    const SAVED: &str = "x-laststream-forwarded-proto";
+    const ALL: [&str; 3] = ["x-forwarded-proto", SAVED, "x-forwarded-port"];
+    const PORT: [&str; 3] = ["x-forwarded-proto", "", "x-forwarded-port"];
+    for (proto, saved, peer_headers) in [
+        ("presets: [gcp]", Some(SAVED), Some(ALL)),
+        ("sources: [{header: x-forwarded-port}]", None, Some(PORT)),
+        ("presets: [gcp], original_header: X-Forwarded-Proto", Some(SAVED), Some(ALL)),
+        ("presets: [gcp], write_port: true", Some(SAVED), Some(ALL)),
+        ("presets: [gcp], write_scheme: true", Some(SAVED), None),
+        ("presets: [gcp], strip: {twins: true}", Some(SAVED), None),
+        ("presets: [gcp], strip: {untrusted: true}", Some(SAVED), None),
+        ("presets: [cloudflare]", Some(SAVED), None),
+        ("presets: [cloudfront]", None, None),
+        ("sources: [{header: x-edge}]", None, None),
+        ("sources: [{header: x-forwarded-proto, form: forwarded}]", Some(SAVED), None),
+    ] {
+        let policy = read(&format!("forwarded_proto: {{{proto}, trust: {{peers: [10.0.0.0/8]}}}}"))
+            .expect(proto);
+        let found = policy.forwarded_proto.expect(proto);
+        assert_eq!(found.saved_in.as_deref(), saved, "{proto}");
+        assert_eq!(
+            found.peer_info.expect(proto).headers,
+            peer_headers.map(|headers| headers.map(String::from)),
+            "{proto}"
+        );
+    }
+}
+
+/// If the module read `x-forwarded-proto` in place, the peer's value would remain when the module
+/// fails.
+#[test]
+fn the_peers_header_is_removed_unless_the_policy_keeps_it() {
+    for (proto, forgets) in [
+        ("original_header: X-Forwarded-Proto", true),
+        ("fallback: http, silent: connection", true),
+        ("fallback: keep", false),
+        ("silent: keep", false),
+    ] {
+        let policy = read(&format!(
+            "forwarded_proto: {{presets: [gcp], trust: {{peers: [10.0.0.0/16]}}, {proto}}}"
+        ))
+        .expect(proto);
+        let found = policy.forwarded_proto.expect(proto);
+        assert_eq!(found.forgets, forgets, "{proto}");
+        assert_eq!(found.json.get("original_header"), None, "{proto}");
+    }
+}
+
+#[test]
+fn wide_trust_and_the_root_namespace_get_a_warning() {
+    let trust =
+        |range: &str| format!("forwarded_proto: {{presets: [gcp], trust: {{peers: [{range}]}}}}\n");
+    for (text, words) in [
+        (trust("10.0.0.0/16"), &["istio-system", "write the gateway's own"][..]),
+        (
+            trust("10.0.0.0/8") + "namespace: edge",
+            &["10.0.0.0/8", "externalTrafficPolicy: Cluster"],
+        ),
+        (trust("10.0.0.0/16") + "namespace: edge", &[]),
+        (trust("10.0.0.0/16") + "namespace: istio-system", &[]),
+        (trust("10.0.0.0/16") + "namespace: edge\nplacement: {gateway_api: {gateway: edge}}", &[]),
+    ] {
+        let message = read(&text).expect(&text).warnings.join("\n");
+        assert!(
+            words.iter().all(|word| message.contains(word))
+                && message.is_empty() == words.is_empty(),
+            "{text}\n{message}"
+        );
+    }
+}
+
+#[test]
+fn a_class_of_gateways_is_in_istiods_own_namespace() {
+    let class = read("placement: {gateway_api: {class: istio}}").expect("a class");
+    assert_eq!(class.namespace.as_deref(), Some("istio-system"));
+}
+
+#[test]
+fn an_empty_policy_has_the_defaults() {
+    for text in ["", "# nothing\n", "---\n", "{}"] {
+        assert_eq!(read(text).expect(text).sizing.grace_period.to_string(), "30s");
+    }
+}
+
+#[test]
+fn envoy_gateway_without_a_gate_accepts_a_longest_request_for_retries() {
+    const GATEWAY: &str = "namespace: a\nplacement: {envoy_gateway: {gateway: g}}\n";
+    read(&format!("{GATEWAY}retries: {{host: a}}\ndrain: {{longest_request: 9s}}"))
+        .expect("time of a try");
+}
+
+#[test]
+fn a_sidecar_gets_a_warning_about_connections_of_the_mesh() {
+    let sidecar = |fallback: &str| {
+        let policy = read(&format!(
+            "namespace: a\nplacement: {{sidecar: {{}}}}\nforwarded_proto: {{presets: [gcp], \
+                trust: {{peers: [10.0.0.0/16]}}{fallback}}}"
+        ));
+        policy.expect("a policy").warnings.join("\n")
+    };
+    assert!(sidecar("").contains("forwarded_proto.fallback"));
+    assert!(!sidecar(", fallback: http").contains("forwarded_proto.fallback"));
+}
+
+/// Secrets and Deployments may have dots in their names, namespaces may not.
+#[test]
+fn names_of_objects_may_have_dots() {
+    let policy = |name: &str| {
+        format!("namespace: a\npull_secret: {name}\nplacement: {{sidecar: {{workload: {name}}}}}\n")
+    };
+    read(&policy("registry.example.com")).expect("a policy");
+    let refused = read(&policy("a..b")).expect_err("no name").to_string();
+    for path in ["pull_secret", "placement.sidecar.workload"] {
+        assert!(refused.contains(path), "{refused}");
+    }
+}
+
+#[test]
+fn an_exemption_without_a_rule_gets_a_warning() {
+    const EXEMPT: &str = "drain: {long_lived: exempt}";
+    for (text, is_warned) in [
+        (EXEMPT.to_owned(), true),
+        (format!("{EXEMPT}\ncount: {{long_lived: {{grpc: false, paths: []}}}}"), true),
+        (format!("{EXEMPT}\nend: {{websocket: end}}"), true),
+        (format!("{EXEMPT}\ncount: {{long_lived: {{grpc: true}}}}"), false),
+        (format!("{EXEMPT}\ncount: {{long_lived: {{paths: [{{prefix: /ws}}]}}}}"), false),
+        (format!("{EXEMPT}\nend: {{websocket: exempt}}"), false),
+        ("drain: {long_lived: exempt, long_lived_after: 5m}".to_owned(), false),
+        ("end: {websocket: exempt}".to_owned(), false),
+        ("drain: {long_lived: wait}".to_owned(), false),
+    ] {
+        let policy = read(&format!("namespace: a\n{text}")).expect(&text);
+        let warnings = policy.warnings.join("\n");
+        assert_eq!(warnings.contains("drain.long_lived"), is_warned, "{text}\n{warnings}");
+    }
+}
+
+#[test]
+fn errors_name_the_field_and_the_fix() {
+    for case in include_str!("tests/refused.yaml").split("--- # ").skip(1) {
+        let (words, text) = case.split_once('\n').expect("a policy below its words");
+        let message = read(text).map(drop).expect_err(text);
+        for word in words.split(" && ") {
+            assert!(message.contains(word), "{text}\nsaid: {message}\nlacks: {word}");
+        }
+        assert!(!message.contains('\n'), "one line: {message}");
+    }
+    assert!(read("a: b\n---\nc: d").expect_err("two documents").contains("line"));
+    assert!(
+        Policy::read(b"\xff", &Overrides::default())
+            .expect_err("bytes")
+            .to_string()
+            .contains("UTF-8")
+    );
+    assert!(
+        Policy::read(&vec![b' '; 2 << 20], &Overrides::default())
+            .expect_err("long")
+            .to_string()
+            .contains("bytes")
+    );
+}
+
+#[test]
+fn the_command_line_overrides_the_file() {
+    let overrides = Overrides {
+        module: Some("/a.wasm".into()),
+        name: Some("b".into()),
+        namespace: Some("c".into()),
+        digest: None,
+        engine: Some(Engine::Wasm),
+    };
+    let text =
+        format!("digest: sha256:{}\nname: x\nmodule: oci://h/r:t\nengine: native", "0".repeat(64));
+    let policy = Policy::read(text.as_bytes(), &overrides).expect("a policy");
+    assert_eq!(
+        (policy.name.as_str(), policy.namespace.as_deref(), policy.engine),
+        ("b", Some("c"), Engine::Wasm)
+    );
+    assert_eq!(policy.source(&|_| Err("unasked".into())).expect("a file").url(), "/a.wasm");
+    let mounted = b"module: oci://h/r:t\ndelivery: image_volume";
+    let policy = Policy::read(mounted, &overrides).expect("a file is not mounted");
+    assert_eq!(policy.source(&|_| Err("unasked".into())).expect("a file").url(), "/a.wasm");
+}
+
+#[test]
+fn the_schema_includes_the_modules_fields() {
+    let schema = Policy::schema();
+    assert!(
+        schema.pointer("/properties/forwarded_proto/properties/trust/properties/peers").is_some(),
+        "{schema:#}"
+    );
+    assert!(schema.pointer("/properties/drain/properties/longest_request").is_some(), "{schema:#}");
+    assert_eq!(schema["additionalProperties"], false);
+}
+
+/// The place, the least and the greatest value of each number in objects of the schema.
+fn numbers(schema: &Value, place: &str) -> Vec<(String, i64, i64)> {
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    let numbers_in = |(name, field): (&String, &Value)| {
+        let place = format!("{place}/{name}");
+        match (field["minimum"].as_i64(), field["maximum"].as_i64()) {
+            (Some(least), Some(most)) => vec![(place, least, most)],
+            _ => numbers(field, &place),
+        }
+    };
+    fields.flat_map(numbers_in).collect()
+}
+
+#[test]
+fn the_schema_has_the_bounds_of_the_check() {
+    let everything: Value = serde_saphyr::from_str(EVERYTHING).expect("YAML");
+    let numbers = numbers(&Policy::schema(), "");
+    assert!(!numbers.is_empty(), "{numbers:?}");
+    for (place, least, most) in numbers {
+        let is_accepted = |number: i64| {
+            let mut policy = everything.clone();
+            *policy.pointer_mut(&place).expect(&place) = number.into();
+            read(&policy.to_string()).is_ok()
+        };
+        let accepted = [least - 1, least, most, most + 1].map(is_accepted);
+        assert_eq!(accepted, [false, true, true, false], "{place} from {least} to {most}");
+    }
+}
+
+#[test]
+fn everything_at_once_is_a_policy() {
+    let policy = read(EVERYTHING).expect("a policy");
+    assert!(policy.retries.is_some() && policy.app.is_some() && policy.exit_on_zero);
+}

@@ -1,0 +1,128 @@
+//! Warnings about policies that are valid and probably not intended.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::Policy;
+use super::check::end::has_other_rules;
+use super::file::{LongLived, Placement};
+
+/// The longest prefixes, of IPv4 and of IPv6, that are too wide for a load balancer's own
+/// addresses. No VPC of AWS is larger than a /16, and a site has a /48 of IPv6: a wider range
+/// always holds nodes and pods, too.
+const NARROWEST_WIDE: [u8; 2] = [15, 47];
+
+/// The warnings about a policy. `has_namespace`: whether the file names a namespace.
+pub(super) fn of(policy: &Policy, has_namespace: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if matches!(&policy.placement, Placement::Gateway(_)) && !has_namespace {
+        warnings.push(ROOT.into());
+    }
+    if policy.placement.class().is_some()
+        && policy.namespace.as_deref().is_some_and(|namespace| namespace != ROOT_NAMESPACE)
+    {
+        warnings.push(CLASS.into());
+    }
+    if let Some(class) = policy.placement.class() {
+        warnings.push(format!("placement: {}", OLDEST.replace("CLASS", class)));
+    }
+    if matches!(&policy.placement, Placement::Sidecar(_))
+        && policy.forwarded_proto.as_ref().is_some_and(|proto| usual_fallback(&proto.json))
+    {
+        warnings.push(FALLBACK.into());
+    }
+    if policy.long_lived == LongLived::Exempt
+        && policy.long_lived_after.is_none()
+        && !policy.count.as_ref().is_some_and(|count| has_other_rules(count, &[]))
+    {
+        warnings.push(EXEMPTS_NONE.into());
+    }
+    let wide =
+        policy.forwarded_proto.iter().flat_map(|proto| &proto.peers).filter(|range| is_wide(range));
+    warnings.extend(wide.map(|range| format!("forwarded_proto.trust.peers: `{range}` {WIDE}")));
+    warnings
+}
+
+/// Istio's root namespace, unless its installation says otherwise.
+pub const ROOT_NAMESPACE: &str = "istio-system";
+
+const CLASS: &str = "namespace: is not `istio-system`, where istiod looks for what is meant for a \
+    class: anywhere else the rendered files have no effect. Leave it out, unless your istiod is in \
+    this namespace";
+
+/// Whether the fallback is the connection's scheme.
+fn usual_fallback(proto: &Value) -> bool {
+    proto.get("fallback").is_none_or(|fallback| fallback == "connection")
+}
+
+const FALLBACK: &str = "forwarded_proto.fallback: is `connection`, and connections in a mesh have \
+    TLS: the requests of peers that are not trusted come out as https. Write `http`, unless the \
+    app means the connection to its own proxy";
+
+const EXEMPTS_NONE: &str = "drain.long_lived: is `exempt`, and no stream is long-lived: nothing is \
+    set under `count.long_lived`, and there is no `drain.long_lived_after`. For WebSockets and \
+    event streams write `end: {websocket: exempt, event_stream: exempt}`";
+
+const OLDEST: &str = "istiod takes only the oldest ConfigMap of a class. If `kubectl get \
+    configmap -n istio-system -l gateway.istio.io/defaults-for-class=CLASS` shows another one, \
+    such as that of the value `gatewayClasses` of istiod's chart, put what is rendered into that \
+    one";
+
+const ROOT: &str = "namespace: is not written, so it is `istio-system`. That is Istio's root \
+    namespace, where a selector reaches the gateways of all namespaces: write the gateway's own \
+    namespace";
+
+const WIDE: &str = "is wider than any load balancer's own addresses, so nodes and pods are in it. \
+    With `externalTrafficPolicy: Cluster` every client that goes around the load balancer comes \
+    from a node's address: name the load balancer's subnets only";
+
+/// Whether a range is too wide for the addresses of a load balancer. The range of all addresses has
+/// another warning, and the loopback interface has only addresses of this host.
+pub fn is_wide(range: &str) -> bool {
+    let Some((address, length)) = range.split_once('/') else { return false };
+    let (Ok(address), Ok(length)) = (address.parse::<IpAddr>(), length.parse::<u8>()) else {
+        return false;
+    };
+    let [v4, v6] = NARROWEST_WIDE;
+    match address.to_canonical() {
+        own if own.is_loopback() && length >= 8 => false,
+        IpAddr::V4(_) if address.is_ipv4() => (1..=v4).contains(&length),
+        IpAddr::V4(_) if length >= 96 => (97..=96 + v4).contains(&length),
+        _ => (1..=v6).contains(&length),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_wide;
+
+    #[test]
+    fn ranges_wider_than_a_network_are_wide() {
+        for range in [
+            "10.0.0.0/8",
+            "172.16.0.0/12",
+            "104.16.0.0/13",
+            "128.0.0.0/1",
+            "::ffff:10.0.0.0/104",
+            "fc00::/7",
+            "2400:cb00::/32",
+        ] {
+            assert!(is_wide(range), "{range}");
+        }
+        for range in [
+            "127.0.0.0/8",
+            "10.0.0.0/16",
+            "35.191.0.0/16",
+            "10.0.0.1",
+            "::1",
+            "2001:db8::/48",
+            "::ffff:10.0.0.0/112",
+            "0.0.0.0/0",
+            "::/0",
+            "x/8",
+        ] {
+            assert!(!is_wide(range), "{range}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A complete bootstrap for an Envoy without a mesh, ready to run.
+
+use std::net::SocketAddr;
+
+use laststream_filter::config::wire::Scope;
+
+use super::entry::{self, Chain};
+use super::gate;
+use super::parts::{self, HCM, Role, WHY_EARLY, WHY_REMOVED};
+use super::scheme::Scheme;
+use super::{File, other, websockets};
+use laststream_base::yaml::{List, Map};
+use laststream_policy::file::{Placement, PlainEnvoy};
+use laststream_policy::module_json::{self, ADMIN_CLUSTER};
+use laststream_policy::{ENVOY_DRAIN, ModuleLocation, Policy, PolicyProblem, Resolve};
+
+pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, PolicyProblem> {
+    let Placement::Envoy(envoy) = &policy.placement else {
+        return Err(PolicyProblem::new(
+            "placement",
+            "is not an Envoy without a mesh: write `placement: {envoy: {}}`",
+        ));
+    };
+    let source = &policy.source(resolve)?;
+    needs_file("module", source)?;
+    let frames = policy.frames_source(resolve)?;
+    if let Some(source) = &frames {
+        needs_file("websockets.module", source)?;
+    }
+    let [listen, app, admin] = addresses(envoy)?;
+    let scheme = Scheme::of(policy, |part| format!("laststream-{part}"))?;
+    let role = stream_role(policy, &scheme);
+    let module = parts::filter(&role, policy, source);
+    let frames = frames.map(|source| websockets::filter(FRAMES, policy, &source));
+    let modules = [Some(module), frames.map(websockets::disabled)];
+    let modules = modules.into_iter().flatten().collect::<Vec<Map>>();
+    let mut listeners = List::of(main(policy, &scheme, &modules, listen));
+    if let Some(port) = policy.gate_port {
+        let role = parts::gate_role(policy);
+        let filter = parts::filter(&role, policy, source);
+        listeners = listeners
+            .note(format!("The gate: curl 127.0.0.1:{port}/status"))
+            .item(gate::listener("gate", port, policy, filter));
+    }
+    let mut clusters = List::new();
+    if policy.gate_port.is_some() {
+        clusters = clusters
+            .note("Envoy's own admin interface, which the gate asks.")
+            .item(cluster(ADMIN_CLUSTER, admin));
+    }
+    let clusters = clusters.item(cluster("app", app));
+    let bootstrap = Map::of("admin", Map::of("address", address(admin)))
+        .with("static_resources", Map::of("listeners", listeners).with("clusters", clusters));
+    Ok(other("envoy.yaml", &about(policy, &scheme, listen, app), bootstrap))
+}
+
+/// The name of the frame filter.
+const FRAMES: &str = "laststream-frames";
+
+fn needs_file(field: &str, source: &ModuleLocation) -> Result<(), PolicyProblem> {
+    if source.path().is_some() {
+        return Ok(());
+    }
+    let message = format!(
+        "`{}` is nothing that Envoy itself can load reliably: fetch it, and name the file",
+        source.url()
+    );
+    Err(PolicyProblem::new(field, message))
+}
+
+/// The comment at the head of the file.
+fn about(policy: &Policy, scheme: &Scheme<'_>, listen: SocketAddr, app: SocketAddr) -> Vec<String> {
+    let drain = policy.sizing.drain_time();
+    let more = if drain > ENVOY_DRAIN {
+        format!(" --drain-time-s {}", drain.whole_seconds())
+    } else {
+        String::new()
+    };
+    let mut about = vec![format!(
+        "An Envoy on {listen}, in front of an app on {app}: envoy -c envoy.yaml{more}"
+    )];
+    about.extend(scheme.about());
+    if !scheme.filters().is_empty() {
+        about.push(
+            "They are right for a listener without TLS, such as this one: `lint` says so of any \
+                other. `engine: wasm` is for any."
+                .into(),
+        );
+    }
+    about
+}
+
+/// The three addresses, which were checked when the policy was read.
+fn addresses(envoy: &PlainEnvoy) -> Result<[SocketAddr; 3], PolicyProblem> {
+    let read = |address: &Option<String>| address.as_deref().unwrap_or_default().parse();
+    match (read(&envoy.listen), read(&envoy.app), read(&envoy.admin)) {
+        (Ok(listen), Ok(app), Ok(admin)) => Ok([listen, app, admin]),
+        _ => Err(PolicyProblem::new("placement.envoy", "has an address that is none")),
+    }
+}
+
+pub(super) fn stream_role(policy: &Policy, scheme: &Scheme<'_>) -> Role<'static> {
+    Role {
+        name: "laststream",
+        configuration: module_json::stream(policy, Scope::Gateway, scheme.is_restored_by_module()),
+        is_gate: false,
+    }
+}
+
+/// The listener in front of the app, with these filters in their place.
+pub(super) fn main(
+    policy: &Policy,
+    scheme: &Scheme<'_>,
+    modules: &[Map],
+    listen: SocketAddr,
+) -> Map {
+    let mut limited = Vec::new();
+    let mut others = Map::new();
+    for Chain { matches, manager } in entry::chains(policy, scheme) {
+        let manager = connection_manager(policy, manager, scheme, modules);
+        let filters = List::of(parts::typed(HCM, manager));
+        match matches {
+            Some(matches) => {
+                let chain = Map::of("filter_chain_match", matches);
+                limited.push(chain.with("filters", filters));
+            }
+            None => others = Map::of("filters", filters),
+        }
+    }
+    let listener = Map::of("name", "main").with("address", address(listen));
+    let proxied =
+        entry::takes_proxy_protocol(policy).then(|| List::of(entry::proxy_protocol_filter()));
+    let listener = listener.note(entry::WHY_PROXY_PROTOCOL).with_some("listener_filters", proxied);
+    if limited.is_empty() {
+        return listener.with("filter_chains", List::of(others));
+    }
+    listener
+        .with("filter_chains", limited.into_iter().collect::<List>())
+        .note("All other peers.")
+        .with("default_filter_chain", others)
+}
+
+/// The whole connection manager: its first fields, and those that all filter chains share.
+fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, modules: &[Map]) -> Map {
+    let teller = scheme.peer_info().map(parts::peer_info_filter);
+    let filters = teller
+        .into_iter()
+        .chain(modules.iter().cloned())
+        .chain(scheme.filters().iter().cloned())
+        .chain([parts::router()]);
+    let removed = scheme.saved_in().map(List::of);
+    let host = Map::of("name", "app")
+        .with("domains", List::of("*"))
+        .note(WHY_REMOVED)
+        .with_some("request_headers_to_remove", removed)
+        .with("routes", routes(policy));
+    manager
+        .note(WHY_EARLY)
+        .with_some(
+            "early_header_mutation_extensions",
+            scheme.early(&policy.placement).map(|early| parts::early_mutation(early, policy)),
+        )
+        .note(
+            "WebSockets are let through; they hold a drain until they end, unless the policy has \
+            them exempt.",
+        )
+        .with("upgrade_configs", List::of(Map::of("upgrade_type", "websocket")))
+        .with("http_filters", filters.collect::<List>())
+        .with("route_config", Map::of("name", "main").with("virtual_hosts", List::of(host)))
+}
+
+/// All requests go to the app; WebSockets by routes of their own, if the policy names some.
+fn routes(policy: &Policy) -> List {
+    let to_app = |prefix: &str| {
+        Map::of("match", Map::of("prefix", prefix))
+            .with("route", Map::of("cluster", "app").with("timeout", "0s"))
+    };
+    let sockets = policy.websockets.iter().flat_map(|websockets| &websockets.routes);
+    sockets
+        .map(|route| {
+            to_app(route.value())
+                .note(websockets::WHY_ON)
+                .with("typed_per_filter_config", websockets::on(FRAMES))
+        })
+        .chain([to_app("/")])
+        .collect()
+}
+
+pub(super) fn cluster(name: &str, at: SocketAddr) -> Map {
+    Map::of("name", name).with("connect_timeout", "1s").with("load_assignment", endpoints(name, at))
+}
+
+/// `load_assignment` of a cluster with one endpoint.
+pub(super) fn endpoints(cluster: &str, at: SocketAddr) -> Map {
+    let endpoint = Map::of("endpoint", Map::of("address", address(at)));
+    let endpoints = List::of(Map::of("lb_endpoints", List::of(endpoint)));
+    Map::of("cluster_name", cluster).with("endpoints", endpoints)
+}
+
+pub(super) fn address(address: SocketAddr) -> Map {
+    parts::address(&address.ip().to_string(), address.port())
+}

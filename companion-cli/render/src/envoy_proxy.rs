@@ -1,0 +1,174 @@
+//! The EnvoyProxy of a Gateway that Envoy Gateway runs: the gate in the bootstrap, and in the
+//! Deployment the stop hook with what it needs.
+
+use super::hook::{pod_with_grace, timeout};
+use super::parts;
+use super::volume::{Program, Volume};
+use super::{File, block, gate, gateway_patch};
+use laststream_base::GATE_PORT;
+use laststream_base::time_span::TimeSpan;
+use laststream_base::yaml::{List, Map, Node};
+use laststream_policy::file::EnvoyGateway;
+use laststream_policy::{ModuleLocation, Policy};
+
+/// `spec` of the EnvoyProxy; `None` where there is no gate, or no program for its hook.
+pub(super) fn spec(policy: &Policy, source: &ModuleLocation) -> Option<Map> {
+    let (port, program) = (policy.gate_port?, Program::of(policy)?);
+    let template = Map::of("spec", pod(policy, source, port, &program));
+    let patch = Map::of("type", "StrategicMerge")
+        .with("value", Map::of("spec", Map::of("template", template)));
+    let deployment = Map::of("envoyDeployment", Map::of("patch", patch));
+    let provider = Map::of("type", "Kubernetes").with("kubernetes", deployment);
+    let bootstrap = Map::new()
+        .note("Added to what Envoy Gateway itself writes into the bootstrap.")
+        .with("type", "Merge")
+        .with("value", bootstrap(policy, source, port));
+    let shutdown = Map::new()
+        .note(format!(
+            "Envoy's own drain time. 1.5 times the gate's deadline of {}: in the last third Envoy \
+                (after 1.40) closes connections with running streams.",
+            policy.sizing.deadline
+        ))
+        .with("drainTimeout", gateway_time(policy.sizing.drain_time()));
+    let spec =
+        Map::of("provider", provider).with("bootstrap", bootstrap).with("shutdown", shutdown);
+    Some(spec)
+}
+
+/// A time for the Gateway API, whose times have five digits at most.
+fn gateway_time(time: TimeSpan) -> String {
+    let seconds = time.whole_seconds();
+    if seconds > 99_999 { format!("{}m", seconds.div_ceil(60)) } else { time.to_string() }
+}
+
+/// The gate's listener, which asks Envoy through the cluster of Envoy Gateway's own metrics.
+fn bootstrap(policy: &Policy, source: &ModuleLocation, port: u16) -> Node {
+    let role = parts::gate_role(policy);
+    let filter = parts::filter(&role, policy, source);
+    let listener = gate::listener(role.name, port, policy, filter)
+        .note(
+            "With `admin` in it, because Envoy Gateway's shutdown manager then does not count the \
+                gate's own connections.",
+        )
+        .with("stat_prefix", "laststream_gate_admin");
+    block(&Map::of("static_resources", Map::of("listeners", List::of(listener))))
+}
+
+fn pod(policy: &Policy, source: &ModuleLocation, port: u16, program: &Program<'_>) -> Map {
+    let volumes: Vec<Volume> =
+        Volume::of_module(source).into_iter().chain([program.volume()]).collect();
+    let lifecycle = Map::of("preStop", pre_stop(policy, port));
+    let envoy = Map::of("name", "envoy")
+        .with("lifecycle", lifecycle)
+        .with("volumeMounts", volumes.iter().map(Volume::mount).collect::<List>());
+    let manager = Map::of("name", "shutdown-manager").with("$patch", "delete");
+    let containers = List::new()
+        .note("The name of the proxy's container in what Envoy Gateway makes.")
+        .item(envoy)
+        .note(
+            "The gate does its work. Its own count is of connections: an idle one would hold the \
+                pod until `drainTimeout`, long after Envoy has ended.",
+        )
+        .item(manager);
+    let secret = policy.pull_secret.as_deref().map(|name| Map::of("name", name));
+    pod_with_grace(policy)
+        .note(
+            "In the namespace of the proxies: Envoy Gateway's own, or the Gateway's if Envoy \
+                Gateway deploys into it (`GatewayNamespace`).",
+        )
+        .with_some("imagePullSecrets", secret.map(List::of))
+        .with("initContainers", List::of(program.init_container()))
+        .with("containers", containers)
+        .with("volumes", volumes.iter().map(Volume::item).collect::<List>())
+}
+
+fn pre_stop(policy: &Policy, port: u16) -> Map {
+    let command = List::new()
+        .note("Waits until the gate is open, which it is when it is drained, or over.")
+        .item(Program::path())
+        .item("wait");
+    let command = if port == GATE_PORT {
+        command
+    } else {
+        command.item(format!("--gate=http://127.0.0.1:{port}"))
+    };
+    let command = command
+        .note(
+            "One second above the gate's deadline: it ends there only where the gate does not \
+            answer at all.",
+        )
+        .item(format!("--timeout={}s", timeout(policy)));
+    Map::new()
+        .note(
+            "Envoy Gateway's own hook is of another kind, and two kinds are refused: it must be \
+            replaced. `httpGet: null` would not do, because the API server drops it.",
+        )
+        .with("$patch", "replace")
+        .with("exec", Map::of("command", command))
+}
+
+/// The patch that makes a Gateway name the EnvoyProxy.
+pub(super) fn reference(gateway: &EnvoyGateway, policy: &Policy) -> File {
+    const ONE: &str = "A Gateway names one EnvoyProxy, in place of its class's: if there is one \
+        already, put what is rendered into it, or give the rendered one a `mergeType` (Envoy \
+        Gateway 1.9).";
+    let parameters = Map::of("group", "gateway.envoyproxy.io")
+        .with("kind", "EnvoyProxy")
+        .with("name", policy.name.as_str());
+    gateway_patch(policy, &gateway.gateway, Some(ONE), parameters)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::Kind;
+    use crate::tests;
+
+    /// The rendered objects by their kinds, then the patch of the Gateway.
+    fn rendered(more: &str) -> Vec<Value> {
+        let policy = format!(
+            "name: counter\nnamespace: edge\nmodule: oci://h/r:t\ndelivery: image_volume\n\
+                program_image: h/tools:1\nplacement: {{envoy_gateway: {{gateway: b}}}}\n{more}"
+        );
+        let files = tests::rendered(Kind::EnvoyGateway, &policy);
+        let documents =
+            |text: &str| -> Vec<Value> { serde_saphyr::from_multiple(text).expect("YAML") };
+        files.iter().flat_map(|file| documents(&file.text)).collect()
+    }
+
+    #[test]
+    fn a_long_drain_has_a_time_that_the_gateway_api_takes() {
+        let drain_time = |longest: &str| {
+            let files = rendered(&format!("drain: {{longest_request: {longest}}}"));
+            files[1]["spec"]["shutdown"]["drainTimeout"].as_str().expect("a time").to_owned()
+        };
+        assert!(drain_time("1h").ends_with('s'));
+        assert!(drain_time("19h").ends_with('m'), "more than 99,999 s");
+    }
+
+    /// The policy's names and ports appear in more than one place.
+    #[test]
+    fn the_gate_has_the_vm_id_of_the_counter_and_the_hook_its_port() {
+        let [counter, proxy, patch] = &rendered("gate: {port: 15099}")[..] else {
+            panic!("three documents")
+        };
+        assert_eq!(counter["metadata"]["name"], "counter");
+        let bootstrap = proxy["spec"]["bootstrap"]["value"].as_str().expect("a text");
+        assert!(bootstrap.contains("vm_id: envoyextensionpolicy/edge/counter/wasm/0"), "{proxy:#}");
+        assert_eq!(patch["spec"]["infrastructure"]["parametersRef"]["name"], "counter");
+        let hook = proxy.pointer(
+            "/spec/provider/kubernetes/envoyDeployment/patch/value/spec/template/spec/containers/0\
+             /lifecycle/preStop/exec/command/2",
+        );
+        assert_eq!(hook, Some(&json!("--gate=http://127.0.0.1:15099")));
+    }
+
+    /// An unreachable registry or controller must not stop the Gateway.
+    #[test]
+    fn the_counter_fails_open_unless_the_policy_says_otherwise() {
+        for (more, open) in [("", true), ("failure_policy: closed", false)] {
+            assert_eq!(rendered(more)[0]["spec"]["wasm"][0]["failOpen"], open, "{more}");
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! One EnvoyFilter with all parts: the counters, the gate, and the parts that restore the scheme.
+
+use laststream_filter::config::wire::Scope;
+
+use super::entry;
+use super::gate;
+use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
+use super::scheme::Scheme;
+use super::{File, metadata, objects, pods, target_refs, websockets};
+use laststream_base::yaml::{List, Map};
+use laststream_policy::file::{Delivery, Placement};
+use laststream_policy::module_json::{self, scopes};
+use laststream_policy::{ModuleLocation, Policy, PolicyProblem, Resolve};
+
+pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, PolicyProblem> {
+    takes_envoyfilters(&policy.placement)?;
+    let source = &policy.source(resolve)?;
+    let scheme = Scheme::of(policy, |part| name_of(policy, part))?;
+    let frames = frames(policy, resolve)?;
+    let patches = [
+        configurations(policy, source, &scheme),
+        frames,
+        filters(policy, source, &scheme),
+        gate(policy, source),
+        around_requests(policy, &scheme),
+    ];
+    let mut about = about(is_inline(source), &scheme);
+    if matches!(&policy.placement, Placement::GatewayApi(_)) {
+        about.push(MADE_BY_ISTIO.into());
+    }
+    about.extend(scheme.about());
+    about.extend(lacks_secret(policy).then(|| NO_SECRET.to_owned()));
+    let object = object(policy, Some(source), patches.into_iter().flatten());
+    Ok(objects("envoyfilter.yaml", &about, &[object]))
+}
+
+fn takes_envoyfilters(placement: &Placement) -> Result<(), PolicyProblem> {
+    let why_not = match placement {
+        Placement::Gateway(_) | Placement::GatewayApi(_) | Placement::Sidecar(_) => return Ok(()),
+        Placement::Waypoint(_) => {
+            "a waypoint takes no EnvoyFilter: `render wasmplugin` has the counter, `render \
+                overlay` the gate"
+        }
+        Placement::EnvoyGateway(_) => "Envoy Gateway knows no EnvoyFilters: `render envoy-gateway`",
+        Placement::Envoy(_) => "an Envoy without a mesh knows no EnvoyFilters: `render envoy`",
+    };
+    Err(PolicyProblem::new("placement", why_not))
+}
+
+/// The comment at the head of the file, as far as it is the same for all placements.
+fn about(is_inline: bool, scheme: &Scheme<'_>) -> Vec<String> {
+    const FETCHED: [&str; 2] = [
+        "Apply it before the proxies start, or restart them after it: on a busy proxy Istio \
+            replaces the listeners, and requests that began before are not counted.",
+        "Later changes of the module or of its configuration replace no listener. Delete it only \
+            together with the hook that asks the gate.",
+    ];
+    const MOUNTED: [&str; 3] = [
+        "Apply it together with the volume of the pods. A proxy without the file refuses these \
+            listeners: one that runs keeps its former ones, one that starts never becomes ready.",
+        "The module stands in the listeners, so no registry and no extension discovery can be in \
+            its way. A change of its configuration replaces the listeners: streams that are older \
+            than the drain time are cut. Another module is another volume, and replaces the pods.",
+        "Delete it only together with the hook that asks the gate.",
+    ];
+    let (fetched, mounted) = (FETCHED.map(String::from), MOUNTED.map(String::from));
+    let mut about: Vec<String> = if is_inline { mounted.into() } else { fetched.into() };
+    if !scheme.filters().is_empty() && !is_inline {
+        about.push(
+            "Changes of `forwarded_proto` do replace listeners: Envoy's own filters stand in them."
+                .into(),
+        );
+    }
+    about
+}
+
+/// Whether the module is configured in the listener itself. Kubelet mounts the file before Envoy
+/// starts, so there is nothing to discover.
+fn is_inline(source: &ModuleLocation) -> bool {
+    matches!(source, ModuleLocation::Mounted { .. })
+}
+
+/// Whether the policy has a pull secret that the proxy itself would have to use.
+pub(super) fn lacks_secret(policy: &Policy) -> bool {
+    policy.pull_secret.is_some() && policy.delivery == Delivery::Proxy
+}
+
+/// A secret's content in the resource would be readable for all users of the resource.
+pub(super) const NO_SECRET: &str = "An EnvoyFilter knows no pull secret: the proxies pull with the \
+    docker configuration of their own container (DOCKER_CONFIG). `render wasmplugin` has pull \
+    secrets, and no gate.";
+
+const MADE_BY_ISTIO: &str = "Istio makes this Gateway's Deployment. Its stop hook and its \
+    annotations are in overlay.yaml (`render overlay`).";
+
+/// The reason for a patch, and the patch.
+type Patch = (&'static str, Map);
+
+/// The annotation with the image that the volume must have; for `laststream lint`.
+pub const IMAGE_ANNOTATION: &str = "laststream.dev/image";
+
+fn object(
+    policy: &Policy,
+    source: Option<&ModuleLocation>,
+    patches: impl IntoIterator<Item = Patch>,
+) -> Map {
+    let patches =
+        patches.into_iter().fold(List::new(), |list, (why, patch)| list.note(why).item(patch));
+    let selector = pods(policy).map(|labels| Map::of("labels", labels));
+    let targets = target_refs(policy);
+    let image = match source {
+        Some(ModuleLocation::Mounted { reference, .. }) => Some(
+            Map::new()
+                .note("The image of the volume; `laststream lint` compares both.")
+                .with(IMAGE_ANNOTATION, reference.as_str()),
+        ),
+        _ => None,
+    };
+    Map::of("apiVersion", "networking.istio.io/v1alpha3")
+        .with("kind", "EnvoyFilter")
+        .with("metadata", metadata(policy, &policy.name).with_some("annotations", image))
+        .with("spec", spec(selector, targets).with("configPatches", patches))
+}
+
+/// Resources without a priority are applied before this one, so laststream's filters end up in
+/// front of all others that are inserted first.
+const PRIORITY: u16 = 100;
+
+fn spec(selector: Option<Map>, targets: Option<List>) -> Map {
+    Map::new()
+        .with_some("workloadSelector", selector)
+        .note("By name: a selector would reach the same labels on other gateways.")
+        .with_some("targetRefs", targets)
+        .note(
+            "Patches of equal priority are applied by age: without it the order changes when \
+            another resource is applied again.",
+        )
+        .with("priority", PRIORITY)
+}
+
+/// Names must differ over all resources on a proxy: a name that occurs twice makes Envoy reject the
+/// whole update.
+pub(super) fn name_of(policy: &Policy, part: &str) -> String {
+    match &policy.namespace {
+        Some(namespace) => format!("{}.{namespace}.{part}", policy.name),
+        None => format!("{}.{part}", policy.name),
+    }
+}
+
+/// Istio's patch context for the listeners of a scope.
+fn context_of(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Inbound => "SIDECAR_INBOUND",
+        Scope::Outbound => "SIDECAR_OUTBOUND",
+        Scope::Gateway => "GATEWAY",
+    }
+}
+
+fn configurations(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec<Patch> {
+    const COUNTER: &str = "The module for the requests. As an extension configuration: only there \
+        does Istio's agent fetch oci://.";
+    const GATE: &str = "The module for the gate.";
+    if is_inline(source) {
+        return Vec::new();
+    }
+    let mut patches: Vec<Patch> = Vec::new();
+    for (scope, with_proto) in scopes(policy) {
+        let counter = counter(policy, source, scheme, scope, with_proto);
+        patches.push((COUNTER, patch("EXTENSION_CONFIG", None, "ADD", counter)));
+    }
+    if policy.gate_port.is_some() {
+        let gate = gate_filter(policy, source);
+        patches.push((GATE, patch("EXTENSION_CONFIG", None, "ADD", gate)));
+    }
+    patches
+}
+
+/// The counter's filter for a scope.
+fn counter(
+    policy: &Policy,
+    source: &ModuleLocation,
+    scheme: &Scheme<'_>,
+    scope: Scope,
+    with_proto: bool,
+) -> Map {
+    let restores = with_proto && scheme.is_restored_by_module();
+    let name = name_of(policy, scope.into());
+    let configuration = module_json::stream(policy, scope, restores);
+    parts::filter(&Role { name: &name, configuration, is_gate: false }, policy, source)
+}
+
+/// The gate's filter.
+fn gate_filter(policy: &Policy, source: &ModuleLocation) -> Map {
+    let name = name_of(policy, "gate");
+    let configuration = module_json::gate(policy);
+    parts::filter(&Role { name: &name, configuration, is_gate: true }, policy, source)
+}
+
+/// Each patch inserts its filter first, so later patches end up in front: the peer information
+/// comes after the module here, and before it in the chain; Envoy's own filters the other way.
+fn filters(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec<Patch> {
+    const COUNTER: &str = "First in the chain, so that whatever other filters do is counted. It \
+        names none of them: one that is not there would silently leave it out.";
+    const RESTORED: &str = "Behind the module, which counts what came: of two that are inserted \
+        first, the later one is first.";
+    const PEER: &str =
+        "In front of the module: of two that are inserted first, the later one is first.";
+    let mut patches: Vec<Patch> = Vec::new();
+    for (scope, with_proto) in scopes(policy) {
+        let context = Some(in_managers(context_of(scope)));
+        let restoring = scheme.filters().iter().rev().filter(|_| with_proto);
+        patches.extend(restoring.map(|filter| {
+            (RESTORED, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", filter.clone()))
+        }));
+        let filter = if is_inline(source) {
+            counter(policy, source, scheme, scope, with_proto)
+        } else {
+            parts::discovered(&name_of(policy, scope.into()))
+        };
+        patches.push((COUNTER, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", filter)));
+        if let Some(peer_info) = scheme.peer_info().filter(|_| with_proto) {
+            patches.push((
+                PEER,
+                patch("HTTP_FILTER", context, "INSERT_FIRST", parts::peer_info_filter(peer_info)),
+            ));
+        }
+    }
+    patches
+}
+
+/// The frame filter, which is off, and the routes where it is on. These patches come before the
+/// counter's, so that the counter is before the frame filter in the chain.
+fn frames(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<Patch>, PolicyProblem> {
+    const CODE: &str = "The module of the frame filter, which ends WebSockets with a close frame.";
+    const FILTER: &str = "The frame filter, off: requests on other routes do not pass it.";
+    let (Some(policied), Some(source)) = (&policy.websockets, policy.frames_source(resolve)?)
+    else {
+        return Ok(Vec::new());
+    };
+    let name = name_of(policy, "frames");
+    let mut patches: Vec<Patch> = Vec::new();
+    let filter = websockets::filter(&name, policy, &source);
+    let filter = if is_inline(&source) {
+        filter
+    } else {
+        patches.push((CODE, patch("EXTENSION_CONFIG", None, "ADD", filter)));
+        parts::discovered(&name)
+    };
+    let scopes = scopes(policy);
+    let inbound = scopes.iter().find(|(scope, _)| *scope == Scope::Inbound);
+    let context = inbound.or(scopes.first()).map_or("GATEWAY", |(scope, _)| context_of(*scope));
+    let filter = websockets::disabled(filter);
+    let matching = Some(in_managers(context));
+    patches.push((FILTER, patch("HTTP_FILTER", matching, "INSERT_FIRST", filter)));
+    for route in &policied.routes {
+        let matching = Map::of("name", route.value());
+        let matching = Map::of("vhost", Map::of("route", matching));
+        let matching = Map::of("context", context).with("routeConfiguration", matching);
+        let value = Map::of("typed_per_filter_config", websockets::on(&name));
+        patches.push((websockets::WHY_ON, patch("HTTP_ROUTE", Some(matching), "MERGE", value)));
+    }
+    Ok(patches)
+}
+
+fn gate(policy: &Policy, source: &ModuleLocation) -> Vec<Patch> {
+    const GATE: &str =
+        "The gate. The listener needs its name: Istio drops one without, and says nothing.";
+    let Some(port) = policy.gate_port else { return Vec::new() };
+    let context = if matches!(policy.placement, Placement::Sidecar(_)) {
+        "SIDECAR_OUTBOUND"
+    } else {
+        "GATEWAY"
+    };
+    let name = name_of(policy, "gate");
+    let filter =
+        if is_inline(source) { gate_filter(policy, source) } else { parts::discovered(&name) };
+    let listener = gate::listener(&name, port, policy, filter);
+    vec![(GATE, patch("LISTENER", Some(Map::of("context", context)), "ADD", listener))]
+}
+
+/// Patches beside the HTTP filters: the PROXY protocol, the early header mutation, and the removal
+/// of the saved header.
+fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
+    let context = if matches!(policy.placement, Placement::Sidecar(_)) {
+        "SIDECAR_INBOUND"
+    } else {
+        "GATEWAY"
+    };
+    let proxied = entry::takes_proxy_protocol(policy).then(|| {
+        let matching = Map::of("context", context);
+        let filter = entry::proxy_protocol_filter();
+        (
+            entry::WHY_PROXY_PROTOCOL,
+            patch("LISTENER_FILTER", Some(matching), "INSERT_FIRST", filter),
+        )
+    });
+    let manager = scheme.early(&policy.placement).map(|early| {
+        let manager = Map::of("@type", HCM_TYPE)
+            .with("early_header_mutation_extensions", parts::early_mutation(early, policy));
+        let manager = parts::typed(HCM, manager);
+        (WHY_EARLY, patch("NETWORK_FILTER", Some(in_managers(context)), "MERGE", manager))
+    });
+    let routes = scheme.saved_in().map(|header| {
+        let routes = Map::of("request_headers_to_remove", List::of(header));
+        (
+            WHY_REMOVED,
+            patch("ROUTE_CONFIGURATION", Some(Map::of("context", context)), "MERGE", routes),
+        )
+    });
+    proxied.into_iter().chain(manager).chain(routes).collect()
+}
+
+fn in_managers(context: &str) -> Map {
+    let chain = Map::of("filter", Map::of("name", HCM));
+    Map::of("context", context).with("listener", Map::of("filterChain", chain))
+}
+
+fn patch(apply_to: &str, matching: Option<Map>, operation: &str, value: Map) -> Map {
+    Map::of("applyTo", apply_to)
+        .with_some("match", matching)
+        .with("patch", Map::of("operation", operation).with("value", value))
+}
+
+/// The EnvoyFilter beside WasmPlugins, which cannot carry the peer information and the header
+/// mutations that restore the scheme.
+pub(super) fn around_the_module(
+    policy: &Policy,
+    scheme: &Scheme<'_>,
+    context: &'static str,
+) -> Option<Map> {
+    let peer = scheme.peer_info().map(|peer_info| {
+        (
+            "In front of the module, whose place Istio has chosen.",
+            patch(
+                "HTTP_FILTER",
+                Some(in_managers(context)),
+                "INSERT_FIRST",
+                parts::distant_peer_info_filter(peer_info),
+            ),
+        )
+    });
+    let patches: Vec<Patch> = peer.into_iter().chain(around_requests(policy, scheme)).collect();
+    if patches.is_empty() {
+        return None;
+    }
+    Some(object(policy, None, patches))
+}

@@ -1,0 +1,117 @@
+//! The stop hook: `pilot-agent wait`, which every Istio proxy image has, asks the gate until it is
+//! open.
+
+use super::volume::Program;
+use laststream_base::time_span::TimeSpan;
+use laststream_base::yaml::{List, Map};
+use laststream_policy::file::GateSecret;
+use laststream_policy::{KUBELET, Policy, PolicyProblem};
+
+/// How long the gate holds each request, and how long `pilot-agent wait` waits for the answer. The
+/// gate needs an answer of Envoy that is newer than the request; with very many clusters that takes
+/// seconds. If the gate's VM dies meanwhile, the request is lost, and the next one asks again.
+const HELD: TimeSpan = TimeSpan::seconds(10);
+const PATIENCE: TimeSpan = TimeSpan::seconds(11);
+
+/// `lifecycle` of a container.
+pub(super) fn lifecycle(port: u16, policy: &Policy) -> Map {
+    Map::of("preStop", Map::of("exec", pre_stop(port, policy)))
+}
+
+/// `lifecycle` of a container with laststream's own program.
+pub(super) fn by_program(port: u16, policy: &Policy) -> Map {
+    let command = List::of(Program::path())
+        .item("wait")
+        .item(format!("--gate=http://127.0.0.1:{port}"))
+        .note("One second above the gate's deadline.")
+        .item(format!("--timeout={}s", timeout(policy)));
+    let exec = Map::of("exec", Map::of("command", command));
+    Map::of("preStop", exec)
+}
+
+/// `exec` of the stop hook.
+pub(super) fn pre_stop(port: u16, policy: &Policy) -> Map {
+    let command = List::new()
+        .note(
+            "In every proxy image, distroless ones too. It asks until the answer is 200, which the \
+                gate gives when it is drained, or over.",
+        )
+        .item("pilot-agent")
+        .item("wait")
+        .item(format!("--url=http://127.0.0.1:{port}/prestop?wait={HELD}"))
+        .note(
+            "One second above the gate's deadline: it ends there only where the gate does not \
+            answer at all.",
+        )
+        .item(format!("--timeoutSeconds={}", timeout(policy)))
+        .item(format!("--requestTimeoutMillis={}", PATIENCE.millis()))
+        .item("--periodMillis=250");
+    let command = match &policy.gate_secret {
+        Some(GateSecret::Environment(name)) => with_secret(port, policy, name),
+        _ => command,
+    };
+    Map::of("command", command)
+}
+
+/// `pilot-agent wait` sends no headers, and kubelet puts no variables into a hook's command: a
+/// shell does.
+fn with_secret(port: u16, policy: &Policy, name: &str) -> List {
+    List::new()
+        .note(
+            "It asks until the answer is 200, which the gate gives when it is drained, or over. \
+            The shell puts the secret into the URL; an image without one needs `laststream wait`, \
+            which reads LASTSTREAM_SECRET itself.",
+        )
+        .item("sh")
+        .item("-c")
+        .item(format!(
+            "exec pilot-agent wait \
+                --url=\"http://127.0.0.1:{port}/prestop?wait={HELD}&secret=${name}\" \
+                --timeoutSeconds={} --requestTimeoutMillis={} --periodMillis=250",
+            timeout(policy),
+            PATIENCE.millis()
+        ))
+}
+
+pub(super) fn timeout(policy: &Policy) -> u64 {
+    (policy.sizing.deadline + TimeSpan::seconds(1)).whole_seconds()
+}
+
+/// The spec of a pod, which begins with its grace period.
+pub(super) fn pod_with_grace(policy: &Policy) -> Map {
+    Map::new()
+        .note(why_grace(policy))
+        .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
+}
+
+/// The comment on the grace period: its parts.
+pub(super) fn why_grace(policy: &Policy) -> String {
+    let sizing = &policy.sizing;
+    let agent = if sizing.agent == TimeSpan::default() {
+        String::new()
+    } else {
+        format!("{} for Istio's agent if the deadline is reached, ", sizing.agent)
+    };
+    format!(
+        "{} until the gate's deadline (the longest request: {}), {agent}{KUBELET} for kubelet.",
+        sizing.deadline, sizing.longest_request,
+    )
+}
+
+/// The reason why no hook is rendered where the secret comes from SDS.
+pub(super) const NO_HOOK: &str = "`pilot-agent wait` cannot read it from a file: write the hook \
+    with `laststream wait --secret-file FILE`, or take `environment`";
+
+/// The gate's port. An error if there is no gate, or if the hook cannot read the secret.
+pub(super) fn port(policy: &Policy) -> Result<u16, PolicyProblem> {
+    if matches!(policy.gate_secret, Some(GateSecret::Sds(_))) {
+        return Err(PolicyProblem::new("gate.secret", NO_HOOK));
+    }
+    policy.gate_port.ok_or_else(|| {
+        PolicyProblem::new(
+            "gate",
+            "there is none, and a stop hook asks the gate: leave `enabled: false` \
+            out, or place it where a gate can be",
+        )
+    })
+}

@@ -1,0 +1,269 @@
+//! The x-forwarded-proto policy as Envoy's native matchers around a filter that writes the header,
+//! if they are equivalent to the module; otherwise the reason why not.
+//!
+//! The filter is Envoy's IP tagging. Of the filters of every supported Envoy, only this one writes
+//! a chosen header and makes Envoy choose the route again. Header mutation does not, so redirects
+//! and routes would use the old value.
+
+mod destination;
+mod matcher;
+mod peers;
+mod source_tests;
+
+use laststream_filter::config;
+use laststream_filter::config::wire::{Decision, Fallback};
+use laststream_filter::forwarded::{self, FORWARDED_PROTO};
+use serde_json::json;
+
+pub(super) use self::destination::Destination;
+use self::matcher::{Test, all, any, not};
+pub(super) use self::peers::ranges;
+use self::source_tests::{SourceTests, source_tests};
+use crate::parts::typed;
+use crate::those_that_hold;
+use laststream_base::yaml::{List, Map};
+use laststream_policy::ForwardedProto;
+
+/// The listeners for which the filters must be right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Listeners {
+    /// Without TLS on this port, and Envoy overwrites the header: it is http before any filter
+    /// runs.
+    Edge(u16),
+    /// Without TLS: where Envoy does not overwrite the header, it writes http once the header is
+    /// removed.
+    Plaintext,
+    /// Any listener.
+    Any,
+}
+
+impl Listeners {
+    /// The port of the only listener.
+    fn own_port(self) -> Option<u16> {
+        match self {
+            Self::Edge(port) => Some(port),
+            Self::Plaintext | Self::Any => None,
+        }
+    }
+}
+
+/// Envoy's own configuration in place of the module's part.
+#[derive(Debug)]
+pub(super) struct Native {
+    /// The header in which the peer's own is saved, if a source reads it.
+    pub(super) saved_in: Option<String>,
+    /// Whether the peer's own header is removed early, so that Envoy writes the connection's scheme
+    /// whatever it trusts.
+    pub(super) forgets: bool,
+    /// The filters behind the module, in this order.
+    pub(super) filters: Vec<Map>,
+    /// Settings for destination ports; if present, there are no filters.
+    pub(super) destination: Option<Destination>,
+}
+
+impl From<Destination> for Native {
+    fn from(destination: Destination) -> Self {
+        let destination = Some(destination);
+        Self { saved_in: None, forgets: true, filters: Vec::new(), destination }
+    }
+}
+
+/// Compiles the policy for these listeners, or returns the obstacles: the field, and why.
+pub(super) fn compile(
+    proto: &ForwardedProto,
+    listeners: Listeners,
+    name: impl Fn(&str) -> String,
+) -> Result<Native, Vec<String>> {
+    let text = json!({ "forwarded_proto": proto.json }).to_string();
+    let parsed = config::parse(text.as_bytes()).map_err(|refused| vec![refused.to_string()])?;
+    let Some(policy) = parsed.forwarded_proto() else {
+        return Err(vec!["there is nothing to restore".into()]);
+    };
+    if let Some(ports) = &proto.destination_ports {
+        let (own_port, reasons) = (listeners.own_port(), unwritten(policy));
+        return destination::compile(&proto.peers, ports, own_port, reasons).map(Native::from);
+    }
+    let sources = testable_sources(policy, proto, listeners)?;
+    let is_edge = matches!(listeners, Listeners::Edge(_));
+    let forgets = is_edge || !keeps(policy);
+    // In this case Envoy itself writes http before any filter runs.
+    let starts_as_http = forgets && listeners != Listeners::Any;
+    let conditions = Conditions {
+        policy,
+        sources,
+        trusted: peers::test(&proto.peers),
+        saves: proto.saved_in.is_some(),
+    };
+    Ok(Native {
+        saved_in: proto.saved_in.clone(),
+        forgets,
+        filters: conditions.filters(starts_as_http, name),
+        destination: None,
+    })
+}
+
+/// The tests of each source, or all obstacles.
+fn testable_sources(
+    policy: &forwarded::Policy,
+    proto: &ForwardedProto,
+    listeners: Listeners,
+) -> Result<Vec<SourceTests>, Vec<String>> {
+    let mut reasons = in_the_way(policy, proto, listeners);
+    let mut sources = Vec::with_capacity(policy.sources.len());
+    for source in &policy.sources {
+        match source_tests(source, &policy.ports) {
+            Ok(source) => sources.push(source),
+            Err(reason) => reasons.push(format!("`{}` {reason}", source.header)),
+        }
+    }
+    if reasons.is_empty() { Ok(sources) } else { Err(reasons) }
+}
+
+const ABOUT_HTTPS: &str = "The filter is skipped unless this holds: the headers say https, and a \
+    trusted peer sent them. Usual spellings are looked at first.";
+
+/// The conditions on which the header is written.
+struct Conditions<'p> {
+    policy: &'p forwarded::Policy,
+    sources: Vec<SourceTests>,
+    trusted: Test,
+    /// Whether the peer's own header is saved in a header that the route removes.
+    saves: bool,
+}
+
+impl Conditions<'_> {
+    fn filters(&self, starts_as_http: bool, name: impl Fn(&str) -> String) -> Vec<Map> {
+        let writes = |scheme: &str, test: Test, note: &str| {
+            let already = (!starts_as_http).then(|| not(Test::exact(FORWARDED_PROTO, scheme)));
+            matcher::only_if(
+                &name(&format!("scheme-{scheme}")),
+                &all(already.into_iter().chain([test])),
+                note,
+                writer(scheme),
+            )
+        };
+        let http = (!starts_as_http).then(|| writes("http", self.http(), self.about_http()));
+        http.into_iter().chain([writes("https", self.https(), ABOUT_HTTPS)]).collect()
+    }
+
+    fn https(&self) -> Test {
+        let condition = https_test(self.policy.decision, &self.sources);
+        // A single source is the saved header itself, and says nothing after a redirect.
+        let first_pass = (self.saves && self.sources.len() > 1).then(|| not(Test::Redirected));
+        all([condition, self.trusted.clone()].into_iter().chain(first_pass))
+    }
+
+    /// For a trusted peer, all values that are not clearly https. Missing headers count only if the
+    /// policy has `silent: http`.
+    fn http(&self) -> Test {
+        let not_https = not(https_test(self.policy.decision, &self.sources));
+        let is_not_silent = (self.policy.silent != Fallback::Http)
+            .then(|| not(all(self.sources.iter().map(|source| source.nothing.clone()))));
+        let condition = all([not_https].into_iter().chain(is_not_silent));
+        let of_peer = match self.policy.fallback {
+            Fallback::Http => any([not(self.trusted.clone()), condition]),
+            Fallback::Connection | Fallback::Keep => all([condition, self.trusted.clone()]),
+        };
+        all([of_peer].into_iter().chain(self.saves.then(|| not(Test::Redirected))))
+    }
+
+    fn about_http(&self) -> &'static str {
+        match self.policy.fallback {
+            Fallback::Http => {
+                "The filter is skipped unless this holds: the peer is not trusted, or its headers \
+                    do not clearly say https."
+            }
+            Fallback::Connection | Fallback::Keep => {
+                "The filter is skipped unless this holds: the headers of a trusted peer do not \
+                    clearly say https."
+            }
+        }
+    }
+}
+
+/// Whether the peer's own header may stay.
+fn keeps(policy: &forwarded::Policy) -> bool {
+    [policy.fallback, policy.silent].contains(&Fallback::Keep)
+}
+
+/// Settings that only the module supports.
+fn in_the_way(
+    policy: &forwarded::Policy,
+    proto: &ForwardedProto,
+    listeners: Listeners,
+) -> Vec<String> {
+    const MANY: usize = 1_000;
+    let wants_both =
+        keeps(policy) && [policy.fallback, policy.silent].contains(&Fallback::Connection);
+    let reasons = [
+        (
+            !policy.trust.identities.is_empty(),
+            "`trust.identities`: Envoy's matchers see all identities of a certificate as one text",
+        ),
+        (
+            proto.peers.len() > MANY,
+            "`trust.peers`: more than 1000 ranges, which would stand there twice",
+        ),
+        (
+            wants_both && !matches!(listeners, Listeners::Edge(_)),
+            "`fallback` and `silent`: `keep` and `connection` together, and matchers keep the \
+                header of all peers or of none",
+        ),
+    ];
+    those_that_hold(reasons).into_iter().chain(unwritten(policy)).collect()
+}
+
+/// Headers that Envoy's own configuration never writes or removes.
+fn unwritten(policy: &forwarded::Policy) -> Vec<String> {
+    those_that_hold([
+        (
+            policy.strip.untrusted || policy.strip.twins,
+            "`strip`: matchers do not go through all headers",
+        ),
+        (policy.write_scheme, "`write_scheme`: no filter of Envoy's writes it on conditions"),
+        (policy.write_port, "`write_port`: no filter of Envoy's writes it on conditions"),
+    ])
+}
+
+/// The test that the sources as a whole say https.
+fn https_test(decision: Decision, sources: &[SourceTests]) -> Test {
+    if let [only] = sources {
+        return only.https.test();
+    }
+    match decision {
+        Decision::Agree => {
+            let usual = all(sources.iter().map(|source| source.https.usual.clone()));
+            let none_against =
+                sources.iter().map(|source| any([source.https.test(), source.nothing.clone()]));
+            let one_for = any(sources.iter().map(|source| source.https.test()));
+            any([usual, all(none_against.chain([one_for]))])
+        }
+        Decision::First => any((0..sources.len()).filter_map(|index| {
+            let (before, rest) = sources.split_at(index);
+            let silent = before.iter().map(|source| source.nothing.clone());
+            Some(all(silent.chain([rest.first()?.https.test()])))
+        })),
+    }
+}
+
+/// The filter that writes the header for every client.
+fn writer(scheme: &str) -> Map {
+    let all_ranges = ["0.0.0.0", "::"]
+        .into_iter()
+        .map(|address| Map::of("address_prefix", address).with("prefix_len", 0_u16));
+    let tag = Map::of("ip_tag_name", scheme).with("ip_list", all_ranges.collect::<List>());
+    typed(
+        "envoy.filters.http.ip_tagging",
+        Map::of(
+            "@type",
+            "type.googleapis.com/envoy.extensions.filters.http.ip_tagging.v3.IPTagging",
+        )
+        .with("request_type", "BOTH")
+        .note(
+            "Every address has this tag, and the tag becomes the header: no other filter \
+                both writes one and has the route chosen again.",
+        )
+        .with("ip_tags", List::of(tag))
+        .with("ip_tag_header", Map::of("header", FORWARDED_PROTO).with("action", "SANITIZE")),
+    )
+}

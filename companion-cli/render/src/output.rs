@@ -1,0 +1,146 @@
+//! Compares rendered files with a folder, and writes what differs.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use similar::TextDiff;
+
+use super::{FILES_OF_ALL, MARK, Rendered};
+use laststream_base::files::write_atomically;
+use laststream_base::foreign;
+
+/// The largest rendered file in bytes; a larger one was not rendered.
+const LARGEST: u64 = 16 << 20;
+
+/// People use the same names for files of their own, such as `kustomization.yaml`.
+const NOT_RENDERED: &str = "it was not rendered by laststream; name another folder, or remove it";
+
+/// How a file in the folder differs from what would be rendered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Difference {
+    /// The file is missing.
+    Missing(String),
+    /// Its content differs; the text is a unified diff from the folder to the rendered file.
+    Changed(String, String),
+    /// It was rendered earlier, and would not be rendered now.
+    Stale(String),
+}
+
+/// A folder that could not be read or written, or a file in it.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} `{}`: {error}", path.display())]
+pub struct FolderError {
+    action: &'static str,
+    path: PathBuf,
+    error: io::Error,
+}
+
+impl FolderError {
+    fn of(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self { action, path, error }
+    }
+}
+
+/// Compares the rendered files with a folder. `everything`: files of [`super::Kind::All`] that were
+/// rendered earlier and are not among these are stale.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn differences(
+    folder: &Path,
+    rendered: &Rendered,
+    everything: bool,
+) -> Result<Vec<Difference>, FolderError> {
+    let mut found = Vec::new();
+    for file in &rendered.files {
+        let path = folder.join(&file.name);
+        match foreign::read_named(&path, LARGEST) {
+            Ok(there) if there == file.text.as_bytes() => {}
+            Ok(there) => found.push(Difference::Changed(
+                file.name.clone(),
+                diff(&file.name, &String::from_utf8_lossy(&there), &file.text),
+            )),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                found.push(Difference::Missing(file.name.clone()))
+            }
+            Err(error) => return Err(FolderError::of("read", &path)(error)),
+        }
+    }
+    if everything {
+        let wanted: BTreeSet<&str> = rendered.files.iter().map(|file| file.name.as_str()).collect();
+        let stale =
+            once_rendered(folder)?.into_iter().filter(|name| !wanted.contains(name.as_str()));
+        found.extend(stale.map(Difference::Stale));
+    }
+    Ok(found)
+}
+
+fn diff(name: &str, there: &str, rendered: &str) -> String {
+    TextDiff::from_lines(there, rendered)
+        .unified_diff()
+        .context_radius(3)
+        .header(&format!("a/{name}"), &format!("b/{name}"))
+        .to_string()
+}
+
+/// The files that an earlier `render all` has written, in order of their names. Others are not
+/// opened.
+fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, FolderError> {
+    let mut names = BTreeSet::new();
+    for name in FILES_OF_ALL {
+        let path = folder.join(name);
+        if !path.is_file() {
+            continue; // a folder or a pipe of this name was never rendered
+        }
+        let text = match foreign::read_named(&path, LARGEST) {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            text => text.map_err(FolderError::of("read", &path))?,
+        };
+        if was_rendered(&text) {
+            names.insert(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// Whether this version or an earlier one has rendered a file. A comment at the head shows that,
+/// also below a licence.
+fn was_rendered(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let mut head = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| line.is_empty() || line.starts_with('#') || *line == "---");
+    head.any(|line| line.trim_start_matches('#').trim_start().starts_with(MARK))
+}
+
+/// Writes the files that differ, each whole or not at all; returns their names. No file is deleted,
+/// and a file that was not rendered is replaced only if it is empty.
+///
+/// # Errors
+/// The folder cannot be made, or a file cannot be read or was not rendered: then nothing is
+/// written. Or a file cannot be written.
+pub fn write(folder: &Path, rendered: &Rendered) -> Result<Vec<String>, FolderError> {
+    fs::create_dir_all(folder).map_err(FolderError::of("make the folder", folder))?;
+    // All files are looked at before the first one is written.
+    let mut outdated = Vec::new();
+    for file in &rendered.files {
+        let path = folder.join(&file.name);
+        match foreign::read_named(&path, LARGEST) {
+            Ok(there) if there == file.text.as_bytes() => {}
+            Ok(there) if there.trim_ascii().is_empty() || was_rendered(&there) => {
+                outdated.push((file, path));
+            }
+            Ok(_) => return Err(FolderError::of("write", &path)(io::Error::other(NOT_RENDERED))),
+            Err(error) if error.kind() == ErrorKind::NotFound => outdated.push((file, path)),
+            Err(error) => return Err(FolderError::of("read", &path)(error)),
+        }
+    }
+    for (file, path) in &outdated {
+        write_atomically(path, file.text.as_bytes()).map_err(FolderError::of("write", path))?;
+    }
+    Ok(outdated.into_iter().map(|(file, _)| file.name.clone()).collect())
+}

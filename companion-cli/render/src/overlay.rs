@@ -1,0 +1,227 @@
+//! The ConfigMap that istiod merges over the Deployment that it makes for a Gateway of the Gateway
+//! API, or for a waypoint: stop hook, grace period, annotations; an autoscaler and a disruption
+//! budget if the policy has them. A waypoint's gate is in it, too.
+
+use super::hook::{pod_with_grace, pre_stop};
+use super::image_volume::{WHY_SECRET, pull_secrets};
+use super::proxy_config::REPLACES;
+use super::volume::Volume;
+use super::{
+    File, block, bootstrap, gateway_patch, has_hook, metadata, objects, patch_gateway, proxy_config,
+};
+use laststream_base::yaml::{List, Map, Node};
+use laststream_policy::file::{Delivery, GateSecret, GatewayApi, Placement, Waypoint};
+use laststream_policy::{Policy, PolicyProblem, Resolve};
+
+/// The label that makes a ConfigMap in istiod's namespace the default of a class.
+const CLASS_LABEL: &str = "gateway.istio.io/defaults-for-class";
+
+/// The kinds of hook that the layers below may have.
+const OTHER_HOOKS: [&str; 3] = ["httpGet", "sleep", "tcpSocket"];
+
+const WHY_NULL: &str = "Removes a hook of another layer, such as a chart's: two kinds of hook are \
+    refused, and only istiod's log says so. `$patch: replace` would not do: where no other layer \
+    has a hook, it leaves none.";
+
+const ERRORS: &str = "Istio reports a wrong overlay only in istiod's log (`error rendering \
+    templates`, `apply failed`): the Gateway stays Programmed, and the former Deployment runs on. \
+    `laststream lint` checks this file before.";
+
+const WHY_GATE: &str =
+    "The gate, for Envoy's bootstrap. Here, so that a changed gate replaces the pods.";
+
+const WHY_VOLUME: &str = "The module. An API server below 1.35 without the feature gate \
+    `ImageVolume` drops the volume and its mount, and istiod says nothing; the new pods then never \
+    become ready.";
+
+pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>, PolicyProblem> {
+    let api = match &policy.placement {
+        Placement::GatewayApi(api) => api.clone(),
+        Placement::Waypoint(Waypoint { gateway, class }) => {
+            GatewayApi { gateway: gateway.clone(), class: class.clone(), ..GatewayApi::default() }
+        }
+        _ => {
+            return Err(PolicyProblem::new(
+                "placement",
+                "is neither a waypoint nor a Gateway of the Gateway API, whose Deployments Istio \
+                    makes: write `placement: {gateway_api: {gateway: NAME}}`",
+            ));
+        }
+    };
+    let api = &api;
+    let name = format!("{}-overlay", policy.name);
+    let mut data = Map::of("deployment", block(&deployment(policy, api, resolve)?));
+    for (key, spec) in [
+        ("horizontalPodAutoscaler", &api.autoscaler),
+        ("podDisruptionBudget", &api.disruption_budget),
+    ] {
+        if let Some(spec) = spec {
+            data = data
+                .note("Istio makes this object because the key is here.")
+                .with(key, block(&Map::of("spec", Node::from(spec))));
+        }
+    }
+    let object = Map::of("apiVersion", "v1")
+        .with("kind", "ConfigMap")
+        .with("metadata", labelled(policy, api, &name))
+        .with("data", data);
+    let mut files = vec![objects("overlay.yaml", &about(policy, api, &name), &[object])];
+    if let Some(gateway) = &api.gateway {
+        files.push(reference(policy, gateway, &name));
+    }
+    Ok(files)
+}
+
+fn about(policy: &Policy, api: &GatewayApi, name: &str) -> Vec<String> {
+    let how = match (&api.gateway, &api.class) {
+        (Some(gateway), _) => format!(
+            "istiod merges it over the Deployment of the Gateway `{gateway}` once the Gateway \
+                names it: {}. The pods are then replaced.",
+            patch_gateway(policy, gateway)
+        ),
+        (None, class) => format!(
+            "The default of all Gateways of the class `{}`, by its label. istiod merges it over \
+                their Deployments at once, so their pods are replaced. A Gateway's own ConfigMap \
+                is merged after `{name}`.",
+            class.as_deref().unwrap_or_default()
+        ),
+    };
+    let replaces = proxy_config::gateway_annotations(policy).map(|_| REPLACES.to_owned());
+    [Some(how), replaces, Some(ERRORS.to_owned())].into_iter().flatten().collect()
+}
+
+fn labelled(policy: &Policy, api: &GatewayApi, name: &str) -> Map {
+    match &api.class {
+        None => metadata(policy, name),
+        Some(class) => {
+            let labels = policy.labels.iter().map(|(key, value)| (key, value.as_str()));
+            let own: Map = labels.collect();
+            Map::of("name", name)
+                .with_some("namespace", policy.namespace.as_deref())
+                .with("labels", own.with(CLASS_LABEL, class.as_str()))
+        }
+    }
+}
+
+/// The gate's secret, from a Secret that the operator makes.
+fn secret(policy: &Policy, variable: &str) -> Map {
+    let reference = Map::of("name", format!("{}-gate", policy.name)).with("key", "secret");
+    Map::new()
+        .note("Of a Secret in the Gateway's own namespace, which has to be there first.")
+        .with("name", variable)
+        .with("valueFrom", Map::of("secretKeyRef", reference))
+}
+
+/// Whether the pods need the overlay.
+pub(super) fn is_needed(policy: &Policy, api: &GatewayApi) -> bool {
+    policy.gate_port.is_some()
+        || policy.exit_on_zero
+        || !api.is_plain()
+        || policy.delivery == Delivery::ImageVolume
+        || proxy_config::gateway_annotations(policy).is_some()
+}
+
+fn deployment(
+    policy: &Policy,
+    api: &GatewayApi,
+    resolve: Resolve<'_>,
+) -> Result<Map, PolicyProblem> {
+    let is_mounted = policy.delivery == Delivery::ImageVolume;
+    if !is_needed(policy, api) {
+        return Err(PolicyProblem::new(
+            "gate",
+            "there is none, and nothing else is to be merged over the Deployment",
+        ));
+    }
+    let mut parts = Parts::default();
+    if policy.exit_on_zero {
+        parts.env = exit_on_zero(policy);
+    }
+    if let (Some(_), Some(GateSecret::Environment(name))) = (policy.gate_port, &policy.gate_secret)
+    {
+        parts.env.push(secret(policy, name));
+    }
+    let mut annotations = proxy_config::gateway_annotations(policy);
+    if let (Placement::Waypoint(_), Some(port)) = (&policy.placement, policy.gate_port) {
+        let source = policy.source(resolve)?;
+        let gate = bootstrap::annotation(policy, port, &source)?;
+        let others = annotations.unwrap_or_default();
+        annotations = Some(others.note(WHY_GATE).with(bootstrap::ANNOTATION, gate));
+        parts.env.push(bootstrap::variable());
+        parts.volumes.push((bootstrap::volume(), bootstrap::mount()));
+    }
+    if is_mounted {
+        parts.modules = Volume::of_modules(policy, resolve)?;
+        parts.pull_secrets = pull_secrets(policy);
+    }
+    let template = match annotations {
+        Some(annotations) => Map::of("metadata", Map::of("annotations", annotations)),
+        None => Map::new(),
+    };
+    let pod = pod(policy, parts);
+    Ok(Map::of("spec", Map::of("template", template.with("spec", pod))))
+}
+
+/// Parts of the pod besides hook and grace period.
+#[derive(Default)]
+struct Parts {
+    env: Vec<Map>,
+    /// Volumes with their mounts.
+    volumes: Vec<(Map, Map)>,
+    modules: Vec<Volume>,
+    pull_secrets: Option<List>,
+}
+
+fn pod(policy: &Policy, parts: Parts) -> Map {
+    let mut container = Map::of("name", "istio-proxy");
+    if !parts.env.is_empty() {
+        container = container
+            .note("Here, because the agent of a gateway takes no environment from its annotation.")
+            .with("env", parts.env.into_iter().collect::<List>());
+    }
+    let mut pod = Map::new();
+    if let Some(port) = policy.gate_port.filter(|_| has_hook(policy)) {
+        let hook = OTHER_HOOKS
+            .into_iter()
+            .fold(Map::new().note(WHY_NULL), |hook, kind| hook.with(kind, Node::Null))
+            .with("exec", pre_stop(port, policy));
+        container = container.with("lifecycle", Map::of("preStop", hook));
+        pod = pod_with_grace(policy);
+    }
+    let has_volumes = !parts.modules.is_empty() || !parts.volumes.is_empty();
+    let (volumes, mounts): (Vec<Map>, Vec<Map>) = parts.volumes.into_iter().unzip();
+    let (mut volumes, mut mounts): (List, List) =
+        (volumes.into_iter().collect(), mounts.into_iter().collect());
+    for module in &parts.modules {
+        volumes = volumes.note(WHY_VOLUME).item(module.item());
+        mounts = mounts.item(module.mount());
+    }
+    if has_volumes {
+        container = container.with("volumeMounts", mounts);
+    }
+    let pod = pod
+        .note(WHY_SECRET)
+        .with_some("imagePullSecrets", parts.pull_secrets)
+        .note("The name of the proxy's container in what Istio makes.")
+        .with("containers", List::of(container));
+    if has_volumes { pod.with("volumes", volumes) } else { pod }
+}
+
+fn exit_on_zero(policy: &Policy) -> Vec<Map> {
+    let variable = |name: &str, value: String| Map::of("name", name).with("value", value);
+    let minimum = policy.sizing.agent.rounded_up().to_string();
+    vec![
+        variable("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true".into()),
+        variable("MINIMUM_DRAIN_DURATION", minimum),
+    ]
+}
+
+/// The patch that makes a Gateway name the ConfigMap.
+fn reference(policy: &Policy, gateway: &str, name: &str) -> File {
+    let parameters = Map::new()
+        .note("The core group: ConfigMaps are the only kind that Istio takes.")
+        .with("group", "")
+        .with("kind", "ConfigMap")
+        .with("name", name);
+    gateway_patch(policy, gateway, None, parameters)
+}

@@ -1,0 +1,124 @@
+//! Settings for Istio's bootstrap: the statistics that the gate reads, and the times of Istio's own
+//! drains.
+
+use super::{File, block, lifecycle, other};
+use laststream_base::time_span::TimeSpan;
+use laststream_base::yaml::Map;
+use laststream_policy::file::Placement;
+use laststream_policy::{ISTIO_DRAIN, Policy, PolicyProblem};
+
+/// Istio's default of `terminationDrainDuration`.
+const TERMINATION_DRAIN: TimeSpan = TimeSpan::seconds(5);
+
+/// The suffixes of the statistics that the gate reads.
+const STATISTICS: &str = "downstream_rq_active,downstream_rq_total,\
+    downstream_cx_tx_bytes_buffered,downstream_cx_http3_active";
+const WHY_STATISTICS: &str = "Istio leaves these out of Envoy's statistics. With the first two the \
+    gate has Envoy's own count beside the filter's, with the third it waits for bytes that are not \
+    written yet, with the fourth it knows that HTTP/3 has more of them; without them the count is \
+    only `assumed`, and zero must last longer.";
+const WHY_PENDING: &str = " The last one has the bytes of ended responses that wait in a tunnel.";
+
+/// The comment at the head of each file with these annotations.
+pub(super) const REPLACES: &str = "An annotation replaces the pod's own of the same name: add what \
+    yours has, such as `gatewayTopology` or `tracing` in proxy.istio.io/config. And Istio takes \
+    statsInclusionSuffixes in place of `inclusionSuffixes` in the mesh's `proxyStatsMatcher`: add \
+    those, too.";
+
+pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
+    let annotations = annotations(policy)?;
+    const START: &str = "Part of the bootstrap: it counts from the pod's next start on.";
+    match &policy.placement {
+        Placement::Gateway(_) => {
+            let about = [format!("{START} Values for Istio's gateway chart."), REPLACES.to_owned()];
+            Ok(other("proxy-config.yaml", &about, Map::of("podAnnotations", annotations)))
+        }
+        Placement::Sidecar(_) => {
+            let how = lifecycle::how_to_patch(policy, "proxy-config.yaml");
+            let about = [format!("{START} {how}."), REPLACES.to_owned()];
+            let template = Map::of("metadata", Map::of("annotations", annotations));
+            Ok(other("proxy-config.yaml", &about, lifecycle::patch(policy, template)))
+        }
+        Placement::GatewayApi(_) => Err(PolicyProblem::new(
+            "placement",
+            "is a Gateway of the Gateway API: `render overlay` writes its annotations",
+        )),
+        _ => Err(PolicyProblem::new(
+            "placement",
+            "has no ProxyConfig that pods could bring along: Istio's gateways and sidecars have \
+                one",
+        )),
+    }
+}
+
+/// The annotations of a gateway whose Deployment Istio makes; none if Istio's defaults suffice.
+pub(super) fn gateway_annotations(policy: &Policy) -> Option<Map> {
+    // The agent of such a gateway takes no environment from the annotation; the overlay sets it.
+    let mut policy = policy.clone();
+    policy.exit_on_zero = false;
+    annotations(&policy).ok()
+}
+
+/// The annotations of a pod. Without a gate the statistics are not needed.
+pub(super) fn annotations(policy: &Policy) -> Result<Map, PolicyProblem> {
+    let config = config(policy).as_ref().map(block);
+    if policy.gate_port.is_none() && config.is_none() {
+        return Err(PolicyProblem::new(
+            "drain",
+            "says nothing that Istio does not do by itself, and without a gate there is nothing \
+                else to tell it",
+        ));
+    }
+    let has_tunnels = matches!(policy.placement, Placement::Waypoint(_));
+    let (statistics, why) = if has_tunnels {
+        (STATISTICS.to_owned() + ",pending_send_bytes", WHY_STATISTICS.to_owned() + WHY_PENDING)
+    } else {
+        (STATISTICS.to_owned(), WHY_STATISTICS.to_owned())
+    };
+    let statistics = policy.gate_port.map(|_| statistics);
+    let annotations = Map::new()
+        .note(why)
+        .with_some("sidecar.istio.io/statsInclusionSuffixes", statistics)
+        .with_some("proxy.istio.io/config", config);
+    Ok(annotations)
+}
+
+/// The settings that differ from Istio's defaults.
+fn config(policy: &Policy) -> Option<Map> {
+    let sizing = &policy.sizing;
+    let mut config = Map::new();
+    if sizing.drain_time() > ISTIO_DRAIN {
+        config = config
+            .note(format!(
+                "Envoy's drain time, {ISTIO_DRAIN} if nothing is said. 1.5 times the gate's \
+                deadline of {}: in the last third Envoy (after 1.40) closes connections with \
+                running streams. And when Istio replaces a listener, what began before is cut \
+                after this time: requests may take {}.",
+                sizing.deadline, sizing.longest_request
+            ))
+            .with("drainDuration", sizing.drain_time().to_string());
+    }
+    if sizing.agent != TERMINATION_DRAIN {
+        config = config
+            .note("What the agent takes after SIGTERM when the gate's deadline was reached.")
+            .with("terminationDrainDuration", whole(sizing.agent));
+    }
+    if policy.exit_on_zero {
+        let metadata = Map::new()
+            .note(
+                "As the policy wants it. It counts connections, not requests: one idle \
+                keep-alive connection, or one of the app's own, holds the pod until kubelet kills \
+                it; it has no deadline, and terminationDrainDuration does not count with it. It \
+                does nothing once the agent has been told to drain: Istio's own hook in native \
+                sidecars, or the gate at zero.",
+            )
+            .with("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true")
+            .with("MINIMUM_DRAIN_DURATION", whole(sizing.agent));
+        config = config.with("proxyMetadata", metadata);
+    }
+    (config != Map::new()).then_some(config)
+}
+
+fn whole(span: TimeSpan) -> String {
+    span.rounded_up().to_string()
+}

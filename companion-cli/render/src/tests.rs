@@ -1,0 +1,377 @@
+//! Properties of every rendered EnvoyFilter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{FILES_OF_ALL, File, Kind, render};
+use laststream_policy::{Overrides, Policy};
+
+mod damaged;
+mod sensible;
+
+pub(super) const DIGEST: &str =
+    "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// Reads a policy.
+pub(super) fn policy(text: &str) -> Policy {
+    Policy::read(text.as_bytes(), &Overrides::default())
+        .unwrap_or_else(|refused| panic!("{refused}\n{text}"))
+}
+
+/// The files rendered from a policy whose image has the digest [`DIGEST`].
+pub(super) fn rendered(kind: Kind, text: &str) -> Vec<File> {
+    let rendered = render(kind, &policy(text), &|_| Ok(DIGEST.into()));
+    rendered.unwrap_or_else(|refused| panic!("{refused}\n{text}")).files
+}
+
+pub(super) fn yaml(file: &File) -> Value {
+    serde_saphyr::from_str(&file.text).expect("YAML")
+}
+
+fn names(files: &[File]) -> Vec<&str> {
+    files.iter().map(|file| file.name.as_str()).collect()
+}
+
+/// The patches of a policy's EnvoyFilter, by what they are applied to.
+fn patches(policy: &str) -> BTreeMap<String, Vec<Value>> {
+    let object = yaml(&rendered(Kind::EnvoyFilter, policy)[0]);
+    let mut found: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for patch in object["spec"]["configPatches"].as_array().expect("patches") {
+        found
+            .entry(patch["applyTo"].as_str().expect("applyTo").into())
+            .or_default()
+            .push(patch["patch"]["value"].clone());
+    }
+    found
+}
+
+fn policies() -> Vec<String> {
+    const PROTO: &str = "forwarded_proto: {presets: [gcp], trust: {peers: [10.0.0.0/8]}}";
+    let mut all = Vec::new();
+    for placement in [
+        "",
+        "placement: {sidecar: {}}",
+        "placement: {sidecar: {directions: [inbound], native: true}}",
+        "placement: {sidecar: {directions: [outbound]}}",
+    ] {
+        for more in [
+            "",
+            "gate: {enabled: false}",
+            "failure_policy: closed",
+            "failure_policy: open\nname: other",
+            PROTO,
+        ] {
+            if !(placement.contains("[outbound]") && more == PROTO) {
+                all.push(format!(
+                    "module: oci://h/r:floating\nnamespace: shop\n{placement}\n{more}\n"
+                ));
+            }
+        }
+    }
+    all
+}
+
+/// If `render all` wrote a file that is not in the list, it would never be reported as stale.
+#[test]
+fn every_file_of_render_all_is_in_its_list() {
+    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../envoyfilter-manifests");
+    let mut policies = vec![include_str!("../../policy/src/tests/everything.yaml").to_owned()];
+    for entry in std::fs::read_dir(manifests).unwrap() {
+        policies.extend(std::fs::read_to_string(entry.unwrap().path().join("policy.yaml")));
+    }
+    policies.extend(["job: {container: a, command: [b], program_image: c}", ""].map(|more| {
+        format!("module: oci://h/r:t\nnamespace: a\nplacement: {{sidecar: {{}}}}\n{more}\n")
+    }));
+    let mut known = BTreeSet::new();
+    for file in policies.iter().flat_map(|policy| rendered(Kind::All, policy)) {
+        assert!(FILES_OF_ALL.contains(&&*file.name), "{}", file.name);
+        known.insert(file.name);
+    }
+    let unseen: Vec<_> = FILES_OF_ALL.iter().filter(|name| !known.contains(**name)).collect();
+    assert_eq!(unseen, [&"image-volume.yaml"; 0], "of no policy");
+}
+
+#[test]
+fn names_are_unique_and_discovered_filters_are_configured() {
+    for policy in policies() {
+        let patches = patches(&policy);
+        let name = |value: &Value| value["name"].as_str().expect("a name").to_owned();
+        let mut configured: Vec<String> = patches["EXTENSION_CONFIG"].iter().map(name).collect();
+        let gates = patches.get("LISTENER").into_iter().flatten();
+        let in_gates = gates.clone().flat_map(|listener| {
+            listener
+                .pointer("/filter_chains/0/filters/0/typed_config/http_filters")
+                .and_then(Value::as_array)
+                .expect("filters")
+        });
+        let mut discovered: Vec<String> = patches["HTTP_FILTER"]
+            .iter()
+            .chain(in_gates)
+            .filter(|filter| filter.get("config_discovery").is_some())
+            .map(name)
+            .collect();
+        configured.sort();
+        discovered.sort();
+        assert_eq!(configured, discovered, "{policy}");
+        configured.dedup();
+        assert_eq!(configured.len(), discovered.len(), "{policy}");
+        assert!(configured.iter().all(|name| name.contains(".shop.")), "{configured:?}");
+        assert_eq!(gates.count(), usize::from(!policy.contains("enabled: false")), "{policy}");
+    }
+}
+
+/// A Gateway's name replaces labels, and the order of patches does not depend on the age of
+/// resources.
+#[test]
+fn every_envoyfilter_has_a_priority_and_one_way_to_choose_proxies() {
+    for (placement, chooses) in [
+        ("{gateway: {}}", "workloadSelector"),
+        ("{gateway_api: {gateway: edge}}", "targetRefs"),
+        ("{gateway_api: {class: istio}}", "workloadSelector"),
+        ("{sidecar: {selector: {app: a}}}", "workloadSelector"),
+    ] {
+        let policy = format!(
+            "module: oci://h/r:t\nnamespace: shop\nplacement: {placement}\nforwarded_proto: \
+                {{presets: [gcp], trust: {{peers: [10.0.0.0/16]}}}}"
+        );
+        let policy = Policy::read(policy.as_bytes(), &Overrides::default()).expect("a policy");
+        for kind in [Kind::EnvoyFilter, Kind::WasmPlugin] {
+            let rendered = render(kind, &policy, &|_| Ok(DIGEST.into())).expect("rendered");
+            let objects: Vec<Value> =
+                serde_saphyr::from_multiple(&rendered.files[0].text).expect("YAML");
+            for object in objects.iter().filter(|object| object["kind"] == "EnvoyFilter") {
+                assert_eq!(object["spec"]["priority"], 100, "{placement}");
+                let ways = ["workloadSelector", "targetRefs"]
+                    .into_iter()
+                    .filter(|way| object["spec"].get(way).is_some());
+                assert!(ways.eq([chooses]), "{placement}: {object:#}");
+            }
+        }
+    }
+}
+
+/// The order of the directions does not matter.
+#[test]
+fn the_frame_filter_of_a_sidecar_is_inbound() {
+    for (directions, context) in [
+        ("[inbound, outbound]", "SIDECAR_INBOUND"),
+        ("[outbound, inbound]", "SIDECAR_INBOUND"),
+        ("[outbound]", "SIDECAR_OUTBOUND"),
+    ] {
+        let policy = format!(
+            "module: oci://h/r:t\nnamespace: shop\nplacement: {{sidecar: {{directions: \
+             {directions}}}}}\nend: {{websocket: end}}\nwebsockets: {{module: oci://h/frames:t, \
+             routes: [{{name: default}}]}}"
+        );
+        let object = yaml(&rendered(Kind::EnvoyFilter, &policy)[0]);
+        let patches = object["spec"]["configPatches"].as_array().expect("patches").iter();
+        let is_of_frames = |patch: &&Value| {
+            let name = patch["patch"]["value"]["name"].as_str().unwrap_or_default();
+            patch["applyTo"] == "HTTP_ROUTE"
+                || patch["applyTo"] == "HTTP_FILTER" && name.ends_with(".frames")
+        };
+        let contexts = patches.filter(is_of_frames).map(|patch| &patch["match"]["context"]);
+        assert_eq!(contexts.collect::<Vec<_>>(), [context, context], "{directions}");
+    }
+}
+
+/// The overlay's Deployment, as Istio reads it.
+fn overlay(policy: &str) -> Value {
+    let map = yaml(&rendered(Kind::Overlay, policy)[0]);
+    serde_saphyr::from_str(map["data"]["deployment"].as_str().expect("a text")).expect("YAML")
+}
+
+#[test]
+fn an_overlay_keeps_exit_on_zero() {
+    const POLICY: &str = "module: oci://h/r:t\nnamespace: edge\nplacement: {gateway_api: {gateway: \
+        edge}}\ndrain: {longest_request: 60s, exit_on_zero: true}";
+    let container = &overlay(POLICY)["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["env"][0]["name"], "EXIT_ON_ZERO_ACTIVE_CONNECTIONS");
+}
+
+#[test]
+fn resources_of_a_class_select_it_and_its_overlay_has_its_label() {
+    for (policy, file, chooses, class) in [
+        (
+            "placement: {gateway_api: {class: istio, disruption_budget: {minAvailable: 1}}}\n\
+                gate: {enabled: false}",
+            "envoyfilter.yaml",
+            "gateway.networking.k8s.io/gateway-class-name: istio\n",
+            "istio",
+        ),
+        (
+            "placement: {waypoint: {class: istio-waypoint}}\ndelivery: image_volume",
+            "wasmplugin.yaml",
+            "kind: GatewayClass\n    name: istio-waypoint\n",
+            "istio-waypoint",
+        ),
+    ] {
+        let policy = format!("module: oci://h/r:t\nlabels: {{team: edge}}\n{policy}");
+        let files = rendered(Kind::All, &policy);
+        assert_eq!(names(&files), [file, "overlay.yaml", "kustomization.yaml"]);
+        assert!(files[0].text.contains(chooses), "{}", files[0].text);
+        let metadata = &yaml(&files[1])["metadata"];
+        let labels = json!({ "team": "edge", "gateway.istio.io/defaults-for-class": class });
+        assert_eq!(metadata["labels"], labels);
+        assert_eq!(metadata["namespace"], "istio-system");
+        let has_gate = !policy.contains("enabled: false");
+        assert_eq!(files[1].text.contains("preStop"), has_gate, "{policy}");
+    }
+}
+
+#[test]
+fn a_waypoint_without_a_file_has_no_gate() {
+    let policy = "namespace: shop\nmodule: oci://h/r:t\nplacement: {waypoint: {gateway: w}}";
+    assert_eq!(names(&rendered(Kind::All, policy)), ["wasmplugin.yaml", "kustomization.yaml"]);
+}
+
+#[test]
+fn the_gate_never_fails_open_and_shares_only_the_vm_id() {
+    for policy in policies() {
+        let configs = patches(&policy).remove("EXTENSION_CONFIG").expect("extensions");
+        let (gates, counters): (Vec<&Value>, Vec<&Value>) = configs
+            .iter()
+            .map(|extension| &extension["typed_config"]["config"])
+            .partition(|config| config["name"].as_str().expect("a name").ends_with(".gate"));
+        for gate in &gates {
+            assert_eq!(gate["failure_policy"], "FAIL_RELOAD", "{policy}");
+            for counter in &counters {
+                assert_eq!(gate["vm_config"]["vm_id"], counter["vm_config"]["vm_id"], "{policy}");
+                assert_ne!(
+                    gate["vm_config"]["configuration"], counter["vm_config"]["configuration"],
+                    "{policy}"
+                );
+            }
+        }
+        for config in gates.iter().chain(&counters) {
+            let remote = &config["vm_config"]["code"]["remote"];
+            assert_eq!(
+                remote["http_uri"]["uri"],
+                format!("oci://h/r@{DIGEST}"),
+                "a floating tag in {policy}"
+            );
+            assert_eq!(
+                format!("sha256:{}", remote["sha256"].as_str().expect("sha256")),
+                DIGEST,
+                "{policy}"
+            );
+        }
+    }
+}
+
+const BY_ENVIRONMENT: &str = "gate: {secret: {environment: GATE_SECRET}, hosts: [gate.shop.svc]}";
+const BY_SDS: &str = "gate: {secret: {sds: /etc/laststream/sds.yaml}}";
+
+/// The gate's connection manager, and the module's configuration.
+fn gate(policy: &str) -> (Value, Value) {
+    let patches = patches(&format!("module: oci://h/r:floating\n{policy}\n"));
+    let extension = patches["EXTENSION_CONFIG"].last().expect("the gate's");
+    let configuration = extension["typed_config"]["config"]["configuration"]["value"]
+        .as_str()
+        .expect("a text")
+        .to_owned();
+    let manager = patches["LISTENER"][0]
+        .pointer("/filter_chains/0/filters/0/typed_config")
+        .expect("a manager")
+        .clone();
+    (manager, serde_json::from_str(&configuration).expect("JSON"))
+}
+
+#[test]
+fn filters_in_front_of_the_gate_write_its_filter_state() {
+    const ADDRESS: (&str, &str) = ("laststream.gate_address", "%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%");
+    for (policy, key, states, filters) in [
+        ("", None, vec![ADDRESS], 3),
+        (
+            BY_ENVIRONMENT,
+            Some("laststream.gate_secret"),
+            vec![ADDRESS, ("laststream.gate_secret", "%ENVIRONMENT(GATE_SECRET)%")],
+            3,
+        ),
+        (
+            BY_SDS,
+            Some("laststream.gate_secret"),
+            vec![ADDRESS, ("laststream.gate_secret", "%REQ(x-laststream-expected-secret)%")],
+            4,
+        ),
+    ] {
+        let (manager, configuration) = gate(policy);
+        assert_eq!(configuration["gate"]["secret_key"].as_str(), key, "{configuration}");
+        let in_front = manager["http_filters"].as_array().expect("filters");
+        assert_eq!(in_front.len(), filters, "{manager:#}");
+        let teller = &in_front[filters - 3]["typed_config"]["on_request_headers"];
+        let written: Vec<_> = teller
+            .as_array()
+            .expect("states")
+            .iter()
+            .map(|state| {
+                let format = &state["format_string"]["text_format_source"]["inline_string"];
+                (state["object_key"].as_str().expect("a key"), format.as_str().expect("a format"))
+            })
+            .collect();
+        assert_eq!(written, states, "{policy}");
+    }
+    assert_eq!(gate(BY_ENVIRONMENT).1["gate"]["hosts"], json!(["gate.shop.svc"]));
+    let removed =
+        gate(BY_SDS).0["early_header_mutation_extensions"][0]["typed_config"]["mutations"].clone();
+    assert_eq!(
+        removed,
+        json!([{ "remove": "x-laststream-expected-secret" }]),
+        "or a client chooses the secret that is expected"
+    );
+}
+
+#[test]
+fn held_requests_time_out_and_envoys_drain_outlasts_the_gates() {
+    for (longest, idle, drain) in [
+        ("20s", "33s", None),
+        ("60s", "73s", Some("95s")),
+        ("600s", "613s", Some("905s")),
+        ("1500ms", "15s", None),
+    ] {
+        let policy = format!("drain: {{longest_request: {longest}}}");
+        assert_eq!(gate(&policy).0["stream_idle_timeout"], idle, "{policy}");
+        let values = yaml(&rendered(Kind::ProxyConfig, &policy)[0]);
+        let config: Option<Value> = values["podAnnotations"]["proxy.istio.io/config"]
+            .as_str()
+            .map(|text| serde_saphyr::from_str(text).expect("YAML"));
+        assert_eq!(
+            config.as_ref().and_then(|config| config["drainDuration"].as_str()),
+            drain,
+            "{values:#}"
+        );
+    }
+}
+
+/// `pilot-agent wait` can send the secret only in the URL, and cannot read a file that Envoy reads.
+#[test]
+fn hooks_send_the_secret() {
+    let text = |kind, policy: &str| {
+        let policy = self::policy(&format!("module: oci://h/r:floating\n{policy}"));
+        render(kind, &policy, &|_| Ok(DIGEST.into()))
+    };
+    let hook = Kind::Lifecycle; // of a gateway: in its chart
+    let values: Value =
+        serde_saphyr::from_str(&text(hook, BY_ENVIRONMENT).expect("a hook").files[0].text)
+            .expect("YAML");
+    let command = &values["lifecycle"]["preStop"]["exec"]["command"];
+    assert_eq!((&command[0], &command[1]), (&json!("sh"), &json!("-c")), "{values:#}");
+    let line = command[2].as_str().expect("a line");
+    assert!(
+        line.starts_with(
+            "exec pilot-agent wait --url=\"http://127.0.0.1:15091/prestop?wait=10s&secret=\
+                $GATE_SECRET\" "
+        ),
+        "{line}"
+    );
+    assert!(text(hook, BY_SDS).expect_err("no hook").to_string().contains("--secret-file"));
+    let all = text(Kind::All, BY_SDS).expect("the rest");
+    assert!(
+        all.warnings.iter().any(|warning| warning.contains("--secret-file")),
+        "{:?}",
+        all.warnings
+    );
+    assert!(!all.files.iter().any(|file| file.name.starts_with("lifecycle")));
+}

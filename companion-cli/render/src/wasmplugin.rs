@@ -1,0 +1,155 @@
+//! WasmPlugins: for pull secrets, and for waypoints. They carry the counters; the comments say what
+//! else is needed.
+
+use laststream_filter::config::wire::Scope;
+
+use super::envoyfilter::around_the_module;
+use super::scheme::Scheme;
+use super::{File, metadata, object, objects, pods, target_refs};
+use laststream_base::yaml::{List, Map, Node};
+use laststream_policy::file::{FailurePolicy, Placement};
+use laststream_policy::module_json::{self, scopes};
+use laststream_policy::{ModuleLocation, Policy, PolicyProblem};
+
+pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
+    let context = context_of(&policy.placement)?;
+    if policy.websockets.is_some() {
+        return Err(PolicyProblem::new(
+            "websockets",
+            "is nothing for a WasmPlugin, which is on for every route and so costs every request: \
+                `render envoyfilter`, or take it out",
+        ));
+    }
+    let scheme = Scheme::only_module(
+        policy,
+        "a WasmPlugin has its place from Istio, and theirs would be in front of it: `render \
+            envoyfilter`",
+    )?;
+    let scopes = scopes(policy);
+    let several = scopes.len() > 1;
+    let mut documents: Vec<Map> = scopes
+        .into_iter()
+        .map(|(scope, with_proto)| plugin(policy, source, scope, with_proto, several))
+        .collect();
+    let mut about = vec![about_the_gate(policy).to_owned(), PLACE.to_owned()];
+    if let Some(filter) =
+        around_the_module(policy, &scheme, context).filter(|_| !context.is_empty())
+    {
+        about.push(
+            "The EnvoyFilter carries what the module needs to know for x-forwarded-proto: \
+            without it no peer is trusted."
+                .into(),
+        );
+        documents.push(filter);
+    }
+    Ok(objects("wasmplugin.yaml", &about, &documents))
+}
+
+/// Istio's patch context for the listeners that restore the scheme; empty if none does.
+fn context_of(placement: &Placement) -> Result<&'static str, PolicyProblem> {
+    match placement {
+        Placement::Gateway(_) | Placement::GatewayApi(_) => Ok("GATEWAY"),
+        Placement::Sidecar(_) => Ok("SIDECAR_INBOUND"),
+        Placement::Waypoint(_) => Ok(""),
+        Placement::EnvoyGateway(_) => Err(PolicyProblem::new(
+            "placement",
+            "Envoy Gateway knows no WasmPlugins: `render envoy-gateway`",
+        )),
+        Placement::Envoy(_) => Err(PolicyProblem::new(
+            "placement",
+            "an Envoy without a mesh knows no WasmPlugins: `render envoy`",
+        )),
+    }
+}
+
+const PLACE: &str = "It has no place of its own either: filters that EnvoyFilters insert first \
+    come before it, and what those answer is not counted.";
+
+fn about_the_gate(policy: &Policy) -> &'static str {
+    match (&policy.placement, policy.gate_port) {
+        (Placement::Waypoint(_), Some(_)) => {
+            "The counter. The gate and the stop hook are in overlay.yaml: a WasmPlugin has no \
+                listener. Apply that first, and wait until the pods are replaced: a waypoint \
+                without the module's file takes no new listeners."
+        }
+        (Placement::Waypoint(_), None) => {
+            "A WasmPlugin has no listener, so there is no gate here: streams are counted, and \
+                nothing holds a drain. With `delivery: image_volume` a waypoint can have one."
+        }
+        _ => {
+            "A WasmPlugin has no listener, so there is no gate here: streams are counted, and \
+                nothing holds a drain. `render envoyfilter` has one; it pulls with the proxy's own \
+                credentials."
+        }
+    }
+}
+
+fn plugin(
+    policy: &Policy,
+    source: &ModuleLocation,
+    scope: Scope,
+    with_proto: bool,
+    several: bool,
+) -> Map {
+    let name = if several { format!("{}-{scope}", policy.name) } else { policy.name.clone() };
+    let url = source.path().map_or_else(|| source.url(), |path| format!("file://{path}"));
+    let fetched = source.path().is_none();
+    let (strategy, why) = strategy(policy.failure_policy);
+    let matching = mode(policy, scope).map(|mode| List::of(Map::of("mode", mode)));
+    let spec = target(policy)
+        .with("url", url)
+        .note("For an image the digest of its manifest, not the checksum of the module in it.")
+        .with_some("sha256", source.sha256())
+        .note("A secret of the type kubernetes.io/dockerconfigjson, in this namespace.")
+        .with_some("imagePullSecret", policy.pull_secret.as_deref().filter(|_| fetched))
+        .note(why)
+        .with("failStrategy", strategy)
+        .note(
+            "Before Istio's own authentication and authorization, so that what they refuse is \
+            counted and they see the restored scheme.",
+        )
+        .with("phase", "AUTHN")
+        .note("One plugin for each direction: the module is told which one it counts.")
+        .with_some("match", matching)
+        .with("pluginConfig", Node::from(&module_json::stream(policy, scope, with_proto)));
+    object("extensions.istio.io/v1alpha1", "WasmPlugin", metadata(policy, &name), spec)
+}
+
+fn strategy(policy: FailurePolicy) -> (&'static str, &'static str) {
+    match policy {
+        FailurePolicy::Open => (
+            "FAIL_OPEN",
+            "A module that cannot be fetched, or has failed, lets requests pass, uncounted. Else a \
+                failed fetch is 403 for everything until the next change.",
+        ),
+        FailurePolicy::Closed => (
+            "FAIL_CLOSE",
+            "As the policy wants it: without the module every request is refused, also when its \
+                registry is out of order.",
+        ),
+        FailurePolicy::Reload => (
+            "FAIL_RELOAD",
+            "As the policy wants it: a VM that fails is loaded again; a module that cannot be \
+                fetched is 403 for every request.",
+        ),
+    }
+}
+
+/// Istio's `mode` for a scope, seen from the app.
+fn mode(policy: &Policy, scope: Scope) -> Option<&'static str> {
+    match (&policy.placement, scope) {
+        (Placement::Sidecar(_), Scope::Inbound) => Some("SERVER"),
+        (Placement::Sidecar(_), Scope::Outbound) => Some("CLIENT"),
+        _ => None,
+    }
+}
+
+const BY_REFERENCE: &str = "Selectors do not reach a waypoint.";
+
+fn target(policy: &Policy) -> Map {
+    let waypoint = matches!(policy.placement, Placement::Waypoint(_));
+    let target = if waypoint { Map::new().note(BY_REFERENCE) } else { Map::new() };
+    target
+        .with_some("selector", pods(policy).map(|labels| Map::of("matchLabels", labels)))
+        .with_some("targetRefs", target_refs(policy))
+}
