@@ -38,7 +38,7 @@ const LARGEST_OUTPUT: u64 = 256 << 10;
 /// The process group of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
-    /// A group of its own: processes that the child starts, such as cargo's compilers, end with it.
+    /// A separate group: processes that the child starts, such as cargo's compilers, end with it.
     /// It cannot read from the terminal.
     Own,
     /// The group of this program: the child may ask for a password at the terminal.
@@ -226,7 +226,7 @@ pub(crate) enum ProgramError {
     Time(Duration),
 }
 
-/// Runs a program in a process group of its own. While it runs, `tick` is called several times a
+/// Runs a program in a separate process group. While it runs, `tick` is called several times a
 /// second.
 ///
 /// Its output goes to unnamed files: a grandchild that outlives the program would keep pipes open,

@@ -82,7 +82,7 @@ pub struct File {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Placement {
-    /// An Istio gateway with a Deployment of its own, from Istio's chart for example.
+    /// An Istio gateway with its own Deployment, from Istio's chart for example.
     Gateway(Gateways),
     /// A Gateway of the Gateway API, whose Deployment Istio makes.
     GatewayApi(GatewayApi),
@@ -108,7 +108,7 @@ impl Placement {
     }
 }
 
-/// An Istio gateway with a Deployment of its own, from Istio's chart for example.
+/// An Istio gateway with its own Deployment, from Istio's chart for example.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gateways {

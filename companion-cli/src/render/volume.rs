@@ -9,7 +9,7 @@ use crate::policy::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Policy, Policy
 const PROGRAM_FOLDER: &str = "/opt/laststream-program";
 /// The program's folder in the container of a Job.
 pub(super) const JOB_FOLDER: &str = "/opt/laststream";
-/// The program in an image of its own.
+/// The program in a separate image.
 const PROGRAM: &str = "/laststream";
 
 /// A volume of the pod, and its place in the proxy's container.
@@ -127,7 +127,9 @@ fn restricted() -> Map {
         .with("capabilities", Map::of("drop", List::of("ALL")))
         .with("readOnlyRootFilesystem", true)
         .with("runAsNonRoot", true)
-        .note("On OpenShift leave this line out: by default a namespace has user IDs of its own.")
+        .note(
+            "On OpenShift leave this line out: by default each namespace has a range of user IDs.",
+        )
         .with("runAsUser", 65_532_u64)
         .with("seccompProfile", Map::of("type", "RuntimeDefault"))
 }

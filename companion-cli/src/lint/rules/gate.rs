@@ -34,7 +34,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Envoy shares a VM when vm_id, code and `vm_config.configuration` are equal. If \
             the counter then fails, the gate fails with it, and cannot report that the count is \
             lost.",
-        fix: "Give the gate a `vm_config.configuration` of its own, such as the text `gate`. Keep \
+        fix: "Give the gate another `vm_config.configuration`, such as the text `gate`. Keep \
             the vm_id.",
         check: shared_vm,
     },

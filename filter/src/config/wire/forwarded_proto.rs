@@ -158,7 +158,7 @@ pub enum Fallback {
     /// it is `https` there.
     #[default]
     Connection,
-    /// `http`, also over TLS.
+    /// `http`, even over TLS.
     Http,
     /// The value does not change. This is cheaper, and safe only if Envoy has overwritten it
     /// (`use_remote_address: true` without trusted hops).

@@ -92,7 +92,7 @@ pub struct Gate {
     pub secret_key: Option<String>,
     /// Host names that requests to the gate may carry, besides IP addresses and `localhost`.
     /// Requests for any other name are refused, because a page in a browser can reach this machine
-    /// under a name of its own (DNS rebinding).
+    /// under its own name (DNS rebinding).
     pub hosts: Vec<String>,
 }
 
