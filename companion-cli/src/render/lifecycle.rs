@@ -116,8 +116,8 @@ fn replaces(policy: &Policy, is_native: bool) -> impl Iterator<Item = &'static s
             drain`; the gate makes that call itself, at zero. Without any hook kubelet already \
             keeps the proxy until the app has ended: this one makes traffic leave first, counts, \
             and says why it waits.",
-        "Both hooks, the app's and this one, begin at once: the app needs a preStop hook, too, if it \
-            closes its listener at SIGTERM.",
+        "Both hooks, the app's and this one, begin at once: the app needs a preStop hook, too, if \
+            it closes its listener at SIGTERM.",
     ];
     const INJECTED: [&str; 2] = [
         "Of Istio's own hooks it replaces none: an injected container has no preStop, and its \
