@@ -116,9 +116,9 @@ pub enum Element {
     /// All elements must agree. An element without a scheme contradicts one with a scheme.
     #[default]
     Agree,
-    /// The first, which the proxy nearest to the client wrote.
+    /// The first: that of the proxy nearest to the client.
     First,
-    /// The last, which the direct peer wrote.
+    /// The last: that of the direct peer.
     Last,
 }
 
