@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Runs steps one after the other, and two rows of steps side by side. A row is a process group of its own, so that ending it also ends its
+# Runs steps one after the other, and two rows of steps side by side. A row is a separate process group, so that ending it also ends its
 # compilers and proxies.
 # shellcheck disable=SC2154 # `work` is the working folder of .ci/run
 
@@ -26,7 +26,7 @@ reporting() {
     "$@"
 }
 
-# row_behind STEP...: starts a row in a session of its own: the kernel shares processors between sessions and containers first, and only
+# row_behind STEP...: starts a row in a separate session: the kernel shares processors between sessions and containers first, and only
 # then by the priorities of processes.
 row_behind() {
     env --default-signal=INT,QUIT setsid bash .ci/run --behind "$work" "$@" </dev/null &
@@ -59,7 +59,7 @@ await_rows() {
     return "$status"
 }
 
-# in_group COMMAND...: starts a command in the background, in a process group of its own and without input.
+# in_group COMMAND...: starts a command in the background, in a separate process group and without input.
 in_group() {
     set -m
     "$@" </dev/null &

@@ -70,12 +70,11 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The documents at the top, in docs/, and beside the rendered manifests.
+/// The documents at the top, in docs/ and docs/install/, and beside the rendered manifests.
 fn documents(root: &Path) -> Vec<PathBuf> {
     let manifests = folder(&root.join("envoyfilter-manifests"));
-    let folders = [root.to_owned(), root.join("docs"), root.join("envoyfilter-manifests")]
-        .into_iter()
-        .chain(manifests);
+    let folders = ["", "docs", "docs/install", "envoyfilter-manifests"];
+    let folders = folders.map(|folder| root.join(folder)).into_iter().chain(manifests);
     let files = folders.filter(|path| path.is_dir()).flat_map(|path| folder(&path));
     files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }

@@ -1,5 +1,5 @@
 //! The host calls that the module makes, as traits. Only `crate::envoy` implements them with the
-//! SDK; tests, the model checker and the fuzz targets have hosts of their own.
+//! SDK; tests, the model checker and the fuzz targets have separate hosts.
 
 /// A metric, by its number in this VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -8,7 +8,7 @@
 //! - Setting a property: the SDK panics on any status but Ok.
 //! - Clock: the SDK has only the wall clock, which steps. Envoy implements WASI's `clock_time_get`
 //!   for every module.
-//! - Callback for queues: the SDK panics if the context is no root context.
+//! - Callback for queues: the SDK panics if the context is not a root context.
 #![allow(unsafe_code, reason = "foreign functions and link sections have no safe form")]
 
 use core::ptr;

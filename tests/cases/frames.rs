@@ -275,7 +275,7 @@ async fn other_routes_do_not_enter_the_frame_filter(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// The size limit of the module in bytes. It is low because every worker has a VM of its own.
+/// The size limit of the module in bytes. It is low because every worker has a separate VM.
 const BUDGET: usize = 95_000;
 
 async fn the_frame_filter_exports_bodies_and_a_version(_lab: &Lab) -> Outcome {

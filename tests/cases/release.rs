@@ -1,7 +1,7 @@
 //! The files of a release, as other tools read them, and the integrations that run them: kubectl,
 //! GitHub, pre-commit.
 //!
-//! Without `LASTSTREAM_RELEASE_FILES` the cases make a release of their own, in which scripts that
+//! Without `LASTSTREAM_RELEASE_FILES` the cases make a separate release, in which scripts that
 //! call the tested program stand for the static programs. `.ci/run release` names the real files.
 
 mod action;

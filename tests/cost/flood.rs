@@ -127,7 +127,7 @@ pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
         .unwrap_or_default()
 }
 
-/// Runs `work` on this number of threads, each with a connection of its own.
+/// Runs `work` on this number of threads, each with a separate connection.
 fn on_each<T: Send>(
     ask: &Ask,
     connections: usize,

@@ -2,7 +2,7 @@
 //! module and to configure a plugin.
 //!
 //! The figures are differences between Envoys that differ in one number: of workers, or of
-//! listeners, each with a plugin of its own in the same VM. The same difference without a filter is
+//! listeners, each with a separate plugin in the same VM. The same difference without a filter is
 //! subtracted.
 
 use std::fs;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::links::anchor;
 use kit::{Outcome, ensure};
 
-/// Fields that few configurations need; they have a table of their own below the others.
+/// Fields that few configurations need; they have a separate table below the others.
 const RARE: [&str; 12] = [
     "forwarded_proto.trust.peer_key",
     "forwarded_proto.sources[].form",
@@ -168,7 +168,7 @@ fn plain(schema: &Value) -> Value {
     schema
 }
 
-/// The object in a field or in a list's items that needs a section of its own.
+/// The object in a field or in a list's items that needs a separate section.
 fn object_in(field: &Value) -> Option<(&'static str, &Value)> {
     let (suffix, schema) =
         if field["items"].is_object() { ("[]", &field["items"]) } else { ("", field) };

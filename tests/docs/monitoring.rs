@@ -46,7 +46,7 @@ pub(super) fn panels() -> Outcome<String> {
     Ok(rows)
 }
 
-/// Each alert links to a section of its own with more than 20 words, and each recorded series is
+/// Each alert links to a separate section with more than 20 words, and each recorded series is
 /// in the document.
 pub(super) fn each_alert_has_a_runbook() -> Outcome {
     let page = read("docs/monitoring.md")?;

@@ -3,7 +3,7 @@
 use kit::prelude::*;
 use laststream_filter::config::{self, schema};
 
-/// Every number is tried at its bounds, beyond them, and as a value that is no whole number.
+/// Every number is tried at its bounds, beyond them, and as a value that is not a whole number.
 pub(super) fn schema_and_module_take_the_same() -> Outcome {
     let schema = schema::schema();
     let validator = jsonschema::draft202012::new(&schema).context("the schema")?;

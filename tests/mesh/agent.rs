@@ -1,5 +1,5 @@
 //! A proxy of the mesh: Istio's agent with its Envoy, as a process on the loopback interface, with
-//! ports of its own.
+//! separate ports.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -25,7 +25,7 @@ const VAR_LIB: &str = "/var/lib";
 const MODULES: &str = "/var/lib/istio/data";
 const TEMPORARY: &str = "/var/lib/laststream";
 
-/// Runs the level of this name in namespaces of its own, with the arguments of this process.
+/// Runs the level of this name in separate namespaces, with the arguments of this process.
 pub(crate) fn run(level: &str, makes_cgroups: bool, parts: &Parts) -> Outcome<ExitCode> {
     ensure_visible(parts)?;
     let mut command = Command::new("unshare");

@@ -124,7 +124,7 @@ pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
     first_failure([containers, others])
 }
 
-/// Runs levels one after the other, also after one that fails.
+/// Runs levels one after the other, even after one that fails.
 fn run_row(levels: Vec<Prepared<'_>>, arguments: &Arguments) -> ExitCode {
     let run = |(level, parts): Prepared<'_>| {
         parts.and_then(|parts| level.run(arguments, parts.as_ref())).unwrap_or_else(|failure| {

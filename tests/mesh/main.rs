@@ -2,7 +2,7 @@
 //! several levels, one of them with a kubelet. `cargo mesh` runs it; README.md has the results.
 //!
 //! The program has several roles: it gets the parts of the mesh, then runs itself once for each
-//! level, in namespaces of their own.
+//! level, in separate namespaces.
 
 mod agent;
 mod cluster;

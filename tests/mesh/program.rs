@@ -77,7 +77,7 @@ impl Drop for Program {
     }
 }
 
-/// Runs a program to its end, on a thread of its own, so that other tasks go on.
+/// Runs a program to its end, on a separate thread, so that other tasks go on.
 pub(crate) async fn ask(mut command: Command, input: impl Into<String>) -> Outcome<CommandOutput> {
     let input = input.into();
     let ask = move || {

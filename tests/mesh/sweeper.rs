@@ -1,4 +1,4 @@
-//! Removes the cgroups of a run, which outlive its namespaces. A process of its own waits for the
+//! Removes the cgroups of a run, which outlive its namespaces. A separate process waits for the
 //! end of the run, also for its end by a signal.
 
 use std::io::{self, Read as _};
@@ -24,7 +24,7 @@ impl Sweeper {
     pub(crate) fn start() -> Outcome<Self> {
         let cgroup = format!("laststream-mesh-{}", std::process::id());
         let mut command = Command::new(env::current_exe()?);
-        // A process group of its own, so that Ctrl-C does not end it.
+        // A separate process group, so that Ctrl-C does not end it.
         command.arg(&cgroup).env(ROLE, "sweeper").stdin(Stdio::piped()).process_group(0);
         Ok(Self { child: command.spawn()?, cgroup })
     }

@@ -231,7 +231,7 @@ pub enum ProgramError {
     Time(Duration),
 }
 
-/// Runs a program in a process group of its own. While it runs, `tick` is called several times a
+/// Runs a program in a separate process group. While it runs, `tick` is called several times a
 /// second.
 ///
 /// Its output goes to unnamed files: a grandchild that outlives the program would keep pipes open,

@@ -26,7 +26,7 @@ pub struct Reference {
     pub digest: Option<Digest>,
 }
 
-/// A text that is no reference, or a reference of the wrong kind.
+/// A text that is not a reference, or a reference of the wrong kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{reference}` {problem}")]
 pub struct NotAReference {

@@ -127,7 +127,7 @@ impl<'g> Pod<'g> {
     }
 
     /// Whether the pod has a proxy: Istio injects one unless the pod forbids it or uses the network
-    /// of its node, or the pod has a proxy container with an image of its own.
+    /// of its node, or the pod has a proxy container with its own image.
     pub(super) fn has_proxy(self) -> bool {
         const INJECT: &str = "sidecar.istio.io/inject";
         let annotation = || self.annotation(INJECT).and_then(Node::text);
@@ -164,7 +164,7 @@ pub(super) fn metadata_patches(texts: &Texts) -> impl Iterator<Item = Pod<'_>> {
     objects(texts).filter_map(Pod::of_metadata)
 }
 
-/// The pod around a node, also if the node is in the text of an annotation.
+/// The pod around a node, even if the node is in the text of an annotation.
 pub(super) fn pod_around(node: Node<'_>) -> Option<Pod<'_>> {
     node.outwards().filter(|node| node.get("kind").is_some()).find_map(|node| {
         let object = Object::new(node)?;

@@ -73,7 +73,7 @@ impl Texts {
         read
     }
 
-    /// Reads the text of a scalar as a tree of its own. A text with syntax errors, such as a
+    /// Reads the text of a scalar as a separate tree. A text with syntax errors, such as a
     /// template, is left out.
     pub(super) fn read_within(&mut self, tree: u32, id: u32) {
         let holder = &self.texts[tree as usize];

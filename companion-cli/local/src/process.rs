@@ -19,7 +19,7 @@ type Reply = Sender<io::Result<Child>>;
 /// ends starts them all.
 static SPAWNER: OnceLock<Sender<(Command, Reply)>> = OnceLock::new();
 
-/// A process that ends when this value is dropped. It is in a process group of its own, so that
+/// A process that ends when this value is dropped. It is in a separate process group, so that
 /// Ctrl-C in the terminal reaches this program alone.
 #[derive(Debug)]
 pub(crate) struct Process {

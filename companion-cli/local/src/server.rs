@@ -25,7 +25,7 @@ enum Phase {
     Killed,
 }
 
-/// A server with a thread of its own. It ends when this value is dropped.
+/// A server with a separate thread. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,

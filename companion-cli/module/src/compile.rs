@@ -1,4 +1,4 @@
-//! Compiles `filter/` for wasm32 with a cargo of its own, and links it with the exports that are
+//! Compiles `filter/` for wasm32 with a separate cargo, and links it with the exports that are
 //! named here.
 //!
 //! Standard library only: the build scripts include this very file, so that a build of the

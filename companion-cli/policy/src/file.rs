@@ -82,7 +82,7 @@ pub struct File {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Placement {
-    /// An Istio gateway with a Deployment of its own, from Istio's chart for example.
+    /// An Istio gateway with its own Deployment, from Istio's chart for example.
     Gateway(Gateways),
     /// A Gateway of the Gateway API, whose Deployment Istio makes.
     GatewayApi(GatewayApi),
@@ -108,7 +108,7 @@ impl Placement {
     }
 }
 
-/// An Istio gateway with a Deployment of its own, from Istio's chart for example.
+/// An Istio gateway with its own Deployment, from Istio's chart for example.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gateways {
@@ -215,7 +215,7 @@ pub enum Delivery {
     /// The proxy, its agent or its control plane fetches the image.
     #[default]
     Proxy,
-    /// Kubelet pulls the image and mounts it into the proxy, which then asks no registry. Needs
+    /// Kubelet pulls the image and mounts it; the proxy then asks no registry. Needs
     /// Kubernetes 1.35, or 1.33 with the feature gate `ImageVolume`, and containerd 2.1.
     ImageVolume,
 }
@@ -254,7 +254,7 @@ pub enum Engine {
 pub enum ForwardedFor {
     /// `x-forwarded-for`: the last address in it that is not a trusted peer.
     Xff,
-    /// A header of one address, which a CDN overwrites, such as `cf-connecting-ip`.
+    /// A header of one address that a CDN overwrites, such as `cf-connecting-ip`.
     Header(String),
 }
 
@@ -287,7 +287,7 @@ pub enum GateSecret {
     /// An environment variable of the proxy, such as `LASTSTREAM_SECRET`: 16 characters or more,
     /// letters and digits for a hook.
     Environment(String),
-    /// A file in the proxy with an SDS resource: a `generic_secret` named `laststream-gate`, which
+    /// A file in the proxy with an SDS resource: a `generic_secret` named `laststream-gate`. It
     /// may name the file with the secret.
     Sds(String),
 }

@@ -38,7 +38,7 @@ pub(super) fn proxy_protocol_filter() -> Map {
     parts::typed("envoy.filters.listener.proxy_protocol", config)
 }
 
-/// Connections that have a connection manager of their own.
+/// Connections that have a separate connection manager.
 pub(super) struct Chain {
     /// `filter_chain_match`; none for all other connections.
     pub(super) matches: Option<Map>,

@@ -116,8 +116,8 @@ fn replaces(policy: &Policy, is_native: bool) -> impl Iterator<Item = &'static s
             drain`; the gate makes that call itself, at zero. Without any hook kubelet already \
             keeps the proxy until the app has ended: this one makes traffic leave first, counts, \
             and says why it waits.",
-        "Both hooks, the app's and this one, begin at once: the app needs a hook of its own if it \
-            closes its listener at SIGTERM.",
+        "Both hooks, the app's and this one, begin at once: the app needs a preStop hook, too, if \
+            it closes its listener at SIGTERM.",
     ];
     const INJECTED: [&str; 2] = [
         "Of Istio's own hooks it replaces none: an injected container has no preStop, and its \
@@ -127,7 +127,7 @@ fn replaces(policy: &Policy, is_native: bool) -> impl Iterator<Item = &'static s
             it has begun.",
     ];
     const GATEWAY: [&str; 2] = [
-        "For a gateway that is a Deployment of its own, with a container `istio-proxy` and the \
+        "For a gateway with its own Deployment, with a container `istio-proxy` and the \
             image `auto`. It replaces no hook: Istio gives gateways none, unless \
             global.proxy.lifecycle does.",
         "A gateway's pod has no app that would keep it; this hook, or the agent's five seconds, is \

@@ -157,7 +157,7 @@ fn discovered(name: &str, file: Watched, folder: &Path) -> Map {
     Map::of("name", name).with("config_discovery", discovery)
 }
 
-/// A listener with a port of its own: otherwise two Envoys could share the port, and each would get
+/// A listener with a separate port: otherwise two Envoys could share the port, and each would get
 /// half of the connections.
 fn alone(listener: Map) -> Map {
     listener.with("enable_reuse_port", false)

@@ -68,7 +68,7 @@ pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &ModuleLocation) ->
         .with_some("vm_id", vm_id(policy));
     let vm = if role.is_gate {
         vm.note(
-            "Another configuration makes it a VM of its own: what kills the counter must not \
+            "Another configuration gives it a separate VM: what kills the counter must not \
             answer for it.",
         )
         .with("configuration", string("gate".into()))
@@ -109,7 +109,7 @@ fn failure_policy(
         (FailurePolicy::Open, _) => ("FAIL_OPEN", fails_open(role, policy)),
         (FailurePolicy::Closed, _) => (
             "FAIL_CLOSED",
-            "As the policy wants it: without the module every request is refused, also when its \
+            "As the policy wants it: without the module every request is refused, even when its \
                 registry is out of order.",
         ),
         (FailurePolicy::Reload, true) => (

@@ -11,7 +11,7 @@ use laststream_policy::{
 const PROGRAM_FOLDER: &str = "/opt/laststream-program";
 /// The program's folder in the container of a Job.
 pub(super) const JOB_FOLDER: &str = "/opt/laststream";
-/// The program in an image of its own.
+/// The program in a separate image.
 const PROGRAM: &str = "/laststream";
 
 /// A volume of the pod, and its place in the proxy's container.
@@ -129,7 +129,9 @@ fn restricted() -> Map {
         .with("capabilities", Map::of("drop", List::of("ALL")))
         .with("readOnlyRootFilesystem", true)
         .with("runAsNonRoot", true)
-        .note("On OpenShift leave this line out: by default a namespace has user IDs of its own.")
+        .note(
+            "On OpenShift leave this line out: by default each namespace has a range of user IDs.",
+        )
         .with("runAsUser", 65_532_u64)
         .with("seccompProfile", Map::of("type", "RuntimeDefault"))
 }

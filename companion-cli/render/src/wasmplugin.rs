@@ -62,7 +62,7 @@ fn context_of(placement: &Placement) -> Result<&'static str, PolicyProblem> {
     }
 }
 
-const PLACE: &str = "It has no place of its own either: filters that EnvoyFilters insert first \
+const PLACE: &str = "It has no fixed place either: filters that EnvoyFilters insert first \
     come before it, and what those answer is not counted.";
 
 fn about_the_gate(policy: &Policy) -> &'static str {
@@ -124,7 +124,7 @@ fn strategy(policy: FailurePolicy) -> (&'static str, &'static str) {
         ),
         FailurePolicy::Closed => (
             "FAIL_CLOSE",
-            "As the policy wants it: without the module every request is refused, also when its \
+            "As the policy wants it: without the module every request is refused, even when its \
                 registry is out of order.",
         ),
         FailurePolicy::Reload => (

@@ -34,10 +34,10 @@ pub(crate) struct Build {
         default_value_if("frames", "true", "laststream_frames.wasm")
     )]
     file: PathBuf,
-    /// Compiles the module of the frame filter, which ends WebSockets with a close frame.
+    /// Compiles the module of the frame filter, for WebSockets that end with a close frame.
     #[arg(long)]
     frames: bool,
-    /// Makes the module smaller with wasm-opt, which must be installed.
+    /// Makes the module smaller with wasm-opt. It must be installed.
     #[arg(long)]
     wasm_opt: bool,
     /// Does not add the WebAssembly target to the Rust toolchain. If it is missing, the build

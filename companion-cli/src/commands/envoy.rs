@@ -25,7 +25,7 @@ pub(crate) struct Get {
     /// The version of Envoy.
     #[arg(default_value_t = NEWEST)]
     pub(crate) version: Version,
-    /// The SHA-256 that the binary must have, also if it is found on this machine.
+    /// The SHA-256 that the binary must have, even if it is found on this machine.
     #[arg(long, value_name = "HEX", value_parser = sha256)]
     pub(crate) sha256: Option<String>,
     /// Downloads nothing. If no Envoy is on this machine, the command fails.

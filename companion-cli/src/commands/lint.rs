@@ -45,7 +45,7 @@ pub(crate) struct Lint {
     /// The version of Kubernetes, for rules that depend on it.
     #[arg(long, value_name = "VERSION", value_parser = minor_version)]
     kubernetes: Option<(u32, u32)>,
-    /// A file with CRDs, which replace the built-in schemas of their kinds. Separate several files
+    /// A file with CRDs, in place of the built-in schemas of their kinds. Separate several files
     /// by commas, or repeat the option.
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     crds: Vec<PathBuf>,
@@ -71,7 +71,7 @@ enum Format {
     Text,
     /// JSON.
     Json,
-    /// SARIF 2.1.0, which code hosts display.
+    /// SARIF 2.1.0, for code hosts.
     Sarif,
 }
 

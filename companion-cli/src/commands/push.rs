@@ -64,7 +64,7 @@ pub(crate) struct Push {
     /// Prints the manifest and the digests without connecting to a registry.
     #[arg(long)]
     dry_run: bool,
-    /// Signs the image with `cosign`, which finds keys and credentials itself. If `cosign` is not
+    /// Signs the image with `cosign`. It finds keys and credentials itself. If `cosign` is not
     /// on PATH, the program prints its command and fails.
     #[arg(long, conflicts_with = "dry_run")]
     sign: bool,

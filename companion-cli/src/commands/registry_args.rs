@@ -9,7 +9,7 @@ use laststream_base::env_vars;
 use laststream_oci::registry::credentials::{self, Secret, Sources};
 use laststream_oci::registry::{Options, Tls};
 
-/// The longest password in bytes. A longer text is no password, and is not read to its end.
+/// The longest password in bytes. A longer text is not a password, and is not read to its end.
 const LONGEST_PASSWORD: u64 = 64 << 10;
 /// The length of the longest end of a line.
 const LINE_END: u64 = 2;

@@ -44,7 +44,7 @@ pub(crate) struct Run {
     /// ignored, see `--module`.
     #[arg(short, long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// The module: `builtin`, a file, or a checkout of the sources, which is compiled.
+    /// The module: `builtin`, a file, or a checkout of the sources to compile.
     #[arg(short, long, default_value = "builtin")]
     module: String,
     /// Hot-reloads the policy and the module when their files change, without dropping requests. A
@@ -67,11 +67,11 @@ pub(crate) struct Run {
     /// The number of Envoy's worker threads. The default is the number of processors.
     #[arg(long, value_name = "THREADS", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
-    /// The folder for Envoy's log and configuration, which are kept. The default is a new temporary
+    /// The folder in which Envoy's log and configuration are kept. The default is a new temporary
     /// folder.
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
-    /// The format of the addresses, which are printed when Envoy is ready.
+    /// The format of the addresses that are printed when Envoy is ready.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
     /// Additional arguments for Envoy.

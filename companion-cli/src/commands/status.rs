@@ -27,9 +27,9 @@ use crate::commands::screen::{Screen, can_redraw};
      laststream status -n shop -l app=web -o wide\n  \
      laststream status --node worker-3\n\n\
      {EXIT_CODES} With --watch, 0 means that the gate is open, and 2 that it has not answered for \
-     10 s. For many pods, 0 means that every proxy that had to be asked has answered, 1 that a \
-     proxy or a gate has not, which the table shows, and 2 that the API server or a right is \
-     missing; --watch goes on until it is interrupted."
+     10 s. For many pods, 0 means that all proxies answered, 1 that at least one proxy or gate did \
+     not (see the table), and 2 that the API server cannot be reached or a right is missing; \
+     --watch goes on until it is interrupted."
 ))]
 pub(crate) struct Status {
     #[command(flatten)]

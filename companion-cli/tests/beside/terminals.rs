@@ -11,7 +11,7 @@ use kit::{Outcome, ensure};
 
 use crate::support::Proxy;
 
-/// A shell with job control on a terminal of its own; `script` of util-linux makes one.
+/// A shell with job control on a separate terminal; `script` of util-linux makes one.
 struct Terminal(Process);
 
 impl Terminal {

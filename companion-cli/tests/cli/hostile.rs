@@ -205,7 +205,7 @@ fn links_do_not_lead_out_of_a_layout() -> Outcome {
     Ok(())
 }
 
-/// Rewrites a line, hides text, begins a line of its own, and reverses what follows, in every way
+/// Rewrites a line, hides text, begins a new line, and reverses what follows, in every way
 /// there is.
 const TRICKS: &str =
     "x\r\u{1b}[2K\u{1b}]0;t\u{7}\u{8}\u{7f}\u{85}\u{9b}2K\u{202e}\u{2066}\u{2028}\nISTIO OK";

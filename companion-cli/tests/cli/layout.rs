@@ -15,7 +15,7 @@ pub(crate) const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip"
 pub(crate) const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 pub(crate) const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
 
-/// A layout in a folder of its own.
+/// A layout in a separate folder.
 pub(crate) struct Layout {
     folder: TempDir,
 }

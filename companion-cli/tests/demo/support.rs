@@ -1,4 +1,4 @@
-//! Runs a demo in a folder of its own, whose name identifies its processes.
+//! Runs a demo in a separate folder, whose name identifies its processes.
 
 use std::fs;
 use std::path::Path;

@@ -181,7 +181,7 @@ fn a_silent_server_times_out() {
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
 }
 
-/// The time-out is for silence; the whole download has a limit of its own.
+/// The time-out is for silence; the whole download has a separate limit.
 #[test]
 fn a_slow_download_that_progresses_is_no_silence() {
     let server = Server::start(|path, _| {

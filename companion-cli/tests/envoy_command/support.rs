@@ -1,4 +1,4 @@
-//! A home of its own for each test, and scripts that answer as Envoy and pip would.
+//! A separate home for each test, and scripts that answer as Envoy and pip would.
 
 use kit::user::write_executable;
 use laststream_base::progress::{Progress, Silent};

@@ -10,7 +10,7 @@ use kit::wait::{PATIENCE, blocking, until, wait_for_blocking};
 use rustix::process::{Pid, Signal, test_kill_process};
 use tempfile::TempDir;
 
-/// A `laststream run` in a process group of its own, as a shell starts it.
+/// A `laststream run` in a separate process group, as a shell starts it.
 pub(crate) struct Run {
     process: Process,
     places: Value,
@@ -91,7 +91,7 @@ impl Run {
         self.process.stderr()
     }
 
-    /// A request through Envoy, on a connection of its own.
+    /// A request through Envoy, on a separate connection.
     pub(crate) fn get(&self, path: &str) -> Outcome<Response> {
         get(self.place("listener"), path)
     }
@@ -164,7 +164,7 @@ fn wait_for_stderr(process: &Process, text: &str) -> Outcome {
     })
 }
 
-/// A request on a connection of its own.
+/// A request on a separate connection.
 pub(crate) fn get(to: SocketAddr, path: &str) -> Outcome<Response> {
     send(to, &Request::get(path))
 }

@@ -25,7 +25,7 @@ pub struct Effects {
 pub enum Effect {
     /// Answer a request to the gate. At most 64 in one callback.
     Respond(u32, Answer),
-    /// Make a call. Its end is an event, also if it could not be made.
+    /// Make a call. Its end is an event, even if it could not be made.
     Call(Call),
     /// Send a request to a counter's queue.
     Ask(u32, Request),

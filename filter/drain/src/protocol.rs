@@ -143,7 +143,7 @@ impl Worker {
     fn evaluate(&mut self, turn: &mut Turn<'_, '_>) -> (View, Option<Action>) {
         let facts = turn.facts;
         let survey = Survey::new(&self.census, &self.policy, facts, self.samples.round());
-        // An answer from before this drain is no answer about it.
+        // An answer from before this drain is not an answer about it.
         let app = self.app.reply.filter(|(asked_at, _)| *asked_at >= turn.record.began);
         let (policy, samples) = (&*self.policy, &self.samples);
         let total = turn.total;

@@ -143,7 +143,7 @@ impl Record {
     }
 
     /// Serves again when a drain is over but Envoy still runs. A drain that reached zero ends with
-    /// its deadline, because a later hook gets a deadline of its own; without a later hook, it
+    /// its deadline, because a later hook gets a separate deadline; without a later hook, it
     /// stays `drained` for at least `stays_drained`, and for up to [`Policy::open_for`] longer
     /// until the last call has been made. A drain that no worker has evaluated since its deadline
     /// must not open for a later hook either.

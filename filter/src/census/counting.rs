@@ -119,7 +119,7 @@ impl Counter {
         let mut actions = MOST_ACTIONS;
         while let Some(message) = host.dequeue(queue) {
             let Some(request) = parse_request(&message) else { continue };
-            // Each message has a callback of its own, so this one may leave some behind.
+            // Each message has a separate callback, so this one may leave some behind.
             if self.reply(host, queue, request, &mut actions, for_each) {
                 return;
             }

@@ -1,5 +1,5 @@
 //! The frame filter: follows the frames of a WebSocket, and ends it with a close frame when a
-//! counter asks for it. It has a module file of its own, because Envoy enters a module that takes
+//! counter asks for it. It has a separate module file, because Envoy enters a module that takes
 //! bodies for every chunk of every stream.
 
 pub mod follower;

@@ -164,7 +164,7 @@ pub(crate) fn main_listener(lab: &Lab) -> Listener {
     Listener::new("main", hcm).direction("INBOUND")
 }
 
-/// A gate in a VM of its own, with a route to 503 behind it, so that no failure of the gate looks
+/// A gate in a separate VM, with a route to 503 behind it, so that no failure of the gate looks
 /// like its permission to stop.
 pub(crate) fn gate_listener(lab: &Lab, gate: &str) -> Listener {
     gate_listener_with("gate", gate_filter(lab, gate))

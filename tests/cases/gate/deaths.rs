@@ -46,7 +46,7 @@ async fn bench_with(lab: &Lab, failure_policy: &str, gate: &str) -> Outcome<Benc
     Bench::with(&lab, gate, routes(Hcm::new("main").filter(wasm.filter()))).await
 }
 
-/// Holds this number of requests on connections of their own; enough of them reach both workers.
+/// Holds this number of requests on separate connections; enough of them reach both workers.
 pub(crate) async fn hold(bench: &Bench, key: &str, count: usize) -> Outcome<Vec<Client>> {
     let mut clients = Vec::new();
     for _ in 0..count {
@@ -209,7 +209,7 @@ async fn on_a_free_worker(bench: &Bench) -> Outcome<Client> {
     .await
 }
 
-/// With FAIL_OPEN new streams on that worker bypass the filter. They hold the drain, also after the
+/// With FAIL_OPEN new streams on that worker bypass the filter. They hold the drain, even after the
 /// leak was healed and the other counters report zero.
 async fn streams_that_bypass_the_filter_hold_the_drain(lab: &Lab) -> Outcome {
     let bench = bench_with(lab, "FAIL_OPEN", r#"{"quiet_ms": 2000, "deadline_ms": 90000}"#).await?;

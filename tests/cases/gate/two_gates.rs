@@ -133,7 +133,7 @@ async fn both_open(lab: &Lab, scopes: [&str; 2]) -> Outcome {
     Ok(())
 }
 
-/// Each gate has a stream of its own, and both are polled.
+/// Each gate has a separate stream, and both are polled.
 async fn gates_of_different_scopes_hold_side_by_side(lab: &Lab) -> Outcome {
     let mut pair = Pair::set(lab, DIFFERENT).await?;
     let (incoming, outgoing) = (pair.bench.held("in").await?, pair.held_outbound("out").await?);

@@ -218,7 +218,7 @@ fn both_forms_have_the_same_rules() -> Outcome {
     Ok(())
 }
 
-/// Prometheus cannot make labels of names under `rate`, so each metric has a rule of its own.
+/// Prometheus cannot make labels of names under `rate`, so each metric has a separate rule.
 fn the_rules_name_every_metric_of_the_scheme() -> Outcome {
     let rules = read("prometheus-rules.yaml")?;
     for scope in Scope::VARIANTS {

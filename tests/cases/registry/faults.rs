@@ -43,7 +43,7 @@ fn passes(operation: Operation) -> Outcome {
         ensure!(said.stderr.contains("trying again in 0.5 s"), "{what}: {said:#?}");
         let manifest = faulty.manifest("laststream", "1").with_context(|| what.clone())?;
         ensure_eq!(said.json_lines()?[0]["digest"], sha256(&manifest), "{what}: the digest");
-        // Each upload uses a session of its own. A blob that arrived before its answer was cut is
+        // Each upload uses a separate session. A blob that arrived before its answer was cut is
         // not sent again.
         let sessions =
             if operation == Operation::Upload && !what.starts_with("CutAnswer") { 3 } else { 2 };

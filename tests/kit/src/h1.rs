@@ -163,7 +163,7 @@ impl Connect {
         self
     }
 
-    /// Bytes before everything else, each piece in a segment of its own.
+    /// Bytes before everything else, each piece in a separate segment.
     pub(crate) fn preface(mut self, pieces: Vec<Vec<u8>>) -> Self {
         self.preface = pieces;
         self

@@ -18,7 +18,7 @@ use crate::wait::{ANSWER, within};
 use crate::wire::{Headers, local};
 use crate::{Context as _, Outcome};
 
-/// One connection on a UDP socket of its own. Dropping it closes with error code 0, which HTTP/3
+/// One connection on a separate UDP socket. Dropping it closes with error code 0, which HTTP/3
 /// does not know.
 pub struct Client {
     send: SendRequest<OpenStreams, Bytes>,

@@ -1,4 +1,4 @@
-//! Runs one trial: a runtime of its own, a deadline, and the notes that a failure prints.
+//! Runs one trial: a separate runtime, a deadline, and the notes that a failure prints.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -66,14 +66,18 @@ pub(super) async fn overlay() -> Outcome {
     class_default(&stage).await
 }
 
-/// Removal as docs/install.md says: the overlay first, then the EnvoyFilter.
+/// Removal as docs/install/gateway-api.md says: the overlay first, then the EnvoyFilter.
 async fn removed(stage: &Stage, folder: &Path) -> Outcome {
     let patch = r#"[{"op": "remove", "path": "/spec/infrastructure/parametersRef"}]"#;
     let how = ["--type=json", &format!("--patch={patch}")];
     stage.world.cluster.patch_gateway("m7", "edge", how).await?;
     template(stage, "edge-istio", |template| hook(template) == &Value::Null).await?;
     stage.world.cluster.run(&["delete", "--kustomize", &folder.display().to_string()]).await?;
-    row("M7", "removal as docs/install.md says", "Istio's own Deployment again, without the hook");
+    row(
+        "M7",
+        "removal as docs/install/gateway-api.md says",
+        "Istio's own Deployment again, without the hook",
+    );
     Ok(())
 }
 

@@ -1,5 +1,5 @@
-//! M1: the commands of README.md's installation and of docs/install.md, word for word and in order.
-//! Only the names of the registry and of namespaces differ.
+//! M1: the commands of README.md's installation, of docs/install and of docs/operate.md, word for
+//! word and in order. Only the names of the registry and of namespaces differ.
 
 use super::stage::{SOON, Stage, WITNESS, named};
 use crate::agent::{Agent, Proxy};
@@ -13,7 +13,24 @@ const SELECTOR: &str = "ingressgateway";
 const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 const HERE_DOCUMENT: &str = "cat > policy.yaml <<'E'\n";
 
-const GUIDE: &str = "docs/install.md";
+const OPERATE: &str = "docs/operate.md";
+const JOBS: Page = Page { file: "docs/install/jobs.md", policy: POLICY, commands: "## 3. Render" };
+/// The headings of the pages in docs/install.
+const PUBLISH: &str = "## 1. Get the program";
+const POLICY: &str = "## 2. Write the policy";
+
+/// The page for a kind of proxy, with the headings of its policy and of the commands that apply it.
+struct Page {
+    file: &'static str,
+    policy: &'static str,
+    commands: &'static str,
+}
+
+impl Page {
+    const fn sidecar(heading: &'static str) -> Self {
+        Self { file: "docs/install/sidecar.md", policy: heading, commands: heading }
+    }
+}
 
 pub(super) async fn as_documented() -> Outcome {
     let stage = Stage { selector: SELECTOR, ..Stage::new(NAMESPACE).await? };
@@ -40,20 +57,20 @@ pub(super) async fn as_documented() -> Outcome {
         "the commands of README.md, from `laststream push` to `laststream status`",
         "every command ends with 0; `status` says `count exact`",
     );
-    run(&stage, &block(&stage, GUIDE, "## Upgrade", "sh")?).await?;
+    run(&stage, &block(&stage, OPERATE, "## Upgrade", "sh")?).await?;
     works(&stage).await?;
     row(
         "M1",
-        "then the commands of docs/install.md for an upgrade",
+        "then the commands of docs/operate.md for an upgrade",
         "every command ends with 0; `status` says `count exact`",
     );
     stage.nothing_refused()
 }
 
-/// The commands of docs/install.md for sidecars and for a Job. No pod runs: the API server and
+/// The commands of docs/install for sidecars and for a Job. No pod runs: the API server and
 /// Istio's webhook return the pods that they would make.
 pub(super) async fn pods_as_documented() -> Outcome {
-    for (heading, is_native) in [("## Sidecar", false), ("## Native sidecar", true)] {
+    for (heading, is_native) in [("## 2. Classic sidecar", false), ("## 2. Native sidecar", true)] {
         let name = if is_native { "install-native" } else { "install-sidecar" };
         let stage = sidecar_as_documented(name, heading, is_native).await?;
         stage.nothing_refused()?;
@@ -65,7 +82,7 @@ pub(super) async fn pods_as_documented() -> Outcome {
 /// `name` here, because each case has its own namespace.
 async fn sidecar_as_documented(
     name: &'static str,
-    heading: &str,
+    heading: &'static str,
     is_native: bool,
 ) -> Outcome<Stage> {
     let stage = Stage::new(name).await?;
@@ -80,7 +97,7 @@ async fn sidecar_as_documented(
         "spec": { "selector": { "matchLabels": { "app": name } }, "template": template },
     });
     stage.apply(&[deployment]).await?;
-    install(&stage, heading, ("shop", name)).await?;
+    install(&stage, &Page::sidecar(heading), ("shop", name)).await?;
     let patched = stage.world.cluster.get(name, &format!("deployment/{name}")).await?;
     let pod = stage.made(&patched["spec"]["template"]).await?;
     let list = if is_native { "initContainers" } else { "containers" };
@@ -91,7 +108,7 @@ async fn sidecar_as_documented(
     ensure!(pod["metadata"]["annotations"][WITNESS.0].is_string(), "no annotation: {pod}");
     row(
         "M1",
-        format!("the commands of docs/install.md, `{heading}`"),
+        format!("the commands of docs/install/sidecar.md, `{heading}`"),
         "every command ends with 0; the injected proxy has the hook, the pod the annotation",
     );
     Ok(stage)
@@ -100,7 +117,7 @@ async fn sidecar_as_documented(
 async fn job_as_documented() -> Outcome<Stage> {
     const NAME: &str = "install-job";
     let stage = Stage::new(NAME).await?;
-    install(&stage, "## Job", ("batch", NAME)).await?;
+    install(&stage, &JOBS, ("batch", NAME)).await?;
     let container = json!({ "name": "work", "image": "example.com/app" });
     let job = json!({
         "apiVersion": "batch/v1", "kind": "Job",
@@ -127,19 +144,19 @@ async fn job_as_documented() -> Outcome<Stage> {
     ensure_eq!([&command[0], &command[1]], ["/opt/laststream/laststream", "exec"], "the command");
     row(
         "M1",
-        "the commands of docs/install.md, `## Job`, and its patch in a kustomization",
+        "the commands of docs/install/jobs.md, and its patch in a kustomization",
         "every command ends with 0; the injected pod runs the command through `laststream exec`",
     );
     Ok(stage)
 }
 
-/// Pushes, writes the policy and runs the commands of a section. The second of `names` replaces the
+/// Pushes, writes the policy and runs the commands of a page. The second of `names` replaces the
 /// first.
-async fn install(stage: &Stage, heading: &str, names: (&str, &str)) -> Outcome {
-    run(stage, &block(stage, GUIDE, "### 2. Publish the module", "sh")?).await?;
-    let policy = block(stage, GUIDE, heading, "yaml")?;
+async fn install(stage: &Stage, page: &Page, names: (&str, &str)) -> Outcome {
+    run(stage, &block(stage, page.file, PUBLISH, "sh")?).await?;
+    let policy = block(stage, page.file, page.policy, "yaml")?;
     stage.user.file("policy.yaml", policy.replace(names.0, names.1))?;
-    let commands = block(stage, GUIDE, heading, "sh")?;
+    let commands = block(stage, page.file, page.commands, "sh")?;
     run(stage, &commands.replace(names.0, names.1)).await
 }
 

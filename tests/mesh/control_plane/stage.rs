@@ -207,7 +207,7 @@ impl Stage {
         wait_for(SOON, "the proxy", async || self.get("/").await?.expect(status).map(drop)).await
     }
 
-    /// Sends more requests that the upstream holds, each on a connection of its own.
+    /// Sends more requests that the upstream holds, each on a separate connection.
     pub(crate) async fn hold(&self, held: &mut Vec<Client>, more: usize) -> Outcome {
         for _ in 0..more {
             let mut client = Client::connect(self.address()).await?;

@@ -47,7 +47,7 @@ pub(super) async fn accepted_and_exact() -> Outcome {
     removed(world, &folder).await
 }
 
-/// Removal as docs/install.md says: the gate first, then the counter.
+/// Removal as docs/install/envoy-gateway.md says: the gate first, then the counter.
 async fn removed(world: &World, folder: &Path) -> Outcome {
     let patch = r#"[{"op": "remove", "path": "/spec/infrastructure/parametersRef"}]"#;
     let how = ["--type=json", &format!("--patch={patch}")];
@@ -60,7 +60,7 @@ async fn removed(world: &World, folder: &Path) -> Outcome {
     Pod::start(world, &former).await?.ready().await?;
     row(
         "G1",
-        "removal as docs/install.md says",
+        "removal as docs/install/envoy-gateway.md says",
         "the Deployment is Envoy Gateway's own again, and requests are answered",
     );
     Ok(())

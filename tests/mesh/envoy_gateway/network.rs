@@ -1,4 +1,4 @@
-//! The network of a pod: a namespace of its own, with one address that this machine reaches.
+//! The network of a pod: a separate namespace, with one address that this machine reaches.
 
 use std::fs;
 use std::path::PathBuf;

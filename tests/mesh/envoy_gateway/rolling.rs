@@ -1,5 +1,5 @@
 //! G3: a rolling restart of two replicas under load, with laststream's hook and with Envoy
-//! Gateway's own manager alone. Each pod has a network of its own; the list of addresses from which
+//! Gateway's own manager alone. Each pod has a separate network; the list of addresses from which
 //! the clients choose replaces kube-proxy.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,7 +127,7 @@ async fn ready<'w>(
     Ok(pod)
 }
 
-/// Sends one request after the other, each on a connection of its own.
+/// Sends one request after the other, each on a separate connection.
 async fn client(endpoints: Endpoints, takes: Duration, over: Arc<AtomicBool>) -> Fate {
     let mut fate = Fate::default();
     while !over.load(Ordering::Relaxed) {

@@ -92,7 +92,7 @@ pub(super) async fn deployment(world: &World, lane: &Lane) -> Outcome<Value> {
     world.deployment(lane.gateway, is_so).await.with_context(|| world.controller.log())
 }
 
-/// Sends a request on a connection of its own; an error is the client's.
+/// Sends a request on a separate connection; an error is the client's.
 fn request(path: String, patience: Duration) -> JoinHandle<Outcome> {
     tokio::spawn(async move {
         let mut client = Client::connect(local(PORT)).await?.patience(patience);

@@ -12,7 +12,7 @@ use super::world::World;
 use kit::prelude::*;
 use kit::websocket::{Frame, WebSocket};
 
-/// Paths of WebSockets, each with a route of its own.
+/// Paths of WebSockets, each with a separate route.
 pub(super) const CHAT: &str = "/chat";
 pub(super) const OTHER: &str = "/other";
 

@@ -97,7 +97,7 @@ fn gateway(world: &World, way: &Way) -> Workload<'static> {
     }
 }
 
-/// The gateway's listener, and a route of its own for the chat.
+/// The gateway's listener, and a separate route for the chat.
 fn objects(namespace: &str) -> Vec<Value> {
     let mut objects = routes(namespace, GATEWAY, &[(HOST, &format!("app.{namespace}"))]);
     for object in objects.iter_mut().filter(|object| object["kind"] == "VirtualService") {

@@ -15,7 +15,7 @@ const STREAMS: [usize; 4] = [0, 3, 50, 200];
 const OPERATOR: &str = "scaler";
 const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// Creates gateways in a namespace of their own, and waits until each reaches the app.
+/// Creates gateways in a separate namespace, and waits until each reaches the app.
 async fn gateways(
     world: &World,
     namespace: &'static str,

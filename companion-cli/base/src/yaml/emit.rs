@@ -76,7 +76,7 @@ fn list(out: &mut String, list: &List, indent: usize) {
                 map(out, inner, indent + 2, indent + 2)
             }
             Node::List(inner) if !inner.items.is_empty() => {
-                // A list in a list begins on a line of its own; nothing that is rendered has one,
+                // A list in a list begins on a new line; nothing that is rendered has one,
                 // but JSON may.
                 out.pop();
                 out.push('\n');

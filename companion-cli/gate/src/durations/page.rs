@@ -11,7 +11,7 @@ pub fn durations(pages: &[String], metric: Option<&str>) -> Option<Histogram> {
 }
 
 /// Whether requests of this connection manager are to the proxy itself. Gates ignore them, because
-/// a held stop hook or a scrape is no stream.
+/// a held stop hook or a scrape is not a stream.
 fn is_own(prefix: &str) -> bool {
     OWN.contains(&prefix) || prefix.starts_with("laststream")
 }

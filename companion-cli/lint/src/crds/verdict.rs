@@ -29,7 +29,7 @@ const MOST_FAULTS: usize = 50;
 /// the API server.
 const FILE_OF_ITS_OWN: (&str, &str) = ("gateway.envoyproxy.io", "EnvoyGateway");
 
-/// The kind of a fault; each has a rule of its own.
+/// The kind of a fault; each has a separate rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     UnknownKind,

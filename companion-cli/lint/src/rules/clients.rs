@@ -77,7 +77,7 @@ pub(super) const RULES: &[Rule] = &[
             or `xff_num_trusted_hops`, nor `xff_trusted_cidrs` with `xff_num_trusted_hops`: Envoy \
             refuses the whole listener. An Istio gateway has `use_remote_address: true`, and \
             merging `false` over it leaves it as it is.",
-        fix: "Take one of them out. In Istio use `gatewayTopology.numTrustedProxies`, which counts \
+        fix: "Take one of them out. In Istio use `gatewayTopology.numTrustedProxies`; it counts \
             hops of every peer.",
         check: mixed,
     },

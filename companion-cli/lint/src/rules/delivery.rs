@@ -63,7 +63,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS206",
         severity: Severity::Warning,
-        title: "the image is named by a tag, which may point elsewhere tomorrow",
+        title: "the image is referenced by a mutable tag",
         why: "The agent fetches a tag once and keeps it: proxies that start later may run \
             something else than those that run, and nothing in git shows it. `latest` is fetched \
             again at every change of the resource.",

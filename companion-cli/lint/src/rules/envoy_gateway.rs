@@ -100,7 +100,7 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS599",
         severity: Severity::Warning,
         title: "the gate cannot ask this Envoy for its own count",
-        why: "The gate asks through the cluster of Envoy Gateway's Prometheus endpoint, which is \
+        why: "The gate asks through the cluster of Envoy Gateway's Prometheus endpoint. It is \
             not there when that is disabled. And `matches` hides every statistic that it does not \
             name. The count is then `assumed`, and streams that the filter does not see can be \
             cut.",

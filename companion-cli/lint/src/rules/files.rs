@@ -31,7 +31,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS003",
         severity: Severity::Error,
-        title: "an unquoted word is not the text that it looks like",
+        title: "this unquoted value is not a string in YAML 1.1",
         why: "Kubernetes reads YAML 1.1: `on`, `yes` and `n` are booleans, `1_000` and `0o7` are \
             numbers, `~` is nothing. Where a text is expected the API server refuses the object, \
             and within `patch.value` Istio drops the patch.",

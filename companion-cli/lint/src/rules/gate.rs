@@ -34,7 +34,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Envoy shares a VM when vm_id, code and `vm_config.configuration` are equal. If \
             the counter then fails, the gate fails with it, and cannot report that the count is \
             lost.",
-        fix: "Give the gate a `vm_config.configuration` of its own, such as the text `gate`. Keep \
+        fix: "Give the gate another `vm_config.configuration`, such as the text `gate`. Keep \
             the vm_id.",
         check: shared_vm,
     },
@@ -88,7 +88,7 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS408",
         severity: Severity::Warning,
         title: "Envoy ends the hook's request too early, or never",
-        why: "A held request is idle to Envoy, which ends it after `stream_idle_timeout`, 5 \
+        why: "A held request is idle to Envoy. Envoy ends it after `stream_idle_timeout`, 5 \
             minutes when it is not set. When that comes before the gate's own answer, kubelet goes \
             on to SIGTERM. With 0s a request that is held by a VM that has died is never answered.",
         fix: "Write the gate's deadline and 10 s more as `stream_idle_timeout` in its connection \
@@ -152,8 +152,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "nothing writes the filter state that the gate reads",
         why: "Without a secret the gate takes changes on the loopback interface only. Where \
-            nothing writes `laststream.gate_address`, it goes by `destination.address`, which a \
-            PROXY protocol header can forge. With `secret_key` it needs what that key holds: while \
+            nothing writes `laststream.gate_address`, it uses `destination.address`. A PROXY \
+            protocol header can forge that. With `secret_key` it needs what that key holds: while \
             that is missing, the gate answers every hook with 403, and the hook runs to its \
             time-out.",
         fix: "Put a set_filter_state filter in front of the gate, with `object_key: \

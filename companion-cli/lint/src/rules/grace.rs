@@ -56,7 +56,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "It waits for connections, not for requests: an idle keep-alive connection, or one of \
             the proxy's own pool, holds the pod until SIGKILL. Nothing but the grace period ends \
             it, and missing statistics end the proxy at once.",
-        fix: "Count streams with laststream's gate, which has a deadline; or set \
+        fix: "Count streams with laststream's gate: it has a deadline. Or set \
             terminationGracePeriodSeconds of these pods on purpose.",
         check: exit_on_zero,
     },
@@ -97,8 +97,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         title: "Envoy's drain time is too short for the gate's deadline",
         why: "Envoy (after 1.40) closes connections with running streams, WebSockets too, in the \
-            last third of its drain time, which is Istio's drainDuration: 45 s when it is not \
-            written. Streams that the gate still waits for are cut then.",
+            last third of its drain time (Istio's drainDuration; 45 s when it is not \
+            written). Streams that the gate still waits for are cut then.",
         fix: "Write `drainDuration` in the annotation proxy.istio.io/config of the pods: 1.5 times \
             the gate's deadline, or more. `laststream render proxy-config` does.",
         check: drain_below_deadline,

@@ -19,7 +19,7 @@ pub(super) const RULES: &[Rule] = &[
             them. Gateways made from `Gateway` resources get it, too.",
         fix: "Give the hook to the pods that need it: a container named istio-proxy with image \
             auto and a `lifecycle`; or write all that is needed into this value: a `preStop`, and \
-            `postStart` with `pilot-agent wait`, which holds the app.",
+            `postStart` with `pilot-agent wait`, to hold the app.",
         check: clobbers,
     },
     Rule {

@@ -49,7 +49,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "The scope is part of the metrics' names and of what the gate waits for. Requests \
             into the app that are counted as gateway traffic do not hold the drain; one counter on \
             both directions of a sidecar counts outbound calls as inbound requests.",
-        fix: "Give each direction a filter of its own: context GATEWAY with scope gateway, \
+        fix: "Give each direction its own filter: context GATEWAY with scope gateway, \
             SIDECAR_INBOUND with inbound, SIDECAR_OUTBOUND with outbound.",
         check: scope_and_context,
     },
@@ -59,7 +59,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "two filters count the same requests",
         why: "Each stream is counted twice. A stream that is excluded or exempt is subtracted \
             twice from Envoy's own count, so the gate may overlook a stream that no filter counts.",
-        fix: "Remove one of the two filters. If both are needed, give each a listener of its own.",
+        fix: "Remove one of the two filters. If both are needed, give each its own listener.",
         check: counted_twice,
     },
 ];

@@ -17,7 +17,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "EXTENSION_CONFIG ignores the context, so both go to every proxy that both resources \
             select. Envoy refuses the update (duplicate name found among added/updated resources), \
             and requests get 500 where the filter was waited for.",
-        fix: "Give each a name of its own, for example with its namespace and direction in it.",
+        fix: "Give each its own name, for example with its namespace and direction in it.",
         check: extension_twice,
     },
     Rule {
@@ -26,7 +26,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "two listeners of one name reach one proxy",
         why: "Envoy refuses the whole update of listeners: no new port comes up and no route of a \
             new port works, until one of the two is deleted.",
-        fix: "Give each a name of its own, or select different workloads.",
+        fix: "Give each its own name, or select different workloads.",
         check: listener_twice,
     },
     Rule {

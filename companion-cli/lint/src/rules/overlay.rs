@@ -37,7 +37,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         title: "the overlay's stop hook is lost, or mixed with the hook of another layer",
         why: "Values of Istio's charts, the class's own overlay and this one are merged. Two hooks \
-            of different kinds become one hook of two kinds, which the API server refuses, and \
+            of different kinds become one hook of two kinds. The API server refuses it, and \
             only istiod's log says so. With `$patch: replace` the hook is lost if no other layer \
             has one.",
         fix: "Write null for the other kinds: `preStop: {exec: …, httpGet: null, sleep: null, \

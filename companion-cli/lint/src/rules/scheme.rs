@@ -18,8 +18,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS353",
         severity: Severity::Error,
         title: "no filter tells the module the direct peer",
-        why: "Trust in addresses needs the connection's own peer, which a `set_filter_state` \
-            filter in front of the module writes. Without it no peer is trusted: every request \
+        why: "Trust in addresses needs the connection's own peer. A `set_filter_state` \
+            filter in front of the module writes it. Without it no peer is trusted: every request \
             keeps the scheme of the connection. Any other address is what a header claims.",
         fix: "Put `envoy.filters.http.set_filter_state` in front, with the key of `trust.peer_key` \
             and %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%. A WasmPlugin needs an EnvoyFilter \

@@ -26,7 +26,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "With FAIL_OPEN, requests pass when the module cannot be fetched or has died. On a \
             sidecar, with `use_remote_address: false` and with trusted hops Envoy keeps the \
             x-forwarded-proto that any peer sent, so every peer can then claim https. If a sidecar \
-            removes the header, Envoy writes the connection's scheme, which is https for every \
+            removes the header, Envoy writes the connection's scheme: https for every \
             client of a mesh with mTLS.",
         fix: "Remove `x-forwarded-proto` in the early header mutation, after it was saved: Envoy \
             then writes the connection's scheme. On a sidecar overwrite it with `http` instead. \

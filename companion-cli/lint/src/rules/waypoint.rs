@@ -32,7 +32,7 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS582",
         severity: Severity::Error,
         title: "the tunnels of a waypoint hold the drain",
-        why: "Requests reach a waypoint in tunnels, which ztunnel keeps open when no request is in \
+        why: "Requests reach a waypoint in tunnels. ztunnel keeps them open when no request is in \
             them. To Envoy each is a request of the connection manager `connect_terminate`, so the \
             gate holds every drain until its deadline. In `gate.admin.ignore` the bytes that wait \
             in a tunnel are left out, too, and the end of a response can be lost.",

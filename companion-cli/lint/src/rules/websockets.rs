@@ -13,7 +13,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS630",
         severity: Severity::Error,
-        title: "WebSockets get a filter chain of their own",
+        title: "WebSockets get a separate filter chain",
         why: "A list in `upgrade_configs[].filters` replaces the whole chain for upgrades. In \
             Istio that drops authentication and authorization for WebSockets, and nothing says so.",
         fix: "Put the filter into the chain of all requests with `disabled: true`, and enable it \
@@ -50,8 +50,8 @@ pub(super) const RULES: &[Rule] = &[
         why: "The role `websocket` is that of a second file: the first one has no callbacks for \
             bodies, and each refuses the configuration of the other. Envoy then refuses the \
             listener, or serves without the filter.",
-        fix: "Push the other file with `laststream push --module builtin-frames` under a name of \
-            its own.",
+        fix: "Push the other file with `laststream push --module builtin-frames` under another \
+            name.",
         check: wrong_module,
     },
 ];

@@ -163,7 +163,7 @@ impl Shared {
             .body
             .lines()
             .filter(|line| line.starts_with("listener.") && !line.starts_with("listener.admin."));
-        // Each worker also has a gauge of its own, whose name contains `.worker_`.
+        // Each worker also has a separate gauge, whose name contains `.worker_`.
         let sums = listeners
             .filter(|line| !line.contains(".worker_"))
             .filter_map(|line| line.rsplit_once(": "));

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Why a demo could not be set up. An unexpected result of a lane is no error.
+/// Why a demo could not be set up. An unexpected result of a lane is not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     /// The folder for the Envoys' files cannot be made.

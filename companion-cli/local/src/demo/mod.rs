@@ -75,7 +75,7 @@ pub struct Outcome {
 /// Runs the demo. Returns when the last pod has gone.
 ///
 /// # Errors
-/// The demo could not be set up, or was interrupted. An unexpected result of a lane is no error:
+/// The demo could not be set up, or was interrupted. An unexpected result of a lane is not one:
 /// see [`Outcome::surprises`].
 pub fn run(
     settings: &Settings,

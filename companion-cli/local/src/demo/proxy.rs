@@ -36,7 +36,7 @@ const ARGUMENTS: [&str; 9] = [
     "--disable-hot-restart",
 ];
 
-/// Starts Envoys, each in a folder of its own.
+/// Starts Envoys, each in a separate folder.
 pub(super) struct Starter {
     guard: Vec<OsString>,
     binary: PathBuf,

@@ -1,7 +1,7 @@
 //! The `x-forwarded-proto` that the app sees behind a gateway: with nothing, with the usual Lua
 //! filter, with laststream.
 //!
-//! The load balancer is a connection from an address of its own, with the headers that an AWS
+//! The load balancer is a connection from a separate address, with the headers that an AWS
 //! Application Load Balancer writes; the untrusted client is one from another address. Both
 //! addresses are of the loopback interface.
 

@@ -224,7 +224,7 @@ impl RunningLane {
     }
 }
 
-/// Sends the request in a thread of its own, because nothing can end a request that is under way.
+/// Sends the request in a separate thread, because nothing can end a request that is under way.
 /// When the demo is over, the thread is abandoned.
 fn request_until_over(url: String, patience: Duration, clock: &Clock) -> Result<Response, String> {
     let (sender, answer) = channel();

@@ -117,7 +117,7 @@ impl View {
     }
 }
 
-/// An event as a line of its own.
+/// An event as a separate line.
 #[must_use]
 pub fn plain_line(lane: Lane, event: &Event) -> String {
     format!("{:>6.1} s  {:<NAME$} {}: {}", event.at, lane.name(), event.who, event.what)

@@ -18,7 +18,7 @@ pub struct Upstream {
 /// connection is used.
 ///
 /// # Errors
-/// The text is no address, or the name is not known.
+/// The text is not an address, or the name is not known.
 pub fn find(text: &str) -> Result<Upstream, String> {
     let all: Vec<SocketAddr> = match text.parse::<u16>() {
         Ok(port) => vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()],

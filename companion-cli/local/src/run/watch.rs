@@ -140,7 +140,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 
 impl ModuleWatch {
     /// Watches from now on; the module so far is `bytes`, compiled from the sources in `seen`.
-    /// `None` if this source never changes. Compiling reports to a progress of its own.
+    /// `None` if this source never changes. Compiling reports to a separate progress.
     #[must_use]
     pub fn new(
         source: ModuleSource,

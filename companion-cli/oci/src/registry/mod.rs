@@ -145,7 +145,7 @@ impl<'a> Registry<'a> {
     /// Makes a client, which does not connect yet.
     ///
     /// # Errors
-    /// A file with a certificate or key cannot be used, or the name is no host.
+    /// A file with a certificate or key cannot be used, or the name is not a host.
     pub fn new(
         name: &str,
         options: &'a Options,

@@ -39,8 +39,8 @@ pub struct Drain {
     /// Streams that are older than this when the drain begins are long-lived, too. At least 1s,
     /// and at least the quiet period.
     pub long_lived_after: Option<TimeSpan>,
-    /// Also wait until the app has gone, so that the proxy outlives it. Not for gateways, which
-    /// have no app.
+    /// Also wait until the app has gone, so that the proxy outlives it. Gateways have no
+    /// app.
     pub wait_for_app: Option<App>,
     /// Keeps Istio's own EXIT_ON_ZERO_ACTIVE_CONNECTIONS beside the gate; for `render
     /// proxy-config`.

@@ -16,8 +16,8 @@ pub struct End {
     /// WebSockets: close code 1001 where the frame filter is on the route, else a reset. `exempt`
     /// also exempts other upgrades and CONNECT.
     pub websocket: Option<EndKind>,
-    /// gRPC: status 14 (UNAVAILABLE) while the client waits, else a reset, which clients report as
-    /// status 13 (INTERNAL) and no retry policy repeats. Every gRPC request is a POST, so `end`
+    /// gRPC: status 14 (UNAVAILABLE) while the client waits, else a reset. Clients report that as
+    /// status 13 (INTERNAL), and no retry policy repeats it. Every gRPC request is a POST, so `end`
     /// also ends calls that change something.
     pub grpc: Option<EndKind>,
     /// Requests that accept `text/event-stream`: 503 before the response begins, else a reset. An

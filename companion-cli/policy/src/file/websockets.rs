@@ -8,9 +8,9 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Websockets {
-    /// Required. The module of the frame filter, which `laststream push --module builtin-frames`
-    /// publishes: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that the proxy
-    /// can read.
+    /// Required. The module of the frame filter (`laststream push --module builtin-frames`
+    /// publishes it): `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that the
+    /// proxy can read.
     pub module: String,
     /// The same as `digest`, for this module.
     pub digest: Option<String>,

@@ -19,8 +19,8 @@ pub struct End {
     pub waiting: EndKind,
     /// WebSockets: close code 1001 where the frame filter is on the route, else a reset.
     pub websocket: EndKind,
-    /// gRPC: status 14 (UNAVAILABLE) while the client waits, else a reset, which clients report as
-    /// status 13 (INTERNAL) and no retry policy repeats. Every gRPC request is a POST, so `end`
+    /// gRPC: status 14 (UNAVAILABLE) while the client waits, else a reset. Clients report that as
+    /// status 13 (INTERNAL), and no retry policy repeats it. Every gRPC request is a POST, so `end`
     /// also ends calls that change something.
     pub grpc: EndKind,
     /// Requests that accept `text/event-stream`: 503 before the response begins, else a reset. An

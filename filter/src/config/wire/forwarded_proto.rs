@@ -116,9 +116,9 @@ pub enum Element {
     /// All elements must agree. An element without a scheme contradicts one with a scheme.
     #[default]
     Agree,
-    /// The first, which the proxy nearest to the client wrote.
+    /// The first: that of the proxy nearest to the client.
     First,
-    /// The last, which the direct peer wrote.
+    /// The last: that of the direct peer.
     Last,
 }
 
@@ -158,7 +158,7 @@ pub enum Fallback {
     /// it is `https` there.
     #[default]
     Connection,
-    /// `http`, also over TLS.
+    /// `http`, even over TLS.
     Http,
     /// The value does not change. This is cheaper, and safe only if Envoy has overwritten it
     /// (`use_remote_address: true` without trusted hops).

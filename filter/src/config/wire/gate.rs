@@ -58,7 +58,7 @@ pub struct Gate {
     #[default(60_000)]
     pub assumed_after_ms: u64,
     /// How often a gate that serves evaluates its count for its metrics, because nothing else asks
-    /// it then; milliseconds. Without it the metrics show the last evaluation, which may be old.
+    /// it then; milliseconds. Without it the metrics show the last evaluation, however old.
     #[serde(deserialize_with = "optional_whole::<5_000, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(with = "u64", range(min = 5_000, max = LONGEST)))]
     pub evaluate_every_ms: Option<u64>,
@@ -92,7 +92,7 @@ pub struct Gate {
     pub secret_key: Option<String>,
     /// Host names that requests to the gate may carry, besides IP addresses and `localhost`.
     /// Requests for any other name are refused, because a page in a browser can reach this machine
-    /// under a name of its own (DNS rebinding).
+    /// under its own name (DNS rebinding).
     pub hosts: Vec<String>,
 }
 

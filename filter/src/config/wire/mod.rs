@@ -50,7 +50,7 @@ pub enum Role {
     /// Runs in the path of the requests: counts streams, and restores the scheme.
     #[default]
     Stream,
-    /// Answers on a listener of its own: holds stop hooks and refuses signals until the last stream
+    /// Answers on a separate listener: holds stop hooks and refuses signals until the last stream
     /// has ended.
     Gate,
     /// Follows the frames of WebSockets, so that they end with a close frame. Only in the module

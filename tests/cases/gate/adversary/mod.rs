@@ -65,7 +65,7 @@ async fn nothing_opens_while_a_client_waits(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// One round on an Envoy of its own.
+/// One round on a separate Envoy.
 async fn play(lab: &Lab, seed: u64, steps: u64) -> Outcome<World> {
     let mut world = World::new(lab, seed).await?;
     let mut trail = Vec::new();

@@ -196,7 +196,7 @@ fn tunnel(name: &str, port: u16) -> Value {
     })
 }
 
-/// An Envoy in the place of ztunnel: each connection to it goes through a tunnel of its own.
+/// An Envoy in the place of ztunnel: each connection to it goes through a separate tunnel.
 struct Tunnels(Envoy);
 
 impl Tunnels {
