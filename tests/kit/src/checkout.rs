@@ -27,9 +27,8 @@ const CRATES: [&str; 10] =
     ["base", "fleet", "gate", "http", "lint", "local", "module", "oci", "policy", "render"];
 
 pub fn copy_checkout(to: &Path) -> Outcome {
-    let of_crate = |name: &&str| {
-        ["Cargo.toml", "src"].map(|part| format!("companion-cli/{name}/{part}"))
-    };
+    let of_crate =
+        |name: &&str| ["Cargo.toml", "src"].map(|part| format!("companion-cli/{name}/{part}"));
     let parts = PARTS.iter().map(ToString::to_string).chain(CRATES.iter().flat_map(of_crate));
     parts.into_iter().try_for_each(|part| copy(&workspace().join(&part), &to.join(&part)))
 }

@@ -41,6 +41,8 @@ pub(super) struct Signals {
     may_quit: AtomicBool,
     passes: Mutex<Vec<Pass>>,
     fault: Mutex<Option<(AdminFault, Instant)>>,
+    /// When the last query for Envoy's statistics came.
+    queried: Mutex<Option<Instant>>,
 }
 
 impl Signals {
@@ -79,6 +81,7 @@ impl Signals {
         let quits = path.starts_with("/quitquitquit");
         let is_signal = quits || path.starts_with("/drain_listeners") && !path.contains("graceful");
         if method != "POST" {
+            *locked(&self.queried) = Some(now);
             let fault = locked(&self.fault).filter(|(_, until)| now < *until);
             return fault.map_or(CallHandling::Forward, |(fault, _)| CallHandling::Fault(fault));
         } else if !is_signal {
@@ -90,7 +93,8 @@ impl Signals {
             Some((gate, _)) if !quits => gate..gate + 1,
             _ => 0..2,
         };
-        let waiting = gates.flat_map(|gate| view.waiting(gate, now)).collect();
+        let queried = locked(&self.queried).unwrap_or(now);
+        let waiting = gates.flat_map(|gate| view.waiting_since_query(gate, now, queried)).collect();
         let is_last_call = asked.is_none();
         locked(&self.passes).push(Pass { path: path.into(), at: now, waiting, is_last_call });
         if quits && self.may_quit.load(Ordering::SeqCst) {

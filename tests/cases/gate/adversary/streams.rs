@@ -60,6 +60,11 @@ impl Kind {
         self == Self::Outbound
     }
 
+    /// Whether the module is the first that sees it.
+    fn is_counted_at_once(self) -> bool {
+        !matches!(self, Self::Delayed | Self::OtherListener | Self::OtherRoute | Self::Redirected)
+    }
+
     pub(super) fn stalls(self) -> bool {
         matches!(self, Self::StallsAtBegin | Self::StallsAtEnd)
     }
@@ -116,7 +121,7 @@ impl Stream {
         view: &Arc<View>,
         upstream: &Arc<Upstream>,
     ) -> Self {
-        let id = view.sent(format!("{kind:?}"), gates);
+        let id = view.sent(format!("{kind:?}"), gates, kind.is_counted_at_once());
         let key = kind.key(id);
         let end = Arc::new(Notify::new());
         let client = Exchange {

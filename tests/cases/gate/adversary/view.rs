@@ -32,15 +32,17 @@ struct Seen {
     ended: Option<Instant>,
     /// The gates, by number, that are responsible for this stream.
     gates: [bool; 2],
+    /// Whether the filter sees it at once, so that the latch refuses it.
+    is_counted: bool,
 }
 
 #[derive(Default)]
 pub(super) struct View(Mutex<Vec<Seen>>);
 
 impl View {
-    pub(super) fn sent(&self, what: String, gates: [bool; 2]) -> Id {
+    pub(super) fn sent(&self, what: String, gates: [bool; 2], is_counted: bool) -> Id {
         let mut streams = self.streams();
-        streams.push(Seen { what, state: State::Sent, ended: None, gates });
+        streams.push(Seen { what, state: State::Sent, ended: None, gates, is_counted });
         streams.len() - 1
     }
 
@@ -75,6 +77,15 @@ impl View {
             seen.gates[gate] && matches!(seen.state, State::Waiting(since) if since < before)
         };
         streams.iter().enumerate().filter(|(_, seen)| waits(seen)).map(|(id, _)| id).collect()
+    }
+
+    /// [`View::waiting`] at `now`, without streams that only Envoy counts and that began after it
+    /// was asked: nothing refuses those.
+    pub(super) fn waiting_since_query(&self, gate: usize, now: Instant, asked: Instant) -> Vec<Id> {
+        let before = self.waiting(gate, asked);
+        let is_counted = |id: &Id| self.streams()[*id].is_counted;
+        let waiting = self.waiting(gate, now).into_iter();
+        waiting.filter(|id| is_counted(id) || before.contains(id)).collect()
     }
 
     /// Streams of any gate, or of none, that have not ended.
