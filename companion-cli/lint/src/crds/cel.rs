@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use cel::extractors::This;
 use cel::{Context, Env, ExecutionError, Program, Value as Cel, extensions};
+use chrono::TimeDelta;
 use serde_json::Value;
 use url::Url;
 
@@ -37,6 +38,10 @@ const RESERVED: [&str; 21] = [
     "void",
     "while",
 ];
+
+/// The name under which rules find [`duration`]: the evaluator's own function takes `10sec` for ten
+/// seconds, and cannot be replaced under its name.
+const DURATION: &str = "go_duration";
 
 thread_local! {
     /// Compiled rules, kept because compiling takes longer than evaluating, and one run may check
@@ -73,7 +78,8 @@ impl Rules {
             return None;
         }
         if !self.programs.contains_key(rule) {
-            self.programs.insert(rule.to_owned(), self.environment.compile(rule).ok());
+            let text = rule.replace("duration(", &format!("{DURATION}("));
+            self.programs.insert(rule.to_owned(), self.environment.compile(&text).ok());
         }
         let program = self.programs.get(rule)?.as_ref()?;
         let mut context = Context::with_env(Arc::clone(&self.environment));
@@ -81,11 +87,24 @@ impl Rules {
         context.add_variable_from_value("self", to_cel(schema, value));
         match program.execute(&context) {
             Ok(Cel::Bool(holds)) => Some(holds),
-            // The rule reads a field that is not set. The API server refuses the object, too.
-            Err(ExecutionError::NoSuchKey(_)) => Some(false),
+            Err(error) if is_of_the_value(&error) => Some(false),
             _ => None,
         }
     }
+}
+
+/// Whether the value is the reason, not a function that this evaluator lacks: a field that is not
+/// set, a text that is no duration. The API server refuses the object for such an error, too.
+fn is_of_the_value(error: &ExecutionError) -> bool {
+    matches!(
+        error,
+        ExecutionError::NoSuchKey(_)
+            | ExecutionError::FunctionError { .. }
+            | ExecutionError::IndexOutOfBounds(_)
+            | ExecutionError::DivisionByZero(_)
+            | ExecutionError::RemainderByZero(_)
+            | ExecutionError::Overflow(..)
+    )
 }
 
 /// Adds Kubernetes' own functions that rules in the table use. A test lists those that are missing.
@@ -98,7 +117,42 @@ fn add_functions(context: &mut Context<'_, '_>) {
     let _ = context.add_function("isURL", is_url);
     let _ = context.add_function("url", |text: Arc<String>| text);
     let _ = context.add_function("getScheme", scheme);
+    let _ = context.add_function(DURATION, duration);
     let _ = context.add_function("isIP", |text: Arc<String>| text.parse::<IpAddr>().is_ok());
+}
+
+/// A duration as Go reads it: `1h30m`, `1.5s`, `0`.
+fn duration(text: Arc<String>) -> Result<Cel, ExecutionError> {
+    let (is_negative, unsigned) =
+        text.strip_prefix('-').map_or((false, text.as_str()), |rest| (true, rest));
+    let nanos = if unsigned == "0" { Some(0.0) } else { nanoseconds(unsigned) };
+    let nanos = nanos.filter(|nanos| *nanos < 9.2e18);
+    let nanos = nanos.ok_or_else(|| ExecutionError::function_error("duration", "no duration"))?;
+    let nanos = if is_negative { -nanos } else { nanos };
+    Ok(Cel::Duration(TimeDelta::nanoseconds(nanos as i64)))
+}
+
+/// Numbers with units, one after the other.
+fn nanoseconds(mut text: &str) -> Option<f64> {
+    let mut sum = (!text.is_empty()).then_some(0.0)?;
+    while !text.is_empty() {
+        let (number, rest) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
+        let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let (unit, rest) = rest.split_at(end);
+        let nanos = match unit {
+            "ns" => 1.0,
+            "us" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "m" => 60e9,
+            "h" => 3_600e9,
+            _ => return None,
+        };
+        let is_plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        sum += number.parse::<f64>().ok().filter(|_| is_plain)? * nanos;
+        text = rest;
+    }
+    Some(sum)
 }
 
 /// A JSON value as a CEL value. As in Kubernetes, the schema decides the type of a number, not its
@@ -167,6 +221,17 @@ mod tests {
         let duration = "duration(self) >= duration('1ms')";
         assert_eq!(rules.holds(duration, &json!({}), &json!("1.5s")), Some(true));
         assert_eq!(rules.holds(duration, &json!({}), &json!("0s")), Some(false));
+        for (text, verdict) in [
+            ("1h30m", Some(true)),
+            ("1.5s", Some(true)),
+            ("100us", Some(false)),
+            ("10", Some(false)),
+            ("10sec", Some(false)),
+            ("1d", Some(false)),
+            ("", Some(false)),
+        ] {
+            assert_eq!(rules.holds(duration, &json!({}), &json!(text)), verdict, "{text}");
+        }
         let one_of = "(has(self.a) ? 1 : 0) + (has(self.b) ? 1 : 0) <= 1";
         assert_eq!(rules.holds(one_of, &json!({}), &json!({ "a": 1, "b": 1 })), Some(false));
         let unique = "self.all(p, self.exists_one(q, p.name == q.name))";
