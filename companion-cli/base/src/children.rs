@@ -55,7 +55,7 @@ fn running() -> MutexGuard<'static, Running> {
 /// # Errors
 /// The operating system rejects the signal handler.
 pub fn end_at_signals() -> io::Result<()> {
-    let mut signals = Signals::new(heeded(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM]))?;
+    let mut signals = Signals::new(not_ignored(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM]))?;
     ENDS_AT_SIGNALS.store(true, Ordering::Relaxed);
     thread::Builder::new().name("children".into()).spawn(move || {
         for signal in signals.forever() {
@@ -78,7 +78,7 @@ pub fn end_at_signals() -> io::Result<()> {
 
 /// The signals of this list that are not ignored.
 #[must_use]
-pub fn heeded(signals: &[i32]) -> Vec<i32> {
+pub fn not_ignored(signals: &[i32]) -> Vec<i32> {
     let ignored = ignored_signals();
     signals.iter().copied().filter(|signal| ignored & (1 << (signal - 1)) == 0).collect()
 }

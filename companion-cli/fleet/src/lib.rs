@@ -4,13 +4,12 @@
 
 mod access;
 mod ask;
-pub mod bounds;
 mod call;
 pub mod client;
 mod confirmation;
+pub mod cut_pods;
 pub mod deletion_cost;
 mod error;
-pub mod holdings;
 mod kubeconfig;
 pub mod listing;
 pub mod old_pods;
@@ -22,6 +21,7 @@ pub mod rollout;
 mod stats;
 mod survey;
 pub mod table;
+pub mod time_to_drain;
 
 pub use access::Access;
 pub use ask::Detail;

@@ -10,7 +10,7 @@ use super::pods::PodFacts;
 
 /// The time at which the old pods' last stream ended.
 #[derive(Debug, Clone, Default)]
-pub struct LastStream {
+pub struct LastStreamClock {
     ended: Option<Instant>,
     /// The pods that had a stream in flight while they drained.
     with_streams: BTreeSet<String>,
@@ -18,7 +18,7 @@ pub struct LastStream {
 
 /// The effect of a terminating pod on the rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum PodDrainResult {
     /// Streams hold the pod's drain, or may hold it.
     Holds,
     /// No stream has held the pod's drain for this time.
@@ -31,7 +31,7 @@ pub enum Ending {
     Lost,
 }
 
-impl Ending {
+impl PodDrainResult {
     /// Whether the rollout waits until the pod's proxy has ended.
     #[must_use]
     pub fn holds(self) -> bool {
@@ -45,26 +45,26 @@ impl Ending {
 
 /// The ending of a deleted pod, from this answer alone.
 #[must_use]
-fn ending(pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
+fn ending(pod: &PodFacts, answer: &Answer, now: Timestamp) -> PodDrainResult {
     match answer {
-        _ if !pod.proxy_runs => Ending::Over(Duration::ZERO),
+        _ if !pod.proxy_runs => PodDrainResult::Over(Duration::ZERO),
         Answer::Detail(detail) => {
             let status = &detail.status;
             if status.gave_up() {
-                status.held_streams().map_or_else(|| unknown(pod, now), Ending::GaveUp)
+                status.held_streams().map_or_else(|| unknown(pod, now), PodDrainResult::GaveUp)
             } else if status.state == "drained" {
-                Ending::Over(Duration::from_millis(status.quiet_ms))
+                PodDrainResult::Over(Duration::from_millis(status.quiet_ms))
             } else {
-                Ending::Holds
+                PodDrainResult::Holds
             }
         }
-        Answer::Unasked => Ending::Over(Duration::ZERO),
+        Answer::Unasked => PodDrainResult::Over(Duration::ZERO),
         Answer::Stats(_) | Answer::Silent(_) => unknown(pod, now),
     }
 }
 
-fn unknown(pod: &PodFacts, now: Timestamp) -> Ending {
-    if pod.is_overdue(now) { Ending::Lost } else { Ending::Unknown }
+fn unknown(pod: &PodFacts, now: Timestamp) -> PodDrainResult {
+    if pod.is_overdue(now) { PodDrainResult::Lost } else { PodDrainResult::Unknown }
 }
 
 /// Whether the gate serves. It serves again if its drain runs out while the pod's other containers
@@ -75,32 +75,36 @@ fn serves(answer: &Answer) -> bool {
 
 /// The old pods whose drain nothing held any more when their gates last answered.
 #[derive(Debug, Default)]
-pub struct Endings {
+pub struct DrainResults {
     over: BTreeSet<String>,
 }
 
-impl Endings {
+impl DrainResults {
     /// Records an answer of a deleted pod, and returns the pod's ending. The API server reports a
     /// proxy as running until all containers of its pod have ended, so a gate that has ended looks
     /// like a silent one.
-    pub fn note(&mut self, pod: &PodFacts, answer: &Answer, now: Timestamp) -> Ending {
+    pub fn note(&mut self, pod: &PodFacts, answer: &Answer, now: Timestamp) -> PodDrainResult {
         let ending = ending(pod, answer, now);
         match ending {
-            Ending::Holds if serves(answer) && self.over.contains(&pod.uid) => {
-                return Ending::Over(Duration::ZERO);
+            PodDrainResult::Holds if serves(answer) && self.over.contains(&pod.uid) => {
+                return PodDrainResult::Over(Duration::ZERO);
             }
-            Ending::Over(_) | Ending::GaveUp(0) => drop(self.over.insert(pod.uid.clone())),
-            Ending::Holds | Ending::GaveUp(_) => drop(self.over.remove(&pod.uid)),
-            Ending::Unknown | Ending::Lost if self.over.contains(&pod.uid) => {
-                return Ending::Over(Duration::ZERO);
+            PodDrainResult::Over(_) | PodDrainResult::GaveUp(0) => {
+                self.over.insert(pod.uid.clone());
             }
-            Ending::Unknown | Ending::Lost => {}
+            PodDrainResult::Holds | PodDrainResult::GaveUp(_) => {
+                self.over.remove(&pod.uid);
+            }
+            PodDrainResult::Unknown | PodDrainResult::Lost if self.over.contains(&pod.uid) => {
+                return PodDrainResult::Over(Duration::ZERO);
+            }
+            PodDrainResult::Unknown | PodDrainResult::Lost => {}
         }
         ending
     }
 }
 
-impl LastStream {
+impl LastStreamClock {
     /// Records the answer of the pod with this UID about its streams at this moment.
     pub fn note(&mut self, uid: &str, answer: &Answer, now: Instant) {
         let Answer::Detail(detail) = answer else { return };
@@ -178,7 +182,7 @@ pub(super) mod tests {
     fn a_pod_without_a_stream_is_not_the_last_one() {
         let began = Instant::now();
         let at = |seconds| began + Duration::from_secs(seconds);
-        let mut last = LastStream::default();
+        let mut last = LastStreamClock::default();
         last.note("idle", &quiet(1_000, 0), at(2));
         assert_eq!(last.ended(), None, "no stream was seen");
         last.note("a", &answer("draining", 1, 0), at(4));
@@ -207,16 +211,16 @@ pub(super) mod tests {
     fn streams_that_only_envoy_counts_hold_the_rollout() {
         let (pod, now) = (pod(true), Instant::now());
         for (state, active, expected) in [
-            ("expired", Some(40), Ending::GaveUp(40)),
-            ("forced", Some(0), Ending::GaveUp(0)),
-            ("expired", None, Ending::Unknown),
-            ("draining", Some(40), Ending::Holds),
-            ("draining", None, Ending::Holds),
-            ("drained", None, Ending::Over(Duration::ZERO)),
+            ("expired", Some(40), PodDrainResult::GaveUp(40)),
+            ("forced", Some(0), PodDrainResult::GaveUp(0)),
+            ("expired", None, PodDrainResult::Unknown),
+            ("draining", Some(40), PodDrainResult::Holds),
+            ("draining", None, PodDrainResult::Holds),
+            ("drained", None, PodDrainResult::Over(Duration::ZERO)),
         ] {
             let answer = partial(state, active);
             assert_eq!(ending(&pod, &answer, Timestamp::MIN), expected, "{state} {active:?}");
-            let mut last = LastStream::default();
+            let mut last = LastStreamClock::default();
             last.note("a", &answer, now);
             assert_eq!(last.ended().is_some(), active == Some(40), "{state} {active:?}");
         }
@@ -225,7 +229,7 @@ pub(super) mod tests {
     /// The app takes longer to end than the drain's deadline.
     #[test]
     fn a_drained_gate_that_serves_again_holds_nothing() {
-        let mut endings = Endings::default();
+        let mut endings = DrainResults::default();
         let mut note = |state, holding| {
             endings.note(&pod(true), &answer(state, holding, 0), Timestamp::MIN).holds()
         };
@@ -248,14 +252,18 @@ pub(super) mod tests {
             (answer("expired", 1, 0), false),
             (answer("draining", 0, 0), false),
         ] {
-            let mut endings = Endings::default();
+            let mut endings = DrainResults::default();
             endings.note(&pod, &before, now(0));
             for seconds in [1, 121] {
                 let ending = endings.note(&pod, &silent, now(seconds));
-                assert_eq!(matches!(ending, Ending::Over(_)), over, "{before:?} {ending:?}");
+                assert_eq!(
+                    matches!(ending, PodDrainResult::Over(_)),
+                    over,
+                    "{before:?} {ending:?}"
+                );
             }
             endings.note(&pod, &answer("draining", 1, 0), now(2));
-            assert_eq!(endings.note(&pod, &silent, now(3)), Ending::Unknown, "a new drain");
+            assert_eq!(endings.note(&pod, &silent, now(3)), PodDrainResult::Unknown, "a new drain");
         }
     }
 
@@ -267,10 +275,10 @@ pub(super) mod tests {
             ending(&pod, answer, Timestamp::from_second(seconds).unwrap())
         };
         let silent = Answer::Silent("refused".into());
-        assert_eq!(of(true, &silent, 120), Ending::Unknown);
-        assert_eq!(of(true, &silent, 121), Ending::Lost);
-        assert!(Ending::Unknown.holds() && !Ending::Lost.holds());
-        assert_eq!(of(false, &silent, 121), Ending::Over(Duration::ZERO));
-        assert_eq!(of(true, &answer("draining", 1, 0), 121), Ending::Holds, "it answers");
+        assert_eq!(of(true, &silent, 120), PodDrainResult::Unknown);
+        assert_eq!(of(true, &silent, 121), PodDrainResult::Lost);
+        assert!(PodDrainResult::Unknown.holds() && !PodDrainResult::Lost.holds());
+        assert_eq!(of(false, &silent, 121), PodDrainResult::Over(Duration::ZERO));
+        assert_eq!(of(true, &answer("draining", 1, 0), 121), PodDrainResult::Holds, "it answers");
     }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::ask::Detail;
-use super::bounds::bound;
 use super::pods::PodFacts;
 use super::stats::{Stats, total};
 use super::table::held;
+use super::time_to_drain::bound;
 use laststream_gate::Status;
 use laststream_gate::text::many;
 

@@ -280,7 +280,10 @@ mod tests {
     #[test]
     fn ports_come_from_the_flag_the_annotation_and_the_kind_in_this_order() {
         let pod: Pod = serde_json::from_value(serde_json::json!({
-            "metadata": { "annotations": { STATS_PORT_ANNOTATION: "9000", GATE_PORT_ANNOTATION: "text" },
+            "metadata": { "annotations": {
+                STATS_PORT_ANNOTATION: "9000",
+                GATE_PORT_ANNOTATION: "text",
+            },
                 "labels": { OWNED_BY_ENVOY_GATEWAY: "x" } },
         }))
         .unwrap();

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use http::Uri;
 
-use super::USUAL;
+use super::DEFAULT_ADDRESS;
 use laststream_base::env_vars::{LASTSTREAM_GATE, Lookup};
 
 /// An `http` URL without credentials, query and fragment.
@@ -14,7 +14,7 @@ pub struct Address(String);
 
 /// A text that is not such an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}: write it like `{USUAL}`")]
+#[error("{0}: write it like `{DEFAULT_ADDRESS}`")]
 pub struct NotAnAddress(&'static str);
 
 impl Address {
@@ -71,7 +71,7 @@ impl fmt::Display for Address {
 pub fn from_vars(lookup: Lookup<'_>) -> Result<Address, NotAnAddress> {
     match lookup(LASTSTREAM_GATE) {
         Some(value) => value.to_str().ok_or(NotAnAddress("this is no URL"))?.parse(),
-        None => USUAL.parse(),
+        None => DEFAULT_ADDRESS.parse(),
     }
 }
 
@@ -118,19 +118,22 @@ mod tests {
             "http://host\n",
         ] {
             let error = text.parse::<Address>().expect_err(text).to_string();
-            assert!(error.contains(USUAL) && !error.contains("hunter2"), "{error}");
+            assert!(error.contains(DEFAULT_ADDRESS) && !error.contains("hunter2"), "{error}");
         }
     }
 
     #[test]
     fn the_usual_address_has_the_usual_port() {
-        assert_eq!(USUAL, format!("http://127.0.0.1:{}", laststream_base::GATE_PORT));
+        assert_eq!(DEFAULT_ADDRESS, format!("http://127.0.0.1:{}", laststream_base::GATE_PORT));
     }
 
     #[test]
     fn the_environment_names_the_address() {
         let none = |_: &str| None;
-        assert_eq!(from_vars(&none).map(|address| address.to_string()).as_deref(), Ok(USUAL));
+        assert_eq!(
+            from_vars(&none).map(|address| address.to_string()).as_deref(),
+            Ok(DEFAULT_ADDRESS)
+        );
         let some = |name: &str| (name == LASTSTREAM_GATE).then(|| "http://10.0.0.1:1".into());
         assert_eq!(
             from_vars(&some).map(|address| address.to_string()).as_deref(),

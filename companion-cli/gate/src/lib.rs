@@ -22,4 +22,4 @@ pub use secret::{SecretError, secret};
 pub use wait::{Wait, WaitAnswer, WaitEnd, wait};
 
 /// The default address of the gate.
-pub const USUAL: &str = "http://127.0.0.1:15091";
+pub const DEFAULT_ADDRESS: &str = "http://127.0.0.1:15091";

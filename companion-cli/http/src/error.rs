@@ -76,7 +76,7 @@ impl HttpError {
     }
 
     /// Whether the same request may succeed a moment later.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_retryable(&self) -> bool {
         matches!(
             self,
             Self::Refused(_) | Self::Unreachable(_) | Self::Interrupted(_) | Self::Timeout { .. }

@@ -3,9 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 /// Errors that say whether a retry can help.
-pub trait Passing {
+pub trait Retryable {
     /// Whether the same attempt may succeed a moment later.
-    fn is_passing(&self) -> bool;
+    fn is_retryable(&self) -> bool;
 
     /// The pause that the server asks for.
     fn retry_after(&self) -> Option<Duration> {
@@ -26,7 +26,7 @@ pub struct Policy {
 
 /// Runs `attempt` until it succeeds, fails permanently, or the attempts are used up. Each attempt
 /// starts from the beginning.
-pub fn with_retries<T, E: Passing>(
+pub fn with_retries<T, E: Retryable>(
     policy: Policy,
     mut attempt: impl FnMut() -> Result<T, E>,
     on_retry: impl Fn(&E, Duration),
@@ -34,7 +34,7 @@ pub fn with_retries<T, E: Passing>(
     let mut pause = policy.pause;
     for _ in 0..policy.further {
         let error = match attempt() {
-            Err(error) if error.is_passing() => error,
+            Err(error) if error.is_retryable() => error,
             result => return result,
         };
         let wait = error.retry_after().unwrap_or(pause);

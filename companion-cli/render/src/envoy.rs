@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use laststream_filter::config::wire::Scope;
 
-use super::entry::{self, Chain};
+use super::client_connection::{self, Chain};
 use super::gate;
 use super::parts::{self, HCM, Role, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
@@ -116,7 +116,7 @@ pub(super) fn main(
 ) -> Map {
     let mut limited = Vec::new();
     let mut others = Map::new();
-    for Chain { matches, manager } in entry::chains(policy, scheme) {
+    for Chain { matches, manager } in client_connection::chains(policy, scheme) {
         let manager = connection_manager(policy, manager, scheme, modules);
         let filters = List::of(parts::typed(HCM, manager));
         match matches {
@@ -128,9 +128,10 @@ pub(super) fn main(
         }
     }
     let listener = Map::of("name", "main").with("address", address(listen));
-    let proxied =
-        entry::takes_proxy_protocol(policy).then(|| List::of(entry::proxy_protocol_filter()));
-    let listener = listener.note(entry::WHY_PROXY_PROTOCOL).with_some("listener_filters", proxied);
+    let proxied = client_connection::takes_proxy_protocol(policy)
+        .then(|| List::of(client_connection::proxy_protocol_filter()));
+    let listener =
+        listener.note(client_connection::WHY_PROXY_PROTOCOL).with_some("listener_filters", proxied);
     if limited.is_empty() {
         return listener.with("filter_chains", List::of(others));
     }

@@ -4,7 +4,7 @@
 use laststream_filter::config::wire::Scope;
 use laststream_filter::forwarded::FORWARDED_PROTO;
 
-use super::entry;
+use super::client_connection;
 use super::parts::{self, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
 use super::{File, envoy_proxy, metadata, objects, patch_gateway};
@@ -82,11 +82,13 @@ fn clients(policy: &Policy, gateway: &EnvoyGateway) -> Option<Map> {
         x-forwarded-proto. The patches below replace this; it is for a cluster where \
         EnvoyPatchPolicy is off.";
     let spec = Map::of("targetRefs", List::of(target(gateway)));
-    if entry::takes_proxy_protocol(policy) {
+    if client_connection::takes_proxy_protocol(policy) {
         let proxied = Map::new()
             .note("Health checks of the load balancer send no header.")
             .with("optional", true);
-        return Some(spec.note(entry::WHY_PROXY_PROTOCOL).with("proxyProtocol", proxied));
+        return Some(
+            spec.note(client_connection::WHY_PROXY_PROTOCOL).with("proxyProtocol", proxied),
+        );
     }
     policy.forwarded_for.as_ref()?;
     let peers = &policy.forwarded_proto.as_ref()?.peers;

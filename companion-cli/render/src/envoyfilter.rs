@@ -2,7 +2,7 @@
 
 use laststream_filter::config::wire::Scope;
 
-use super::entry;
+use super::client_connection;
 use super::gate;
 use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
@@ -286,11 +286,11 @@ fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
     } else {
         "GATEWAY"
     };
-    let proxied = entry::takes_proxy_protocol(policy).then(|| {
+    let proxied = client_connection::takes_proxy_protocol(policy).then(|| {
         let matching = Map::of("context", context);
-        let filter = entry::proxy_protocol_filter();
+        let filter = client_connection::proxy_protocol_filter();
         (
-            entry::WHY_PROXY_PROTOCOL,
+            client_connection::WHY_PROXY_PROTOCOL,
             patch("LISTENER_FILTER", Some(matching), "INSERT_FIRST", filter),
         )
     });

@@ -5,7 +5,7 @@
 //! be asked for.
 
 pub mod bootstrap;
-mod entry;
+mod client_connection;
 mod envoy;
 mod envoy_gateway;
 mod envoy_proxy;
@@ -72,7 +72,7 @@ pub enum Kind {
 
 /// The places for a stop hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Home {
+pub enum HookPlace {
     /// A patch for a Deployment: a container `istio-proxy` that Istio merges over its own.
     Pod,
     /// The same for sidecars that are init containers.
@@ -146,7 +146,7 @@ pub fn render(
         Kind::EnvoyFilter => {
             let file = envoyfilter::render(policy, resolve)?;
             let native = policy.engine == Engine::Native && policy.forwarded_proto.is_some();
-            let warnings = those_that_hold([
+            let warnings = texts_where([
                 (envoyfilter::lacks_secret(policy), envoyfilter::NO_SECRET),
                 (native, scheme::NEEDS),
             ]);
@@ -155,7 +155,7 @@ pub fn render(
         Kind::WasmPlugin => one(wasmplugin::render(policy, &policy.source(resolve)?)?),
         Kind::Envoy => one(envoy::render(policy, resolve)?),
         Kind::EnvoyGateway => Ok(envoy_gateway::render(policy, &policy.source(resolve)?)?.into()),
-        Kind::Lifecycle => lifecycle(policy, home_of(policy).unwrap_or(Home::Pod)),
+        Kind::Lifecycle => lifecycle(policy, home_of(policy).unwrap_or(HookPlace::Pod)),
         Kind::ProxyConfig => one(proxy_config::render(policy)?),
         Kind::ImageVolume => one(image_volume::render(policy, resolve)?),
         Kind::Overlay => Ok(overlay::render(policy, resolve)?.into()),
@@ -169,12 +169,12 @@ pub fn render(
 ///
 /// # Errors
 /// The placement has no use for a hook there.
-pub fn lifecycle(policy: &Policy, home: Home) -> Result<Rendered, PolicyProblem> {
+pub fn lifecycle(policy: &Policy, home: HookPlace) -> Result<Rendered, PolicyProblem> {
     Ok(vec![lifecycle::render(policy, home)?].into())
 }
 
 /// The texts whose conditions are true.
-fn those_that_hold<const N: usize>(texts: [(bool, &str); N]) -> Vec<String> {
+fn texts_where<const N: usize>(texts: [(bool, &str); N]) -> Vec<String> {
     let holding = texts.into_iter().filter(|(holds, _)| *holds);
     holding.map(|(_, text)| text.to_owned()).collect()
 }
@@ -182,7 +182,7 @@ fn those_that_hold<const N: usize>(texts: [(bool, &str); N]) -> Vec<String> {
 /// All kinds, rendered from a policy, with the stop hook in each of its homes.
 #[cfg(test)]
 pub fn every_kind(policy: &Policy, resolve: Resolve<'_>) -> Vec<Result<Rendered, PolicyProblem>> {
-    let hooks = Home::value_variants().iter().map(|home| lifecycle(policy, *home));
+    let hooks = HookPlace::value_variants().iter().map(|home| lifecycle(policy, *home));
     Kind::value_variants().iter().map(|kind| render(*kind, policy, resolve)).chain(hooks).collect()
 }
 
@@ -245,12 +245,12 @@ fn has_hook(policy: &Policy) -> bool {
 }
 
 /// The home of the hook, unless the command line names another.
-fn home_of(policy: &Policy) -> Option<Home> {
+fn home_of(policy: &Policy) -> Option<HookPlace> {
     match &policy.placement {
-        Placement::Gateway(_) => Some(Home::GatewayChart),
-        Placement::Sidecar(sidecar) if sidecar.native => Some(Home::NativeSidecar),
-        Placement::Sidecar(_) => Some(Home::Pod),
-        Placement::Envoy(_) if policy.program_image.is_some() => Some(Home::Pod),
+        Placement::Gateway(_) => Some(HookPlace::GatewayChart),
+        Placement::Sidecar(sidecar) if sidecar.native => Some(HookPlace::NativeSidecar),
+        Placement::Sidecar(_) => Some(HookPlace::Pod),
+        Placement::Envoy(_) if policy.program_image.is_some() => Some(HookPlace::Pod),
         _ => None,
     }
 }

@@ -2,38 +2,42 @@
 
 use super::hook::{self, lifecycle, pod_with_grace, why_grace};
 use super::volume::Program;
-use super::{File, Home, in_namespace, object, other};
+use super::{File, HookPlace, in_namespace, object, other};
 use laststream_base::env_vars::LASTSTREAM_SECRET;
 use laststream_base::yaml::{List, Map};
 use laststream_policy::file::{GateSecret, Placement};
 use laststream_policy::warnings::ROOT_NAMESPACE;
 use laststream_policy::{Policy, PolicyProblem};
 
-pub(super) fn render(policy: &Policy, home: Home) -> Result<File, PolicyProblem> {
+pub(super) fn render(policy: &Policy, home: HookPlace) -> Result<File, PolicyProblem> {
     let port = hook::port(policy)?;
     match (&policy.placement, home) {
-        (Placement::Gateway(_), Home::NativeSidecar) => Err(PolicyProblem::new(
+        (Placement::Gateway(_), HookPlace::NativeSidecar) => Err(PolicyProblem::new(
             "placement",
             "a gateway has no app, so its proxy is no sidecar: `--for gateway-chart` or `--for \
                 pod`",
         )),
-        (Placement::GatewayApi(_), Home::HelmValues) => Ok(helm_values(policy, port)),
+        (Placement::GatewayApi(_), HookPlace::HelmValues) => Ok(helm_values(policy, port)),
         (Placement::GatewayApi(_), _) => Err(PolicyProblem::new(
             "placement.gateway_api",
             "Istio makes this gateway's Deployment, from no chart: `render overlay`",
         )),
-        (Placement::Sidecar(_), Home::GatewayChart) => Err(PolicyProblem::new(
+        (Placement::Sidecar(_), HookPlace::GatewayChart) => Err(PolicyProblem::new(
             "placement",
             "a sidecar does not come from the gateway chart: `--for pod`, `--for native-sidecar` \
                 or `--for helm-values`",
         )),
         (Placement::Gateway(_) | Placement::Sidecar(_), _) => Ok(match home {
-            Home::Pod => deployment(policy, port, false, "lifecycle.pod.yaml"),
-            Home::NativeSidecar => deployment(policy, port, true, "lifecycle.native-sidecar.yaml"),
-            Home::HelmValues => helm_values(policy, port),
-            Home::GatewayChart => gateway_chart(policy, port),
+            HookPlace::Pod => deployment(policy, port, false, "lifecycle.pod.yaml"),
+            HookPlace::NativeSidecar => {
+                deployment(policy, port, true, "lifecycle.native-sidecar.yaml")
+            }
+            HookPlace::HelmValues => helm_values(policy, port),
+            HookPlace::GatewayChart => gateway_chart(policy, port),
         }),
-        (Placement::Envoy(_), Home::Pod) if policy.program_image.is_some() => plain(policy, port),
+        (Placement::Envoy(_), HookPlace::Pod) if policy.program_image.is_some() => {
+            plain(policy, port)
+        }
         (Placement::Envoy(_), _) => Err(PolicyProblem::new(
             "program_image",
             "is required for the hook of an Envoy without a mesh, whose image has no program that \

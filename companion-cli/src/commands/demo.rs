@@ -115,7 +115,7 @@ fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
 /// that is ignored, as under `nohup`, stays ignored.
 fn stop_at_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM].into_iter().chain(children::heeded(&[SIGHUP])) {
+    for signal in [SIGINT, SIGTERM].into_iter().chain(children::not_ignored(&[SIGHUP])) {
         // In this order: the first signal finds the flag down, and raises it.
         signal_hook::flag::register_conditional_shutdown(
             signal,

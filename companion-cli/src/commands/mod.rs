@@ -13,7 +13,6 @@ pub(crate) mod envoy;
 pub(crate) mod examples;
 pub(crate) mod exec;
 mod exit;
-pub(crate) mod fleet;
 mod gate_args;
 pub(crate) mod guarded;
 mod input;
@@ -23,6 +22,7 @@ pub(crate) mod lint;
 pub(crate) mod man;
 mod output;
 pub(crate) mod plugin;
+pub(crate) mod pods;
 pub(crate) mod printer;
 pub(crate) mod push;
 mod registry_args;
@@ -82,7 +82,7 @@ fn run_command(arguments: Arguments, printer: &Printer) -> Exit {
             Ok(completions::run(&command, Arguments::shown(), printer))
         }
         Command::Config(command) => config::run(&command, printer),
-        Command::DeletionCost(command) => Ok(fleet::deletion_cost::run(&command, printer)),
+        Command::DeletionCost(command) => Ok(pods::deletion_cost::run(&command, printer)),
         Command::Demo(command) => demo::run(&command, printer),
         Command::Drain(command) => drain::run(&command, printer),
         Command::Envoy(command) => envoy::run(&command, printer),
@@ -95,7 +95,7 @@ fn run_command(arguments: Arguments, printer: &Printer) -> Exit {
         Command::Push(command) => push::run(*command, printer),
         Command::Ready(command) => wait::run_ready(&command, printer),
         Command::Render(command) => render::run(&command, printer),
-        Command::Rollout(command) => Ok(fleet::rollout::run(&command, printer)),
+        Command::Rollout(command) => Ok(pods::rollout::run(&command, printer)),
         Command::Run(command) => run::run(&command, printer),
         Command::Size(command) => Ok(size::run(&command, printer)),
         Command::Status(command) => status::run(&command, printer),

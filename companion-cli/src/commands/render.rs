@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use laststream_policy::file::Engine;
 use laststream_policy::{Overrides, Policy};
 use laststream_render::output::{self, Difference};
-use laststream_render::{self as render, Home, Kind, Rendered};
+use laststream_render::{self as render, HookPlace, Kind, Rendered};
 
 use crate::commands::exit::Exit;
 use crate::commands::input::{policy, policy_text};
@@ -47,7 +47,7 @@ pub(crate) struct Render {
     pub(crate) engine: Option<Engine>,
     /// The place of the stop hook, for `lifecycle`. The default depends on the policy's placement.
     #[arg(long = "for", value_enum, value_name = "HOME")]
-    pub(crate) home: Option<Home>,
+    pub(crate) home: Option<HookPlace>,
     /// The folder to write the files to; `-` for standard output. Files there that laststream has
     /// not rendered are not replaced.
     #[arg(short, long, value_name = "DIR", default_value = "-")]

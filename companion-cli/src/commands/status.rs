@@ -8,10 +8,10 @@ use laststream_base::time_span::TimeSpan;
 use laststream_gate::{Gate, is_open, text};
 
 use crate::commands::exit::Exit;
-use crate::commands::fleet::args::FleetArgs;
-use crate::commands::fleet::status as many;
 use crate::commands::gate_args::{EXIT_CODES, GateArgs, error_text, failed};
 use crate::commands::output::FleetOutput;
+use crate::commands::pods::args::FleetArgs;
+use crate::commands::pods::status as many;
 use crate::commands::printer::Printer;
 use crate::commands::screen::{Screen, can_redraw};
 

@@ -4,10 +4,10 @@ use clap::Args;
 use laststream_gate::text;
 
 use crate::commands::exit::Exit;
-use crate::commands::fleet::args::FleetArgs;
-use crate::commands::fleet::streams as many;
 use crate::commands::gate_args::{EXIT_CODES, GateArgs};
 use crate::commands::output::Output;
+use crate::commands::pods::args::FleetArgs;
+use crate::commands::pods::streams as many;
 use crate::commands::printer::Printer;
 
 /// Lists the oldest streams that hold the drain of an Envoy, or the drains of many pods.

@@ -16,10 +16,10 @@ mod module;
 mod names;
 mod overlay;
 mod proxied;
-mod restorers;
-mod saved;
+mod saved_header;
 mod schema;
 mod scheme;
+mod scheme_filters;
 mod supporting;
 mod traffic;
 mod trust;
@@ -38,7 +38,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         names::RULES,
         delivery::RULES,
         module::RULES,
-        saved::RULES,
+        saved_header::RULES,
         scheme::RULES,
         trust::RULES,
         clients::RULES,

@@ -2,7 +2,7 @@
 
 use laststream_filter::config::wire::Preset;
 
-use super::restorers::{is_patched_beside, restoring_modules};
+use super::scheme_filters::{is_patched_beside, restoring_modules};
 use crate::envoy_filter::{Patch, patch_of};
 use crate::finding::{Findings, Rule, Severity};
 use crate::inputs::Inputs;

@@ -1,5 +1,6 @@
 //! Envoy's own filters and mutations that are beside the module when it restores x-forwarded-proto,
-//! or restore it themselves. The rules about them are in `saved`, `scheme`, `trust` and `clients`.
+//! or restore it themselves. The rules about them are in `saved_header`, `scheme`, `trust` and
+//! `clients`.
 
 use crate::inputs::Inputs;
 use crate::listeners::connection_manager;

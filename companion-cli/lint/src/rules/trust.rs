@@ -3,7 +3,7 @@
 
 use laststream_filter::config::wire::{ForwardedProto, Scope};
 
-use super::restorers::{restorers, restoring_modules};
+use super::scheme_filters::{restorers, restoring_modules};
 use super::supporting::{
     FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, tag, writers,
 };

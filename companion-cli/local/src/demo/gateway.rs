@@ -9,7 +9,7 @@ use super::lane::Lane;
 use super::proxy::{Proxy, Starter};
 
 /// Istio's default retries: only requests that the app has not begun.
-const USUAL: &str = "connect-failure,refused-stream,unavailable,cancelled";
+const DEFAULT_ADDRESS: &str = "connect-failure,refused-stream,unavailable,cancelled";
 
 /// Starts the gateway. `pods` has the ports of each lane's sidecars.
 pub(super) fn start(starter: &Starter, pods: &[(Lane, Vec<u16>)]) -> Result<Proxy, DemoError> {
@@ -29,7 +29,11 @@ const PREVIOUS_HOSTS: &str = concat!(
 );
 
 fn retries(lane: Lane) -> Value {
-    let retry_on = if lane == Lane::Retries { format!("{USUAL},reset") } else { USUAL.to_owned() };
+    let retry_on = if lane == Lane::Retries {
+        format!("{DEFAULT_ADDRESS},reset")
+    } else {
+        DEFAULT_ADDRESS.to_owned()
+    };
     json!({
         "retry_on": retry_on,
         "num_retries": 2,

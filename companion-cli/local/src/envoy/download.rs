@@ -6,7 +6,7 @@ use super::files::HashingFile;
 use super::places::Limits;
 use laststream_base::progress::Progress;
 use laststream_http::redirect::{FollowError, follow};
-use laststream_http::retry::{Passing, Policy, with_retries};
+use laststream_http::retry::{Policy, Retryable, with_retries};
 use laststream_http::url::Url;
 use laststream_http::{self as client, HttpError, Request, Response, Settings, Trust};
 
@@ -41,10 +41,10 @@ pub enum DownloadError {
     Write(io::Error),
 }
 
-impl Passing for DownloadError {
+impl Retryable for DownloadError {
     /// Unreachable and stalled servers are not retried, because there is another source, and three
     /// time-outs take too long.
-    fn is_passing(&self) -> bool {
+    fn is_retryable(&self) -> bool {
         matches!(
             self,
             Self::Http(HttpError::Interrupted(_)) | Self::Status(408 | 429 | 500 | 502 | 503 | 504)

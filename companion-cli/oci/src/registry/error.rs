@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::credentials;
 use laststream_base::digest::Digest;
 use laststream_http::mask::Mask;
-use laststream_http::retry::Passing;
+use laststream_http::retry::Retryable;
 use laststream_http::{CertificateError, HttpError};
 
 /// A response that refuses the request.
@@ -148,10 +148,10 @@ impl RegistryError {
     }
 }
 
-impl Passing for RegistryError {
-    fn is_passing(&self) -> bool {
+impl Retryable for RegistryError {
+    fn is_retryable(&self) -> bool {
         match self {
-            Self::Http { error, .. } => error.is_passing(),
+            Self::Http { error, .. } => error.is_retryable(),
             Self::Refused { refusal, .. } => {
                 matches!(refusal.status, 408 | 429 | 500..=599) && refusal.status != 501
             }

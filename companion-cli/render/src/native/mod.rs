@@ -20,7 +20,7 @@ use self::matcher::{Test, all, any, not};
 pub(super) use self::peers::ranges;
 use self::source_tests::{SourceTests, source_tests};
 use crate::parts::typed;
-use crate::those_that_hold;
+use crate::texts_where;
 use laststream_base::yaml::{List, Map};
 use laststream_policy::ForwardedProto;
 
@@ -210,12 +210,12 @@ fn in_the_way(
                 header of all peers or of none",
         ),
     ];
-    those_that_hold(reasons).into_iter().chain(unwritten(policy)).collect()
+    texts_where(reasons).into_iter().chain(unwritten(policy)).collect()
 }
 
 /// Headers that Envoy's own configuration never writes or removes.
 fn unwritten(policy: &forwarded::Policy) -> Vec<String> {
-    those_that_hold([
+    texts_where([
         (
             policy.strip.untrusted || policy.strip.twins,
             "`strip`: matchers do not go through all headers",

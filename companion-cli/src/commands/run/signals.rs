@@ -17,7 +17,7 @@ const ECHO: Duration = Duration::from_millis(300);
 /// ignore it for background jobs.
 pub(super) fn stop_at_signals(stop: StopRequests) -> io::Result<()> {
     let mut signals =
-        Signals::new([SIGINT, SIGTERM].into_iter().chain(children::heeded(&[SIGHUP])))?;
+        Signals::new([SIGINT, SIGTERM].into_iter().chain(children::not_ignored(&[SIGHUP])))?;
     children::leave_signals();
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         let mut last: Option<Instant> = None;

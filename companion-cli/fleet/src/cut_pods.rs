@@ -19,7 +19,7 @@ pub struct Cut {
 
 /// The streams that held each old pod at its gate's last answer.
 #[derive(Debug, Default)]
-pub struct Holdings {
+pub struct CutPods {
     last: BTreeMap<String, Holding>,
 }
 
@@ -64,7 +64,7 @@ impl Holding {
     }
 }
 
-impl Holdings {
+impl CutPods {
     /// Records one look at all old pods, which began at this moment. Returns the pods whose proxy
     /// has ended since the last look with streams in flight or unknown.
     pub fn note(&mut self, pods: &[(PodFacts, Answer)], began: Instant) -> Vec<Cut> {
@@ -108,27 +108,27 @@ mod tests {
         let now = Instant::now();
         let cut = vec![Cut { pod: "a".into(), streams: Some(2) }];
         for after in [vec![], vec![(pod(false), Answer::Unasked)]] {
-            let mut holdings = Holdings::default();
-            assert!(holdings.note(&[(pod(true), answer("draining", 2, 0))], now).is_empty());
+            let mut cut_pods = CutPods::default();
+            assert!(cut_pods.note(&[(pod(true), answer("draining", 2, 0))], now).is_empty());
             // A silent gate does not change the last answer, however long it is silent.
             let silent = [(pod(true), Answer::Silent("late".into()))];
-            assert!(holdings.note(&silent, now).is_empty());
-            assert_eq!(holdings.note(&after, now + 3 * QUIET), cut);
-            assert!(holdings.note(&after, now).is_empty());
+            assert!(cut_pods.note(&silent, now).is_empty());
+            assert_eq!(cut_pods.note(&after, now + 3 * QUIET), cut);
+            assert!(cut_pods.note(&after, now).is_empty());
         }
-        let mut holdings = Holdings::default();
-        holdings.note(&[(pod(true), answer("draining", 2, 0))], now);
-        holdings.note(&[(pod(true), answer("drained", 0, 0))], now);
-        assert!(holdings.note(&[], now).is_empty());
+        let mut cut_pods = CutPods::default();
+        cut_pods.note(&[(pod(true), answer("draining", 2, 0))], now);
+        cut_pods.note(&[(pod(true), answer("drained", 0, 0))], now);
+        assert!(cut_pods.note(&[], now).is_empty());
     }
 
     /// The reported streams of a pod that gave these answers and had gone after this time.
     fn cut_after(answers: &[Answer], after: Duration) -> Vec<Option<u64>> {
-        let (mut holdings, began) = (Holdings::default(), Instant::now());
+        let (mut cut_pods, began) = (CutPods::default(), Instant::now());
         for answer in answers {
-            assert!(holdings.note(&[(pod(true), answer.clone())], began).is_empty());
+            assert!(cut_pods.note(&[(pod(true), answer.clone())], began).is_empty());
         }
-        holdings.note(&[], began + after).iter().map(|cut| cut.streams).collect()
+        cut_pods.note(&[], began + after).iter().map(|cut| cut.streams).collect()
     }
 
     /// The look may be late because another pod is silent until its time-out.
@@ -170,11 +170,11 @@ mod tests {
 
     #[test]
     fn a_proxy_with_an_unknown_name_ends_with_its_pod() {
-        let (mut holdings, now) = (Holdings::default(), Instant::now());
+        let (mut cut_pods, now) = (CutPods::default(), Instant::now());
         let pod = PodFacts { proxy: None, ..pod(false) };
-        assert!(holdings.note(&[(pod, Answer::Unasked)], now).is_empty());
-        assert_eq!(holdings.note(&[], now), [Cut { pod: "a".into(), streams: None }]);
-        assert!(holdings.note(&[], now).is_empty());
+        assert!(cut_pods.note(&[(pod, Answer::Unasked)], now).is_empty());
+        assert_eq!(cut_pods.note(&[], now), [Cut { pod: "a".into(), streams: None }]);
+        assert!(cut_pods.note(&[], now).is_empty());
     }
 
     #[test]
@@ -195,10 +195,10 @@ mod tests {
     /// The successor of a StatefulSet's pod has the same name, and may answer in its place.
     #[test]
     fn streams_of_a_successor_are_not_those_of_the_old_pod() {
-        let mut holdings = Holdings::default();
+        let mut cut_pods = CutPods::default();
         let now = Instant::now();
-        holdings.note(&[(pod(true), answer("draining", 2, 0))], now);
-        holdings.note(&[(pod(true), answer("serving", 7, 0))], now);
-        assert_eq!(holdings.note(&[], now), [Cut { pod: "a".into(), streams: Some(2) }]);
+        cut_pods.note(&[(pod(true), answer("draining", 2, 0))], now);
+        cut_pods.note(&[(pod(true), answer("serving", 7, 0))], now);
+        assert_eq!(cut_pods.note(&[], now), [Cut { pod: "a".into(), streams: Some(2) }]);
     }
 }

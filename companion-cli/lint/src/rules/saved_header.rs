@@ -2,7 +2,7 @@
 
 use laststream_filter::config::wire::{ForwardedProto, ORIGINAL_HEADER, Preset};
 
-use super::restorers::{Restorer, restorers};
+use super::scheme_filters::{Restorer, restorers};
 use super::supporting::{
     FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, writers,
 };

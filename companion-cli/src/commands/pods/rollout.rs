@@ -6,10 +6,10 @@ use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use laststream_base::time_span::TimeSpan;
 use laststream_base::visible;
-use laststream_fleet::bounds::beforehand;
-use laststream_fleet::holdings::{Cut, Holdings};
-use laststream_fleet::old_pods::{Ending, Endings, LastStream};
+use laststream_fleet::cut_pods::{Cut, CutPods};
+use laststream_fleet::old_pods::{DrainResults, LastStreamClock, PodDrainResult};
 use laststream_fleet::rollout::{Progress, RolloutFacts, Workload, progress};
+use laststream_fleet::time_to_drain::beforehand;
 use laststream_fleet::{
     Answer, AskOptions, Cluster, Detail, FleetError, Gates, PodFacts, Selection, table,
 };
@@ -109,9 +109,9 @@ struct Follower<'a> {
     began: Instant,
     answered: Instant,
     said: Lines,
-    last_stream: LastStream,
-    endings: Endings,
-    holdings: Holdings,
+    last_stream: LastStreamClock,
+    endings: DrainResults,
+    cut_pods: CutPods,
     /// Streams that were in flight when the proxies of their pods ended.
     cut: u64,
     /// Old pods that are not waited for, at the last look.
@@ -129,9 +129,9 @@ impl<'a> Follower<'a> {
             began: Instant::now(),
             answered: Instant::now(),
             said: Lines::default(),
-            last_stream: LastStream::default(),
-            endings: Endings::default(),
-            holdings: Holdings::default(),
+            last_stream: LastStreamClock::default(),
+            endings: DrainResults::default(),
+            cut_pods: CutPods::default(),
             cut: 0,
             lost: 0,
             unknown: 0,
@@ -217,7 +217,7 @@ impl<'a> Follower<'a> {
             holds |= self.report_pod(pod, answer);
         }
         survey.pods.extend(others.into_iter().map(|pod| (pod, Answer::Unasked)));
-        for cut in self.holdings.note(&survey.pods, began) {
+        for cut in self.cut_pods.note(&survey.pods, began) {
             self.report_cut(&cut);
         }
         Ok(holds)
@@ -265,11 +265,13 @@ impl<'a> Follower<'a> {
         let name = format!("pod/{}", pod.name);
         let ending = self.endings.note(pod, answer, Timestamp::now());
         match (ending, answer) {
-            (Ending::Holds, Answer::Detail(detail)) => {
+            (PodDrainResult::Holds, Answer::Detail(detail)) => {
                 self.say(&name, &table::held_key(detail), &held_line(&name, detail));
             }
-            (Ending::Over(_), _) => self.say(&name, "over", &format!("{name}: nothing holds it")),
-            (Ending::GaveUp(holding), Answer::Detail(detail)) => {
+            (PodDrainResult::Over(_), _) => {
+                self.say(&name, "over", &format!("{name}: nothing holds it"))
+            }
+            (PodDrainResult::GaveUp(holding), Answer::Detail(detail)) => {
                 let streams = many(holding, "stream");
                 let what = format!("{name}: the gate gave up with {streams} in flight: ");
                 self.say(&name, "gave up", &(what + &table::held(detail, 3)));
@@ -280,7 +282,7 @@ impl<'a> Follower<'a> {
                     Answer::Detail(detail) => uncounted(&detail.status.count),
                     _ => "it has no gate".to_owned(),
                 };
-                self.report_unknown_streams(pod, &why, ending == Ending::Lost);
+                self.report_unknown_streams(pod, &why, ending == PodDrainResult::Lost);
             }
         }
         ending.holds()
