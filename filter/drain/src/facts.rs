@@ -53,12 +53,14 @@ pub struct Counts {
     pub begun: [u64; 2],
     /// Streams ever begun, counted or excluded. Read last.
     pub ever_begun: Sides,
+    /// The gauges of streams in flight of other scopes.
+    pub others_in_flight: u64,
     /// The time after all of this was read: a worker may stand still in between.
     pub read_at: u64,
 }
 
 /// Above this, a gauge is below zero.
-const MOST: u64 = i64::MAX as u64;
+pub(crate) const MOST: u64 = i64::MAX as u64;
 
 impl Counts {
     /// Whether streams kept beginning while the gauges were read. `long_lived` may then be too

@@ -112,8 +112,6 @@ struct World {
     now: u64,
     record: Record,
     counts: Counts,
-    /// Streams in flight of another scope.
-    others: u64,
     latch: Latch,
     pacing: QueryPacing,
     next_reply: Option<Reply>,
@@ -136,7 +134,6 @@ impl World {
             now: 3_600_000,
             record: Record::default(),
             counts: Counts { gauges: vec![[0; 2]], ..Counts::default() },
-            others: 0,
             latch: Latch::default(),
             pacing: QueryPacing::default(),
             next_reply: None,
@@ -196,11 +193,11 @@ impl World {
                 self.counts.begun = self.counts.begun.map(|before| before + begun);
                 self.counts.ever_begun[0] += begun;
             }
-            Act::Others(streams) => self.others = streams,
+            Act::Others(streams) => self.counts.others_in_flight = streams,
             Act::Reply => {
                 let Some(reply) = self.next_reply else { return };
                 self.answered[1] = reply.round;
-                let [beside, outbound] = [(1, 0), (2, self.others)]
+                let [beside, outbound] = [(1, 0), (2, self.counts.others_in_flight)]
                     .map(|(next, in_flight)| Reply { queue: COUNTER + next, in_flight, ..reply });
                 self.on(Event::Message, &[(reply, None), (beside, None), (outbound, None)]);
             }

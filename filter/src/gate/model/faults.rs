@@ -206,3 +206,23 @@ fn a_quit_signal_beside_another_gate() {
         setup.stream_of(1, Scope::Outbound).request_of(0, 0, "POST", QUIT).reaches(&[Goal::Passed]),
     );
 }
+
+/// The VM of a worker dies, and its stream of the other scope goes on without the filter.
+#[test]
+fn quit_beside_a_death_in_another_scope() {
+    let setup = Setup {
+        gates: vec![Scope::Inbound, Scope::Outbound],
+        finish: "quit",
+        deadline: 20_000,
+        deaths: 1,
+        begun: 1,
+        naps: vec![(QUIET, 2), (DEAD_AFTER, 1)],
+        ..Setup::plain()
+    };
+    check(
+        setup
+            .stream_of(1, Scope::Outbound)
+            .request_of(0, 0, "POST", "/drain")
+            .reaches(&[Goal::Drained, Goal::Passed]),
+    );
+}
