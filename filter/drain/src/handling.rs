@@ -307,13 +307,7 @@ impl Worker {
             SignalKind::Finish => turn.record.finish.postpone(),
             SignalKind::Operator { stream, path, until } => {
                 let (waits_for, needs) = (WaitsFor::Signal, Needs { query, ..self.next_answers() });
-                let waiter = Waiter { stream, waits_for, until, needs, path };
-                // One that needs newer answers asks in a later callback, at the latest with the
-                // next tick. Otherwise each answer would begin the next query, without a pause.
-                match query {
-                    0 => self.waiting.hold(waiter),
-                    _ => turn.later.push(waiter),
-                }
+                self.waiting.hold(Waiter { stream, waits_for, until, needs, path });
             }
         }
     }

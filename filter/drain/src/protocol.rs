@@ -134,7 +134,6 @@ impl Worker {
             self.query(&view, turn);
             self.ask_counters(turn);
         }
-        turn.later.drain(..).for_each(|waiter| self.waiting.hold(waiter));
         self.set_tick(turn);
         view
     }

@@ -39,7 +39,7 @@ fn a_worker_stands_still_in_an_end() {
 #[test]
 fn a_worker_stands_still_before_a_signal() {
     let setup = standing_still(vec![(1_000, 1), (8_000, 1)]);
-    check(setup.request(0, "POST", QUIT).reaches(&[Goal::Passed]));
+    check(setup.request(0, "GET", "/status").request(0, "POST", QUIT).reaches(&[Goal::Passed]));
 }
 
 /// The count is healed while the worker stands still, and the worker then takes its stream from the
