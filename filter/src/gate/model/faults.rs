@@ -61,6 +61,14 @@ fn a_stall_inside_a_callback() {
     check(setup.stream(1, Kind::Plain).request(0, "POST", QUIT).reaches(&[Goal::Passed]));
 }
 
+/// The gate's own worker is stopped inside a callback, also just before a signal, until the latch
+/// has opened.
+#[test]
+fn a_gate_stalls_behind_the_latch() {
+    let setup = Setup { is_raced: true, stalls: true, naps: vec![(1_850, 2)], ..Setup::plain() };
+    check(setup.stream(0, Kind::Plain).request(1, "POST", QUIT).reaches(&[Goal::Passed]));
+}
+
 // === calls ===
 
 #[test]
