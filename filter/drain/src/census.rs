@@ -111,7 +111,8 @@ pub(crate) struct EndSurvey {
 /// One gate's view of the counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Census {
-    round: u64,
+    /// The last round of requests.
+    pub(crate) round: u64,
     asked_at: u64,
     known: Vec<(u32, KnownCounter)>,
 }
@@ -127,11 +128,6 @@ impl Census {
             self.known.len() - 1
         });
         &mut self.known[index].1
-    }
-
-    /// The last round of requests.
-    pub(crate) fn round(&self) -> u64 {
-        self.round
     }
 
     /// How long ago that round began.

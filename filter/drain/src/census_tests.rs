@@ -51,7 +51,7 @@ fn facts<'f>(now: u64, index: &[IndexEntry], replies: &'f [(Reply, Option<String
 fn round(census: &mut Census, now: u64, index: &[IndexEntry], alive: &[u32]) -> Vec<u32> {
     census.ask(&facts(now, index, &[]), ROUND);
     let reply = |queue: &u32| {
-        let (queue, round) = (*queue, census.round());
+        let (queue, round) = (*queue, census.round);
         (Reply { queue, round, requested_at: now, ..Reply::default() }, None)
     };
     let replies: Vec<_> = alive.iter().map(reply).collect();

@@ -73,7 +73,6 @@ impl Counts {
         self.gauges.iter().map(|gauges| gauges[gauge]).fold(0, u64::saturating_add)
     }
 
-    /// Whether the gauges cannot be true.
     pub(crate) fn are_impossible(&self, exempts_long_lived: bool) -> bool {
         self.gauges.iter().flatten().any(|gauge| *gauge > MOST)
             || exempts_long_lived && !self.is_torn() && self.sum(1) > self.sum(0)

@@ -56,9 +56,7 @@ impl Sources<'_> {
         let Self { facts, survey, samples, .. } = self;
         let gauges = facts.counts.others_in_flight;
         let is_wrong = survey.others_died || gauges > MOST;
-        let is_none = |stats: Stats| {
-            stats.ignored == 0 && (!stats.splits_directions || stats.others == Some(0))
-        };
+        let is_none = |stats: Stats| !stats.splits_directions || stats.others == Some(0);
         let envoy_has_none =
             envoy == EnvoyCount::Holds(0) && samples.stats(facts.now).is_some_and(is_none);
         survey.others_in_flight.max(if is_wrong && envoy_has_none { 0 } else { gauges })
@@ -157,7 +155,7 @@ mod tests {
             (&gateway, Some(all), 0),
             (&inbound, Some(Stats { others: Some(1), ..split }), 8),
             (&inbound, Some(Stats { others: None, ..split }), 8),
-            (&inbound, Some(Stats { ignored: 1, ..split }), 8),
+            (&inbound, Some(Stats { ignored: 1, ..split }), 0),
             (&gateway, Some(Stats { active: Some(1), ..all }), 8),
             (&gateway, Some(Stats { active: None, ..all }), 8),
             (&inbound, None, 8),

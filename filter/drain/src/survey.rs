@@ -97,7 +97,7 @@ impl Survey {
             may_revive: false,
             counting_since: 0,
             alive_until: u64::MAX,
-            completed_round: census.round(),
+            completed_round: census.round,
             ignorable_in_flight: [0; 2],
             others_in_flight: 0,
             others_died: false,
@@ -130,7 +130,6 @@ impl Survey {
         survey
     }
 
-    /// Adds the reply of one counter.
     fn add(&mut self, entry: &IndexEntry, reply: &Reply, policy: &Policy, now: u64, since: u64) {
         let is_current = reply.round >= since;
         let [own, other] = &mut self.ignorable_in_flight;

@@ -91,7 +91,6 @@ impl Waiting {
         self.0.iter().map(length).max().unwrap_or_default()
     }
 
-    /// Whether a request waits for a listing.
     pub(crate) fn needs_listing(&self) -> bool {
         self.0.iter().any(|waiter| matches!(waiter.waits_for, WaitsFor::Listing(_)))
     }

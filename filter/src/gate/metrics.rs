@@ -140,7 +140,6 @@ impl Metrics {
     }
 }
 
-/// The level of a line in Envoy's log.
 pub(super) fn level(level: DrainLevel) -> Level {
     match level {
         DrainLevel::Info => Level::Info,
