@@ -69,13 +69,14 @@ impl KnownCounter {
         }
     }
 
-    /// Streams that it has in flight, as far as is known.
-    pub(crate) fn streams(&self, liveness: Liveness, now: u64) -> u64 {
+    /// Streams that it has in flight: at least one, if it is silent and may be alive. None if it is
+    /// dead: then only Envoy knows.
+    pub(crate) fn streams(&self, liveness: Liveness, now: u64) -> Option<u64> {
         match liveness {
-            Liveness::Fresh => self.last_reply.in_flight,
-            Liveness::WrittenOff => 0,
-            Liveness::Lost if self.is_dead(now) => 0,
-            Liveness::Pending | Liveness::Lost => self.last_reply.in_flight.max(1),
+            Liveness::Fresh => Some(self.last_reply.in_flight),
+            Liveness::WrittenOff => None,
+            Liveness::Lost if self.is_dead(now) => None,
+            Liveness::Pending | Liveness::Lost => Some(self.last_reply.in_flight.max(1)),
         }
     }
 
@@ -110,7 +111,8 @@ pub(crate) struct EndSurvey {
 /// One gate's view of the counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Census {
-    round: u64,
+    /// The last round of requests.
+    pub(crate) round: u64,
     asked_at: u64,
     known: Vec<(u32, KnownCounter)>,
 }
@@ -126,11 +128,6 @@ impl Census {
             self.known.len() - 1
         });
         &mut self.known[index].1
-    }
-
-    /// The last round of requests.
-    pub(crate) fn round(&self) -> u64 {
-        self.round
     }
 
     /// How long ago that round began.

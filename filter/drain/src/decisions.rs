@@ -36,6 +36,7 @@ fn snapshot(phase: Phase, reason: Reason, count: CountState, envoy: EnvoyCount) 
         completed_round: 1,
         ignorable_in_flight: [0; 2],
         others_in_flight: 0,
+        others_died: false,
     };
     let observed = Observation {
         count,

@@ -53,12 +53,14 @@ pub struct Counts {
     pub begun: [u64; 2],
     /// Streams ever begun, counted or excluded. Read last.
     pub ever_begun: Sides,
+    /// The gauges of streams in flight of other scopes.
+    pub others_in_flight: u64,
     /// The time after all of this was read: a worker may stand still in between.
     pub read_at: u64,
 }
 
 /// Above this, a gauge is below zero.
-const MOST: u64 = i64::MAX as u64;
+pub(crate) const MOST: u64 = i64::MAX as u64;
 
 impl Counts {
     /// Whether streams kept beginning while the gauges were read. `long_lived` may then be too
@@ -71,7 +73,6 @@ impl Counts {
         self.gauges.iter().map(|gauges| gauges[gauge]).fold(0, u64::saturating_add)
     }
 
-    /// Whether the gauges cannot be true.
     pub(crate) fn are_impossible(&self, exempts_long_lived: bool) -> bool {
         self.gauges.iter().flatten().any(|gauge| *gauge > MOST)
             || exempts_long_lived && !self.is_torn() && self.sum(1) > self.sum(0)

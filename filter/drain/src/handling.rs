@@ -26,7 +26,6 @@ const ALREADY_OPEN: &str =
 const NO_STREAM: u32 = 0;
 
 impl Worker {
-    /// Receives the counters' replies.
     pub(crate) fn receive(&mut self, turn: &mut Turn<'_, '_>) {
         let back = self.census.receive(turn.facts);
         for (change, queues) in
@@ -101,7 +100,7 @@ impl Worker {
                 let until = now
                     .saturating_add(SIGNAL_WAIT)
                     .saturating_add(turn.facts.pacing.longest_wait());
-                let needs = Needs { round: self.census.round() + 1, query: 0 };
+                let needs = Needs { round: self.census.round + 1, query: 0 };
                 let waits_for = WaitsFor::Signal;
                 self.waiting.hold(Waiter { stream, waits_for, until, needs, path });
                 turn.wants_round = true;
@@ -188,7 +187,7 @@ impl Worker {
             has_access && self.policy.has_admin() && (self.samples.is_new() || holding == 0);
         turn.wants_round |= !joins_round;
         let needs = Needs {
-            round: self.census.round() + u64::from(!joins_round),
+            round: self.census.round + u64::from(!joins_round),
             query: if needs_envoy { self.samples.next_query() } else { 0 },
         };
         let until = now + if needs_envoy { READY_WAIT } else { STATUS_WAIT };
@@ -197,7 +196,7 @@ impl Worker {
 
     /// The numbers of the next requests to the counters and to Envoy.
     pub(crate) fn next_answers(&self) -> Needs {
-        Needs { round: self.census.round() + 1, query: self.samples.next_query() }
+        Needs { round: self.census.round + 1, query: self.samples.next_query() }
     }
 
     /// Holds a request. The response must be true when it is sent, so it needs answers to later
@@ -285,7 +284,7 @@ impl Worker {
                 return self.withdraw_signal(turn);
             }
         };
-        self.samples.end_query(turn.facts.now, self.census.round() + 1, answer);
+        self.samples.end_query(turn.facts.now, self.census.round + 1, answer);
         let total = answer.is_ok().then(|| self.samples.needed_total()).flatten();
         if let Some((at, total)) = total {
             turn.total = total;
@@ -307,13 +306,7 @@ impl Worker {
             SignalKind::Finish => turn.record.finish.postpone(),
             SignalKind::Operator { stream, path, until } => {
                 let (waits_for, needs) = (WaitsFor::Signal, Needs { query, ..self.next_answers() });
-                let waiter = Waiter { stream, waits_for, until, needs, path };
-                // One that needs newer answers asks in a later callback, at the latest with the
-                // next tick. Otherwise each answer would begin the next query, without a pause.
-                match query {
-                    0 => self.waiting.hold(waiter),
-                    _ => turn.later.push(waiter),
-                }
+                self.waiting.hold(Waiter { stream, waits_for, until, needs, path });
             }
         }
     }

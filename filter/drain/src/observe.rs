@@ -2,10 +2,11 @@
 //! Pure.
 
 use crate::count_state::CountState;
-use crate::facts::Facts;
+use crate::facts::{Facts, MOST};
 use crate::observation::{App, EnvoyCount, Observation, combine_counts};
 use crate::policy::Policy;
 use crate::samples::{EnvoySamples, Ignorable};
+use crate::stats::Stats;
 use crate::survey::Survey;
 
 /// What one worker knows besides the facts.
@@ -39,7 +40,7 @@ impl Sources<'_> {
             known_until: survey.alive_until.min(known_by_envoy).min(known_by_app),
             holding,
             in_flight: survey.in_flight,
-            others_in_flight: survey.others_in_flight,
+            others_in_flight: self.others_in_flight(envoy),
             read_at: facts.counts.read_at,
             begun: facts.counts.begun.map(|begun| begun.saturating_add(total)),
             envoy,
@@ -47,6 +48,18 @@ impl Sources<'_> {
             lingers: !policy.has_admin() || !samples.has_buffered_bytes(),
             app: app.map_or(App::Asking, |(_, app)| app),
         }
+    }
+
+    /// Streams in flight of scopes that the gate does not wait for, by counters and gauges. After a
+    /// death the gauges prove nothing, if Envoy has no request that a live counter does not know.
+    fn others_in_flight(self, envoy: EnvoyCount) -> u64 {
+        let Self { facts, survey, samples, .. } = self;
+        let gauges = facts.counts.others_in_flight;
+        let is_wrong = survey.others_died || gauges > MOST;
+        let is_none = |stats: Stats| !stats.splits_directions || stats.others == Some(0);
+        let envoy_has_none =
+            envoy == EnvoyCount::Holds(0) && samples.stats(facts.now).is_some_and(is_none);
+        survey.others_in_flight.max(if is_wrong && envoy_has_none { 0 } else { gauges })
     }
 
     /// Envoy's count, less the streams that Envoy also counts and that do not hold the drain. If
@@ -85,4 +98,71 @@ impl Sources<'_> {
 /// Counters that are merely being asked can.
 pub(crate) fn needs_totals(counters: CountState) -> bool {
     !matches!(counters, CountState::Exact | CountState::Asking)
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{EnvoySamples, Facts, Policy, Sources, Stats, Survey};
+    use crate::census::Census;
+    use crate::facts::{Counts, IndexEntry, Latch};
+    use crate::samples::BeforeQuery;
+    use crate::scope::Scope;
+
+    const NOW: u64 = 50_000;
+
+    /// Streams of another scope, if a counter of it is dead.
+    fn others(policy: &Policy, gauge: u64, envoy: Option<Stats>) -> u64 {
+        let scope = Scope::Outbound;
+        let entry = IndexEntry { queue: 1, scope, since: 1, configuration: 1, written_off: 2 };
+        let facts = Facts {
+            now: NOW,
+            record: Default::default(),
+            counts: Counts { others_in_flight: gauge, ..Counts::default() },
+            index: vec![entry],
+            rejected: Vec::new(),
+            replies: &[],
+            queue: Some(1),
+            pacing: Default::default(),
+            latch: Latch::default(),
+            heals: 0,
+            total: 0,
+            notify: crate::step::Step::Due,
+            ends: Default::default(),
+        };
+        let mut samples = EnvoySamples::default();
+        if let Some(stats) = envoy {
+            let before = BeforeQuery { at: NOW, with_totals: true, ..BeforeQuery::default() };
+            samples.begin_query(before);
+            samples.end_query(NOW, 0, Ok(stats));
+        }
+        let survey = &Survey::new(&Census::default(), policy, &facts, 0);
+        assert!(survey.others_died);
+        let (samples, facts) = (&samples, &facts);
+        let sources = Sources { policy, facts, survey, samples, total: 0, app: None };
+        sources.observe().others_in_flight
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn after_a_death_in_another_scope_envoy_tells_which_streams_go_on() {
+        let of = |scope| Policy { scopes: vec![scope], ..Policy::default() };
+        let (inbound, gateway) = (of(Scope::Inbound), of(Scope::Gateway));
+        let all = Stats { active: Some(0), total: Some(5), ..Stats::default() };
+        let split = Stats { splits_directions: true, others: Some(0), ..all };
+        for (policy, envoy, expected) in [
+            (&inbound, Some(split), 0),
+            (&gateway, Some(all), 0),
+            (&inbound, Some(Stats { others: Some(1), ..split }), 8),
+            (&inbound, Some(Stats { others: None, ..split }), 8),
+            (&inbound, Some(Stats { ignored: 1, ..split }), 0),
+            (&gateway, Some(Stats { active: Some(1), ..all }), 8),
+            (&gateway, Some(Stats { active: None, ..all }), 8),
+            (&inbound, None, 8),
+        ] {
+            assert_eq!(others(policy, 8, envoy), expected, "{envoy:?}");
+        }
+        assert_eq!(others(&inbound, u64::MAX, Some(split)), 0, "a gauge below zero");
+        assert_eq!(others(&inbound, 0, None), 0, "the gauge shows none");
+    }
 }

@@ -33,7 +33,6 @@ impl QueryPacing {
         self.limit.saturating_add(QUERY_SLACK).min(usual)
     }
 
-    /// Whether a query is running.
     fn is_running(self, now: u64) -> bool {
         self.running_for(now).is_some_and(|time| time < self.longest())
     }

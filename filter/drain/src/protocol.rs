@@ -134,7 +134,6 @@ impl Worker {
             self.query(&view, turn);
             self.ask_counters(turn);
         }
-        turn.later.drain(..).for_each(|waiter| self.waiting.hold(waiter));
         self.set_tick(turn);
         view
     }
@@ -157,7 +156,7 @@ impl Worker {
             now: facts.now,
             stats: samples.stats(facts.now),
             answered_query: if policy.has_admin() { samples.answered_query() } else { u64::MAX },
-            fault: samples.fault(),
+            fault: samples.fault,
             observed,
             record: turn.record.clone(),
             reason,
@@ -355,7 +354,7 @@ impl Worker {
         };
         // The worker that can make the last call needs the next query for itself.
         let leaves_query = self.latched.is_none()
-            && schedule.awaits_finish_call()
+            && turn.record.awaits_finish_call(&self.policy)
             && facts.pacing.is_reserved(now);
         let asks_app = self.policy.waits_for_app
             && !self.app.is_running
@@ -384,7 +383,7 @@ impl Worker {
         let options = RoundOptions {
             latch_check: schedule.latch_check(facts.latch.is_sealed),
             long_lived_before: schedule.long_lived_before(),
-            list_limit: self.waiting.list_limit(self.census.round() + 1),
+            list_limit: self.waiting.list_limit(self.census.round + 1),
             plain_only: self.policy.exempts_long_lived,
         };
         let mut requests = self.census.ask(facts, options);

@@ -59,6 +59,7 @@ impl Sim {
                 gauges: vec![[self.holding, 0]],
                 begun: [5; 2],
                 ever_begun: [5, 0],
+                others_in_flight: 0,
                 read_at: now,
             },
             index: self.has_counter.then_some(entry).into_iter().collect(),

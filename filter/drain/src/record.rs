@@ -207,7 +207,8 @@ impl Record {
         }
         let waits =
             observed.may_revive || policy.finish == Finish::Quit && observed.others_in_flight > 0;
-        let finish = if waits { None } else { self.finish_once(policy, now) };
+        let is_claimed = !waits && policy.finishes() && self.finish.claim(policy.patience, now);
+        let finish = is_claimed.then_some(Action::Finish);
         // At the deadline the gate opens without the agent's answer, as it does when the drain
         // expires.
         let is_agent_told =
@@ -277,10 +278,6 @@ impl Record {
     fn begin_once(&mut self, policy: &Policy, now: u64) -> Option<Action> {
         let due = policy.begins() && now >= self.began.saturating_add(policy.delay);
         (due && self.begin.claim(policy.patience, now)).then_some(Action::Begin)
-    }
-
-    fn finish_once(&mut self, policy: &Policy, now: u64) -> Option<Action> {
-        (policy.finishes() && self.finish.claim(policy.patience, now)).then_some(Action::Finish)
     }
 
     /// Whether the last call of the drain is yet to be made.

@@ -51,8 +51,8 @@ struct Sample {
 pub(crate) struct EnvoySamples {
     /// The number of queries so far.
     queries: u64,
-    /// The beginning of the last query.
-    queried_at: u64,
+    /// The beginning of the last query, whatever came of it.
+    pub(crate) queried_at: u64,
     running: Option<BeforeQuery>,
     last: Option<Sample>,
     /// The total number of requests in the sample before the last one, if none was in flight then.
@@ -61,7 +61,7 @@ pub(crate) struct EnvoySamples {
     /// answer does not mean that there is no count.
     has_counted: bool,
     /// Why there was no answer since the last one.
-    fault: Option<AdminFault>,
+    pub(crate) fault: Option<AdminFault>,
 }
 
 /// The counters' numbers, after a sample, of streams that do not hold the drain.
@@ -87,29 +87,16 @@ impl EnvoySamples {
         self.queries + 1
     }
 
-    /// Whether that query has begun.
     pub(crate) fn has_begun(&self, query: u64) -> bool {
         self.queries >= query
     }
 
-    /// Whether a query is running.
     pub(crate) fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Why there was no answer since the last one.
-    pub(crate) fn fault(&self) -> Option<AdminFault> {
-        self.fault
-    }
-
-    /// The last query that was answered.
     pub(crate) fn answered_query(&self) -> u64 {
         self.last.as_ref().map_or(0, |last| last.query)
-    }
-
-    /// The beginning of the last query, whatever came of it.
-    pub(crate) fn queried_at(&self) -> u64 {
-        self.queried_at
     }
 
     /// Records that another worker makes the query.
@@ -375,9 +362,9 @@ mod tests {
                 samples.end_query(200, 1, Err(fault));
             }
             assert_eq!(samples.count(300, ignorable(0, 0), false), EnvoyCount::Asking);
-            assert_eq!((samples.fault(), samples.answered_query()), (Some(fault), 0));
+            assert_eq!((samples.fault, samples.answered_query()), (Some(fault), 0));
             sees(&mut samples, (300, 0, 0), counted(0, 0));
-            assert_eq!((samples.fault(), samples.answered_query()), (None, 10));
+            assert_eq!((samples.fault, samples.answered_query()), (None, 10));
         }
     }
 
@@ -389,6 +376,6 @@ mod tests {
         assert!(samples.has_begun(next) && samples.is_running());
         samples.withdraw_query();
         assert!(!samples.has_begun(next) && !samples.is_running());
-        assert_eq!((samples.next_query(), samples.fault()), (next, None));
+        assert_eq!((samples.next_query(), samples.fault), (next, None));
     }
 }

@@ -37,7 +37,7 @@ impl Schedule<'_> {
     /// time.
     pub(crate) fn stats_query(&self, now: u64, needs_totals: bool) -> StatsQuery {
         let is_fresh = self.samples.stats(now).is_some();
-        let is_early = now.saturating_sub(self.samples.queried_at()) < QUERY_INTERVAL;
+        let is_early = now.saturating_sub(self.samples.queried_at) < QUERY_INTERVAL;
         // An answer that became too old before the counters' replies came is queried again.
         let is_due = |query: u64| !self.samples.has_begun(query) || !is_fresh && !is_early;
         if self.latched.is_some_and(|needs| is_due(needs.query)) {
@@ -45,7 +45,8 @@ impl Schedule<'_> {
         }
         // A signal needs the next query for itself, once the latch is closed. A count that is still
         // valid is enough to try.
-        let is_reserved = self.awaits_finish_call() || self.waiting.has_untried_signal();
+        let is_reserved =
+            self.record.awaits_finish_call(self.policy) || self.waiting.has_untried_signal();
         if is_reserved && is_fresh {
             return StatsQuery::NotDue;
         }
@@ -68,7 +69,9 @@ impl Schedule<'_> {
             Phase::Draining => {
                 needs_totals || self.quiet_period_end().is_some_and(|end| end <= now)
             }
-            Phase::Drained => self.waiting.any(WaitsFor::Opening) || self.awaits_finish_call(),
+            Phase::Drained => {
+                self.waiting.any(WaitsFor::Opening) || self.record.awaits_finish_call(self.policy)
+            }
             Phase::Serving | Phase::Expired | Phase::Forced => false,
         }
     }
@@ -105,7 +108,9 @@ impl Schedule<'_> {
     /// The tick period, or 0 if there is nothing to do. The last tick of the quiet period is
     /// shorter, so that the gate does not miss its end by a tick.
     pub(crate) fn tick_period(&self, now: u64) -> u64 {
-        if self.waiting.needs_fresh_counts() || self.latched.is_some() || self.awaits_finish_call()
+        if self.waiting.needs_fresh_counts()
+            || self.latched.is_some()
+            || self.record.awaits_finish_call(self.policy)
         {
             SHORT_TICK
         } else if let Some(end) = self.quiet_period_end() {
@@ -127,10 +132,5 @@ impl Schedule<'_> {
     fn quiet_period_end(&self) -> Option<u64> {
         (self.record.phase == Phase::Draining && self.record.quiet_since > 0)
             .then_some(self.record.quiet_since + self.policy.quiet)
-    }
-
-    /// Whether the last call of the drain is yet to be made.
-    pub(crate) fn awaits_finish_call(&self) -> bool {
-        self.record.awaits_finish_call(self.policy)
     }
 }

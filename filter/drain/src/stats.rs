@@ -101,6 +101,8 @@ pub struct Stats {
     pub total: Option<u64>,
     /// Bytes that wait to be written to clients.
     pub buffered: Option<u64>,
+    /// Requests in flight in connection managers of the other direction.
+    pub others: Option<u64>,
     /// Requests in flight in connection managers that the operator ignores.
     pub ignored: u64,
     /// Tunnels in flight.
@@ -183,6 +185,7 @@ impl Stats {
             (Place::Tunnels, "downstream_rq_active") => {
                 self.tunnels = self.tunnels.saturating_add(value)
             }
+            (Place::OtherDirection, "downstream_rq_active") => add_to(&mut self.others, value),
             (Place::Ignored, "downstream_rq_active") => {
                 self.ignored = self.ignored.saturating_add(value)
             }
@@ -229,7 +232,9 @@ http.a.downstream_rq_time: P0(1,2)
         let managers = ConnectionManagers { scopes, ignore: &ignore, tunnels: &[] };
         let stats = whole(TEXT, managers);
         assert_eq!((stats.draining, stats.workers, stats.buffered), (Some(3), Some(4), None));
-        (stats.active, stats.ignored, stats.splits_directions)
+        let (active, others) = (stats.active, stats.others.unwrap_or_default());
+        assert_eq!(active.unwrap_or_default() + others + stats.ignored, 17);
+        (active, stats.ignored, stats.splits_directions)
     }
 
     #[wasm_bindgen_test(unsupported = test)]

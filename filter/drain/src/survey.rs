@@ -29,10 +29,11 @@ pub struct Survey {
     /// Streams in flight that do not hold the drain, of the counters that replied after the last
     /// sample of Envoy's count.
     pub ignorable_in_flight: Sides,
-    /// Streams in flight of other scopes, by their counters. A counter that does not reply and may
-    /// be alive has at least one. A gauge would also show the streams of dead VMs, and would do so
-    /// for ever if no gate waits for its scope.
+    /// Streams in flight of other scopes, by their counters that are not dead.
     pub others_in_flight: u64,
+    /// Whether a counter of another scope is dead. If no gate waits for its scope, the gauge shows
+    /// its streams for ever.
+    pub others_died: bool,
 }
 
 /// The counters of the gate's scopes, by liveness.
@@ -96,9 +97,10 @@ impl Survey {
             may_revive: false,
             counting_since: 0,
             alive_until: u64::MAX,
-            completed_round: census.round(),
+            completed_round: census.round,
             ignorable_in_flight: [0; 2],
             others_in_flight: 0,
+            others_died: false,
         };
         let mut by_liveness = ByLiveness::default();
         for entry in &facts.index {
@@ -115,7 +117,8 @@ impl Survey {
                 by_liveness.push(liveness, entry);
             } else {
                 let streams = known.streams(liveness, now);
-                survey.others_in_flight = survey.others_in_flight.saturating_add(streams);
+                survey.others_died |= streams.is_none();
+                survey.others_in_flight += streams.unwrap_or_default();
             }
         }
         if by_liveness.fresh == 0 {
@@ -127,7 +130,6 @@ impl Survey {
         survey
     }
 
-    /// Adds the reply of one counter.
     fn add(&mut self, entry: &IndexEntry, reply: &Reply, policy: &Policy, now: u64, since: u64) {
         let is_current = reply.round >= since;
         let [own, other] = &mut self.ignorable_in_flight;

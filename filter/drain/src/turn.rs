@@ -5,7 +5,6 @@ use crate::facts::Facts;
 use crate::record::Record;
 use crate::step::Step;
 use crate::timing::MOST_ANSWERS;
-use crate::waiting::Waiter;
 
 #[derive(Debug)]
 pub(crate) struct Turn<'t, 'f> {
@@ -20,8 +19,6 @@ pub(crate) struct Turn<'t, 'f> {
     pub(crate) wants_round: bool,
     /// Whether streams may be ended.
     pub(crate) is_tick: bool,
-    /// Requests that are held from the end of this callback on.
-    pub(crate) later: Vec<Waiter>,
     answers: u64,
 }
 
@@ -35,7 +32,6 @@ impl<'t, 'f> Turn<'t, 'f> {
             effects: Vec::new(),
             wants_round: false,
             is_tick: false,
-            later: Vec::new(),
             answers: 0,
         }
     }

@@ -36,7 +36,6 @@ pub struct View {
 }
 
 impl View {
-    /// Whether the gate is open at this moment.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.reason, Reason::Open(_))
     }
@@ -65,7 +64,6 @@ impl View {
         self.survey.completed_round >= needs.round && (needs.query == 0 || has_stats)
     }
 
-    /// Whether a held request can be answered now.
     pub(crate) fn answers(&self, waiter: &Waiter) -> bool {
         let has_answers = self.has_answers(waiter.needs);
         let is_forced_open = self.record.phase.is_unconditionally_open();

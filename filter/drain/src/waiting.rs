@@ -66,11 +66,12 @@ impl Waiting {
         self.0.iter().any(|waiter| waiter.waits_for == WaitsFor::Signal && waiter.needs.query == 0)
     }
 
-    /// The latest query to Envoy whose answer a request waits for now.
+    /// The latest query to Envoy that a request wants at once. A signal that is tried again wants
+    /// one at intervals: otherwise each answer, and each reply, would begin the next query.
     pub(crate) fn wanted_query(&self) -> Option<u64> {
         self.0
             .iter()
-            .filter(|waiter| waiter.waits_for != WaitsFor::Opening)
+            .filter(|waiter| !matches!(waiter.waits_for, WaitsFor::Opening | WaitsFor::Signal))
             .map(|waiter| waiter.needs.query)
             .max()
     }
@@ -90,7 +91,6 @@ impl Waiting {
         self.0.iter().map(length).max().unwrap_or_default()
     }
 
-    /// Whether a request waits for a listing.
     pub(crate) fn needs_listing(&self) -> bool {
         self.0.iter().any(|waiter| matches!(waiter.waits_for, WaitsFor::Listing(_)))
     }

@@ -114,7 +114,6 @@ fn streams_in_words(view: &View, count: u64) -> String {
     }
 }
 
-/// The reason why a count is not exact.
 fn why_not_exact(state: CountState) -> &'static str {
     match state {
         CountState::Leaking => "a worker's counter does not reply any more",

@@ -17,7 +17,6 @@ pub(crate) const FRAMES: &str = "laststream.frames";
 /// filter waits for the end of a message, and for the client's answer before it closes the app's
 /// side.
 pub(crate) const CLOSE: &str = "laststream.close";
-/// The shared data key of the index.
 const INDEX: &str = "laststream.frame_filters";
 
 /// A gate's message to every root of the frame filter: WebSockets are ended now. Until the notice
@@ -81,7 +80,6 @@ pub(crate) fn register_frame_filter(host: &impl Control) -> Option<u32> {
     Some(queue)
 }
 
-/// Removes this root of the frame filter from the index.
 pub(crate) fn remove_frame_filter(host: &impl Control, queue: u32) {
     update(host, &mut |entries| entries.retain(|entry| entry.queue != queue));
 }

@@ -6,7 +6,6 @@ use crate::config::wire::Scope;
 use crate::host::{Control, compare_and_set_shared};
 use crate::parse::digits;
 
-/// The shared data key of the index.
 const INDEX: &str = "laststream.index";
 /// The shared data key of the scopes whose counters this Envoy rejects.
 const REJECTED: &str = "laststream.rejected";
@@ -37,7 +36,6 @@ pub(crate) fn entries(host: &impl Control) -> Vec<IndexEntry> {
     host.get_shared_data(INDEX).map_or_else(Vec::new, |(text, _)| parse(&text))
 }
 
-/// Whether a counter is in the index.
 pub(super) fn contains(host: &impl Control, queue: u32) -> bool {
     entries(host).iter().any(|entry| entry.queue == queue)
 }

@@ -105,22 +105,22 @@ impl Latch {
     }
 
     /// Keeps the latch closed for this much longer from now on. False: this gate does not hold it
-    /// any more, or its time is over.
+    /// any more, or its time is over, perhaps while the worker stood still in here.
     pub(crate) fn extend(&self, host: &impl Control, gate: u32, time: u64) -> bool {
         let now = host.monotonic_time();
         let until = now.saturating_add(time);
-        let mut is_closed = false;
+        let mut closed_until = None;
         let is_changed = compare_and_set_shared(host, HOLDER, &mut |text| {
-            let holder = text.and_then(parse_holder);
-            let is_own = |(holder, until): (u32, u64)| holder == gate && until > now;
-            is_closed = holder.is_some_and(|holder| holder.1 == SEALED || is_own(holder));
-            let is_later = holder.is_some_and(|(_, other)| other < until);
-            (is_closed && is_later).then(|| format!("{gate} {until}").into_bytes())
+            let is_closed =
+                |(holder, until): &(u32, u64)| *until == SEALED || *holder == gate && *until > now;
+            closed_until = text.and_then(parse_holder).filter(is_closed).map(|(_, until)| until);
+            let is_earlier = closed_until.is_some_and(|closed| closed < until);
+            is_earlier.then(|| format!("{gate} {until}").into_bytes())
         });
-        if is_closed && is_changed {
+        if closed_until.is_some() && is_changed {
             self.show_other_holder(host);
         }
-        is_closed && is_changed
+        is_changed && closed_until.is_some_and(|closed| closed > host.monotonic_time())
     }
 
     /// Refuses new streams until the process ends.

@@ -1,7 +1,7 @@
 //! Reads the facts of one moment, in the order that the protocol needs: the record and the index
 //! first, then the gauges between two reads of what has begun, and the latch last.
 
-use laststream_drain::facts::{Counts, Facts};
+use laststream_drain::facts::{Counts, Facts, IndexEntry};
 use laststream_drain::messages::Reply;
 use laststream_drain::record::Record;
 use strum::VariantArray as _;
@@ -59,7 +59,7 @@ impl Sources<'_> {
             pacing: shared_text::read(host, PACING),
             heals: heals(host),
             total: shared_text::read::<Total>(host, &self.keys.total).requests,
-            counts: self.read_counts(host),
+            counts: self.read_counts(host, &index),
             latch: self.latch.facts(host, self.queue),
             record,
             index,
@@ -71,7 +71,7 @@ impl Sources<'_> {
     }
 
     /// Reads the metrics of streams; see [`Counts`].
-    fn read_counts(self, host: &impl Control) -> Counts {
+    fn read_counts(self, host: &impl Control, index: &[IndexEntry]) -> Counts {
         let scopes = || self.metrics.scopes.iter().map(|(_, metrics)| metrics);
         let exempts = self.policy.drain.exempts_long_lived;
         let begun = || sum(scopes().map(|[_, _, begun]| read(host, *begun)));
@@ -90,6 +90,8 @@ impl Sources<'_> {
                 break;
             }
         }
+        counts.others_in_flight =
+            sum(self.metrics.others(host, index).map(|gauge| read(host, gauge)));
         for (scope, counter) in &self.metrics.all_begun {
             let side = usize::from(!self.policy.drain.scopes.contains(scope));
             counts.ever_begun[side] = counts.ever_begun[side].saturating_add(read(host, *counter));

@@ -131,7 +131,6 @@ fn parameter<'q>(query: &'q str, name: &str) -> Option<&'q str> {
         .map(|(_, value)| value)
 }
 
-/// The secret in the query of this path.
 pub(super) fn secret_in_query(path: &[u8]) -> Option<Vec<u8>> {
     let (_, query) = core::str::from_utf8(path).ok()?.split_once('?')?;
     parameter(query, "secret").map(percent_decoded)

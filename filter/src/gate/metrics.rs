@@ -1,6 +1,9 @@
 //! The metrics that a gate writes, and those of streams that it reads.
 
+use std::sync::OnceLock;
+
 use laststream_drain::effects::{Counter, Gauge, Level as DrainLevel};
+use laststream_drain::facts::IndexEntry;
 use laststream_drain::words::ADVICE;
 use strum::VariantArray as _;
 
@@ -16,6 +19,8 @@ pub(super) struct Metrics {
     pub(super) scopes: Vec<(Scope, [Metric; 3])>,
     /// The counters for streams begun and excluded, of every scope, the gate's or not.
     pub(super) all_begun: Vec<(Scope, Metric)>,
+    /// The gauges for streams in flight of other scopes, once those have a counter.
+    others: Vec<(Scope, OnceLock<Metric>)>,
     /// One for each [`CountState`]: 1 for the state of the count, otherwise 0.
     count: Vec<Metric>,
     state: Metric,
@@ -59,9 +64,11 @@ impl Metrics {
         for scope in gate_scopes {
             scopes.push((*scope, define_of_scope(host, *scope)?));
         }
+        let others = Scope::VARIANTS.iter().filter(|scope| !gate_scopes.contains(scope));
         Ok(Self {
             scopes,
             all_begun: define_all_begun(host)?,
+            others: others.map(|scope| (*scope, OnceLock::new())).collect(),
             count: define_count_states(host)?,
             state,
             seconds,
@@ -73,6 +80,24 @@ impl Metrics {
             holding,
             evictions: Evictions::define(host)?,
         })
+    }
+
+    /// The gauges of other scopes that have a counter.
+    pub(super) fn others(
+        &self,
+        host: &impl Control,
+        index: &[IndexEntry],
+    ) -> impl Iterator<Item = Metric> {
+        let has_counter = |scope: &Scope| index.iter().any(|entry| entry.scope == *scope);
+        self.others.iter().filter(move |(scope, _)| has_counter(scope)).filter_map(
+            |(scope, known)| {
+                if known.get().is_none() {
+                    let _ =
+                        known.set(host.define_metric(Kind::Gauge, &metrics::in_flight(*scope))?);
+                }
+                known.get().copied()
+            },
+        )
     }
 
     pub(super) fn set(&self, host: &impl Control, gauge: Gauge, value: u64) {
@@ -115,7 +140,6 @@ impl Metrics {
     }
 }
 
-/// The level of a line in Envoy's log.
 pub(super) fn level(level: DrainLevel) -> Level {
     match level {
         DrainLevel::Info => Level::Info,

@@ -90,7 +90,6 @@ pub(crate) fn end_policy(gate: &Gate) -> EndPolicy {
     }
 }
 
-/// The kinds that are ended.
 pub(crate) fn ended_kinds(end: &End) -> Vec<StreamKind> {
     use StreamKind::{EventStream, Grpc, Other, Waiting, Websocket};
     [

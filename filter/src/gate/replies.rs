@@ -261,7 +261,6 @@ impl Status {
     }
 }
 
-/// The text of a body.
 pub(super) fn json(body: &impl Serialize) -> String {
     // This can fail only for maps whose keys are not strings.
     serde_json::to_string(body).unwrap_or_default()

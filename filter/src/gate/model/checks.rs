@@ -7,6 +7,7 @@ use super::setup::{OPEN_FOR, RequestPlan, Setup};
 use super::shared::{Call, Event};
 use super::worker::gate_of;
 use super::world::{Life, Signal, Violation, World, is_open_anyway};
+use crate::config::wire::Scope;
 use crate::gate::phase::Phase;
 
 impl World {
@@ -90,7 +91,10 @@ impl World {
             || asked.any(|(plan, state)| is_its(plan) && state.is_confirmed);
         // The end of the process cuts the streams of all scopes.
         let mut cut = setup.gates.iter().enumerate().filter(|(own, _)| ends_envoy || *own == gate);
-        if cut.any(|(_, scope)| self.counted(setup, *scope)) {
+        let is_cut = |(own, scope): (usize, &Scope)| {
+            self.counted(setup, *scope) || own != gate && self.orphaned(setup, *scope)
+        };
+        if cut.any(is_cut) {
             self.report(Violation::PassedWithCounted);
         } else if !is_confirmed {
             self.report(Violation::PassedWithUncounted);

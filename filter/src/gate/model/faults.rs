@@ -39,7 +39,7 @@ fn a_worker_stands_still_in_an_end() {
 #[test]
 fn a_worker_stands_still_before_a_signal() {
     let setup = standing_still(vec![(1_000, 1), (8_000, 1)]);
-    check(setup.request(0, "POST", QUIT).reaches(&[Goal::Passed]));
+    check(setup.request(0, "GET", "/status").request(0, "POST", QUIT).reaches(&[Goal::Passed]));
 }
 
 /// The count is healed while the worker stands still, and the worker then takes its stream from the
@@ -59,6 +59,14 @@ fn a_worker_outlives_its_death() {
 fn a_stall_inside_a_callback() {
     let setup = Setup { is_fine: true, stalls: true, naps: naps(0, 1), ..Setup::plain() };
     check(setup.stream(1, Kind::Plain).request(0, "POST", QUIT).reaches(&[Goal::Passed]));
+}
+
+/// The gate's own worker is stopped inside a callback, also just before a signal, until the latch
+/// has opened.
+#[test]
+fn a_gate_stalls_behind_the_latch() {
+    let setup = Setup { is_raced: true, stalls: true, naps: vec![(1_850, 2)], ..Setup::plain() };
+    check(setup.stream(0, Kind::Plain).request(1, "POST", QUIT).reaches(&[Goal::Passed]));
 }
 
 // === calls ===
@@ -204,5 +212,25 @@ fn a_quit_signal_beside_another_gate() {
         Setup { gates: vec![Scope::Inbound, Scope::Outbound], naps: Vec::new(), ..Setup::plain() };
     check(
         setup.stream_of(1, Scope::Outbound).request_of(0, 0, "POST", QUIT).reaches(&[Goal::Passed]),
+    );
+}
+
+/// The VM of a worker dies, and its stream of the other scope goes on without the filter.
+#[test]
+fn quit_beside_a_death_in_another_scope() {
+    let setup = Setup {
+        gates: vec![Scope::Inbound, Scope::Outbound],
+        finish: "quit",
+        deadline: 20_000,
+        deaths: 1,
+        begun: 1,
+        naps: vec![(QUIET, 2), (DEAD_AFTER, 1)],
+        ..Setup::plain()
+    };
+    check(
+        setup
+            .stream_of(1, Scope::Outbound)
+            .request_of(0, 0, "POST", "/drain")
+            .reaches(&[Goal::Drained, Goal::Passed]),
     );
 }

@@ -228,7 +228,12 @@ fn unloaded() {
 #[test]
 fn a_stalled_worker_holds_the_signal() {
     let setup = Setup { stalls: true, naps: naps(0, 1), ..Setup::plain() }.stream(1, Kind::Plain);
-    check(setup.request(0, "POST", QUIT).reaches(&[Goal::Passed, Goal::Refused]));
+    check(
+        setup
+            .request(0, "GET", "/status")
+            .request(0, "POST", QUIT)
+            .reaches(&[Goal::Passed, Goal::Refused]),
+    );
 }
 
 /// A worker that was stalled for seconds still checks the latch, before it reads any message.

@@ -349,6 +349,16 @@ impl World {
         })
     }
 
+    /// Whether a stream of that scope goes on that was counted by a VM that has died.
+    pub(super) fn orphaned(&self, setup: &Setup, scope: Scope) -> bool {
+        let mut streams = self.streams.iter().zip(&setup.streams);
+        streams.any(|(stream, plan)| {
+            let is_counted =
+                matches!(stream.life, Life::Accepted { counted, .. } if counts(counted));
+            plan.scope == scope && is_counted && stream.is_orphan
+        })
+    }
+
     /// Whether a stream of that scope is in flight that holds the drain, and that the filter counts
     /// and has let go on.
     pub(super) fn counted(&self, setup: &Setup, scope: Scope) -> bool {
