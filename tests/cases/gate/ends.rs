@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::bench::{Bench, SOON, same};
 use super::deaths::{hold, kill, with_test_deaths};
-use crate::cases::stage::{BEGUN, IN_FLIGHT, hcm};
+use crate::cases::stage::{IN_FLIGHT, hcm};
 use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
@@ -17,9 +17,6 @@ use kit::wire::Framing;
 
 cases! {
     each_client_sees_its_end,
-    ends_fill_the_window_and_none_comes_early,
-    cancelling_the_drain_stops_the_ends,
-    streams_that_end_by_themselves_are_counted_once,
     ends_survive_the_death_of_a_counter,
     ten_thousand_streams_end,
 }
@@ -164,86 +161,6 @@ fn histogram(
     }
     say(&format!("{} ends from {from:?} to {to:?}: {counts:?}", answers.len()));
     counts
-}
-
-/// The window is from 2 s to 7 s; the last 0.8 s are for the quiet period.
-async fn ends_fill_the_window_and_none_comes_early(lab: &Lab) -> Outcome {
-    const MANY: usize = 400;
-    let gate = r#"{"quiet_ms": 300, "linger_ms": 300, "deadline_ms": 7000,
-        "end": {"waiting": "end", "over_ms": 5000}}"#;
-    let bench = bench(lab, gate).await?;
-    let clients = hold(&bench, "many", MANY).await?;
-    sleep(OLD).await;
-    let began = Instant::now();
-    bench.post("/drain").await?.expect(202)?;
-    let answers = answers(clients, began).await?;
-    let [from, to] = [2_000, 6_200].map(Duration::from_millis);
-    let counts = histogram(&answers, from, to, 6);
-    ensure!(answers.iter().all(|(_, status)| *status == 503), "503 for all");
-    let first = answers.iter().map(|(at, _)| *at).min().unwrap_or_default();
-    ensure!(first >= from, "the first end came after {first:?}");
-    let even = MANY / counts.len();
-    ensure!(counts.iter().all(|count| (even / 2..=even * 2).contains(count)), "{counts:?}");
-    bench.until("state", "drained").await?;
-    ensure_eq!(evictions(&bench).await?, MANY as u64, "counted");
-    Ok(())
-}
-
-async fn cancelling_the_drain_stops_the_ends(lab: &Lab) -> Outcome {
-    let gate = r#"{"quiet_ms": 300, "linger_ms": 300, "deadline_ms": 7000,
-        "begin": {"call": "nothing"}, "end": {"waiting": "end", "over_ms": 6000}}"#;
-    let bench = bench(lab, gate).await?;
-    let clients = hold(&bench, "many", 100).await?;
-    sleep(OLD).await;
-    bench.post("/drain").await?.expect(202)?;
-    wait_for(SOON, "some ends", async || {
-        let ended = evictions(&bench).await?;
-        if ended > 10 { Ok(()) } else { bail!("{ended} ends") }
-    })
-    .await?;
-    bench.delete("/drain").await?.expect(200)?;
-    sleep(Duration::from_millis(300)).await;
-    let ended = evictions(&bench).await?;
-    sleep(Duration::from_secs(3)).await;
-    ensure_eq!(evictions(&bench).await?, ended, "ends after the drain was cancelled");
-    ensure!(ended < 90, "{ended} of 100");
-    same(&bench.status().await?["scopes"][0], "in_flight", 100 - ended)?;
-    bench.upstream.release("many");
-    let answers = answers(clients, Instant::now()).await?;
-    let served = answers.iter().filter(|(_, status)| *status == 200).count();
-    ensure_eq!(served as u64, 100 - ended, "served");
-    Ok(())
-}
-
-/// Half of the streams end by themselves while the gate ends the others.
-async fn streams_that_end_by_themselves_are_counted_once(lab: &Lab) -> Outcome {
-    const HALF: usize = 150;
-    let gate = r#"{"quiet_ms": 300, "linger_ms": 300, "deadline_ms": 6000,
-        "end": {"waiting": "end", "over_ms": 3000}}"#;
-    let bench = bench(lab, gate).await?;
-    let mut clients = Vec::new();
-    for number in 0..HALF {
-        clients.extend(hold(&bench, &format!("one-{number}"), 1).await?);
-    }
-    clients.extend(hold(&bench, "rest", HALF).await?);
-    sleep(OLD).await;
-    let began = Instant::now();
-    bench.post("/drain").await?.expect(202)?;
-    let pending = tokio::spawn(answers(clients, began));
-    sleep_until(began + Duration::from_millis(3_000)).await;
-    for number in (0..HALF).rev() {
-        bench.upstream.release(&format!("one-{number}"));
-        sleep(Duration::from_millis(10)).await;
-    }
-    let answers = pending.await.context("the clients")??;
-    bench.until("state", "drained").await?;
-    let with = |wanted: u16| answers.iter().filter(|(_, status)| *status == wanted).count() as u64;
-    ensure_eq!(with(200) + with(503), 2 * HALF as u64, "each got one answer: {answers:?}");
-    ensure_eq!(evictions(&bench).await?, with(503), "counted");
-    ensure!(with(200) > 0 && with(503) >= HALF as u64, "both: {}, {}", with(200), with(503));
-    ensure_eq!(bench.envoy.stat(BEGUN).await?, Some(2 * HALF as u64), "begun");
-    ensure_eq!(bench.envoy.stat(IN_FLIGHT).await?, Some(0), "in flight");
-    Ok(())
 }
 
 /// The VM of one worker dies in the window: its streams run on, uncounted, and the others end.

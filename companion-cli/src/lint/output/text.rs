@@ -112,9 +112,4 @@ mod tests {
         let (shown, indent, width) = window("abc", 1, 1);
         assert_eq!((shown.as_str(), indent, width), ("abc", 1, 1));
     }
-
-    #[test]
-    fn files_cannot_steer_the_terminal() {
-        assert_eq!(plain("a\u{1b}[31m\tb"), "a\u{fffd}[31m b");
-    }
 }
