@@ -6,7 +6,6 @@ use crate::lab::cases;
 
 cases! {
     basics::fails_a_trial_that_hangs,
-    basics::leaves_fetching_out_of_deadlines,
     basics::ends_processes_with_their_parent,
     basics::ends_a_command_that_goes_on,
 }

@@ -7,7 +7,6 @@ use crate::lab::Lab;
 use kit::command::run_for;
 use kit::prelude::*;
 use kit::process::{Process, guarded};
-use kit::programs::fetching;
 use kit::trial::block_on;
 
 pub(super) async fn fails_a_trial_that_hangs(lab: &Lab) -> Outcome {
@@ -27,17 +26,6 @@ pub(super) async fn fails_a_trial_that_hangs(lab: &Lab) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// Some programs are downloaded while cases run. That time does not count towards a trial's
-/// deadline.
-pub(super) async fn leaves_fetching_out_of_deadlines(_: &Lab) -> Outcome {
-    let trial = async || {
-        fetching(|| std::thread::sleep(Duration::from_secs(2)));
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        Ok(())
-    };
-    tokio::task::spawn_blocking(move || block_on(Duration::from_secs(1), trial())).await?
 }
 
 /// The child of a killed process ends, too. The test process starts its own children in this way.
