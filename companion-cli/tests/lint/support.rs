@@ -85,20 +85,27 @@ impl Example {
     }
 }
 
-/// Runs a step. Fails if it does not end within ten minutes, which is a hang and not a slow machine.
-pub(crate) fn or_hangs<T: Send>(what: &str, step: impl FnOnce() -> T + Send) -> T {
-    let (ended, end) = channel::<()>();
+/// Runs steps, which name each step before it begins. Fails if one does not end within ten minutes,
+/// which is a hang and not a slow machine. All run on one thread, which keeps its compiled schemas.
+pub(crate) fn or_hangs(steps: impl FnOnce(&dyn Fn(String)) + Send) {
+    let (begins, begun) = channel();
     std::thread::scope(|scope| {
-        let step = scope.spawn(move || {
-            let _ended = ended;
-            step()
+        let steps = scope.spawn(move || {
+            steps(&|name| begins.send(name).unwrap_or_default());
         });
-        if end.recv_timeout(Duration::from_secs(600)) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("{what} hangs");
-            std::process::abort(); // a thread that hangs cannot be ended
+        let mut name = String::new();
+        loop {
+            match begun.recv_timeout(Duration::from_secs(600)) {
+                Ok(next) => name = next,
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    eprintln!("{name} hangs");
+                    std::process::abort(); // a thread that hangs cannot be ended
+                }
+            }
         }
-        step.join().unwrap_or_else(|_| panic!("{what} panics"))
-    })
+        steps.join().unwrap_or_else(|_| panic!("{name} fails"));
+    });
 }
 
 /// For messages of failed tests.

@@ -102,7 +102,7 @@ pub fn summary(findings: &[Finding], files: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{plain, window};
+    use super::window;
 
     #[test]
     fn long_lines_are_shown_around_the_mark() {
