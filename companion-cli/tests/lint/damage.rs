@@ -78,7 +78,7 @@ fn damaged_input_causes_no_panic_and_no_hang() {
         .flat_map(|folder| files(folder))
         .map(|path| Example::read(&path).text.into_bytes())
         .collect();
-    or_hangs(|begins| {
+    or_hangs(move |begins| {
         let mut random = Rng::with_seed(0x1a57_57e4_a000_0001);
         let mut found = 0;
         for number in 0..INPUTS {

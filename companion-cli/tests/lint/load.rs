@@ -101,7 +101,7 @@ fn hostile_input_takes_neither_time_nor_memory() {
         ("a long chain of aliases", chain()),
         ("merges", format!("a: &a {{x: 1}}\nb:\n{}", "  <<: *a\n".repeat(50_000))),
     ];
-    or_hangs(|begins| {
+    or_hangs(move |begins| {
         for (what, text) in inputs {
             begins(what.to_owned());
             let _findings =
