@@ -17,7 +17,6 @@ use kit::prelude::*;
 
 cases! {
     a_crash_loop_heals_when_both_counts_are_zero,
-    nine_thousand_clusters_hold_nothing => |lab| clusters_hold_nothing(lab, 9_000),
     twenty_thousand_clusters_hold_nothing => |lab| clusters_hold_nothing(lab, 20_000),
     probes_of_the_agent_hold_nothing,
     excluded_streams_do_not_hold_pollers,
