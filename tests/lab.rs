@@ -56,35 +56,40 @@ pub(crate) struct Case {
     pub(crate) run: fn(&Lab) -> Outcome,
 }
 
-/// Makes a [`Case`] of an async function. Its time limit is 120 seconds unless another is given.
+/// The time limit of a case. Only a hang exceeds it, not a case on a slow or busy machine.
+pub(crate) const LIMIT: Duration = Duration::from_secs(1_200);
+
+/// Makes a [`Case`] of an async function. `case!(name, limit)` gives it another time limit.
 macro_rules! case {
-    ($case:path $(=> |$lab:ident| $run:expr)?) => {
-        $crate::lab::case!($case, 120 $(=> |$lab| $run)?)
+    ($case:path) => {
+        $crate::lab::case!($case => |lab| $case(lab))
     };
-    ($case:path, $seconds:expr) => {
-        $crate::lab::case!($case, $seconds => |lab| $case(lab))
+    ($case:path, $limit:expr) => {
+        $crate::lab::case!($case, $limit => |lab| $case(lab))
     };
-    ($case:path, $seconds:expr => |$lab:ident| $run:expr) => {
+    ($case:path => |$lab:ident| $run:expr) => {
+        $crate::lab::case!($case, $crate::lab::LIMIT => |$lab| $run)
+    };
+    ($case:path, $limit:expr => |$lab:ident| $run:expr) => {
         $crate::lab::Case {
             name: concat!(module_path!(), "::", stringify!($case)),
-            run: |$lab| kit::trial::block_on(std::time::Duration::from_secs($seconds), $run),
+            run: |$lab| kit::trial::block_on($limit, $run),
         }
     };
 }
 pub(crate) use case;
 
-/// Makes the function `cases` of a file. `name: 300` gives a case 300 seconds, and
-/// `name => |lab| function(lab, 50)` gives a call a name.
+/// Makes the function `cases` of a file. `name => |lab| function(lab, 50)` gives a call a name.
 macro_rules! cases {
-    ($($case:path $(: $seconds:expr)? $(=> |$lab:ident| $run:expr)?),* $(,)?) => {
+    ($($case:path $(=> |$lab:ident| $run:expr)?),* $(,)?) => {
         pub(crate) fn cases() -> Vec<$crate::lab::Case> {
-            vec![$($crate::lab::case!($case $(, $seconds)? $(=> |$lab| $run)?)),*]
+            vec![$($crate::lab::case!($case $(=> |$lab| $run)?)),*]
         }
     };
 }
 pub(crate) use cases;
 
-/// A case that needs no Envoy. It may block; its time limit is two minutes.
+/// A case that needs no Envoy. It may block.
 #[derive(Clone)]
 pub(crate) struct EnvoylessCase {
     pub(crate) name: &'static str,
@@ -121,9 +126,7 @@ pub(crate) fn trials_without_envoy(cases: Vec<EnvoylessCase>) -> impl Iterator<I
         let run = async move {
             tokio::task::spawn_blocking(case.run).await.context("a thread for the case")?
         };
-        Trial::ignorable_test(name, move || {
-            completion(block_on(std::time::Duration::from_secs(120), run))
-        })
+        Trial::ignorable_test(name, move || completion(block_on(LIMIT, run)))
     })
 }
 

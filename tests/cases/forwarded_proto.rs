@@ -26,10 +26,10 @@ const LEAST_NATIVE_ROWS_OF_DESTINATIONS: usize = 50;
 cases! {
     rows_are_many_and_sound,
     invalid_table_rows_are_rejected,
-    every_row_holds: 240,
-    every_row_holds_with_headers_in_peer_information: 240,
-    every_row_holds_by_envoys_own_matchers: 240,
-    alike::both_engines_decide_alike: 240,
+    every_row_holds,
+    every_row_holds_with_headers_in_peer_information,
+    every_row_holds_by_envoys_own_matchers,
+    alike::both_engines_decide_alike,
 }
 
 /// Checks of the rows that need no Envoy. Reading the tables is itself the larger part of the

@@ -19,9 +19,7 @@ use kit::prelude::*;
 cases! {
     websockets_with_traffic_end_with_1001,
     clients_that_keep_sending_get_a_clean_close,
-    a_silent_websocket_is_reset_after_its_grace_period,
     an_extended_connect_ends_with_1001,
-    a_closing_handshake_under_way_is_left_alone,
     other_requests_pass_unchanged,
     other_routes_do_not_enter_the_frame_filter,
     the_frame_filter_exports_bodies_and_a_version,
@@ -178,18 +176,6 @@ async fn keep_sending(mut socket: WebSocket) -> Outcome<(u16, Ended)> {
     }
 }
 
-/// Without traffic Envoy makes no callback, so the filter cannot write a close frame; after the
-/// grace period the WebSocket is reset.
-async fn a_silent_websocket_is_reset_after_its_grace_period(lab: &Lab) -> Outcome {
-    let mut sockets = Sockets::with(lab, &gate(1_000), "wasm:debug").await?;
-    let mut clients = sockets.clients(4, "plain", "silent")?;
-    sockets.end_all().await?;
-    let seen = report(&mut clients)?;
-    ensure_eq!(seen["codes"], json!({ "1006": 4 }), "the clients");
-    ensure_eq!(sockets.server_report()?["codes"], json!({ "1006": 4 }), "the server's side");
-    Ok(())
-}
-
 /// Over HTTP/2 to the client and HTTP/1 to the upstream.
 async fn an_extended_connect_ends_with_1001(lab: &Lab) -> Outcome {
     let mut sockets = Sockets::start(lab).await?;
@@ -219,24 +205,6 @@ async fn an_extended_connect_ends_with_1001(lab: &Lab) -> Outcome {
     }
     ensure!(rest.ends_with(&close.bytes(false)), "the end of the stream: {rest:?}");
     ensure_eq!(sockets.server_report()?["codes"], json!({ "1001": 1 }), "the server's side");
-    Ok(())
-}
-
-/// The client has sent its own close frame and waits for the server's answer; the filter must not
-/// add a close frame.
-async fn a_closing_handshake_under_way_is_left_alone(lab: &Lab) -> Outcome {
-    let mut sockets = Sockets::start(lab).await?;
-    let mut socket = WebSocket::open(sockets.main, "/ws").await?;
-    socket.echo("one").await?;
-    let close = Frame::close(4000).bytes(true);
-    socket.client.send(&close[..3]).await?;
-    sockets.end_all().await?;
-    sockets.wait_until_asked().await?;
-    socket.client.send(&close[3..]).await?;
-    let answer = socket.receive().await?;
-    ensure_eq!(answer.close_code(), Some(4000), "the server's answer");
-    socket.client.ended().await.context("after the answer")?;
-    ensure_eq!(sockets.server_report()?["codes"], json!({ "4000": 1 }), "the server's side");
     Ok(())
 }
 

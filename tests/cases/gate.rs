@@ -24,7 +24,6 @@ mod seed;
 mod signals;
 mod stalls;
 mod states;
-mod torn;
 mod traffic;
 mod true_zero;
 mod truth;
@@ -63,7 +62,6 @@ pub(crate) fn cases() -> Vec<Case> {
         signals::cases(),
         stalls::cases(),
         states::cases(),
-        torn::cases(),
         traffic::cases(),
         true_zero::cases(),
         waiters::cases(),

@@ -3,7 +3,7 @@
 //! neighbours or its clients can cause.
 
 use crate::cases::gate::bench::{Bench, gate_listener, main_listener, options};
-use crate::cases::stage::{BEGUN, Stage, clusters, hcm, no_vm_has_died, routes};
+use crate::cases::stage::{BEGUN, SOON, Stage, clusters, hcm, no_vm_has_died, routes};
 use crate::lab::{Lab, cases};
 use kit::bootstrap::extension;
 use kit::certificates::Authority;
@@ -115,7 +115,7 @@ async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
     }
     let mut abandoned = client.open(kit::h2::request("GET", "https", "/hold/a")).await?;
     abandoned.finish().await?;
-    stage.upstream.wait_held("a", 1, Duration::from_secs(20)).await?;
+    stage.upstream.wait_held("a", 1, SOON).await?;
     abandoned.reset();
     client.close().await?;
     stage.wait_until_idle().await?;

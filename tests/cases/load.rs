@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use crate::cases::stage::{BEGUN, IN_FLIGHT, LONG_LIVED};
+use crate::cases::stage::{BEGUN, IN_FLIGHT, LONG_LIVED, SOON};
 use crate::lab::{Lab, MODULE, cases, module_before_the_drain_crate};
 use kit::bootstrap::extension;
 use kit::bootstrap::filters::Wasm;
@@ -13,8 +13,8 @@ use kit::prelude::*;
 use kit::xds::{Verdict, Xds};
 
 cases! {
-    every_kind_of_stream_is_counted: 300,
-    streams_are_counted_through_upgrades_from_an_earlier_module: 300,
+    every_kind_of_stream_is_counted,
+    streams_are_counted_through_upgrades_from_an_earlier_module,
 }
 
 const OPERATIONS: usize = 20_000;
@@ -98,8 +98,7 @@ async fn counts(
     report.check()?;
     ensure!(has_ended.get(), "the load ended first: {report}");
     ensure!(report.operations >= operations as u64, "{} operations", report.operations);
-    wait_for(Duration::from_secs(30), "every stream to be gone", async || gone(&envoy).await)
-        .await?;
+    wait_for(SOON, "every stream to be gone", async || gone(&envoy).await).await?;
     missed_none(&envoy, operations).await
 }
 

@@ -18,7 +18,7 @@ use kit::xds::Xds;
 use prometheus::Prometheus;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(every_alert_fires_and_resolves, 240)]
+    vec![case!(every_alert_fires_and_resolves)]
 }
 
 pub(crate) fn without_envoy() -> Vec<EnvoylessCase> {

@@ -7,14 +7,7 @@ use kit::prelude::*;
 
 const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";
 
-/// A bootstrap with a listener for each variant, and the gate if any variant has one.
-pub(crate) fn bootstrap(site: &Site, variants: &[Variant]) -> Outcome<Bootstrap> {
-    let listeners =
-        variants.iter().map(|variant| variant.listener(site)).collect::<Outcome<Vec<Value>>>()?;
-    with_listeners(site, variants, listeners)
-}
-
-/// A bootstrap with these listeners instead of the variants' own.
+/// A bootstrap with these listeners of variants, and the gate if any variant has one.
 pub(crate) fn with_listeners(
     site: &Site,
     variants: &[Variant],
@@ -74,16 +67,4 @@ pub(crate) async fn ask(client: &mut Client, request: &Request, times: usize) ->
         client.request(request).await?.expect(200)?;
     }
     Ok(())
-}
-
-/// Adds a route that sends all other requests to the cluster `app`.
-pub(crate) fn forwarding(mut listener: Value) -> Outcome<Value> {
-    let route =
-        json!({ "match": { "prefix": "/" }, "route": { "cluster": "app", "timeout": "0s" } });
-    let manager = &mut listener["filter_chains"][0]["filters"][0]["typed_config"];
-    manager["route_config"]["virtual_hosts"][0]["routes"]
-        .as_array_mut()
-        .context("routes")?
-        .push(route);
-    Ok(listener)
 }

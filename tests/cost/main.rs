@@ -1,17 +1,13 @@
 //! The cost of the filter on a real Envoy, compared with no filter and with Lua: `cargo bench`,
-//! explained by `cargo bench -- --help` and docs/cost/README.md. It measures times without judging
-//! them; only `--check` judges, and only counts of instructions.
+//! explained by `cargo bench -- --help` and docs/cost/README.md. Only `--check` judges, and only
+//! counts of instructions.
 
 mod arguments;
 mod baseline;
 mod bed;
-mod bodies;
 mod callgrind;
-mod flood;
-mod growth;
 mod held;
 mod instructions;
-mod latency;
 mod machine;
 mod memory;
 mod numbers;
@@ -74,24 +70,14 @@ fn measure(site: &Site, arguments: &Arguments) -> Outcome<Results> {
     if arguments.wants(Part::Instructions) {
         results.instructions = block_on(LIMIT, instructions::measure(site, &variants))?;
     }
-    if arguments.wants(Part::Latency) {
-        results.latency = block_on(LIMIT, latency::measure(site, &variants))?;
-        results.gate = Some(block_on(LIMIT, latency::measure_gate(site))?);
-    }
     if arguments.wants(Part::Memory) {
         results.memory = block_on(LIMIT, memory::measure(site, &variants))?;
-    }
-    if arguments.wants(Part::Bodies) {
-        results.bodies = block_on(LIMIT, bodies::measure(site, &variants))?;
     }
     if arguments.wants(Part::Sockets) {
         results.sockets = block_on(LIMIT, sockets::measure(site))?;
     }
     if arguments.wants(Part::Ticks) {
         results.ticks = block_on(LIMIT, ticks::measure(site))?;
-    }
-    if arguments.wants(Part::Growth) {
-        results.growth = block_on(LIMIT, growth::measure(site))?;
     }
     Ok(results.judged())
 }

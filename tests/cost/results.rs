@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::targets::{self, Target};
-use crate::{bodies, growth, instructions, latency, memory, sockets, ticks};
+use crate::{instructions, memory, sockets, ticks};
 use kit::{Context as _, Outcome};
 
 /// All results. Parts that were not measured are empty.
@@ -17,29 +17,19 @@ pub(crate) struct Results {
     pub(crate) machine: Machine,
     pub(crate) instructions: Vec<instructions::Row>,
     pub(crate) targets: Vec<Target>,
-    pub(crate) latency: Vec<latency::Row>,
-    pub(crate) gate: Option<latency::Gate>,
     pub(crate) memory: Vec<memory::Row>,
-    pub(crate) bodies: Vec<bodies::Row>,
     #[serde(default)] // older files do not have it
     pub(crate) sockets: Vec<sockets::Row>,
     pub(crate) ticks: Vec<ticks::Row>,
-    pub(crate) growth: Vec<growth::Row>,
 }
 
 const ABOUT_INSTRUCTIONS: &str = "Of Envoy's worker, per request. The scheme is \
     `x-forwarded-proto`; equal work is what the Lua for the same headers does.";
 const ABOUT_TARGETS: &str = "What the project wants to be, over no filter.";
-const ABOUT_TIME: &str = "Multiples are of no filter's in the same round; the load and Envoy share \
-    the machine.";
-const ABOUT_GATE: &str = "One worker for the gate and for the requests.";
 const ABOUT_MEMORY: &str = "Over no filter.";
-const ABOUT_BODIES: &str = "100 MB each way. Nothing enters the module for them; the kernel \
-    decides how they are cut.";
 const ABOUT_SOCKETS: &str = "A message is a chunk each way. Where the frame filter is off, Envoy \
     makes no context of it.";
 const ABOUT_TICKS: &str = "What Envoy does without requests, all threads together.";
-const ABOUT_GROWTH: &str = "The same request, with more and more of something.";
 
 impl Results {
     pub(crate) fn of(machine: Machine) -> Self {
@@ -48,8 +38,8 @@ impl Results {
 
     /// Adds the comparison with the targets.
     pub(crate) fn judged(mut self) -> Self {
-        let Self { machine, instructions, memory, gate, .. } = &self;
-        self.targets = targets::reached(instructions, memory, gate.as_ref(), machine.module_bytes);
+        let Self { machine, instructions, memory, .. } = &self;
+        self.targets = targets::reached(instructions, memory, machine.module_bytes);
         self
     }
 
@@ -74,19 +64,13 @@ impl Results {
             instructions::table(&self.instructions)
         });
         add(!self.targets.is_empty(), "Targets", ABOUT_TARGETS, &|| targets::table(&self.targets));
-        add(!self.latency.is_empty(), "Time", ABOUT_TIME, &|| latency::table(&self.latency));
-        add(self.gate.is_some(), "The gate under load", ABOUT_GATE, &|| {
-            self.gate.as_ref().map(latency::about_gate).unwrap_or_default()
-        });
         add(!self.memory.is_empty(), "Memory, loading, configuring", ABOUT_MEMORY, &|| {
             memory::table(&self.memory)
         });
-        add(!self.bodies.is_empty(), "Bodies", ABOUT_BODIES, &|| bodies::table(&self.bodies));
         add(!self.sockets.is_empty(), "WebSockets", ABOUT_SOCKETS, &|| {
             sockets::table(&self.sockets)
         });
         add(!self.ticks.is_empty(), "Ticks", ABOUT_TICKS, &|| ticks::table(&self.ticks));
-        add(!self.growth.is_empty(), "Growth", ABOUT_GROWTH, &|| growth::table(&self.growth));
         parts
     }
 

@@ -4,7 +4,6 @@
 use laststream_policy::{Overrides, Policy};
 use laststream_render::{Kind, render};
 
-use crate::flood::Ask;
 use crate::site::Site;
 use kit::bootstrap::extension;
 use kit::prelude::*;
@@ -273,11 +272,6 @@ fn names() -> String {
 }
 
 impl Variant {
-    /// The same variant under another name.
-    pub(crate) fn called(self, name: &'static str) -> Self {
-        Self { name, ..self }
-    }
-
     /// Whether the other variant is measured over this one.
     pub(crate) fn is_base_of(&self, other: &Self) -> bool {
         matches!(self.chain, Chain::Empty) && self.around == other.around
@@ -290,12 +284,7 @@ impl Variant {
     /// The variant's listener. It answers `/` itself, and shows the app's `x-forwarded-proto` at
     /// `/seen`.
     pub(crate) fn listener(&self, site: &Site) -> Outcome<Value> {
-        self.listener_with(site, self.policy)
-    }
-
-    /// The same with another policy.
-    pub(crate) fn listener_with(&self, site: &Site, policy: &str) -> Outcome<Value> {
-        let mut listener = rendered(site, policy)?["static_resources"]["listeners"][0].take();
+        let mut listener = rendered(site, self.policy)?["static_resources"]["listeners"][0].take();
         listener["name"] = json!(self.name);
         listener["address"]["socket_address"]["port_value"] = json!(0);
         let manager = &mut listener["filter_chains"][0]["filters"][0]["typed_config"];
@@ -322,12 +311,6 @@ impl Variant {
         let mut listener = rendered(site, self.policy)?["static_resources"]["listeners"][1].take();
         listener["address"]["socket_address"]["port_value"] = json!(0);
         Ok(listener)
-    }
-
-    /// The target, the request, and the end of its answer, for a load.
-    pub(crate) async fn ask(&self, envoy: &Envoy) -> Outcome<Ask> {
-        let (to, request) = (envoy.address(self.name).await?, self.request("/").bytes());
-        Ok(Ask { to, request, end: b"\r\n\r\nok" })
     }
 
     /// A request as a load balancer sends it for a browser.

@@ -340,18 +340,4 @@ mod tests {
         let text = of(outside).to_string();
         assert!(text.contains("this is not a pod of a cluster"), "{text}");
     }
-
-    #[test]
-    fn an_unknown_context_is_answered_with_the_known_ones() {
-        let contexts = ["prod".to_owned(), "test".to_owned()];
-        let error = KubeconfigError::LoadContext("prd".to_owned());
-        let text = FleetError::of_kubeconfig(&error, &contexts).to_string();
-        assert_eq!(
-            text,
-            "the kubeconfig has no context `prd`; it has `prod`, `test`: choose with `--context`"
-        );
-        let error = KubeconfigError::CurrentContextNotSet;
-        let text = FleetError::of_kubeconfig(&error, &[]).to_string();
-        assert!(text.contains("it has none"), "{text}");
-    }
 }

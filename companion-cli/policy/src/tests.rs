@@ -1,53 +1,18 @@
 //! Accepted policies, and the errors of all others.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
-use super::file::{Engine, FailurePolicy, Placement};
-use super::{Overrides, PeerInfo, Policy};
+use super::file::Engine;
+use super::{Overrides, Policy};
 
 mod clients;
 mod end;
 mod gate;
 
-const SHORT: &str = "\
-module: oci://ghcr.io/example/laststream:0.1.0
-forwarded_proto:
-  presets: [aws_alb]
-  trust:
-    peers: [10.0.0.0/16]
-";
-
 const EVERYTHING: &str = include_str!("tests/everything.yaml");
 
 fn read(text: &str) -> Result<Policy, String> {
     Policy::read(text.as_bytes(), &Overrides::default()).map_err(|refused| refused.to_string())
-}
-
-#[test]
-fn five_lines_are_enough_for_a_gateway() {
-    let policy = read(SHORT).expect("a policy");
-    assert_eq!(
-        (policy.name.as_str(), policy.namespace.as_deref()),
-        ("laststream", Some("istio-system"))
-    );
-    let Placement::Gateway(gateway) = &policy.placement else { panic!("{:?}", policy.placement) };
-    assert_eq!(gateway.selector, BTreeMap::from([("istio".into(), "ingressgateway".into())]));
-    assert_eq!(policy.failure_policy, FailurePolicy::Open);
-    assert_eq!(policy.gate_port, Some(15091));
-    let proto = policy.forwarded_proto.expect("forwarded_proto");
-    assert_eq!(proto.saved_in.as_deref(), Some("x-laststream-forwarded-proto"));
-    let headers =
-        ["x-forwarded-proto", "x-laststream-forwarded-proto", "x-forwarded-port"].map(String::from);
-    assert_eq!(
-        proto.peer_info,
-        Some(PeerInfo {
-            key: "laststream.direct_peer".into(),
-            addresses: false,
-            headers: Some(headers)
-        })
-    );
 }
 
 #[test]
@@ -274,10 +239,4 @@ fn the_schema_has_the_bounds_of_the_check() {
         let accepted = [least - 1, least, most, most + 1].map(is_accepted);
         assert_eq!(accepted, [false, true, true, false], "{place} from {least} to {most}");
     }
-}
-
-#[test]
-fn everything_at_once_is_a_policy() {
-    let policy = read(EVERYTHING).expect("a policy");
-    assert!(policy.retries.is_some() && policy.app.is_some() && policy.exit_on_zero);
 }

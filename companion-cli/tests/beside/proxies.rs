@@ -130,13 +130,11 @@ fn waits_for_streams_and_the_gate_are_limited() -> Outcome {
         503,
         r#"{"state": "serving", "reason": "streams are in flight", "holding": 3}"#,
     );
-    let began = Instant::now();
     let options = ["--streams-timeout", "700ms", "--quit-timeout", "300ms"];
     run(&mut proxy.exec(&options, RAN))?
         .expect(4)?
         .stderr_contains("3 outbound streams are in flight; the proxy is ended")?
         .stderr_contains("was not ended")?;
-    assert!(began.elapsed() < Duration::from_secs(30));
     // With a quit URL that the proxy accepts.
     let end = proxy.url("/end");
     proxy.answer("POST /end", 200, "OK\n");

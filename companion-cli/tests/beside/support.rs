@@ -70,7 +70,7 @@ impl Proxy {
     ) -> Command {
         // The parent of the tests may ignore signals, as a shell does for jobs in the background.
         let mut program = Command::new("env");
-        program.args(["--default-signal=INT,QUIT", PROGRAM]);
+        program.args(["--default-signal", PROGRAM]);
         program.env_remove("LASTSTREAM_GATE").env_remove("LASTSTREAM_SECRET");
         // No test ends a real agent.
         let no_agent = ["--quit-url", "http://127.0.0.1:1/quit"]

@@ -90,18 +90,9 @@ fn every_command_has_a_manual_page() -> Outcome {
             .unwrap_or_else(|error| panic!("{name}: {error}"))
     };
     assert!(page("laststream.1").contains("laststream\\-inspect(1)"));
-    let names = [
-        "build",
-        "completions",
-        "config-check",
-        "config-schema",
-        "drain",
-        "envoy-get",
-        "exec",
-        "inspect",
-        "man",
-    ];
-    for name in names.into_iter().chain(["push", "status", "streams", "version", "wait"]) {
+    let names = "build completions config-check config-schema drain envoy-get exec inspect man \
+        push status streams version wait";
+    for name in names.split(' ') {
         let page = page(&format!("laststream-{name}.1"));
         assert!(page.contains(".SH NAME") && page.contains("Example"), "{name}: {page}");
     }

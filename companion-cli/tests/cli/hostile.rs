@@ -18,8 +18,8 @@ use crate::support::{PROGRAM, loadable, wasm};
 
 /// Kilobytes of address space. Looking into the largest allowed module takes less than half of it.
 const MEMORY: &str = "2500000";
-/// Seconds. A reader that waits for a pipe or reads without an end takes longer.
-const PATIENCE: &str = "40";
+/// Seconds; only a reader that waits for a pipe or reads without an end takes longer.
+const PATIENCE: &str = "300";
 /// A read that reached this file would show it.
 const ELSEWHERE: &str = "text-outside-of-the-layout";
 

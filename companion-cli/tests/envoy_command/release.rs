@@ -12,8 +12,8 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 const RELEASE: &str = "the official release";
-/// A search that does not wait for a silent server ends in this time, even on a busy machine.
-const SOON: Duration = Duration::from_secs(100);
+/// The silence of a server, which no test can wait for.
+const HANG: Duration = Duration::from_secs(3_600);
 
 fn refused(home: &Home, server: &Server) -> EnvoyError {
     let error = fails(&pinned(home, server));
@@ -168,17 +168,16 @@ fn half_a_body_is_never_used() {
 
 #[test]
 fn a_silent_server_times_out() {
-    let (home, began) = (Home::new(), Instant::now());
+    let home = Home::new();
     let server = Server::start(|path, _| {
         let reply = published(path, envoy("1.40.0").as_bytes());
-        if path.ends_with("x86_64") { Err(Fault::Part(reply?, 100_000, 3 * SOON)) } else { reply }
+        if path.ends_with("x86_64") { Err(Fault::Part(reply?, 100_000, HANG)) } else { reply }
     });
     let mut wanted = pinned(&home, &server);
     wanted.places.limits.stall = Duration::from_millis(500);
     let error = fails(&wanted);
     assert!(error.to_string().contains("nothing came for 0.5 s"), "{error}");
     assert_eq!((server.downloads(), home.slot()), (1, vec!["lock".to_owned()]));
-    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
 }
 
 /// The time-out is for silence; the whole download has a separate limit.
@@ -246,7 +245,7 @@ fn a_closed_network_costs_little_time() {
     let https = format!("https://{silent_address}");
     let http = format!("http://{silent_address}");
     for mirror in ["https://laststream.invalid", "https://127.0.0.1:1", &https, &http] {
-        let (home, began) = (Home::new(), Instant::now());
+        let home = Home::new();
         let (mut wanted, short) = (home.wanted(mirror), Duration::from_millis(500));
         (wanted.places.limits.connect, wanted.places.limits.stall) = (short, short);
         let error = fails(&wanted);
@@ -260,6 +259,5 @@ fn a_closed_network_costs_little_time() {
             _ => false,
         };
         assert!(is_expected, "{mirror}: {error}");
-        assert!(began.elapsed() < SOON, "{mirror}: {:?}", began.elapsed());
     }
 }

@@ -175,21 +175,3 @@ fn the_projects_own_manifests_are_good() -> Outcome {
     lint(&all)?.expect(0)?;
     Ok(())
 }
-
-/// Kubernetes' patterns are Go's, with flags.
-#[test]
-fn patterns_of_crds_have_flags() -> Outcome {
-    let folder = tempfile::tempdir()?;
-    let crd = "kind: CustomResourceDefinition\nspec:\n  group: g.test\n  names: {kind: Thing}\n  \
-        versions:\n  - name: v1\n    served: true\n    schema:\n      openAPIV3Schema:\n        \
-        type: object\n        properties: {spec: {type: string, pattern: '^(?i)(none|some)$'}}\n";
-    let file = folder.path().join("crd.yaml");
-    std::fs::write(&file, crd)?;
-    let crd = file.to_str().expect("a path in UTF-8");
-    for (spec, code) in [("SOME", 0), ("all", 1)] {
-        let thing =
-            format!("apiVersion: g.test/v1\nkind: Thing\nmetadata: {{name: a}}\nspec: {spec}\n");
-        run_with_input(&mut laststream(&["--crds", crd, "-"]), &thing)?.expect(code)?;
-    }
-    Ok(())
-}

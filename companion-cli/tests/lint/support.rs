@@ -1,6 +1,8 @@
 //! Examples: files that name the expected findings in their own comments.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use laststream_lint::{Assume, Finding, SourceFile, lint};
 
@@ -81,6 +83,24 @@ impl Example {
         found.sort();
         found
     }
+}
+
+/// Runs steps, which name each step before it begins. Fails if one does not end within ten minutes,
+/// which is a hang and not a slow machine. All run on one thread, which keeps its compiled schemas.
+pub(crate) fn or_hangs(steps: impl FnOnce(&dyn Fn(String)) + Send + 'static) {
+    let (begins, begun) = channel();
+    let steps = std::thread::spawn(move || {
+        steps(&|name| begins.send(name).unwrap_or_default());
+    });
+    let mut name = String::new();
+    loop {
+        match begun.recv_timeout(Duration::from_secs(600)) {
+            Ok(next) => name = next,
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => panic!("{name} hangs"),
+        }
+    }
+    steps.join().unwrap_or_else(|_| panic!("{name} fails"));
 }
 
 /// For messages of failed tests.

@@ -165,19 +165,3 @@ fn errors_are_reported_at_the_start() -> Outcome {
     }
     Ok(())
 }
-
-#[test]
-fn the_error_on_a_machine_without_an_envoy_names_the_fix() -> Outcome {
-    let folder = tempfile::tempdir()?;
-    let empty = folder.path().display().to_string();
-    let variables = [
-        ("LASTSTREAM_OFFLINE", "1"),
-        ("LASTSTREAM_CACHE", empty.as_str()),
-        ("PATH", empty.as_str()),
-    ];
-    fails(folder.path(), &[], &variables)?
-        .expect(2)?
-        .stderr_contains("no Envoy")?
-        .stderr_contains("LASTSTREAM_OFFLINE")?;
-    Ok(())
-}

@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use laststream_render::Kind;
 use tempfile::TempDir;
 
+use super::bench::SOON;
 use super::deaths::with_test_deaths;
 use crate::cases::manifests::rendered::yaml;
 use crate::cases::manifests::{node, place};
@@ -208,7 +209,7 @@ async fn follows_a_new_secret_of_sds(lab: &Lab) -> Outcome {
     let rendered = Rendered::start(lab, &policy, &[]).await?;
     rendered.wants(SECRET).await?;
     put("..2", NEXT)?;
-    wait_for(Duration::from_secs(20), "the new secret", async || {
+    wait_for(SOON, "the new secret", async || {
         ensure_eq!(
             rendered.ask("GET", "/streams", &[(HEADER, NEXT)]).await?.0,
             200,
@@ -237,11 +238,9 @@ async fn a_hook_that_a_dead_gate_holds_is_ended(lab: &Lab) -> Outcome {
             .await
     };
     let hook = tokio::spawn(hook);
-    wait_for(Duration::from_secs(20), "the drain", async || {
-        match rendered.ask("GET", "/ready", &[]).await? {
-            (503, reason) if reason.contains("in flight") => Ok(()),
-            (status, reason) => bail!("{status} {reason}"),
-        }
+    wait_for(SOON, "the drain", async || match rendered.ask("GET", "/ready", &[]).await? {
+        (503, reason) if reason.contains("in flight") => Ok(()),
+        (status, reason) => bail!("{status} {reason}"),
     })
     .await?;
     let (status, _) = rendered.ask("GET", "/ready", &[("x-laststream-die", "abort")]).await?;

@@ -115,7 +115,6 @@ async fn holds_until_the_app_has_gone(lab: &Lab) -> Outcome {
         gone.elapsed().as_millis()
     ));
     ensure!(gone.elapsed() > Duration::from_millis(300), "the quiet period comes after");
-    ensure!(gone.elapsed() < Duration::from_secs(5), "{:?} after the app had gone", gone.elapsed());
     Ok(())
 }
 

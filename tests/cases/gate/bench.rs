@@ -105,7 +105,7 @@ impl Bench {
     pub(crate) fn hook(&self) -> JoinHandle<Outcome<Response>> {
         let gate = self.gate;
         tokio::spawn(async move {
-            Client::connect(gate).await?.patience(SOON * 3).get("/prestop?wait").await
+            Client::connect(gate).await?.patience(SOON * 2).get("/prestop?wait").await
         })
     }
 

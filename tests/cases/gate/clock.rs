@@ -1,10 +1,8 @@
 //! Steps of the wall clock, as by NTP, a resumed virtual machine or a live migration: no time of
 //! the gate depends on them.
 
-use tokio::time::{Instant, sleep};
-
 use super::bench::{Bench, SOON, bootstrap, gate_listener, main_listener, options, same};
-use super::watch::{holds_until_answered, lets_nothing_out, opens};
+use super::watch::{lets_nothing_out, opens};
 use crate::lab::{Lab, cases};
 use kit::clock::WallClock;
 use kit::prelude::*;
@@ -12,10 +10,6 @@ use kit::prelude::*;
 cases! {
     a_step_forward_ends_no_drain,
     a_step_back_prolongs_no_drain,
-    a_step_forward_shortens_no_quiet_period,
-    a_step_back_prolongs_no_quiet_period,
-    a_step_forward_makes_no_stream_long_lived,
-    a_step_back_keeps_long_lived_streams_exempt,
 }
 
 /// Longer than every deadline that a step could end.
@@ -91,51 +85,5 @@ async fn a_step_back_prolongs_no_drain(lab: &Lab) -> Outcome {
     let answer = bench.get("/prestop?wait").await?.expect(200)?.json()?;
     same(&answer, "state", "expired")?;
     bench.release("a", client).await?;
-    Ok(())
-}
-
-async fn a_step_forward_shortens_no_quiet_period(lab: &Lab) -> Outcome {
-    const QUIET: Duration = Duration::from_secs(6);
-    let Clocked { bench, clock } =
-        &Clocked::set(lab, r#"{"quiet_ms": 6000, "deadline_ms": 1000000}"#).await?;
-    let began = Instant::now();
-    bench.post("/drain").await?.expect(202)?;
-    bench.until("begin", "done").await?;
-    clock.step(STEP)?;
-    let answer = bench.get("/prestop?wait").await?.expect(200)?.json()?;
-    same(&answer, "state", "drained")?;
-    ensure!(began.elapsed() >= QUIET, "the quiet period is over after {:?}", began.elapsed());
-    Ok(())
-}
-
-async fn a_step_back_prolongs_no_quiet_period(lab: &Lab) -> Outcome {
-    let Clocked { bench, clock } =
-        &Clocked::set(lab, r#"{"quiet_ms": 3000, "deadline_ms": 1000000}"#).await?;
-    bench.post("/drain").await?.expect(202)?;
-    bench.until("begin", "done").await?;
-    clock.step(-STEP)?;
-    opens(bench).await
-}
-
-const EXEMPT_AFTER_A_MINUTE: &str = r#"{
-    "quiet_ms": 300, "deadline_ms": 1000000, "long_lived": "exempt", "long_lived_after_ms": 60000
-}"#;
-
-async fn a_step_forward_makes_no_stream_long_lived(lab: &Lab) -> Outcome {
-    let clocked = Clocked::set(lab, EXEMPT_AFTER_A_MINUTE).await?;
-    let client = clocked.bench.held("a").await?;
-    clocked.step(STEP).await?;
-    holds_until_answered(&clocked.bench, "a", client).await
-}
-
-async fn a_step_back_keeps_long_lived_streams_exempt(lab: &Lab) -> Outcome {
-    let gate = EXEMPT_AFTER_A_MINUTE.replace("60000", "2000");
-    let clocked = Clocked::set(lab, &gate).await?;
-    let bench = &clocked.bench;
-    let mut client = bench.held("a").await?;
-    sleep(Duration::from_millis(2_500)).await;
-    clocked.step(-STEP).await?;
-    opens(bench).await?;
-    bench.release("a", &mut client).await?;
     Ok(())
 }

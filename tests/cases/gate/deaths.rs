@@ -171,7 +171,7 @@ async fn the_last_call_waits_until_a_counter_is_declared_dead(lab: &Lab) -> Outc
     kill(&bench, "abort").await?;
     bench.post("/drain").await?.expect(202)?;
     bench.post("/quitquitquit").await?.expect(503)?;
-    bench.envoy.exited(SOON * 2).await?;
+    bench.envoy.exited(SOON).await?;
     let took = began.elapsed();
     ensure!(took >= Duration::from_secs(10), "Envoy was ended after {took:?}");
     Ok(())
@@ -188,14 +188,12 @@ async fn a_leak_does_not_refuse_signals_for_ever(lab: &Lab) -> Outcome {
     ensure!(bench.envoy.stat(IN_FLIGHT).await? > Some(0), "no stream leaked");
     let began = Instant::now();
     while bench.envoy.is_alive() {
-        ensure!(began.elapsed() < SOON * 2, "signals are refused: {}", bench.envoy.tail());
+        ensure!(began.elapsed() < SOON, "signals are refused: {}", bench.envoy.tail());
         // Envoy may end before it answers.
         bench.post("/quitquitquit").await.ok();
         sleep(Duration::from_millis(500)).await;
     }
-    let took = began.elapsed();
-    say(&format!("a signal passed after {took:?}"));
-    ensure!(took < Duration::from_secs(25), "a signal passed only after {took:?}");
+    say(&format!("a signal passed after {:?}", began.elapsed()));
     Ok(())
 }
 

@@ -10,31 +10,11 @@ use kit::h2;
 use kit::prelude::*;
 
 cases! {
-    the_status_shows_the_state_and_the_count,
     holds_until_the_last_stream_is_out,
     idle_connections_do_not_hold,
     http2_clients_are_asked_to_leave,
     begins_again_when_envoy_fails,
     the_log_shows_why_the_gate_waits,
-    asks_envoy_seldom_while_all_is_quiet,
-}
-
-async fn the_status_shows_the_state_and_the_count(lab: &Lab) -> Outcome {
-    let bench = Bench::set(lab, "{}").await?;
-    let status = bench.until("count", "exact").await?;
-    same(&status, "state", "serving")?;
-    same(&status, "holding", 0)?;
-    bench.get("/ready").await?.expect(503)?;
-    bench.get("/nothing").await?.expect(404)?;
-    ensure_eq!(
-        bench.get("/drain").await?.expect(405)?.header("allow"),
-        Some("POST, DELETE".into()),
-        "allow"
-    );
-    let mut client = bench.held("a").await?;
-    same(&bench.status().await?, "holding", 1)?;
-    bench.release("a", &mut client).await?;
-    Ok(())
 }
 
 async fn holds_until_the_last_stream_is_out(lab: &Lab) -> Outcome {
@@ -123,20 +103,5 @@ async fn the_log_shows_why_the_gate_waits(lab: &Lab) -> Outcome {
     ensure_eq!(lines("the drain ends: drained after "), 1, "lines at the end");
     let waits = lines("draining: 1 stream is in flight");
     ensure!((1..=seconds).contains(&waits), "{waits} lines say why in {seconds} seconds");
-    Ok(())
-}
-
-/// The gate must query Envoy seldom, because Envoy goes through all its statistics for each answer.
-async fn asks_envoy_seldom_while_all_is_quiet(lab: &Lab) -> Outcome {
-    const ASKED: &str = "http.admin.downstream_rq_total";
-    let bench = Bench::set(lab, r#"{"quiet_ms": 4000, "deadline_ms": 90000}"#).await?;
-    once(bench.main, &Request::get("/echo")).await?.expect(200)?;
-    let before = bench.envoy.stat(ASKED).await?.unwrap_or_default();
-    same(&bench.get("/prestop?wait").await?.expect(200)?.json()?, "state", "drained")?;
-    let asked = bench.envoy.stat(ASKED).await?.unwrap_or_default() - before;
-    let took = bench.status().await?["draining_ms"].as_u64().unwrap_or_default();
-    // One query comes when the quiet period ends, and not one in each tick before.
-    let ticks = took / 100;
-    ensure!((1..ticks / 2).contains(&asked), "{asked} times in {took} ms");
     Ok(())
 }

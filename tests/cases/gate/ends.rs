@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::bench::{Bench, SOON, same};
 use super::deaths::{hold, kill, with_test_deaths};
-use crate::cases::stage::{BEGUN, IN_FLIGHT, hcm};
+use crate::cases::stage::{IN_FLIGHT, hcm};
 use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
@@ -17,11 +17,8 @@ use kit::wire::Framing;
 
 cases! {
     each_client_sees_its_end,
-    ends_fill_the_window_and_none_comes_early,
-    cancelling_the_drain_stops_the_ends,
-    streams_that_end_by_themselves_are_counted_once,
     ends_survive_the_death_of_a_counter,
-    ten_thousand_streams_end: 300,
+    ten_thousand_streams_end,
 }
 
 const EVICTIONS: &str = "wasmcustom.laststream_gate_evictions_total";
@@ -73,9 +70,7 @@ async fn each_client_sees_its_end(lab: &Lab) -> Outcome {
     let mut talk = connection.open(h2::grpc("/grpc"), false).await?;
     ensure_eq!(talk.head().await?.status, 200, "a gRPC call whose response has begun");
     sleep(OLD).await;
-    let began = Instant::now();
     bench.post("/drain").await?.expect(202)?;
-    sleep_until(began + Duration::from_millis(2_000)).await;
     ensure_eq!(evictions(&bench).await?, 0, "ends before the window");
     let status = bench.status().await?;
     same(&status, "holding", (WAITING + 6) as u64)?;
@@ -131,119 +126,14 @@ async fn check_broken((mut client, mut framing): (Client, Framing)) -> Outcome {
     }
 }
 
-/// The time and the status of each request's answer.
-async fn answers(clients: Vec<Client>, began: Instant) -> Outcome<Vec<(Duration, u16)>> {
-    let tasks: Vec<_> = clients
-        .into_iter()
-        .map(|client| {
-            tokio::spawn(async move {
-                let mut client = client.patience(Duration::from_secs(60));
-                let answer = client.response("GET").await;
-                (began.elapsed(), answer.map_or(0, |answer| answer.status))
-            })
-        })
-        .collect();
-    let mut answers = Vec::new();
-    for task in tasks {
-        answers.push(task.await.context("a client")?);
+/// The status of each request's answer; 0 for none.
+async fn statuses(clients: Vec<Client>) -> Vec<u16> {
+    let mut statuses = Vec::new();
+    for client in clients {
+        let answer = client.patience(SOON * 2).response("GET").await;
+        statuses.push(answer.map_or(0, |answer| answer.status));
     }
-    Ok(answers)
-}
-
-/// Prints and returns the number of ends in each part of the window.
-fn histogram(
-    answers: &[(Duration, u16)],
-    from: Duration,
-    to: Duration,
-    parts: usize,
-) -> Vec<usize> {
-    let mut counts = vec![0; parts];
-    for (at, _) in answers {
-        let share = at.saturating_sub(from).as_secs_f64() / (to - from).as_secs_f64();
-        counts[((share * parts as f64) as usize).min(parts - 1)] += 1;
-    }
-    say(&format!("{} ends from {from:?} to {to:?}: {counts:?}", answers.len()));
-    counts
-}
-
-/// The window is from 2 s to 7 s; the last 0.8 s are for the quiet period.
-async fn ends_fill_the_window_and_none_comes_early(lab: &Lab) -> Outcome {
-    const MANY: usize = 400;
-    let gate = r#"{"quiet_ms": 300, "linger_ms": 300, "deadline_ms": 7000,
-        "end": {"waiting": "end", "over_ms": 5000}}"#;
-    let bench = bench(lab, gate).await?;
-    let clients = hold(&bench, "many", MANY).await?;
-    sleep(OLD).await;
-    let began = Instant::now();
-    bench.post("/drain").await?.expect(202)?;
-    let answers = answers(clients, began).await?;
-    let [from, to] = [2_000, 6_200].map(Duration::from_millis);
-    let counts = histogram(&answers, from, to, 6);
-    ensure!(answers.iter().all(|(_, status)| *status == 503), "503 for all");
-    let first = answers.iter().map(|(at, _)| *at).min().unwrap_or_default();
-    ensure!(first >= from, "the first end came after {first:?}");
-    let even = MANY / counts.len();
-    ensure!(counts.iter().all(|count| (even / 2..=even * 2).contains(count)), "{counts:?}");
-    bench.until("state", "drained").await?;
-    ensure_eq!(evictions(&bench).await?, MANY as u64, "counted");
-    Ok(())
-}
-
-async fn cancelling_the_drain_stops_the_ends(lab: &Lab) -> Outcome {
-    let gate = r#"{"quiet_ms": 300, "linger_ms": 300, "deadline_ms": 7000,
-        "begin": {"call": "nothing"}, "end": {"waiting": "end", "over_ms": 6000}}"#;
-    let bench = bench(lab, gate).await?;
-    let clients = hold(&bench, "many", 100).await?;
-    sleep(OLD).await;
-    bench.post("/drain").await?.expect(202)?;
-    wait_for(SOON, "some ends", async || {
-        let ended = evictions(&bench).await?;
-        if ended > 10 { Ok(()) } else { bail!("{ended} ends") }
-    })
-    .await?;
-    bench.delete("/drain").await?.expect(200)?;
-    sleep(Duration::from_millis(300)).await;
-    let ended = evictions(&bench).await?;
-    sleep(Duration::from_secs(3)).await;
-    ensure_eq!(evictions(&bench).await?, ended, "ends after the drain was cancelled");
-    ensure!(ended < 90, "{ended} of 100");
-    same(&bench.status().await?["scopes"][0], "in_flight", 100 - ended)?;
-    bench.upstream.release("many");
-    let answers = answers(clients, Instant::now()).await?;
-    let served = answers.iter().filter(|(_, status)| *status == 200).count();
-    ensure_eq!(served as u64, 100 - ended, "served");
-    Ok(())
-}
-
-/// Half of the streams end by themselves while the gate ends the others.
-async fn streams_that_end_by_themselves_are_counted_once(lab: &Lab) -> Outcome {
-    const HALF: usize = 150;
-    let gate = r#"{"quiet_ms": 300, "linger_ms": 300, "deadline_ms": 6000,
-        "end": {"waiting": "end", "over_ms": 3000}}"#;
-    let bench = bench(lab, gate).await?;
-    let mut clients = Vec::new();
-    for number in 0..HALF {
-        clients.extend(hold(&bench, &format!("one-{number}"), 1).await?);
-    }
-    clients.extend(hold(&bench, "rest", HALF).await?);
-    sleep(OLD).await;
-    let began = Instant::now();
-    bench.post("/drain").await?.expect(202)?;
-    let pending = tokio::spawn(answers(clients, began));
-    sleep_until(began + Duration::from_millis(3_000)).await;
-    for number in (0..HALF).rev() {
-        bench.upstream.release(&format!("one-{number}"));
-        sleep(Duration::from_millis(10)).await;
-    }
-    let answers = pending.await.context("the clients")??;
-    bench.until("state", "drained").await?;
-    let with = |wanted: u16| answers.iter().filter(|(_, status)| *status == wanted).count() as u64;
-    ensure_eq!(with(200) + with(503), 2 * HALF as u64, "each got one answer: {answers:?}");
-    ensure_eq!(evictions(&bench).await?, with(503), "counted");
-    ensure!(with(200) > 0 && with(503) >= HALF as u64, "both: {}, {}", with(200), with(503));
-    ensure_eq!(bench.envoy.stat(BEGUN).await?, Some(2 * HALF as u64), "begun");
-    ensure_eq!(bench.envoy.stat(IN_FLIGHT).await?, Some(0), "in flight");
-    Ok(())
+    statuses
 }
 
 /// The VM of one worker dies in the window: its streams run on, uncounted, and the others end.
@@ -265,12 +155,13 @@ async fn ends_survive_the_death_of_a_counter(lab: &Lab) -> Outcome {
     ensure!(ended > before, "{before} ends after the death, then no more: {expired}");
     ensure!(ended < 60, "streams of a dead VM are not ended: {expired}");
     bench.upstream.release("many");
-    let answers = answers(clients, began).await?;
-    ensure!(answers.iter().all(|(_, status)| matches!(status, 200 | 503 | 0)), "{answers:?}");
+    let statuses = statuses(clients).await;
+    ensure!(statuses.iter().all(|status| matches!(status, 200 | 503 | 0)), "{statuses:?}");
     bench.status().await.map(drop)
 }
 
-/// 10,000 streams on two workers over 20 s.
+/// 10,000 streams on two workers over 20 s. That the ends are spread evenly is a unit test of the
+/// drain.
 async fn ten_thousand_streams_end(lab: &Lab) -> Outcome {
     const MANY: usize = 10_000;
     const CONNECTIONS: usize = 100;
@@ -288,7 +179,7 @@ async fn ten_thousand_streams_end(lab: &Lab) -> Outcome {
         }
         connections.push(connection);
     }
-    bench.upstream.wait_held("many", MANY, Duration::from_secs(60)).await?;
+    bench.upstream.wait_held("many", MANY, SOON).await?;
     sleep(OLD).await;
     let began = Instant::now();
     bench.post("/drain").await?.expect(202)?;
@@ -301,17 +192,14 @@ async fn ten_thousand_streams_end(lab: &Lab) -> Outcome {
             })
         })
         .collect();
-    sleep_until(began + Duration::from_secs(22)).await;
     let mut answers = Vec::new();
     for task in tasks {
         answers.push(task.await.context("a stream")?);
     }
-    let [from, to] = [1_200, 21_200].map(Duration::from_millis);
-    let counts = histogram(&answers, from, to, 20);
+    let first = answers.iter().map(|(at, _)| *at).min().unwrap_or_default();
+    ensure!(first >= Duration::from_millis(1_200), "the first end came after {first:?}");
     let ended = answers.iter().filter(|(_, status)| *status == 503).count();
     ensure_eq!(ended, MANY, "streams that got 503");
-    let even = MANY / counts.len();
-    ensure!(counts.iter().all(|count| (even / 3..=even * 3).contains(count)), "{counts:?}");
     ensure_eq!(evictions(&bench).await?, MANY as u64, "counted");
     ensure_eq!(bench.envoy.stat(IN_FLIGHT).await?, Some(0), "in flight");
     bench.envoy.wait_for_log("the drain ends: drained", SOON).await?;

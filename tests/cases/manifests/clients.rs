@@ -16,7 +16,6 @@ use kit::prelude::*;
 const CLIENT: &str = "x-seen-client";
 const PROTO: &str = "x-forwarded-proto";
 const XFF: &str = "x-forwarded-for";
-const CDN: &str = "cf-connecting-ip";
 /// Headers that only Envoy may write.
 const EDGE: [&str; 6] = [
     "x-envoy-external-address",
@@ -31,120 +30,45 @@ const TRUSTED: &str = "127.0.0.2";
 const STRANGER: &str = "127.0.0.9";
 
 /// A request, and the headers that the upstream must get.
-struct Row {
-    from: &'static str,
-    sent: &'static [(&'static str, &'static str)],
-    client: &'static str,
-    proto: &'static str,
+struct Row<'t> {
+    from: &'t str,
+    sent: Vec<(&'t str, &'t str)>,
+    client: &'t str,
+    proto: &'t str,
     /// `x-forwarded-for` at the upstream.
-    list: &'static str,
+    list: &'t str,
 }
 
-impl Row {
-    const fn new(
-        from: &'static str,
-        sent: &'static [(&'static str, &'static str)],
-        [client, proto, list]: [&'static str; 3],
-    ) -> Self {
-        Self { from, sent, client, proto, list }
+impl<'t> Row<'t> {
+    fn read(line: &'t str) -> Outcome<Self> {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [from, sent, client, proto, list] = cells[..] else { bail!("five cells: {line}") };
+        let headers = sent.split(';').filter(|header| !header.is_empty());
+        let headers = headers.map(|header| header.split_once(':').context("a header"));
+        let sent = headers
+            .map(|header| header.map(|(name, value)| (name.trim(), value.trim())))
+            .collect::<Outcome<_>>()?;
+        Ok(Self { from, sent, client, proto, list })
     }
 }
 
-/// The trusted peers are 127.0.0.2 and 10.0.0.0/16.
-const OF_THE_LIST: [Row; 16] = [
-    Row::new(
-        TRUSTED,
-        &[(XFF, "203.0.113.7"), (PROTO, "https")],
-        ["203.0.113.7", "https", "203.0.113.7,127.0.0.2"],
-    ),
-    // A client wrote an address in front of the list.
-    Row::new(
-        TRUSTED,
-        &[(XFF, "6.6.6.6, 203.0.113.7"), (PROTO, "http")],
-        ["203.0.113.7", "http", "6.6.6.6, 203.0.113.7,127.0.0.2"],
-    ),
-    Row::new(
-        TRUSTED,
-        &[(XFF, "203.0.113.7, 10.0.0.5"), (PROTO, "https")],
-        ["203.0.113.7", "https", "203.0.113.7, 10.0.0.5,127.0.0.2"],
-    ),
-    Row::new(TRUSTED, &[(PROTO, "https")], [TRUSTED, "https", TRUSTED]),
-    Row::new(TRUSTED, &[], [TRUSTED, "http", TRUSTED]),
-    Row::new(TRUSTED, &[(XFF, ""), (PROTO, "https")], [TRUSTED, "https", TRUSTED]),
-    Row::new(
-        TRUSTED,
-        &[(XFF, "not an address"), (PROTO, "https")],
-        [TRUSTED, "https", "not an address,127.0.0.2"],
-    ),
-    // Text with more than an address is not an address.
-    Row::new(
-        TRUSTED,
-        &[(XFF, "203.0.113.7:4711"), (PROTO, "https")],
-        [TRUSTED, "https", "203.0.113.7:4711,127.0.0.2"],
-    ),
-    Row::new(
-        TRUSTED,
-        &[(XFF, "[2001:db8::7]:4711"), (PROTO, "http")],
-        [TRUSTED, "http", "[2001:db8::7]:4711,127.0.0.2"],
-    ),
-    Row::new(
-        STRANGER,
-        &[(XFF, "::ffff:127.0.0.2%lo, ::ffff:127.0.0.2"), (PROTO, "https")],
-        [STRANGER, "http", "::ffff:127.0.0.2%lo, ::ffff:127.0.0.2,127.0.0.9"],
-    ),
-    // More addresses than Envoy reads.
-    Row::new(
-        TRUSTED,
-        &[(XFF, "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 6.6.6.6")],
-        [
-            TRUSTED,
-            "http",
-            "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 6.6.6.6,127.0.0.2",
-        ],
-    ),
-    Row::new(
-        STRANGER,
-        &[(XFF, "203.0.113.7"), (PROTO, "https")],
-        [STRANGER, "http", "203.0.113.7,127.0.0.9"],
-    ),
-    Row::new(
-        STRANGER,
-        &[(XFF, "203.0.113.7, 127.0.0.2"), (PROTO, "https"), (CDN, "198.51.100.4")],
-        [STRANGER, "http", "203.0.113.7, 127.0.0.2,127.0.0.9"],
-    ),
-    Row::new(
-        STRANGER,
-        &[(PROTO, "https"), ("x-laststream-forwarded-proto", "https")],
-        [STRANGER, "http", STRANGER],
-    ),
-    Row::new(STRANGER, &[(XFF, ""), (PROTO, "HTTPS")], [STRANGER, "http", STRANGER]),
-    Row::new(STRANGER, &[], [STRANGER, "http", STRANGER]),
-];
-
-const OF_THE_HEADER: [Row; 8] = [
-    Row::new(TRUSTED, &[(CDN, "198.51.100.4"), (PROTO, "https")], ["198.51.100.4", "https", ""]),
-    Row::new(
-        TRUSTED,
-        &[(CDN, "2001:db8::4"), (PROTO, "http"), (XFF, "6.6.6.6")],
-        ["2001:db8::4", "http", "6.6.6.6"],
-    ),
-    Row::new(TRUSTED, &[(CDN, "no address"), (PROTO, "https")], [TRUSTED, "https", ""]),
-    Row::new(TRUSTED, &[(PROTO, "https")], [TRUSTED, "https", ""]),
-    Row::new(TRUSTED, &[(CDN, "198.51.100.4")], ["198.51.100.4", "http", ""]),
-    Row::new(STRANGER, &[(CDN, "198.51.100.4"), (PROTO, "https")], [STRANGER, "http", STRANGER]),
-    Row::new(
-        STRANGER,
-        &[(CDN, TRUSTED), (XFF, TRUSTED), (PROTO, "https")],
-        [STRANGER, "http", "127.0.0.2,127.0.0.9"],
-    ),
-    Row::new(STRANGER, &[], [STRANGER, "http", STRANGER]),
-];
+/// The policy's `forwarded_for`, and its rows.
+fn table() -> Outcome<Vec<(&'static str, Vec<Row<'static>>)>> {
+    let sections = include_str!("clients.txt").split("\n\n").skip(1);
+    sections
+        .map(|section| {
+            let mut lines = section.lines().filter(|line| !line.starts_with('#'));
+            let from = lines.next().and_then(|line| line.strip_prefix("forwarded_for: "));
+            Ok((from.context("forwarded_for")?, lines.map(Row::read).collect::<Outcome<_>>()?))
+        })
+        .collect()
+}
 
 pub(super) async fn rendered_clients_are_those_of_trusted_peers(lab: &Lab) -> Outcome {
+    let table = table()?;
+    ensure_eq!(table.iter().map(|(_, rows)| rows.len()).sum::<usize>(), 24, "rows");
     for engine in ["wasm", "native"] {
-        for (from, rows) in
-            [("xff", &OF_THE_LIST[..]), ("{header: CF-Connecting-IP}", &OF_THE_HEADER[..])]
-        {
+        for (from, rows) in &table {
             let upstream = Upstream::start().await?;
             let envoy = started(lab, &rendered(lab, from, engine)?, &upstream).await?;
             let to = envoy.address("main").await?;
@@ -170,11 +94,9 @@ pub(super) async fn an_empty_list_of_trusted_peers_believes_everyone(lab: &Lab) 
     set(&mut config, list, json!({}));
     let upstream = Upstream::start().await?;
     let envoy = started(lab, &config, &upstream).await?;
-    let forged = Row::new(
-        STRANGER,
-        &[(XFF, "203.0.113.7"), (PROTO, "https")],
-        ["203.0.113.7", "http", "203.0.113.7,127.0.0.9"],
-    );
+    let forged = "127.0.0.9 | x-forwarded-for: 203.0.113.7; x-forwarded-proto: https | \
+        203.0.113.7 | http | 203.0.113.7,127.0.0.9";
+    let forged = Row::read(forged)?;
     holds(&forged, envoy.address("main").await?, &upstream)
         .await
         .context("the scheme stays safe even there")
@@ -267,7 +189,7 @@ async fn started(lab: &Lab, config: &Value, upstream: &Upstream) -> Outcome<Envo
     Envoy::start(&lab.envoy, config, Options::default()).await
 }
 
-async fn holds(row: &Row, to: SocketAddr, upstream: &Upstream) -> Outcome {
+async fn holds(row: &Row<'_>, to: SocketAddr, upstream: &Upstream) -> Outcome {
     let forged = EDGE.iter().map(|name| (*name, FORGED));
     let request = row
         .sent

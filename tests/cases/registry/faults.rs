@@ -132,8 +132,7 @@ fn retry_after_is_obeyed() -> Outcome {
 
 fn a_silent_registry_times_out() -> Outcome {
     for operation in PUSH {
-        let faulty = Faulty::failing(operation, Fault::Silence(Duration::from_secs(20)))?;
-        let began = Instant::now();
+        let faulty = Faulty::failing(operation, Fault::Silence(Duration::from_secs(300)))?;
         let said = push(&User::new()?, &["--timeout", "1", "--retries", "1", &faulty.image()])?
             .expect(2)?;
         // The time limit of an upload is one second longer for every 64 kB that it sends.
@@ -141,7 +140,6 @@ fn a_silent_registry_times_out() -> Outcome {
         said.stderr_contains(&format!(
             "nothing came for {seconds} s while waiting for its answer"
         ))?;
-        ensure!(began.elapsed() < Duration::from_secs(15), "{operation:?}: {:?}", began.elapsed());
         ensure_eq!(faulty.count(operation), 2, "{operation:?}: tries");
         ensure!(faulty.has_no_manifest(), "{operation:?}: something was published");
     }

@@ -13,7 +13,6 @@ envoyless_cases! {
     a_tag_is_rendered_as_its_digest,
     an_index_is_rendered_as_its_manifest_for_linux,
     all_images_are_resolved_with_one_login,
-    one_login_is_for_one_registry,
 }
 
 fn a_tag_is_rendered_as_its_digest() -> Outcome {
@@ -131,16 +130,5 @@ fn all_images_are_resolved_with_one_login() -> Outcome {
         .run(&["inspect", &image("module"), "--username", USERNAME], "")?
         .expect(64)?
         .stderr_contains("give both or neither")?;
-    Ok(())
-}
-
-fn one_login_is_for_one_registry() -> Outcome {
-    let (one, other) = (Faulty::start(|_, _, _| None)?, Faulty::start(|_, _, _| None)?);
-    let user = user_with_password(PASSWORD)?;
-    let policy = two_images(&user, &one.image(), &other.image())?;
-    user.run(&["render", "envoyfilter", "--policy", &policy], "")?
-        .expect(64)?
-        .stderr_contains("are for one registry")?;
-    ensure!(one.asked().is_empty() && other.asked().is_empty(), "a registry was asked");
     Ok(())
 }

@@ -2,44 +2,12 @@
 
 use std::process::Command;
 
-use crate::cases::stage::{ACTIVE, SOON, Stage};
+use crate::cases::stage::SOON;
 use crate::lab::Lab;
 use kit::command::run_for;
 use kit::prelude::*;
 use kit::process::{Process, guarded};
-use kit::programs::fetching;
 use kit::trial::block_on;
-
-pub(super) async fn starts_stops_and_reads_stats(lab: &Lab) -> Outcome {
-    let hcm = Hcm::new("main").route(Route::prefix("/").cluster("app"));
-    let Stage { upstream, mut envoy, main } = Stage::with(lab, hcm).await?;
-    let request = Request::get("/echo?a=1").header("x-test", "yes");
-    let echoed = once(main, &request).await?.expect(200)?;
-    ensure_eq!(echoed.json()?["path"], "/echo?a=1", "path at the upstream");
-    ensure_eq!(upstream.last()?.header("x-test"), Some("yes".into()), "header at the upstream");
-    envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
-    ensure_eq!(envoy.stats().await?.get("http.main.downstream_rq_total"), Some(&1), "requests");
-    ensure!(envoy.prometheus().await?.contains("envoy_http_downstream_rq_total"));
-    ensure_eq!(envoy.stat("http.main.unheard_of").await?, None, "an unknown name");
-    envoy.wait_for_log("starting main dispatch loop", SOON).await?;
-    envoy.terminate()?;
-    envoy.exited(SOON).await?;
-    ensure!(!envoy.is_alive());
-    Ok(())
-}
-
-pub(super) async fn the_error_names_why_envoy_does_not_start(lab: &Lab) -> Outcome {
-    let config = Bootstrap::new().with("/no_such_field", json!(1)).build();
-    let verdict = Envoy::validate(&lab.envoy, config.clone()).await?;
-    ensure!(!verdict.status.success());
-    ensure!(verdict.output.contains("no_such_field"), "{}", verdict.output);
-    match Envoy::start(&lab.envoy, config, Options::default()).await {
-        Ok(_) => bail!("Envoy started with an unknown field"),
-        Err(failure) => ensure!(format!("{failure:#}").contains("no_such_field"), "{failure:#}"),
-    }
-    ensure!(Envoy::validate(&lab.envoy, Bootstrap::new().build()).await?.status.success());
-    Ok(())
-}
 
 pub(super) async fn fails_a_trial_that_hangs(lab: &Lab) -> Outcome {
     let envoy = lab.envoy.clone();
@@ -58,17 +26,6 @@ pub(super) async fn fails_a_trial_that_hangs(lab: &Lab) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// Some programs are downloaded while cases run. That time does not count towards a trial's
-/// deadline.
-pub(super) async fn leaves_fetching_out_of_deadlines(_: &Lab) -> Outcome {
-    let trial = async || {
-        fetching(|| std::thread::sleep(Duration::from_secs(2)));
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        Ok(())
-    };
-    tokio::task::spawn_blocking(move || block_on(Duration::from_secs(1), trial())).await?
 }
 
 /// The child of a killed process ends, too. The test process starts its own children in this way.

@@ -118,10 +118,6 @@ impl Envoy {
         self.admin.get(path).await
     }
 
-    pub async fn admin_post(&self, path: &str) -> Outcome<Response> {
-        self.admin.post(path).await
-    }
-
     /// Waits until a listener is bound, TCP or UDP, and returns its address.
     pub async fn address(&self, listener: &str) -> Outcome<SocketAddr> {
         self.until(&format!("listener {listener}"), async |envoy| {

@@ -32,8 +32,8 @@ use tokio::time::timeout;
 use crate::h1::Ended;
 use crate::{Error, Outcome, ensure};
 
-/// The time limit of an operation. One that takes longer has failed.
-const LIMIT: Duration = Duration::from_secs(45);
+/// The time limit of an operation: for hangs, not for slow machines.
+const LIMIT: Duration = Duration::from_secs(300);
 /// A report lists no more errors than this.
 const LISTED: usize = 20;
 
@@ -66,74 +66,71 @@ type Run = for<'a> fn(&'a Targets, Turn) -> Pin<Box<dyn Future<Output = Outcome>
 struct Kind {
     name: &'static str,
     weight: usize,
-    /// The least number of its requests that reach Envoy with complete headers.
-    requests: u64,
     run: Run,
 }
 
 macro_rules! kinds {
-    ($($weight:literal x $requests:literal $file:ident::$name:ident $(($($with:expr),*))?,)*) => {
+    ($($weight:literal x $file:ident::$name:ident $(($($with:expr),*))?,)*) => {
         &[$(Kind {
             name: concat!(
                 stringify!($file), "::", stringify!($name), $(stringify!(($($with),*)))?
             ),
             weight: $weight,
-            requests: $requests,
             run: |targets, turn| Box::pin($file::$name(targets, turn $(, $($with),*)?)),
         }),*]
     };
 }
 
-/// Weight × requests of each kind, and the further arguments of its function.
+/// The weight of each kind, and the further arguments of its function.
 const KINDS: &[Kind] = kinds![
-    14 x 3 http1::keep_alive,
-    6 x 3 http1::pipelined,
-    5 x 1 http1::head,
-    5 x 1 http1::chunked_post,
-    3 x 1 http1::expect_continue,
-    3 x 1 http1::direct_response,
-    3 x 1 http1::redirect,
-    3 x 1 http1::internal_redirect,
-    3 x 1 http1::not_found,
-    3 x 1 http1::http_1_0,
-    2 x 0 http1::bad_request,
-    2 x 0 http1::header_too_large,
-    2 x 0 http1::missing_host,
-    2 x 1 http1::answered_before_the_body,
-    2 x 1 aborts::after_continue,
-    2 x 0 aborts::in_head(Ended::Fin),
-    2 x 0 aborts::in_head(Ended::Reset),
-    2 x 1 aborts::in_request_body,
-    3 x 0 aborts::waiting(Ended::Fin),
-    3 x 0 aborts::waiting(Ended::Reset),
-    3 x 1 aborts::in_body(Ended::Fin),
-    3 x 1 aborts::in_body(Ended::Reset),
-    1 x 1 aborts::in_download,
-    2 x 1 faults::answered("/up/reset", &[503]),
-    2 x 1 faults::answered("/up/close", &[503]),
-    2 x 1 faults::answered("/up/garbage", &[502, 503]),
-    2 x 1 faults::upstream_midbody_reset,
-    2 x 1 faults::answered("/refused/x", &[503]),
-    3 x 1 faults::retried,
-    2 x 1 faults::answered("/slow/20000", &[504]),
-    1 x 1 faults::answered("/up2/reset", &[503]),
+    14 x http1::keep_alive,
+    6 x http1::pipelined,
+    5 x http1::head,
+    5 x http1::chunked_post,
+    3 x http1::expect_continue,
+    3 x http1::direct_response,
+    3 x http1::redirect,
+    3 x http1::internal_redirect,
+    3 x http1::not_found,
+    3 x http1::http_1_0,
+    2 x http1::bad_request,
+    2 x http1::header_too_large,
+    2 x http1::missing_host,
+    2 x http1::answered_before_the_body,
+    2 x aborts::after_continue,
+    2 x aborts::in_head(Ended::Fin),
+    2 x aborts::in_head(Ended::Reset),
+    2 x aborts::in_request_body,
+    3 x aborts::waiting(Ended::Fin),
+    3 x aborts::waiting(Ended::Reset),
+    3 x aborts::in_body(Ended::Fin),
+    3 x aborts::in_body(Ended::Reset),
+    1 x aborts::in_download,
+    2 x faults::answered("/up/reset", &[503]),
+    2 x faults::answered("/up/close", &[503]),
+    2 x faults::answered("/up/garbage", &[502, 503]),
+    2 x faults::upstream_midbody_reset,
+    2 x faults::answered("/refused/x", &[503]),
+    3 x faults::retried,
+    2 x faults::answered("/slow/20000", &[504]),
+    1 x faults::answered("/up2/reset", &[503]),
     // On a separate cluster: every stream that shares the connection fails with it.
-    1 x 1 faults::answered("/lost2/close", &[503]),
-    3 x 1 tunnels::websocket_closed,
-    3 x 1 tunnels::websocket_aborted,
-    1 x 1 tunnels::websocket_over_http2,
-    2 x 1 tunnels::connect_closed,
-    2 x 1 tunnels::connect_aborted,
-    6 x 5 http2::multiplexed_with_resets,
-    2 x 1 http2::go_away_while_running,
-    2 x 2 http2::go_away_when_done,
-    2 x 3 http2::lost(Ended::Fin),
-    2 x 3 http2::lost(Ended::Reset),
-    3 x 1 http2::grpc_stream,
-    2 x 0 http2::reset_at_once,
-    3 x 3 http3::streams,
-    1 x 1 http3::stream_reset,
-    1 x 1 http3::connection_closed,
+    1 x faults::answered("/lost2/close", &[503]),
+    3 x tunnels::websocket_closed,
+    3 x tunnels::websocket_aborted,
+    1 x tunnels::websocket_over_http2,
+    2 x tunnels::connect_closed,
+    2 x tunnels::connect_aborted,
+    6 x http2::multiplexed_with_resets,
+    2 x http2::go_away_while_running,
+    2 x http2::go_away_when_done,
+    2 x http2::lost(Ended::Fin),
+    2 x http2::lost(Ended::Reset),
+    3 x http2::grpc_stream,
+    2 x http2::reset_at_once,
+    3 x http3::streams,
+    1 x http3::stream_reset,
+    1 x http3::connection_closed,
 ];
 
 /// The runs of a kind, and those with an unexpected outcome.
@@ -149,8 +146,6 @@ pub struct Tally {
 pub struct Report {
     pub kinds: BTreeMap<&'static str, Tally>,
     pub operations: u64,
-    /// The least number of requests that reached Envoy with complete headers.
-    pub requests: u64,
     pub errors: Vec<String>,
     pub took: Duration,
 }
@@ -167,7 +162,6 @@ impl Report {
         tally.runs += 1;
         tally.took += took;
         self.operations += 1;
-        self.requests += kind.requests;
         if let Err(failure) = outcome {
             tally.errors += 1;
             self.errors.push(format!("{}: {failure:#}", kind.name));
@@ -177,12 +171,8 @@ impl Report {
 
 impl Display for Report {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        let (operations, requests, errors) = (self.operations, self.requests, self.errors.len());
-        writeln!(
-            formatter,
-            "{operations} operations, {requests} requests at least, {errors} errors, {:?}",
-            self.took
-        )?;
+        let (operations, errors) = (self.operations, self.errors.len());
+        writeln!(formatter, "{operations} operations, {errors} errors, {:?}", self.took)?;
         for (name, tally) in &self.kinds {
             let each = tally.took.as_millis() / u128::from(tally.runs.max(1));
             writeln!(

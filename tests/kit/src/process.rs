@@ -50,11 +50,13 @@ pub fn tail<'l>(lines: impl DoubleEndedIterator<Item = &'l str>) -> String {
 }
 
 /// A command whose process dies with this one: `setpriv` of util-linux arms the signal and becomes
-/// the program, under the same pid.
+/// the program, under the same pid. No signal is ignored in it: the parent of the tests may ignore
+/// some, as `nohup` does, and a shell for jobs in the background.
 pub fn guarded(program: impl AsRef<OsStr>) -> Command {
-    // The path of `setpriv` is found here, because the command may have its own PATH.
-    let mut command = Command::new(which("setpriv").unwrap_or_else(|| "setpriv".into()));
-    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    // Their paths are found here, because the command may have its own PATH.
+    let [setpriv, env] = ["setpriv", "env"].map(|name| which(name).unwrap_or_else(|| name.into()));
+    let mut command = Command::new(setpriv);
+    command.args(["--pdeathsig", "KILL", "--"]).arg(env).arg("--default-signal").arg(program);
     command
 }
 

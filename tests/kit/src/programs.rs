@@ -6,7 +6,6 @@ use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 
 use crate::outcome::MachineLacks;
 use crate::{Context as _, Outcome, workspace};
@@ -16,41 +15,6 @@ use crate::{Context as _, Outcome, workspace};
 type Found = Arc<OnceLock<Result<PathBuf, String>>>;
 
 static FOUND: LazyLock<Mutex<HashMap<String, Found>>> = LazyLock::new(Mutex::default);
-static FETCHING: Mutex<Fetching> =
-    Mutex::new(Fetching { running: 0, since: None, before: Duration::ZERO });
-
-/// The time in which programs were fetched; deadlines of trials leave it out.
-struct Fetching {
-    running: usize,
-    /// When the first of the running fetches began.
-    since: Option<Instant>,
-    before: Duration,
-}
-
-impl Fetching {
-    fn total(&self) -> Duration {
-        self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed())
-    }
-
-    fn begin(&mut self) {
-        self.since.get_or_insert_with(Instant::now);
-        self.running += 1;
-    }
-
-    fn end(&mut self) {
-        self.running -= 1;
-        if self.running == 0 {
-            self.before = self.total();
-            self.since = None;
-        }
-    }
-}
-
-/// The total time for which this process has been fetching programs.
-pub fn fetched_for() -> Duration {
-    FETCHING.lock().unwrap_or_else(PoisonError::into_inner).total()
-}
-
 /// The first file of this name on the search path.
 pub fn which(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
@@ -64,17 +28,8 @@ pub fn program(name: &str) -> Outcome<PathBuf> {
     let found = Arc::clone(all.entry(name.to_owned()).or_default());
     drop(all);
     let find = || find(name).unwrap_or_else(|error| Err(format!("`{name}`: {error:#}")));
-    let path = found.get_or_init(|| fetching(find));
+    let path = found.get_or_init(find);
     path.clone().map_err(|reason| MachineLacks(reason).into())
-}
-
-/// Runs a fetch. Deadlines of trials leave its time out.
-pub fn fetching<T>(fetch: impl FnOnce() -> T) -> T {
-    let times = || FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
-    times().begin();
-    let fetched = fetch();
-    times().end();
-    fetched
 }
 
 /// Runs the script, whose progress and errors go on to standard error. If there is no program, the

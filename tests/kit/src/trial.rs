@@ -1,13 +1,11 @@
 //! Runs one trial: a separate runtime, a deadline, and the notes that a failure prints.
 
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::time::timeout;
 
 use crate::outcome::MachineLacks;
-use crate::programs::fetched_for;
 use crate::{Context as _, Error, Outcome};
 
 tokio::task_local! {
@@ -23,33 +21,18 @@ pub fn block_on<T>(deadline: Duration, trial: impl Future<Output = Outcome<T>>) 
         .build()
         .context("starting a runtime")?;
     let notes = Arc::new(Notes::default());
-    let outcome = runtime.block_on(NOTES.scope(Arc::clone(&notes), within(deadline, trial)));
+    let trial = NOTES.scope(Arc::clone(&notes), trial);
+    let outcome = runtime.block_on(async { timeout(deadline, trial).await });
     runtime.shutdown_background();
     match outcome {
-        Some(Ok(value)) => Ok(value),
-        Some(Err(error)) if error.is::<MachineLacks>() => Err(error),
-        Some(Err(error)) => Err(Error::msg(format!("{error:#}{}", notes.text()))),
-        None => {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) if error.is::<MachineLacks>() => Err(error),
+        Ok(Err(error)) => Err(Error::msg(format!("{error:#}{}", notes.text()))),
+        Err(_) => {
             let text = notes.text();
             Err(Error::msg(format!("the trial did not end within {deadline:?}{text}")))
         }
     }
-}
-
-/// None after the deadline. The time in which any trial fetches programs does not count: on a new
-/// machine with a slow network that takes minutes.
-async fn within<T>(deadline: Duration, trial: impl Future<Output = T>) -> Option<T> {
-    let (begun, fetched_before) = (Instant::now(), fetched_for());
-    let mut trial = pin!(trial);
-    let mut left = deadline;
-    while !left.is_zero() {
-        if let Ok(value) = timeout(left, &mut trial).await {
-            return Some(value);
-        }
-        let longest = deadline + fetched_for().saturating_sub(fetched_before);
-        left = longest.saturating_sub(begun.elapsed());
-    }
-    None
 }
 
 /// The notes that a failing trial prints after its reason.

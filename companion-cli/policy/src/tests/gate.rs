@@ -10,11 +10,6 @@ fn gate(text: &str) -> Value {
 }
 
 #[test]
-fn notify_is_off_by_default() {
-    assert_eq!(gate("namespace: a\nplacement: {sidecar: {}}")["notify"], Value::Null);
-}
-
-#[test]
 fn notify_is_rendered_for_every_placement() {
     for placement in ["sidecar: {}", "gateway: {}", "envoy: {}"] {
         let notify = |more: &str| {

@@ -18,7 +18,7 @@ use self::invariants::MARGIN;
 use self::streams::STALL;
 use self::world::World;
 use super::bench::SOON;
-use crate::lab::{Lab, cases, number};
+use crate::lab::{Case, LIMIT, Lab, case, number};
 use kit::prelude::*;
 
 const SEED: &str = "LASTSTREAM_ADVERSARY_SEED";
@@ -33,13 +33,13 @@ const SHOWN: usize = 30;
 /// worker that is silent for ten seconds, on a busy machine.
 const IDLE_DRAIN: Duration = Duration::from_secs(30);
 
-cases! {
-    nothing_opens_while_a_client_waits: limit(),
+pub(in crate::cases) fn cases() -> Vec<Case> {
+    vec![case!(nothing_opens_while_a_client_waits, limit())]
 }
 
-/// The time limit in seconds. One second for each step is already very slow.
-fn limit() -> u64 {
-    120 + number(STEPS, DEFAULT_STEPS).unwrap_or(DEFAULT_STEPS)
+/// One second for each step is already very slow.
+fn limit() -> Duration {
+    LIMIT + Duration::from_secs(number(STEPS, DEFAULT_STEPS).unwrap_or(DEFAULT_STEPS))
 }
 
 async fn nothing_opens_while_a_client_waits(lab: &Lab) -> Outcome {

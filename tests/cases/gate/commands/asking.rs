@@ -101,6 +101,8 @@ async fn opens_by_force(lab: &Lab) -> Outcome {
         .expect(0)?;
     same(&forced.json_lines()?[0], "state", "forced")?;
     same(&bench.status().await?, "reason", "forced: the app & its 50% ☕ are gone")?;
+    let line = bench.envoy.wait_for_log("forced open: the app & its 50% ☕ are gone", SOON).await?;
+    ensure!(line.contains("[critical]"), "{line}");
     operator.runs(&["ready"]).await?.expect(0)?;
     // The gate stays open until that drain is cancelled, and the exit code says so.
     shows(&operator.runs(&["drain"]).await?.expect(1)?, "forced: no drain begins")?;

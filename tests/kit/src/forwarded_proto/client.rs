@@ -14,7 +14,7 @@ use crate::h1::{self, Connect, Response};
 use crate::{Context as _, Outcome, bail, ensure};
 use crate::{h2, h3};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub enum Connection {
     H1(Box<h1::Client>),
