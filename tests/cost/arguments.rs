@@ -7,9 +7,9 @@ use laststream_local::envoy::{NEWEST, Version};
 
 /// Measures what laststream costs on a real Envoy, beside no filter and beside Lua.
 ///
-/// Without arguments it measures everything, which takes some minutes, and writes table,
+/// Without arguments it measures everything, which takes ten minutes or more, and writes table,
 /// figures to docs/cost. With arguments it measures only the named parts, and prints the
-/// results. Instructions do not depend on the machine's other load.
+/// results. Times depend on the machine's other load, instructions do not.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo bench --")]
 pub(crate) struct Arguments {
@@ -39,6 +39,9 @@ pub(crate) struct Arguments {
 pub(crate) enum Part {
     /// Instructions per request, by callgrind: the figure that varies least between runs.
     Instructions,
+    /// User CPU per request, requests per second, latency at a fixed load, and the gate's answers
+    /// under full load.
+    Latency,
     /// Memory per worker and per plugin; how long loading the module and configuring a plugin
     /// takes.
     Memory,

@@ -7,7 +7,14 @@ use kit::prelude::*;
 
 const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";
 
-/// A bootstrap with these listeners of variants, and the gate if any variant has one.
+/// A bootstrap with a listener for each variant, and the gate if any variant has one.
+pub(crate) fn bootstrap(site: &Site, variants: &[Variant]) -> Outcome<Bootstrap> {
+    let listeners =
+        variants.iter().map(|variant| variant.listener(site)).collect::<Outcome<Vec<Value>>>()?;
+    with_listeners(site, variants, listeners)
+}
+
+/// A bootstrap with these listeners instead of the variants' own.
 pub(crate) fn with_listeners(
     site: &Site,
     variants: &[Variant],

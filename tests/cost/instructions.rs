@@ -95,20 +95,20 @@ async fn in_one_envoy(site: &Site, around: Around, variants: &[Variant]) -> Outc
 }
 
 /// A connection to a listener, and the request for it.
-struct Probe {
+pub(crate) struct Probe {
     client: Client,
     request: Request,
 }
 
 impl Probe {
-    async fn new(counted: &Counted, variant: &Variant) -> Outcome<Self> {
+    pub(crate) async fn new(counted: &Counted, variant: &Variant) -> Outcome<Self> {
         let client = Client::connect(counted.envoy.address(variant.name).await?).await?;
         Ok(Self { client, request: variant.request("/") })
     }
 }
 
 /// Instructions per request of each probe in each round, after a warm-up.
-async fn rounds(counted: &Counted, probes: &mut [Probe]) -> Outcome<Vec<Vec<f64>>> {
+pub(crate) async fn rounds(counted: &Counted, probes: &mut [Probe]) -> Outcome<Vec<Vec<f64>>> {
     for probe in &mut *probes {
         bed::ask(&mut probe.client, &probe.request, WARM_UP).await?;
     }

@@ -1,13 +1,15 @@
 //! The cost of the filter on a real Envoy, compared with no filter and with Lua: `cargo bench`,
-//! explained by `cargo bench -- --help` and docs/cost/README.md. Only `--check` judges, and only
-//! counts of instructions.
+//! explained by `cargo bench -- --help` and docs/cost/README.md. It measures times without judging
+//! them; only `--check` judges, and only counts of instructions.
 
 mod arguments;
 mod baseline;
 mod bed;
 mod callgrind;
+mod flood;
 mod held;
 mod instructions;
+mod latency;
 mod machine;
 mod memory;
 mod numbers;
@@ -69,6 +71,10 @@ fn measure(site: &Site, arguments: &Arguments) -> Outcome<Results> {
     let mut results = Results::of(Machine::describe(site)?);
     if arguments.wants(Part::Instructions) {
         results.instructions = block_on(LIMIT, instructions::measure(site, &variants))?;
+    }
+    if arguments.wants(Part::Latency) {
+        results.latency = block_on(LIMIT, latency::measure(site, &variants))?;
+        results.gate = Some(block_on(LIMIT, latency::measure_gate(site))?);
     }
     if arguments.wants(Part::Memory) {
         results.memory = block_on(LIMIT, memory::measure(site, &variants))?;

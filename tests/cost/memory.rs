@@ -10,6 +10,7 @@ use std::fs;
 use serde::{Deserialize, Serialize};
 
 use crate::bed::{self, quietly};
+use crate::flood::flat_out;
 use crate::numbers::{self, Spread};
 use crate::site::Site;
 use crate::variants::{COUNTING, LUA_PORT, NO_FILTER, PORT_CHANGED_WASM, Variant};
@@ -101,12 +102,11 @@ async fn taken(site: &Site, variant: &Variant, workers: u32, plugins: usize) -> 
     let options = Options { component_log_level: "main:info".into(), ..quietly(workers) };
     let envoy = Envoy::start(&site.envoy, bootstrap.build(), options).await?;
     bed::prove(&envoy, variant).await?;
-    let at = envoy.address(variant.name).await?;
-    // Enough connections for each worker to get some of them.
-    for _ in 0..8 * workers {
-        let mut client = Client::connect(at).await?;
-        bed::ask(&mut client, &variant.request("/"), 50).await?;
-    }
+    let ask = variant.ask(&envoy).await?;
+    let time = Duration::from_millis(200);
+    tokio::task::spawn_blocking(move || flat_out(&ask, 4 * workers as usize, time))
+        .await
+        .context("the load")??;
     Ok(Taken { kilobytes: anonymous(envoy.pid())?, millis: starting(&envoy.log())? })
 }
 

@@ -31,6 +31,11 @@ impl Spread {
         Self::of(these.iter().zip(those).map(|(this, that)| this - that))
     }
 
+    /// The ratios of `these` to `those`, one by one.
+    pub(crate) fn times(these: &[f64], those: &[f64]) -> Self {
+        Self::of(these.iter().zip(those).map(|(this, that)| this / that))
+    }
+
     /// Half of the distance between the bounds.
     fn around(self) -> f64 {
         (self.high - self.low) / 2.0

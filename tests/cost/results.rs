@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::targets::{self, Target};
-use crate::{instructions, memory, sockets, ticks};
+use crate::{instructions, latency, memory, sockets, ticks};
 use kit::{Context as _, Outcome};
 
 /// All results. Parts that were not measured are empty.
@@ -17,6 +17,8 @@ pub(crate) struct Results {
     pub(crate) machine: Machine,
     pub(crate) instructions: Vec<instructions::Row>,
     pub(crate) targets: Vec<Target>,
+    pub(crate) latency: Vec<latency::Row>,
+    pub(crate) gate: Option<latency::Gate>,
     pub(crate) memory: Vec<memory::Row>,
     #[serde(default)] // older files do not have it
     pub(crate) sockets: Vec<sockets::Row>,
@@ -26,6 +28,9 @@ pub(crate) struct Results {
 const ABOUT_INSTRUCTIONS: &str = "Of Envoy's worker, per request. The scheme is \
     `x-forwarded-proto`; equal work is what the Lua for the same headers does.";
 const ABOUT_TARGETS: &str = "What the project wants to be, over no filter.";
+const ABOUT_TIME: &str = "Multiples are of no filter's in the same round; the load and Envoy share \
+    the machine.";
+const ABOUT_GATE: &str = "One worker for the gate and for the requests.";
 const ABOUT_MEMORY: &str = "Over no filter.";
 const ABOUT_SOCKETS: &str = "A message is a chunk each way. Where the frame filter is off, Envoy \
     makes no context of it.";
@@ -38,8 +43,8 @@ impl Results {
 
     /// Adds the comparison with the targets.
     pub(crate) fn judged(mut self) -> Self {
-        let Self { machine, instructions, memory, .. } = &self;
-        self.targets = targets::reached(instructions, memory, machine.module_bytes);
+        let Self { machine, instructions, memory, gate, .. } = &self;
+        self.targets = targets::reached(instructions, memory, gate.as_ref(), machine.module_bytes);
         self
     }
 
@@ -64,6 +69,10 @@ impl Results {
             instructions::table(&self.instructions)
         });
         add(!self.targets.is_empty(), "Targets", ABOUT_TARGETS, &|| targets::table(&self.targets));
+        add(!self.latency.is_empty(), "Time", ABOUT_TIME, &|| latency::table(&self.latency));
+        add(self.gate.is_some(), "The gate under load", ABOUT_GATE, &|| {
+            self.gate.as_ref().map(latency::about_gate).unwrap_or_default()
+        });
         add(!self.memory.is_empty(), "Memory, loading, configuring", ABOUT_MEMORY, &|| {
             memory::table(&self.memory)
         });

@@ -8,7 +8,7 @@ use crate::variants::{
     ALB_CHANGED, ALB_CHANGED_WASM, COUNTING, GATE_COUNTING, LUA_PORT, PORT_CHANGED,
     PORT_CHANGED_WASM,
 };
-use crate::{instructions, memory};
+use crate::{instructions, latency, memory};
 
 /// A limit that a figure must not exceed, a better one to aim at, and the figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,11 +35,16 @@ const MULTIPLES: [(&str, &str, f64, f64); 5] = [
 const NOTHING: f64 = 500.0;
 const MODULE_KILOBYTES: (f64, f64) = (250.0, 180.0);
 const MEMORY_OVER_LUA: f64 = 2048.0;
+const GATE_MILLIS: f64 = 2.0;
+/// A request for the status waits for the counters, and for the gate's next tick: so many
+/// milliseconds.
+const TICK: f64 = 10.0;
 
 /// The targets whose figures were measured.
 pub(crate) fn reached(
     rows: &[instructions::Row],
     memory: &[memory::Row],
+    gate: Option<&latency::Gate>,
     module_bytes: usize,
 ) -> Vec<Target> {
     let row = |name: &str| rows.iter().find(|row| row.name == name);
@@ -63,6 +68,9 @@ pub(crate) fn reached(
     let worker = memory(PORT_CHANGED_WASM).zip(memory(LUA_PORT)).map(|(own, lua)| own - lua);
     let (unit, bounds) = ("kB over a Lua filter's", (MEMORY_OVER_LUA, MEMORY_OVER_LUA));
     add("memory of a worker, Wasm engine", PORT_CHANGED_WASM, unit, bounds, worker);
+    let gate = gate.map(|gate| gate.over_plain.middle / 1000.0 - TICK);
+    let unit = "ms over a listener without any filter and the tick";
+    add("status of the gate under full load, p99", "", unit, (GATE_MILLIS, GATE_MILLIS), gate);
     targets
 }
 

@@ -4,6 +4,7 @@
 use laststream_policy::{Overrides, Policy};
 use laststream_render::{Kind, render};
 
+use crate::flood::Ask;
 use crate::site::Site;
 use kit::bootstrap::extension;
 use kit::prelude::*;
@@ -284,7 +285,12 @@ impl Variant {
     /// The variant's listener. It answers `/` itself, and shows the app's `x-forwarded-proto` at
     /// `/seen`.
     pub(crate) fn listener(&self, site: &Site) -> Outcome<Value> {
-        let mut listener = rendered(site, self.policy)?["static_resources"]["listeners"][0].take();
+        self.listener_with(site, self.policy)
+    }
+
+    /// The same with another policy.
+    pub(crate) fn listener_with(&self, site: &Site, policy: &str) -> Outcome<Value> {
+        let mut listener = rendered(site, policy)?["static_resources"]["listeners"][0].take();
         listener["name"] = json!(self.name);
         listener["address"]["socket_address"]["port_value"] = json!(0);
         let manager = &mut listener["filter_chains"][0]["filters"][0]["typed_config"];
@@ -311,6 +317,12 @@ impl Variant {
         let mut listener = rendered(site, self.policy)?["static_resources"]["listeners"][1].take();
         listener["address"]["socket_address"]["port_value"] = json!(0);
         Ok(listener)
+    }
+
+    /// The target, the request, and the end of its answer, for a load.
+    pub(crate) async fn ask(&self, envoy: &Envoy) -> Outcome<Ask> {
+        let (to, request) = (envoy.address(self.name).await?, self.request("/").bytes());
+        Ok(Ask { to, request, end: b"\r\n\r\nok" })
     }
 
     /// A request as a load balancer sends it for a browser.
