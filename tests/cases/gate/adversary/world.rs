@@ -24,7 +24,7 @@ use kit::xds::Xds;
 /// The duration of the states `expired` and `forced`.
 pub(super) const OPEN: Duration = Duration::from_secs(1);
 const FILTER: &str = "laststream";
-const GATES: [&str; 2] = ["gate", "other-gate"];
+pub(super) const GATES: [&str; 2] = ["gate", "other-gate"];
 /// No request has this path.
 const NOWHERE: &str = "/nowhere";
 const FAULT: &str = "envoy.extensions.filters.http.fault.v3.HTTPFault";
