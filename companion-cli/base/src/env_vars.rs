@@ -12,7 +12,6 @@ use std::process::Command;
 pub const LASTSTREAM_ENVOY: &str = "LASTSTREAM_ENVOY";
 /// The folder for downloaded files, instead of `laststream` in the user's cache folder.
 pub const LASTSTREAM_CACHE: &str = "LASTSTREAM_CACHE";
-/// The base URL for downloads of Envoy's releases, instead of
 /// Unless it is empty, `0` or `false`, nothing is downloaded: only files on this machine are used.
 pub const LASTSTREAM_OFFLINE: &str = "LASTSTREAM_OFFLINE";
 /// The user's cache folder, when [`LASTSTREAM_CACHE`] is not set.

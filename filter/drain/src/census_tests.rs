@@ -159,7 +159,7 @@ fn a_silent_counter_of_another_scope_has_streams_until_it_is_dead() {
         (survey.others_in_flight, survey.others_died)
     };
     let began = 50_000;
-    assert_eq!(others(&census, began), (2, false), "nobody has replied");
+    assert_eq!(others(&census, began), (2, false), "no counter has replied");
     round(&mut census, began, &index, &[1, 2, 3]);
     assert_eq!(others(&census, began), (0, false));
     let asked = began + 100;
