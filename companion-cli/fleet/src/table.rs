@@ -19,7 +19,7 @@ pub struct Width {
 
 type Column = (&'static str, fn(&PodReport) -> String);
 
-const USUAL: [Column; 8] = [
+const DEFAULT_COLUMNS: [Column; 8] = [
     ("POD", |report| report.pod.clone()),
     ("LIFE", |report| report.life.to_string()),
     ("GATE", |report| report.gate().to_owned()),
@@ -53,7 +53,7 @@ pub fn pods(reports: &[PodReport], width: Width) -> String {
     let namespace: Column = ("NAMESPACE", |report| report.namespace.clone());
     let mut shown: Vec<Column> = Vec::new();
     shown.extend(width.namespaces.then_some(namespace));
-    shown.extend(USUAL);
+    shown.extend(DEFAULT_COLUMNS);
     if width.deletion {
         shown.extend(DELETION);
     }

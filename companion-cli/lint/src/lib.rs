@@ -6,7 +6,7 @@
 //! | `sources`, `texts`, `inputs`, `node` | files as trees of nodes with positions |
 //! | `value`, `plain` | a node as the JSON value that the API server gets |
 //! | `objects`, `envoy_filter`, `modules`, `listeners`, `reach` | objects, filters, their proxies |
-//! | `pods`, `parts`, `overlaid`, `volumes` | pods, their parts in several files, their volumes |
+//! | `pods`, `split_pods`, `overlaid`, `volumes` | pods, their parts in several files, their volumes |
 //! | `proxy_protocol` | filters and settings that take PROXY protocol headers |
 //! | `crds` | the API server's verdict on objects |
 //! | `change` | the effects of a change in Envoy |
@@ -26,7 +26,6 @@ mod node;
 mod objects;
 pub mod output;
 mod overlaid;
-mod parts;
 mod plain;
 mod plugin_configs;
 mod pods;
@@ -34,6 +33,7 @@ mod proxy_protocol;
 mod reach;
 mod rules;
 mod sources;
+mod split_pods;
 mod texts;
 mod value;
 mod volumes;

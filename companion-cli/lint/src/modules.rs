@@ -45,8 +45,8 @@ pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Module<'_>, Gate, Pod<'_>)> {
         let trees: Vec<u32> =
             bootstraps_of(inputs, pod).filter_map(|part| Some(part.root.ok()??.tree)).collect();
         let own = gates.iter().filter(|(module, _)| match (module.reach(), &overlaid) {
-            (Reach::Mesh(mesh), Some(overlaid)) => mesh.may_select_gateway(overlaid),
-            (Reach::Mesh(mesh), None) => mesh.selects(namespace, &labels),
+            (Reach::Selector(mesh), Some(overlaid)) => mesh.may_select_gateway(overlaid),
+            (Reach::Selector(mesh), None) => mesh.selects(namespace, &labels),
             (Reach::Envoy { document }, _) => trees.contains(&document.0),
         });
         gated.extend(own.map(|(module, gate)| (*module, gate.clone(), pod)));

@@ -12,7 +12,7 @@ use super::texts::Texts;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// The proxies that a resource of Istio selects.
-    Mesh(Mesh),
+    Selector(ProxySelector),
     /// The one Envoy whose configuration has the part.
     Envoy {
         /// The tree, and the number of the document's root in it.
@@ -22,7 +22,7 @@ pub(super) enum Reach {
 
 /// The criteria by which an EnvoyFilter's patch, a WasmPlugin or a ProxyConfig selects proxies.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Mesh {
+pub(super) struct ProxySelector {
     /// Kind and name of the resource.
     name: (String, String),
     /// The tree and the number of its object.
@@ -40,7 +40,7 @@ impl Reach {
     /// The reach of a node.
     pub(super) fn of(node: Node<'_>) -> Self {
         match patch_of(node) {
-            Some(patch) => Self::Mesh(Mesh::of(patch)),
+            Some(patch) => Self::Selector(ProxySelector::of(patch)),
             None => Self::Envoy {
                 document: (node.tree, node.upwards().last().map_or(node.id, |root| root.id)),
             },
@@ -50,14 +50,14 @@ impl Reach {
     /// Whether one Envoy may get both parts.
     pub(super) fn may_meet(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Mesh(one), Self::Mesh(two)) => one.may_meet(two),
+            (Self::Selector(one), Self::Selector(two)) => one.may_meet(two),
             (Self::Envoy { document: one }, Self::Envoy { document: two }) => one == two,
             _ => false,
         }
     }
 }
 
-impl Mesh {
+impl ProxySelector {
     pub(super) fn of(patch: Patch<'_>) -> Self {
         let filter = patch.filter;
         let targets = filter.targets().into_iter().flat_map(Node::items);

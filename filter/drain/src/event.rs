@@ -12,7 +12,7 @@ pub enum Event {
     /// The tick period has passed.
     Tick,
     /// A serving gate evaluates for its metrics.
-    Routine,
+    PeriodicEvaluation,
     /// Nothing but replies, or the gate has called itself.
     Message,
     /// A request to the gate.

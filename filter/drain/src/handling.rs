@@ -22,7 +22,7 @@ use crate::waiting::{Needs, Waiter, WaitsFor};
 const ALREADY_OPEN: &str =
     "no drain begins: the one before opened the gate; DELETE /drain closes it";
 
-/// The stream of a request that is none: a routine evaluation.
+/// The stream of a request that is none: a periodic evaluation.
 const NO_STREAM: u32 = 0;
 
 impl Worker {
@@ -44,7 +44,9 @@ impl Worker {
                 turn.is_tick = true;
                 turn.wants_round = self.period > 0;
             }
-            Event::Routine => self.hold_for_counts(NO_STREAM, WaitsFor::Metrics, true, turn),
+            Event::PeriodicEvaluation => {
+                self.hold_for_counts(NO_STREAM, WaitsFor::Metrics, true, turn)
+            }
             Event::Request { stream, command, has_access } => {
                 self.obey(stream, command, has_access, turn)
             }

@@ -19,8 +19,6 @@ mod app;
 mod cancelling;
 mod census;
 pub mod count_state;
-#[cfg(test)]
-mod decisions;
 pub mod effects;
 mod end_orders;
 pub mod ends;
@@ -43,6 +41,8 @@ pub mod samples;
 mod schedule;
 pub mod scope;
 mod signals;
+#[cfg(test)]
+mod snapshot_tests;
 pub mod stats;
 pub mod step;
 mod survey;

@@ -9,11 +9,11 @@ use laststream_drain::timing::{
     CLOSING_TICK, DEAD_AFTER, LATCH_CHECK_LASTS, NEW_COUNTER_CHECKS, SHORT_TICK,
 };
 
-use super::ender::{self, MOST_ACTIONS};
 use super::index::{self, add_to_index, register_queue, remove_from_index};
 use super::latch;
 use super::listing::{self, Clock, ForEachStream, ListedStream};
 use super::messages::{parse_request, reply_to_text, request_to_text};
+use super::stream_ender::{self, MOST_ACTIONS};
 use crate::config::wire::Scope;
 use crate::host::Control;
 
@@ -82,7 +82,7 @@ impl Counter {
         host: &impl Control,
         for_each: ForEachStream<'_, S>,
     ) {
-        let next = ender::reset_overdue(host, for_each);
+        let next = stream_ender::reset_overdue(host, for_each);
         self.has_closing.set(next.is_some());
         host.set_tick_period(next.unwrap_or(0));
     }
@@ -142,8 +142,9 @@ impl Counter {
             self.long_lived_before.set(request.long_lived_before);
             listing::mark_long_lived(host, for_each, clock, request.long_lived_before);
         }
-        let after =
-            request.order.map(|order| ender::end_streams(host, order, &request, actions, for_each));
+        let after = request
+            .order
+            .map(|order| stream_ender::end_streams(host, order, &request, actions, for_each));
         let reply = Reply {
             queue,
             in_flight: self.in_flight.get(),

@@ -6,13 +6,13 @@
 //! streams in its count.
 
 mod counting;
-pub(crate) mod ender;
 pub(crate) mod frames;
 pub(crate) mod index;
 mod kinds;
 pub(crate) mod latch;
 mod listing;
 pub(crate) mod messages;
+pub(crate) mod stream_ender;
 
 pub(crate) use counting::Counter;
 #[cfg(all(test, not(target_arch = "wasm32")))]

@@ -8,10 +8,12 @@ use laststream_drain::words::ADVICE;
 use strum::VariantArray as _;
 
 use super::CountState;
+use super::shared::HEALS;
 use crate::config::Fault;
 use crate::config::wire::Scope;
-use crate::host::{Control, Kind, Level, Metric};
+use crate::host::{Control, Kind, Level, Metric, compare_and_set_shared};
 use crate::metrics::{self, Evictions, define};
+use crate::parse::digits;
 
 #[derive(Debug, Clone)]
 pub(super) struct Metrics {
@@ -118,6 +120,38 @@ impl Metrics {
             Counter::Forced => self.forced,
         };
         host.increment_metric(counter, 1);
+    }
+
+    /// Takes leaked streams from the gauges. No live counter had a stream, and Envoy no request, so
+    /// the gauges at that moment showed streams of dead VMs. Exactly these values are subtracted,
+    /// because a stream that has begun since is not leaked. Returns whether the counters that
+    /// leaked them are to be written off: no other gate has healed the count.
+    pub(super) fn heal(&self, host: &impl Control, gauges: &[[u64; 2]], heals: u64) -> bool {
+        if gauges.iter().flatten().all(|leaked| *leaked == 0) {
+            return true;
+        }
+        let mut is_own = false;
+        let is_changed = compare_and_set_shared(host, HEALS, &mut |text| {
+            is_own = text.and_then(digits::<u64>).unwrap_or_default() == heals;
+            is_own.then(|| format!("{}", heals + 1).into_bytes())
+        });
+        if !is_own || !is_changed {
+            return false;
+        }
+        for ((_, metrics), leaked) in self.scopes.iter().zip(gauges) {
+            for (metric, leaked) in metrics.iter().zip(leaked) {
+                // Above the largest positive number: what the gauge is below zero is added.
+                host.increment_metric(*metric, (*leaked as i64).wrapping_neg());
+            }
+        }
+        host.increment_metric(self.heals, 1);
+        let streams: i64 = gauges.iter().map(|[in_flight, _]| *in_flight as i64).sum();
+        let line = match streams {
+            0.. => format!("{streams} streams were counted by workers' VMs that have died"),
+            _ => format!("the count was {} below zero", streams.unsigned_abs()),
+        };
+        host.log(Level::Warning, &format!("healed: {line}; Envoy has none"));
+        true
     }
 
     /// Sets the gauges of the count's state. While the counters are being asked, a state that is

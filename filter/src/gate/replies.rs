@@ -10,8 +10,11 @@ use laststream_drain::words::{advice, sentence};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::facts;
+use super::metrics::Metrics;
 use super::{CountState, StreamKind};
 use crate::config::wire::Scope;
+use crate::host::Control;
 
 /// The state and the counts of the gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -226,6 +229,28 @@ pub(super) struct Details {
     pub(super) evictions: u64,
 }
 
+impl Details {
+    /// Reads what only Envoy's metrics and the shared data show.
+    pub(super) fn read(host: &impl Control, metrics: &Metrics) -> Self {
+        let read = |metric| host.get_metric(metric).unwrap_or_default();
+        let scopes = metrics.scopes.iter().map(|(scope, metrics)| {
+            // A gauge below zero is never shown.
+            let shown = |number: u64| if i64::try_from(number).is_ok() { number } else { 0 };
+            let [in_flight, long_lived, begun] = metrics.map(|metric| shown(read(metric)));
+            ScopeStatus { scope: *scope, in_flight, long_lived, begun }
+        });
+        let scopes: Vec<ScopeStatus> = scopes.collect();
+        Self {
+            begun: scopes.iter().map(|scope| scope.begun).sum(),
+            scopes,
+            is_sealed: crate::census::latch::is_sealed(host),
+            refused: read(metrics.refused),
+            heals: facts::heals(host),
+            evictions: read(metrics.evictions.total),
+        }
+    }
+}
+
 impl Status {
     pub(super) fn new(policy: &Policy, view: &View, details: Details) -> Self {
         let View { now, survey, stats, observed, record, .. } = view;
@@ -258,6 +283,14 @@ impl Status {
             evictions: details.evictions,
             version: env!("CARGO_PKG_VERSION"),
         }
+    }
+}
+
+pub(super) fn respond_json(host: &impl Control, stream: u32, status: u16, body: &str) {
+    let json = ("content-type", "application/json");
+    match status {
+        503 => host.send_http_response(stream, status, &[json, ("retry-after", "1")], body),
+        _ => host.send_http_response(stream, status, &[json], body),
     }
 }
 

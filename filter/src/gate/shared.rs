@@ -13,7 +13,7 @@ use strum::VariantArray as _;
 use crate::config::wire::Scope;
 use crate::host::{Control, compare_and_set_shared};
 use crate::parse::{self, digits};
-use crate::shared_text::{SharedText, after_version, numbers_to_text};
+use crate::shared_text::{self, SharedText, after_version, numbers_to_text};
 
 /// The queries of all gates to Envoy. The name is that of earlier versions.
 pub(super) const PACING: &str = "laststream.questions";
@@ -27,7 +27,7 @@ pub(super) struct Keys {
     pub(super) notify: String,
     pub(super) ends: String,
     pub(super) total: String,
-    routine: String,
+    evaluated: String,
 }
 
 impl Keys {
@@ -46,17 +46,17 @@ impl Keys {
             notify: format!("{record} notify"),
             ends: format!("{record} ends"),
             total: format!("laststream.requests {record}"),
-            routine: format!("laststream.routine.{record}"),
+            evaluated: format!("laststream.routine.{record}"),
             record,
         }
     }
 
-    /// Claims the next routine evaluation for this worker, if it is due. One worker evaluates for
+    /// Claims the next periodic evaluation for this worker, if it is due. One worker evaluates for
     /// all, which tick a little apart.
-    pub(super) fn claim_routine(&self, host: &impl Control, every: u64) -> bool {
+    pub(super) fn claim_periodic_evaluation(&self, host: &impl Control, every: u64) -> bool {
         let now = host.monotonic_time();
         let mut is_claimed = false;
-        let is_changed = compare_and_set_shared(host, &self.routine, &mut |text| {
+        let is_changed = compare_and_set_shared(host, &self.evaluated, &mut |text| {
             let slack = laststream_drain::timing::ROUTINE_SLACK;
             let is_due = |last: u64| now.saturating_sub(last).saturating_add(slack) >= every;
             is_claimed = text.and_then(digits).is_none_or(is_due);
@@ -190,6 +190,27 @@ impl SharedText for Total {
         let [at, requests] = parse::numbers(&mut text.split(' '))?;
         Some(Self { at, requests })
     }
+}
+
+/// Replaces a shared value, if it is still the one that was read.
+pub(super) fn replace<T: SharedText>(host: &impl Control, key: &str, from: &T, to: T) -> bool {
+    shared_text::claim(host, key, &mut |value: &mut T| {
+        let is_same = value == from;
+        if is_same {
+            value.clone_from(&to);
+        }
+        is_same
+    })
+}
+
+pub(super) fn begin_query(host: &impl Control, limit: u64) -> bool {
+    let now = host.monotonic_time();
+    shared_text::claim(host, PACING, &mut |pacing: &mut QueryPacing| pacing.begin(now, limit))
+}
+
+pub(super) fn end_query(host: &impl Control) {
+    let now = host.monotonic_time();
+    shared_text::update(host, PACING, &mut |pacing: &mut QueryPacing| pacing.end(now));
 }
 
 #[cfg(test)]

@@ -18,21 +18,20 @@ use laststream_drain::{FROM_THE_APP, Worker};
 
 use super::access::{ConnectionProperties, access_refusal, browser_refusal, refusal_body};
 use super::calls::Calls;
-use super::facts::{self, Sources};
+use super::facts::Sources;
 use super::http::{RequestError, needs_access, parse_command};
 use super::metrics::{Metrics, level};
 use super::policy::Policy;
-use super::replies::{Details, Outcome, ScopeStatus, Status, Streams, json};
-use super::shared::{HEALS, Keys, Notification, PACING, Total};
-use crate::census::ender::stop_ends;
+use super::replies::{Details, Outcome, Status, Streams, json, respond_json};
+use super::shared::{self, Keys, Notification, Total};
 use crate::census::frames::{FrameNotice, notify_frame_filters};
 use crate::census::latch::Latch;
+use crate::census::stream_ender::stop_ends;
 use crate::census::{index, messages};
 use crate::config::Fault;
 use crate::headers::Headers;
-use crate::host::{Control, Kind, Level, compare_and_set_shared};
+use crate::host::{Control, Kind, Level};
 use crate::metrics::{self as names, define};
-use crate::parse::digits;
 use crate::shared_text::{self, SharedText as _};
 
 /// The message that the gate sends to its own queue. No reply of a counter has this text.
@@ -90,9 +89,10 @@ impl Gate {
     pub(crate) fn on_tick(&mut self, host: &impl Control) {
         let every = self.policy.evaluate_every;
         let event = self.events.pop_front().unwrap_or_else(|| {
-            let is_routine =
-                every > 0 && self.worker.is_idle() && self.keys.claim_routine(host, every);
-            if is_routine { Event::Routine } else { Event::Tick }
+            let is_due = every > 0
+                && self.worker.is_idle()
+                && self.keys.claim_periodic_evaluation(host, every);
+            if is_due { Event::PeriodicEvaluation } else { Event::Tick }
         });
         self.handle_with_replies(host, &event);
     }
@@ -192,7 +192,7 @@ impl Gate {
             body: String::from_utf8_lossy(&host.call_response_body(body_size)).into_owned(),
         };
         if matches!(call, Call::Stats { .. }) {
-            end_query(host);
+            shared::end_query(host);
         }
         self.handle_with_replies(host, &Event::CallEnded(call, ended));
     }
@@ -201,7 +201,7 @@ impl Gate {
     /// end that was sent may have arrived.
     pub(crate) fn on_delete(&mut self, host: &impl Control) {
         if self.calls.any(|call| matches!(call, Call::Stats { .. })) {
-            end_query(host);
+            shared::end_query(host);
         }
         let ends_envoy = self.calls.any(Call::ends_envoy);
         self.handle(host, &Event::Deleted { ends_envoy }, &[]);
@@ -267,7 +267,11 @@ impl Gate {
                     match answer {
                         Answer::Status => {
                             let body = status.get_or_insert_with(|| {
-                                json(&Status::new(&self.policy.drain, view, self.details(host)))
+                                json(&Status::new(
+                                    &self.policy.drain,
+                                    view,
+                                    Details::read(host, &self.metrics),
+                                ))
                             });
                             respond_json(host, stream, 200, body);
                         }
@@ -318,7 +322,7 @@ impl Gate {
                 index::remove_from_index(host, &queues)
             }
             Effect::Heal { gauges, heals, write_off } => {
-                if self.heal(host, &gauges, heals) {
+                if self.metrics.heal(host, &gauges, heals) {
                     index::write_off(host, &write_off, host.monotonic_time());
                 }
             }
@@ -330,7 +334,7 @@ impl Gate {
                 });
             }
             Effect::Order { from, to, orders, line } => {
-                let is_claimed = replace(host, &self.keys.ends, &from, to);
+                let is_claimed = shared::replace(host, &self.keys.ends, &from, to);
                 if let Some(line) = line.filter(|_| is_claimed) {
                     host.log(Level::Warning, &line);
                 }
@@ -368,7 +372,8 @@ impl Gate {
     fn call(&mut self, host: &impl Control, call: Call) {
         let is_query = matches!(call, Call::Stats { .. });
         let needs_latch = matches!(call, Call::Finish | Call::Signal { is_latched: true, .. });
-        let is_prevented = is_query && !begin_query(host, self.policy.drain.stats_patience())
+        let is_prevented = is_query
+            && !shared::begin_query(host, self.policy.drain.stats_patience())
             || needs_latch && !self.extend_latch(host);
         let end = if is_prevented {
             CallEnd::NotMade
@@ -376,7 +381,7 @@ impl Gate {
             return;
         } else {
             if is_query {
-                end_query(host);
+                shared::end_query(host);
             }
             CallEnd::Refused
         };
@@ -402,89 +407,5 @@ impl Gate {
         if is_own && matches!(to, Step::UnderWay { since: 1.., .. }) {
             self.call(host, Call::Notify { began });
         }
-    }
-
-    /// Takes leaked streams from the gauges. No live counter had a stream, and Envoy no request, so
-    /// the gauges at that moment showed streams of dead VMs. Exactly these values are subtracted,
-    /// because a stream that has begun since is not leaked. Returns whether the counters that
-    /// leaked them are to be written off: no other gate has healed the count.
-    fn heal(&self, host: &impl Control, gauges: &[[u64; 2]], heals: u64) -> bool {
-        if gauges.iter().flatten().all(|leaked| *leaked == 0) {
-            return true;
-        }
-        let mut is_own = false;
-        let is_changed = compare_and_set_shared(host, HEALS, &mut |text| {
-            is_own = text.and_then(digits::<u64>).unwrap_or_default() == heals;
-            is_own.then(|| format!("{}", heals + 1).into_bytes())
-        });
-        if !is_own || !is_changed {
-            return false;
-        }
-        for ((_, metrics), leaked) in self.metrics.scopes.iter().zip(gauges) {
-            for (metric, leaked) in metrics.iter().zip(leaked) {
-                // Above the largest positive number: what the gauge is below zero is added.
-                host.increment_metric(*metric, (*leaked as i64).wrapping_neg());
-            }
-        }
-        host.increment_metric(self.metrics.heals, 1);
-        let streams: i64 = gauges.iter().map(|[in_flight, _]| *in_flight as i64).sum();
-        let line = match streams {
-            0.. => format!("{streams} streams were counted by workers' VMs that have died"),
-            _ => format!("the count was {} below zero", streams.unsigned_abs()),
-        };
-        host.log(Level::Warning, &format!("healed: {line}; Envoy has none"));
-        true
-    }
-
-    fn details(&self, host: &impl Control) -> Details {
-        let read = |metric| host.get_metric(metric).unwrap_or_default();
-        let scopes = self.metrics.scopes.iter().map(|(scope, metrics)| {
-            // A gauge below zero is never shown.
-            let shown = |number: u64| if i64::try_from(number).is_ok() { number } else { 0 };
-            let [in_flight, long_lived, begun] = metrics.map(|metric| shown(read(metric)));
-            ScopeStatus { scope: *scope, in_flight, long_lived, begun }
-        });
-        let scopes: Vec<ScopeStatus> = scopes.collect();
-        Details {
-            begun: scopes.iter().map(|scope| scope.begun).sum(),
-            scopes,
-            is_sealed: crate::census::latch::is_sealed(host),
-            refused: read(self.metrics.refused),
-            heals: facts::heals(host),
-            evictions: read(self.metrics.evictions.total),
-        }
-    }
-}
-
-/// Replaces a shared value, if it is still the one that was read.
-fn replace<T: shared_text::SharedText>(host: &impl Control, key: &str, from: &T, to: T) -> bool {
-    shared_text::claim(host, key, &mut |value: &mut T| {
-        let is_same = value == from;
-        if is_same {
-            value.clone_from(&to);
-        }
-        is_same
-    })
-}
-
-fn begin_query(host: &impl Control, limit: u64) -> bool {
-    let now = host.monotonic_time();
-    shared_text::claim(host, PACING, &mut |pacing: &mut laststream_drain::pacing::QueryPacing| {
-        pacing.begin(now, limit)
-    })
-}
-
-fn end_query(host: &impl Control) {
-    let now = host.monotonic_time();
-    shared_text::update(host, PACING, &mut |pacing: &mut laststream_drain::pacing::QueryPacing| {
-        pacing.end(now)
-    });
-}
-
-fn respond_json(host: &impl Control, stream: u32, status: u16, body: &str) {
-    let json = ("content-type", "application/json");
-    match status {
-        503 => host.send_http_response(stream, status, &[json, ("retry-after", "1")], body),
-        _ => host.send_http_response(stream, status, &[json], body),
     }
 }

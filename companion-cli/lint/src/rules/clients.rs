@@ -4,7 +4,7 @@ use laststream_filter::config::wire::Scope;
 
 use super::scheme::own_peer_info_filters;
 use super::scheme_filters::{Holder, Restorer, is_patched_beside, restorers};
-use super::supporting::{SupportingFilter, mutations, peer_info_filters, writers};
+use super::scheme_helpers::{SupportingFilter, mutations, peer_info_filters, writers};
 use super::trust::{is_removed, is_removed_somewhere, keeps, stands_at_sidecar};
 use crate::envoy_filter::patch_of;
 use crate::finding::{Findings, Rule, Severity};

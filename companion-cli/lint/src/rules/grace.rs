@@ -9,9 +9,9 @@ use crate::finding::{Findings, Severity};
 use crate::inputs::Inputs;
 use crate::node::Node;
 use crate::objects::object_of;
-use crate::parts::Parts;
 use crate::pods::{Pod, pod_around, pods};
-use crate::reach::Mesh;
+use crate::reach::ProxySelector;
+use crate::split_pods::SplitPods;
 use deadlines::{
     drain_below_deadline, grace_below_deadline, grace_below_hook, hook_below_deadline,
 };
@@ -133,7 +133,7 @@ fn settings<'g>(inputs: &'g Inputs, name: &'static str) -> impl Iterator<Item = 
 /// unknown, any pod of the files counts.
 fn exits_on_zero<'g>(
     inputs: &'g Inputs,
-    parts: &Parts<'g>,
+    parts: &SplitPods<'g>,
 ) -> impl Iterator<Item = (Node<'g>, bool)> {
     let sized = pods(inputs).any(|pod| pod.grace().is_some());
     settings(inputs, EXIT_ON_ZERO)
@@ -142,7 +142,7 @@ fn exits_on_zero<'g>(
 }
 
 fn exit_on_zero<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let parts = Parts::of(inputs);
+    let parts = SplitPods::of(inputs);
     for (node, _) in exits_on_zero(inputs, &parts).filter(|(_, deliberate)| !deliberate) {
         let what = if pod_around(node).is_some() {
             "the pod does not set"
@@ -157,7 +157,7 @@ fn exit_on_zero<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn exit_on_zero_with_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let parts = Parts::of(inputs);
+    let parts = SplitPods::of(inputs);
     for (node, _) in exits_on_zero(inputs, &parts).filter(|(_, deliberate)| *deliberate) {
         if !pod_around(node).is_some_and(|pod| is_drained_by_istio(inputs, &parts, pod)) {
             findings.at(node, "a connection without a request holds the pod, too");
@@ -166,7 +166,7 @@ fn exit_on_zero_with_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) 
 }
 
 /// Whether Istio's own hook drains the agent before SIGTERM, which it does in native sidecars.
-fn is_drained_by_istio<'g>(inputs: &'g Inputs, parts: &Parts<'g>, pod: Pod<'g>) -> bool {
+fn is_drained_by_istio<'g>(inputs: &'g Inputs, parts: &SplitPods<'g>, pod: Pod<'g>) -> bool {
     is_native(inputs, pod) && !parts.with_others(pod).into_iter().any(Pod::has_own_hook)
 }
 
@@ -178,7 +178,7 @@ fn is_native(inputs: &Inputs, pod: Pod<'_>) -> bool {
 }
 
 fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let parts = Parts::of(inputs);
+    let parts = SplitPods::of(inputs);
     for node in
         [EXIT_ON_ZERO, MINIMUM, DURATION].into_iter().flat_map(|name| settings(inputs, name))
     {
@@ -202,7 +202,7 @@ fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn agent_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let parts = Parts::of(inputs);
+    let parts = SplitPods::of(inputs);
     for node in [MINIMUM, DURATION].into_iter().flat_map(|name| settings(inputs, name)) {
         let Some(time) = node.text().and_then(milliseconds) else { continue };
         let is_short = |(_, grace): &(String, u64)| grace.saturating_mul(1000) <= time;
@@ -217,7 +217,7 @@ fn agent_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 /// The pods whose agents get a setting: their names as text for a message, and their grace periods
 /// in seconds.
-fn concerned<'g>(inputs: &'g Inputs, parts: &Parts<'g>, node: Node<'g>) -> Vec<(String, u64)> {
+fn concerned<'g>(inputs: &'g Inputs, parts: &SplitPods<'g>, node: Node<'g>) -> Vec<(String, u64)> {
     let holder = node.outermost();
     let is_of_mesh = node.upwards().any(|node| node.key_text() == Some("defaultConfig"));
     let all: Vec<Pod<'g>> = match (pod_around(node), object_of(holder)) {
@@ -225,7 +225,7 @@ fn concerned<'g>(inputs: &'g Inputs, parts: &Parts<'g>, node: Node<'g>) -> Vec<(
         (None, _) if is_of_mesh => pods(inputs).collect(),
         (None, Some(object)) if CHARTS.contains(&object.kind) => return grace_in_values(node),
         (None, Some(object)) if object.kind == "ProxyConfig" => {
-            let selected = Mesh::of_plugin(object);
+            let selected = ProxySelector::of_plugin(object);
             pods(inputs).filter(|pod| selected.may_select(inputs, *pod)).collect()
         }
         (None, Some(object)) => parts.of_object(object).collect(),

@@ -6,8 +6,8 @@ use crate::inputs::Inputs;
 use crate::listeners::{address, is_loopback, listener, uses};
 use crate::modules::{gated_pods, gates};
 use crate::node::Node;
-use crate::parts::Parts;
 use crate::pods::{Hook, Pod, hooks, stop_hooks};
+use crate::split_pods::SplitPods;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -191,7 +191,7 @@ fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             matcher.parent().is_some_and(|config| config.key_text() == Some("defaultConfig"))
         })
         .collect();
-    let parts = Parts::of(inputs);
+    let parts = SplitPods::of(inputs);
     for (.., pod) in gated_pods(inputs) {
         let statistics = statistics_of(&parts.with_others(pod), &of_mesh);
         if let Some(missing) = missing(&statistics) {

@@ -20,7 +20,7 @@ mod saved_header;
 mod schema;
 mod scheme;
 mod scheme_filters;
-mod supporting;
+mod scheme_helpers;
 mod traffic;
 mod trust;
 mod volume;

@@ -11,7 +11,7 @@ use crate::listeners::{connection_manager, uses};
 use crate::modules::{Module, counters, ours};
 use crate::node::{Node, is_string_value};
 use crate::plugin_configs::plugin_configs;
-use crate::reach::Mesh;
+use crate::reach::ProxySelector;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -238,7 +238,7 @@ pub(super) fn share_chain(one: Node<'_>, two: Node<'_>) -> bool {
                 && inserts(two)
                 && one.context() == two.context()
                 && !CHAIN_FIELDS.into_iter().any(|path| differ(one, two, path))
-                && Mesh::of(one).may_meet(&Mesh::of(two))
+                && ProxySelector::of(one).may_meet(&ProxySelector::of(two))
         }
         (None, None) => {
             connection_manager(one).is_some_and(|manager| connection_manager(two) == Some(manager))

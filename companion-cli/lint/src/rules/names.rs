@@ -7,7 +7,7 @@ use crate::finding::Rule;
 use crate::finding::{Findings, Severity};
 use crate::inputs::Inputs;
 use crate::node::Node;
-use crate::reach::Mesh;
+use crate::reach::ProxySelector;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -89,13 +89,13 @@ fn report_twice<'g>(
     meet: fn(Patch<'g>, Patch<'g>) -> bool,
     findings: &mut Findings<'g>,
 ) {
-    let mut by_name: HashMap<&str, Vec<(Patch<'g>, Node<'g>, Mesh)>> = HashMap::new();
+    let mut by_name: HashMap<&str, Vec<(Patch<'g>, Node<'g>, ProxySelector)>> = HashMap::new();
     for patch in added {
         let Some(node) = patch.value().and_then(|value| value.field("name")) else { continue };
         let Some(name) = node.value() else { continue };
         let earlier = by_name.entry(name).or_default();
-        let mesh = Mesh::of(patch);
-        let meets = |(other, _, reach): &&(Patch<'g>, Node<'g>, Mesh)| {
+        let mesh = ProxySelector::of(patch);
+        let meets = |(other, _, reach): &&(Patch<'g>, Node<'g>, ProxySelector)| {
             mesh.may_meet(reach) && meet(patch, *other)
         };
         if let Some((other, place, _)) = earlier.iter().find(meets) {

@@ -13,7 +13,7 @@ use crate::objects::object_of;
 use crate::overlaid::Overlaid;
 use crate::pods::pod_around;
 use crate::proxy_protocol::{header_filters, is_type, policy_settings, topology_settings};
-use crate::reach::{Mesh, Reach};
+use crate::reach::{ProxySelector, Reach};
 
 pub(super) const RULES: &[Rule] = &[Rule {
     code: "LS365",
@@ -40,7 +40,7 @@ fn two_header_filters<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
     let modules = restoring_modules(inputs);
     for (module, _) in modules.filter(|(_, proto)| proto.presets.contains(&Preset::Nlb)) {
-        if let Reach::Mesh(mesh) = module.reach() {
+        if let Reach::Selector(mesh) = module.reach() {
             twice_in_mesh(inputs, module, mesh, findings);
         }
     }
@@ -56,7 +56,7 @@ fn two_header_filters<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn twice_in_mesh<'g>(
     inputs: &'g Inputs,
     module: Module<'g>,
-    mesh: &Mesh,
+    mesh: &ProxySelector,
     findings: &mut Findings<'g>,
 ) {
     let own = module.patch().map(|patch| patch.filter.node);
@@ -76,7 +76,7 @@ fn twice_in_mesh<'g>(
 
 /// Whether the listeners that contain a module may get this patch.
 fn reaches(inputs: &Inputs, patch: Patch<'_>, module: Module<'_>) -> bool {
-    let reach = Reach::Mesh(Mesh::of(patch));
+    let reach = Reach::Selector(ProxySelector::of(patch));
     let mut places = uses(inputs, module).into_iter().filter_map(patch_of);
     reach.may_meet(module.reach()) && places.any(|place| place.contexts_meet(patch))
 }
@@ -91,7 +91,7 @@ fn ports_meet(one: Patch<'_>, two: Patch<'_>) -> bool {
 }
 
 /// Whether a setting of Istio concerns pods that an EnvoyFilter selects.
-fn concerns(inputs: &Inputs, setting: Node<'_>, mesh: &Mesh) -> bool {
+fn concerns(inputs: &Inputs, setting: Node<'_>, mesh: &ProxySelector) -> bool {
     if let Some(pod) = pod_around(setting) {
         return mesh.may_select(inputs, pod);
     }

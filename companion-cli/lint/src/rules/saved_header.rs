@@ -3,7 +3,7 @@
 use laststream_filter::config::wire::{ForwardedProto, ORIGINAL_HEADER, Preset};
 
 use super::scheme_filters::{Restorer, restorers};
-use super::supporting::{
+use super::scheme_helpers::{
     FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, writers,
 };
 use crate::finding::{Findings, Rule, Severity};
@@ -103,7 +103,7 @@ fn native_readers(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
     let names: Vec<Node<'_>> =
         inputs.keyed_field("header_name", "headerName").filter(reads).collect();
     let is_placed = |writer: &SupportingFilter<'_>| {
-        matches!(writer.reach, Reach::Mesh(_)) || writer.manager.is_some()
+        matches!(writer.reach, Reach::Selector(_)) || writer.manager.is_some()
     };
     writers(inputs)
         .filter(is_placed)

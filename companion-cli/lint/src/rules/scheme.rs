@@ -4,7 +4,7 @@ use laststream_filter::config::wire::Scope;
 
 use super::module::{fits, in_one_chain, share_chain};
 use super::scheme_filters::{Holder, Restorer, restorers, restoring_modules, section};
-use super::supporting::{SupportingFilter, peer_info_filters, tag, writers};
+use super::scheme_helpers::{SupportingFilter, peer_info_filters, tag, writers};
 use crate::envoy_filter::{Patch, patch_of};
 use crate::finding::{Findings, Rule, Severity};
 use crate::inputs::Inputs;

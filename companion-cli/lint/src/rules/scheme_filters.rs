@@ -6,13 +6,13 @@ use std::borrow::Cow;
 use laststream_filter::config;
 use laststream_filter::config::wire::{ForwardedProto, Preset, Scope};
 
-use super::supporting::SupportingFilter;
+use super::scheme_helpers::SupportingFilter;
 use crate::inputs::Inputs;
 use crate::modules::{Module, ours};
 use crate::node::Node;
 use crate::objects::{Object, object_of};
 use crate::plugin_configs::plugin_configs;
-use crate::reach::{Mesh, Reach};
+use crate::reach::{ProxySelector, Reach};
 
 /// A filter of laststream that restores the scheme.
 pub(super) struct Restorer<'g> {
@@ -61,7 +61,7 @@ fn in_resource<'g>(config: Node<'g>, text: &str) -> Option<Restorer<'g>> {
     let wire = config::read_wire(text.as_bytes()).ok()?;
     let object = object_of(config)?;
     let holder = match object.kind {
-        "WasmPlugin" => Holder::Plugin(object, Reach::Mesh(Mesh::of_plugin(object))),
+        "WasmPlugin" => Holder::Plugin(object, Reach::Selector(ProxySelector::of_plugin(object))),
         _ => Holder::Policy(object),
     };
     Some(Restorer {

@@ -4,7 +4,7 @@
 use laststream_filter::config::wire::{ForwardedProto, Scope};
 
 use super::scheme_filters::{restorers, restoring_modules};
-use super::supporting::{
+use super::scheme_helpers::{
     FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, tag, writers,
 };
 use crate::envoy_filter::patch_of;
@@ -193,7 +193,7 @@ fn open_plugins(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
 fn may_be_kept(inputs: &Inputs, module: Module<'_>, proto: &ForwardedProto) -> bool {
     let says_so = proto.original_header.eq_ignore_ascii_case(FORWARDED_PROTO);
     let in_manager = connection_manager(module.typed).is_some_and(keeps);
-    let in_mesh = matches!(module.reach(), Reach::Mesh(_))
+    let in_mesh = matches!(module.reach(), Reach::Selector(_))
         && uses(inputs, module).into_iter().any(|filter| stands_where_kept(inputs, filter));
     says_so || may_stand_at_sidecar(inputs, module) || in_manager || in_mesh
 }
@@ -211,7 +211,7 @@ fn matchers_on_kept_header<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) 
         writers(inputs).filter(|writer| matcher_around(writer.node).is_some()).collect();
     for writer in &writers {
         let is_kept = writer.manager.map_or_else(|| stands_where_kept(inputs, writer.node), keeps);
-        let is_placed = writer.manager.is_some() || matches!(writer.reach, Reach::Mesh(_));
+        let is_placed = writer.manager.is_some() || matches!(writer.reach, Reach::Selector(_));
         let removed = if is_placed {
             is_removed(&mutations, |helper| helper.may_meet(writer))
         } else {

@@ -108,7 +108,7 @@ fn no_file<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mut seen = BTreeSet::new();
     for (module, Wanted { path, .. }) in from_volumes(inputs) {
         let Some(filter) = module.patch().map(|patch| patch.filter) else { continue };
-        let Reach::Mesh(mesh) = module.reach() else { continue };
+        let Reach::Selector(mesh) = module.reach() else { continue };
         if !seen.insert((filter.node.tree, filter.node.id, path)) {
             continue;
         }

@@ -10,7 +10,7 @@ use crate::listeners::uses;
 use crate::modules::{Module, counters, gates};
 use crate::objects::of_kind;
 use crate::pods::Pod;
-use crate::reach::{Mesh, Reach};
+use crate::reach::{ProxySelector, Reach};
 use crate::rules::envoy_gateway::proxy_of;
 
 /// The number of gates that are compared pair by pair. More would not add information.
@@ -58,11 +58,11 @@ pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g
         // The counter for a gate in a bootstrap comes from a resource that selects the gate's pods.
         let pods = holders.iter().filter(|(tree, _)| *tree == module.typed.tree);
         let pods: Vec<Pod<'g>> = pods.map(|(_, pod)| *pod).collect();
-        let selects = |mesh: &Mesh| pods.iter().any(|pod| mesh.may_select(inputs, *pod));
+        let selects = |mesh: &ProxySelector| pods.iter().any(|pod| mesh.may_select(inputs, *pod));
         let counted: Vec<_> = counters(inputs)
             .filter(|(counter, _)| {
                 module.may_meet(*counter)
-                    || matches!(counter.reach(), Reach::Mesh(mesh) if selects(mesh))
+                    || matches!(counter.reach(), Reach::Selector(mesh) if selects(mesh))
             })
             .map(|(_, scope)| scope)
             .chain(plugins.iter().filter(|(mesh, _)| selects(mesh)).map(|(_, scope)| *scope))
@@ -87,7 +87,7 @@ pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g
 }
 
 /// The scopes that WasmPlugins count, and the proxies that they select.
-fn plugin_scopes(inputs: &Inputs) -> impl Iterator<Item = (Mesh, Scope)> {
+fn plugin_scopes(inputs: &Inputs) -> impl Iterator<Item = (ProxySelector, Scope)> {
     of_kind(inputs, "WasmPlugin").filter_map(|plugin| {
         let spec = plugin.spec()?;
         let names = [Some(plugin.name()), spec.text_of("url")];
@@ -96,7 +96,7 @@ fn plugin_scopes(inputs: &Inputs) -> impl Iterator<Item = (Mesh, Scope)> {
             None => Scope::default(),
             Some(name) => name.parse().ok()?,
         };
-        is_ours.then(|| (Mesh::of_plugin(plugin), scope))
+        is_ours.then(|| (ProxySelector::of_plugin(plugin), scope))
     })
 }
 

@@ -9,8 +9,8 @@ use crate::inputs::Inputs;
 use crate::listeners::{address, listener, uses};
 use crate::modules::{Module, gated_pods, gates};
 use crate::node::Node;
-use crate::parts::Parts;
 use crate::pods::{DEFAULT_GRACE, Hook, Pod, pod_around, stop_hooks};
+use crate::split_pods::SplitPods;
 use laststream_base::time_span::milliseconds;
 
 /// A gate, and its deadline in milliseconds.
@@ -18,7 +18,7 @@ type Deadline<'g> = (Module<'g>, u64);
 
 /// The gates that stop hooks ask, by the ports of their listeners.
 struct AskedGates<'g> {
-    parts: Parts<'g>,
+    parts: SplitPods<'g>,
     /// The gate with the shortest deadline, by port.
     shortest: HashMap<u64, Deadline<'g>>,
     /// The gate of a pod with the longest deadline, by tree and number of the pod's template, and
@@ -53,7 +53,7 @@ impl<'g> AskedGates<'g> {
                 }
             }
         }
-        Self { parts: Parts::of(inputs), shortest, of_pods }
+        Self { parts: SplitPods::of(inputs), shortest, of_pods }
     }
 
     /// The gate that a stop hook asks. If the pod is known only from a patch or from values of a
@@ -131,7 +131,7 @@ fn longest<'g>(hook: Hook<'g>) -> Option<(u64, Node<'g>)> {
 }
 
 pub(super) fn grace_below_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let parts = Parts::of(inputs);
+    let parts = SplitPods::of(inputs);
     for hook in stop_hooks(inputs) {
         let of_pod = hook.pod().map(|pod| parts.grace_seconds(pod));
         let Some(grace) = of_pod.or_else(|| hook.grace_in_values()?.number()) else { continue };
@@ -183,7 +183,7 @@ pub(super) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
             );
         }
     };
-    let parts = Parts::of(inputs);
+    let parts = SplitPods::of(inputs);
     let is_of_mesh = |node: &Node<'g>| node.has_keys(&[DRAIN_DURATION, "defaultConfig"]);
     let of_mesh = inputs.keyed(DRAIN_DURATION).find(is_of_mesh);
     let mut compared = HashSet::new();

@@ -6,9 +6,9 @@ use crate::finding::Findings;
 use crate::inputs::Inputs;
 use crate::node::Node;
 use crate::objects::{Object, of_kind};
-use crate::parts::Parts;
 use crate::pods::{Pod, pods};
 use crate::rules::traffic::{Route, http_routes};
+use crate::split_pods::SplitPods;
 use laststream_base::time_span::milliseconds;
 
 pub(super) fn request_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -46,7 +46,7 @@ struct Graces<'g> {
 
 impl<'g> Graces<'g> {
     fn of(inputs: &'g Inputs) -> Self {
-        let parts = Parts::of(inputs);
+        let parts = SplitPods::of(inputs);
         let mut named: HashMap<&'g str, Vec<(Option<&'g str>, u64)>> = HashMap::new();
         let mut gateways = Vec::new();
         for pod in pods(inputs).filter(|pod| !pod.is_job()) {

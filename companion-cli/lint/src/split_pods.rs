@@ -10,7 +10,7 @@ use super::pods::{DEFAULT_GRACE, Pod, metadata_patches, pods};
 use super::texts::Texts;
 
 /// The pods of all files, grouped by the object or Gateway that they are parts of.
-pub(super) struct Parts<'g> {
+pub(super) struct SplitPods<'g> {
     /// By kind and name.
     named: HashMap<(&'g str, &'g str), Vec<Part<'g>>>,
     overlays: Vec<(Pod<'g>, Overlaid<'g>)>,
@@ -23,7 +23,7 @@ struct Part<'g> {
     namespace: Option<&'g str>,
 }
 
-impl<'g> Parts<'g> {
+impl<'g> SplitPods<'g> {
     pub(super) fn of(texts: &'g Texts) -> Self {
         let mut parts = Self { named: HashMap::new(), overlays: Vec::new() };
         for pod in pods(texts).chain(metadata_patches(texts)) {

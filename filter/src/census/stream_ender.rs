@@ -225,5 +225,5 @@ fn drawn([from, to]: [u64; 2], context: u32, now: u64) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "ender_tests.rs"]
+#[path = "stream_ender_tests.rs"]
 mod tests;

@@ -39,7 +39,7 @@ impl<'g> SupportingFilter<'g> {
     /// Whether it applies to the module: in a mesh on the same proxies, in a plain Envoy in the
     /// same chain.
     pub(super) fn applies_to(&self, module: Module<'g>) -> bool {
-        let in_mesh = matches!(self.reach, Reach::Mesh(_));
+        let in_mesh = matches!(self.reach, Reach::Selector(_));
         self.reach.may_meet(module.reach())
             && (in_mesh
                 || self
@@ -50,7 +50,7 @@ impl<'g> SupportingFilter<'g> {
     /// Whether both may be in one chain: in a mesh on the same proxies, in a plain Envoy in the
     /// same connection manager.
     pub(super) fn may_meet(&self, other: &Self) -> bool {
-        let in_mesh = matches!(self.reach, Reach::Mesh(_));
+        let in_mesh = matches!(self.reach, Reach::Selector(_));
         self.reach.may_meet(&other.reach)
             && (in_mesh || (self.manager.is_some() && self.manager == other.manager))
     }
