@@ -6,10 +6,11 @@ use std::ops::Deref;
 
 use super::change::part::Part;
 use super::crds::{Definitions, Fault, Validators};
+use super::kustomize;
 use super::node::{Node, is_string_value};
 use super::objects::objects;
 use super::reach::Reach;
-use super::sources::SourceFile;
+use super::sources::{SourceError, SourceFile};
 use super::texts::{Texts, number};
 use super::wasm_filter::FilterFacts;
 use laststream_base::yaml::tree::Kind;
@@ -75,8 +76,8 @@ impl Deref for Inputs {
 }
 
 impl Inputs {
-    pub(super) fn read(sources: Vec<SourceFile>, assume: Assume) -> Self {
-        let mut texts = Texts::read(sources);
+    pub(super) fn read(sources: Vec<SourceFile>, assume: Assume) -> Result<Self, SourceError> {
+        let mut texts = Texts::read(sources)?;
         let mut tree = 0;
         while texts.trees().contains(&tree) {
             for id in holders(&texts, tree) {
@@ -84,7 +85,7 @@ impl Inputs {
             }
             tree += 1;
         }
-        Self {
+        Ok(Self {
             texts,
             assume,
             filter_facts: OnceCell::new(),
@@ -92,7 +93,7 @@ impl Inputs {
             violations: OnceCell::new(),
             old_files: None,
             changes: Vec::new(),
-        }
+        })
     }
 
     /// The files before a change and after it. `parts` finds the parts of the change in them.
@@ -101,12 +102,12 @@ impl Inputs {
         new: Vec<SourceFile>,
         assume: Assume,
         parts: fn(&Self) -> Vec<Part>,
-    ) -> Self {
+    ) -> Result<Self, SourceError> {
         let old_files = number(old.len());
         old.extend(new);
-        let mut inputs = Self { old_files: Some(old_files), ..Self::read(old, assume) };
+        let mut inputs = Self { old_files: Some(old_files), ..Self::read(old, assume)? };
         inputs.changes = parts(&inputs);
-        inputs
+        Ok(inputs)
     }
 
     /// The parts of the change; empty if there is no change.
@@ -122,7 +123,12 @@ impl Inputs {
     pub(super) fn violations(&self, fault: Fault) -> impl Iterator<Item = (Node<'_>, &str)> {
         let all = self.violations.get_or_init(|| {
             let mut validators = Validators::default();
-            let judged = objects(self).flat_map(|object| validators.judge(self, object));
+            let patches = kustomize::patch_files(self);
+            let whole = objects(self).filter(|object| {
+                !patches.contains(&self.file_of(object.node.tree))
+                    && object.node.get("$patch").is_none()
+            });
+            let judged = whole.flat_map(|object| validators.judge(self, object));
             judged
                 .map(|found| (found.fault, found.node.tree, found.node.id, found.message))
                 .collect()

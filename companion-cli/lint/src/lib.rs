@@ -3,7 +3,7 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | `sources`, `texts`, `inputs`, `node` | files as trees of nodes with positions |
+//! | `sources`, `template`, `texts`, `inputs`, `node` | files as trees of nodes with positions |
 //! | `value`, `plain` | a node as the JSON value that the API server gets |
 //! | `objects`, `envoy_filter`, `modules`, `listeners`, `reach` | objects, filters, their proxies |
 //! | `pods`, `split_pods`, `overlaid`, `volumes` | pods, their parts in several files, their volumes |
@@ -20,6 +20,7 @@ mod envoy_filter;
 mod finding;
 mod ignore;
 mod inputs;
+mod kustomize;
 mod listeners;
 mod modules;
 mod node;
@@ -34,6 +35,7 @@ mod reach;
 mod rules;
 mod sources;
 mod split_pods;
+mod template;
 mod texts;
 mod value;
 mod volumes;
@@ -49,16 +51,24 @@ use std::collections::HashSet;
 use inputs::Inputs;
 
 /// All findings, by file and line.
-#[must_use]
-pub fn lint(sources: Vec<SourceFile>, assume: Assume) -> Vec<Finding> {
-    findings_of(&Inputs::read(sources, assume), rules::all())
+///
+/// # Errors
+/// The files hold more values than allowed.
+pub fn lint(sources: Vec<SourceFile>, assume: Assume) -> Result<Vec<Finding>, SourceError> {
+    Ok(findings_of(&Inputs::read(sources, assume)?, rules::all()))
 }
 
 /// The effects in Envoy of the change from the old files to the new ones, by file and line.
-#[must_use]
-pub fn change(old: Vec<SourceFile>, new: Vec<SourceFile>, assume: Assume) -> Vec<Finding> {
-    let inputs = Inputs::of_change(old, new, assume, change::parts);
-    findings_of(&inputs, rules::of_changes())
+///
+/// # Errors
+/// The files hold more values than allowed.
+pub fn change(
+    old: Vec<SourceFile>,
+    new: Vec<SourceFile>,
+    assume: Assume,
+) -> Result<Vec<Finding>, SourceError> {
+    let inputs = Inputs::of_change(old, new, assume, change::parts)?;
+    Ok(findings_of(&inputs, rules::of_changes()))
 }
 
 fn findings_of(inputs: &Inputs, rules: impl Iterator<Item = &'static Rule>) -> Vec<Finding> {

@@ -112,6 +112,10 @@ impl<'g> Node<'g> {
             .filter_map(move |&(key, value)| Some((self.with(key)?.text()?, self.with(value)?)))
     }
 
+    pub(super) fn is_alias(self) -> bool {
+        matches!(self.raw().map(|raw| &raw.kind), Some(Kind::Alias(_)))
+    }
+
     pub(super) fn is_map(self) -> bool {
         matches!(self.kind(), Some(Kind::Map(_)))
     }

@@ -85,14 +85,15 @@ impl<'g> Object<'g> {
 
 /// The objects of all files.
 pub(super) fn objects(texts: &Texts) -> impl Iterator<Item = Object<'_>> {
-    texts
-        .documents()
-        .flat_map(|document| {
-            let is_list = document.text_of("kind").is_some_and(|kind| kind.ends_with("List"));
-            let items: Vec<_> = document.list("items").filter(|_| is_list).collect();
-            if items.is_empty() { vec![document] } else { items }
-        })
-        .filter_map(Object::new)
+    texts.documents().flat_map(items_within).filter_map(Object::new)
+}
+
+/// The object itself, or the items of a List, which may be Lists again. An alias is not opened,
+/// because a few lines of aliases can stand for millions of items.
+fn items_within(node: Node<'_>) -> Vec<Node<'_>> {
+    let is_list = node.text_of("kind").is_some_and(|kind| kind.ends_with("List"));
+    let items: Vec<_> = node.list("items").filter(|_| is_list && !node.is_alias()).collect();
+    if items.is_empty() { vec![node] } else { items.into_iter().flat_map(items_within).collect() }
 }
 
 /// The objects of a kind.

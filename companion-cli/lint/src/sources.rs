@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use laststream_base::foreign;
+use laststream_base::yaml::tree::MOST_NODES;
 
 /// The largest file, in bytes. A larger file is not a manifest.
 pub const LARGEST_FILE: u64 = 16 << 20;
@@ -13,6 +14,8 @@ pub const LARGEST_SUM: u64 = 128 << 20;
 const MOST_FILES: usize = 20_000;
 /// The greatest depth of folders within folders.
 const DEEPEST_FOLDER: usize = 64;
+/// The name of standard input.
+pub(super) const STDIN: &str = "<stdin>";
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// A file: its name and its text, or why it has none.
@@ -48,6 +51,9 @@ pub enum SourceError {
     /// A folder with more manifests than allowed.
     #[error("`{0}` holds more than {MOST_FILES} files: name the folders that matter")]
     TooMany(String),
+    /// Files that together hold more values than allowed.
+    #[error("the files together hold more than {MOST_NODES} values: name fewer of them")]
+    TooManyValues,
     /// Files that together are larger than allowed.
     #[error("the files together are larger than {} MiB: name fewer of them", LARGEST_SUM >> 20)]
     TooLarge,
@@ -114,7 +120,7 @@ pub fn gather(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<SourceFile>
             if bytes.iter().all(u8::is_ascii_whitespace) {
                 return Err(SourceError::NoInput);
             }
-            add("<stdin>".into(), bytes, &mut sum, &mut sources)?;
+            add(STDIN.into(), bytes, &mut sum, &mut sources)?;
             continue;
         }
         for file in files_of(path)? {

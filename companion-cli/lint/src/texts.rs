@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::sources::SourceFile;
+use super::sources::{SourceError, SourceFile};
+use super::template;
 use laststream_base::yaml::tree::{Kind, MOST_NODES, NONE, Position, Style, Tree};
 
 /// A text and its origin.
@@ -58,19 +59,24 @@ pub(super) struct Texts {
 
 impl Texts {
     /// Reads the files' own texts.
-    pub(super) fn read(sources: Vec<SourceFile>) -> Self {
+    ///
+    /// # Errors
+    /// The files hold more values than allowed.
+    pub(super) fn read(sources: Vec<SourceFile>) -> Result<Self, SourceError> {
         let mut left = MOST_NODES;
         let mut texts = Vec::with_capacity(sources.len());
         for (file, source) in sources.iter().enumerate() {
-            let tree =
-                source.text.as_deref().map(|text| Tree::read(text, left)).unwrap_or_default();
-            left = left.saturating_sub(tree.nodes.len());
+            let text = source.text.as_deref().unwrap_or_default();
+            let tree = Tree::read(text, left);
+            let rest = left.checked_sub(tree.nodes.len()).filter(|rest| *rest > 0);
+            left = rest.ok_or(SourceError::TooManyValues)?;
+            let tree = template::left_out(text, tree);
             texts.push(Text { tree, file: number(file), carrier: None, depth: 0 });
         }
         let mut read =
             Self { sources, texts, embedded: HashMap::new(), keyed: HashMap::new(), left };
         (0..read.texts.len()).for_each(|text| read.index(text));
-        read
+        Ok(read)
     }
 
     /// Reads the text of a scalar as a separate tree. A text with syntax errors, such as a

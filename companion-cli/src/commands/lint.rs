@@ -149,11 +149,13 @@ fn findings(lint: &Lint) -> Result<(Vec<Finding>, usize), String> {
     if let Some([old, new]) = lint.change.as_deref() {
         let [old, new] = [gather(std::slice::from_ref(old))?, gather(std::slice::from_ref(new))?];
         let files = old.len() + new.len();
-        return Ok((lint::change(old, new, assume), files));
+        let findings = lint::change(old, new, assume).map_err(|error| error.to_string())?;
+        return Ok((findings, files));
     }
     let sources = gather(&lint.files)?;
     let files = sources.len();
-    Ok((lint::lint(sources, assume), files))
+    let findings = lint::lint(sources, assume).map_err(|error| error.to_string())?;
+    Ok((findings, files))
 }
 
 fn read_crds(files: &[PathBuf]) -> Result<Definitions, String> {

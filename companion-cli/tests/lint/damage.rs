@@ -96,7 +96,8 @@ fn findings_of(bytes: Vec<u8>, number: usize) -> usize {
     let findings = lint(
         vec![SourceFile::new("damaged.yaml", bytes)],
         Assume { istio: Some((1, 29)), ..Assume::default() },
-    );
+    )
+    .unwrap();
     let shown =
         [output::text(&findings), output::json(&findings, 1), output::sarif(&findings, None)];
     assert!(

@@ -5,7 +5,7 @@ use laststream_lint::{Assume, Finding, LARGEST_FILE, SourceFile, lint};
 use crate::support::described;
 
 fn of(text: impl Into<Vec<u8>>) -> Vec<Finding> {
-    lint(vec![SourceFile::new("a.yaml", text.into())], Assume::default())
+    lint(vec![SourceFile::new("a.yaml", text.into())], Assume::default()).unwrap()
 }
 
 fn places(findings: &[Finding]) -> Vec<(&str, u32, u32)> {
@@ -38,6 +38,14 @@ fn unreadable_input_is_a_finding_with_the_reason() {
             "deeper than 128",
         ),
         (b"a: \0\n".to_vec(), 1, ""),
+        (b"a: [{address: ::1}]\n".to_vec(), 1, "quotes"),
+        (b"a: 1\n\t# b\nc: 2\n".to_vec(), 2, "tab"),
+        // A template is judged no further: this one would lack its `spec`.
+        (
+            b"apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {{ .x }}\n".to_vec(),
+            4,
+            "template",
+        ),
     ] {
         let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(30)]).into_owned();
         let findings = of(bytes);
@@ -70,6 +78,10 @@ fn every_spelling_of_a_manifest_has_the_same_finding() {
     let minified: String = json.split(' ').collect();
     let list =
         format!("apiVersion: v1\nkind: List\nitems:\n- {}", JOB.trim_end().replace('\n', "\n  "));
+    let nested = format!(
+        "apiVersion: v1\nkind: List\nitems:\n- kind: List\n  items:\n  - {}",
+        JOB.trim_end().replace('\n', "\n    ")
+    );
     let merged = "d: &d {shareProcessNamespace: true}\napiVersion: batch/v1\n\
                   kind: Job\nspec:\n  template:\n    spec:\n      <<: *d\n";
     let aliased = "d: &d {spec: {shareProcessNamespace: true}}\napiVersion: batch/v1\n\
@@ -86,6 +98,7 @@ fn every_spelling_of_a_manifest_has_the_same_finding() {
         (json.to_owned(), 1, 99),
         (minified, 1, 91),
         (list, 10, 32),
+        (nested, 12, 34),
         (merged.to_owned(), 1, 31),
         (aliased.to_owned(), 1, 38),
         (map, 12, 34),
@@ -96,6 +109,44 @@ fn every_spelling_of_a_manifest_has_the_same_finding() {
 
 fn indented(text: &str, by: usize) -> String {
     text.lines().map(|line| format!("{}{line}\n", " ".repeat(by))).collect()
+}
+
+/// As go-yaml reads it, in which the API server's readers are written.
+#[test]
+fn an_address_of_ipv6_in_brackets_is_a_text() {
+    let entry = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: a}\n\
+                 spec:\n  hosts: [a.example.com]\n  addresses: [1.2.3.4, 2001:db8::]\n  \
+                 ports: [{number: 80, name: http, protocol: HTTP}]\n  resolution: STATIC\n";
+    assert_eq!(places(&of(entry)), []);
+    assert_eq!(places(&of(entry.replace("2001:db8::", "b:"))), []);
+    assert_eq!(places(&of(entry.replace("2001:db8::", "b: "))), [("LS008", 6, 24)]);
+}
+
+#[test]
+fn a_patch_of_a_kustomization_is_no_whole_object() {
+    let patch = "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\n\
+                 metadata: {name: a}\nspec: {addresses: []}\n";
+    let kustomization = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n\
+                         patches: [{path: ../b/./patch.yaml}]\n";
+    let both = |kustomization: &str| {
+        let sources = vec![
+            SourceFile::new("mesh/a/kustomization.yaml", kustomization.into()),
+            SourceFile::new("mesh/b/patch.yaml", patch.into()),
+        ];
+        lint(sources, Assume::default()).unwrap()
+    };
+    assert_eq!(places(&both(kustomization)), []);
+    assert_ne!(places(&both("")), []);
+    assert_eq!(places(&of(format!("$patch: delete\n{patch}"))), []);
+}
+
+/// One error before anything is judged, because what is left would be judged wrongly.
+#[test]
+fn too_many_values_are_refused_as_a_whole() {
+    let half = || SourceFile::new("a.yaml", "a: [1]\n---\n".repeat(300_000).into_bytes());
+    assert_eq!(lint(vec![half()], Assume::default()).unwrap().len(), 0);
+    let error = lint(vec![half(), half()], Assume::default()).unwrap_err().to_string();
+    assert!(error.contains("name fewer"), "{error}");
 }
 
 #[test]
@@ -158,6 +209,7 @@ fn files_are_looked_at_together() {
             SourceFile::new("two.yaml", two.into_bytes()),
         ];
         lint(sources, Assume::default())
+            .unwrap()
             .iter()
             .map(|finding| format!("{}:{} {}", finding.file, finding.line, finding.message))
             .collect::<Vec<_>>()

@@ -71,6 +71,7 @@ impl Example {
             vec![SourceFile::new(self.name.clone(), self.text.clone().into_bytes())],
             self.assume(),
         )
+        .unwrap()
     }
 
     /// The findings, in the form of [`Self::expected`].

@@ -213,6 +213,10 @@ impl Builder<'_> {
                     ScalarStyle::Literal => Style::Literal,
                     ScalarStyle::Folded => Style::Other,
                 };
+                if style == Style::Plain && text.starts_with(':') && self.is_in_flow() {
+                    let message = "Kubernetes does not read a colon here: put it in quotes".into();
+                    return Some(Slip { position: position(span.start), message });
+                }
                 self.leaf(Kind::Scalar(text.into(), style), anchor, span, 1)
             }
             Event::Alias(anchor) => match self.anchors.get(&anchor).copied() {
@@ -232,20 +236,28 @@ impl Builder<'_> {
                 self.end();
                 None
             }
-            Event::Comment(text, _) => {
-                self.add_comment(&text, span);
-                None
-            }
+            Event::Comment(text, _) => self.add_comment(&text, span),
             _ => None,
         }
     }
 
-    fn add_comment(&mut self, text: &str, span: Span) {
+    /// Whether the next node is within brackets or braces.
+    fn is_in_flow(&self) -> bool {
+        let around = self.open.last().and_then(|open| self.tree.nodes.get(open.id as usize));
+        let first = around.and_then(|raw| self.text.get(raw.bytes.0 as usize..));
+        first.is_some_and(|text| text.starts_with(['[', '{']))
+    }
+
+    fn add_comment(&mut self, text: &str, span: Span) -> Option<Slip> {
         let before =
             span.byte_range().and_then(|range| self.text.get(..range.start)).unwrap_or_default();
         let line = before.rsplit('\n').next().unwrap_or_default();
         let trails = !line.trim().is_empty();
         self.tree.comments.push((position(span.start).line, trails, text.into()));
+        (!trails && line.contains('\t') && !self.is_in_flow()).then(|| Slip {
+            position: position(span.start),
+            message: "Kubernetes does not read a tab before a comment".into(),
+        })
     }
 
     fn leaf(&mut self, kind: Kind, anchor: usize, span: Span, expanded: u64) -> Option<Slip> {
@@ -273,6 +285,7 @@ impl Builder<'_> {
     /// itself.
     fn end(&mut self) {
         let Some(open) = self.open.pop() else { return };
+        self.join_address(open.id);
         if open.anchor > 0 {
             self.anchors.insert(open.anchor, open.id);
         }
@@ -280,6 +293,30 @@ impl Builder<'_> {
             self.note_wide(open.id);
         }
         self.hang(open.id);
+    }
+
+    /// Kubernetes reads `[2001:db8::]` as a text; to YAML 1.2 it is a map without a value.
+    fn join_address(&mut self, map: u32) {
+        let nodes = &self.tree.nodes;
+        let Some(Raw { kind: Kind::Map(entries), bytes, .. }) = nodes.get(map as usize) else {
+            return;
+        };
+        let [(key, value)] = entries[..] else { return };
+        let is_empty = nodes.get(value as usize).is_some_and(|raw| raw.bytes.0 == raw.bytes.1);
+        let begin = bytes.0 as usize;
+        let Some(Kind::Scalar(key, Style::Plain)) = nodes.get(key as usize).map(|raw| &raw.kind)
+        else {
+            return;
+        };
+        let address = format!("{key}:");
+        let rest = self.text.get(begin..).and_then(|text| text.strip_prefix(&address));
+        if is_empty
+            && rest.is_some_and(|rest| rest.starts_with([',', ']', '}']))
+            && let Some(raw) = self.tree.nodes.get_mut(map as usize)
+        {
+            raw.bytes.1 = number(begin + address.len());
+            raw.kind = Kind::Scalar(address.into(), Style::Plain);
+        }
     }
 
     fn note_wide(&mut self, map: u32) {

@@ -25,9 +25,10 @@ const DEEPEST: u16 = 200;
 /// The most faults that are reported for one object: more would not help the user.
 const MOST_FAULTS: usize = 50;
 
-/// The configuration file of Envoy Gateway itself, which looks like an object, but never reaches
-/// the API server.
-const FILE_OF_ITS_OWN: (&str, &str) = ("gateway.envoyproxy.io", "EnvoyGateway");
+/// Files that look like objects, but never reach the API server: the configuration of Envoy Gateway
+/// itself, and the report of the Gateway API's tests.
+const OTHER_FILES: [(&str, &str); 2] =
+    [("gateway.envoyproxy.io", "EnvoyGateway"), ("gateway.networking.k8s.io", "ConformanceReport")];
 
 /// The kind of a fault; each has a separate rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,7 +126,7 @@ impl Validators {
     ) -> Result<Option<Rc<Compiled>>, Violation<'g>> {
         let api = object.node.text_of("apiVersion").unwrap_or_default();
         let Some((group, version)) = api.split_once('/') else { return Ok(None) };
-        if (group, object.kind) == FILE_OF_ITS_OWN {
+        if OTHER_FILES.contains(&(group, object.kind)) {
             return Ok(None);
         }
         let key = (api.to_owned(), object.kind.to_owned());

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json as value};
 
 use super::help_uri;
+use crate::sources::STDIN;
 use crate::{Finding, Rule, Severity, rules};
 
 /// All findings. Files below the folder `base` get paths relative to it.
@@ -72,6 +73,9 @@ fn result(finding: &Finding, all: &[&Rule], base: Option<&Path>) -> Value {
 
 /// The URI of a file: relative for a file below `base`, a `file:` URI for other absolute paths.
 fn uri(file: &str, base: Option<&Path>) -> String {
+    if file == STDIN {
+        return "stdin".into();
+    }
     let path = Path::new(file);
     let relative = base.and_then(|base| path.strip_prefix(base).ok()).unwrap_or(path);
     let mut uri = String::from(if relative.is_absolute() { "file://" } else { "" });
@@ -97,6 +101,7 @@ mod tests {
         let base = Some(Path::new("/srv/mesh"));
         assert_eq!(uri("/srv/mesh/a b/ü.yaml", base), "a%20b/%C3%BC.yaml");
         assert_eq!(uri("gateway.yaml", base), "gateway.yaml");
+        assert_eq!(uri("<stdin>", base), "stdin");
         assert_eq!(uri("/etc/x.yaml", base), "file:///etc/x.yaml");
     }
 }

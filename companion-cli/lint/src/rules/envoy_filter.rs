@@ -9,7 +9,7 @@ use crate::inputs::Inputs;
 use crate::modules::ours;
 use crate::node::Node;
 use crate::objects::ROOT_NAMESPACE;
-use types::wrong_type;
+use types::{nearly, wrong_type};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -25,9 +25,13 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS102",
         severity: Severity::Error,
-        title: "a patch does nothing: its `patch`, operation or value is missing",
-        why: "The API server accepts the patch and istiod skips it. Only istiod's log says so.",
-        fix: "Write `patch: {operation: …, value: …}`; only REMOVE needs no value.",
+        title: "a patch does nothing: its `patch`, operation, value or filter is missing",
+        why: "The API server accepts the patch and istiod skips it, mostly without a word in its \
+            log: also REMOVE and REPLACE of a filter that the match does not name, and a filter \
+            whose configuration is in `config`, which Envoy's API no longer has.",
+        fix: "Write `patch: {operation: …, value: …}`; only REMOVE needs no value. Name the filter: \
+            `match.listener.filterChain.filter`, for HTTP_FILTER with its `subFilter`. Write \
+            `typed_config` in place of `config`.",
         check: patch,
     },
     Rule {
@@ -203,9 +207,38 @@ fn patch<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             {
                 findings.at(node, "the patch has no `value`")
             }
-            Some(_) => {}
+            Some(operation) => {
+                if let Some(missing) = missing_filter(patch) {
+                    let name = patch.operation();
+                    findings.at(operation, format!("{name} does nothing without `{missing}`"));
+                }
+                if let Some(config) = untyped_config(patch) {
+                    findings.at(config, "istiod drops `config`: write `typed_config`");
+                }
+            }
         }
     }
+}
+
+/// The part of the match without which istiod skips the removal or replacement of a filter.
+fn missing_filter(patch: Patch<'_>) -> Option<&'static str> {
+    let name = |path: &str| {
+        let name = patch.filter_match().and_then(|filter| filter.text_of(path));
+        name.is_some_and(|name| !name.is_empty())
+    };
+    let missing = match patch.apply_to() {
+        "HTTP_FILTER" if !name("subFilter.name") => "filter.subFilter.name",
+        "NETWORK_FILTER" if !name("name") => "filter.name",
+        _ => return None,
+    };
+    ["REMOVE", "REPLACE"].contains(&patch.operation()).then_some(missing)
+}
+
+/// The configuration of a filter in the field that the v2 API had.
+fn untyped_config(patch: Patch<'_>) -> Option<Node<'_>> {
+    let is_filter = patch.apply_to().ends_with("_FILTER");
+    let value = patch.value().filter(|value| is_filter && value.get("typed_config").is_none())?;
+    value.get("config")
 }
 
 fn ignored_operation<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -365,9 +398,21 @@ fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let sub_filter = filter.get("subFilter").and_then(|filter| filter.get("name"));
         let name = filter.get("name");
         for node in [name, sub_filter].into_iter().flatten() {
-            if let Some((old, new)) = OLD_NAMES.iter().find(|(old, _)| node.text() == Some(old)) {
+            let text = node.text().unwrap_or_default();
+            if let Some((old, new)) = OLD_NAMES.iter().find(|(old, _)| text == *old) {
                 findings.at(node, format!("`{old}` is called `{new}` today"));
+            } else if let Some((_, meant)) =
+                OLD_NAMES.iter().find(|(_, known)| text != *known && nearly(known, text))
+                && patch.apply_to() != "HTTP_FILTER"
+            {
+                findings.at(node, format!("there is no filter `{text}`: it is `{meant}`"));
             }
+        }
+        if let Some(sub_filter) = sub_filter.filter(|_| patch.apply_to() == "NETWORK_FILTER") {
+            findings.at(
+                sub_filter,
+                "Istio refuses `subFilter` for a NETWORK_FILTER: it names an HTTP filter",
+            );
         }
         let is_manager =
             name.and_then(Node::text).is_some_and(|name| name == MANAGER || OLD_NAMES[0].0 == name);

@@ -4,7 +4,7 @@ use crate::finding::Rule;
 use crate::finding::{Findings, Severity, is_secret};
 use crate::inputs::Inputs;
 use crate::node::{Node, is_string_value};
-use crate::objects::object_of;
+use crate::objects::{Object, object_of};
 use crate::plain::Meaning;
 use laststream_base::yaml::tree::Position;
 
@@ -69,10 +69,8 @@ fn unreadable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         if let Some((line, why)) = &source.trouble {
             findings.in_file(number, Position { line: *line, column: 1 }, why.clone());
         }
-        let template = source.text.as_deref().is_some_and(|text| text.contains("{{"));
         for slip in &inputs.tree(number).errors {
-            let hint = if template { ". It is a template: render it first" } else { "" };
-            findings.in_file(number, slip.position, format!("{}{hint}", slip.message));
+            findings.in_file(number, slip.position, slip.message.clone());
         }
     }
 }
@@ -144,8 +142,12 @@ fn word_for_text<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 /// The values for which Kubernetes, or Istio below `patch.value`, expects a text.
 fn text_places<'g>(inputs: &'g Inputs) -> Vec<Node<'g>> {
-    let below_metadata =
-        |node: &Node<'_>| node.parent().is_some_and(|above| above.key_text() == Some("metadata"));
+    let below_metadata = |node: &Node<'_>| {
+        let metadata = node.parent().filter(|above| above.key_text() == Some("metadata"));
+        metadata.and_then(Node::parent).is_some_and(|owner| {
+            owner.get("kind").is_some() || object_of(owner).is_some_and(is_of_kubernetes)
+        })
+    };
     let values = |map: Node<'g>| map.entries().map(|(_, value)| value).collect::<Vec<_>>();
     let mut places = Vec::new();
     for key in TEXT_MAPS {
@@ -173,10 +175,19 @@ fn text_places<'g>(inputs: &'g Inputs) -> Vec<Node<'g>> {
     places
 }
 
-/// Whether a node is in an object that is not a CRD. In Helm values, templates turn words into
-/// texts; in CRDs, these keys are fields of a schema.
+/// Whether the object's API is Kubernetes' own. In custom resources, the CRD decides what a nested
+/// `metadata` may hold.
+fn is_of_kubernetes(object: Object<'_>) -> bool {
+    let api = object.node.text_of("apiVersion").unwrap_or_default();
+    let group = api.split_once('/').map_or("", |(group, _)| group);
+    !group.contains('.') || group.ends_with(".k8s.io")
+}
+
+/// Whether a node is in an object that is not a CRD or for istioctl. In Helm values, templates turn
+/// words into texts; in CRDs, these keys are fields of a schema; istioctl makes texts of them.
 fn in_object(node: Node<'_>) -> bool {
-    object_of(node).is_some_and(|object| object.kind != "CustomResourceDefinition")
+    object_of(node)
+        .is_some_and(|object| !["CustomResourceDefinition", "IstioOperator"].contains(&object.kind))
 }
 
 fn inflated<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

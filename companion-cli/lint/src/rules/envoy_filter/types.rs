@@ -48,7 +48,7 @@ pub(super) fn wrong_type<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             }
             continue;
         };
-        if OLD_TYPES.iter().any(|old| name.contains(old)) && !name.contains(".v3.") {
+        if is_old(name) {
             findings.at(node, format!("`{name}` is of an API that Envoy no longer has"));
         } else if TYPES.contains(&name) {
             // The type exists, even if its name is close to another one.
@@ -61,7 +61,16 @@ pub(super) fn wrong_type<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
+/// Whether a type is of an API that Envoy had. Istio's own types have names of that kind, and so has
+/// the one that Gloo's Envoy adds.
+fn is_old(name: &str) -> bool {
+    OLD_TYPES.iter().any(|old| name.contains(old))
+        && !name.contains(".v3.")
+        && !name.starts_with("istio.")
+        && name != "envoy.api.v2.filter.http.FilterTransformations"
+}
+
 /// Whether two names differ by at most two typing errors.
-fn nearly(known: &str, name: &str) -> bool {
+pub(super) fn nearly(known: &str, name: &str) -> bool {
     known.len().abs_diff(name.len()) <= 2 && strsim::damerau_levenshtein(known, name) <= 2
 }

@@ -1,0 +1,47 @@
+//! The files that a kustomization names as patches. A patch is a part of an object, so the API
+//! server's rules for objects are not for it.
+
+use std::collections::HashSet;
+use std::path::{Component, Path, PathBuf};
+
+use super::node::Node;
+use super::objects::of_kind;
+use super::texts::{Texts, number};
+
+/// The numbers of the files.
+pub(super) fn patch_files(texts: &Texts) -> HashSet<u32> {
+    let named: HashSet<PathBuf> =
+        of_kind(texts, "Kustomization").flat_map(|object| patches_of(texts, object.node)).collect();
+    let files = texts.sources.iter().enumerate();
+    files
+        .filter(|(_, source)| named.contains(&plain(Path::new(&source.name))))
+        .map(|(file, _)| number(file))
+        .collect()
+}
+
+fn patches_of(texts: &Texts, kustomization: Node<'_>) -> Vec<PathBuf> {
+    let file = texts.source(kustomization.tree).map_or("", |source| &source.name);
+    let folder = Path::new(file).parent().unwrap_or_else(|| Path::new(""));
+    let with_path = ["patches", "patchesJson6902"].into_iter();
+    let paths =
+        with_path.flat_map(|key| kustomization.list(key)).filter_map(|item| item.text_of("path"));
+    let merged = kustomization.list("patchesStrategicMerge").filter_map(Node::text);
+    paths.chain(merged).map(|path| plain(&folder.join(path))).collect()
+}
+
+/// The path without `.`, and without `..` behind a folder.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir
+                if matches!(plain.components().next_back(), Some(Component::Normal(_))) =>
+            {
+                plain.pop();
+            }
+            other => plain.push(other),
+        }
+    }
+    plain
+}

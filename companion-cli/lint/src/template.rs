@@ -1,0 +1,26 @@
+//! Templates of Helm, which are no manifests: the whole file is left out, because what is left of
+//! it without its values would be judged wrongly.
+
+use laststream_base::yaml::tree::{Kind, Slip, Tree};
+
+/// A template has no nodes, and one error.
+pub(super) fn left_out(text: &str, tree: Tree) -> Tree {
+    if !text.lines().any(is_of_template) {
+        return tree;
+    }
+    // An unquoted `{{ .x }}` is a map with a map as its key.
+    let is_map = |key: &u32| matches!(tree.nodes.get(*key as usize), Some(raw) if matches!(raw.kind, Kind::Map(_)));
+    let keys = tree.nodes.iter().map(|raw| raw.key).filter(is_map);
+    let strange = keys.filter_map(|key| tree.nodes.get(key as usize)).map(|raw| raw.start).min();
+    let broken = tree.errors.iter().map(|slip| slip.position).min();
+    let Some(position) = strange.into_iter().chain(broken).min() else { return tree };
+    let message = "it is a template: render it first".into();
+    Tree { errors: vec![Slip { position, message }], comments: tree.comments, ..Tree::default() }
+}
+
+/// Whether an action of a template begins a line or an unquoted value.
+fn is_of_template(line: &str) -> bool {
+    let line = line.trim_start();
+    !line.starts_with('#')
+        && (line.starts_with("{{") || line.contains(": {{") || line.starts_with("- {{"))
+}
