@@ -145,7 +145,7 @@ fn tested_versions_are_those_that_run() -> Outcome {
             ensure!(text.contains(version), "{file} does not name {module}{version}");
         }
     }
-    let envoys: Vec<String> = SUPPORTED.iter().map(|version| version.to_string()).collect();
+    let envoys: Vec<String> = SUPPORTED.iter().map(ToString::to_string).collect();
     ensure!(page.contains(&envoys.join(", ")), "docs/versions.md does not name {envoys:?}");
     Ok(())
 }
