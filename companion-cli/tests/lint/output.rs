@@ -71,11 +71,11 @@ fn sarif_has_the_fields_that_code_hosts_need() {
     assert_eq!(descriptors.len(), rules().count());
     for descriptor in descriptors {
         assert!(
-            descriptor["shortDescription"]["text"].is_string()
-                && descriptor["fullDescription"]["text"].is_string(),
+            ["shortDescription", "fullDescription", "help"]
+                .iter()
+                .all(|field| descriptor[field]["text"].is_string()),
             "{descriptor}"
         );
-        assert!(descriptor["helpUri"].as_str().unwrap().starts_with("https://"), "{descriptor}");
         assert!(
             ["error", "warning", "note"]
                 .contains(&descriptor["defaultConfiguration"]["level"].as_str().unwrap()),

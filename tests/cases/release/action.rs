@@ -22,6 +22,7 @@ envoyless_cases! {
     good_manifests_pass,
     findings_are_written_and_fail_the_action,
     every_line_of_paths_is_a_path,
+    the_place_of_the_releases_has_no_default,
     missing_paths_fail_without_findings,
     stale_files_fail_the_action,
     a_modified_archive_is_not_run,
@@ -83,6 +84,15 @@ fn every_line_of_paths_is_a_path() -> Outcome {
     ensure!(ended.is_success, "{}", ended.log);
     let ended = runner.run(&[("paths", "one folder\ntwo\n")])?;
     ensure!(!ended.is_success && ended.rules()?.contains(&BROKEN_RULE.to_owned()), "{}", ended.log);
+    Ok(())
+}
+
+/// The owner of a default address could publish another program there, with its checksums.
+fn the_place_of_the_releases_has_no_default() -> Outcome {
+    let action = action()?;
+    ensure_eq!(action["inputs"]["releases"].get("default"), None, "the default place");
+    let ended = Runner::new()?.run(&[("releases", "")])?;
+    ensure!(!ended.is_success && ended.log.contains("the input releases"), "{}", ended.log);
     Ok(())
 }
 

@@ -54,15 +54,15 @@ pub(super) async fn as_documented() -> Outcome {
     works(&stage).await?;
     row(
         "M1",
-        "the commands of README.md, from `laststream push` to `laststream status`",
-        "every command ends with 0; `status` says `count exact`",
+        "the commands of README.md, from `laststream push` to `helm upgrade`",
+        "every command ends with 0; then `laststream status` says `count exact`",
     );
     run(&stage, &block(&stage, OPERATE, "## Upgrade", "sh")?).await?;
     works(&stage).await?;
     row(
         "M1",
         "then the commands of docs/operate.md for an upgrade",
-        "every command ends with 0; `status` says `count exact`",
+        "every command ends with 0; then `laststream status` says `count exact`",
     );
     stage.nothing_refused()
 }
@@ -239,12 +239,12 @@ async fn gateway(stage: &Stage, values: &Value) -> Outcome<Agent> {
     stage.proxy(&Proxy { labels, annotations: &annotations, ..Proxy::default() }).await
 }
 
-/// Checks that `laststream status` without flags prints the text that README.md shows.
+/// Checks that `laststream status` without flags prints the text that docs/operate.md shows.
 async fn works(stage: &Stage) -> Outcome {
-    let documented = block(stage, "README.md", "## Install in Istio", "text")?;
+    let documented = block(stage, OPERATE, "## What `status` says", "text")?;
     status_with(stage, |status| status.starts_with(&documented))
         .await
-        .with_context(|| format!("README.md shows {documented}"))
+        .with_context(|| format!("{OPERATE} shows {documented}"))
 }
 
 /// Waits until the output of `laststream status` is as expected.

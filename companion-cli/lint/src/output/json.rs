@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json as value};
 
-use super::help_uri;
 use crate::{Finding, Severity};
 
 /// All findings, with the number of findings of each severity.
@@ -31,6 +30,5 @@ fn one(finding: &Finding) -> Value {
         "path": finding.path,
         "message": finding.message,
         "fix": finding.rule.fix,
-        "help": help_uri(finding.rule.code),
     })
 }

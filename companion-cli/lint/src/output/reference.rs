@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use serde_json::json as value;
 
-use super::help_uri;
 use crate::{Rule, rules};
 
 /// The explanation of one rule.
@@ -38,7 +37,6 @@ pub fn list_json() -> String {
                 "title": rule.title,
                 "why": rule.why,
                 "fix": rule.fix,
-                "help": help_uri(rule.code),
             })
         })
         .collect();

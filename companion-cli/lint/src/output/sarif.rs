@@ -4,7 +4,6 @@ use std::path::Path;
 
 use serde_json::{Value, json as value};
 
-use super::help_uri;
 use crate::sources::STDIN;
 use crate::{Finding, Rule, Severity, rules};
 
@@ -21,7 +20,6 @@ pub fn sarif(findings: &[Finding], base: Option<&Path>) -> String {
                 "driver": {
                     "name": "laststream",
                     "version": env!("CARGO_PKG_VERSION"),
-                    "informationUri": env!("CARGO_PKG_REPOSITORY"),
                     "rules": all.iter().map(|rule| descriptor(rule)).collect::<Vec<_>>(),
                 },
             },
@@ -46,7 +44,6 @@ fn descriptor(rule: &Rule) -> Value {
         "shortDescription": { "text": rule.title },
         "fullDescription": { "text": rule.why },
         "help": { "text": rule.fix },
-        "helpUri": help_uri(rule.code),
         "defaultConfiguration": { "level": level(rule.severity) },
     })
 }

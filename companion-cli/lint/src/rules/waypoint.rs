@@ -55,7 +55,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "the EnvoyFilter is for a waypoint",
         why: "The API server and Istio's validation accept the context WAYPOINT, and targets that \
-            are waypoints, but istiod up to 1.32 does not apply EnvoyFilters to waypoints, and \
+            are waypoints, but istiod up to 1.31 does not apply EnvoyFilters to waypoints, and \
             says nothing.",
         fix: "Write `placement: {waypoint: …}` in the policy: the counter is then a WasmPlugin, \
             and the gate stands in the bootstrap.",
