@@ -62,8 +62,8 @@ pub fn page(outcome: &Outcome) -> String {
          href=\"data:,\">\n<title>laststream demo: {ways} ways to stop a pod</title>\n\
          <style>\n{STYLE}</style>\n<main>\n<h1>{}</h1>\n<p>{}</p>\n\
          <p class=\"soft\">The request takes {request} s, the pod is deleted after {delete} s and \
-         has a grace period of {grace} s{shortened}. Real Envoys ({}), {ways} ways to stop the \
-         pod, side by side.</p>\n",
+         has a grace period of {grace} s{shortened}. {ways} ways to stop it, each on real \
+         Envoys ({}).</p>\n",
         title(lanes, times),
         native_remark(lanes, times).unwrap_or_default(),
         escape(&outcome.envoy)
@@ -156,7 +156,8 @@ fn article(html: &mut String, lane: &LaneResult, times: &Times, scale: Scale) {
     let end = class(lane.end_grade(times));
     let _ = writeln!(
         html,
-        "<article class=\"lane end-{end}\">\n<div><h2>{}</h2><p class=\"about\">{}</p></div>\n<div>",
+        "<article class=\"lane end-{end}\">\n<div><h2>{}</h2>\
+            <p class=\"about\">{}</p></div>\n<div>",
         lane.lane.name(),
         escape(lane.about)
     );
