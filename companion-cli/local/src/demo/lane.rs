@@ -104,8 +104,7 @@ impl Lane {
             }
             Self::NoHook => "Istio's agent ends the sidecar a fixed time after SIGTERM",
             Self::AppSleeps => {
-                "preStop of the app's container: sleep 5, as many guides advise; the classic \
-                    sidecar has no hook"
+                "preStop of the app's container: sleep 5; the classic sidecar has no hook"
             }
             Self::ExitOnZero => {
                 "EXIT_ON_ZERO_ACTIVE_CONNECTIONS: the classic sidecar stays until it has no \
