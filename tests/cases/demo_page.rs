@@ -37,9 +37,11 @@ fn the_report_shows_every_lane_on_a_desktop_and_on_a_phone() -> Outcome {
     user.run(&["demo", "--quick", "--report", "report.html"], "")?.expect(0)?;
     let page = fs::read_to_string(user.path("report.html"))?;
     for part in [
-        "503, lost",
-        "200, answered, done twice",
-        "one idle connection held Envoy until SIGKILL",
+        " s, lost",
+        " s, answered, done twice",
+        "s, SIGKILL",
+        "one idle connection held Envoy",
+        "grace period over",
         "pilot-agent wait --url",
     ] {
         ensure!(page.to_lowercase().contains(&part.to_lowercase()), "{part} is not in {page}");
@@ -60,7 +62,7 @@ fn the_report_shows_every_lane_on_a_desktop_and_on_a_phone() -> Outcome {
         let seen = title_in(&browser, &framed, &user.path("browser"), scheme)?;
         let width = format!("\"width\":{width},");
         for part in
-            [width.as_str(), r#""overflow":0"#, r#""articles":6"#, r#""thin":0"#, r#""fetched":[]"#]
+            [width.as_str(), r#""overflow":0"#, r#""articles":8"#, r#""thin":0"#, r#""fetched":[]"#]
         {
             ensure!(seen.contains(part), "{part} is not in {seen}");
         }

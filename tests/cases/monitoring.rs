@@ -25,9 +25,6 @@ pub(crate) fn without_envoy() -> Vec<EnvoylessCase> {
     files::cases()
 }
 
-/// A folder for the series of all panels, from which docs/monitoring.png is drawn.
-const SERIES: &str = "LASTSTREAM_MONITORING_SERIES";
-
 /// Long enough for each alert, because the test shortens the alerts' durations.
 const PATIENCE: Duration = Duration::from_secs(60);
 const DEADLINE_MS: u64 = 20_000;
@@ -187,9 +184,6 @@ async fn every_alert_fires_and_resolves(lab: &Lab) -> Outcome {
         doubts(&fleet).await?;
         forced_and_healed(&fleet).await
     })?;
-    if let Some(file) = std::env::var_os(SERIES) {
-        std::fs::write(file, every_range(&fleet, (began, now()?)).await?.to_string())?;
-    }
     sizes(&fleet, began).await?;
     series_of_a_killed_envoy_end(&mut fleet).await
 }
@@ -268,15 +262,6 @@ async fn every_panel_has_data(fleet: &Fleet) -> Outcome {
         .await?;
     }
     Ok(())
-}
-
-async fn every_range(fleet: &Fleet, span: (u64, u64)) -> Outcome<Value> {
-    let mut panels = files::panels()?;
-    for panel in &mut panels {
-        let range = fleet.prometheus.range(&asked(panel), span).await?;
-        panel["series"] = range["result"].clone();
-    }
-    Ok(panels.into())
 }
 
 /// The recorded series of a killed Envoy end, so it is neither draining nor full of streams.

@@ -27,14 +27,16 @@ use crate::commands::screen::{can_redraw, terminal};
 ///
 /// A client sends a request of 10 s through a gateway to an app behind a sidecar. After 1 s the pod
 /// is deleted. The experiment runs once for each way of stopping a pod, all at the same time: with
-/// nothing, with EXIT_ON_ZERO_ACTIVE_CONNECTIONS, with the two netstat hooks, with retries at the
-/// gateway, with laststream. The demo also shows what the app sees as x-forwarded-proto.
+/// laststream, without a hook, with a hook of the app that sleeps, with
+/// EXIT_ON_ZERO_ACTIVE_CONNECTIONS, with the two netstat hooks, with retries at the gateway, and
+/// with a native sidecar, Istio's default since 1.27. The others are classic sidecars. The demo
+/// also shows what the app sees as x-forwarded-proto.
 ///
 /// The gateway and the sidecars are real Envoys, found or downloaded as by `laststream envoy get`.
 /// They run the module that this program carries. The rest are models of measured behaviour: the
-/// app answers as httpbin does, kubelet stops containers by Kubernetes' rules, and Istio's agent
-/// reacts to SIGTERM as pilot-agent does. The grace period is 20 s instead of Kubernetes' 30 s, so
-/// that the demo takes less than half a minute.
+/// app answers as httpbin does, kubelet stops containers by Kubernetes' rules (a native sidecar
+/// after the app), and Istio's agent reacts to SIGTERM as pilot-agent does. The grace period is 20
+/// s instead of Kubernetes' 30 s, so that the demo takes less than half a minute.
 ///
 /// The demo shows measured results. If a result differs from what is expected, the demo prints the
 /// difference and the exit code is 1.

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use crate::support::Place;
 
-const ENVOYS: usize = 8;
+const ENVOYS: usize = 10;
 
 #[test]
 fn ctrl_c_ends_every_envoy_and_removes_every_file() -> Outcome {

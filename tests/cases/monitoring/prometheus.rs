@@ -53,12 +53,6 @@ impl Prometheus {
         let data = self.get(&format!("/api/v1/query?query={}", encoded(expression))).await?;
         Ok(data["result"].as_array().cloned().unwrap_or_default())
     }
-
-    /// The results of an expression for each second between two moments.
-    pub(super) async fn range(&self, expression: &str, (from, to): (u64, u64)) -> Outcome<Value> {
-        let query = encoded(expression);
-        self.get(&format!("/api/v1/query_range?query={query}&start={from}&end={to}&step=1")).await
-    }
 }
 
 fn encoded(text: &str) -> String {

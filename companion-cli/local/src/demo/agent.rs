@@ -1,5 +1,5 @@
 //! A model of Istio's pilot-agent around a real Envoy: its behaviour at SIGTERM, as read in its
-//! source and measured on the real agent.
+//! source and measured on the real agent. It is the same in a classic and in a native sidecar.
 //!
 //! Like the agent, the model listens on a status port until SIGTERM. `POST /drain` there drains
 //! Envoy's listeners, and makes the agent kill Envoy at once at SIGTERM. Otherwise the agent drains
@@ -138,7 +138,7 @@ impl Shared {
     fn end(&self) {
         let Some(clock) = get(&self.clock) else { return };
         if self.drained.load(Ordering::SeqCst) {
-            return self.kill(EndedBy::Gate);
+            return self.kill(EndedBy::Drained);
         }
         self.drain("/drain_listeners?graceful");
         clock.pause(self.times.agent);

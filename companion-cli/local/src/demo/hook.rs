@@ -1,5 +1,5 @@
-//! Models of the stop hooks of the proxy's container: the loops with netstat that are usual in
-//! Istio, and `pilot-agent wait`.
+//! Models of stop hooks: a sleep, the loops with netstat that are usual in Istio, and the two
+//! clients in Istio's agent.
 
 use std::time::Duration;
 
@@ -8,40 +8,51 @@ use http::Method;
 use super::agent::Agent;
 use super::app::App;
 use super::clock::Clock;
+use super::record::Actor;
 use super::times::Times;
 use laststream_gate::{GateError, Http, Outcome, Response};
 
 /// The time limit of `pilot-agent wait` for a single request.
 const ASK: Duration = Duration::from_millis(500);
+/// The time limit of `pilot-agent request`.
+const REQUEST: Duration = Duration::from_secs(60);
 
 pub(super) struct Hook<'a> {
+    pub(super) who: Actor,
     pub(super) kind: Kind<'a>,
     pub(super) times: &'a Times,
     pub(super) clock: &'a Clock,
 }
 
 pub(super) enum Kind<'a> {
+    /// `sleep: {seconds: 5}`.
+    Sleep,
     /// `while [ $(netstat -plunt | grep tcp | grep -v envoy | wc -l) -ne 0 ]; do sleep 1; done`;
     /// with an agent, the agent's port is among the sockets.
     Netstat { app: &'a App, agent: Option<&'a Agent> },
     /// `pilot-agent wait --url http://127.0.0.1:15091/prestop`.
     Wait { gate: u16 },
+    /// `pilot-agent request --debug-port=15020 POST drain`: Istio's own hook of native sidecars.
+    RequestDrain { agent: u16 },
 }
 
 impl Hook<'_> {
     pub(super) fn name(&self) -> &'static str {
         match self.kind {
+            Kind::Sleep => "sleep",
             Kind::Netstat { agent: Some(_), .. } => "netstat … | grep -v envoy",
             Kind::Netstat { agent: None, .. } => "netstat … | egrep -v 'envoy|pilot-agent'",
             Kind::Wait { .. } => "pilot-agent wait --url …/prestop",
+            Kind::RequestDrain { .. } => "pilot-agent request POST drain",
         }
     }
 
     /// Runs the hook until it ends, with its last words, or is cut: then the error is the thing
     /// that it still waited for.
     pub(super) fn run(&self, until: Duration) -> Result<String, String> {
+        let began = self.clock.now();
         loop {
-            let waits_for = match self.poll() {
+            let waits_for = match self.poll(began) {
                 Ok(outcome) => return Ok(outcome),
                 Err(waits_for) => waits_for,
             };
@@ -54,14 +65,19 @@ impl Hook<'_> {
 
     fn period(&self) -> Duration {
         match self.kind {
-            Kind::Netstat { .. } => self.times.poll,
+            Kind::Sleep => self.times.sleep,
             Kind::Wait { .. } => self.times.poll / 2, // its --periodMillis is 500
+            Kind::Netstat { .. } | Kind::RequestDrain { .. } => self.times.poll,
         }
     }
 
     /// One poll: the hook's last words if it ends, or the thing that it waits for.
-    fn poll(&self) -> Result<String, String> {
+    fn poll(&self, began: Duration) -> Result<String, String> {
         match self.kind {
+            Kind::Sleep if self.clock.now() < began + self.times.sleep => {
+                Err("it sleeps".to_owned())
+            }
+            Kind::Sleep => Ok("it has slept".to_owned()),
             Kind::Netstat { app, agent } => {
                 let listening = [
                     ("the app", app.is_listening()),
@@ -75,17 +91,22 @@ impl Hook<'_> {
                     Err(format!("{} still listens", names.join(" and ")))
                 }
             }
-            Kind::Wait { gate } => match answer(gate) {
+            Kind::Wait { gate } => match ask(Method::GET, gate, "/prestop", ASK) {
                 Ok(reply) if reply.status == 200 => Ok(format!("the gate says {}", state(&reply))),
                 Ok(reply) => Err(format!("the gate says {}", state(&reply))),
                 Err(error) => Err(format!("the gate does not answer: {error}")),
             },
+            // It asks once: whatever the answer, the hook has ended.
+            Kind::RequestDrain { agent } => Ok(match ask(Method::POST, agent, "/drain", REQUEST) {
+                Ok(reply) => format!("the agent answers {}, and Envoy drains", reply.status),
+                Err(error) => format!("the agent does not answer: {error}"),
+            }),
         }
     }
 }
 
-fn answer(gate: u16) -> Result<Response, GateError> {
-    Http::default().request(Method::GET, &format!("http://127.0.0.1:{gate}/prestop"), &[], ASK)
+fn ask(method: Method, port: u16, path: &str, limit: Duration) -> Result<Response, GateError> {
+    Http::default().request(method, &format!("http://127.0.0.1:{port}{path}"), &[], limit)
 }
 
 /// The state in the gate's answer.

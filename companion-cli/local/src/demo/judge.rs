@@ -49,44 +49,37 @@ pub(super) fn judge(mut result: LaneResult, connections: Option<u64>, times: &Ti
     result
 }
 
-/// The explanation in words, from the facts alone.
+/// The explanation in a few words, from the facts alone.
 fn why(result: &LaneResult, connections: Option<u64>, times: &Times) -> String {
-    let end = end_in_words(result, connections, times);
-    match (result.lost, result.executions) {
-        (true, _) if result.proxy_ended + 1.0 < result.answered => {
-            format!("{end}; the request was lost")
-        }
-        (true, _) => format!("{end}, and the request with it"),
-        (false, 0 | 1) => end,
-        (false, count) => {
-            format!("{end}; another pod was asked, and the work done {}", times_in_words(count))
-        }
+    if !result.lost && result.executions > 1 {
+        return "another pod did the work again".to_owned();
     }
-}
-
-fn end_in_words(result: &LaneResult, connections: Option<u64>, times: &Times) -> String {
-    let hook = result.spans.iter().find(|span| span.who == Actor::Hook);
+    let hook_of = |who| result.spans.iter().find(|span| span.who == who);
     let agent = span(times.agent.as_secs_f64());
-    match (result.ended_by, hook, connections) {
+    match (result.ended_by, hook_of(Actor::Hook), connections) {
         (EndedBy::DrainTime, Some(hook), _) if !hook.cut => {
-            format!("the hook ended: {}; then the agent took its {agent}", hook.what)
+            format!("the hook ended; then the agent took its {agent}")
         }
-        (EndedBy::DrainTime, ..) => format!("the agent killed Envoy {agent} after SIGTERM"),
-        (EndedBy::ZeroConnections, ..) => {
-            "the agent killed Envoy when it saw no connection".to_owned()
+        (EndedBy::DrainTime, ..) if hook_of(Actor::AppHook).is_some() => {
+            "the hook held the app, and not Envoy".to_owned()
         }
-        (EndedBy::Gate, ..) => format!(
-            "the gate opened, and Envoy ended {} after the answer",
+        (EndedBy::DrainTime, ..) => format!("the agent ended Envoy {agent} after SIGTERM"),
+        (EndedBy::ZeroConnections, ..) => "the agent saw no connection".to_owned(),
+        (EndedBy::Drained, ..) if result.lane.is_native() => {
+            "kubelet ended the app first, then Envoy".to_owned()
+        }
+        (EndedBy::Drained, ..) => format!(
+            "the gate opened: Envoy ended {} after the answer",
             span(result.proxy_ended - result.answered)
         ),
-        (EndedBy::Sigkill, _, Some(1)) => "one idle connection held Envoy until SIGKILL".to_owned(),
+        (EndedBy::Sigkill, _, Some(1)) => "one idle connection held Envoy".to_owned(),
         (EndedBy::Sigkill, _, Some(count)) if count > 1 => {
-            format!("{count} idle connections held Envoy until SIGKILL")
+            format!("{count} idle connections held Envoy")
         }
         (EndedBy::Sigkill, Some(hook), _) if hook.cut => {
-            format!("the hook never ended: {}; SIGKILL", hook.what)
+            format!("the hook never ended: {}", hook.what)
         }
-        (EndedBy::Sigkill, ..) => "Envoy was there until SIGKILL".to_owned(),
+        (EndedBy::Sigkill, ..) => "Envoy did not end".to_owned(),
         (EndedBy::Itself, ..) => "Envoy ended by itself".to_owned(),
         (EndedBy::StillRunning, ..) => "Envoy still ran at the end".to_owned(),
     }
@@ -127,7 +120,7 @@ fn surprises(result: &LaneResult, times: &Times) -> Vec<String> {
             result.ended_by.words()
         ));
     }
-    if result.ended_by == EndedBy::Gate
+    if result.ended_by == EndedBy::Drained
         && (result.proxy_ended < result.answered
             || result.pod_gone >= result.deleted + times.grace_period.as_secs_f64())
     {
@@ -149,11 +142,11 @@ pub(super) fn times_in_words(count: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// The observations of a request whose client got its whole answer.
-    fn observed(lane: Lane, ended_by: EndedBy) -> LaneResult {
+    pub(in crate::demo) fn observed(lane: Lane, ended_by: EndedBy) -> LaneResult {
         LaneResult {
             lane,
             about: lane.about(),
@@ -179,28 +172,28 @@ mod tests {
 
     #[test]
     fn an_expected_result_is_no_surprise() {
-        let good = judged(observed(Lane::Laststream, EndedBy::Gate));
+        let good = judged(observed(Lane::Laststream, EndedBy::Drained));
         assert_eq!(good.surprises, [""; 0]);
-        assert_eq!(good.why, "the gate opened, and Envoy ended 1.5 s after the answer");
-        let nothing = observed(Lane::Nothing, EndedBy::DrainTime);
+        assert_eq!(good.why, "the gate opened: Envoy ended 1.5 s after the answer");
+        let nothing = observed(Lane::NoHook, EndedBy::DrainTime);
         let lost = judged(LaneResult { lost: true, status: Some(503), ..nothing });
         assert_eq!(lost.surprises, [""; 0]);
-        assert_eq!(lost.why, "the agent killed Envoy 5.0 s after SIGTERM, and the request with it");
+        assert_eq!(lost.why, "the agent ended Envoy 5.0 s after SIGTERM");
     }
 
     #[test]
     fn each_wrong_result_is_a_surprise() {
-        let gate = || observed(Lane::Laststream, EndedBy::Gate);
+        let gate = || observed(Lane::Laststream, EndedBy::Drained);
         let broken = Some("reset".to_owned());
         let cut = LaneResult { lost: true, status: None, broken, ..gate() };
         for (result, surprises) in [
             (LaneResult { lost: true, ..gate() }, 1),
             (LaneResult { ended_by: EndedBy::DrainTime, ..cut }, 2),
-            (observed(Lane::Nothing, EndedBy::DrainTime), 1),
+            (observed(Lane::NoHook, EndedBy::DrainTime), 1),
             (LaneResult { executions: 2, ..gate() }, 1),
             (LaneResult { pod_gone: 21.0, ..gate() }, 1),
             (LaneResult { proxy_ended: 9.0, ..gate() }, 1),
-            (LaneResult { lost: true, ..observed(Lane::Nothing, EndedBy::StillRunning) }, 1),
+            (LaneResult { lost: true, ..observed(Lane::NoHook, EndedBy::StillRunning) }, 1),
         ] {
             let found = judged(result).surprises;
             assert_eq!(found.len(), surprises, "{found:?}");

@@ -1,11 +1,15 @@
 //! Stops a container by Kubernetes' rules, as measured on a real kubelet. The hook runs within the
 //! grace period; then comes SIGTERM. SIGKILL follows at the end of the grace period, but at least a
-//! short time after SIGTERM. Containers do not wait for each other.
+//! short time after SIGTERM. Containers do not wait for each other, except for native sidecars:
+//! their hook begins with the others', and their SIGTERM comes when kubelet has noticed the end of
+//! the app.
+
+use std::time::Duration;
 
 use super::clock::Clock;
 use super::container::Container;
 use super::hook::Hook;
-use super::record::{Actor, Record};
+use super::record::{Actor, LaneMark, Record};
 use super::times::Times;
 
 /// The end of a stopped container.
@@ -17,40 +21,58 @@ pub(super) enum Stopped {
     Killed,
 }
 
-/// Stops a container, and returns when it has ended. The grace period begins now.
-pub(super) fn stop(
-    container: &dyn Container,
-    hook: Option<&Hook<'_>>,
-    who: Actor,
-    times: &Times,
-    record: &Record<'_>,
-    clock: &Clock,
-) -> Stopped {
-    let began = clock.now();
-    let grace_ends = began + times.grace_period;
-    if let Some(hook) = hook {
-        record.note(Actor::Hook, format!("begins: {}", hook.name()));
-        let (words, cut) = match hook.run(grace_ends) {
-            Ok(outcome) => (outcome, false),
-            Err(waits_for) => (waits_for, true),
+/// A container that is to stop.
+pub(super) struct Stopping<'a> {
+    pub(super) container: &'a dyn Container,
+    pub(super) who: Actor,
+    pub(super) hook: Option<Hook<'a>>,
+    /// The container that must end before.
+    pub(super) after: Option<&'a dyn Container>,
+}
+
+/// Stops containers of one lane.
+#[derive(Clone, Copy)]
+pub(super) struct Kubelet<'a> {
+    pub(super) times: &'a Times,
+    pub(super) record: &'a Record<'a>,
+    pub(super) clock: &'a Clock,
+}
+
+impl Kubelet<'_> {
+    /// Stops a container, and returns when it has ended. The grace period begins now.
+    pub(super) fn stop(self, stopping: &Stopping<'_>) -> Stopped {
+        let Stopping { container, who, .. } = *stopping;
+        let grace_ends = self.clock.now() + self.times.grace_period;
+        if let Some(hook) = &stopping.hook {
+            self.run(hook, grace_ends);
+        }
+        if let Some(first) = stopping.after {
+            self.record.note(who, "stays until the app has ended");
+            self.clock.until(|| first.has_ended() || self.clock.now() >= grace_ends);
+            self.clock.pause(self.times.notice);
+        }
+        self.record.note(who, "SIGTERM");
+        container.terminate();
+        let last = grace_ends.max(self.clock.now() + self.times.kubelet);
+        if self.clock.until(|| container.has_ended() || self.clock.now() >= last)
+            && container.has_ended()
+        {
+            return Stopped::Itself;
+        }
+        self.record.mark(who, "SIGKILL: the grace period is over", LaneMark::Killed);
+        container.kill();
+        self.clock.until(|| container.has_ended());
+        Stopped::Killed
+    }
+
+    fn run(self, hook: &Hook<'_>, grace_ends: Duration) {
+        let began = self.clock.now();
+        self.record.note(hook.who, format!("begins: {}", hook.name()));
+        let (words, how, cut) = match hook.run(grace_ends) {
+            Ok(outcome) => (outcome, "ends", false),
+            Err(waits_for) => (waits_for, "is cut at the end of the grace period", true),
         };
-        record.note(
-            Actor::Hook,
-            format!(
-                "{}: {words}",
-                if cut { "is cut at the end of the grace period" } else { "ends" }
-            ),
-        );
-        record.span(Actor::Hook, began, clock.now(), words, cut);
+        self.record.note(hook.who, format!("{how}: {words}"));
+        self.record.span(hook.who, began, self.clock.now(), words, cut);
     }
-    record.note(who, "SIGTERM");
-    container.terminate();
-    let last = grace_ends.max(clock.now() + times.kubelet);
-    if clock.until(|| container.has_ended() || clock.now() >= last) && container.has_ended() {
-        return Stopped::Itself;
-    }
-    record.note(who, "SIGKILL: the grace period is over");
-    container.kill();
-    clock.until(|| container.has_ended());
-    Stopped::Killed
 }

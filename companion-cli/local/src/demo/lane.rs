@@ -9,8 +9,12 @@ use strum::{IntoStaticStr, VariantArray};
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Lane {
-    /// Istio as it comes.
-    Nothing,
+    /// The gate and the counters of laststream.
+    Laststream,
+    /// A classic sidecar as Istio injects it.
+    NoHook,
+    /// A hook of the app's container that sleeps.
+    AppSleeps,
     /// EXIT_ON_ZERO_ACTIVE_CONNECTIONS.
     ExitOnZero,
     /// The first netstat hook.
@@ -19,8 +23,8 @@ pub enum Lane {
     NetstatFixed,
     /// Retries at the gateway.
     Retries,
-    /// The gate and the counters of laststream.
-    Laststream,
+    /// A native sidecar as Istio injects it.
+    NativeSidecar,
 }
 
 /// The condition on which the agent ends Envoy.
@@ -40,8 +44,8 @@ pub enum EndedBy {
     DrainTime,
     /// Its agent, when it saw no connection.
     ZeroConnections,
-    /// Its agent, at once at SIGTERM, because the gate had made its last call to the agent.
-    Gate,
+    /// Its agent, at once at SIGTERM, because it had drained Envoy before.
+    Drained,
     /// Kubelet, with SIGKILL.
     Sigkill,
     /// The proxy ended by itself.
@@ -55,7 +59,7 @@ impl EndedBy {
         match self {
             Self::DrainTime => "its agent, a fixed time after SIGTERM",
             Self::ZeroConnections => "its agent, which saw no connection",
-            Self::Gate => "its agent, because the gate was open",
+            Self::Drained => "its agent, at once at SIGTERM",
             Self::Sigkill => "SIGKILL",
             Self::Itself => "itself",
             Self::StillRunning => "nothing (it still runs)",
@@ -75,16 +79,18 @@ impl Lane {
     /// All lanes, in the order in which they are shown.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// Its name, of at most 12 characters.
+    /// Its name, of at most 24 characters.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Nothing => "nothing",
-            Self::ExitOnZero => "exit on zero",
-            Self::Netstat => "netstat",
-            Self::NetstatFixed => "netstat, 2nd",
-            Self::Retries => "retries",
             Self::Laststream => "laststream",
+            Self::NoHook => "classic sidecar, no hook",
+            Self::AppSleeps => "sleep 5 in the app",
+            Self::ExitOnZero => "exit on zero connections",
+            Self::Netstat => "netstat hook",
+            Self::NetstatFixed => "netstat hook, corrected",
+            Self::Retries => "retries at the gateway",
+            Self::NativeSidecar => "native sidecar",
         }
     }
 
@@ -92,11 +98,17 @@ impl Lane {
     #[must_use]
     pub fn about(self) -> &'static str {
         match self {
-            Self::Nothing => {
-                "Istio as it comes: no hook, the sidecar drains for a fixed time after SIGTERM"
+            Self::Laststream => {
+                "laststream counts streams in a classic sidecar; preStop: pilot-agent wait --url \
+                    …/prestop"
+            }
+            Self::NoHook => "Istio's agent ends the sidecar a fixed time after SIGTERM",
+            Self::AppSleeps => {
+                "preStop of the app's container: sleep 5; the classic sidecar has no hook"
             }
             Self::ExitOnZero => {
-                "EXIT_ON_ZERO_ACTIVE_CONNECTIONS: the sidecar stays until it has no connection"
+                "EXIT_ON_ZERO_ACTIVE_CONNECTIONS: the classic sidecar stays until it has no \
+                    connection"
             }
             Self::Netstat => {
                 "preStop: while [ $(netstat -plunt | grep tcp | grep -v envoy | wc -l) -ne 0 ]; do \
@@ -106,9 +118,9 @@ impl Lane {
             Self::Retries => {
                 "no hook; the gateway repeats broken requests on another pod (retryOn: reset)"
             }
-            Self::Laststream => {
-                "laststream counts streams in the sidecar; preStop: pilot-agent wait --url \
-                    …/prestop"
+            Self::NativeSidecar => {
+                "Istio's default since 1.27, with its own hook: an init container with \
+                    restartPolicy Always, which kubelet ends after the app"
             }
         }
     }
@@ -121,6 +133,11 @@ impl Lane {
         if self == Self::Retries { 2 } else { 1 }
     }
 
+    /// Whether kubelet stops the sidecar after the app, and not at the same time.
+    pub(super) fn is_native(self) -> bool {
+        self == Self::NativeSidecar
+    }
+
     pub(super) fn agent_exit(self) -> AgentExit {
         match self {
             Self::ExitOnZero => AgentExit::OnZeroConnections,
@@ -131,11 +148,13 @@ impl Lane {
     pub(super) fn expected(self) -> Expected {
         let answered = |ended_by| Expected { lost: false, executions: 1, ended_by };
         match self {
-            Self::Nothing => Expected { lost: true, ..answered(EndedBy::DrainTime) },
+            Self::NoHook | Self::AppSleeps => {
+                Expected { lost: true, ..answered(EndedBy::DrainTime) }
+            }
             Self::ExitOnZero | Self::Netstat => answered(EndedBy::Sigkill),
             Self::NetstatFixed => answered(EndedBy::DrainTime),
             Self::Retries => Expected { executions: 2, ..answered(EndedBy::DrainTime) },
-            Self::Laststream => answered(EndedBy::Gate),
+            Self::Laststream | Self::NativeSidecar => answered(EndedBy::Drained),
         }
     }
 }

@@ -23,6 +23,7 @@ mod record;
 pub mod report;
 mod scheme;
 mod stage;
+mod story;
 pub mod times;
 pub mod view;
 

@@ -12,8 +12,10 @@ use super::bootstrap;
 use super::clock::Clock;
 use super::error::DemoError;
 use super::hook::{Hook, Kind};
+use super::kubelet::Stopping;
 use super::lane::{EndedBy, Lane};
 use super::proxy::{Proxy, Starter};
+use super::record::Actor;
 use super::times::Times;
 use laststream_gate::Http;
 use laststream_http::Route;
@@ -78,20 +80,37 @@ impl Pod {
         self.agent.ended_by().unwrap_or(EndedBy::Itself)
     }
 
-    /// The stop hook of the proxy's container.
-    pub(super) fn hook<'a>(
+    /// The app's container, and how kubelet stops it.
+    pub(super) fn stopping_app<'a>(&'a self, times: &'a Times, clock: &'a Clock) -> Stopping<'a> {
+        let hook = (self.lane == Lane::AppSleeps).then_some(Hook {
+            who: Actor::AppHook,
+            kind: Kind::Sleep,
+            times,
+            clock,
+        });
+        Stopping { container: &self.app, who: Actor::App, hook, after: None }
+    }
+
+    /// The proxy's container, and how kubelet stops it.
+    pub(super) fn stopping_proxy<'a>(
         &'a self,
         ports: &Ports,
         times: &'a Times,
         clock: &'a Clock,
-    ) -> Option<Hook<'a>> {
+    ) -> Stopping<'a> {
         let kind = match self.lane {
-            Lane::Netstat => Kind::Netstat { app: &self.app, agent: Some(&self.agent) },
-            Lane::NetstatFixed => Kind::Netstat { app: &self.app, agent: None },
-            Lane::Laststream => Kind::Wait { gate: ports.gate? },
-            Lane::Nothing | Lane::ExitOnZero | Lane::Retries => return None,
+            Lane::Laststream => ports.gate.map(|gate| Kind::Wait { gate }),
+            Lane::Netstat => Some(Kind::Netstat { app: &self.app, agent: Some(&self.agent) }),
+            Lane::NetstatFixed => Some(Kind::Netstat { app: &self.app, agent: None }),
+            Lane::NativeSidecar => Some(Kind::RequestDrain { agent: self.agent.port() }),
+            Lane::NoHook | Lane::AppSleeps | Lane::ExitOnZero | Lane::Retries => None,
         };
-        Some(Hook { kind, times, clock })
+        Stopping {
+            container: &self.agent,
+            who: Actor::Proxy,
+            hook: kind.map(|kind| Hook { who: Actor::Hook, kind, times, clock }),
+            after: self.lane.is_native().then_some(&self.app),
+        }
     }
 }
 

@@ -22,6 +22,8 @@ pub enum Actor {
     App,
     /// The second pod's app.
     OtherApp,
+    /// The stop hook of the app's container.
+    AppHook,
     /// The stop hook of the proxy's container.
     Hook,
     /// The sidecar: Envoy and its agent.
@@ -32,7 +34,11 @@ pub enum Actor {
 
 impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Self::OtherApp { "second app" } else { self.into() })
+        f.write_str(match self {
+            Self::OtherApp => "second app",
+            Self::AppHook => "app's hook",
+            _ => self.into(),
+        })
     }
 }
 
@@ -60,6 +66,8 @@ pub enum LaneMark {
     Answered,
     /// The client will not get the app's answer.
     Lost,
+    /// Kubelet sends SIGKILL.
+    Killed,
     /// The proxy of the deleted pod has ended.
     ProxyEnded,
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::judge::LaneResult;
 use super::judge::times_in_words;
 use super::record::{Actor, Event, Span};
+use super::story::{Grade, native_remark, title};
 use super::times::Times;
 use super::{Outcome, Row};
 use laststream_base::files::{self, write_atomically};
@@ -49,30 +50,30 @@ impl ReportError {
 /// The report as a page of HTML.
 #[must_use]
 pub fn page(outcome: &Outcome) -> String {
-    let times = &outcome.times;
-    let scale = Scale::of(outcome);
+    let Outcome { times, lanes, .. } = outcome;
     let [request, delete, grace] =
         [times.request, times.delete_after, times.grace_period].map(|time| time.as_secs_f64());
     let shortened = if times.is_shortened() { " (all times are shortened alike)" } else { "" };
-    let lost = outcome.lanes.iter().filter(|lane| lane.lost).count();
+    let ways = lanes.len();
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
             content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" \
-         href=\"data:,\">\n<title>laststream demo</title>\n\
-         <style>\n{STYLE}</style>\n<main>\n<h1>A request in flight, and its pod is deleted</h1>\n\
-         <p>The request takes {request} s, the pod is deleted after {delete} s and has a grace \
-         period of {grace} s{shortened}. \
-         Side by side on real Envoys ({}), {} ways of stopping it: {lost} lost the request.</p>\n",
-        escape(&outcome.envoy),
-        outcome.lanes.len()
+         href=\"data:,\">\n<title>laststream demo: {ways} ways to stop a pod</title>\n\
+         <style>\n{STYLE}</style>\n<main>\n<h1>{}</h1>\n<p>{}</p>\n\
+         <p class=\"soft\">The request takes {request} s, the pod is deleted after {delete} s and \
+         has a grace period of {grace} s{shortened}. {ways} ways to stop it, each on real \
+         Envoys ({}).</p>\n",
+        title(lanes, times),
+        native_remark(lanes, times).unwrap_or_default(),
+        escape(&outcome.envoy)
     );
     surprises(&mut html, &outcome.surprises);
-    summary(&mut html, &outcome.lanes);
-    html.push_str("<h2>What happened</h2>\n");
     html.push_str(KEY);
-    for lane in &outcome.lanes {
-        card(&mut html, lane, times, scale);
+    let scale = Scale::of(outcome);
+    head(&mut html, times, scale);
+    for lane in lanes {
+        article(&mut html, lane, times, scale);
     }
     schemes(&mut html, &outcome.forwarded_proto.rows);
     html.push_str(FOOTER);
@@ -80,16 +81,15 @@ pub fn page(outcome: &Outcome) -> String {
 }
 
 const KEY: &str = "<p class=\"key\"><span><i style=\"background:var(--request)\"></i>request</span>\
-    <span><i style=\"background:var(--cut)\"></i>lost or killed</span><span><i \
+    <span><i style=\"background:var(--bad)\"></i>lost or killed</span><span><i \
     style=\"background:var(--app)\"></i>app at work</span>\
     <span><i style=\"background:var(--hook)\"></i>stop hook</span><span><i \
-    style=\"background:var(--proxy)\"></i>proxy</span>\
-    <span><i class=\"mark\"></i>pod deleted; grace period over</span></p>\n";
+    style=\"background:var(--proxy)\"></i>Envoy</span></p>\n";
 
 const FOOTER: &str = "<footer><p>Real: every Envoy, every connection, the module, the times. \
-    Models: the app, which answers as httpbin does; \
-    kubelet's rules; what Istio's agent does at SIGTERM; the load balancer, which is a connection \
-    from an address of its own. \
+    Models of what was measured: the app, which answers as httpbin does; kubelet's rules, also for \
+    native sidecars; what Istio's agent does at SIGTERM; stop hooks; the load balancer, which is a \
+    connection from an address of its own. \
     Each sidecar also has one idle keep-alive connection.</p></footer>\n</main>\n</html>\n";
 
 /// Converts seconds to the width of a timeline.
@@ -123,77 +123,82 @@ fn surprises(html: &mut String, surprises: &[String]) {
     if surprises.is_empty() {
         return;
     }
-    html.push_str("<article class=\"surprise\"><h3 class=\"bad\">Not as expected</h3>\n");
+    html.push_str("<article class=\"surprise\"><h2 class=\"bad\">Not as expected</h2>\n");
     for surprise in surprises {
         let _ = writeln!(html, "<p>{}</p>", escape(surprise));
     }
     html.push_str("</article>\n");
 }
 
-fn summary(html: &mut String, lanes: &[LaneResult]) {
-    html.push_str(
-        "<div class=\"table\"><table><thead><tr><th>stopped by<th>client got<th>request<th>work \
-            done<th>proxy ended</thead>\n<tbody>\n",
+/// The scale of all timelines, with the names of their marks.
+fn head(html: &mut String, times: &Times, scale: Scale) {
+    let [deleted, over] =
+        [times.delete_after, times.grace_ends()].map(|at| scale.percent(at.as_secs_f64()));
+    let _ = write!(
+        html,
+        "<div class=\"lane head\"><div class=\"timeline\"><span></span><div class=\"axis marks\">\
+            <span style=\"left:{deleted:.2}%\">pod deleted</span>\
+            <span style=\"left:{over:.2}%\">grace period over</span></div>\
+            <span></span><div class=\"axis\">"
     );
-    for lane in lanes {
-        let (class, request) = verdict(lane);
-        let _ = writeln!(
-            html,
-            "<tr><th>{}<td>{} at {:.1} s<td class=\"{class}\">{request}<td>{}<td>{:.1} s",
-            lane.lane.name(),
-            status(lane),
-            lane.answered,
-            times_in_words(lane.executions),
-            lane.proxy_ended
-        );
+    for at in scale.ticks() {
+        let _ = write!(html, "<span style=\"left:{:.2}%\">{at} s</span>", scale.percent(at));
     }
-    html.push_str("</tbody></table></div>\n");
+    html.push_str("</div></div></div>\n");
 }
 
-fn verdict(lane: &LaneResult) -> (&'static str, &'static str) {
-    match (lane.lost, lane.executions) {
-        (true, _) => ("bad", "lost"),
-        (false, 0 | 1) => ("good", "answered"),
-        (false, _) => ("bad", "answered, done twice"),
-    }
-}
-
-fn status(lane: &LaneResult) -> String {
-    lane.status.map_or("no answer".to_owned(), |status| status.to_string())
-}
-
-fn card(html: &mut String, lane: &LaneResult, times: &Times, scale: Scale) {
-    let (class, request) = verdict(lane);
+fn article(html: &mut String, lane: &LaneResult, times: &Times, scale: Scale) {
+    let request = match (lane.lost, lane.executions) {
+        (true, _) => "lost".to_owned(),
+        (false, 0 | 1) => "answered".to_owned(),
+        (false, count) => format!("answered, done {}", times_in_words(count)),
+    };
+    let end = class(lane.end_grade(times));
     let _ = writeln!(
         html,
-        "<article>\n<header><h3>{}</h3><span class=\"badge {class}\">{}, \
-            {request}</span></header>\n<p class=\"about\">{}</p>\n<div class=\"timeline\">",
+        "<article class=\"lane end-{end}\">\n<div><h2>{}</h2>\
+            <p class=\"about\">{}</p></div>\n<div>",
         lane.lane.name(),
-        status(lane),
         escape(lane.about)
     );
+    timeline(html, lane, times, scale);
+    events(html, &lane.events);
+    let _ = writeln!(
+        html,
+        "</div>\n<div><p class=\"{}\">{}, {request}</p><p class=\"{end}\">Envoy ended: {}</p>\
+            <p class=\"small\">{}.</p></div>\n</article>",
+        class(lane.request_grade()),
+        lane.response(),
+        lane.end(),
+        escape(&capital(&lane.why))
+    );
+}
+
+fn timeline(html: &mut String, lane: &LaneResult, times: &Times, scale: Scale) {
+    html.push_str("<div class=\"timeline\">");
     for (who, name) in [
         (Actor::Client, "request"),
         (Actor::App, "app"),
+        (Actor::AppHook, "app's hook"),
         (Actor::OtherApp, "2nd app"),
         (Actor::Hook, "hook"),
-        (Actor::Proxy, "proxy"),
+        (Actor::Proxy, "Envoy"),
     ] {
         let spans: Vec<&Span> = lane.spans.iter().filter(|span| span.who == who).collect();
         if !spans.is_empty() {
-            row(
-                html,
-                name,
-                &spans,
-                [lane.deleted, lane.deleted + times.grace_period.as_secs_f64()],
-                scale,
-            );
+            let marks = [lane.deleted, lane.deleted + times.grace_period.as_secs_f64()];
+            row(html, name, &spans, marks, scale);
         }
     }
-    axis(html, scale);
-    let _ = writeln!(html, "</div>\n<p>{}.</p>", escape(&capital(&lane.why)));
-    events(html, &lane.events);
-    html.push_str("</article>\n");
+    html.push_str("</div>\n");
+}
+
+fn class(grade: Grade) -> &'static str {
+    match grade {
+        Grade::Good => "good",
+        Grade::Fair => "fair",
+        Grade::Bad => "bad",
+    }
 }
 
 fn row(html: &mut String, name: &str, spans: &[&Span], marks: [f64; 2], scale: Scale) {
@@ -214,14 +219,6 @@ fn row(html: &mut String, name: &str, spans: &[&Span], marks: [f64; 2], scale: S
             span.to,
             escape(&span.what)
         );
-    }
-    html.push_str("</div>\n");
-}
-
-fn axis(html: &mut String, scale: Scale) {
-    html.push_str("<span></span><div class=\"axis\">");
-    for at in scale.ticks() {
-        let _ = write!(html, "<span style=\"left:{:.2}%\">{at} s</span>", scale.percent(at));
     }
     html.push_str("</div>\n");
 }
@@ -249,8 +246,8 @@ fn schemes(html: &mut String, rows: &[Row]) {
     for row in rows {
         let _ = write!(html, "<tr><th>{}", escape(row.request));
         for (_, seen) in row.columns() {
-            let class = if seen == row.truth { "good" } else { "bad" };
-            let _ = write!(html, "<td class=\"{class}\">{}", escape(seen));
+            let grade = if seen == row.truth { Grade::Good } else { Grade::Bad };
+            let _ = write!(html, "<td class=\"{}\">{}", class(grade), escape(seen));
         }
         html.push('\n');
     }

@@ -11,7 +11,7 @@ use super::clock::{Clock, GRAIN};
 use super::container::Container;
 use super::error::DemoError;
 use super::judge::{LaneResult, judge};
-use super::kubelet::{Stopped, stop};
+use super::kubelet::{Kubelet, Stopped};
 use super::lane::{EndedBy, Lane};
 use super::pod::{Pod, Ports, idle_connection};
 use super::proxy::{Proxy, Starter};
@@ -206,15 +206,15 @@ impl RunningLane {
         };
         let Some((pod, ports)) = self.pods.get(index) else { return deletion };
         record.mark(Actor::Kubelet, "the pod is deleted", LaneMark::Deleted);
-        let hook = pod.hook(ports, times, clock);
+        let kubelet = Kubelet { times, record, clock };
         thread::scope(|scope| {
             scope.spawn(|| {
-                if stop(&pod.app, None, Actor::App, times, record, clock) == Stopped::Itself {
+                if kubelet.stop(&pod.stopping_app(times, clock)) == Stopped::Itself {
                     record.note(Actor::App, "ends");
                 }
             });
             let from = Duration::ZERO;
-            let stopped = stop(&pod.agent, hook.as_ref(), Actor::Proxy, times, record, clock);
+            let stopped = kubelet.stop(&pod.stopping_proxy(ports, times, clock));
             deletion.proxy_ended = clock.now();
             record.mark(Actor::Proxy, "has ended", LaneMark::ProxyEnded);
             record.span(Actor::Proxy, from, clock.now(), "Envoy runs", stopped == Stopped::Killed);

@@ -19,9 +19,16 @@ pub struct Times {
     /// The time that kubelet leaves at least between SIGTERM and SIGKILL.
     #[serde(serialize_with = "seconds")]
     pub kubelet: Duration,
+    /// The time after which kubelet notices that a container has ended. In N1 of
+    /// tests/mesh/node/README.md a pod with a native sidecar was gone 1.2 s after the answer.
+    #[serde(serialize_with = "seconds")]
+    pub notice: Duration,
     /// Istio's `terminationDrainDuration` and `MINIMUM_DRAIN_DURATION`.
     #[serde(serialize_with = "seconds")]
     pub agent: Duration,
+    /// The time that the app's hook sleeps, in the lane that has one.
+    #[serde(serialize_with = "seconds")]
+    pub sleep: Duration,
     /// The time between two polls of hooks and agents.
     #[serde(serialize_with = "seconds")]
     pub poll: Duration,
@@ -55,7 +62,9 @@ impl Times {
             delete_after: seconds(1),
             grace_period: seconds(20),
             kubelet: seconds(2),
+            notice: seconds(1),
             agent: seconds(5),
+            sleep: seconds(5),
             poll: seconds(1),
             quiet: seconds(1),
             deadline: seconds(13),

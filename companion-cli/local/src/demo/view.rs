@@ -7,16 +7,18 @@ use std::time::Instant;
 use super::judge::{LaneResult, times_in_words};
 use super::lane::Lane;
 use super::record::{Event, LaneMark};
+use super::story::{Grade, native_remark, title};
 use super::times::Times;
 use super::{Outcome, Row};
 
 /// The number of columns that a terminal must have for lines that change.
 pub const WIDTH: usize = 79;
 const BAR: usize = 20;
-const NAME: usize = 13;
+const NAME: usize = 24;
 const BOLD: &str = "\u{1b}[1m";
 const DIM: &str = "\u{1b}[2m";
 const RED: &str = "\u{1b}[31m";
+const YELLOW: &str = "\u{1b}[33m";
 const GREEN: &str = "\u{1b}[32m";
 const CYAN: &str = "\u{1b}[36m";
 const PLAIN: &str = "\u{1b}[0m";
@@ -34,6 +36,7 @@ struct State {
     answered: Option<f64>,
     lost: bool,
     proxy_ended: Option<f64>,
+    killed: bool,
     state_text: String,
 }
 
@@ -63,6 +66,7 @@ impl View {
         match event.mark {
             Some(LaneMark::Answered) => state.answered = Some(event.at),
             Some(LaneMark::Lost) => (state.answered, state.lost) = (Some(event.at), true),
+            Some(LaneMark::Killed) => state.killed = true,
             Some(LaneMark::ProxyEnded) => state.proxy_ended = Some(event.at),
             Some(LaneMark::Deleted) | None => {}
         }
@@ -103,33 +107,40 @@ impl View {
             "─".repeat(end - request),
             " ".repeat(BAR - end)
         );
-        let (colour, verdict) = match (state.answered, state.lost) {
-            (Some(at), true) => (RED, format!("lost at {at:.1} s; ")),
-            (Some(at), false) => (GREEN, format!("answered at {at:.1} s; ")),
-            (None, _) => (PLAIN, format!("{now:.0} s; ")),
+        let verdict = match (state.answered, state.lost) {
+            (Some(at), true) => format!("lost {at:.1} s, "),
+            (Some(at), false) => format!("answered {at:.1} s, "),
+            (None, _) => format!("{now:.0} s, "),
         };
-        let state_text = state
-            .proxy_ended
-            .map_or_else(|| state.state_text.clone(), |at| format!("proxy ended at {at:.1} s"));
+        let (end_colour, state_text) = match (state.proxy_ended, state.killed) {
+            (Some(at), true) => (RED, format!("SIGKILL {at:.1} s")),
+            (Some(at), false) => (PLAIN, format!("ended {at:.1} s")),
+            (None, _) => (PLAIN, state.state_text.clone()),
+        };
         let room = WIDTH - (NAME + BAR + 2) - verdict.chars().count().min(WIDTH / 2);
         let state_text: String = state_text.chars().take(room).collect();
-        format!("{:<NAME$} {bar} {colour}{verdict}{PLAIN}{state_text}", lane.name())
+        format!(
+            "{:<NAME$} {bar} {colour}{verdict}{PLAIN}{end_colour}{state_text}{PLAIN}",
+            lane.name()
+        )
     }
 }
 
 /// An event as a separate line.
 #[must_use]
 pub fn plain_line(lane: Lane, event: &Event) -> String {
-    format!("{:>6.1} s  {:<NAME$} {}: {}", event.at, lane.name(), event.who, event.what)
+    format!("{:>6.1} s  {:<NAME$}  {}: {}", event.at, lane.name(), event.who, event.what)
 }
 
 /// The results as a table.
 #[must_use]
 pub fn table(outcome: &Outcome) -> String {
-    let times = &outcome.times;
+    let Outcome { times, lanes, .. } = outcome;
     let mut text = format!(
-        "\n{BOLD}A request of {} s, its pod deleted after {} s, grace period {} s{}; Envoy \
-            {}{PLAIN}\n\n",
+        "\n{BOLD}{}{PLAIN}\n{}A request of {} s, its pod deleted after {} s, grace period {} s{}; \
+            Envoy {}\n\n",
+        title(lanes, times),
+        native_remark(lanes, times).map_or(String::new(), |remark| format!("{remark}\n")),
         times.request.as_secs_f64(),
         times.delete_after.as_secs_f64(),
         times.grace_period.as_secs_f64(),
@@ -138,44 +149,54 @@ pub fn table(outcome: &Outcome) -> String {
     );
     let _ = writeln!(
         text,
-        "{DIM}{:<NAME$} client got       request    work   proxy ended  why{PLAIN}",
+        "{DIM}{:<NAME$}  client got     request   work   proxy ended      why{PLAIN}",
         "stopped by"
     );
-    for lane in &outcome.lanes {
-        text.push_str(&lane_line(lane));
+    for lane in lanes {
+        text.push_str(&lane_line(lane, times));
     }
     let _ = writeln!(text, "\n{BOLD}What the app sees as x-forwarded-proto{PLAIN}\n");
-    let _ = writeln!(text, "{DIM}{:<38} nothing  Lua    laststream{PLAIN}", "request");
+    let _ = writeln!(text, "{DIM}{:<45}  nothing  Lua    laststream{PLAIN}", "request");
     for row in &outcome.forwarded_proto.rows {
         text.push_str(&scheme_line(row));
     }
     text
 }
 
-fn lane_line(lane: &LaneResult) -> String {
-    let got = lane.status.map_or("no answer".to_owned(), |status| status.to_string());
-    let (colour, request) = if lane.lost { (RED, "lost") } else { (GREEN, "answered") };
-    let work = times_in_words(lane.executions);
-    let got = format!("{got} at {:.1} s", lane.answered);
-    let ended = format!("{:.1} s", lane.proxy_ended);
+fn lane_line(lane: &LaneResult, times: &Times) -> String {
+    let request =
+        if lane.lost { cell("lost", 8, Grade::Bad) } else { cell("answered", 8, Grade::Good) };
+    let work = format!("{:<5}", times_in_words(lane.executions));
     format!(
-        "{:<NAME$} {got:<16} {colour}{request:<9}{PLAIN}  {work:<6} {ended:>11}  {}\n",
+        "{:<NAME$}  {:<13}  {request}  {}  {}  {}\n",
         lane.lane.name(),
+        lane.response(),
+        if lane.executions > 1 { cell(&work, 0, Grade::Fair) } else { work },
+        cell(&lane.end(), 15, lane.end_grade(times)),
         lane.why
     )
 }
 
+/// A text in the colour of its grade.
+fn cell(text: &str, width: usize, grade: Grade) -> String {
+    let colour = match grade {
+        Grade::Good => GREEN,
+        Grade::Fair => YELLOW,
+        Grade::Bad => RED,
+    };
+    format!("{colour}{text:<width$}{PLAIN}")
+}
+
 fn scheme_line(row: &Row) -> String {
-    let cell = |seen: &str, width: usize| {
-        let colour = if seen == row.truth { GREEN } else { RED };
-        format!("{colour}{seen:<width$}{PLAIN}")
+    let seen = |seen: &str, width: usize| {
+        cell(seen, width, if seen == row.truth { Grade::Good } else { Grade::Bad })
     };
     format!(
-        "{:<38} {}  {}  {}\n",
+        "{:<45}  {}  {}  {}\n",
         row.request,
-        cell(&row.nothing, 7),
-        cell(&row.lua, 5),
-        cell(&row.laststream, 0)
+        seen(&row.nothing, 7),
+        seen(&row.lua, 5),
+        seen(&row.laststream, 0)
     )
 }
 
@@ -183,15 +204,16 @@ fn scheme_line(row: &Row) -> String {
 mod tests {
     use super::*;
     use crate::demo::record::Actor;
+    use LaneMark::{Answered, Killed, ProxyEnded};
 
     /// A line that wraps would push all lines down at each change.
     #[test]
     fn lines_that_change_fit_into_a_terminal() {
         let mut view = View::new(Times::usual());
         view.begin();
-        for mark in [None, Some(LaneMark::Answered), Some(LaneMark::ProxyEnded)] {
+        for mark in [None, Some(Answered), Some(Killed), Some(ProxyEnded)] {
             let event = Event { at: 23.04, who: Actor::Proxy, what: "ends: ".repeat(40), mark };
-            view.happened(Lane::NetstatFixed, event);
+            view.happened(Lane::ExitOnZero, event);
             for line in view.frame() {
                 let plain = line
                     .split('\u{1b}')

