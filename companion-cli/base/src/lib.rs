@@ -13,10 +13,8 @@ pub mod files;
 pub mod foreign;
 pub mod image_reference;
 pub mod names;
+pub mod ports;
 pub mod progress;
 pub mod time_span;
 pub mod visible;
 pub mod yaml;
-
-/// The default port of the gate.
-pub const GATE_PORT: u16 = 15091;

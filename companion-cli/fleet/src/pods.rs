@@ -7,7 +7,7 @@ use kube::api::ListParams;
 use super::call::Call;
 use super::client::Cluster;
 use super::error::FleetError;
-use laststream_base::GATE_PORT;
+use laststream_base::ports;
 
 /// The names of proxy containers: Istio's and Envoy Gateway's.
 const PROXIES: [&str; 2] = ["istio-proxy", ENVOY_GATEWAYS];
@@ -135,7 +135,10 @@ impl PodFacts {
             grace: grace.and_then(|grace| grace.try_into().ok()).unwrap_or(GRACE),
             hook: proxy.map(hook_of).unwrap_or_default(),
             stats_port: ports.stats.or_else(|| annotated(STATS_PORT_ANNOTATION)).unwrap_or(stats),
-            gate_port: ports.gate.or_else(|| annotated(GATE_PORT_ANNOTATION)).unwrap_or(GATE_PORT),
+            gate_port: ports
+                .gate
+                .or_else(|| annotated(GATE_PORT_ANNOTATION))
+                .unwrap_or(ports::GATE),
             deletion_cost: annotation(DELETION_COST).and_then(|cost| cost.parse().ok()),
             cost_is_foreign: annotation(DELETION_COST)
                 .is_some_and(|cost| annotation(OWN_COST) != Some(cost)),
@@ -289,7 +292,7 @@ mod tests {
         .unwrap();
         let of = |ports| PodFacts::of(&pod, ports);
         assert_eq!(of(Ports::default()).stats_port, 9000);
-        assert_eq!(of(Ports::default()).gate_port, GATE_PORT);
+        assert_eq!(of(Ports::default()).gate_port, ports::GATE);
         assert_eq!(of(Ports { stats: Some(1), gate: Some(2) }).stats_port, 1);
         let mut bare = pod.clone();
         bare.metadata.annotations = None;

@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_usual_address_has_the_usual_port() {
-        assert_eq!(DEFAULT_ADDRESS, format!("http://127.0.0.1:{}", laststream_base::GATE_PORT));
+        assert_eq!(DEFAULT_ADDRESS, format!("http://127.0.0.1:{}", laststream_base::ports::GATE));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use laststream_base::ports;
 use serde_json::Value;
 
 use super::Policy;
@@ -23,6 +24,9 @@ pub(super) fn of(policy: &Policy, has_namespace: bool) -> Vec<String> {
         && policy.namespace.as_deref().is_some_and(|namespace| namespace != ROOT_NAMESPACE)
     {
         warnings.push(CLASS.into());
+    }
+    if policy.gate_port == Some(ports::FORMER_GATE) {
+        warnings.push(FORMER_PORT.into());
     }
     if let Some(class) = policy.placement.class() {
         warnings.push(format!("placement: {}", OLDEST.replace("CLASS", class)));
@@ -60,6 +64,8 @@ const FALLBACK: &str = "forwarded_proto.fallback: is `connection`, and connectio
     TLS: the requests of peers that are not trusted come out as https. Write `http`, unless the \
     app means the connection to its own proxy";
 
+const FORMER_PORT: &str = "gate.port: 15091 is the port of Istio's secure metrics from 1.31 on, and \
+    the next version refuses it: leave it out, render again and let the pods roll";
 const EXEMPTS_NONE: &str = "drain.long_lived: is `exempt`, and no stream is long-lived: nothing is \
     set under `count.long_lived`, and there is no `drain.long_lived_after`. For WebSockets and \
     event streams write `end: {websocket: exempt, event_stream: exempt}`";

@@ -5,7 +5,7 @@ use super::hook::{pod_with_grace, timeout};
 use super::parts;
 use super::volume::{Program, Volume};
 use super::{File, block, gate, gateway_patch};
-use laststream_base::GATE_PORT;
+use laststream_base::ports;
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map, Node};
 use laststream_policy::file::EnvoyGateway;
@@ -87,7 +87,7 @@ fn pre_stop(policy: &Policy, port: u16) -> Map {
         .note("Waits until the gate is open, which it is when it is drained, or over.")
         .item(Program::path())
         .item("wait");
-    let command = if port == GATE_PORT {
+    let command = if port == ports::GATE {
         command
     } else {
         command.item(format!("--gate=http://127.0.0.1:{port}"))

@@ -86,7 +86,11 @@ fn a_change_back_is_a_change() {
             codes.dedup();
             codes
         };
-        assert_eq!(codes(found(&folder)), codes(change(new, old, Assume::default()).unwrap()), "{folder:?}");
+        assert_eq!(
+            codes(found(&folder)),
+            codes(change(new, old, Assume::default()).unwrap()),
+            "{folder:?}"
+        );
     }
 }
 

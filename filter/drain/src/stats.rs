@@ -29,7 +29,16 @@ const MARKS: [&str; 2] = ["server.concurrency", "wasmcustom.laststream_gate_stat
 
 /// Connection managers of the proxy itself, in Istio, Envoy Gateway and laststream; the filter is
 /// never in them.
-const OWN: [&str; 6] = ["admin", "stats", "agent", "laststream", "eg-ready-http", "eg-stats-http"];
+const OWN: [&str; 8] = [
+    "admin",
+    "stats",
+    "secure_stats",
+    "secure_merged_stats",
+    "agent",
+    "laststream",
+    "eg-ready-http",
+    "eg-stats-http",
+];
 
 /// The connection managers that matter to a gate.
 #[derive(Debug, Clone, Copy)]
@@ -205,7 +214,7 @@ fn add_to(sum: &mut Option<u64>, value: u64) {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{ConnectionManagers, Scope, Stats};
+    use super::{ConnectionManagers, OWN, Scope, Stats};
 
     /// Parses a whole answer of Envoy.
     fn whole(text: &str, managers: ConnectionManagers<'_>) -> Stats {
@@ -257,8 +266,8 @@ http.a.downstream_rq_time: P0(1,2)
     /// A probe of the proxy itself is not a stream for which a drain waits.
     #[wasm_bindgen_test(unsupported = test)]
     fn the_proxys_own_connection_managers_hold_no_counted_streams() {
-        for own in ["stats", "eg-ready-http", "eg-stats-http"] {
-            let ignore = ["admin".into(), own.into()];
+        for own in OWN.iter().filter(|own| **own != "admin") {
+            let ignore = ["admin".into(), (*own).into()];
             let managers =
                 ConnectionManagers { scopes: &[Scope::Gateway], ignore: &ignore, tunnels: &[] };
             let text =

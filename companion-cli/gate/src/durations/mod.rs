@@ -23,7 +23,15 @@ const METRICS: [&str; 2] = ["istio_request_duration_milliseconds", "envoy_http_d
 /// The label with the connection manager, in Envoy's histograms.
 const CONNECTION_MANAGER: &str = "envoy_http_conn_manager_prefix";
 /// Connection managers of the proxy itself, beside laststream's.
-const OWN: [&str; 5] = ["admin", "stats", "agent", "eg-ready-http", "eg-stats-http"];
+const OWN: [&str; 7] = [
+    "admin",
+    "stats",
+    "secure_stats",
+    "secure_merged_stats",
+    "agent",
+    "eg-ready-http",
+    "eg-stats-http",
+];
 
 /// The unit of a metric in seconds.
 ///

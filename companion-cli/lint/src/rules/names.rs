@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use laststream_base::ports;
+
 use crate::envoy_filter::{Patch, patches_of};
 use crate::finding::Rule;
 use crate::finding::{Findings, Severity};
@@ -62,7 +64,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "the listener wants a port that the proxy has already",
         why: "Envoy refuses a listener whose address is in use, and goes on without it: the hook \
             that asks there runs to its time-out at every stop.",
-        fix: "Take a port that neither Istio nor the app uses, such as 15091.",
+        fix: "Take a port that neither Istio nor the app uses, such as 16091.",
         check: port_taken,
     },
 ];
@@ -163,17 +165,22 @@ fn missing_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// The ports that Istio's proxies listen on: admin, capture, agent, health, DNS, statistics.
-const ISTIOS: [u64; 9] = [15000, 15001, 15004, 15006, 15008, 15020, 15021, 15053, 15090];
+/// Settings of a proxy that give Istio a port for metrics over mTLS.
+const METRICS_PORTS: [&str; 2] = ["ENVOY_SECURE_METRICS_PORT", "ENVOY_SECURE_MERGED_METRICS_PORT"];
 
 fn port_taken<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for patch in added_to(inputs, "LISTENER") {
         let port =
             patch.value().and_then(|value| value.fields("address.socket_address.port_value"));
-        if let Some(node) =
-            port.filter(|port| port.number().is_some_and(|number| ISTIOS.contains(&number)))
-        {
-            findings.at(node, format!("{} is Istio's own", node.text().unwrap_or_default()));
+        let Some((node, number)) = port.and_then(|port| Some((port, port.number()?))) else {
+            continue;
+        };
+        let mut metrics = METRICS_PORTS.iter().flat_map(|key| inputs.keyed(key));
+        if ports::ISTIO.iter().any(|port| u64::from(*port) == number) {
+            findings.at(node, format!("{number} is Istio's own"));
+        } else if let Some(setting) = metrics.find(|setting| setting.number() == Some(number)) {
+            let setting = setting.key_text().unwrap_or_default();
+            findings.at(node, format!("{number} is the port of `{setting}`"));
         }
     }
 }

@@ -4,13 +4,8 @@ use std::net::SocketAddr;
 
 use super::{Checker, OF_THE_GATE};
 use crate::file::{Delivery, File, Gate, GateSecret, Notify, Placement, PlainEnvoy};
-use laststream_base::GATE_PORT;
+use laststream_base::ports;
 use laststream_base::time_span::TimeSpan;
-
-/// Ports of a pod that Istio's own listeners have.
-const ISTIO_PORTS: &[u16] = &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
-/// Ports of a pod that Envoy Gateway's own listeners and its shutdown manager have.
-const ENVOY_GATEWAY_PORTS: &[u16] = &[19000, 19001, 19002, 19003];
 
 /// The reason why this proxy has no gate; `None` if it can have one.
 pub(super) fn why_none(
@@ -50,12 +45,13 @@ impl Checker {
             }
             return None;
         }
-        let port = gate.port.unwrap_or(GATE_PORT);
+        let port = gate.port.unwrap_or(ports::GATE);
         if port == 0 {
             self.problem("gate.port", "0 stands for any free port, but hooks must name the port");
-        } else if placement.is_istio() && ISTIO_PORTS.contains(&port) {
+        } else if placement.is_istio() && ports::ISTIO.contains(&port) && port != ports::FORMER_GATE
+        {
             self.taken_port(port, "Istio");
-        } else if placement.is_envoy_gateway() && ENVOY_GATEWAY_PORTS.contains(&port) {
+        } else if placement.is_envoy_gateway() && ports::ENVOY_GATEWAY.contains(&port) {
             self.taken_port(port, "Envoy Gateway");
         }
         gate.enabled.unwrap_or(true).then_some(port)
@@ -81,9 +77,10 @@ impl Checker {
     }
 
     fn taken_port(&mut self, port: u16, owner: &str) {
+        let usual = ports::GATE;
         self.problem(
             "gate.port",
-            format!("{port} is one of {owner}'s own ports: take another one, such as {GATE_PORT}"),
+            format!("{port} is one of {owner}'s own ports: take another one, such as {usual}"),
         );
     }
 

@@ -143,7 +143,11 @@ pub struct Admin {
     pub timeout_ms: u64,
     /// Stat prefixes of connection managers whose requests do not hold the drain. A list replaces
     /// the default, and needs `admin` as well.
-    #[default(vec!["admin".into(), "stats".into(), "agent".into(), "laststream".into()])]
+    #[default(
+        ["admin", "stats", "secure_stats", "secure_merged_stats", "agent", "laststream"]
+            .map(String::from)
+            .into()
+    )]
     pub ignore: Vec<String>,
     /// Stat prefixes of connection managers that carry nothing but tunnels, such as
     /// `connect_terminate` of a waypoint. A tunnel does not hold the drain. Bytes that wait to be

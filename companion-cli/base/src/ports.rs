@@ -1,0 +1,16 @@
+//! Ports of a pod: the gate's, and those that listeners of other programs have.
+
+/// The default port of the gate: no component of Istio, Envoy Gateway or Kubernetes listens there.
+pub const GATE: u16 = 16091;
+
+/// The gate's port in files that were rendered before Istio's documentation gave it to a metrics
+/// listener. A policy may still name it in this version.
+pub const FORMER_GATE: u16 = 15091;
+
+/// Istio's listeners and its agent: admin, capture, debugging, HBONE, agent, health, DNS,
+/// statistics, and, from 1.31 on, metrics over mTLS.
+pub const ISTIO: &[u16] =
+    &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090, 15091, 15092];
+
+/// Envoy Gateway's listeners and its shutdown manager.
+pub const ENVOY_GATEWAY: &[u16] = &[19000, 19001, 19002, 19003];
