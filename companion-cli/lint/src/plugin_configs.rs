@@ -1,16 +1,33 @@
-//! Configurations of laststream that are written as YAML: in WasmPlugins, and in Envoy Gateway's
-//! policies. The module gets them as JSON.
+//! Wasm plugins of Istio's API, and configurations of laststream that are written as YAML: in those
+//! plugins, and in Envoy Gateway's policies. The module gets them as JSON.
 
 use super::inputs::Inputs;
 use super::node::Node;
-use super::objects::of_kind;
+use super::objects::{Object, of_kind};
+use super::texts::Texts;
 use super::value::value_of;
+
+/// A Wasm plugin of Istio's API.
+pub(super) struct WasmPlugin<'g> {
+    /// The WasmPlugin or TrafficExtension.
+    pub(super) object: Object<'g>,
+    /// The fields of the plugin, which are the same in both kinds.
+    pub(super) wasm: Node<'g>,
+}
+
+/// The Wasm plugins of all files.
+pub(super) fn wasm_plugins(texts: &Texts) -> impl Iterator<Item = WasmPlugin<'_>> {
+    let plugins = of_kind(texts, "WasmPlugin")
+        .filter_map(|object| Some(WasmPlugin { object, wasm: object.spec()? }));
+    let extensions = of_kind(texts, "TrafficExtension")
+        .filter_map(|object| Some(WasmPlugin { object, wasm: object.spec()?.get("wasm")? }));
+    plugins.chain(extensions)
+}
 
 /// Each configuration, with the JSON that the module gets.
 pub(super) fn plugin_configs(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, String)> {
-    let plugins = of_kind(inputs, "WasmPlugin")
-        .filter_map(|plugin| plugin.spec())
-        .filter(|spec| names_us(*spec, "url"));
+    let plugins =
+        wasm_plugins(inputs).map(|plugin| plugin.wasm).filter(|wasm| names_us(*wasm, "url"));
     let wasm = of_kind(inputs, "EnvoyExtensionPolicy")
         .flat_map(|policy| policy.node.list("spec.wasm"))
         .filter(|wasm| {

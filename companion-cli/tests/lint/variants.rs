@@ -331,3 +331,45 @@ fn matchers_of_two_policies_are_found_where_they_share_a_chain() {
     assert_eq!(second("istio-system"), ["LS112", "LS305", "LS355"]);
     assert!(second("istio-egress").is_empty());
 }
+
+/// Istio's newer kind has the same fields below `wasm`.
+#[test]
+fn a_traffic_extension_is_judged_like_a_wasm_plugin() {
+    let mut compared = 0;
+    for example in examples("rules") {
+        let is_of_schema = ["LS006", "LS007", "LS008"].iter().any(|code| example.name.contains(code));
+        if is_of_schema || !example.text.contains("kind: WasmPlugin") {
+            continue;
+        }
+        let documents: Vec<_> = example.text.split("---\n").map(as_traffic_extension).collect();
+        let newer = Example { name: example.name.clone(), text: documents.join("---\n") };
+        assert_eq!(sorted(codes(&newer)), sorted(codes(&example)), "{}", newer.text);
+        compared += 1;
+    }
+    assert!(compared > 15, "{compared} examples");
+}
+
+fn sorted(mut codes: Vec<String>) -> Vec<String> {
+    codes.sort();
+    codes
+}
+
+/// Moves the fields of a WasmPlugin below `wasm`, except those of Istio's own.
+fn as_traffic_extension(document: &str) -> String {
+    let Some((head, spec)) = document.split_once("\nspec:\n") else { return document.into() };
+    if !head.contains("kind: WasmPlugin") {
+        return document.into();
+    }
+    let (mut own, mut wasm, mut is_own) = (String::new(), String::new(), false);
+    for line in spec.lines() {
+        if !line.starts_with("   ") && !line.starts_with("  -") {
+            is_own = ["selector", "targetRefs", "phase", "priority", "match"]
+                .iter()
+                .any(|key| line.trim_start().starts_with(key));
+        }
+        let into = if is_own { &mut own } else { &mut wasm };
+        into.push_str(&format!("{}{line}\n", if is_own { "" } else { "  " }));
+    }
+    let head = head.replace("kind: WasmPlugin", "kind: TrafficExtension");
+    format!("{head}\nspec:\n{own}  wasm:\n{wasm}")
+}

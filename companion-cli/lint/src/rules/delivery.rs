@@ -5,6 +5,7 @@ use crate::finding::{Findings, Severity};
 use crate::inputs::Inputs;
 use crate::modules::{Module, modules};
 use crate::node::Node;
+use crate::plugin_configs::wasm_plugins;
 use laststream_base::digest::is_hex;
 
 pub(super) const RULES: &[Rule] = &[
@@ -199,10 +200,7 @@ fn malformed_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn floating_tag<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let plugins = inputs.keyed("url").filter(|url| {
-        let object = url.parent().and_then(Node::parent);
-        object.and_then(|object| object.text_of("kind")) == Some("WasmPlugin")
-    });
+    let plugins = wasm_plugins(inputs).filter_map(|plugin| plugin.wasm.get("url"));
     for uri in modules(inputs).filter_map(Module::uri).chain(plugins) {
         let Some(text) = uri.text() else { continue };
         if text.starts_with(OCI) && !text.contains("@sha256:") {

@@ -61,7 +61,9 @@ fn in_resource<'g>(config: Node<'g>, text: &str) -> Option<Restorer<'g>> {
     let wire = config::read_wire(text.as_bytes()).ok()?;
     let object = object_of(config)?;
     let holder = match object.kind {
-        "WasmPlugin" => Holder::Plugin(object, Reach::Selector(ProxySelector::of_plugin(object))),
+        "WasmPlugin" | "TrafficExtension" => {
+            Holder::Plugin(object, Reach::Selector(ProxySelector::of_plugin(object)))
+        }
         _ => Holder::Policy(object),
     };
     Some(Restorer {

@@ -15,6 +15,7 @@ use crate::listeners::{connection_manager, uses};
 use crate::modules::Module;
 use crate::node::Node;
 use crate::objects::of_kind;
+use crate::plugin_configs::{WasmPlugin, wasm_plugins};
 use crate::reach::Reach;
 use laststream_policy::warnings::is_wide;
 
@@ -171,11 +172,10 @@ const ONLY_REMOVED: &str = "no early header mutation of these files overwrites \
 /// WasmPlugins and EnvoyExtensionPolicies that let requests pass without the module: the node that
 /// allows it, and `forwarded_proto`.
 fn open_plugins(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
-    let plugins = of_kind(inputs, "WasmPlugin").filter_map(|plugin| {
-        let spec = plugin.spec()?;
+    let plugins = wasm_plugins(inputs).filter_map(|WasmPlugin { wasm, .. }| {
         Some((
-            spec.get("failStrategy").filter(|strategy| strategy.text() == Some("FAIL_OPEN"))?,
-            spec.get("pluginConfig")?,
+            wasm.get("failStrategy").filter(|strategy| strategy.text() == Some("FAIL_OPEN"))?,
+            wasm.get("pluginConfig")?,
         ))
     });
     let wasm =

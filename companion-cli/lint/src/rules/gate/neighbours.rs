@@ -8,7 +8,7 @@ use crate::finding::Findings;
 use crate::inputs::Inputs;
 use crate::listeners::uses;
 use crate::modules::{Module, counters, gates};
-use crate::objects::of_kind;
+use crate::plugin_configs::{WasmPlugin, wasm_plugins};
 use crate::pods::Pod;
 use crate::reach::{ProxySelector, Reach};
 use crate::rules::envoy_gateway::proxy_of;
@@ -86,17 +86,16 @@ pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g
     }
 }
 
-/// The scopes that WasmPlugins count, and the proxies that they select.
+/// The scopes that Istio's Wasm plugins count, and the proxies that they select.
 fn plugin_scopes(inputs: &Inputs) -> impl Iterator<Item = (ProxySelector, Scope)> {
-    of_kind(inputs, "WasmPlugin").filter_map(|plugin| {
-        let spec = plugin.spec()?;
-        let names = [Some(plugin.name()), spec.text_of("url")];
+    wasm_plugins(inputs).filter_map(|WasmPlugin { object, wasm }| {
+        let names = [Some(object.name()), wasm.text_of("url")];
         let is_ours = names.into_iter().flatten().any(|name| name.contains("laststream"));
-        let scope = match spec.text_of("pluginConfig.scope") {
+        let scope = match wasm.text_of("pluginConfig.scope") {
             None => Scope::default(),
             Some(name) => name.parse().ok()?,
         };
-        is_ours.then(|| (ProxySelector::of_plugin(plugin), scope))
+        is_ours.then(|| (ProxySelector::of_plugin(object), scope))
     })
 }
 
