@@ -6,6 +6,7 @@ pub(crate) mod deletion_cost;
 pub(super) mod drain;
 mod patience;
 pub(crate) mod rollout;
+mod rollout_line;
 pub(super) mod status;
 pub(super) mod streams;
 pub(super) mod wait;
