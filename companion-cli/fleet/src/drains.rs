@@ -53,6 +53,14 @@ impl PodOutcome {
         Self { is_negative: true, ..Self::of(pod, error) }
     }
 
+    /// The result for a name that no pod has.
+    #[must_use]
+    pub fn missing(namespace: &str, name: &str) -> Self {
+        let (namespace, pod) = (namespace.to_owned(), name.to_owned());
+        let error = format!("it does not exist in namespace `{namespace}`");
+        Self { namespace, pod, result: PodResult::Failed { error }, is_negative: true }
+    }
+
     fn of(pod: &PodFacts, result: PodResult) -> Self {
         let (namespace, pod) = (pod.namespace.clone(), pod.name.clone());
         Self { namespace, pod, result, is_negative: false }

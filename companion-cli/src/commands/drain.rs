@@ -23,7 +23,8 @@ use crate::commands::printer::Printer;
         Exit codes: 0 done, 1 no drain begins, because the deadline of an earlier drain or \
         `--force` has opened the gate, 2 the gate cannot be asked, or refuses, 64 wrong \
         arguments. For pods, 1 means that one of them has no such result or that nothing was \
-        confirmed, and 2 that the API server cannot be asked or a right is missing.")]
+        confirmed, and 2 that the API server cannot be asked, a right is missing, or no pod has \
+        the labels.")]
 pub(crate) struct Drain {
     #[command(flatten)]
     gate: GateArgs,

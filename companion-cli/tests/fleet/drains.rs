@@ -1,10 +1,12 @@
 //! `drain` and `wait` of pods: which gates get which requests, and what is said.
 
 use kit::Outcome;
+use kit::command::{CommandOutput, run_with_input};
 use kit::fake_server::{Answer, Asked, FakeServer, Fault, Replies};
+use kit::process::guarded;
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, LIST, deleted, list, pod, status};
+use crate::support::{Cluster, LIST, PROGRAM, deleted, list, pod, status};
 
 const FORCE: &str = "POST /force?reason=incident%2042";
 const RELEASE: [&str; 7] = ["drain", "web-1", "-n", "shop", "--force", "--reason", "incident 42"];
@@ -78,6 +80,35 @@ fn a_pod_that_does_not_stop_is_released_by_its_name() -> Outcome {
     Ok(())
 }
 
+/// A terminal of util-linux's `script`, on which the operator types this answer.
+fn on_a_terminal(cluster: &Cluster, arguments: &str, answer: &str) -> Outcome<CommandOutput> {
+    let mut script = guarded("script");
+    script.args(["--quiet", "--return", "--command", &format!("'{PROGRAM}' {arguments}")]);
+    script.arg("/dev/null").env("KUBECONFIG", cluster.kubeconfig()).env("TERM", "dumb");
+    run_with_input(&mut script, &format!("{answer}\n"))
+}
+
+#[test]
+fn a_change_is_confirmed_on_a_terminal_with_the_streams_that_it_cuts() -> Outcome {
+    let shop = Shop::open(vec![deleted("web-1", "2200")])?;
+    let scopes = json!([{ "scope": "inbound", "in_flight": 2, "begun": 9 }]);
+    let draining = json!({
+        "state": "draining", "reason": "r", "count": "exact", "holding": 2, "scopes": scopes,
+    });
+    shop.answers("GET /status", 200, &draining);
+    shop.answers("POST /force?reason=x", 200, &json!({ "state": "forced", "reason": "x" }));
+    let force = "drain web-1 -n shop --force --reason x";
+    let said = on_a_terminal(&shop.cluster, force, "")?.expect(1)?;
+    let question = "open the gates of 1 pod by force, and cut 2 streams? [y/N]";
+    let said = said.stdout_contains("web-1  terminating  draining")?.stdout_contains(question)?;
+    said.stdout_contains("nothing was changed")?;
+    assert_eq!(shop.changes(), [""; 0]);
+    let said = on_a_terminal(&shop.cluster, force, "y")?.expect(0)?;
+    said.stdout_contains("pod/web-1: forced: x")?;
+    assert_eq!(shop.changes(), ["POST /force?reason=x"]);
+    Ok(())
+}
+
 #[test]
 fn each_pod_without_a_result_is_named() -> Outcome {
     let mut other = pod("cron");
@@ -102,6 +133,8 @@ fn each_pod_without_a_result_is_named() -> Outcome {
         pods.iter().find(|pod| pod["pod"] == name).cloned().unwrap_or_default()
     };
     assert_eq!(by_name("web-1")["state"], "draining", "{said}");
+    let missing = "it does not exist in namespace `shop`";
+    assert_eq!(by_name("gone")["error"], missing, "{said}");
     assert_eq!(by_name("old")["error"], "its proxy does not run", "{said}");
     Ok(())
 }

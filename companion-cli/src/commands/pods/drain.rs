@@ -2,14 +2,13 @@
 
 use std::io::IsTerminal as _;
 
-use laststream_fleet::drains::PodOutcome;
 use laststream_fleet::table::{self, Width};
 use laststream_fleet::{AskOptions, Cluster, FleetError, Gates, PodFacts, PodReport};
 use laststream_gate::DrainCommand;
 use laststream_gate::text::many;
 
 use super::args::PodArgs;
-use super::{block_on, report_missing};
+use super::{block_on, report, targets};
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
@@ -31,50 +30,24 @@ pub(in crate::commands) fn run(options: &DrainOptions<'_>, printer: &Printer) ->
     }
     block_on(printer, async {
         let cluster = options.pods.cluster.connect().await?;
-        let selection = options.pods.selection();
-        let pods = cluster.pods(&selection).await?;
-        let missing = report_missing(&selection.missing(&pods), &cluster, printer);
-        if pods.is_empty() {
-            return Ok(if missing == Exit::Fine { nothing_selected(printer) } else { missing });
-        }
-        if !options.yes && !is_confirmed(options, &cluster, &pods, printer).await? {
+        let (pods, mut outcomes) = targets(options.pods, &cluster).await?;
+        if !options.yes
+            && !pods.is_empty()
+            && !is_confirmed(options, &cluster, &pods, printer).await?
+        {
             printer.status_line("nothing was changed");
             return Ok(Exit::Negative);
         }
         let at_a_time = options.pods.reach.at_a_time();
-        let (outcomes, failure) = cluster.command_all(&pods, options.command, at_a_time).await;
+        let (answered, failure) = cluster.command_all(&pods, options.command, at_a_time).await;
+        outcomes.extend(answered);
         let exit = report(&outcomes, options.output, printer);
-        match failure {
-            Some(failure) => Err(failure),
-            None => Ok(if missing == Exit::Fine { exit } else { missing }),
-        }
+        failure.map_or(Ok(exit), Err)
     })
 }
 
 fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
-
-/// The exit code for labels that no pod has.
-pub(super) fn nothing_selected(printer: &Printer) -> Exit {
-    printer.error(&"no pod was found: are the namespace and the labels right?");
-    Exit::Negative
-}
-
-/// Prints a line for each pod, or one JSON object.
-pub(super) fn report(outcomes: &[PodOutcome], output: Output, printer: &Printer) -> Exit {
-    match output {
-        Output::Json => {
-            printer.json(&format!("{:#}", serde_json::json!({ "pods": outcomes })));
-        }
-        Output::Text => {
-            for (line, is_error) in outcomes.iter().map(PodOutcome::line) {
-                if is_error { printer.error(&line) } else { printer.stdout(&line) }
-            }
-        }
-    }
-    let is_negative = outcomes.iter().any(|outcome| outcome.is_negative);
-    if is_negative { Exit::Negative } else { Exit::Fine }
 }
 
 /// Shows the pods and what the command would do to them, and asks.

@@ -7,9 +7,8 @@ use laststream_fleet::drains::{PodOutcome, PodWait};
 use laststream_fleet::{AskOptions, Cluster, FleetError, Gates, PodFacts};
 
 use super::args::PodArgs;
-use super::drain::{nothing_selected, report};
 use super::patience::{Lines, may_answer_again};
-use super::{block_on, report_missing};
+use super::{block_on, report, targets};
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
@@ -26,15 +25,9 @@ pub(in crate::commands) fn run(
 ) -> Exit {
     block_on(printer, async {
         let cluster = pods.cluster.connect().await?;
-        let selection = pods.selection();
-        let found = cluster.pods(&selection).await?;
-        let missing = report_missing(&selection.missing(&found), &cluster, printer);
-        if found.is_empty() {
-            return Ok(if missing == Exit::Fine { nothing_selected(printer) } else { missing });
-        }
-        let outcomes = Follower::new(pods, time, printer).follow(&cluster, found).await?;
-        let exit = report(&outcomes, output, printer);
-        Ok(if missing == Exit::Fine { exit } else { missing })
+        let (found, mut outcomes) = targets(pods, &cluster).await?;
+        outcomes.extend(Follower::new(pods, time, printer).follow(&cluster, found).await?);
+        Ok(report(&outcomes, output, printer))
     })
 }
 
