@@ -35,15 +35,15 @@ pub(in crate::commands) struct FleetArgs {
     #[arg(long, value_name = "NAME", value_parser = node, conflicts_with = "names",
         help_heading = "Cluster")]
     pub(in crate::commands) node: Option<String>,
-}
-
-/// How pods are reached.
-#[derive(Debug, Args)]
-pub(in crate::commands) struct ReachArgs {
     /// The port with Envoy's statistics [default: the annotation laststream.io/stats-port, else
     /// 19001 for Envoy Gateway, else 15020]
     #[arg(long, value_name = "PORT", help_heading = "Cluster")]
     stats_port: Option<u16>,
+}
+
+/// How gates of pods are reached.
+#[derive(Debug, Args)]
+pub(in crate::commands) struct ReachArgs {
     /// The gate's port [default: the annotation laststream.io/gate-port, else 15091]
     #[arg(long, value_name = "PORT", help_heading = "Cluster")]
     gate_port: Option<u16>,
@@ -104,11 +104,11 @@ impl PodArgs {
 impl ReachArgs {
     /// Whether an option is given: then the command is for the cluster.
     pub(in crate::commands) fn are_given(&self) -> bool {
-        self.stats_port.is_some() || self.gate_port.is_some() || self.at_a_time.is_some()
+        self.gate_port.is_some() || self.at_a_time.is_some()
     }
 
     pub(in crate::commands) fn ports(&self) -> Ports {
-        Ports { stats: self.stats_port, gate: self.gate_port }
+        Ports { stats: None, gate: self.gate_port }
     }
 
     pub(in crate::commands) fn at_a_time(&self) -> usize {
@@ -123,7 +123,10 @@ impl ReachArgs {
 impl FleetArgs {
     /// Whether the command is for the cluster, not for one gate.
     pub(in crate::commands) fn are_given(&self) -> bool {
-        self.pods.are_given() || self.all_namespaces || self.node.is_some()
+        self.pods.are_given()
+            || self.all_namespaces
+            || self.node.is_some()
+            || self.stats_port.is_some()
     }
 
     /// Whether all namespaces are searched. A node has pods of many namespaces.
@@ -149,6 +152,7 @@ impl FleetArgs {
         let selection = Selection {
             everywhere: self.is_everywhere(),
             node: self.node.clone(),
+            ports: Ports { stats: self.stats_port, ..self.pods.reach.ports() },
             ..self.pods.selection()
         };
         let pods = cluster.pods(&selection).await?;
