@@ -59,8 +59,8 @@ fn with_secret(port: u16, policy: &Policy, name: &str) -> List {
     List::new()
         .note(
             "It asks until the answer is 200, which the gate gives when it is drained, or over. \
-            The shell puts the secret into the URL; an image without one needs `laststream prestop`, \
-            which reads LASTSTREAM_SECRET itself.",
+            The shell puts the secret into the URL; an image without one needs \
+            `laststream prestop`, which reads LASTSTREAM_SECRET itself.",
         )
         .item("sh")
         .item("-c")

@@ -56,9 +56,8 @@ impl Arguments {
 const EXIT_CODES: &str = "\
 Exit codes: 0 success, 1 a negative result (a finding, a time-out, streams that were cut), 2 the \
 command failed, 64 wrong arguments. If the reader closes the pipe of the output, commands whose \
-exit code is a verdict (`inspect`, \
-`lint`, `prestop`, `render --check`, `rollout`, `status --watch`, `wait`) end with 141, others with \
-0.";
+exit code is a verdict (`inspect`, `lint`, `prestop`, `render --check`, `rollout`, `status \
+--watch`, `wait`) end with 141, others with 0.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -22,9 +22,9 @@ use crate::commands::printer::Printer;
         laststream wait web-1 web-2 -n shop --timeout 2m\n\n\
         Exit codes: 0 the last stream that held the drain has ended, so none was cut, 1 the \
         time-out came first, or the deadline or `--force` has opened the gate, 2 the gate could \
-        not be asked at the time-out, 64 wrong arguments. For pods, 1 means that one of them has ended in another way \
-        than 0 says, and 2 that the API server cannot be asked, a right is missing, or no pod has \
-        the labels.")]
+        not be asked at the time-out, 64 wrong arguments. For pods, 1 means that one of them has \
+        ended in another way than 0 says, and 2 that the API server cannot be asked, a right is \
+        missing, or no pod has the labels.")]
 pub(crate) struct Wait {
     #[command(flatten)]
     gate: GateArgs,
