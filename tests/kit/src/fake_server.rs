@@ -121,8 +121,7 @@ pub enum Fault {
     Pieces(Answer, usize, Duration),
     /// The server ends: its port is closed.
     End,
-    /// The server forwards the port that the request names to this address, as Kubernetes does. The
-    /// server there must close each connection after its answer.
+    /// The server forwards the port that the request names to this address, as Kubernetes does.
     Forward(SocketAddr),
 }
 

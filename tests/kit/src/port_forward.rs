@@ -1,7 +1,7 @@
 //! The port of a pod as kubelet forwards it: a WebSocket whose channel 0 carries the port's bytes
 //! and channel 1 an error. It is enough for requests without a body, one after the other.
 
-use std::io::{BufReader, Read, Write};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use base64::Engine as _;
@@ -48,13 +48,20 @@ pub(crate) fn serve(
     }
 }
 
-/// The answer to a request on a connection that the server closes after it.
+/// The answer to a request, whose body has a `content-length` or is empty.
 fn answer(to: SocketAddr, request: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut server = TcpStream::connect(to)?;
-    server.write_all(request)?;
-    let mut answer = Vec::new();
-    server.read_to_end(&mut answer)?;
-    Ok(answer)
+    let mut server = BufReader::new(TcpStream::connect(to)?);
+    server.get_mut().write_all(request)?;
+    let (mut head, mut length) = (String::new(), 0);
+    while server.read_line(&mut head)? > 2 {
+        let line = head.lines().next_back().unwrap_or_default().to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length: ") {
+            length = value.parse().unwrap_or_default();
+        }
+    }
+    let mut body = vec![0; length];
+    server.read_exact(&mut body)?;
+    Ok([head.as_bytes(), &body].concat())
 }
 
 fn send(stream: &mut BufReader<impl Read + Write>, channel: u8, bytes: &[u8]) -> Option<()> {
