@@ -21,7 +21,7 @@ use super::pods::PodFacts;
 use super::stats::{PageReader, Stats};
 use laststream_base::causes::with_sources;
 use laststream_base::visible::brief;
-use laststream_gate::{Status, Streams};
+use laststream_gate::{DrainCommand, Outcome, Response, Status, Streams};
 
 /// The time limit for a pod's answer, so that a silent pod does not delay the others.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -73,6 +73,28 @@ impl Cluster {
         let ask = self.detail_through(&call, pod, limit);
         match tokio::time::timeout(PATIENCE, ask).await {
             Ok(detail) => detail,
+            Err(_) => Err(FleetError::Other(silence(pod.gate_port))),
+        }
+    }
+
+    /// Sends a command to a pod's gate.
+    ///
+    /// # Errors
+    /// The gate cannot be asked or refuses, or a right is missing.
+    pub async fn command(
+        &self,
+        pod: &PodFacts,
+        command: &DrainCommand,
+    ) -> Result<Outcome, FleetError> {
+        let call = of_pod("get", "pods/portforward", pod);
+        let send = async {
+            let mut gate = self.reach(&call, pod).await?;
+            let response = gate.send(command.method(), &command.path()).await?;
+            let answer = command.read(response);
+            answer.map_err(|error| FleetError::Other(format!("the gate answers, but {error}")))
+        };
+        match tokio::time::timeout(PATIENCE, send).await {
+            Ok(answer) => Ok(answer?.body),
             Err(_) => Err(FleetError::Other(silence(pod.gate_port))),
         }
     }
@@ -169,8 +191,19 @@ impl Drop for Reached {
 
 impl Reached {
     async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, FleetError> {
-        match get(&mut self.sender, path).await {
-            Ok(answer) => Ok(answer),
+        let response = self.send(Method::GET, path).await?;
+        if !(200..300).contains(&response.status) {
+            let status = response.status;
+            return Err(FleetError::Other(format!("status {status} from the gate's port")));
+        }
+        serde_json::from_str(&response.body)
+            .map_err(|_| FleetError::Other("what answers there is no gate".to_owned()))
+    }
+
+    async fn send(&mut self, method: Method, path: &str) -> Result<Response, FleetError> {
+        match exchange(&mut self.sender, method, path).await {
+            Ok(Response { status: 403, .. }) => Err(FleetError::Other(NEEDS_SECRET.to_owned())),
+            Ok(response) => Ok(response),
             Err(error) => {
                 let why = match self.refused.take() {
                     // The connection's own error is only its end; kubelet's error has the reason.
@@ -184,6 +217,9 @@ impl Reached {
     }
 }
 
+const NEEDS_SECRET: &str = "the gate wants its secret, which is not sent through the API server; \
+    `kubectl port-forward` reaches the gate, and `--secret-file` has the secret";
+
 fn of_pod(verb: &'static str, resource: &'static str, pod: &PodFacts) -> Call {
     Call::new(verb, resource).within(&pod.namespace).named(&pod.name)
 }
@@ -192,26 +228,19 @@ fn silence(port: u16) -> String {
     format!("port {port} does not answer within {} s", PATIENCE.as_secs())
 }
 
-async fn get<T: DeserializeOwned>(
+async fn exchange(
     sender: &mut SendRequest<Empty<Bytes>>,
+    method: Method,
     path: &str,
-) -> Result<T, String> {
-    let request = Request::builder().method(Method::GET).uri(path).header("host", "127.0.0.1");
+) -> Result<Response, String> {
+    let request = Request::builder().method(method).uri(path).header("host", "127.0.0.1");
     let request = request.body(Empty::new()).map_err(|error| error.to_string())?;
     let gone =
         |error: hyper::Error| format!("the gate's connection ended: {}", with_sources(&error));
     sender.ready().await.map_err(gone)?;
     let response = sender.send_request(request).await.map_err(gone)?;
-    let status = response.status();
+    let status = response.status().as_u16();
     let body = Limited::new(response.into_body(), LONGEST).collect().await;
     let body = body.map_err(|error| format!("the gate's answer broke off: {error}"))?.to_bytes();
-    if status.as_u16() == 403 {
-        return Err(
-            "the gate wants its secret, which is not sent through the API server".to_owned()
-        );
-    }
-    if !status.is_success() {
-        return Err(format!("status {} from the gate's port", status.as_u16()));
-    }
-    serde_json::from_slice(&body).map_err(|_| "what answers there is no gate".to_owned())
+    Ok(Response { status, body: String::from_utf8_lossy(&body).into_owned() })
 }

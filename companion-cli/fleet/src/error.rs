@@ -1,6 +1,6 @@
 //! Errors of the kubeconfig and of the Kubernetes API. Each text says what to do.
 
-use std::error::Error as _;
+use std::error::Error;
 use std::path::PathBuf;
 
 use http::Uri;
@@ -142,6 +142,29 @@ impl FleetError {
         }
     }
 
+    /// Whether the error concerns all pods. A connection that breaks says nothing about the other
+    /// pods.
+    pub(crate) fn concerns_all(&self) -> bool {
+        matches!(self, Self::Forbidden(_) | Self::Unauthorized(_) | Self::Credentials(_))
+    }
+
+    /// The error for a column of a table. An error that concerns all pods is also reported once in
+    /// full.
+    pub(crate) fn short(&self) -> String {
+        brief(&match self {
+            Self::Api { status: status @ 400..500, .. } => {
+                format!("status {status}: is this the port with Envoy's statistics?")
+            }
+            Self::Api { message, .. } => {
+                // "error trying to reach service: dial tcp 10.0.0.1:15020: connect: refused"
+                message.trim_start_matches("error trying to reach service: ").to_owned()
+            }
+            Self::NotFound(_) => "its port answers that there is no such pod".to_owned(),
+            Self::Forbidden(forbidden) => format!("no right to {}", forbidden.call),
+            error => error.to_string(),
+        })
+    }
+
     /// The error of a request that failed.
     pub(crate) fn of(error: &kube::Error, call: &Call, server: &str) -> Self {
         match error {
@@ -172,7 +195,7 @@ impl FleetError {
                     }
                     source = cause.source();
                 }
-                Self::Unreachable { server: server.to_owned(), why: with_sources(error) }
+                Self::Unreachable { server: server.to_owned(), why: last_cause(error) }
             }
         }
     }
@@ -239,6 +262,21 @@ impl FleetError {
             )),
             error => Self::Kubeconfig(with_sources(error)),
         }
+    }
+}
+
+/// The last cause of an error that is one of the connection. The errors around it only name the
+/// layers of the client.
+fn last_cause(error: &dyn Error) -> String {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    let text = last.to_string();
+    let text = text.split(" (os error ").next().unwrap_or_default();
+    match text {
+        "Connection refused" => "no program listens there".to_owned(),
+        text => text.to_owned(),
     }
 }
 

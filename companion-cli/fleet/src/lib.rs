@@ -9,6 +9,7 @@ pub mod client;
 mod confirmation;
 pub mod cut_pods;
 pub mod deletion_cost;
+pub mod drains;
 mod error;
 mod kubeconfig;
 pub mod listing;

@@ -1,5 +1,8 @@
 //! The facts from the API server that the verbs over many pods need about a pod.
 
+use std::collections::BTreeSet;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::ListParams;
@@ -26,6 +29,8 @@ pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-co
 /// The annotation with the cost that this program wrote last. A deletion cost that differs from it
 /// was written by an operator or another program.
 pub(super) const OWN_COST: &str = "laststream.io/deletion-cost";
+/// The number of names that are looked up at a time.
+const AT_A_TIME: usize = 16;
 /// Kubernetes' default grace period, in seconds.
 const GRACE: u64 = 30;
 /// The time after the end of the grace period from which a pod is overdue. A running kubelet ends a
@@ -35,6 +40,8 @@ const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
 /// The pods that a command asks.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
+    /// The names of the pods, if they are asked by name.
+    pub names: Vec<String>,
     /// Whether pods of all namespaces are asked, instead of those of the cluster's own.
     pub everywhere: bool,
     /// The label selector of the pods.
@@ -43,6 +50,15 @@ pub struct Selection {
     pub node: Option<String>,
     /// Ports that apply to all pods.
     pub ports: Ports,
+}
+
+impl Selection {
+    /// The names that none of these pods has.
+    #[must_use]
+    pub fn missing(&self, pods: &[PodFacts]) -> Vec<String> {
+        let is_missing = |name: &&String| !pods.iter().any(|pod| pod.name == **name);
+        self.names.iter().filter(is_missing).cloned().collect()
+    }
 }
 
 /// Ports that override the default ports and the annotations of all pods.
@@ -197,9 +213,9 @@ fn hook_of(proxy: &Container) -> Hook {
 }
 
 /// Reads a command such as `pilot-agent wait --url=…/prestop --timeoutSeconds=23` or `laststream
-/// wait --timeout 23s`.
+/// prestop --timeout 23s`.
 fn hook_of_command(command: &str) -> Hook {
-    let runs_program = command.contains("laststream") && command.contains(" wait");
+    let runs_program = command.contains("laststream") && command.contains(" prestop");
     if !runs_program && !command.contains("/prestop") {
         return if command.is_empty() { Hook::Missing } else { Hook::Other };
     }
@@ -215,7 +231,7 @@ fn hook_of_command(command: &str) -> Hook {
         };
         return time.map_or(Hook::Untimed, Hook::Within);
     }
-    // The defaults of `pilot-agent wait` and `laststream wait`.
+    // The defaults of `pilot-agent wait` and `laststream prestop`.
     match (command.contains("pilot-agent wait"), command.contains("/prestop")) {
         (true, _) => Hook::Within(60),
         (false, true) => Hook::Untimed,
@@ -224,16 +240,30 @@ fn hook_of_command(command: &str) -> Hook {
 }
 
 impl Cluster {
-    /// The pods of a selection that have not ended.
+    /// The pods of a selection that have not ended, or those with its names.
     ///
     /// # Errors
     /// The API server does not list them.
     pub async fn pods(&self, selection: &Selection) -> Result<Vec<PodFacts>, FleetError> {
-        let call = Call::new("list", "pods");
-        let mut params = ListParams::default().fields(&fields(selection));
+        if selection.names.is_empty() {
+            return self.listed(selection, fields(selection)).await;
+        }
+        let names = selection.names.iter().collect::<BTreeSet<_>>();
+        let pods = stream::iter(names)
+            .map(|name| self.listed(selection, format!("metadata.name={name}")))
+            .buffered(AT_A_TIME);
+        pods.try_concat().await
+    }
+
+    async fn listed(
+        &self,
+        selection: &Selection,
+        fields: String,
+    ) -> Result<Vec<PodFacts>, FleetError> {
+        let mut params = ListParams::default().fields(&fields);
         params.label_selector.clone_from(&selection.labels);
         let facts = |pod: &Pod| PodFacts::of(pod, selection.ports);
-        self.list(call, selection.everywhere, params, facts).await
+        self.list(Call::new("list", "pods"), selection.everywhere, params, facts).await
     }
 }
 
@@ -338,8 +368,9 @@ mod tests {
                 --timeoutSeconds=40 --periodMillis=250",
                 Hook::Within(40),
             ),
-            ("/usr/local/bin/laststream wait --timeout 1m30s", Hook::Within(90)),
-            ("laststream wait", Hook::Within(25)),
+            ("/usr/local/bin/laststream prestop --timeout 1m30s", Hook::Within(90)),
+            ("laststream prestop", Hook::Within(25)),
+            ("laststream wait", Hook::Other),
             ("pilot-agent wait --url=http://127.0.0.1:15091/prestop?wait", Hook::Within(60)),
             ("curl http://127.0.0.1:15091/prestop?wait", Hook::Untimed),
         ] {

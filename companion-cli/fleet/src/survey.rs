@@ -10,7 +10,6 @@ use super::error::FleetError;
 use super::pod_report::Answer;
 use super::pods::PodFacts;
 use super::stats::Stats;
-use laststream_base::visible::brief;
 
 /// The number of namespaces for which the API server is asked whether an error is its own. If a
 /// right is missing, the first answer shows that.
@@ -25,7 +24,6 @@ type Answered = (Answer, Option<FleetError>);
 /// The options of a survey.
 #[derive(Debug, Clone, Copy)]
 pub struct AskOptions {
-    /// The verb of this program, for errors.
     /// The number of pods that are asked at a time.
     pub at_a_time: usize,
     /// The gates that are asked themselves.
@@ -67,6 +65,8 @@ pub struct Survey {
     pub pods: Vec<(PodFacts, Answer)>,
     /// Pods without a proxy.
     pub without_proxy: usize,
+    /// The names that no pod has.
+    pub missing: Vec<String>,
     /// A failure that concerns all pods, such as a missing right; it is reported once.
     pub failure: Option<FleetError>,
 }
@@ -108,13 +108,13 @@ impl Cluster {
             let (answer, error) = match answer {
                 Ok(Some(answered)) => answered,
                 Ok(None) => continue, // the pod has gone meanwhile
-                Err(error) => (Answer::Silent(short(&error)), Some(error)),
+                Err(error) => (Answer::Silent(error.short()), Some(error)),
             };
             match error {
                 Some(error) if may_come_from_a_pod(&error) => {
                     unconfirmed.entry(pod.namespace.clone()).or_insert((pod.clone(), error));
                 }
-                Some(error) if concerns_all(&error) => drop(survey.failure.get_or_insert(error)),
+                Some(error) if error.concerns_all() => drop(survey.failure.get_or_insert(error)),
                 _ => {}
             }
             survey.pods.push((pod, answer));
@@ -159,7 +159,7 @@ impl Cluster {
             Err(FleetError::NotFound(_)) if self.has_gone(pod).await => {
                 return Ok(None);
             }
-            Err(error) => return Err(gate_error.filter(concerns_all).unwrap_or(error)),
+            Err(error) => return Err(gate_error.filter(FleetError::concerns_all).unwrap_or(error)),
         };
         if !options.gates.are_answered_by(&stats) && gate_error.is_none() {
             match self.detail(pod, options.streams).await {
@@ -167,40 +167,15 @@ impl Cluster {
                 Err(error) => gate_error = Some(error), // the statistics are the answer
             }
         }
-        stats.gate_error = gate_error.as_ref().map(short);
+        stats.gate_error = gate_error.as_ref().map(FleetError::short);
         Ok(Some((Answer::Stats(stats), gate_error)))
     }
-}
-
-/// Whether the error concerns all pods. A connection that breaks says nothing about the other pods.
-fn concerns_all(error: &FleetError) -> bool {
-    matches!(
-        error,
-        FleetError::Forbidden(_) | FleetError::Unauthorized(_) | FleetError::Credentials(_)
-    )
 }
 
 /// Whether a pod could have sent the error.
 fn may_come_from_a_pod(error: &FleetError) -> bool {
     match error {
         FleetError::Forbidden(forbidden) => forbidden.call.is_on("pods/proxy"),
-        error => concerns_all(error),
+        error => error.concerns_all(),
     }
-}
-
-/// The error for a column of a table. An error that concerns all pods is also reported once in
-/// full.
-fn short(error: &FleetError) -> String {
-    brief(&match error {
-        FleetError::Api { status: status @ 400..500, .. } => {
-            format!("status {status}: is this the port with Envoy's statistics?")
-        }
-        FleetError::Api { message, .. } => {
-            // "error trying to reach service: dial tcp 10.0.0.1:15020: connect: refused"
-            message.trim_start_matches("error trying to reach service: ").to_owned()
-        }
-        FleetError::NotFound(_) => "its port answers that there is no such pod".to_owned(),
-        FleetError::Forbidden(forbidden) => format!("no right to {}", forbidden.call),
-        error => error.to_string(),
-    })
 }

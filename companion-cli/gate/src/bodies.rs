@@ -201,7 +201,7 @@ pub struct Stream {
 }
 
 /// The answer to a command, a stop hook or a readiness request.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct Outcome {
     /// The gate's state; empty in a refusal that has only a reason.
     #[serde(default)]
@@ -209,6 +209,7 @@ pub struct Outcome {
     /// The gate's action, or why it refused, in words.
     pub reason: String,
     /// Streams that hold the drain.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub holding: Option<u64>,
 }
 

@@ -7,10 +7,10 @@ use serde::de::DeserializeOwned;
 
 use super::address::Address;
 use super::bodies::{Outcome, Status, Streams};
+use super::command::DrainCommand;
 use super::error::GateError;
 use super::http::{Http, Response};
 use laststream_http::Secret;
-use laststream_http::url::escaped;
 
 const SECRET_HEADER: &str = "x-laststream-secret";
 /// The time limit for most requests. For a status, the gate waits 50 ms for the counters and 400 ms
@@ -97,31 +97,12 @@ impl Gate {
         )
     }
 
-    /// Begins the drain.
+    /// Begins, cancels or forces the drain.
     ///
     /// # Errors
     /// The gate could not be asked, or requires a secret.
-    pub fn drain(&self) -> Result<GateAnswer<Outcome>, GateError> {
-        read(self.request(Method::POST, "/drain", PATIENCE)?, &[202])
-    }
-
-    /// Cancels the drain. The answer says what Envoy cannot undo.
-    ///
-    /// # Errors
-    /// The gate could not be asked, or requires a secret.
-    pub fn cancel(&self) -> Result<GateAnswer<Outcome>, GateError> {
-        read(self.request(Method::DELETE, "/drain", PATIENCE)?, &[200])
-    }
-
-    /// Opens the gate.
-    ///
-    /// # Errors
-    /// The gate could not be asked, or requires a secret.
-    pub fn force(&self, reason: &str) -> Result<GateAnswer<Outcome>, GateError> {
-        read(
-            self.request(Method::POST, &format!("/force?reason={}", escaped(reason)), PATIENCE)?,
-            &[200],
-        )
+    pub fn command(&self, command: &DrainCommand) -> Result<GateAnswer<Outcome>, GateError> {
+        command.read(self.request(command.method(), &command.path(), PATIENCE)?)
     }
 
     /// Ends Envoy, if the gate lets the signal pass.
@@ -155,7 +136,7 @@ impl Gate {
 }
 
 /// Reads a response with one of these statuses and the gate's own body.
-fn read<T: DeserializeOwned>(
+pub(crate) fn read<T: DeserializeOwned>(
     response: Response,
     expected: &[u16],
 ) -> Result<GateAnswer<T>, GateError> {

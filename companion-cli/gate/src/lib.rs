@@ -3,6 +3,7 @@
 mod address;
 mod bodies;
 mod client;
+mod command;
 pub mod durations;
 mod error;
 pub mod exec;
@@ -15,6 +16,7 @@ mod wait;
 pub use address::{Address, NotAnAddress, from_vars};
 pub use bodies::{Ends, Outcome, Scope, Status, Stream, Streams, counts_all, is_open};
 pub use client::{Gate, GateAnswer, Signal};
+pub use command::DrainCommand;
 pub use error::GateError;
 pub use http::{Http, Response};
 pub use laststream_http::Secret;

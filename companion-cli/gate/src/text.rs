@@ -8,7 +8,7 @@ use laststream_base::visible;
 /// The whole status, with a line for each value.
 #[must_use]
 pub fn status(status: &Status) -> String {
-    let mut text = format!("{}: {}\n", plain(&status.state), plain(&status.reason));
+    let mut text = format!("{}\n", headline(&status.state, &status.reason));
     for (name, value) in counts(status).into_iter().chain(course(status)) {
         let _ = writeln!(text, "  {name:<9} {value}"); // cannot fail for a String
     }
@@ -103,8 +103,8 @@ fn drain(status: &Status) -> String {
 /// The status in one line.
 #[must_use]
 pub fn line(status: &Status) -> String {
-    let mut text =
-        format!("{}: {}; {}", plain(&status.state), plain(&status.reason), hold(status.holding));
+    let mut text = headline(&status.state, &status.reason);
+    text.push_str(&after_semicolon(hold(&status.state, status.holding)));
     if let Some(left) = status.deadline_in_ms {
         let _ = write!(text, "; deadline in {}", seconds(left)); // cannot fail for a String
     }
@@ -114,14 +114,22 @@ pub fn line(status: &Status) -> String {
 /// The outcome of a request in one line.
 #[must_use]
 pub fn outcome(outcome: &Outcome) -> String {
-    let holding = outcome.holding.map(|count| format!("; {}", hold(count))).unwrap_or_default();
-    format!("{}: {}{holding}", plain(&outcome.state), plain(&outcome.reason))
+    let held = hold(&outcome.state, outcome.holding.unwrap_or_default());
+    headline(&outcome.state, &outcome.reason) + &after_semicolon(held)
 }
 
-/// The outcome without its reason, which contains numbers that change all the time.
+/// The state and the streams that hold the drain, without the reason, which contains numbers that
+/// change all the time.
 #[must_use]
-pub fn held(outcome: &Outcome) -> String {
-    format!("{}: {}", plain(&outcome.state), hold(outcome.holding.unwrap_or_default()))
+pub fn held(state: &str, holding: u64) -> String {
+    let held = hold(state, holding).unwrap_or_else(|| "no stream holds the drain".to_owned());
+    format!("{}: {held}", plain(state))
+}
+
+/// The state and its reason. A gate that was forced open begins its reason with the state, too.
+fn headline(state: &str, reason: &str) -> String {
+    let own = reason.strip_prefix(state).and_then(|rest| rest.strip_prefix(": "));
+    format!("{}: {}", plain(state), plain(own.unwrap_or(reason)))
 }
 
 /// The text for a gate whose own count does not have all of its streams.
@@ -133,7 +141,7 @@ pub fn uncounted(count: &str) -> String {
 /// The streams as a table without empty columns.
 #[must_use]
 pub fn streams(streams: &Streams) -> String {
-    let mut text = format!("{}: {}\n", plain(&streams.state), hold(streams.holding));
+    let mut text = format!("{}\n", held(&streams.state, streams.holding));
     if !streams.streams.is_empty() {
         text.push_str(&stream_columns(Vec::new(), &streams.streams, |stream| stream));
     }
@@ -211,12 +219,23 @@ fn seconds(millis: u64) -> String {
     format!("{}.{} s", millis / 1000, millis % 1000 / 100)
 }
 
-fn hold(count: u64) -> String {
-    if count == 1 {
-        "1 stream holds the drain".into()
-    } else {
-        format!("{count} streams hold the drain")
-    }
+/// What the streams that the drain waits for do in this state. `None` if there are none.
+fn hold(state: &str, count: u64) -> Option<String> {
+    let streams = many(count, "stream");
+    Some(match (state, count) {
+        (_, 0) => return None,
+        ("serving", _) => format!("{streams} would hold a drain"),
+        ("expired" | "forced", 1) => "1 stream is in flight, and is cut when Envoy stops".into(),
+        ("expired" | "forced", _) => {
+            format!("{streams} are in flight, and are cut when Envoy stops")
+        }
+        (_, 1) => "1 stream holds the drain".into(),
+        (_, _) => format!("{streams} hold the drain"),
+    })
+}
+
+fn after_semicolon(part: Option<String>) -> String {
+    part.map(|part| format!("; {part}")).unwrap_or_default()
 }
 
 /// A number with its noun.
@@ -267,6 +286,23 @@ mod tests {
              0.0 s   inbound  200     18233  long   -\n\
              There may be more: not all are listed, or not all counters have answered.\n"
         );
+    }
+
+    #[test]
+    fn a_line_says_what_the_streams_do_in_each_state() {
+        let line = |state: &str, reason: &str, holding| {
+            let holding = Some(holding);
+            outcome(&Outcome { state: state.into(), reason: reason.into(), holding })
+        };
+        let no_drain = line("serving", "no drain was asked for", 2);
+        assert_eq!(no_drain, "serving: no drain was asked for; 2 streams would hold a drain");
+        let forced = line("forced", "forced: incident 42", 1);
+        let cut = "forced: incident 42; 1 stream is in flight, and is cut when Envoy stops";
+        assert_eq!(forced, cut);
+        let drained = line("drained", "the last stream has ended", 0);
+        assert_eq!(drained, "drained: the last stream has ended");
+        assert_eq!(line("draining", "begun", 2), "draining: begun; 2 streams hold the drain");
+        assert_eq!(held("draining", 0), "draining: no stream holds the drain");
     }
 
     #[test]

@@ -20,7 +20,7 @@ const LAST: Duration = Duration::from_millis(200);
 /// The options of a wait.
 #[derive(Debug, Clone, Copy)]
 pub struct Wait {
-    /// The time after which the wait is over, whatever the gate answers.
+    /// The time after which the wait is over, whatever the gate answers. Zero asks once.
     pub timeout: Duration,
     /// The time from one request to the next.
     pub interval: Duration,
@@ -40,27 +40,31 @@ pub enum WaitEnd {
     Late(WaitAnswer),
 }
 
-/// Waits until the gate is open or the time is over. `on_answer` is called with every answer that
-/// does not end the wait.
+/// Waits until the gate is open or the time is over. `on_answer` is called with every answer after
+/// which the gate is asked again.
 pub fn wait(gate: &Gate, wait: &Wait, on_answer: &mut dyn FnMut(&WaitAnswer)) -> WaitEnd {
     let until = Instant::now() + wait.timeout;
+    // One request alone gets the time that an answer may take.
+    let shortest = if wait.timeout.is_zero() { HOLD } else { SHORTEST };
     let mut last = None;
     loop {
         let began = Instant::now();
-        let left = until.saturating_duration_since(began).max(SHORTEST);
-        let hold = if wait.begin { (left - SHORTEST).min(HOLD) } else { Duration::ZERO };
+        let left = until.saturating_duration_since(began);
+        let is_last = left <= LAST;
+        let hold =
+            if wait.begin { left.saturating_sub(SHORTEST).min(HOLD) } else { Duration::ZERO };
         // Without a hold of ours, the gate still waits for Envoy's answer before it reports zero.
-        let limit = (if wait.begin { hold + GRACE } else { HOLD }).min(left);
+        let limit = (if wait.begin { hold + GRACE } else { HOLD }).min(left.max(shortest));
         let answer = if wait.begin { gate.prestop(hold, limit) } else { gate.ready(limit) };
         match answer {
             Ok(answer) if answer.status == 200 => return WaitEnd::Open(answer),
+            answer if is_last => {
+                // An error that the end of the wait caused does not describe the gate.
+                let is_cut_short = answer.is_err() && limit < GRACE;
+                return WaitEnd::Late(last.filter(|_| is_cut_short).map_or(answer, Ok));
+            }
             answer => {
                 on_answer(&answer);
-                if left <= LAST {
-                    // An error that the end of the wait caused does not describe the gate.
-                    let is_cut_short = answer.is_err() && limit < GRACE;
-                    return WaitEnd::Late(last.filter(|_| is_cut_short).map_or(answer, Ok));
-                }
                 last = answer.ok();
                 // The last request is sent shortly before the end, whatever the interval.
                 let next = (began + wait.interval.max(SHORTEST)).min(until - LAST);

@@ -86,7 +86,7 @@ fn pre_stop(policy: &Policy, port: u16) -> Map {
     let command = List::new()
         .note("Waits until the gate is open, which it is when it is drained, or over.")
         .item(Program::path())
-        .item("wait");
+        .item("prestop");
     let command = if port == ports::GATE {
         command
     } else {

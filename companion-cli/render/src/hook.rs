@@ -21,7 +21,7 @@ pub(super) fn lifecycle(port: u16, policy: &Policy) -> Map {
 /// `lifecycle` of a container with laststream's own program.
 pub(super) fn by_program(port: u16, policy: &Policy) -> Map {
     let command = List::of(Program::path())
-        .item("wait")
+        .item("prestop")
         .item(format!("--gate=http://127.0.0.1:{port}"))
         .note("One second above the gate's deadline.")
         .item(format!("--timeout={}s", timeout(policy)));
@@ -59,8 +59,8 @@ fn with_secret(port: u16, policy: &Policy, name: &str) -> List {
     List::new()
         .note(
             "It asks until the answer is 200, which the gate gives when it is drained, or over. \
-            The shell puts the secret into the URL; an image without one needs `laststream wait`, \
-            which reads LASTSTREAM_SECRET itself.",
+            The shell puts the secret into the URL; an image without one needs \
+            `laststream prestop`, which reads LASTSTREAM_SECRET itself.",
         )
         .item("sh")
         .item("-c")
@@ -100,7 +100,7 @@ pub(super) fn why_grace(policy: &Policy) -> String {
 
 /// The reason why no hook is rendered where the secret comes from SDS.
 pub(super) const NO_HOOK: &str = "`pilot-agent wait` cannot read it from a file: write the hook \
-    with `laststream wait --secret-file FILE`, or take `environment`";
+    with `laststream prestop --secret-file FILE`, or take `environment`";
 
 /// The gate's port. An error if there is no gate, or if the hook cannot read the secret.
 pub(super) fn port(policy: &Policy) -> Result<u16, PolicyProblem> {

@@ -23,7 +23,7 @@ use crate::commands::size::Size;
 use crate::commands::status::Status;
 use crate::commands::streams::Streams;
 use crate::commands::version::Version;
-use crate::commands::wait::{Ready, Wait};
+use crate::commands::wait::{Prestop, Wait};
 
 /// The command line of the laststream Envoy filter: renders, checks, runs and drains.
 #[derive(Debug, Parser)]
@@ -56,9 +56,8 @@ impl Arguments {
 const EXIT_CODES: &str = "\
 Exit codes: 0 success, 1 a negative result (a finding, a time-out, streams that were cut), 2 the \
 command failed, 64 wrong arguments. If the reader closes the pipe of the output, commands whose \
-exit code is a verdict (`inspect`, \
-`lint`, `render --check`, `rollout`, `status --watch`, `wait`) end with 141, others with \
-0.";
+exit code is a verdict (`inspect`, `lint`, `prestop`, `render --check`, `rollout`, `status \
+--watch`, `wait`) end with 141, others with 0.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -82,9 +81,8 @@ pub(crate) enum Command {
     Install(Install),
     Lint(Lint),
     Man(Man),
+    Prestop(Prestop),
     Push(Box<Push>),
-    #[command(hide = true)]
-    Ready(Ready),
     /// Renders manifests for Istio, Envoy, Envoy Gateway and Helm from one policy file.
     Render(Box<Render>),
     Rollout(Box<Rollout>),
@@ -93,5 +91,5 @@ pub(crate) enum Command {
     Status(Box<Status>),
     Streams(Box<Streams>),
     Version(Version),
-    Wait(Wait),
+    Wait(Box<Wait>),
 }

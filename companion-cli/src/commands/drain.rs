@@ -1,26 +1,35 @@
 //! `laststream drain`
 
 use clap::Args;
-use laststream_gate::text;
+use laststream_gate::{DrainCommand, text};
 
 use crate::commands::exit::Exit;
 use crate::commands::gate_args::GateArgs;
 use crate::commands::output::Output;
+use crate::commands::pods::args::PodArgs;
+use crate::commands::pods::drain as many;
 use crate::commands::printer::Printer;
 
-/// Begins the drain of an Envoy, cancels it, or opens its gate by force. This command does not
-/// wait; `laststream wait` does.
+/// Begins the drain of an Envoy or of pods, cancels it, or opens the gates by force. This command
+/// does not wait; `laststream wait` does.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
         laststream drain\n  \
         laststream drain --cancel\n  \
-        laststream drain --force --reason 'the app is gone'\n\n\
+        laststream drain web-1 -n shop --force --reason 'incident 42'\n  \
+        laststream drain -n shop -l app=web --yes\n\n\
+        For pods, the command shows them with their states and streams, and asks for \
+        confirmation on the terminal; `--yes` confirms.\n\n\
         Exit codes: 0 done, 1 no drain begins, because the deadline of an earlier drain or \
         `--force` has opened the gate, 2 the gate cannot be asked, or refuses, 64 wrong \
-        arguments.")]
+        arguments. For pods, 1 means that one of them has no such result or that nothing was \
+        confirmed, and 2 that the API server cannot be asked, a right is missing, or no pod has \
+        the labels.")]
 pub(crate) struct Drain {
     #[command(flatten)]
     gate: GateArgs,
+    #[command(flatten)]
+    pods: PodArgs,
     /// Cancels the drain: the gate serves again. The answer says what Envoy cannot undo, such as
     /// listeners that tell clients to leave.
     #[arg(long, conflicts_with = "force")]
@@ -28,10 +37,15 @@ pub(crate) struct Drain {
     /// Opens the gate even if streams are in flight. These streams are cut when the proxy stops.
     #[arg(long, requires = "reason")]
     force: bool,
-    /// The reason, for Envoy's log and for waiting hooks.
+    /// Why the gate is opened by force, for Envoy's log and for waiting hooks. Only `--force` takes
+    /// a reason.
     #[arg(long, value_name = "TEXT", requires = "force", value_parser = reason)]
     reason: Option<String>,
-    /// The format of the result. `json` prints the body of the gate's response.
+    /// Changes pods without asking for confirmation.
+    #[arg(short, long)]
+    yes: bool,
+    /// The format of the result. `json` prints the body of the gate's response; for pods, one
+    /// object with `pods`.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }
@@ -40,17 +54,27 @@ fn reason(text: &str) -> Result<String, &'static str> {
     if text.trim().is_empty() { Err("say why") } else { Ok(text.to_owned()) }
 }
 
-pub(super) fn run(command: &Drain, printer: &Printer) -> Result<Exit, Exit> {
-    let answer = command.gate.ask(printer, |gate| match &command.reason {
-        Some(reason) => gate.force(reason),
-        None if command.cancel => gate.cancel(),
-        None => gate.drain(),
-    })?;
-    printer.result(command.output, &answer.text, &text::outcome(&answer.body));
-    // An expired or forced gate begins no new drain until it serves again: after `open_ms`, or when
-    // the drain is cancelled.
-    let is_refused = !command.cancel
-        && command.reason.is_none()
-        && matches!(answer.body.state.as_str(), "expired" | "forced");
-    Ok(if is_refused { Exit::Negative } else { Exit::Fine })
+impl Drain {
+    fn command(&self) -> DrainCommand {
+        match &self.reason {
+            Some(reason) => DrainCommand::Force(reason.clone()),
+            None if self.cancel => DrainCommand::Cancel,
+            None => DrainCommand::Begin,
+        }
+    }
+}
+
+pub(super) fn run(drain: &Drain, printer: &Printer) -> Result<Exit, Exit> {
+    let command = &drain.command();
+    if drain.pods.are_given() {
+        drain.gate.refuse(printer)?;
+        drain.pods.require_names_or_labels(printer)?;
+        let Drain { pods, yes, output, .. } = drain;
+        let options = many::DrainOptions { pods, command, yes: *yes, output: *output };
+        return Ok(many::run(&options, printer));
+    }
+    let answer = drain.gate.ask(printer, |gate| gate.command(command))?;
+    printer.result(drain.output, &answer.text, &text::outcome(&answer.body));
+    let is_negative = command.is_without_effect(&answer.body);
+    Ok(if is_negative { Exit::Negative } else { Exit::Fine })
 }

@@ -30,7 +30,7 @@ impl GateArgs {
             return Ok(());
         }
         Err(printer.misused(
-            &"`--gate` and `--secret-file` are for one gate; many pods are asked through the \
+            &"`--gate` and `--secret-file` are for one gate; pods are asked through the \
               Kubernetes API",
         ))
     }
@@ -66,8 +66,20 @@ pub(super) fn error_text(gate: &Gate, error: &GateError) -> String {
     format!("the gate at {} {outcome} {error}", gate.address())
 }
 
+/// Prints the error that ends a command.
 pub(super) fn failed(gate: &Gate, error: &GateError, printer: &Printer) -> Exit {
-    printer.failed(&error_text(gate, error))
+    printer.failed(&format!("{}{}", error_text(gate, error), way_out(error)))
+}
+
+/// The ways to another gate, if none is at the address.
+pub(super) fn way_out(error: &GateError) -> &'static str {
+    if error.is_absence() {
+        "; for pods, name them or their namespace (`laststream status -n NAMESPACE`), or run \
+         `kubectl port-forward POD 15091`; for an Envoy on this machine, name its gate with \
+         `--gate` or LASTSTREAM_GATE"
+    } else {
+        ""
+    }
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ fn ends_at_signals(command: &Command) -> bool {
 /// Whether the exit code is a verdict, instead of saying that a document was printed.
 fn is_verdict(command: &Command) -> bool {
     match command {
-        Command::Inspect(_) | Command::Ready(_) | Command::Rollout(_) | Command::Wait(_) => true,
+        Command::Inspect(_) | Command::Prestop(_) | Command::Rollout(_) | Command::Wait(_) => true,
         Command::Lint(command) => command.is_check(),
         Command::Render(command) => command.check.is_some(),
         Command::Status(command) => command.is_watch(),
@@ -92,8 +92,8 @@ fn run_command(arguments: Arguments, printer: &Printer) -> Exit {
         Command::Install(command) => install::run(&command, printer),
         Command::Lint(command) => lint::run(&command, printer),
         Command::Man(command) => man::run(&command, Arguments::shown(), printer),
+        Command::Prestop(command) => wait::run_prestop(&command, printer),
         Command::Push(command) => push::run(*command, printer),
-        Command::Ready(command) => wait::run_ready(&command, printer),
         Command::Render(command) => render::run(&command, printer),
         Command::Rollout(command) => Ok(pods::rollout::run(&command, printer)),
         Command::Run(command) => run::run(&command, printer),

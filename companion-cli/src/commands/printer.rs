@@ -90,6 +90,15 @@ impl Printer {
         self.print_message("", &line);
     }
 
+    /// Asks a question on the terminal. Only `y` and `yes` confirm.
+    pub(crate) fn confirm(&self, question: &str) -> bool {
+        // there is no place to report that standard error is closed
+        let _ = write!(anstream::stderr().lock(), "{} [y/N] ", visible::text(question));
+        let mut answer = String::new();
+        let is_read = io::stdin().read_line(&mut answer).is_ok();
+        is_read && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+    }
+
     /// A line that this program composed, with its own colours and cursor movements.
     pub(crate) fn stderr_verbatim(&self, line: &str) {
         // there is no place to report that standard error is closed

@@ -16,14 +16,15 @@ use crate::commands::printer::Printer;
 use crate::commands::screen::{Screen, can_redraw};
 
 /// Shows the state of an Envoy's gate: the drain, the streams in flight, and the reason for
-/// waiting. With a namespace, a selector or a node: of every pod with a proxy. With a node also
-/// what would hold each pod if it were deleted now, and for how long.
+/// waiting. With names of pods: of these. With a namespace, a selector or a node: of every pod with
+/// a proxy. With a node also what would hold each pod if it were deleted now, and for how long.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
     "Examples:\n  \
      laststream status\n  \
      laststream status --gate http://127.0.0.1:15091 -o json\n  \
      laststream status --watch\n  \
+     laststream status web-1 -n shop\n  \
      laststream status -n shop -l app=web -o wide\n  \
      laststream status --node worker-3\n\n\
      {EXIT_CODES} With --watch, 0 means that the gate is open, and 2 that it has not answered for \

@@ -10,11 +10,12 @@ use crate::commands::pods::args::FleetArgs;
 use crate::commands::pods::streams as many;
 use crate::commands::printer::Printer;
 
-/// Lists the oldest streams that hold the drain of an Envoy, or the drains of many pods.
+/// Lists the oldest streams that hold the drain of an Envoy, or the drains of pods.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
     "Examples:\n  laststream streams\n  laststream streams --limit 100 -o json\n  laststream \
-        streams --secret-file /etc/laststream/secret\n  laststream streams -n shop -l app=web\n\n\
+        streams --secret-file /etc/laststream/secret\n  laststream streams web-1 -n shop\n  \
+        laststream streams -n shop -l app=web\n\n\
         {EXIT_CODES} For many pods, 1 means that the list may lack streams: pods could not be \
         asked, have not listed all, or have more than `--limit`."
 ))]

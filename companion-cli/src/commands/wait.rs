@@ -1,91 +1,131 @@
-//! `laststream wait` and `laststream ready`
-
-use std::time::Duration;
+//! `laststream wait` and `laststream prestop`
 
 use clap::Args;
 use laststream_base::time_span::TimeSpan;
 use laststream_gate::{self as gate, Gate, GateAnswer, Outcome, WaitAnswer, WaitEnd, text};
 
 use crate::commands::exit::Exit;
-use crate::commands::gate_args::{GateArgs, error_text, failed};
+use crate::commands::gate_args::{GateArgs, error_text, failed, way_out};
 use crate::commands::output::Output;
+use crate::commands::pods::args::PodArgs;
+use crate::commands::pods::wait as many;
 use crate::commands::printer::Printer;
 
-/// Begins the drain of an Envoy and waits until its gate is open. For stop hooks; it needs no
-/// shell.
+/// Waits until a drain is over, and says how it ended: the drain of an Envoy, or those of pods. It
+/// begins none; `laststream drain` does.
+///
+/// If a gate cannot be reached, the command tries again until the time-out.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        laststream drain && laststream wait && echo 'no stream that held the drain was cut'\n  \
+        laststream wait --timeout 0s\n  \
+        laststream wait web-1 web-2 -n shop --timeout 2m\n\n\
+        Exit codes: 0 the last stream that held the drain has ended, so none was cut, 1 the \
+        time-out came first, or the deadline or `--force` has opened the gate, 2 the gate could \
+        not be asked at the time-out, 64 wrong arguments. For pods, 1 means that one of them has \
+        ended in another way than 0 says, and 2 that the API server cannot be asked, a right is \
+        missing, or no pod has the labels.")]
+pub(crate) struct Wait {
+    #[command(flatten)]
+    gate: GateArgs,
+    #[command(flatten)]
+    pods: PodArgs,
+    #[command(flatten)]
+    time: WaitTime,
+    /// The only behaviour, so that scripts can say it.
+    #[arg(long, hide = true)]
+    no_begin: bool,
+    /// The format of the result. `json` prints the body of the gate's response; for pods, one
+    /// object with `pods`.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Output,
+}
+
+/// The stop hook of an Envoy: begins the drain and waits until the gate is open. It needs no shell.
 ///
 /// Only a 200 from the gate ends the wait before the time-out. If the gate cannot be reached, the
 /// command tries again.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-        laststream wait\n  \
-        laststream wait --timeout 60s\n  \
-        laststream wait --no-begin --gate http://127.0.0.1:15091\n\n\
-        Exit codes: 0 the gate is open, 1 the time-out came first, 2 the gate could not be asked \
-        at the time-out, 64 wrong arguments.\n\n\
+        laststream prestop\n  \
+        laststream prestop --timeout 64s --gate http://127.0.0.1:15091\n\n\
+        Exit codes: 0 the gate is open, also if its deadline or `--force` has opened it, 1 the \
+        time-out came first, 2 the gate could not be asked at the time-out, 64 wrong arguments. \
+        Kubernetes stops the container after the hook whatever its exit code is; another one than \
+        0 makes the event FailedPreStopHook, which is for a hook that did not do its work. Streams \
+        that a deadline cuts are in the metrics and in Envoy's log.\n\n\
         The time-out must be longer than the gate's deadline and shorter than the grace period of \
-        the pod, because Kubernetes stops the container after the hook whatever its exit code is.")]
-pub(crate) struct Wait {
+        the pod.")]
+pub(crate) struct Prestop {
     #[command(flatten)]
     gate: GateArgs,
-    /// How long to wait at most.
+    #[command(flatten)]
+    time: WaitTime,
+    /// The format of the result. `json` prints the body of the gate's response.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WaitTime {
+    /// How long to wait at most; `0s` asks once.
     #[arg(long, value_name = "TIME", default_value = "25s")]
-    timeout: TimeSpan,
+    pub(super) timeout: TimeSpan,
     /// The time between two requests, if the gate does not hold the request.
     #[arg(long, value_name = "TIME", default_value = "500ms")]
-    interval: TimeSpan,
-    /// Does not begin a drain. Waits until a drain that something else began is over.
-    #[arg(long)]
-    no_begin: bool,
-    /// The format of the result. `json` prints the body of the gate's response.
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    output: Output,
+    pub(super) interval: TimeSpan,
 }
-
-/// Checks once whether the gate of an Envoy is open, as `wait --no-begin --timeout 0s` does. Hidden
-/// in the help.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  laststream ready\n  laststream drain && sleep 5 && \
-        laststream ready && echo 'nothing is in flight'\n\n\
-    Exit codes: 0 the gate is open, 1 not yet or no drain was asked for, 2 the gate cannot be \
-        asked, 64 wrong arguments.")]
-pub(crate) struct Ready {
-    #[command(flatten)]
-    gate: GateArgs,
-    /// The format of the result. `json` prints the body of the gate's response.
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    output: Output,
-}
-
-const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn run(command: &Wait, printer: &Printer) -> Result<Exit, Exit> {
+    if command.pods.are_given() {
+        command.gate.refuse(printer)?;
+        command.pods.require_names_or_labels(printer)?;
+        return Ok(many::run(&command.pods, &command.time, command.output, printer));
+    }
     let gate = command.gate.gate(printer)?;
-    let [timeout, interval] = [command.timeout, command.interval].map(TimeSpan::duration);
+    let answer = hold(&gate, &command.time, false, printer)?;
+    let exit = show(&answer, command.output, printer);
+    // Open is not enough: a deadline opens the gate, too, and streams in flight are then cut.
+    Ok(if answer.body.state == "drained" { exit } else { Exit::Negative })
+}
+
+pub(super) fn run_prestop(command: &Prestop, printer: &Printer) -> Result<Exit, Exit> {
+    let gate = command.gate.gate(printer)?;
+    let answer = hold(&gate, &command.time, true, printer)?;
+    Ok(show(&answer, command.output, printer))
+}
+
+/// Waits, and prints the progress. Returns the gate's last answer, or the exit code if there is
+/// none; the error has been printed then.
+fn hold(
+    gate: &Gate,
+    time: &WaitTime,
+    begin: bool,
+    printer: &Printer,
+) -> Result<GateAnswer<Outcome>, Exit> {
     let mut printed = String::new();
     let mut print_if_new = |answer: &WaitAnswer| {
-        let now = progress_text(&gate, answer);
+        let now = progress_text(gate, answer);
         if now != printed {
             printer.status_line(&now);
             printed = now;
         }
     };
-    let wait = gate::Wait { timeout, interval, begin: !command.no_begin };
-    match gate::wait(&gate, &wait, &mut print_if_new) {
-        WaitEnd::Open(answer) => Ok(show(&answer, command.output, printer)),
-        WaitEnd::Late(answer) => {
-            printer.error(&format!("the gate is not open after {}", command.timeout));
-            match answer {
-                Ok(answer) => Ok(show(&answer, command.output, printer)),
-                Err(error) => Err(failed(&gate, &error, printer)),
+    let [timeout, interval] = [time.timeout, time.interval].map(TimeSpan::duration);
+    let wait = gate::Wait { timeout, interval, begin };
+    match gate::wait(gate, &wait, &mut print_if_new) {
+        WaitEnd::Open(answer) => Ok(answer),
+        WaitEnd::Late(Ok(answer)) => {
+            if !timeout.is_zero() {
+                printer.error(&format!("the gate is not open after {}", time.timeout));
             }
+            Ok(answer)
         }
+        WaitEnd::Late(Err(error)) if printed == error_text(gate, &error) => {
+            Err(printer.failed(&format!("no answer within {}{}", time.timeout, way_out(&error))))
+        }
+        WaitEnd::Late(Err(error)) => Err(failed(gate, &error, printer)),
     }
-}
-
-pub(super) fn run_ready(command: &Ready, printer: &Printer) -> Result<Exit, Exit> {
-    let answer = command.gate.ask(printer, |gate| gate.ready(PATIENCE))?;
-    Ok(show(&answer, command.output, printer))
 }
 
 fn show(answer: &GateAnswer<Outcome>, output: Output, printer: &Printer) -> Exit {
@@ -96,7 +136,7 @@ fn show(answer: &GateAnswer<Outcome>, output: Output, printer: &Printer) -> Exit
 /// The progress, without the numbers that change all the time.
 fn progress_text(gate: &Gate, answer: &WaitAnswer) -> String {
     match answer {
-        Ok(answer) => text::held(&answer.body),
+        Ok(answer) => text::held(&answer.body.state, answer.body.holding.unwrap_or_default()),
         Err(error) => error_text(gate, error),
     }
 }

@@ -163,7 +163,7 @@ fn starting_takes_little_of_the_processor() -> Outcome {
     let nothing = least_processor_time("--version")?;
     for arguments in [
         format!("status --gate {gate}"),
-        format!("wait --no-begin --gate {gate}"),
+        format!("wait --gate {gate}"),
         format!("exec --gate {gate} --ready-url {gate}/ready --end-proxy never -- true"),
     ] {
         let least = least_processor_time(&arguments)?;

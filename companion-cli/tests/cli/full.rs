@@ -80,7 +80,7 @@ fn a_closed_pipe_gets_no_verdict() -> Outcome {
         &["lint", "-o", "json", "-"],
         &["render", "envoyfilter", "--policy", "-", "--check", there],
         &["status", "--watch", "--gate", &url],
-        &["wait", "--no-begin", "--gate", &url],
+        &["wait", "--gate", &url],
     ] {
         let (code, said) = without_a_reader(arguments, &policy)?;
         assert_eq!((code, said.contains("error")), (Some(141), false), "{arguments:?}: {said}");

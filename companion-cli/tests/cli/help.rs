@@ -91,7 +91,7 @@ fn every_command_has_a_manual_page() -> Outcome {
     };
     assert!(page("laststream.1").contains("laststream\\-inspect(1)"));
     let names = "build completions config-check config-schema drain envoy-get exec inspect man \
-        push status streams version wait";
+        prestop push status streams version wait";
     for name in names.split(' ') {
         let page = page(&format!("laststream-{name}.1"));
         assert!(page.contains(".SH NAME") && page.contains("Example"), "{name}: {page}");
@@ -119,7 +119,7 @@ fn completions_know_the_commands() -> Outcome {
 fn hidden_commands_are_in_no_help_and_no_tip() -> Outcome {
     let folder = tempfile::tempdir()?;
     let said = laststream(folder.path(), ["--help"])?.expect(0)?.stdout;
-    for name in ["guarded", "install", "ready"] {
+    for name in ["guarded", "install"] {
         assert!(!said.contains(&format!("\n  {name} ")), "{name}: {said}");
         laststream(folder.path(), [&format!("{name}x")])?
             .expect(64)?

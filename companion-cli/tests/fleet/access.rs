@@ -101,7 +101,10 @@ fn an_unreachable_server_and_a_missing_context_are_named() -> Outcome {
     let config = config.replace(&cluster.server.url(""), &format!("http://{free}"));
     std::fs::write(cluster.kubeconfig(), config)?;
     let said = cluster.run(&STATUS)?.expect(2)?;
-    said.stderr_contains(&format!("the API server at http://{free} cannot be reached"))?;
+    let words = format!(
+        "error: the API server at http://{free} cannot be reached: no program listens there; check"
+    );
+    said.stderr_contains(&words)?;
     let said = cluster.run(&["status", "--context", "prod"])?.expect(2)?;
     said.stderr_contains("no context `prod`; it has `test`")?;
     let mut command = cluster.command(&STATUS);

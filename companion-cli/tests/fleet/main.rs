@@ -1,9 +1,10 @@
-//! The verbs over many pods, with a fake API server: paging, retries, refusals, and the effect of
-//! one pod's failure on the others. The workspace's mesh tests use real ones.
+//! The verbs over many pods, with a fake API server: paging, retries, refusals, the effect of one
+//! pod's failure on the others, and requests to gates. The workspace's mesh tests use real ones.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
 
 mod access;
+mod drains;
 mod pods;
 mod proxies;
 mod rollout;

@@ -232,7 +232,13 @@ fn costs_of_other_programs_stay_and_a_refusal_stops_no_other_write() -> Outcome 
     let said = said.stderr_contains("no right to `patch` `pods`")?;
     said.stderr_contains("1 pods have a cost that another program")?;
     assert_eq!(cluster.asked(&format!("{LIST}/c")), 0);
-    cluster.run(&[&COSTS[..], &["--overwrite"]].concat())?.expect(2)?;
+    let said = cluster.run(&[&COSTS[..], &["--overwrite", "-o", "json"]].concat())?.expect(2)?;
+    let costs = said.json_lines()?;
+    assert_eq!(costs.len(), 2, "{costs:?}");
+    let last = json!({
+        "namespace": "shop", "pod": "c", "streams": 2, "from": -100, "to": 2, "written": true,
+    });
+    assert_eq!(costs[1], last);
     assert_eq!(cluster.asked(&format!("{LIST}/c")), 1);
     Ok(())
 }

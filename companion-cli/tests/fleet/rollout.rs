@@ -55,6 +55,10 @@ fn a_complete_rollout_ends_at_once() -> Outcome {
             "deployment/web successfully rolled out; no old pod holds a stream",
         ]
     );
+    let said = cluster.run(&["rollout", "deployment/web", "-o", "json"])?.expect(0)?;
+    let last = said.json_lines()?.pop().unwrap_or_default();
+    assert_eq!((&last["object"], &last["state"]), (&json!("deployment/web"), &json!("done")));
+    assert_eq!(last["message"], lines[1], "the same as the text");
     let selectors = cluster.server.asked();
     let lists = selectors.iter().filter(|asked| asked.path() == LIST);
     assert!(lists.into_iter().all(|asked| asked.target.contains("labelSelector=app%3Dweb")));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::net::{Shutdown, shutdown};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::{Context as _, Outcome};
+use crate::{Context as _, Outcome, port_forward};
 
 /// The head of a request.
 #[derive(Debug, Clone)]
@@ -121,6 +121,8 @@ pub enum Fault {
     Pieces(Answer, usize, Duration),
     /// The server ends: its port is closed.
     End,
+    /// The server forwards the port that the request names to this address, as Kubernetes does.
+    Forward(SocketAddr),
 }
 
 pub trait Service: Send + Sync + 'static {
@@ -248,6 +250,7 @@ fn connection_of(
                 shutdown(listener, Shutdown::Both).ok();
                 return None;
             }
+            Some(Fault::Forward(to)) => return port_forward::serve(&mut stream, &asked, to),
             _ => stream.read_exact(&mut body).ok()?,
         }
         let (pieces, pause) = match fault {
@@ -293,7 +296,7 @@ fn reply(
             std::thread::sleep(time);
             (right().bytes(head_only), true)
         }
-        Some(Fault::Cut | Fault::Silence(_) | Fault::End) | None => {
+        Some(Fault::Cut | Fault::Silence(_) | Fault::End | Fault::Forward(_)) | None => {
             (right().bytes(head_only), true)
         }
     }

@@ -26,6 +26,7 @@ pub mod h3;
 pub mod load;
 pub mod openapi;
 pub mod outcome;
+mod port_forward;
 pub mod prelude;
 pub mod process;
 pub mod programs;

@@ -11,6 +11,7 @@ use crate::wire::Wire;
 use crate::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(crate) const TEXT: u8 = 1;
+pub(crate) const BINARY: u8 = 2;
 pub(crate) const CLOSE: u8 = 8;
 pub(crate) const PING: u8 = 9;
 pub(crate) const PONG: u8 = 10;
@@ -74,7 +75,7 @@ impl Frame {
     }
 
     /// The first frame and its length in bytes; none while some of them are missing.
-    fn parse(bytes: &[u8]) -> Outcome<Option<(Self, usize)>> {
+    pub(crate) fn parse(bytes: &[u8]) -> Outcome<Option<(Self, usize)>> {
         let &[first, second, ref rest @ ..] = bytes else { return Ok(None) };
         let size = match second & 0x7f {
             126 => 2,

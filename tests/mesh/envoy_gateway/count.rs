@@ -114,7 +114,7 @@ fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
 fn is_merged(pod: &Value) -> Outcome {
     let [envoy] = &containers(pod).collect::<Vec<_>>()[..] else { bail!("{pod:#}") };
     let hook = &envoy["lifecycle"]["preStop"];
-    ensure_eq!(hook["exec"]["command"][1], "wait", "the hook: {hook}");
+    ensure_eq!(hook["exec"]["command"][1], "prestop", "the hook: {hook}");
     ensure_eq!(hook["httpGet"], Value::Null, "Envoy Gateway's own hook");
     ensure_eq!(pod["terminationGracePeriodSeconds"], 35, "the grace period");
     ensure_eq!(pod["initContainers"][0]["command"][1], "install", "the init container");

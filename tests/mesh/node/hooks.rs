@@ -60,9 +60,9 @@ fn gateway(what: &'static str, namespace: &'static str, name: &'static str) -> L
 }
 
 fn lanes() -> Vec<Lane> {
-    let mut own = gateway("`laststream wait`", NAMESPACE, "own-wait");
+    let mut own = gateway("`laststream prestop`", NAMESPACE, "own-wait");
     own.workload.proxy_hook = Some(
-        json!({ "preStop": { "exec": { "command": [LASTSTREAM, "wait", "--timeout=25s"] } } }),
+        json!({ "preStop": { "exec": { "command": [LASTSTREAM, "prestop", "--timeout=25s"] } } }),
     );
     let mut early =
         gateway("a request of 25 s, a deadline of 5 s, a grace period of 12 s", NAMESPACE, "early");

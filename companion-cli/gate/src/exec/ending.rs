@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use http::Method;
 
 use super::{ExecContext, ready};
-use crate::{GateError, Signal};
+use crate::{DrainCommand, GateError, Signal};
 
 const INTERVAL: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -48,10 +48,8 @@ fn request_end(stage: &mut ExecContext<'_>, until: Instant) -> Result<(), Ending
     let url = stage.plan.quit.with("");
     let Err(by_url) = post(stage, &url) else { return Ok(()) };
     // Without a listener at the quit URL, only the gate can end the proxy.
-    let forced = stage
-        .plan
-        .gate
-        .force("laststream exec: the command has ended, and so has the time for its streams");
+    let reason = "laststream exec: the command has ended, and so has the time for its streams";
+    let forced = stage.plan.gate.command(&DrainCommand::Force(reason.to_owned()));
     match forced.and_then(|_| stage.plan.gate.quit()) {
         Ok(Signal::Passed) => Ok(()),
         _ => Err(Ending::Failed(format!(

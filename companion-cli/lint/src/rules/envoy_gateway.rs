@@ -58,7 +58,7 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS595",
         severity: Severity::Error,
         title: "the EnvoyProxy's stop hook gives up before the gate does",
-        why: "`laststream wait` ends after --timeout, 25 s when it is not written, and SIGTERM \
+        why: "`laststream prestop` ends after --timeout, 25 s when it is not written, and SIGTERM \
             follows: streams that the gate would have held are cut.",
         fix: "Make --timeout longer than the gate's deadline.",
         check: hook_below_deadline,

@@ -34,8 +34,8 @@ pub(super) const RULES: &[Rule] = &[
         title: "a shell loop waits for the sidecar",
         why: "It has no deadline, needs a shell with wget or curl, and waits for ever where no \
             sidecar is injected.",
-        fix: "Run the command as `laststream exec -- COMMAND` (it waits with a deadline); or \
-            `laststream wait`; or set `holdApplicationUntilProxyStarts`. Native sidecars start \
+        fix: "Run the command as `laststream exec -- COMMAND` (it waits with a deadline), or \
+            set `holdApplicationUntilProxyStarts`. Native sidecars start \
             first by themselves.",
         check: waiting_loop,
     },

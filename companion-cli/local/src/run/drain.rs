@@ -4,7 +4,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use super::{PAUSE, Runner};
-use laststream_gate::{Signal, Status};
+use laststream_gate::{DrainCommand, Signal, Status};
 use laststream_policy::file::{Finish, LongLived};
 
 /// The end of a drain.
@@ -78,7 +78,7 @@ impl Runner {
                 let why = "interrupted by a second request to stop".into();
                 return Drained::Cut { streams, why };
             }
-            has_begun = has_begun || self.gate.drain().is_ok();
+            has_begun = has_begun || self.gate.command(&DrainCommand::Begin).is_ok();
             match self.gate.status() {
                 Ok(answer) => {
                     let status = answer.body;

@@ -1,35 +1,49 @@
 //! The options that select pods, and those that say how to reach them.
 
 use clap::Args;
+use laststream_base::names;
 use laststream_fleet::{AskOptions, Cluster, FleetError, Gates, Ports, Selection, Survey};
 
 use crate::commands::cluster_args::{ClusterArgs, node};
+use crate::commands::exit::Exit;
+use crate::commands::printer::Printer;
 
-/// The options that make a command mean many pods.
+/// The options that make a command mean pods of a cluster, and not one gate.
 #[derive(Debug, Args)]
-pub(in crate::commands) struct FleetArgs {
+pub(in crate::commands) struct PodArgs {
+    /// Pods, by `NAME` or `pod/NAME`, that are asked through the Kubernetes API.
+    #[arg(value_name = "POD", value_parser = pod, conflicts_with = "selector")]
+    names: Vec<String>,
     #[command(flatten)]
     pub(in crate::commands) cluster: ClusterArgs,
-    /// All namespaces.
-    #[arg(short = 'A', long, conflicts_with = "namespace", help_heading = "Cluster")]
-    all_namespaces: bool,
     /// Pods with these labels, such as `app=web`.
     #[arg(short = 'l', long, value_name = "LABELS", help_heading = "Cluster")]
     selector: Option<String>,
-    /// Pods on this node, in all namespaces if none is given.
-    #[arg(long, value_name = "NAME", value_parser = node, help_heading = "Cluster")]
-    pub(in crate::commands) node: Option<String>,
     #[command(flatten)]
     pub(in crate::commands) reach: ReachArgs,
 }
 
-/// How pods are reached.
+/// The options of the commands that can ask all pods of a namespace, a node or a cluster.
 #[derive(Debug, Args)]
-pub(in crate::commands) struct ReachArgs {
+pub(in crate::commands) struct FleetArgs {
+    #[command(flatten)]
+    pub(in crate::commands) pods: PodArgs,
+    /// All namespaces.
+    #[arg(short = 'A', long, conflicts_with_all = ["namespace", "names"], help_heading = "Cluster")]
+    all_namespaces: bool,
+    /// Pods on this node, in all namespaces if none is given.
+    #[arg(long, value_name = "NAME", value_parser = node, conflicts_with = "names",
+        help_heading = "Cluster")]
+    pub(in crate::commands) node: Option<String>,
     /// The port with Envoy's statistics [default: the annotation laststream.io/stats-port, else
     /// 19001 for Envoy Gateway, else 15020]
     #[arg(long, value_name = "PORT", help_heading = "Cluster")]
     stats_port: Option<u16>,
+}
+
+/// How gates of pods are reached.
+#[derive(Debug, Args)]
+pub(in crate::commands) struct ReachArgs {
     /// The gate's port [default: the annotation laststream.io/gate-port, else 15091]
     #[arg(long, value_name = "PORT", help_heading = "Cluster")]
     gate_port: Option<u16>,
@@ -41,35 +55,92 @@ pub(in crate::commands) struct ReachArgs {
 
 const AT_A_TIME: u16 = 64;
 
+fn pod(text: &str) -> Result<String, String> {
+    const KINDS: [&str; 3] = ["pod", "pods", "po"];
+    let name = match text.split_once('/') {
+        Some((kind, name)) if KINDS.contains(&kind) => name,
+        Some(_) => {
+            return Err(
+                "write `NAME` or `pod/NAME`, and the namespace with `-n`; `-l` selects the \
+                        pods of a workload"
+                    .to_owned(),
+            );
+        }
+        None => text,
+    };
+    names::subdomain(name).map(|()| name.to_owned()).map_err(str::to_owned)
+}
+
+impl PodArgs {
+    /// Whether an option is given: then the command is for the cluster.
+    pub(in crate::commands) fn are_given(&self) -> bool {
+        !self.names.is_empty()
+            || self.cluster.are_given()
+            || self.selector.is_some()
+            || self.reach.are_given()
+    }
+
+    /// Refuses a namespace alone, for commands that must not mean all of its pods.
+    pub(in crate::commands) fn require_names_or_labels(
+        &self,
+        printer: &Printer,
+    ) -> Result<(), Exit> {
+        if self.names.is_empty() && self.selector.is_none() {
+            return Err(printer.misused(&"name the pods, or select them with `-l`"));
+        }
+        Ok(())
+    }
+
+    pub(in crate::commands) fn selection(&self) -> Selection {
+        Selection {
+            names: self.names.clone(),
+            labels: self.selector.clone(),
+            ports: self.reach.ports(),
+            ..Selection::default()
+        }
+    }
+}
+
 impl ReachArgs {
     /// Whether an option is given: then the command is for the cluster.
     pub(in crate::commands) fn are_given(&self) -> bool {
-        self.stats_port.is_some() || self.gate_port.is_some() || self.at_a_time.is_some()
+        self.gate_port.is_some() || self.at_a_time.is_some()
     }
 
     pub(in crate::commands) fn ports(&self) -> Ports {
-        Ports { stats: self.stats_port, gate: self.gate_port }
+        Ports { stats: None, gate: self.gate_port }
+    }
+
+    pub(in crate::commands) fn at_a_time(&self) -> usize {
+        self.at_a_time.unwrap_or(AT_A_TIME).into()
     }
 
     pub(in crate::commands) fn ask_options(&self) -> AskOptions {
-        let at_a_time = self.at_a_time.unwrap_or(AT_A_TIME).into();
-        AskOptions { at_a_time, gates: Gates::Draining, streams: 3 }
+        AskOptions { at_a_time: self.at_a_time(), gates: Gates::Draining, streams: 3 }
     }
 }
 
 impl FleetArgs {
     /// Whether the command is for the cluster, not for one gate.
     pub(in crate::commands) fn are_given(&self) -> bool {
-        self.cluster.are_given()
+        self.pods.are_given()
             || self.all_namespaces
-            || self.selector.is_some()
             || self.node.is_some()
-            || self.reach.are_given()
+            || self.stats_port.is_some()
     }
 
     /// Whether all namespaces are searched. A node has pods of many namespaces.
     pub(in crate::commands) fn is_everywhere(&self) -> bool {
-        self.all_namespaces || (self.node.is_some() && self.cluster.namespace.is_none())
+        self.all_namespaces || (self.node.is_some() && self.pods.cluster.namespace.is_none())
+    }
+
+    pub(in crate::commands) fn ask_options(&self) -> AskOptions {
+        self.pods.reach.ask_options()
+    }
+
+    /// The cluster. No request has been sent to it.
+    pub(in crate::commands) async fn connect(&self) -> Result<Cluster, FleetError> {
+        self.pods.cluster.connect().await
     }
 
     /// Lists the pods and asks them.
@@ -80,11 +151,12 @@ impl FleetArgs {
     ) -> Result<Survey, FleetError> {
         let selection = Selection {
             everywhere: self.is_everywhere(),
-            labels: self.selector.clone(),
             node: self.node.clone(),
-            ports: self.reach.ports(),
+            ports: Ports { stats: self.stats_port, ..self.pods.reach.ports() },
+            ..self.pods.selection()
         };
         let pods = cluster.pods(&selection).await?;
-        Ok(cluster.survey(pods, options).await)
+        let missing = selection.missing(&pods);
+        Ok(Survey { missing, ..cluster.survey(pods, options).await })
     }
 }

@@ -9,6 +9,7 @@ use laststream_gate::text::many;
 use super::args::FleetArgs;
 use super::{block_on, ending_of_statistics};
 use crate::commands::exit::Exit;
+use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
 /// Writes how many streams each pod has into the annotation by which a scale-down chooses pods, so
@@ -36,6 +37,9 @@ pub(crate) struct DeletionCost {
     /// Writes nothing; prints what it would write.
     #[arg(long)]
     dry_run: bool,
+    /// The format of the result. `json` prints one object in each line, for each cost.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Output,
 }
 
 const EXAMPLES: &str = "\
@@ -62,7 +66,7 @@ pub(in crate::commands) fn run(command: &DeletionCost, printer: &Printer) -> Exi
         ));
     }
     block_on(printer, async {
-        let cluster = command.fleet.cluster.connect().await?;
+        let cluster = command.fleet.connect().await?;
         let mut has_answered = false;
         let mut state = State::default();
         loop {
@@ -91,7 +95,7 @@ async fn look(
     state: &mut State,
     printer: &Printer,
 ) -> Result<Exit, FleetError> {
-    let options = AskOptions { gates: Gates::Uncounted, ..command.fleet.reach.ask_options() };
+    let options = AskOptions { gates: Gates::Uncounted, ..command.fleet.ask_options() };
     let survey = command.fleet.survey(cluster, options).await?;
     let keeps = |pod: &PodFacts| !command.overwrite && deletion_cost::is_foreign(pod);
     let foreign = survey.pods.iter().filter(|(pod, _)| keeps(pod)).count();
@@ -110,7 +114,7 @@ async fn look(
         true => (changes, None),
         false => cluster.write_costs(changes).await,
     };
-    print(&written, printer);
+    print(&written, command, printer);
     if let Some(failure) = failure {
         return Err(failure);
     }
@@ -118,7 +122,7 @@ async fn look(
         printer
             .status_line(&format!("{}, nothing to write", many(survey.pods.len() as u64, "pod")));
     }
-    let exit = ending_of_statistics(&survey, printer);
+    let exit = ending_of_statistics(&survey, cluster, printer);
     Ok(if exit == Exit::Fine && uncounted > 0 { Exit::Negative } else { exit })
 }
 
@@ -138,10 +142,15 @@ fn warn_uncounted(survey: &Survey, state: &mut State, printer: &Printer) -> usiz
     uncounted
 }
 
-fn print(changes: &[Change], printer: &Printer) {
-    for change in changes {
-        let from = change.from.map_or("none".to_owned(), |cost| cost.to_string());
-        let (pod, streams) = (change.pod.path(), many(change.streams, "stream"));
-        printer.stdout(&format!("{pod}: {from} -> {}, {streams} in flight", change.to));
+fn print(changes: &[Change], command: &DeletionCost, printer: &Printer) {
+    for Change { pod, streams, from, to } in changes {
+        let json = serde_json::json!({
+            "namespace": pod.namespace, "pod": pod.name, "streams": streams, "from": from, "to": to,
+            "written": !command.dry_run,
+        });
+        let before = from.map_or("none".to_owned(), |cost| cost.to_string());
+        let (path, streams) = (pod.path(), many(*streams, "stream"));
+        let text = format!("{path}: {before} -> {to}, {streams} in flight");
+        printer.result(command.output, &json.to_string(), &text);
     }
 }

@@ -1,17 +1,23 @@
-//! The commands for many pods: `status` and `streams` with a namespace, a selector or a node, and
-//! `rollout` and `deletion-cost`.
+//! The commands for pods: `status`, `streams`, `drain` and `wait` with names, a namespace, a
+//! selector or a node, and `rollout` and `deletion-cost`.
 
 pub(super) mod args;
 pub(crate) mod deletion_cost;
+pub(super) mod drain;
 mod patience;
 pub(crate) mod rollout;
+mod rollout_line;
 pub(super) mod status;
 pub(super) mod streams;
+pub(super) mod wait;
 
-use laststream_fleet::{FleetError, Survey, client};
+use laststream_fleet::drains::PodOutcome;
+use laststream_fleet::{Cluster, FleetError, PodFacts, Survey, client};
 use laststream_gate::text::many;
 
+use self::args::PodArgs;
 use crate::commands::exit::Exit;
+use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
 /// Runs the work of a command, and prints the error if it fails.
@@ -27,9 +33,44 @@ pub(super) fn block_on(
     done.unwrap_or_else(|error| printer.failed(&error))
 }
 
+/// The pods that a command for pods means, and the results for names that no pod has.
+pub(super) async fn targets(
+    pods: &PodArgs,
+    cluster: &Cluster,
+) -> Result<(Vec<PodFacts>, Vec<PodOutcome>), FleetError> {
+    let selection = pods.selection();
+    let found = cluster.pods(&selection).await?;
+    let missing = missing(&selection.missing(&found), cluster);
+    if found.is_empty() && missing.is_empty() {
+        let why = "no pod was found: are the namespace and the labels right?";
+        return Err(FleetError::Other(why.to_owned()));
+    }
+    Ok((found, missing))
+}
+
+fn missing(names: &[String], cluster: &Cluster) -> Vec<PodOutcome> {
+    names.iter().map(|name| PodOutcome::missing(cluster.namespace(), name)).collect()
+}
+
+/// Prints a line for each pod, or one JSON object.
+pub(super) fn report(outcomes: &[PodOutcome], output: Output, printer: &Printer) -> Exit {
+    match output {
+        Output::Json => {
+            printer.json(&format!("{:#}", serde_json::json!({ "pods": outcomes })));
+        }
+        Output::Text => {
+            for (line, is_error) in outcomes.iter().map(PodOutcome::line) {
+                if is_error { printer.error(&line) } else { printer.stdout(&line) }
+            }
+        }
+    }
+    let is_negative = outcomes.iter().any(|outcome| outcome.is_negative);
+    if is_negative { Exit::Negative } else { Exit::Fine }
+}
+
 /// The exit code after the answers of all reachable pods were printed. Warns about the others.
-pub(super) fn ending(survey: &Survey, printer: &Printer) -> Exit {
-    let exit = ending_of_statistics(survey, printer);
+pub(super) fn ending(survey: &Survey, cluster: &Cluster, printer: &Printer) -> Exit {
+    let exit = ending_of_statistics(survey, cluster, printer);
     let gates = survey.silent_gates() as u64;
     if exit == Exit::Failed || gates == 0 {
         return exit;
@@ -39,13 +80,14 @@ pub(super) fn ending(survey: &Survey, printer: &Printer) -> Exit {
 }
 
 /// Like [`ending`], but silent gates do not count.
-pub(super) fn ending_of_statistics(survey: &Survey, printer: &Printer) -> Exit {
+pub(super) fn ending_of_statistics(survey: &Survey, cluster: &Cluster, printer: &Printer) -> Exit {
+    let missing = report(&missing(&survey.missing, cluster), Output::Text, printer);
     if let Some(failure) = &survey.failure {
         return printer.failed(failure);
     }
     let silent = survey.silent() as u64;
     if silent == 0 {
-        return Exit::Fine;
+        return missing;
     }
     printer.warning(&format!("{} could not be asked; {WHY}", many(silent, "pod")));
     Exit::Negative

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use laststream_base::time_span::TimeSpan;
-use laststream_base::visible;
 use laststream_fleet::cut_pods::{Cut, CutPods};
 use laststream_fleet::old_pods::{DrainResults, LastStreamClock, PodDrainResult};
 use laststream_fleet::rollout::{Progress, RolloutFacts, Workload, progress};
@@ -18,8 +17,10 @@ use laststream_gate::text::{many, uncounted};
 use super::args::ReachArgs;
 use super::block_on;
 use super::patience::{Lines, may_answer_again};
+use super::rollout_line::Line;
 use crate::commands::cluster_args::ClusterArgs;
 use crate::commands::exit::Exit;
+use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
 /// Follows a rollout until the last stream of its last old pod has ended, and says what holds each
@@ -47,6 +48,10 @@ pub(crate) struct Rollout {
     #[arg(short, long, value_name = "BOOL", default_value_t = true, num_args = 0..=1,
         require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     watch: bool,
+    /// The format of the lines. `json` prints one object in each line, with `object`, `state` and
+    /// `message`, and with `streams` if their number is known.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Output,
 }
 
 /// The pause between two looks, short enough to see the end within a second.
@@ -158,7 +163,7 @@ impl<'a> Follower<'a> {
     fn may_go_on(&mut self, error: &FleetError) -> bool {
         let goes_on = !self.is_first && may_answer_again(error, self.answered.elapsed());
         if goes_on {
-            self.say("", "away", &error.to_string());
+            self.say("away", &self.of_workload("waiting", error.to_string()));
         }
         goes_on
     }
@@ -169,7 +174,8 @@ impl<'a> Follower<'a> {
         let pods = cluster.pods(&self.selection(&facts)).await?;
         self.answered = Instant::now();
         if std::mem::take(&mut self.is_first) {
-            beforehand(&pods).iter().for_each(|line| self.printer.stdout(line));
+            let lines = beforehand(&pods);
+            lines.into_iter().for_each(|line| self.print(&self.of_workload("beforehand", line)));
         }
         let ending: Vec<_> = pods.into_iter().filter(|pod| pod.terminating).collect();
         let holds = self.evaluate_old_pods(cluster, ending).await?;
@@ -179,12 +185,12 @@ impl<'a> Follower<'a> {
                 Ok(Step::Failed)
             }
             Progress::Waiting(what) => {
-                self.say("", &what, &what);
+                self.say(&what, &self.of_workload("waiting", what.clone()));
                 Ok(Step::Wait)
             }
             Progress::Done if holds => {
                 let text = format!("{workload}: all new pods are available; old pods still end");
-                self.say("", &text, &text);
+                self.say(&text, &self.of_workload("waiting", text.clone()));
                 Ok(Step::Wait)
             }
             Progress::Done => Ok(Step::Done),
@@ -241,9 +247,10 @@ impl<'a> Follower<'a> {
         if is_lost {
             self.lost += 1;
             let what = format!("{what}; its grace period is long over, so it is not waited for");
-            self.say(&name, "lost", &what);
+            self.say("lost", &Line::new(&name, "lost", what));
         } else {
-            self.say(&name, "unknown", &format!("{what}; waiting for its end"));
+            let what = format!("{what}; waiting for its end");
+            self.say("unknown", &Line::new(&name, "unknown", what));
         }
     }
 
@@ -258,7 +265,9 @@ impl<'a> Follower<'a> {
                 "and its last streams are not known".to_owned()
             }
         };
-        self.printer.stdout(&format!("pod/{pod}: went {how}"));
+        let name = format!("pod/{pod}");
+        let line = Line::new(&name, "cut", format!("{name}: went {how}"));
+        self.print(&line.with_streams(*streams));
     }
 
     fn report_pod(&mut self, pod: &PodFacts, answer: &Answer) -> bool {
@@ -266,15 +275,18 @@ impl<'a> Follower<'a> {
         let ending = self.endings.note(pod, answer, Timestamp::now());
         match (ending, answer) {
             (PodDrainResult::Holds, Answer::Detail(detail)) => {
-                self.say(&name, &table::held_key(detail), &held_line(&name, detail));
+                let line = Line::new(&name, "held", held_line(&name, detail));
+                let line = line.with_streams(detail.status.held_streams());
+                self.say(&table::held_key(detail), &line);
             }
             (PodDrainResult::Over(_), _) => {
-                self.say(&name, "over", &format!("{name}: nothing holds it"))
+                self.say("over", &Line::new(&name, "over", format!("{name}: nothing holds it")));
             }
             (PodDrainResult::GaveUp(holding), Answer::Detail(detail)) => {
                 let streams = many(holding, "stream");
                 let what = format!("{name}: the gate gave up with {streams} in flight: ");
-                self.say(&name, "gave up", &(what + &table::held(detail, 3)));
+                let line = Line::new(&name, "gave-up", what + &table::held(detail, 3));
+                self.say("gave up", &line.with_streams(Some(holding)));
             }
             _ => {
                 let why = match answer {
@@ -288,11 +300,19 @@ impl<'a> Follower<'a> {
         ending.holds()
     }
 
-    /// Prints a line if it is new, or old enough to be a reminder.
-    fn say(&mut self, subject: &str, key: &str, text: &str) {
-        if self.said.is_due(subject, key, Instant::now()) {
-            self.printer.stdout(&visible::line(text));
+    /// Prints a line if its key is new, or the line before is old enough for a reminder.
+    fn say(&mut self, key: &str, line: &Line) {
+        if self.said.is_due(&line.object, key, Instant::now()) {
+            self.print(line);
         }
+    }
+
+    fn print(&self, line: &Line) {
+        line.print(self.command.output, self.printer);
+    }
+
+    fn of_workload(&self, state: &'static str, message: String) -> Line {
+        Line::new(&self.command.workload.to_string(), state, message)
     }
 
     fn report_end(&self) {
@@ -315,7 +335,8 @@ impl<'a> Follower<'a> {
             0 => String::new(),
             lost => format!("; the streams of {} are not known", many(lost, "old pod")),
         };
-        self.printer.stdout(&format!("{workload} successfully rolled out; {end}{cut}{lost}"));
+        let message = format!("{workload} successfully rolled out; {end}{cut}{lost}");
+        self.print(&self.of_workload("done", message));
     }
 }
 

@@ -23,11 +23,11 @@ pub(in crate::commands) struct StatusOptions<'a> {
 
 pub(in crate::commands) fn run(options: &StatusOptions<'_>, printer: &Printer) -> Exit {
     block_on(printer, async {
-        let cluster = options.fleet.cluster.connect().await?;
+        let cluster = options.fleet.connect().await?;
         // A question about a node is about what would hold its pods, which only gates know.
         let is_every = options.every_gate || options.fleet.node.is_some();
         let gates = if is_every { Gates::Every } else { Gates::Draining };
-        let ask = AskOptions { gates, ..options.fleet.reach.ask_options() };
+        let ask = AskOptions { gates, ..options.fleet.ask_options() };
         let mut screen = Screen::new("`-l` or a larger terminal");
         let mut has_answered = false;
         loop {
@@ -36,7 +36,7 @@ pub(in crate::commands) fn run(options: &StatusOptions<'_>, printer: &Printer) -
                 Ok(survey) => {
                     has_answered = true;
                     show(options, &survey, &mut screen, printer);
-                    ending(&survey, printer)
+                    ending(&survey, &cluster, printer)
                 }
                 Err(error) if options.watch.is_none() || error.ends_watch(has_answered) => {
                     return Err(error);

@@ -20,9 +20,8 @@ pub(in crate::commands) fn run(
     printer: &Printer,
 ) -> Exit {
     block_on(printer, async {
-        let cluster = fleet.cluster.connect().await?;
-        let options =
-            AskOptions { streams: limit, gates: Gates::Every, ..fleet.reach.ask_options() };
+        let cluster = fleet.connect().await?;
+        let options = AskOptions { streams: limit, gates: Gates::Every, ..fleet.ask_options() };
         let survey = fleet.survey(&cluster, options).await?;
         let listing = Listing::of(&survey.pods, limit);
         let streams = &listing.streams;
@@ -42,7 +41,7 @@ pub(in crate::commands) fn run(
             Output::Text => printer.status_line("no stream is listed"),
         }
         warn(&listing, printer);
-        let exit = ending_of_statistics(&survey, printer);
+        let exit = ending_of_statistics(&survey, &cluster, printer);
         Ok(if exit == Exit::Fine && !listing.complete { Exit::Negative } else { exit })
     })
 }

@@ -1,4 +1,4 @@
-//! `status`, `streams`, `drain`, `ready`.
+//! `status`, `streams`, `drain`, and a `wait` that asks once.
 
 use tokio::net::TcpSocket;
 
@@ -34,7 +34,9 @@ async fn status_prints_state_and_counts(lab: &Lab) -> Outcome {
     let text = operator.runs(&["status"]).await?.expect(0)?;
     shows(&text, "serving: no drain was asked for\n")?;
     shows(&text, "  gateway   1 in flight; 1 begun in all\n")?;
-    operator.runs(&["ready"]).await?.expect(1)?;
+    let ready = operator.runs(&["wait", "--timeout", "0s"]).await?.expect(1)?;
+    let no_drain = "serving: no drain was asked for; 1 stream would hold a drain\n";
+    ensure_eq!((ready.stdout.as_str(), ready.stderr.as_str()), (no_drain, ""), "what it says");
     let drain = operator.runs(&["drain"]).await?.expect(0)?;
     let expected = "draining: the drain has begun; 1 stream holds the drain\n";
     ensure_eq!(drain.stdout, expected, "the drain");
@@ -61,8 +63,9 @@ async fn status_prints_state_and_counts(lab: &Lab) -> Outcome {
     operator.runs(&["streams", "--limit", "101"]).await?.expect(64)?;
     bench.release("a", &mut client).await?;
     bench.until("state", "drained").await?;
-    let ready = operator.runs(&["ready"]).await?.expect(0)?;
-    shows(&ready, "drained: the last stream has ended; 0 streams hold the drain\n")
+    let ready = operator.runs(&["wait", "--timeout", "0s"]).await?.expect(0)?;
+    ensure_eq!(ready.stdout, "drained: the last stream has ended\n", "what it says");
+    Ok(())
 }
 
 async fn cancels_a_drain(lab: &Lab) -> Outcome {
@@ -103,7 +106,6 @@ async fn opens_by_force(lab: &Lab) -> Outcome {
     same(&bench.status().await?, "reason", "forced: the app & its 50% ☕ are gone")?;
     let line = bench.envoy.wait_for_log("forced open: the app & its 50% ☕ are gone", SOON).await?;
     ensure!(line.contains("[critical]"), "{line}");
-    operator.runs(&["ready"]).await?.expect(0)?;
     // The gate stays open until that drain is cancelled, and the exit code says so.
     shows(&operator.runs(&["drain"]).await?.expect(1)?, "forced: no drain begins")?;
     operator.runs(&["drain", "--cancel"]).await?.expect(0)?;
@@ -124,7 +126,7 @@ async fn sends_the_secret_and_never_shows_it(lab: &Lab) -> Outcome {
         &["drain"],
         &["drain", "--cancel"],
         &["drain", "--force", "--reason", "x"],
-        &["wait", "--timeout", "300ms"],
+        &["prestop", "--timeout", "300ms"],
     ];
     for arguments in changes {
         for operator in [&without, &wrong] {
@@ -141,7 +143,7 @@ async fn sends_the_secret_and_never_shows_it(lab: &Lab) -> Outcome {
     right.runs(&["streams"]).await?.expect(0)?.hides(SECRET)?;
     let file = wrong.0.argument("secret", format!("{SECRET}\n"))?;
     wrong.runs(&["drain", "--secret-file", &file]).await?.expect(0)?.hides(SECRET)?;
-    right.runs(&["wait", "--timeout", "20s"]).await?.expect(0)?.hides(SECRET)?;
+    right.runs(&["prestop", "--timeout", "20s"]).await?.expect(0)?.hides(SECRET)?;
     ensure!(!bench.envoy.log().contains(WRONG), "the secret is in Envoy's log");
     Ok(())
 }
@@ -189,8 +191,8 @@ async fn rejects_answers_that_are_not_a_gates(lab: &Lab) -> Outcome {
         (format!("http://{}/prefix", bench.gate), "there is no such path"),
     ] {
         let operator = Operator::at(&url)?;
-        for command in ["status", "streams", "ready", "drain"] {
-            operator.runs(&[command]).await?.expect(2)?.stderr_contains(words)?;
+        for command in [&["status"][..], &["streams"], &["wait", "--timeout", "0s"], &["drain"]] {
+            operator.runs(command).await?.expect(2)?.stderr_contains(words)?;
         }
     }
     let operator = Operator::beside(&bench)?;

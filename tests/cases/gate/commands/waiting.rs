@@ -1,4 +1,4 @@
-//! `wait` holds until the gate answers exactly 200, whatever else comes.
+//! `prestop` and `wait` hold until the gate answers exactly 200, whatever else comes.
 
 use std::net::TcpListener;
 
@@ -14,7 +14,8 @@ use kit::wire::free_port;
 
 cases! {
     begins_and_holds,
-    no_begin_begins_no_drain,
+    a_wait_begins_no_drain,
+    only_a_hook_is_content_with_a_deadline,
     gives_up_in_time,
     survives_a_gate_that_comes_later,
     survives_a_gate_that_dies,
@@ -26,8 +27,8 @@ async fn begins_and_holds(lab: &Lab) -> Outcome {
     let mut client = bench.held("a").await?;
     // Two terminals at once.
     let waits = [
-        operator.starts(&["wait", "--timeout", "60s"]),
-        operator.starts(&["wait", "--timeout", "60s", "-o", "json"]),
+        operator.starts(&["prestop", "--timeout", "60s"]),
+        operator.starts(&["prestop", "--timeout", "60s", "-o", "json"]),
     ];
     bench.until("begin", "done").await?;
     sleep(Duration::from_millis(6_000)).await; // longer than one request is held
@@ -41,19 +42,19 @@ async fn begins_and_holds(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn no_begin_begins_no_drain(lab: &Lab) -> Outcome {
+async fn a_wait_begins_no_drain(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
     let operator = Operator::beside(&bench)?;
     shows(
-        &operator.runs(&["wait", "--no-begin", "--timeout", "700ms"]).await?.expect(1)?,
+        &operator.runs(&["wait", "--timeout", "700ms"]).await?.expect(1)?,
         "serving: no drain was asked for",
     )?;
     same(&bench.status().await?, "state", "serving")?;
-    let waits = operator.starts(&["wait", "--no-begin", "--timeout", "60s", "--interval", "100ms"]);
+    let waits = operator.starts(&["wait", "--timeout", "60s", "--interval", "100ms"]);
     sleep(Duration::from_millis(500)).await;
     ensure!(!waits.is_finished(), "it holds");
     // Whatever the interval, `wait` asks a last time at the end of its time-out.
-    let seldom = ["wait", "--no-begin", "--timeout", "6s", "--interval", "60s"];
+    let seldom = ["wait", "--timeout", "6s", "--interval", "60s"];
     let asks_at_the_end = operator.starts(&seldom);
     sleep(Duration::from_millis(500)).await;
     operator.runs(&["drain"]).await?.expect(0)?;
@@ -62,20 +63,36 @@ async fn no_begin_begins_no_drain(lab: &Lab) -> Outcome {
     Ok(())
 }
 
+/// An open gate may have cut streams. For a stop hook that is the end, and no failure.
+async fn only_a_hook_is_content_with_a_deadline(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 1000}"#).await?;
+    let operator = Operator::beside(&bench)?;
+    let held = bench.held("a").await?;
+    operator.runs(&["drain"]).await?.expect(0)?;
+    let expired = operator.runs(&["wait", "--timeout", "20s"]).await?.expect(1)?;
+    shows(&expired, "expired: the deadline came before the last stream had ended; 1 stream is in")?;
+    operator.runs(&["prestop", "--timeout", "20s"]).await?.expect(0)?;
+    operator.runs(&["drain", "--cancel"]).await?.expect(0)?;
+    operator.runs(&["drain", "--force", "--reason", "x"]).await?.expect(0)?;
+    let forced = operator.runs(&["wait", "--timeout", "0s"]).await?.expect(1)?;
+    shows(&forced, "forced: x; 1 stream is in flight, and is cut when Envoy stops\n")?;
+    drop(held);
+    Ok(())
+}
+
 async fn gives_up_in_time(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#).await?;
     let held = bench.held("a").await?;
     let began = Instant::now();
-    let said = Operator::beside(&bench)?.runs(&["wait", "--timeout", "1500ms"]).await?.expect(1)?;
+    let said =
+        Operator::beside(&bench)?.runs(&["prestop", "--timeout", "1500ms"]).await?.expect(1)?;
     ensure!(began.elapsed() >= Duration::from_millis(1_400), "too early: {:?}", began.elapsed());
     shows(&said, "1 stream is in flight")?;
     said.stderr_contains("the gate is not open after 1500ms")?;
     let unused = Operator::at(&format!("http://{}", bench.upstream.refused()))?;
-    unused
-        .runs(&["wait", "--timeout", "800ms"])
-        .await?
-        .expect(2)?
-        .stderr_contains("no program listens there")?;
+    let said = unused.runs(&["wait", "--timeout", "800ms"]).await?.expect(2)?;
+    ensure_eq!(said.stderr.matches("no program listens there").count(), 1, "{}", said.stderr);
+    said.stderr_contains("no answer within 800ms")?.stderr_contains("LASTSTREAM_GATE")?;
     // A silent server does not hold `wait` for longer than its time-out.
     let silent = TcpListener::bind("127.0.0.1:0")?;
     let silent = Operator::at(&format!("http://{}", silent.local_addr()?))?;
@@ -87,7 +104,7 @@ async fn gives_up_in_time(lab: &Lab) -> Outcome {
 async fn survives_a_gate_that_comes_later(lab: &Lab) -> Outcome {
     let port = free_port()?;
     let operator = Operator::at(&format!("http://127.0.0.1:{port}"))?;
-    let waits = operator.starts(&["wait", "--timeout", "90s", "--interval", "100ms"]);
+    let waits = operator.starts(&["prestop", "--timeout", "90s", "--interval", "100ms"]);
     sleep(Duration::from_millis(1_000)).await;
     ensure!(!waits.is_finished(), "no gate is there yet");
     let upstream = Upstream::start().await?;
@@ -111,8 +128,8 @@ async fn survives_a_gate_that_dies(lab: &Lab) -> Outcome {
     let mut client = bench.held("a").await?;
     let operator = Operator::beside(&bench)?;
     let waits = [
+        operator.starts(&["prestop", "--timeout", "60s", "--interval", "100ms"]),
         operator.starts(&["wait", "--timeout", "60s", "--interval", "100ms"]),
-        operator.starts(&["wait", "--no-begin", "--timeout", "60s", "--interval", "100ms"]),
     ];
     bench.until("state", "draining").await?;
     for how in ["abort", "panic", "abort"] {

@@ -9,7 +9,7 @@ use crate::pods::Hook;
 use laststream_base::time_span::milliseconds;
 use laststream_policy::KUBELET;
 
-/// The default time-out of `laststream wait`, in milliseconds.
+/// The default time-out of `laststream prestop`, in milliseconds.
 const USUAL_WAIT: u64 = 25_000;
 /// The kind of Envoy Gateway's own hook.
 const OWN: &str = "httpGet";
@@ -176,7 +176,7 @@ pub(super) fn hook_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Finding
         let hook = Hook { node };
         let words = hook.words();
         let waits =
-            words.windows(2).any(|pair| pair[0].ends_with("laststream") && pair[1] == "wait");
+            words.windows(2).any(|pair| pair[0].ends_with("laststream") && pair[1] == "prestop");
         let time = hook.option("--timeout").map_or(Some(USUAL_WAIT), milliseconds);
         if let Some(time) = time.filter(|time| waits && *time < placed.gate.deadline_ms) {
             let place = hook.item_with("--timeout").or_else(|| hook.command()).unwrap_or(node);

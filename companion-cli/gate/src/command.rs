@@ -1,0 +1,57 @@
+//! The requests that begin, cancel and force the end of a drain. They are the same for a client at
+//! the gate and for one that reaches it through the Kubernetes API.
+
+use http::Method;
+
+use super::bodies::Outcome;
+use super::client::{GateAnswer, read};
+use super::error::GateError;
+use super::http::Response;
+use laststream_http::url::escaped;
+
+/// A change of a gate's drain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DrainCommand {
+    /// Begins the drain.
+    Begin,
+    /// Cancels the drain. The answer says what Envoy cannot undo.
+    Cancel,
+    /// Opens the gate, for this reason.
+    Force(String),
+}
+
+impl DrainCommand {
+    /// The method of the request.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        match self {
+            Self::Begin | Self::Force(_) => Method::POST,
+            Self::Cancel => Method::DELETE,
+        }
+    }
+
+    /// The path and the query of the request.
+    #[must_use]
+    pub fn path(&self) -> String {
+        match self {
+            Self::Begin | Self::Cancel => "/drain".to_owned(),
+            Self::Force(reason) => format!("/force?reason={}", escaped(reason)),
+        }
+    }
+
+    /// Reads the gate's response.
+    ///
+    /// # Errors
+    /// The gate refuses, or the response is not one of a gate.
+    pub fn read(&self, response: Response) -> Result<GateAnswer<Outcome>, GateError> {
+        let expected = if *self == Self::Begin { 202 } else { 200 };
+        read(response, &[expected])
+    }
+
+    /// Whether no drain begins: an expired or forced gate begins none until it serves again, which
+    /// it does after `open_ms`, or when the drain is cancelled.
+    #[must_use]
+    pub fn is_without_effect(&self, outcome: &Outcome) -> bool {
+        *self == Self::Begin && matches!(outcome.state.as_str(), "expired" | "forced")
+    }
+}

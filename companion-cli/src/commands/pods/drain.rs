@@ -1,0 +1,103 @@
+//! `laststream drain` of pods.
+
+use std::io::IsTerminal as _;
+
+use laststream_fleet::table::{self, Width};
+use laststream_fleet::{AskOptions, Cluster, FleetError, Gates, PodFacts, PodReport};
+use laststream_gate::DrainCommand;
+use laststream_gate::text::many;
+
+use super::args::PodArgs;
+use super::{block_on, report, targets};
+use crate::commands::exit::Exit;
+use crate::commands::output::Output;
+use crate::commands::printer::Printer;
+
+/// The options of `drain` for pods.
+pub(in crate::commands) struct DrainOptions<'a> {
+    pub(in crate::commands) pods: &'a PodArgs,
+    pub(in crate::commands) command: &'a DrainCommand,
+    /// Whether no confirmation is asked for.
+    pub(in crate::commands) yes: bool,
+    pub(in crate::commands) output: Output,
+}
+
+pub(in crate::commands) fn run(options: &DrainOptions<'_>, printer: &Printer) -> Exit {
+    if !options.yes && !can_ask() {
+        return printer.misused(
+            &"this changes pods, and there is no terminal to ask for confirmation: give `--yes`",
+        );
+    }
+    block_on(printer, async {
+        let cluster = options.pods.cluster.connect().await?;
+        let (pods, mut outcomes) = targets(options.pods, &cluster).await?;
+        if !options.yes
+            && !pods.is_empty()
+            && !is_confirmed(options, &cluster, &pods, printer).await?
+        {
+            printer.status_line("nothing was changed");
+            return Ok(Exit::Negative);
+        }
+        let at_a_time = options.pods.reach.at_a_time();
+        let (answered, failure) = cluster.command_all(&pods, options.command, at_a_time).await;
+        outcomes.extend(answered);
+        let exit = report(&outcomes, options.output, printer);
+        failure.map_or(Ok(exit), Err)
+    })
+}
+
+fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Shows the pods and what the command would do to them, and asks.
+async fn is_confirmed(
+    options: &DrainOptions<'_>,
+    cluster: &Cluster,
+    pods: &[PodFacts],
+    printer: &Printer,
+) -> Result<bool, FleetError> {
+    let ask = AskOptions { gates: Gates::Only, ..options.pods.reach.ask_options() };
+    let survey = cluster.survey(pods.to_vec(), ask).await;
+    if let Some(failure) = survey.failure {
+        return Err(failure);
+    }
+    let reports: Vec<PodReport> =
+        survey.pods.iter().map(|(pod, answer)| PodReport::of(pod, answer)).collect();
+    printer.status_line(table::pods(&reports, Width::default()).trim_end());
+    let pods = many(reports.len() as u64, "pod");
+    let in_flight: Vec<_> = survey.pods.iter().map(|(_, answer)| answer.in_flight()).collect();
+    Ok(printer.confirm(&question(options.command, &pods, &in_flight)))
+}
+
+/// The question, with the streams that the command cuts. A number that is not known is `None`.
+fn question(command: &DrainCommand, pods: &str, in_flight: &[Option<u64>]) -> String {
+    match command {
+        DrainCommand::Begin => format!("begin the drain of {pods}?"),
+        DrainCommand::Cancel => format!("cancel the drain of {pods}?"),
+        DrainCommand::Force(_) => {
+            let known = many(in_flight.iter().flatten().sum(), "stream");
+            let unknown = in_flight.iter().filter(|count| count.is_none()).count() as u64;
+            let unknown = match unknown {
+                0 => String::new(),
+                count => format!(", and those of {}, which are not known", many(count, "pod")),
+            };
+            format!("open the gates of {pods} by force, and cut {known}{unknown}?")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_says_which_streams_are_cut() {
+        let force = DrainCommand::Force("why".into());
+        let asked = question(&force, "3 pods", &[Some(2), Some(1), None]);
+        let words = "open the gates of 3 pods by force, and cut 3 streams, and those of 1 pod, \
+                     which are not known?";
+        assert_eq!(asked, words);
+        assert_eq!(question(&DrainCommand::Begin, "1 pod", &[]), "begin the drain of 1 pod?");
+    }
+}
