@@ -41,6 +41,7 @@ fn a_request_in_flight_is_finished() -> Outcome {
         run.finish()?
             .expect(0)?
             .stderr_contains("no stream was in flight when the gate let Envoy end")?;
+        assert!(!run.log().exists(), "the temporary folder is not needed any more");
     }
     Ok(())
 }
@@ -133,6 +134,7 @@ fn the_deadline_of_the_policy_is_the_longest_wait() -> Outcome {
     let request = in_flight(&run, "/delay/60")?;
     run.interrupt()?;
     run.finish()?.expect(1)?.stderr_contains("cut now: 1")?.stderr_contains("deadline")?;
+    assert!(run.log().exists(), "the message names it");
     assert!(request.join().unwrap().is_err());
     Ok(())
 }
