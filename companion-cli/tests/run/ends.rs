@@ -88,6 +88,9 @@ fn a_start_can_be_stopped() -> Outcome {
     fails_when_interrupted(folder.path(), &variables, "starting Envoy")?
         .expect(0)?
         .stderr_contains("interrupted before Envoy was ready")?;
+    let mut left = std::fs::read_dir(folder.path())?.filter_map(Result::ok);
+    let is_of_run = |name: std::ffi::OsString| name.to_string_lossy().contains("laststream-run-");
+    assert!(!left.any(|entry| is_of_run(entry.file_name())), "the temporary folder");
     Ok(())
 }
 

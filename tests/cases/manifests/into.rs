@@ -19,12 +19,13 @@ const CLIENTS: usize = 20;
 pub(super) async fn a_merged_bootstrap_drains_under_load(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     let text = merged(lab)?;
-    let findings = lint(vec![SourceFile::new("envoy.yaml", text.clone())], Assume::default());
+    let findings =
+        lint(vec![SourceFile::new("envoy.yaml", text.clone().into())], Assume::default());
     ensure!(findings.is_empty(), "{findings:?}");
     let mut config: Value = serde_saphyr::from_str(&text)?;
-    place(&mut config, upstream.h1())?;
     let validation = Envoy::validate(&lab.envoy, config.clone()).await?;
     ensure!(validation.status.success(), "{}", validation.output);
+    place(&mut config, upstream.h1())?;
     let strategy = ["--drain-strategy", "immediate"].map(String::from);
     let options = Options { extra: [node(), strategy.into()].concat(), ..Options::default() };
     let envoy = Envoy::start(&lab.envoy, config, options).await?;

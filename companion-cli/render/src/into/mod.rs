@@ -70,12 +70,11 @@ impl MergeError {
 /// manager, or has something else under a name or port that laststream needs.
 pub fn merge(policy: &Policy, name: &str, text: &str) -> Result<Merged, IntoError> {
     let merged = merged(policy, text)?;
-    if merged != self::merged(policy, &merged)? || !has_all_of(&merged, text)? {
-        return Err(MergeError::of(
-            "has a form that cannot be changed safely: copy the parts from `laststream render \
-                envoy`",
-        )
-        .into());
+    let again = self::merged(policy, &merged).unwrap_or_default();
+    if again != merged || !has_all_of(&merged, text).unwrap_or_default() {
+        let message = "has a form that cannot be changed safely: copy the parts from `laststream \
+            render envoy`";
+        return Err(MergeError::of(message).into());
     }
     let diff = if merged == text { String::new() } else { diff(name, text, &merged) };
     Ok(Merged { text: merged, diff })

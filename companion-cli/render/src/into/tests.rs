@@ -144,6 +144,7 @@ fn what_cannot_be_merged_is_refused_with_the_way_out() {
         ("", format!("{OWN}---\na: b\n"), ["2 documents", "with one"]),
         ("", "# nothing\n".into(), ["is empty", "render envoy"]),
         ("", "a: [".into(), ["line", "no YAML"]),
+        ("", with("  - name: app\n", "  -\n    name: app\n"), ["safely", "copy the parts"]),
         ("forwarded_for: xff", OWN.into(), ["forwarded_for", "copy these parts"]),
     ] {
         let trust = if more.contains("forwarded_for") {
