@@ -77,7 +77,7 @@ Examples:
   laststream render envoyfilter --policy policy.yaml | kubectl apply -f -
   laststream render all --policy policy.yaml --output deploy/gateway
   laststream render all --policy policy.yaml --check deploy/gateway
-  laststream render envoy --policy policy.yaml --into envoy.yaml --write
+  laststream render envoy --policy plain.yaml --into envoy.yaml --write
   laststream render lifecycle --policy policy.yaml --for helm-values
   laststream render schema > policy.schema.json
 

@@ -16,7 +16,7 @@ impl Edits {
     /// Puts items in front of all others of a list.
     pub(super) fn prepend(&mut self, document: &Document<'_>, list: Id, items: &[Map]) {
         if document.is_flow(list) {
-            return self.into_brackets(document, list, items);
+            return self.prepend_in_brackets(document, list, items);
         }
         let at = document.below_key(list);
         self.insert(at, items.iter().map(|item| block_item(item, document.indent(list))).collect());
@@ -25,7 +25,7 @@ impl Edits {
     /// Puts an item behind all others of a list; a list in brackets gets it in front.
     pub(super) fn append(&mut self, document: &Document<'_>, list: Id, item: &Map) {
         if document.is_flow(list) {
-            return self.into_brackets(document, list, std::slice::from_ref(item));
+            return self.prepend_in_brackets(document, list, std::slice::from_ref(item));
         }
         self.insert(document.end(list), block_item(item, document.indent(list)));
     }
@@ -57,7 +57,7 @@ impl Edits {
         Ok(())
     }
 
-    fn into_brackets(&mut self, document: &Document<'_>, list: Id, items: &[Map]) {
+    fn prepend_in_brackets(&mut self, document: &Document<'_>, list: Id, items: &[Map]) {
         let items: Vec<String> = items.iter().map(flow).collect();
         self.behind_bracket(document, list, &items.join(", "));
     }
