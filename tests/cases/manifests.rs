@@ -3,6 +3,7 @@
 
 mod clients;
 mod failing;
+mod into;
 mod mesh;
 pub(in crate::cases) mod rendered;
 
@@ -16,6 +17,7 @@ use kit::prelude::*;
 
 cases! {
     the_plain_envoy_manifest_counts_restores_and_drains,
+    into::a_merged_bootstrap_drains_under_load,
     rendered::a_rendered_gateway_restores_counts_and_holds,
     rendered::a_rendered_gateway_restores_by_envoys_own_matchers,
     rendered::a_rendered_wasmplugin_restores,

@@ -6,6 +6,7 @@
 //! | `sources`, `template`, `texts`, `inputs`, `node` | files as trees of nodes with positions |
 //! | `value`, `plain` | a node as the JSON value that the API server gets |
 //! | `objects`, `envoy_filter`, `modules`, `listeners`, `reach` | objects, filters, their proxies |
+//! | `envoys`, `bootstraps` | bootstraps, whole and in parts |
 //! | `pods`, `split_pods`, `overlaid`, `volumes` | pods, their parts in several files, their volumes |
 //! | `proxy_protocol` | filters and settings that take PROXY protocol headers |
 //! | `crds` | the API server's verdict on objects |
@@ -17,6 +18,7 @@ mod bootstraps;
 mod change;
 pub mod crds;
 mod envoy_filter;
+mod envoys;
 mod finding;
 mod ignore;
 mod inputs;

@@ -16,9 +16,11 @@ pub(super) fn uses<'g>(inputs: &'g Inputs, module: Module<'g>) -> Vec<Node<'g>> 
 
 /// The configuration of the connection manager around a filter.
 pub(super) fn connection_manager(filter: Node<'_>) -> Option<Node<'_>> {
-    filter.upwards().find(|node| {
-        node.text_of("@type").is_some_and(|name| name.ends_with("HttpConnectionManager"))
-    })
+    filter.upwards().find(|node| is_connection_manager(*node))
+}
+
+pub(super) fn is_connection_manager(config: Node<'_>) -> bool {
+    config.text_of("@type").is_some_and(|name| name.ends_with("HttpConnectionManager"))
 }
 
 /// The routes that are written in a connection manager.

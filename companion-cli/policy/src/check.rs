@@ -8,6 +8,7 @@ mod gate;
 mod module;
 mod placement;
 mod site;
+mod streams;
 mod values;
 mod websockets;
 
@@ -50,6 +51,7 @@ impl Checker {
         policy.sizing = self.drain(file, site);
         policy.forwarded_proto = self.forwarded_proto(file.forwarded_proto.clone(), site.placement);
         self.clients(file, policy.forwarded_proto.as_ref(), site);
+        self.streams(file.streams, site);
         let longest = policy.sizing.longest_request;
         policy.retries = file.retries.clone().map(|retries| self.retries(retries, longest));
         self.beside_the_proxy(file, policy.delivery);
@@ -238,6 +240,7 @@ fn with_defaults(file: &File) -> Policy {
         sizing: harmless(),
         exit_on_zero: file.drain.exit_on_zero,
         websockets: file.websockets.clone(),
+        streams: file.streams,
         retries: None,
         job: file.job.clone(),
         warnings: Vec::new(),

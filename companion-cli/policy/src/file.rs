@@ -11,11 +11,13 @@ pub use drain::{App, Begin, Drain, Finish, LongLived};
 pub use end::{End, EndKind, RetryAfter};
 pub use gate::Notify;
 use laststream_base::time_span::TimeSpan;
+pub use streams::{Show, Streams};
 pub use websockets::{WebsocketRoute, Websockets};
 
 mod drain;
 mod end;
 mod gate;
+mod streams;
 mod websockets;
 
 /// The policy: where the module goes, what it does there, and how long a drain may take. Only
@@ -72,6 +74,8 @@ pub struct File {
     pub end: Option<End>,
     /// Where WebSockets end with close code 1001, because the frame filter is on their routes.
     pub websockets: Option<Websockets>,
+    /// What the listing of streams shows of each request.
+    pub streams: Streams,
     /// Retries at the caller's side, as a second line; for `render virtualservice`.
     pub retries: Option<Retries>,
     /// A Job whose command waits for its sidecar and ends it; for `render job`.

@@ -21,7 +21,7 @@ use serde_json::Value;
 pub use error::{PolicyError, PolicyProblem};
 use file::{
     App, Begin, Delivery, Engine, FailurePolicy, File, Finish, ForwardedFor, GateSecret, LongLived,
-    Notify, Placement, Retries, Websockets,
+    Notify, Placement, Retries, Streams, Websockets,
 };
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::tree::{MOST_NODES, Tree};
@@ -84,6 +84,8 @@ pub struct Policy {
     pub exit_on_zero: bool,
     /// The routes on which WebSockets end with a close frame.
     pub websockets: Option<Websockets>,
+    /// What the listing of streams shows of each request.
+    pub streams: Streams,
     /// Retries at the caller's side.
     pub retries: Option<Retries>,
     /// A Job beside a sidecar.
@@ -247,12 +249,17 @@ fn text_of(text: &[u8]) -> Result<&str, PolicyProblem> {
     })
 }
 
+/// Whether a text has comments at most, as a file that was truncated before it is written again.
+#[must_use]
+pub fn is_empty(text: &[u8]) -> bool {
+    text.split(|byte| *byte == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .all(|line| line.is_empty() || line.starts_with(b"#") || line == b"---")
+}
+
 /// Parses the YAML text. A text of comments alone is a policy with all defaults.
 fn shape(text: &str) -> Result<File, PolicyProblem> {
-    let says_nothing = |line: &str| {
-        line.trim().is_empty() || line.trim_start().starts_with('#') || line.trim_end() == "---"
-    };
-    if text.lines().all(says_nothing) {
+    if is_empty(text.as_bytes()) {
         return Ok(File::default());
     }
     serde_saphyr::from_str(text).map_err(|error| {

@@ -24,6 +24,9 @@ const ENVOY_GATEWAYS_OWN: [&str; 4] = ["admin", "laststream", "eg-ready-http", "
 /// The filter state key of the gate's secret.
 pub const SECRET_KEY: &str = "laststream.gate_secret";
 
+/// The filter state key from which the module takes the text that a listing shows of a request.
+pub const REQUEST_KEY: &str = "laststream.request";
+
 /// The scopes that are counted, and whether `x-forwarded-proto` is restored there.
 pub fn scopes(policy: &Policy) -> Vec<(Scope, bool)> {
     match &policy.placement {

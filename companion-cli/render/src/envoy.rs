@@ -8,19 +8,14 @@ use super::client_connection::{self, Chain};
 use super::gate;
 use super::parts::{self, HCM, Role, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
-use super::{File, other, websockets};
+use super::{File, other, shown_request, websockets};
 use laststream_base::yaml::{List, Map};
 use laststream_policy::file::{Placement, PlainEnvoy};
 use laststream_policy::module_json::{self, ADMIN_CLUSTER};
 use laststream_policy::{ENVOY_DRAIN, ModuleLocation, Policy, PolicyProblem, Resolve};
 
 pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, PolicyProblem> {
-    let Placement::Envoy(envoy) = &policy.placement else {
-        return Err(PolicyProblem::new(
-            "placement",
-            "is not an Envoy without a mesh: write `placement: {envoy: {}}`",
-        ));
-    };
+    let envoy = placed(policy)?;
     let source = &policy.source(resolve)?;
     needs_file("module", source)?;
     let frames = policy.frames_source(resolve)?;
@@ -31,8 +26,7 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, Poli
     let scheme = Scheme::of(policy, |part| format!("laststream-{part}"))?;
     let role = stream_role(policy, &scheme);
     let module = parts::filter(&role, policy, source);
-    let frames = frames.map(|source| websockets::filter(FRAMES, policy, &source));
-    let modules = [Some(module), frames.map(websockets::disabled)];
+    let modules = [Some(module), frames.map(|source| self::frames(policy, &source))];
     let modules = modules.into_iter().flatten().collect::<Vec<Map>>();
     let mut listeners = List::of(main(policy, &scheme, &modules, listen));
     if let Some(port) = policy.gate_port {
@@ -54,10 +48,32 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, Poli
     Ok(other("envoy.yaml", &about(policy, &scheme, listen, app), bootstrap))
 }
 
+/// The argument with which Envoy tells every client of a draining listener to leave.
+pub(super) const DRAIN_STRATEGY: &str = "--drain-strategy immediate";
+const WHY_IMMEDIATE: &str = "Without `--drain-strategy immediate` Envoy tells clients to leave \
+    with a probability that grows over its drain time (600 s): busy keep-alive connections stay, \
+    and hold the drain to its deadline.";
+
 /// The name of the frame filter.
 const FRAMES: &str = "laststream-frames";
 
-fn needs_file(field: &str, source: &ModuleLocation) -> Result<(), PolicyProblem> {
+/// The Envoy that the policy is for.
+pub(super) fn placed(policy: &Policy) -> Result<&PlainEnvoy, PolicyProblem> {
+    match &policy.placement {
+        Placement::Envoy(envoy) => Ok(envoy),
+        _ => Err(PolicyProblem::new(
+            "placement",
+            "is not an Envoy without a mesh: write `placement: {envoy: {}}`",
+        )),
+    }
+}
+
+/// The frame filter, off except on the routes of WebSockets.
+pub(super) fn frames(policy: &Policy, source: &ModuleLocation) -> Map {
+    websockets::disabled(websockets::filter(FRAMES, policy, source))
+}
+
+pub(super) fn needs_file(field: &str, source: &ModuleLocation) -> Result<(), PolicyProblem> {
     if source.path().is_some() {
         return Ok(());
     }
@@ -76,9 +92,13 @@ fn about(policy: &Policy, scheme: &Scheme<'_>, listen: SocketAddr, app: SocketAd
     } else {
         String::new()
     };
-    let mut about = vec![format!(
-        "An Envoy on {listen}, in front of an app on {app}: envoy -c envoy.yaml{more}"
-    )];
+    let mut about = vec![
+        format!(
+            "An Envoy on {listen}, in front of an app on {app}: envoy -c envoy.yaml \
+                {DRAIN_STRATEGY}{more}"
+        ),
+        WHY_IMMEDIATE.into(),
+    ];
     about.extend(scheme.about());
     if !scheme.filters().is_empty() {
         about.push(
@@ -91,7 +111,7 @@ fn about(policy: &Policy, scheme: &Scheme<'_>, listen: SocketAddr, app: SocketAd
 }
 
 /// The three addresses, which were checked when the policy was read.
-fn addresses(envoy: &PlainEnvoy) -> Result<[SocketAddr; 3], PolicyProblem> {
+pub(super) fn addresses(envoy: &PlainEnvoy) -> Result<[SocketAddr; 3], PolicyProblem> {
     let read = |address: &Option<String>| address.as_deref().unwrap_or_default().parse();
     match (read(&envoy.listen), read(&envoy.app), read(&envoy.admin)) {
         (Ok(listen), Ok(app), Ok(admin)) => Ok([listen, app, admin]),
@@ -146,6 +166,7 @@ fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, module
     let teller = scheme.peer_info().map(parts::peer_info_filter);
     let filters = teller
         .into_iter()
+        .chain(shown_request::filter(policy))
         .chain(modules.iter().cloned())
         .chain(scheme.filters().iter().cloned())
         .chain([parts::router()]);

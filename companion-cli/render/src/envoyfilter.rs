@@ -6,7 +6,7 @@ use super::client_connection;
 use super::gate;
 use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
-use super::{File, metadata, objects, pods, target_refs, websockets};
+use super::{File, metadata, objects, pods, shown_request, target_refs, websockets};
 use laststream_base::yaml::{List, Map};
 use laststream_policy::file::{Delivery, Placement};
 use laststream_policy::module_json::{self, scopes};
@@ -203,7 +203,7 @@ fn filters(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec
         names none of them: one that is not there would silently leave it out.";
     const RESTORED: &str = "Behind the module, which counts what came: of two that are inserted \
         first, the later one is first.";
-    const PEER: &str =
+    const IN_FRONT: &str =
         "In front of the module: of two that are inserted first, the later one is first.";
     let mut patches: Vec<Patch> = Vec::new();
     for (scope, with_proto) in scopes(policy) {
@@ -218,12 +218,10 @@ fn filters(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec
             parts::discovered(&name_of(policy, scope.into()))
         };
         patches.push((COUNTER, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", filter)));
-        if let Some(peer_info) = scheme.peer_info().filter(|_| with_proto) {
-            patches.push((
-                PEER,
-                patch("HTTP_FILTER", context, "INSERT_FIRST", parts::peer_info_filter(peer_info)),
-            ));
-        }
+        let peer_info = scheme.peer_info().filter(|_| with_proto).map(parts::peer_info_filter);
+        patches.extend(shown_request::filter(policy).into_iter().chain(peer_info).map(|filter| {
+            (IN_FRONT, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", filter))
+        }));
     }
     patches
 }

@@ -116,10 +116,13 @@ pub fn bootstrap(policy: &Policy, ports: Ports, app: SocketAddr, folder: &Path) 
     )
 }
 
-/// The listener in front of the app.
-pub fn listeners(policy: &Policy, ports: Ports, folder: &Path) -> Map {
+/// The listener in front of the app. The module of the frame filter is the file `frames`.
+pub fn listeners(policy: &Policy, ports: Ports, folder: &Path, frames: &Path) -> Map {
     let filter = discovered("laststream", Watched::Stream, folder);
-    alone(envoy::main(policy, &Scheme::module(policy), &[filter], ports.listen))
+    let frames = ModuleLocation::File(frames.display().to_string());
+    let frames = policy.websockets.as_ref().map(|_| envoy::frames(policy, &frames));
+    let modules: Vec<Map> = [filter].into_iter().chain(frames).collect();
+    alone(envoy::main(policy, &Scheme::module(policy), &modules, ports.listen))
         .with("@type", LISTENER_TYPE)
 }
 

@@ -78,7 +78,7 @@ pub fn differences(
     Ok(found)
 }
 
-fn diff(name: &str, there: &str, rendered: &str) -> String {
+pub(super) fn diff(name: &str, there: &str, rendered: &str) -> String {
     TextDiff::from_lines(there, rendered)
         .unified_diff()
         .context_radius(3)

@@ -7,7 +7,7 @@ use super::envoyfilter::around_the_module;
 use super::scheme::Scheme;
 use super::{File, metadata, object, objects, pods, target_refs};
 use laststream_base::yaml::{List, Map, Node};
-use laststream_policy::file::{FailurePolicy, Placement};
+use laststream_policy::file::{FailurePolicy, Placement, Show};
 use laststream_policy::module_json::{self, scopes};
 use laststream_policy::{ModuleLocation, Policy, PolicyProblem};
 
@@ -18,6 +18,13 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
             "websockets",
             "is nothing for a WasmPlugin, which is on for every route and so costs every request: \
                 `render envoyfilter`, or take it out",
+        ));
+    }
+    if policy.streams.show != Show::Nothing {
+        return Err(PolicyProblem::new(
+            "streams.show",
+            "is nothing for a WasmPlugin: no gate is beside it to list streams: `render \
+                envoyfilter`, or take it out",
         ));
     }
     let scheme = Scheme::only_module(

@@ -1,5 +1,7 @@
 //! `laststream render …`
 
+mod into;
+
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -59,6 +61,13 @@ pub(crate) struct Render {
     /// Writes nothing. Shows what would change in the folder.
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub(crate) diff: Option<PathBuf>,
+    /// For `envoy`: merges the filters, the gate's listener and the cluster of the admin interface
+    /// into this bootstrap, and shows what changes. Comments stay.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "check", "diff"])]
+    pub(crate) into: Option<PathBuf>,
+    /// Writes the file of `--into`.
+    #[arg(long, requires = "into")]
+    pub(crate) write: bool,
     #[command(flatten)]
     registry: RegistryArgs,
 }
@@ -68,6 +77,7 @@ Examples:
   laststream render envoyfilter --policy policy.yaml | kubectl apply -f -
   laststream render all --policy policy.yaml --output deploy/gateway
   laststream render all --policy policy.yaml --check deploy/gateway
+  laststream render envoy --policy plain.yaml --into envoy.yaml --write
   laststream render lifecycle --policy policy.yaml --for helm-values
   laststream render schema > policy.schema.json
 
@@ -116,6 +126,9 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
     if command.home.is_some() && command.kind != RenderArg::Rendered(Kind::Lifecycle) {
         return Err(printer.misused(&"`--for` is for `render lifecycle`"));
     }
+    if command.into.is_some() && command.kind != RenderArg::Rendered(Kind::Envoy) {
+        return Err(printer.misused(&"`--into` is for `render envoy`"));
+    }
     if let Some(problem) = without_effect(command) {
         return Err(printer.misused(&problem));
     }
@@ -131,6 +144,9 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
         return Err(printer.misused(&TWO_STANDARD_INPUTS));
     }
     let policy = policy_of(command, printer)?;
+    if let Some(file) = &command.into {
+        return into::run(&policy, file, command.write, printer);
+    }
     let rendered = with_digests(&command.registry, printer, |resolve| match command.home {
         Some(home) => render::lifecycle(&policy, home),
         None => render::render(kind, &policy, resolve),

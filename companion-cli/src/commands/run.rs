@@ -41,7 +41,7 @@ pub(crate) struct Run {
     #[arg(short, long, value_name = "HOST:PORT")]
     upstream: Option<String>,
     /// The policy file of `render`, for any placement; `-` for standard input. Its `module` is
-    /// ignored, see `--module`.
+    /// ignored, see `--module`; `websockets.module` is the frame filter in this program.
     #[arg(short, long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// The module: `builtin`, a file, or a checkout of the sources to compile.
@@ -68,7 +68,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "THREADS", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
     /// The folder in which Envoy's log and configuration are kept. The default is a new temporary
-    /// folder.
+    /// folder, which is removed if no stream was cut.
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
     /// The format of the addresses that are printed when Envoy is ready.
@@ -109,6 +109,8 @@ pub(super) fn run(command: &Run, printer: &Printer) -> Result<Exit, Exit> {
     };
     let json = format!("{:#}", serde_json::json!(runner.places()));
     printer.result(command.output, &json, &announcement(command, &runner));
+    printer.status_line("for `laststream status` and other commands in another terminal:");
+    printer.status_line(&format!("export LASTSTREAM_GATE={}", runner.places().gate));
     printer.status_line("Ctrl-C drains and ends it");
     serve(&mut runner, parts.watches, &stop, printer)?;
     Ok(drain(&mut runner, printer))
@@ -137,7 +139,8 @@ impl Parts {
         let file = command.policy.as_deref();
         let text = policy_text(file, printer)?;
         let secret = secret().map_err(|error| printer.failed(&error))?;
-        let policy = run::policy::read(&text, secret.is_some());
+        let read = if file.is_some() { run::policy::read_file } else { run::policy::read };
+        let policy = read(&text, secret.is_some());
         let policy = self::policy(file, "the default policy", policy, printer)?;
         let (app, echo) = app(command, printer)?;
         let sources = SourcesSeen::of(&source); // changes while it compiles are compiled next
@@ -245,7 +248,7 @@ fn serve(
                 Ok(text) => match policy(
                     Some(file),
                     "",
-                    run::policy::read(&text, watches.has_secret),
+                    run::policy::read_file(&text, watches.has_secret),
                     printer,
                 ) {
                     Ok(policy) => replace(runner, "policy", Some(&policy), None, printer),
@@ -307,8 +310,10 @@ fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
             } else {
                 String::new()
             };
+            let log =
+                if runner.release_folder() { String::new() } else { format!("; its log: {log}") };
             printer.status_line(&format!(
-                "no stream was in flight when the gate let Envoy end{but}; its log: {log}"
+                "no stream was in flight when the gate let Envoy end{but}{log}"
             ));
             Exit::Fine
         }

@@ -60,8 +60,13 @@ fn examples_run() -> Outcome {
     for file in ["policy.schema.json", "deploy/gateway/kustomization.yaml"] {
         assert!(folder.path().join(file).exists(), "{file}");
     }
+    let merged = fs::read_to_string(folder.path().join("envoy.yaml"))?;
+    assert!(merged.contains("name: laststream-gate"), "{merged}");
     Ok(())
 }
+
+/// A bootstrap of the user's.
+const BOOTSTRAP: &str = include_str!("../../../tests/cases/manifests/into.yaml");
 
 /// The policy is the one in the help of `render`.
 fn prepare(folder: &Path) -> Outcome {
@@ -69,6 +74,9 @@ fn prepare(folder: &Path) -> Outcome {
     let help = laststream(folder, ["render", "--help"])?.stdout;
     let (_, policy) = help.split_once("load balancer:\n").unwrap();
     fs::write(folder.join("policy.yaml"), policy.replace("\n  ", "\n").trim_start())?;
+    let plain = "module: /etc/envoy/laststream.wasm\nplacement: {envoy: {}}\n";
+    fs::write(folder.join("plain.yaml"), plain)?;
+    fs::write(folder.join("envoy.yaml"), BOOTSTRAP)?;
     fs::write(folder.join("configuration.json"), r#"{"scope": "inbound"}"#).unwrap();
     fs::write(folder.join("laststream.wasm"), loadable("")).unwrap();
     let layout = Layout::new();

@@ -41,6 +41,7 @@ fn a_request_in_flight_is_finished() -> Outcome {
         run.finish()?
             .expect(0)?
             .stderr_contains("no stream was in flight when the gate let Envoy end")?;
+        assert!(!run.log().exists(), "the temporary folder is not needed any more");
     }
     Ok(())
 }
@@ -87,6 +88,9 @@ fn a_start_can_be_stopped() -> Outcome {
     fails_when_interrupted(folder.path(), &variables, "starting Envoy")?
         .expect(0)?
         .stderr_contains("interrupted before Envoy was ready")?;
+    let mut left = std::fs::read_dir(folder.path())?.filter_map(Result::ok);
+    let is_of_run = |name: std::ffi::OsString| name.to_string_lossy().contains("laststream-run-");
+    assert!(!left.any(|entry| is_of_run(entry.file_name())), "the temporary folder");
     Ok(())
 }
 
@@ -133,6 +137,7 @@ fn the_deadline_of_the_policy_is_the_longest_wait() -> Outcome {
     let request = in_flight(&run, "/delay/60")?;
     run.interrupt()?;
     run.finish()?.expect(1)?.stderr_contains("cut now: 1")?.stderr_contains("deadline")?;
+    assert!(run.log().exists(), "the message names it");
     assert!(request.join().unwrap().is_err());
     Ok(())
 }

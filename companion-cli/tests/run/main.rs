@@ -5,6 +5,7 @@
 
 mod access;
 mod ends;
+mod policies;
 mod serves;
 mod starts;
 mod support;

@@ -34,7 +34,7 @@ fn a_thousand_requests_survive_five_swaps() -> Outcome {
 fn swaps(version: &str) -> Outcome {
     let folder = tempfile::tempdir()?;
     let (policy, plugin) = (folder.path().join("policy.yaml"), folder.path().join("plugin.wasm"));
-    std::fs::write(&policy, "")?;
+    std::fs::write(&policy, "{}")?;
     module(&plugin, b'0');
     let arguments = "--policy policy.yaml --module plugin.wasm --watch --concurrency 2";
     let arguments = format!("{arguments} --envoy-version {version}");

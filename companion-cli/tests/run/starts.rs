@@ -15,7 +15,8 @@ use crate::support::{Run, fails, send, unwilling};
 #[test]
 fn the_built_in_app_shows_the_request() -> Outcome {
     for version in [OLDEST, NEWEST] {
-        let arguments = format!("--envoy-version {version} --concurrency 1 -- --log-level debug");
+        let arguments =
+            format!("--envoy-version {version} --logs l --concurrency 1 -- --log-level debug");
         let mut run = Run::start(&arguments.split(' ').collect::<Vec<_>>())?;
         let request =
             Request::get("/a?b=c").header("x-mine", "1").header("x-forwarded-proto", "https");
@@ -34,7 +35,7 @@ fn the_built_in_app_shows_the_request() -> Outcome {
         run.finish()?.expect(0)?;
         assert!(
             std::fs::read_to_string(run.log()).unwrap().contains("[debug]"),
-            "the log stays, and the arguments were passed on"
+            "the log of a named folder stays, and the arguments were passed on"
         );
     }
     Ok(())
@@ -46,6 +47,7 @@ fn the_policy_of_a_gateway_is_followed() -> Outcome {
                   forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.0/8]}}\n\
                   drain: {deadline: 9s}\n";
     let run = Run::start_with_policy(policy, &["--logs", "logs"])?;
+    run.wait_for_stderr(&format!("export LASTSTREAM_GATE=http://{}\n", run.place("gate")))?;
     assert!(run.log().starts_with(run.folder()), "{}", run.log().display());
     for (said, shown) in [("https", "https"), ("http", "http"), ("gopher", "http")] {
         let request = Request::get("/").header("x-forwarded-proto", said);

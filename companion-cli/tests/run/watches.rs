@@ -53,6 +53,10 @@ fn an_invalid_update_is_reported_and_the_previous_one_stays_active() -> Outcome 
     run.wait_for_stderr("the previous policy stays active")?;
     assert!(is_trusted(&run));
 
+    put(&policy, b"");
+    run.wait_for_stderr("policy.yaml: is empty: write `{}`")?;
+    assert!(is_trusted(&run));
+
     std::fs::remove_file(&policy)?;
     run.wait_for_stderr("No such file")?;
     assert!(is_trusted(&run));
@@ -72,7 +76,7 @@ fn an_invalid_update_is_reported_and_the_previous_one_stays_active() -> Outcome 
     assert!(!is_trusted(&run), "what is whole again is taken, with the module from before");
     module(&plugin, b'1');
     run.wait_for_stderr("the new module is in place")?;
-    assert_eq!(run.status()?["scopes"][0]["begun"], 6);
+    assert_eq!(run.status()?["scopes"][0]["begun"], 7);
     run.interrupt()?;
     run.finish()?.expect(0)?;
     Ok(())

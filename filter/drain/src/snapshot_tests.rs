@@ -10,7 +10,7 @@ use crate::observation::{App, EnvoyCount, Observation, Reason};
 use crate::phase::Phase;
 use crate::policy::{Finish, Policy};
 use crate::record::Record;
-use crate::samples::{BeforeQuery, EnvoySamples};
+use crate::samples::{AdminFault, BeforeQuery, EnvoySamples};
 use crate::schedule::{Schedule, StatsQuery};
 use crate::signals::{ASKING, IN_FLIGHT, LatchedSignal, SignalKind, SignalStep, step_of_waiter};
 use crate::stats::Stats;
@@ -18,6 +18,7 @@ use crate::step::Step;
 use crate::survey::Survey;
 use crate::view::View;
 use crate::waiting::{Needs, Waiter, Waiting, WaitsFor};
+use crate::words::advice;
 
 const NOW: u64 = 10_000;
 const FIRST: Needs = Needs { round: 1, query: 1 };
@@ -89,6 +90,26 @@ const CLOSED: Latch = Latch {
     is_rejected: false,
 };
 const OPEN: Latch = Latch { is_held: false, is_closed_by_own: false, ..CLOSED };
+
+/// The annotation of Istio makes Envoy export its count. It does not help where Envoy cannot be
+/// asked.
+#[wasm_bindgen_test(unsupported = test)]
+fn the_advice_names_the_cause() {
+    use AdminFault::Refused;
+    let of = |envoy, fault, admin: &str| {
+        let view = snapshot(Phase::Serving, Reason::NotDraining, CountState::Partial, envoy);
+        let policy = Policy { admin: admin.into(), ..Policy::default() };
+        advice(&View { fault, ..view }, &policy).unwrap_or_default()
+    };
+    for (advice, words) in [
+        (of(EnvoyCount::Absent, None, "admin"), "statsInclusionSuffixes"),
+        (of(EnvoyCount::Absent, None, ""), "`gate.admin.cluster` is empty"),
+        (of(EnvoyCount::Asking, Some(Refused), "admin"), "Envoy has no cluster `admin`"),
+    ] {
+        assert!(advice.contains(words), "{words}: {advice}");
+    }
+    assert_eq!(of(EnvoyCount::Holds(0), None, "admin"), "");
+}
 
 #[wasm_bindgen_test(unsupported = test)]
 fn a_held_request_is_answered_once_answers_are_new_enough() {

@@ -15,10 +15,15 @@ pub const ADVICE: &str = "Envoy does not export its own count of requests, so no
     downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered,\
     downstream_cx_http3_active` makes the count exact";
 
+/// The advice for a configuration without an admin interface.
+const NO_ADMIN: &str = "`gate.admin.cluster` is empty, so Envoy cannot be asked for its own count \
+    of requests; the cluster of its admin interface makes the count exact";
+
 /// The advice to the operator, if the count could be better.
 #[must_use]
 pub fn advice(view: &View, policy: &Policy) -> Option<String> {
     match (view.observed.envoy, view.fault) {
+        (EnvoyCount::Absent, _) if !policy.has_admin() => Some(NO_ADMIN.into()),
         (EnvoyCount::Absent, _) => Some(ADVICE.into()),
         (EnvoyCount::Asking, Some(fault)) => Some(format!(
             "{}: check `gate.admin.cluster`, and raise `gate.admin.timeout_ms` if Envoy is slow",

@@ -1,5 +1,6 @@
 //! LS4xx: the gate, and the VM that it runs in.
 
+mod clusters;
 mod neighbours;
 
 use laststream_filter::config::wire::{Gate, Scope};
@@ -12,6 +13,7 @@ use crate::listeners::{address, connection_manager, is_loopback, listener, route
 use crate::modules::{Module, gates};
 use crate::node::Node;
 use crate::pods::stop_hooks;
+use clusters::missing_cluster;
 use laststream_base::time_span::milliseconds;
 use neighbours::{other_vm_id, shared_vm, two_gates, uncounted_scope};
 
@@ -160,6 +162,17 @@ pub(super) const RULES: &[Rule] = &[
             laststream.gate_address` and the format `%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%`; and one \
             with the key in `gate.secret_key`, if there is one.",
         check: gate_without_state,
+    },
+    Rule {
+        code: "LS415",
+        severity: Severity::Error,
+        title: "the gate calls a cluster that this Envoy does not have",
+        why: "Without the cluster of the admin interface the gate can neither tell clients to \
+            leave nor compare its count with Envoy's own: each drain runs to its deadline. Without \
+            the app's cluster it waits for the app until then.",
+        fix: "Add the cluster to `static_resources.clusters`; that of the admin interface has the \
+            address of `admin` as its endpoint. `laststream render envoy` writes both.",
+        check: missing_cluster,
     },
 ];
 

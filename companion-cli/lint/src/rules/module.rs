@@ -1,9 +1,10 @@
-//! LS301 to LS305: the configuration of laststream's module, checked by the module's own parser.
+//! LS301 to LS306: the configuration of laststream's module, checked by the module's own parser.
 
 use laststream_filter::config::wire::Scope;
 use laststream_filter::config::{self, Config, Problem};
 
 use crate::envoy_filter::{Patch, patch_of};
+use crate::envoys::{self, whole_bootstraps};
 use crate::finding::Rule;
 use crate::finding::{Findings, Severity};
 use crate::inputs::Inputs;
@@ -11,7 +12,7 @@ use crate::listeners::{connection_manager, uses};
 use crate::modules::{Module, counters, ours};
 use crate::node::{Node, is_string_value};
 use crate::plugin_configs::plugin_configs;
-use crate::reach::ProxySelector;
+use crate::reach::{ProxySelector, Reach};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -62,7 +63,30 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Remove one of the two filters. If both are needed, give each its own listener.",
         check: counted_twice,
     },
+    Rule {
+        code: "LS306",
+        severity: Severity::Info,
+        title: "no laststream filter is in this Envoy",
+        why: "Most rules judge how laststream is built in. Without a filter of it in the file, the \
+            linter does not know whether a restart of this Envoy loses streams.",
+        fix: "Nothing, if this Envoy needs no drains. Otherwise `laststream render envoy --into \
+            FILE` adds the filters, the gate and its cluster.",
+        check: without_laststream,
+    },
 ];
+
+fn without_laststream<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for bootstrap in whole_bootstraps(inputs) {
+        let reach = Reach::of(bootstrap);
+        if ours(inputs).any(|module| *module.reach() == reach) {
+            continue;
+        }
+        if let Some(manager) = envoys::connection_manager(bootstrap) {
+            let message = "no laststream filter was found, so nothing about drains was judged";
+            findings.at(manager.get("@type").unwrap_or(manager), message);
+        }
+    }
+}
 
 fn refused<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for module in ours(inputs) {

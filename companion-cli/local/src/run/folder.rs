@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::error::RunnerError;
 use laststream_base::yaml::Map;
+use laststream_module::builtin_frames;
 use laststream_render::local::{self, RESOURCES, Watched};
 
 const MODULES: &str = "modules";
@@ -15,6 +16,8 @@ const MODULES: &str = "modules";
 pub(super) struct Folder {
     path: PathBuf,
     version: AtomicU64,
+    is_temporary: bool,
+    is_needed: bool,
 }
 
 impl Folder {
@@ -30,7 +33,19 @@ impl Folder {
         for folder in Watched::ALL.map(Watched::name).into_iter().chain([MODULES]) {
             fs::create_dir(path.join(folder)).map_err(RunnerError::file(path.join(folder)))?;
         }
-        Ok(Self { path, version: AtomicU64::new(1) })
+        let is_temporary = named.is_none();
+        Ok(Self { path, version: AtomicU64::new(1), is_temporary, is_needed: true })
+    }
+
+    /// Marks the log and the configuration as not needed any more: a temporary folder is removed
+    /// with this value.
+    pub(super) fn release(&mut self) {
+        self.is_needed = !self.is_temporary;
+    }
+
+    /// Whether log and configuration stay.
+    pub(super) fn is_needed(&self) -> bool {
+        self.is_needed
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -39,6 +54,11 @@ impl Folder {
 
     pub(super) fn log(&self) -> PathBuf {
         self.path.join("envoy.log")
+    }
+
+    /// The module of the frame filter.
+    pub(super) fn frames(&self) -> PathBuf {
+        self.path.join(MODULES).join("frames.wasm")
     }
 
     pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf, RunnerError> {
@@ -52,6 +72,13 @@ impl Folder {
         let path = self.path.join(MODULES).join(format!("{}.wasm", self.next()));
         fs::write(&path, bytes).map_err(RunnerError::file(&path))?;
         Ok(path)
+    }
+
+    /// Adds the built-in module of the frame filter. Without one Envoy refuses the listener of a
+    /// policy with WebSockets, and names the file.
+    pub(super) fn add_frames(&self) -> Result<(), RunnerError> {
+        let Ok(bytes) = builtin_frames() else { return Ok(()) };
+        fs::write(self.frames(), bytes).map_err(RunnerError::file(self.frames()))
     }
 
     /// Writes a new version of a watched file atomically. Envoy reads it when a file is moved into
@@ -75,10 +102,11 @@ impl Folder {
 }
 
 impl Drop for Folder {
-    /// Removes the modules. Log and configuration stay.
+    /// Removes the modules. Log and configuration stay if they are needed.
     fn drop(&mut self) {
+        let modules = self.path.join(MODULES);
         // the modules take megabytes; a failure to remove them does no other harm
-        let _ = fs::remove_dir_all(self.path.join(MODULES));
+        let _ = fs::remove_dir_all(if self.is_needed { &modules } else { &self.path });
     }
 }
 

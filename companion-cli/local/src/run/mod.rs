@@ -141,6 +141,13 @@ impl Runner {
         self.process.ended()
     }
 
+    /// Lets the end remove a temporary folder with the log and the configuration. False: the folder
+    /// is the user's, and stays.
+    pub fn release_folder(&mut self) -> bool {
+        self.folder.release();
+        !self.folder.is_needed()
+    }
+
     /// The last lines of Envoy's log.
     #[must_use]
     pub fn tail(&self) -> String {

@@ -1,13 +1,28 @@
 //! Reads a policy with any placement for the Envoy of `run` on this machine.
 
 use laststream_base::env_vars::LASTSTREAM_SECRET;
-use laststream_policy::file::{Engine, Finish, GateSecret, Placement, PlainEnvoy};
-use laststream_policy::{Overrides, Policy, PolicyError, PolicyProblem};
+use laststream_policy::file::{
+    Engine, Finish, GateSecret, Placement, PlainEnvoy, WebsocketRoute, Websockets,
+};
+use laststream_policy::{self as policy, Overrides, Policy, PolicyError, PolicyProblem};
 
 /// A module that is never read, because the command line names the one that runs here. A file gives
 /// the policy the failure policy of a local module.
 const SOME_FILE: &str = "laststream.wasm";
 const SOME_NAMESPACE: &str = "default";
+
+/// Reads a policy file. An empty one is refused, because an editor may truncate a file before it
+/// writes it: that must not look like a policy without rules.
+///
+/// # Errors
+/// The file is empty; or as [`read`].
+pub fn read_file(text: &[u8], has_secret: bool) -> Result<Policy, PolicyError> {
+    if policy::is_empty(text) {
+        let message = "is empty: write `{}` for a policy without rules";
+        return Err(PolicyError(vec![PolicyProblem::new("", message)]));
+    }
+    read(text, has_secret)
+}
 
 /// Reads a policy as `render` does, and adapts it to one Envoy without a mesh: times and rules
 /// stay; the call to Istio's agent and the wait for the app are removed. There is always a gate,
@@ -46,14 +61,28 @@ pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, PolicyError> {
                 .into(),
         );
     }
+    if let Some(websockets) = &mut policy.websockets {
+        policy.warnings.extend(all_on_one_route(websockets));
+    }
     Ok(policy)
+}
+
+/// Names of Istio's routes become the one route that is here.
+fn all_on_one_route(websockets: &mut Websockets) -> Option<String> {
+    let is_named = websockets.routes.iter().any(|route| route.name.is_some());
+    is_named.then(|| {
+        websockets.routes = vec![WebsocketRoute { name: None, prefix: Some("/".into()) }];
+        "websockets.routes: Istio's routes are not here, so the frame filter is on for every \
+            request"
+            .into()
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use laststream_filter::config;
 
-    use super::read;
+    use super::{read, read_file};
     use laststream_policy::module_json;
 
     #[test]
@@ -79,6 +108,25 @@ mod tests {
             );
         }
         assert!(read(b"count: {exclude: {paths: [{exact: no}]}}", false).is_err());
+    }
+
+    #[test]
+    fn an_empty_file_is_refused_and_an_empty_policy_is_not() {
+        for text in ["", " \n\t\n", "# later\n---\n"] {
+            let refused = read_file(text.as_bytes(), false).expect_err(text).to_string();
+            assert!(refused.contains("write `{}`"), "{refused}");
+        }
+        read_file(b"{}", false).expect("a policy without rules");
+    }
+
+    #[test]
+    fn routes_with_names_of_istio_become_the_only_route() {
+        const WITH: &str = "end: {}\nwebsockets: {module: 'oci://h/f:t', routes: [{name: chat}]}";
+        let policy = read(WITH.as_bytes(), false).expect(WITH);
+        let routes = policy.websockets.expect("websockets").routes;
+        assert_eq!(routes.iter().map(|route| route.value()).collect::<Vec<_>>(), ["/"]);
+        let warnings = policy.warnings.concat();
+        assert!(warnings.contains("for every request"), "{warnings}");
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, RunnerError> {
     are_free(ports)?;
     let folder = Folder::new(setup.folder.as_deref())?;
     let module = folder.add_module(&setup.module)?;
+    folder.add_frames()?;
     let bootstrap = write_configuration(setup, ports, &folder, &module)?;
     let log = Log::new(folder.log());
     let file = File::create(log.path()).map_err(RunnerError::file(log.path()))?;
@@ -34,13 +35,13 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, RunnerError> {
     let secret = setup.secret.as_ref().map(|secret| (LASTSTREAM_SECRET, secret.reveal()));
     let process = Process::start(&setup.guard, &setup.envoy, &arguments, secret, &file)
         .map_err(|source| RunnerError::Start { envoy: setup.envoy.clone(), source })?;
-    let mut starting =
-        Starting { process, log: log.clone(), stop: setup.stop.clone(), began: Instant::now() };
+    let (stop, began) = (setup.stop.clone(), Instant::now());
+    let mut starting = Starting { process, folder, log: log.clone(), stop, began };
     let at = starting.until("Envoy's admin interface", || {
         std::fs::read_to_string(&admin_file).ok()?.trim().parse().ok()
     })?;
     let admin = Admin::at(at);
-    folder.publish(Watched::Admin, &local::admin(Some(at)))?;
+    starting.folder.publish(Watched::Admin, &local::admin(Some(at)))?;
     let gate = starting
         .until("the gate's listener", || gate(admin.listener("gate")?, setup.secret.clone()))?;
     let main = starting.until("the listener", || admin.listener("main"))?;
@@ -55,7 +56,7 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, RunnerError> {
         pid: starting.process.pid(),
     };
     let current = Current { policy: setup.policy.clone(), module };
-    let (process, stop) = (starting.process, setup.stop.clone());
+    let Starting { process, folder, stop, .. } = starting;
     Ok(Runner { process, folder, log, admin, gate, places, ports, current, stop })
 }
 
@@ -66,7 +67,8 @@ fn write_configuration(
     folder: &Folder,
     module: &Path,
 ) -> Result<PathBuf, RunnerError> {
-    folder.publish(Watched::Listeners, &local::listeners(&setup.policy, ports, folder.path()))?;
+    let listeners = local::listeners(&setup.policy, ports, folder.path(), &folder.frames());
+    folder.publish(Watched::Listeners, &listeners)?;
     folder.publish(Watched::Stream, &local::stream(&setup.policy, module))?;
     folder.publish(Watched::Gate, &local::gate(&setup.policy, module))?;
     folder.publish(Watched::Admin, &local::admin(None))?;
@@ -133,7 +135,9 @@ fn gate(at: SocketAddr, secret: Option<Secret>) -> Option<Gate> {
 
 /// An Envoy that starts.
 struct Starting {
+    // Dropped before the folder, so that Envoy ends first.
     process: Process,
+    folder: Folder,
     log: Log,
     stop: StopRequests,
     began: Instant,
@@ -151,14 +155,17 @@ impl Starting {
         found.map_err(|why| self.error(what, why))
     }
 
-    fn error(&self, what: &'static str, why: NotReady) -> RunnerError {
+    fn error(&mut self, what: &'static str, why: NotReady) -> RunnerError {
         let log = self.log.path().to_owned();
         let tail = || self.log.tail(TAIL);
         match why {
             NotReady::Ended(status) => {
                 RunnerError::Ended { status: status.to_string(), log, tail: tail() }
             }
-            NotReady::Stopped => RunnerError::Stopped,
+            NotReady::Stopped => {
+                self.folder.release();
+                RunnerError::Stopped
+            }
             NotReady::Refused(reason) => RunnerError::Refused { reason, log },
             NotReady::Late => RunnerError::Late { what, after: START, log, tail: tail() },
         }

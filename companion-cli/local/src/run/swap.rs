@@ -37,12 +37,15 @@ impl Runner {
     /// The files that differ, with the old and the new contents. An unchanged listener keeps its
     /// connections.
     fn changes(&self, wanted: &Current) -> Vec<(Watched, Map, Map)> {
-        let folder = self.folder.path();
+        let (folder, frames) = (self.folder.path(), self.folder.frames());
         let all = |current: &Current| {
             [
                 (Watched::Gate, local::gate(&current.policy, &current.module)),
                 (Watched::Stream, local::stream(&current.policy, &current.module)),
-                (Watched::Listeners, local::listeners(&current.policy, self.ports, folder)),
+                (
+                    Watched::Listeners,
+                    local::listeners(&current.policy, self.ports, folder, &frames),
+                ),
             ]
         };
         let pairs = all(&self.current).into_iter().zip(all(wanted));

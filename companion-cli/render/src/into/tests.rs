@@ -1,0 +1,163 @@
+//! Merging into bootstraps in several forms.
+
+use serde_json::Value;
+
+use super::{IntoError, Merged, merge};
+use crate::tests::policy;
+
+const POLICY: &str = "module: /etc/envoy/laststream.wasm\nplacement: {envoy: {}}\n";
+
+const OWN: &str = "\
+# My proxy.
+static_resources:
+  listeners:
+  # For everybody.
+  - name: web
+    address: {socket_address: {address: 0.0.0.0, port_value: 10000}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          \"@type\": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: web
+          http_filters: # in this order
+          # The only one.
+          - name: envoy.filters.http.router
+            typed_config: {\"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
+          route_config:
+            virtual_hosts:
+            - {name: app, domains: [\"*\"], routes: [{match: {prefix: /}, route: {cluster: app, timeout: 0s}}]}
+  # The apps.
+  clusters:
+  - name: app
+    type: STATIC # always
+    load_assignment:
+      cluster_name: app
+      endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: 8080}}}}]}]
+
+# How to look inside.
+admin:
+  address: {socket_address: {address: 0.0.0.0, port_value: 9000}}
+";
+
+fn merged(policy_text: &str, text: &str) -> Merged {
+    merge(&policy(policy_text), "envoy.yaml", text)
+        .unwrap_or_else(|error| panic!("{error:?}\n{text}"))
+}
+
+fn json(text: &str) -> Value {
+    serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// The names of the items of a list.
+fn names<'v>(value: &'v Value, list: &str) -> Vec<&'v str> {
+    let items = value.pointer(list).and_then(Value::as_array).expect(list);
+    items.iter().filter_map(|item| item["name"].as_str()).collect()
+}
+
+const FILTERS: &str =
+    "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";
+
+#[test]
+fn all_parts_are_added_and_every_line_stays() {
+    let Merged { text, diff } = merged(POLICY, OWN);
+    let value = json(&text);
+    assert_eq!(names(&value, FILTERS), ["laststream", "envoy.filters.http.router"]);
+    assert_eq!(names(&value, "/static_resources/listeners"), ["web", "gate"]);
+    assert_eq!(names(&value, "/static_resources/clusters"), ["app", "admin"]);
+    let admin = &value["static_resources"]["clusters"][1]["load_assignment"];
+    let admin = admin.pointer("/endpoints/0/lb_endpoints/0/endpoint/address/socket_address");
+    assert_eq!(
+        admin.expect("an address"),
+        &serde_json::json!({
+            "address": "127.0.0.1", "port_value": 9000
+        })
+    );
+    let mut lines = text.lines();
+    assert!(OWN.lines().all(|own| lines.any(|line| line == own)), "{text}");
+    let removed = diff.lines().skip(2).filter(|line| line.starts_with('-'));
+    assert_eq!(removed.count(), 0, "{diff}");
+}
+
+#[test]
+fn a_second_merge_changes_nothing_and_another_policy_replaces_the_parts() {
+    let first = merged(POLICY, OWN).text;
+    assert_eq!(merged(POLICY, &first), Merged { text: first.clone(), diff: String::new() });
+    let more = format!("{POLICY}streams: {{show: path}}\ndrain: {{longest_request: 60s}}\n");
+    let second = merged(&more, &first).text;
+    assert_eq!(second, merged(&more, OWN).text, "as if it was the first");
+    assert_eq!(merged(POLICY, &second).text, first, "and back");
+}
+
+#[test]
+fn brackets_braces_and_a_bootstrap_without_clusters_and_admin() {
+    let json_text = json(OWN).to_string();
+    let value = json(&merged(POLICY, &json_text).text);
+    assert_eq!(value, json(&merged(POLICY, &value.to_string()).text), "idempotent");
+    let expected = json(&merged(POLICY, OWN).text);
+    let web = |value: &Value, index: usize| value["static_resources"]["listeners"][index].clone();
+    assert_eq!(web(&value, 1), web(&expected, 0), "the gate is in front here");
+
+    let bare = OWN.split("  # The apps.").next().expect("the listeners");
+    let text = merged(POLICY, bare.trim_end()).text;
+    let value = json(&text);
+    assert_eq!(names(&value, "/static_resources/listeners"), ["web", "gate"]);
+    assert_eq!(names(&value, "/static_resources/clusters"), ["admin"]);
+    assert_eq!(
+        value.pointer("/admin/address/socket_address/port_value"),
+        Some(&9901.into()),
+        "{text}"
+    );
+}
+
+#[test]
+fn every_connection_manager_and_every_chain_of_an_upgrade_gets_the_filter_once() {
+    let start = OWN.find("    - filters:").expect("a chain");
+    let end = OWN.find("  # The apps.").expect("the end");
+    let chain = OWN[start..end].replacen("http_filters: #", "http_filters: &filters #", 1);
+    let upgrades = "          upgrade_configs:\n          - upgrade_type: websocket\n            \
+        filters:\n            - name: envoy.filters.http.router\n";
+    let second = OWN[start..end].replacen("          # The only one.\n", "", 1);
+    let (head, _) = second.split_once("          http_filters").expect("filters");
+    let (_, tail) = second.split_once("          route_config").expect("routes");
+    let alias = format!("{head}          http_filters: *filters\n          route_config{tail}");
+    let text = format!("{}{chain}{upgrades}{alias}{}", &OWN[..start], &OWN[end..]);
+    let merged = merged(POLICY, &text).text;
+    assert_eq!(merged.matches("- name: laststream\n").count(), 2, "{merged}");
+}
+
+#[test]
+fn what_cannot_be_merged_is_refused_with_the_way_out() {
+    let with = |from: &str, to: &str| {
+        assert!(OWN.contains(from), "{from}");
+        OWN.replace(from, to)
+    };
+    for (more, text, words) in [
+        ("", with("name: web", "name: gate"), ["line 5", "rename it"]),
+        ("", with("10000", "15091"), ["line 5", "gate: {port: 15092}"]),
+        ("gate: {port: 9000}", OWN.into(), ["`admin`", "gate: {port: 15092}"]),
+        ("", with("name: app\n", "name: admin\n"), ["`admin` does not lead", "0.0.1:9000"]),
+        ("", with("9000", "0"), ["`admin` has no IP address", "port_value: 9901"]),
+        ("", with("HttpConnectionManager", "Other"), ["no HTTP connection manager", "to count"]),
+        ("", with("http_filters", "other_filters"), ["line 11", "no `http_filters`"]),
+        ("", with("static_resources", "other_resources"), ["no bootstrap", "static_resources"]),
+        ("", format!("{OWN}---\na: b\n"), ["2 documents", "with one"]),
+        ("", "# nothing\n".into(), ["is empty", "render envoy"]),
+        ("", "a: [".into(), ["line", "no YAML"]),
+        ("", with("  - name: app\n", "  -\n    name: app\n"), ["safely", "copy the parts"]),
+        ("forwarded_for: xff", OWN.into(), ["forwarded_for", "copy these parts"]),
+    ] {
+        let trust = if more.contains("forwarded_for") {
+            "\nforwarded_proto: {presets: [gcp], trust: {peers: [10.0.0.0/16]}}"
+        } else {
+            ""
+        };
+        let policy = policy(&format!("{POLICY}{more}{trust}\n"));
+        let error = match merge(&policy, "envoy.yaml", &text).expect_err(&text) {
+            IntoError::Policy(problem) => problem.to_string(),
+            IntoError::File(error) => error.to_string(),
+        };
+        let words = words.map(|word| word.replace("forwarded_for", "forwarded_"));
+        assert!(words.iter().all(|word| error.contains(word)), "{error}\n{words:?}");
+    }
+}

@@ -1,0 +1,77 @@
+//! The filter that writes the request into filter state, where the listing of streams reads it.
+
+use super::parts::{FILTER_STATE_TYPE, typed};
+use laststream_base::yaml::{List, Map};
+use laststream_policy::Policy;
+use laststream_policy::file::Show;
+use laststream_policy::module_json::REQUEST_KEY;
+
+/// The filter, if the policy shows requests. It stands in front of the module.
+pub(super) fn filter(policy: &Policy) -> Option<Map> {
+    let format = match policy.streams.show {
+        Show::Nothing => return None,
+        Show::Path => "%REQ(:METHOD)% %REQ(:AUTHORITY)%%PATH(NQ:PATH)%",
+    };
+    let format = Map::of("text_format_source", Map::of("inline_string", format))
+        .note("A CONNECT has no path.")
+        .with("omit_empty_values", true);
+    let state = Map::new()
+        .note(
+            "`laststream streams` shows this: method, host and path. Not the query string, which \
+            may hold secrets.",
+        )
+        .with("object_key", REQUEST_KEY)
+        .with("factory_key", "envoy.string")
+        .with("format_string", format);
+    let config = Map::of("@type", FILTER_STATE_TYPE).with("on_request_headers", List::of(state));
+    Some(typed("envoy.filters.http.set_filter_state", config))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use crate::Kind;
+    use crate::tests;
+
+    const SHOWN: &str = "streams: {show: path}\n";
+
+    /// The formats that filters in front of the module write under the key.
+    fn formats(patches: &Value) -> Vec<&str> {
+        let patches = patches.as_array().expect("patches").iter();
+        let states = patches
+            .filter_map(|patch| patch.pointer("/patch/value/typed_config/on_request_headers/0"));
+        states
+            .filter(|state| state["object_key"] == "laststream.request")
+            .filter_map(|state| state.pointer("/format_string/text_format_source/inline_string"))
+            .filter_map(Value::as_str)
+            .collect()
+    }
+
+    #[test]
+    fn each_counter_of_an_envoyfilter_has_the_filter_if_the_policy_shows_requests() {
+        for (more, filters) in [
+            (SHOWN, 1),
+            ("streams: {show: path}\nplacement: {sidecar: {}}\n", 2),
+            ("placement: {sidecar: {}}\n", 0),
+        ] {
+            let text = format!("{more}namespace: a\nmodule: oci://h/r:t");
+            let object = tests::yaml(&tests::rendered(Kind::EnvoyFilter, &text)[0]);
+            let formats = formats(&object["spec"]["configPatches"]);
+            assert_eq!(formats.len(), filters, "{text}");
+            assert!(formats.iter().all(|format| format.contains("PATH(NQ:")), "{formats:?}");
+        }
+    }
+
+    #[test]
+    fn it_stands_in_front_of_the_module_of_a_plain_envoy() {
+        let text = format!("{SHOWN}module: /m.wasm\nplacement: {{envoy: {{}}}}");
+        let bootstrap = tests::yaml(&tests::rendered(Kind::Envoy, &text)[0]);
+        let filters = bootstrap
+            .pointer("/static_resources/listeners/0/filter_chains/0/filters/0/typed_config")
+            .expect("a manager");
+        let names = filters["http_filters"].as_array().expect("filters").iter();
+        let names: Vec<_> = names.filter_map(|filter| filter["name"].as_str()).collect();
+        assert_eq!(names[..2], ["envoy.filters.http.set_filter_state", "laststream"]);
+    }
+}
