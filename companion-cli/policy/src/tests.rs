@@ -195,10 +195,10 @@ fn the_command_line_overrides_the_file() {
         (policy.name.as_str(), policy.namespace.as_deref(), policy.engine),
         ("b", Some("c"), Engine::Wasm)
     );
-    assert_eq!(policy.source(&|_| Err("unasked".into())).expect("a file").url(), "/a.wasm");
+    assert_eq!(policy.source(&|_, _| Err("unasked".into())).expect("a file").url(), "/a.wasm");
     let mounted = b"module: oci://h/r:t\ndelivery: image_volume";
     let policy = Policy::read(mounted, &overrides).expect("a file is not mounted");
-    assert_eq!(policy.source(&|_| Err("unasked".into())).expect("a file").url(), "/a.wasm");
+    assert_eq!(policy.source(&|_, _| Err("unasked".into())).expect("a file").url(), "/a.wasm");
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(super) fn policy(text: &str) -> Policy {
 
 /// The files rendered from a policy whose image has the digest [`DIGEST`].
 pub(super) fn rendered(kind: Kind, text: &str) -> Vec<File> {
-    let rendered = render(kind, &policy(text), &|_| Ok(DIGEST.into()));
+    let rendered = render(kind, &policy(text), &|_, _| Ok(DIGEST.into()));
     rendered.unwrap_or_else(|refused| panic!("{refused}\n{text}")).files
 }
 
@@ -138,7 +138,7 @@ fn every_envoyfilter_has_a_priority_and_one_way_to_choose_proxies() {
         );
         let policy = Policy::read(policy.as_bytes(), &Overrides::default()).expect("a policy");
         for kind in [Kind::EnvoyFilter, Kind::WasmPlugin] {
-            let rendered = render(kind, &policy, &|_| Ok(DIGEST.into())).expect("rendered");
+            let rendered = render(kind, &policy, &|_, _| Ok(DIGEST.into())).expect("rendered");
             let objects: Vec<Value> =
                 serde_saphyr::from_multiple(&rendered.files[0].text).expect("YAML");
             for object in objects.iter().filter(|object| object["kind"] == "EnvoyFilter") {
@@ -350,7 +350,7 @@ fn held_requests_time_out_and_envoys_drain_outlasts_the_gates() {
 fn hooks_send_the_secret() {
     let text = |kind, policy: &str| {
         let policy = self::policy(&format!("module: oci://h/r:floating\n{policy}"));
-        render(kind, &policy, &|_| Ok(DIGEST.into()))
+        render(kind, &policy, &|_, _| Ok(DIGEST.into()))
     };
     let hook = Kind::Lifecycle; // of a gateway: in its chart
     let values: Value =

@@ -12,9 +12,9 @@ use laststream_render::{self as render, HookPlace, Kind, Rendered};
 
 use crate::commands::exit::Exit;
 use crate::commands::input::{policy, policy_text};
+use crate::commands::policy_images::PolicyImages;
 use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
-use crate::commands::tags::with_digests;
 
 /// Renders manifests for Istio, Envoy, Envoy Gateway and Helm from one policy file.
 #[derive(Debug, Args)]
@@ -50,14 +50,17 @@ pub(crate) struct Render {
     pub(crate) home: Option<HookPlace>,
     /// The folder to write the files to; `-` for standard output. Files there that laststream has
     /// not rendered are not replaced.
-    #[arg(short, long, value_name = "DIR", default_value = "-")]
-    pub(crate) output: PathBuf,
+    #[arg(short = 'd', long, value_name = "DIR", default_value = "-", value_parser = folder)]
+    pub(crate) output_dir: PathBuf,
+    /// The format in other commands. Here it is an error, which names the way out.
+    #[arg(short, long, hide = true, num_args = 0..=1)]
+    output: Option<String>,
     /// Writes nothing. If the folder differs from the rendered files, it prints what differs, and
     /// the exit code is 1.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "diff"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output_dir", "diff"])]
     pub(crate) check: Option<PathBuf>,
     /// Writes nothing. Shows what would change in the folder.
-    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    #[arg(long, value_name = "DIR", conflicts_with = "output_dir")]
     pub(crate) diff: Option<PathBuf>,
     #[command(flatten)]
     registry: RegistryArgs,
@@ -66,7 +69,7 @@ pub(crate) struct Render {
 const EXAMPLES: &str = "\
 Examples:
   laststream render envoyfilter --policy policy.yaml | kubectl apply -f -
-  laststream render all --policy policy.yaml --output deploy/gateway
+  laststream render all --policy policy.yaml --output-dir deploy/gateway
   laststream render all --policy policy.yaml --check deploy/gateway
   laststream render lifecycle --policy policy.yaml --for helm-values
   laststream render schema > policy.schema.json
@@ -109,10 +112,28 @@ impl ValueEnum for RenderArg {
     }
 }
 
+/// Values of `--output` in other commands.
+const FORMATS: [&str; 5] = ["json", "sarif", "text", "wide", "yaml"];
+const NO_FORMAT: &str = "`render` writes YAML only, so `-o` and `--output` name no format here: \
+    leave it out for standard output, or name a folder with `-d FOLDER`";
+
+fn folder(name: &str) -> Result<PathBuf, String> {
+    if FORMATS.contains(&name) {
+        return Err(format!("this is the name of a format: write `./{name}` for such a folder"));
+    }
+    Ok(name.into())
+}
+
+const NOT_LOOKED_AT: &str = "`--digest` is used as it is: whether it is laststream's module was \
+    not looked at";
+
 const TWO_STANDARD_INPUTS: &str =
     "policy and password cannot both come from standard input: name a file with `--policy FILE`";
 
 pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
+    if command.output.is_some() {
+        return Err(printer.misused(&NO_FORMAT));
+    }
     if command.home.is_some() && command.kind != RenderArg::Rendered(Kind::Lifecycle) {
         return Err(printer.misused(&"`--for` is for `render lifecycle`"));
     }
@@ -131,13 +152,37 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
         return Err(printer.misused(&TWO_STANDARD_INPUTS));
     }
     let policy = policy_of(command, printer)?;
-    let rendered = with_digests(&command.registry, printer, |resolve| match command.home {
+    let images = PolicyImages::new(&command.registry, printer);
+    let rendered = images.with_digests(|resolve| match command.home {
         Some(home) => render::lifecycle(&policy, home),
         None => render::render(kind, &policy, resolve),
     })?;
     let rendered = rendered.map_err(|problem| printer.failed(&problem))?;
+    look_at_pinned(command, &policy, &rendered, &images, printer)?;
     rendered.warnings.iter().for_each(|warning| printer.warning(warning));
     deliver(command, &rendered, printer)
+}
+
+/// A digest on the command line renders without a registry; a pipeline's check of a folder needs
+/// none either.
+fn look_at_pinned(
+    command: &Render,
+    policy: &Policy,
+    rendered: &Rendered,
+    images: &PolicyImages<'_>,
+    printer: &Printer,
+) -> Result<(), Exit> {
+    if command.check.is_some() {
+        return Ok(());
+    }
+    let is_rendered = |hex: &str| rendered.files.iter().any(|file| file.text.contains(hex));
+    match command.digest.as_deref() {
+        Some(digest) if is_rendered(digest.trim_start_matches("sha256:")) => {
+            printer.status_line(&NOT_LOOKED_AT);
+            Ok(())
+        }
+        _ => images.compare_unused_tags(policy, is_rendered),
+    }
 }
 
 /// The error for the first option that has no effect on `render schema`.
@@ -149,7 +194,7 @@ fn without_effect(command: &Render) -> Option<String> {
         ("--engine", command.engine.is_some()),
         ("--namespace", command.namespace.is_some()),
         ("--name", command.name.is_some()),
-        ("--output", command.output != Path::new("-")),
+        ("--output-dir", command.output_dir != Path::new("-")),
         ("--check", command.check.is_some()),
         ("--diff", command.diff.is_some()),
     ];
@@ -183,14 +228,14 @@ fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Result<E
     if let Some(folder) = command.check.as_ref().or(command.diff.as_ref()) {
         return compare(command, folder, rendered, printer);
     }
-    if command.output == Path::new("-") {
+    if command.output_dir == Path::new("-") {
         return Ok(print(rendered, printer));
     }
-    let written = output::write(&command.output, rendered);
+    let written = output::write(&command.output_dir, rendered);
     let written = written.map_err(|error| printer.failed(&error))?;
-    let left = differences(command, &command.output, rendered, printer)?;
+    let left = differences(command, &command.output_dir, rendered, printer)?;
     written.iter().for_each(|name| {
-        printer.status_line(&format!("wrote {}", command.output.join(name).display()))
+        printer.status_line(&format!("wrote {}", command.output_dir.join(name).display()))
     });
     left.iter().for_each(|difference| printer.warning(&words(difference)));
     Ok(Exit::Fine)
@@ -216,7 +261,7 @@ fn print(rendered: &Rendered, printer: &Printer) -> Exit {
     let names: Vec<&str> = rendered.files.iter().map(|file| file.name.as_str()).collect();
     printer.misused(&format!(
         "these are several files, not all of them for `kubectl apply`: {}; name a folder: \
-            `--output DIR`",
+            `--output-dir DIR`",
         names.join(", ")
     ))
 }

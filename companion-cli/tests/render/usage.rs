@@ -84,8 +84,11 @@ fn policies_that_cannot_be_rendered_are_refused_with_the_reason() -> Outcome {
         ),
         ("envoyfilter --for pod", gateway(), 64, "--for"),
         ("lifecycles", String::new(), 64, "lifecycle"),
-        ("all", gateway(), 64, "--output DIR"),
-        ("all --check a --output b", String::new(), 64, "--output"),
+        ("all", gateway(), 64, "--output-dir DIR"),
+        ("all -d yaml", gateway(), 64, "write `./yaml`"),
+        ("envoyfilter -o yaml", gateway(), 64, "`-d FOLDER`"),
+        ("envoyfilter --output", gateway(), 64, "`-d FOLDER`"),
+        ("all --check a --output-dir b", String::new(), 64, "--output-dir"),
         ("envoyfilter", "nam: x".into(), 2, "-: line 1, column 1"),
     ] {
         let output = render_policy(&policy, &kind.split(' ').collect::<Vec<_>>())?;

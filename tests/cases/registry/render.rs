@@ -20,14 +20,14 @@ fn a_tag_is_rendered_as_its_digest() -> Outcome {
     let image = format!("{}/team/laststream:1.0.0", registry.name());
     let policy = user.argument("policy.yaml", format!("module: oci://{image}\n"))?;
     let render = ["render", "all", "--policy", &policy];
-    user.run(&[&render[..], &["--output", "manifests"]].concat(), "")?
+    user.run(&[&render[..], &["--output-dir", "manifests"]].concat(), "")?
         .expect(2)?
         .stderr_contains("404")?
         .stderr_contains("--digest sha256:")?;
 
     let pushed = push(&user, &["-o", "json", &image])?.expect(0)?.json_lines()?;
     let digest = pushed[0]["digest"].as_str().context("a digest")?.to_owned();
-    user.run(&[&render[..], &["--output", "manifests"]].concat(), "")?.expect(0)?;
+    user.run(&[&render[..], &["--output-dir", "manifests"]].concat(), "")?.expect(0)?;
     let rendered = user.run(&["render", "envoyfilter", "--policy", &policy], "")?.expect(0)?.stdout;
     ensure!(
         rendered.contains(&digest) && !rendered.contains(":1.0.0"),
@@ -107,7 +107,7 @@ fn all_images_are_resolved_with_one_login() -> Outcome {
     let asking = User::new()?;
     let policy = two_images(&asking, &image("module"), &image("frames"))?;
     let login = ["--username", USERNAME, "--password-stdin"];
-    let render = ["render", "all", "--policy", &policy, "--output", "manifests"];
+    let render = ["render", "all", "--policy", &policy, "--output-dir", "manifests"];
     asking.run(&[&render[..], &login].concat(), &format!("{PASSWORD}\n"))?.expect(0)?;
     let asked = registry.requests().split_off(before);
     let manifests = asked.iter().filter(|request| request.contains("/manifests/"));

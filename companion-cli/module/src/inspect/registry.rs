@@ -28,6 +28,7 @@ impl ImageSource for Remote<'_> {
             media_type: layer.media_type.clone(),
             digest: parse(&layer.digest)?,
             size: layer.size,
+            annotations: layer.annotations.clone(),
         };
         self.registry.blob(self.reference, &blob, MOST).map_err(|error| error.to_string())
     }

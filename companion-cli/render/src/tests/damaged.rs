@@ -68,7 +68,7 @@ proptest! {
     #[test]
     fn damaged_policies_cause_no_panic(text in damaged()) {
         if let Ok(policy) = Policy::read(text.as_bytes(), &Overrides::default()) {
-            let resolve = |_: &str| Ok(format!("sha256:{}", "a".repeat(64)));
+            let resolve = |_: &str, _: Wanted| Ok(format!("sha256:{}", "a".repeat(64)));
             for rendered in crate::every_kind(&policy, &resolve).into_iter().flatten() {
                 for file in rendered.files {
                     let back: Result<Vec<serde_json::Value>, _> =

@@ -97,7 +97,7 @@ proptest! {
         let read = Policy::read(policy.as_bytes(), &Overrides::default())
             .map_err(|refused| TestCaseError::fail(format!("{refused}\n{policy}")))?;
         let wanted: Value = serde_json::from_str(&policy).expect("JSON");
-        for rendered in every_kind(&read, &|_| Ok(DIGEST.into())).into_iter().flatten() {
+        for rendered in every_kind(&read, &|_, _| Ok(DIGEST.into())).into_iter().flatten() {
             for file in rendered.files {
                 let documents: Vec<Value> = serde_saphyr::from_multiple(&file.text)
                     .map_err(|error| TestCaseError::fail(format!("{error}\n{}", file.text)))?;
@@ -118,7 +118,7 @@ proptest! {
         } else {
             placement.get("envoy_gateway").is_none() || !is_file
         };
-        let rendered = render(Kind::All, &read, &|_| Ok(DIGEST.into()));
+        let rendered = render(Kind::All, &read, &|_, _| Ok(DIGEST.into()));
         prop_assert_eq!(rendered.is_ok(), fits, "{}", policy);
     }
 }
