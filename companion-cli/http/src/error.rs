@@ -45,6 +45,11 @@ pub enum HttpError {
     Other(String),
 }
 
+/// A certificate that `openssl req -x509` makes without further options.
+const AUTHORITY: &str = "the server shows the certificate of a certificate authority (`CA:TRUE`), \
+    which is refused even if it is trusted: make the server's with `-addext \
+    basicConstraints=critical,CA:FALSE`, and trust that";
+
 /// The phase of a time-out that is one of connecting.
 pub(crate) const CONNECTING: &str = "connecting";
 
@@ -98,7 +103,9 @@ fn of_kind(kind: io::ErrorKind, text: String, limits: &Limits) -> HttpError {
         TimedOut => HttpError::Timeout { during: "waiting for its answer", limit: limits.silence },
         BrokenPipe | ConnectionAborted | ConnectionReset | Interrupted | NotConnected
         | UnexpectedEof | WouldBlock => HttpError::Interrupted(text),
-        InvalidData => HttpError::Tls(text), // errors that rustls finds in the peer's data
+        // errors that rustls finds in the peer's data
+        InvalidData if text.contains("CaUsedAsEndEntity") => HttpError::Tls(AUTHORITY.to_owned()),
+        InvalidData => HttpError::Tls(text),
         _ => HttpError::Other(text),
     }
 }

@@ -85,13 +85,14 @@ fn one_of(expected: &[&str]) -> String {
     format!("one of {}{example}", names.join(", "))
 }
 
+/// The sections whose fields are mistaken for each other's.
+const SECTIONS: [&str; 3] = ["drain", "gate", "end"];
+
 /// Names the section to which the field belongs, if it is one of another section.
 fn unknown_field(field: &str, expected: &[&str]) -> String {
     let schema = Policy::schema();
-    let sections = schema["properties"].as_object().into_iter().flatten();
-    let mut sections = sections.filter(|(_, section)| fields(section).any(|name| name == field));
-    let owner = sections.next().map(|(name, _)| name);
-    match owner {
+    let has_it = |section: &&&str| fields(&schema["properties"][section]).any(|name| name == field);
+    match SECTIONS.iter().find(has_it) {
         Some(section) => format!(
             "there is no field `{field}` here: it belongs to `{section}`, as in `{section}: \
                 {{{field}: …}}`"

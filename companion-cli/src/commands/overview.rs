@@ -10,7 +10,7 @@ const GROUPS: &[Group] = &[
     (
         "A first look",
         &[
-            ("demo", "shows what is lost when a pod is deleted; start here"),
+            ("demo", "shows what is lost when a pod is deleted"),
             ("run", "runs a real Envoy with the module in front of your app"),
         ],
     ),
@@ -59,7 +59,10 @@ arguments. `laststream COMMAND --help` shows options and examples.";
 
 /// The template of the first page.
 pub(crate) fn template(program: &Command) -> String {
-    let mut lines = vec!["{about-with-newline}".to_owned(), "{usage-heading} {usage}".to_owned()];
+    let mut lines = vec![
+        "{about}\n\n{usage-heading} {usage}".to_owned(),
+        "Start here: laststream demo\n".to_owned(),
+    ];
     for (heading, commands) in GROUPS {
         lines.push(format!("{heading}:"));
         for (names, does) in *commands {

@@ -139,7 +139,7 @@ pub(super) fn run(mut push: Push, printer: &Printer) -> Result<Exit, Exit> {
         if push.output == Output::Text {
             printer.stdout_verbatim(&String::from_utf8_lossy(&image.manifest));
         }
-        let exit = push.print_result(&image, &module, printer)?;
+        let exit = push.print_result(&image, (&module, kind), printer)?;
         return written.and(Ok(exit));
     }
     let options = push.registry.options();
@@ -148,7 +148,7 @@ pub(super) fn run(mut push: Push, printer: &Printer) -> Result<Exit, Exit> {
     // Written first, because a closed pipe of the result ends this process.
     let written = push.write_digest(&image.digest, printer);
     let signed = if push.sign { push.sign_all(&image.digest, &options, printer) } else { Ok(()) };
-    let exit = push.print_result(&image, &module, printer)?;
+    let exit = push.print_result(&image, (&module, kind), printer)?;
     written.and(signed).and(Ok(exit))
 }
 
@@ -232,9 +232,17 @@ impl Push {
         annotations
     }
 
-    fn print_result(&self, image: &Image, module: &[u8], printer: &Printer) -> Result<Exit, Exit> {
+    fn print_result(
+        &self,
+        image: &Image,
+        (module, kind): (&[u8], Kind),
+        printer: &Printer,
+    ) -> Result<Exit, Exit> {
         match self.output {
-            Output::Text => printer.stdout(&self.text(image, module)),
+            Output::Text => {
+                printer.stdout(&self.text(image, module));
+                self.say_next_steps(kind, printer);
+            }
             Output::Json => {
                 for reference in &self.references {
                     let repository = reference.name();
@@ -247,6 +255,18 @@ impl Push {
             }
         }
         Ok(Exit::Fine)
+    }
+
+    fn say_next_steps(&self, kind: Kind, printer: &Printer) {
+        let Some(reference) = self.references.first().filter(|_| !self.dry_run) else { return };
+        let field = match kind {
+            Kind::FrameFilter => format!("websockets: {{module: oci://{reference}, routes: …}}"),
+            Kind::Module | Kind::Foreign => format!("module: oci://{reference}"),
+        };
+        printer.status_line(&format!(
+            "next: write `{field}` into policy.yaml, and run\n\
+                laststream render all --policy policy.yaml --output-dir FOLDER"
+        ));
     }
 
     fn text(&self, image: &Image, module: &[u8]) -> String {

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use laststream_policy::file::Engine;
-use laststream_policy::{Overrides, Policy};
+use laststream_policy::{Overrides, Policy, Sizing};
 use laststream_render::output::{self, Difference};
 use laststream_render::{self as render, HookPlace, Kind, Rendered};
 
@@ -75,6 +75,7 @@ Examples:
   laststream render schema > policy.schema.json
 
 A whole policy, for a gateway behind an AWS load balancer:
+  namespace: istio-ingress
   module: oci://ghcr.io/example/laststream:0.1.0
   digest: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
   forwarded_proto:
@@ -160,7 +161,7 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
     let rendered = rendered.map_err(|problem| printer.failed(&problem))?;
     look_at_pinned(command, &policy, &rendered, &images, printer)?;
     rendered.warnings.iter().for_each(|warning| printer.warning(warning));
-    deliver(command, &rendered, printer)
+    deliver(command, &policy, &rendered, printer)
 }
 
 /// A digest on the command line renders without a registry; a pipeline's check of a folder needs
@@ -224,7 +225,12 @@ fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Exit> {
     Ok(policy)
 }
 
-fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Result<Exit, Exit> {
+fn deliver(
+    command: &Render,
+    policy: &Policy,
+    rendered: &Rendered,
+    printer: &Printer,
+) -> Result<Exit, Exit> {
     if let Some(folder) = command.check.as_ref().or(command.diff.as_ref()) {
         return compare(command, folder, rendered, printer);
     }
@@ -238,7 +244,31 @@ fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Result<E
         printer.status_line(&format!("wrote {}", command.output_dir.join(name).display()))
     });
     left.iter().for_each(|difference| printer.warning(&words(difference)));
+    if !written.is_empty() {
+        say_times_and_next_steps(command, policy, rendered, printer);
+    }
     Ok(Exit::Fine)
+}
+
+fn say_times_and_next_steps(
+    command: &Render,
+    policy: &Policy,
+    rendered: &Rendered,
+    printer: &Printer,
+) {
+    if policy.gate_port.is_some() {
+        let Sizing { longest_request, grace_period, .. } = &policy.sizing;
+        printer.status_line(&format!(
+            "for requests of up to {longest_request}: a pod that stops cuts longer ones; its grace \
+                period is {grace_period} (`drain.longest_request` changes both)"
+        ));
+    }
+    if command.kind == RenderArg::Rendered(Kind::All) {
+        let folder = command.output_dir.display().to_string();
+        printer.status_line("next:");
+        let steps = render::next_steps(policy, rendered, &folder);
+        steps.iter().for_each(|step| printer.status_line(&format!("  {step}")));
+    }
 }
 
 fn differences(

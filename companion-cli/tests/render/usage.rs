@@ -30,7 +30,7 @@ fn a_patch_names_the_namespace_of_the_policy() -> Outcome {
         }
     }
     // Istio's root namespace is also for proxies of others.
-    let gateway = format!("module: oci://h/r@{DIGEST}\n");
+    let gateway = format!("namespace: istio-system\nmodule: oci://h/r@{DIGEST}\n");
     for root in [gateway, sidecar.replace("shop", "istio-system")] {
         let pod = ["lifecycle", "--for", "pod"];
         let text = render_policy(&root, &pod)?.expect(0)?.stdout_contains("kubectl patch")?.stdout;

@@ -103,7 +103,7 @@ mod tests {
         let image = Image::of(&module(), annotations()).unwrap();
         assert_eq!(
             image.digest.as_str(),
-            "sha256:9d211ab60dcbcfcbdea31ad883c351978f68f61739c76ee430e6481b5dc69610"
+            "sha256:ccc23a76c96659070bbb431babb840f8dfa544aa31afa6eddd33709f0895a249"
         );
         assert_eq!(image, Image::of(&module(), annotations()).unwrap());
     }

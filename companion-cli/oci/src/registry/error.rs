@@ -61,7 +61,7 @@ pub enum RegistryError {
     /// Any other status that is not a success.
     #[error(
         "{what}: `{url}` answers with {refusal}{}",
-        status_hint(.refusal.status, .login.as_deref())
+        status_hint(.refusal, .login.as_deref())
     )]
     Refused {
         /// The action that failed.
@@ -167,6 +167,9 @@ impl Retryable for RegistryError {
     }
 }
 
+const SPEAKS_TLS: &str = "it speaks TLS: leave `--plain-http` off; for one on this machine, name \
+    its certificate authority with `--ca-file FILE`";
+
 fn http_hint(error: &HttpError, url: &str) -> String {
     match error {
         HttpError::Tls(text)
@@ -177,11 +180,7 @@ fn http_hint(error: &HttpError, url: &str) -> String {
         HttpError::Tls(_) => "\nif it has a certificate authority of its own, name that with \
             `--ca-file FILE`"
             .to_owned(),
-        HttpError::Other(_) if url.starts_with("http:") => {
-            "\nif it speaks TLS, leave `--plain-http` off; for one on this machine, name its \
-                certificate authority with `--ca-file FILE`"
-                .to_owned()
-        }
+        HttpError::Other(_) if url.starts_with("http:") => format!("\nperhaps {SPEAKS_TLS}"),
         _ => String::new(),
     }
 }
@@ -199,8 +198,9 @@ fn login_hint(registry: &str, source: Option<&str>) -> String {
     }
 }
 
-fn status_hint(status: u16, source: Option<&str>) -> String {
-    match (status, source) {
+fn status_hint(refusal: &Refusal, source: Option<&str>) -> String {
+    match (refusal.status, source) {
+        (400, _) if refusal.message.contains("HTTPS server") => format!("\n{SPEAKS_TLS}"),
         (403, Some(source)) => {
             format!("\nthe credentials from {source} are not allowed to do this")
         }
