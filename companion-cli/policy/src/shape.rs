@@ -47,6 +47,7 @@ fn message(error: &Error) -> String {
         Error::UnexpectedValueForUnitEnumVariant { .. } => {
             "this word takes no value: write it alone".to_owned()
         }
+        Error::Unexpected { expected, .. } => format!("this must be {}", plain(expected)),
         Error::InvalidScalar { ty, .. } => format!("this must be {}", plain(ty)),
         other => of_the_parser(other),
     }
@@ -63,12 +64,12 @@ fn of_the_parser(error: &Error) -> String {
 fn plain(words: &str) -> String {
     match words {
         "unit variant" | "newtype variant" | "struct variant" => "a single word".to_owned(),
-        "map" => "a mapping".to_owned(),
-        "sequence" | "seq" => "a list".to_owned(),
+        "map" | "mapping start" => "a section with fields".to_owned(),
+        "sequence" | "sequence start" => "a list".to_owned(),
         "unit" | "null" => "nothing".to_owned(),
         "bool" | "boolean" => "`true` or `false`".to_owned(),
         "u8" | "u16" | "u32" | "u64" | "i64" => "a whole number, not too large".to_owned(),
-        _ if words.starts_with("struct ") => "a mapping with fields".to_owned(),
+        _ if words.starts_with("struct ") => "a section with fields".to_owned(),
         _ if words.starts_with("enum ") => "a word, or one field with its value".to_owned(),
         _ => words.to_owned(),
     }

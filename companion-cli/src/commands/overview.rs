@@ -48,7 +48,8 @@ const GROUPS: &[Group] = &[
         &[
             ("build", "compiles the module from a clone"),
             ("envoy", "finds or downloads an Envoy"),
-            ("version, completions, man", "versions and checksums; help for shells"),
+            ("version", "prints versions and checksums"),
+            ("completions, man", "help for shells, manual pages"),
         ],
     ),
 ];
