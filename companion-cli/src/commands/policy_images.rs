@@ -16,7 +16,7 @@ use laststream_policy::{Policy, Resolve, Wanted};
 
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
-use crate::commands::registry_args::RegistryArgs;
+use crate::commands::registry_args::{RegistryArgs, explained};
 
 /// A placeholder for the call that collects the images. It is never rendered.
 const SOME_DIGEST: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
@@ -140,7 +140,11 @@ impl<'a> PolicyImages<'a> {
         let inspection = || -> Result<_, Box<dyn Error>> {
             let reference: Reference = image.parse()?;
             let registry = Registry::new(&reference.registry, options, sources, self.printer)?;
-            Ok(inspect::image(&Remote { registry: &registry, reference: &reference })?)
+            Ok(inspect::image(&Remote {
+                registry: &registry,
+                reference: &reference,
+                explain: explained,
+            })?)
         };
         let found = inspection().map_err(|error| format!("cannot be looked at: {error}"))?;
         let difference = found.differs_from(match wanted {

@@ -21,7 +21,7 @@ use crate::commands::exit::Exit;
 use crate::commands::input::{LARGEST_MODULE, read};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
-use crate::commands::registry_args::RegistryArgs;
+use crate::commands::registry_args::{RegistryArgs, explained};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -171,9 +171,9 @@ impl Push {
         sources: &Sources,
         printer: &Printer,
     ) -> Result<(), Exit> {
-        let failed = |error: Unpublished| match error.problem.is_usage() {
-            true => printer.misused(&error),
-            false => printer.failed(&error),
+        let failed = |error: Unpublished| match error.problem.of_registry() {
+            Some(problem) => printer.failed(&format!("{}\n{error}", explained(problem))),
+            None => printer.misused(&error.problem),
         };
         let registries =
             Registries::of(&self.references, options, sources, printer).map_err(failed)?;

@@ -99,16 +99,18 @@ fn an_index_is_rendered_as_its_manifest_for_linux() -> Outcome {
 fn an_image_of_something_else_is_refused() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
     let image = |name: &str| format!("{}/{name}:1", registry.name());
-    push(&user, &[&image("module")])?.expect(0)?;
-    user.run(&["push", "--module", "builtin-frames", &image("frames")], "")?.expect(0)?;
+    push(&user, &[&image("module"), &image("second-module")])?.expect(0)?;
+    let (first, second) = (image("frames"), image("second-frames"));
+    let frames = ["push", "--module", "builtin-frames", &first, &second];
+    user.run(&frames, "")?.expect(0)?;
     let render = |module: &str, frames: &str| {
         let policy = two_images(&user, &image(module), &image(frames))?;
         user.run(&["render", "all", "--policy", &policy, "--output-dir", "manifests"], "")
     };
-    render("frames", "frames")?
+    render("second-frames", "frames")?
         .expect(2)?
         .stderr_contains("holds laststream's frame filter, but this must be laststream's module")?;
-    render("module", "module")?
+    render("module", "second-module")?
         .expect(2)?
         .stderr_contains("holds laststream's module, but this must be laststream's frame filter")?;
     render("module", "frames")?.expect(0)?.stderr_contains("kubectl apply --kustomize")?;

@@ -25,7 +25,7 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use http::uri::Authority;
 
-pub use error::{Refusal, RegistryError};
+pub use error::{Refusal, RegistryError, Remedy};
 pub use laststream_http::retry::Policy as RetryPolicy;
 pub use laststream_http::{CertificateError, HttpError, Limits, Tls};
 pub use publish::{PublishError, Registries, Unpublished};

@@ -45,25 +45,25 @@ pub enum PublishError {
 }
 
 impl PublishError {
-    /// Whether the arguments are wrong, and nothing was done.
+    /// The error of a registry, if it is one.
     #[must_use]
-    pub fn is_usage(&self) -> bool {
-        !matches!(self, Self::Registry(_))
+    pub fn of_registry(&self) -> Option<&RegistryError> {
+        match self {
+            Self::Registry(error) => Some(error),
+            Self::Reference(_) | Self::SeveralRegistries(_) => None,
+        }
     }
 }
 
+/// What has changed in the registries before the error.
 impl fmt::Display for Unpublished {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.problem)?;
-        if self.problem.is_usage() {
-            return Ok(());
-        }
         if self.published.is_empty() {
-            return f.write_str("\nnothing was published: no tag has changed");
+            return f.write_str("nothing was published: no tag has changed");
         }
         let names: Vec<String> =
             self.published.iter().map(|reference| format!("`{reference}`")).collect();
-        write!(f, "\nalready published: {}", names.join(", "))
+        write!(f, "already published: {}", names.join(", "))
     }
 }
 

@@ -7,6 +7,7 @@ use laststream_oci::image::Reference;
 use laststream_oci::registry::Registry;
 
 use crate::commands::printer::Printer;
+use crate::commands::registry_args::explained;
 
 /// Looks at the image that a tag points to before the push. Returns the reason to leave it there:
 /// it holds something else than the module that is pushed.
@@ -19,7 +20,8 @@ pub(super) fn look(
     if before == after {
         return None;
     }
-    let found = inspect::image(&Remote { registry, reference }).map(|found| found.module);
+    let found = inspect::image(&Remote { registry, reference, explain: explained })
+        .map(|found| found.module);
     let held = match found {
         Ok(Some(module)) if module.kind == kind => None,
         Ok(Some(module)) => Some(module.kind.to_string()),
