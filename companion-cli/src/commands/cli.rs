@@ -27,7 +27,7 @@ use crate::commands::streams::Streams;
 use crate::commands::version::Version;
 use crate::commands::wait::{Ready, Wait};
 
-/// Holds Envoy until the last request has been answered: renders, checks, runs, drains.
+/// Holds an Envoy that stops until its last request has been answered.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub(crate) struct Arguments {

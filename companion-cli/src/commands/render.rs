@@ -53,7 +53,7 @@ pub(crate) struct Render {
     #[arg(short = 'd', long, value_name = "DIR", default_value = "-", value_parser = folder)]
     pub(crate) output_dir: PathBuf,
     /// The format in other commands. Here it is an error, which names the way out.
-    #[arg(short, long, hide = true, num_args = 0..=1)]
+    #[arg(short, long, hide = true, num_args = 0..=1, default_missing_value = "")]
     output: Option<String>,
     /// Writes nothing. If the folder differs from the rendered files, it prints what differs, and
     /// the exit code is 1.

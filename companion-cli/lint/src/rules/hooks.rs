@@ -86,7 +86,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         code: "LS507",
-        severity: Severity::Error,
+        severity: Severity::Warning,
         title: "the hook is for a classic sidecar, and Istio injects a native one",
         why: "Istio merges a pod's own `istio-proxy` over the injected one of the same list: a \
             native sidecar is one of the `initContainers`, so what is written in `containers` \
