@@ -67,6 +67,7 @@ fn plain(words: &str) -> String {
         "map" | "mapping start" => "a section with fields".to_owned(),
         "sequence" | "sequence start" => "a list".to_owned(),
         "unit" | "null" => "nothing".to_owned(),
+        "scalar" | "string scalar" => "a text".to_owned(),
         "bool" | "boolean" => "`true` or `false`".to_owned(),
         "u8" | "u16" | "u32" | "u64" | "i64" => "a whole number, not too large".to_owned(),
         _ if words.starts_with("struct ") => "a section with fields".to_owned(),

@@ -178,9 +178,11 @@ impl Push {
         let registries =
             Registries::of(&self.references, options, sources, printer).map_err(failed)?;
         let digests = registries.digests().map_err(failed)?;
+        let after = &image.digest;
+        let mut moves = Vec::new();
         for (target, before) in registries.iter().zip(digests) {
-            let Some(before) = before else { continue };
-            let other = moved_tags::look(target, (&before, &image.digest), kind, printer);
+            let Some(before) = before.filter(|before| before != after) else { continue };
+            let other = moved_tags::look(target, kind, printer);
             if let Some(other) = other.filter(|_| !self.replace) {
                 printer.error(&format!(
                     "{other}: push to another name, or give `--replace`\nnothing was published: no \
@@ -188,7 +190,9 @@ impl Push {
                 ));
                 return Err(Exit::Failed);
             }
+            moves.push(format!("the tag `{}` moves from {before} to {after}", target.0));
         }
+        moves.iter().for_each(|moved| printer.warning(moved));
         registries.publish(image, self.mount_from.as_deref()).map_err(failed)
     }
 

@@ -179,7 +179,7 @@ fn look_at_pinned(
     let is_rendered = |hex: &str| rendered.files.iter().any(|file| file.text.contains(hex));
     match command.digest.as_deref() {
         Some(digest) if is_rendered(digest.trim_start_matches("sha256:")) => {
-            printer.status_line(&NOT_LOOKED_AT);
+            printer.status_line(NOT_LOOKED_AT);
             Ok(())
         }
         _ => images.compare_unused_tags(policy, is_rendered),

@@ -1,6 +1,5 @@
 //! The tags that a push moves from another image.
 
-use laststream_base::digest::Digest;
 use laststream_module::analysis::Kind;
 use laststream_module::inspect::{self, Remote};
 use laststream_oci::image::Reference;
@@ -9,17 +8,13 @@ use laststream_oci::registry::Registry;
 use crate::commands::printer::Printer;
 use crate::commands::registry_args::explained;
 
-/// Looks at the image that a tag points to before the push. Returns the reason to leave it there:
-/// it holds something else than the module that is pushed.
+/// Looks at the image that a tag points to before the push. Returns the reason to leave the tag
+/// there: the image holds something else than the module that is pushed.
 pub(super) fn look(
     (reference, registry): (&Reference, &Registry<'_>),
-    (before, after): (&Digest, &Digest),
     kind: Kind,
     printer: &Printer,
 ) -> Option<String> {
-    if before == after {
-        return None;
-    }
     let found = inspect::image(&Remote { registry, reference, explain: explained })
         .map(|found| found.module);
     let held = match found {
@@ -31,6 +26,5 @@ pub(super) fn look(
             None
         }
     };
-    printer.warning(&format!("the tag `{reference}` moves from {before} to {after}"));
     held.map(|held| format!("`{reference}` holds {held}, and this push has {kind}"))
 }

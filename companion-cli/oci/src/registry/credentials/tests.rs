@@ -146,7 +146,8 @@ fn sources_are_tried_in_the_order_of_docker() {
     assert_eq!(home().docker("{}").find("r.test"), password("pod", "s"));
     assert_eq!(home().find("r.test"), password("pod", "s"));
     let mut sources = home().docker(&all).sources();
-    sources.given = given(Some("me".to_owned()), Some(Secret::new("mine")), None).unwrap();
+    let login = password("me", "mine").unwrap();
+    sources.given = Some(FoundLogin { login, source: "the caller".to_owned() });
     assert_eq!(
         sources.find("r.test", "a").unwrap().unwrap().login,
         password("me", "mine").unwrap()
