@@ -12,6 +12,7 @@ use laststream_base::visible;
 
 use crate::commands::Exit;
 use crate::commands::cli::Arguments;
+use crate::commands::overview;
 use crate::commands::plugin::{self, CalledAs};
 use crate::commands::printer::Printer;
 
@@ -47,13 +48,18 @@ fn complete(printer: &Printer) -> Exit {
 /// clap reports `--help` and `--version` as errors, but they are output.
 fn usage(error: &clap::Error, called_as: CalledAs, printer: &Printer) -> Exit {
     let text = called_as.help(error.render().ansi().to_string());
+    let name = std::env::args_os().nth(1).unwrap_or_default();
+    let way_out = overview::way_out(&name.to_string_lossy());
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             printer.coloured(&text);
             Exit::Fine
         }
         _ => {
-            printer.stderr_verbatim(visible::coloured(&text).trim_end());
+            match way_out {
+                Some(way_out) => printer.error(&way_out),
+                None => printer.stderr_verbatim(visible::coloured(&text).trim_end()),
+            }
             Exit::Usage
         }
     }

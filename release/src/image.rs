@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::error::In as _;
 use crate::layout::{Layout, index};
 use crate::{
-    CONFIG, Descriptor, Digest, INDEX, Image, Inputs, LAYER, MANIFEST, Manifest, Packed, Platform,
-    ReleaseError, VERSION, archive, certificates, compress, standard_annotations,
+    CONFIG, Descriptor, Digest, INDEX, Image, Inputs, Kind, LAYER, MANIFEST, Manifest, Packed,
+    Platform, ReleaseError, VERSION, archive, certificates, compress,
 };
 
 /// The path of the program in the image, where the policy of a Job expects it.
@@ -70,7 +70,7 @@ fn config(platform: Platform, archive: &[u8]) -> Value {
 }
 
 fn annotations() -> BTreeMap<String, String> {
-    let mut annotations = standard_annotations();
+    let mut annotations = Kind::Module.annotations();
     annotations.extend([
         (
             "org.opencontainers.image.description".to_owned(),
@@ -86,10 +86,11 @@ fn annotations() -> BTreeMap<String, String> {
 pub(crate) fn of_module(
     inputs: &Inputs,
     name: &str,
+    kind: Kind,
     module: Result<&[u8], &'static str>,
 ) -> Result<Vec<u8>, ReleaseError> {
     let module = module.map_err(ReleaseError::NoModule)?;
-    let image = Image::of(module, standard_annotations()).in_("the module's image")?;
+    let image = Image::of(module, kind.annotations()).in_("the module's image")?;
     check_module(inputs, name, &image.digest)?;
     let mut layout = Layout::default();
     layout.add(LAYER, image.layer);

@@ -18,9 +18,9 @@ use std::path::Path;
 // All imports from the product.
 pub(crate) use laststream_base::digest::Digest;
 pub(crate) use laststream_base::yaml;
+pub(crate) use laststream_module::analysis::Kind;
 pub(crate) use laststream_oci::image::{
     CONFIG, Descriptor, INDEX, Image, LAYER, MANIFEST, Manifest, Packed, archive, compress,
-    standard_annotations,
 };
 
 pub use error::ReleaseError;
@@ -48,10 +48,13 @@ pub fn write(inputs: &Inputs, folder: &Path) -> Result<(), ReleaseError> {
         files.add(program_archive(platform), packed_program(inputs.program(platform))?);
     }
     files.add(command_image(), image::of_command(inputs)?);
-    files.add(module_image(), image::of_module(inputs, "module", laststream_module::builtin())?);
+    files.add(
+        module_image(),
+        image::of_module(inputs, "module", Kind::Module, laststream_module::builtin())?,
+    );
     files.add(
         frames_image(),
-        image::of_module(inputs, "frames", laststream_module::builtin_frames())?,
+        image::of_module(inputs, "frames", Kind::FrameFilter, laststream_module::builtin_frames())?,
     );
     files.add(shell_archive(), shell::archive(inputs)?);
     files.add(sbom_file(), sbom::reproducible(&inputs.sbom)?);

@@ -45,7 +45,7 @@ fn render(policy: &str, kind: &str) -> Outcome<CommandOutput> {
 /// A folder with the output of `laststream render all`.
 fn rendered(policy: &str, folder: &str) -> Outcome<(User, PathBuf)> {
     let user = User::new()?;
-    user.run(&["render", "all", "--policy", "-", "--output", folder], policy)?.expect(0)?;
+    user.run(&["render", "all", "--policy", "-", "--output-dir", folder], policy)?.expect(0)?;
     let home = user.path("");
     Ok((user, home))
 }

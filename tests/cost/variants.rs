@@ -348,8 +348,8 @@ fn rendered(site: &Site, policy: &str) -> Outcome<Value> {
         Overrides { module: Some(site.module.display().to_string()), ..Overrides::default() };
     let with_placement = format!("{{placement: {{envoy: {{}}}}, {}", &policy[1..]);
     let policy = Policy::read(with_placement.as_bytes(), &overrides).context("the policy")?;
-    let rendered =
-        render(Kind::Envoy, &policy, &|_| Err("nothing to resolve".into())).map_err(Error::msg)?;
+    let rendered = render(Kind::Envoy, &policy, &|_, _| Err("nothing to resolve".into()))
+        .map_err(Error::msg)?;
     let text = &rendered.files.first().context("nothing rendered")?.text;
     serde_saphyr::from_str(text).context("the rendered bootstrap")
 }

@@ -25,6 +25,12 @@ impl TimeSpan {
         Self(seconds * 1000)
     }
 
+    /// A length of time in milliseconds.
+    #[must_use]
+    pub const fn of_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
     /// The time in milliseconds.
     #[must_use]
     pub const fn millis(self) -> u64 {

@@ -26,6 +26,14 @@ pub enum HttpError {
     /// TLS failed: encryption or certificate.
     #[error("TLS: {0}")]
     Tls(String),
+    /// The server shows the certificate of an authority, as `openssl req -x509` makes it without
+    /// further options.
+    #[error(
+        "TLS: the server shows the certificate of an authority (`CA:TRUE`), which is refused even \
+            if it is trusted: make the server's with `-addext basicConstraints=critical,CA:FALSE`, \
+            and trust that"
+    )]
+    AuthorityAsServer,
     /// Nothing came for too long.
     #[error("nothing came for {} s while {during}", .limit.as_secs_f32())]
     Timeout {
@@ -98,7 +106,9 @@ fn of_kind(kind: io::ErrorKind, text: String, limits: &Limits) -> HttpError {
         TimedOut => HttpError::Timeout { during: "waiting for its answer", limit: limits.silence },
         BrokenPipe | ConnectionAborted | ConnectionReset | Interrupted | NotConnected
         | UnexpectedEof | WouldBlock => HttpError::Interrupted(text),
-        InvalidData => HttpError::Tls(text), // errors that rustls finds in the peer's data
+        // errors that rustls finds in the peer's data
+        InvalidData if text.contains("CaUsedAsEndEntity") => HttpError::AuthorityAsServer,
+        InvalidData => HttpError::Tls(text),
         _ => HttpError::Other(text),
     }
 }

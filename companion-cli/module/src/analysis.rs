@@ -1,11 +1,14 @@
 //! Analysis of a module without running it: whether it is valid and for proxies, and whether it is
 //! laststream's, in which version.
 
+use std::collections::BTreeMap;
+
 use laststream_filter::identity::{self, Identity};
 use serde::Serialize;
 use wasmparser::{BinaryReaderError, Parser, Payload, Validator, WasmFeatures};
 
 use laststream_base::digest::Digest;
+use laststream_oci::image::TITLE;
 
 /// A module, as far as its bytes describe it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,8 +42,31 @@ pub enum Kind {
     #[strum(to_string = "laststream's frame filter")]
     FrameFilter,
     /// Not one of laststream's.
-    #[strum(to_string = "not of laststream")]
+    #[strum(to_string = "a module that is not of laststream")]
     Foreign,
+}
+
+impl Kind {
+    /// The annotations of the module's image. They do not depend on machine or time.
+    #[must_use]
+    pub fn annotations(self) -> BTreeMap<String, String> {
+        let (title, description) = match self {
+            Self::FrameFilter => {
+                ("laststream-frames", "Ends WebSockets in Envoy with a close frame")
+            }
+            Self::Module | Self::Foreign => (
+                "laststream",
+                "Counts the HTTP streams in flight in Envoy, and restores the original scheme",
+            ),
+        };
+        let annotations = [
+            (TITLE, title),
+            ("org.opencontainers.image.description", description),
+            ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE")),
+            ("org.opencontainers.image.source", env!("CARGO_PKG_REPOSITORY")),
+        ];
+        annotations.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
 }
 
 /// An export of the frame filter only.

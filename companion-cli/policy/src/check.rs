@@ -56,7 +56,7 @@ impl Checker {
         policy.retries = file.retries.clone().map(|retries| self.retries(retries, longest));
         self.beside_the_proxy(file, policy.delivery);
         (policy.count, policy.long_lived) = self.end(file, site.has_gate);
-        policy.warnings = warnings::of(&policy, file.namespace.is_some());
+        policy.warnings = warnings::of(&policy, file);
         self.module(&mut policy);
         policy
     }

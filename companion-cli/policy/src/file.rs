@@ -28,8 +28,9 @@ pub struct File {
     /// The name of the rendered resources, by default `laststream`. Names inside Envoy are derived
     /// from it.
     pub name: Option<String>,
-    /// The namespace of the proxies and of the rendered resources. For an Istio gateway the default
-    /// is `istio-system`, with a warning, because that is Istio's root namespace.
+    /// The namespace of the proxies and of the rendered resources. Required, except for a class of
+    /// Gateways or waypoints and for an Envoy without a mesh. An Istio gateway's is its own, not
+    /// Istio's root namespace.
     pub namespace: Option<String>,
     /// Labels of the rendered resources.
     pub labels: BTreeMap<String, String>,
@@ -160,11 +161,20 @@ pub struct Sidecars {
     pub selector: BTreeMap<String, String>,
     /// The streams that are counted, by default both directions.
     pub directions: Vec<Direction>,
-    /// The sidecars are init containers with `restartPolicy: Always`.
-    pub native: bool,
+    /// `true`: the sidecars are init containers with `restartPolicy: Always`, as Istio 1.27 and
+    /// newer inject them by default. `false`: they are ordinary containers. If this is not
+    /// written, `false` is assumed, with a warning.
+    pub native: Option<bool>,
     /// The name of the Deployment that `render lifecycle` and `render proxy-config` patch, by
     /// default the policy's name.
     pub workload: Option<String>,
+}
+
+impl Sidecars {
+    /// Whether the sidecars are init containers.
+    pub fn is_native(&self) -> bool {
+        self.native == Some(true)
+    }
 }
 
 /// The direction of a stream, seen from the app.

@@ -8,6 +8,7 @@ mod check;
 mod error;
 pub mod file;
 pub mod module_json;
+mod shape;
 mod sizing;
 mod source;
 pub mod warnings;
@@ -27,7 +28,7 @@ use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::tree::{MOST_NODES, Tree};
 pub use sizing::{ENVOY_DRAIN, ISTIO_DRAIN};
 pub use sizing::{KUBELET, Sizing, drain_sizing};
-pub use source::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Resolve};
+pub use source::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Resolve, Wanted};
 
 /// A valid policy.
 #[derive(Debug, Clone)]
@@ -168,7 +169,7 @@ impl Policy {
     /// The first problem of the shape, or all problems of the values.
     pub fn read(text: &[u8], overrides: &Overrides) -> Result<Self, PolicyError> {
         let text = text_of(text).map_err(|problem| PolicyError(vec![problem]))?;
-        let file = shape(text).map_err(|problem| PolicyError(vec![problem]))?;
+        let file = shape::shape(text).map_err(|problem| PolicyError(vec![problem]))?;
         let is_volume = file.delivery == Some(Delivery::ImageVolume);
         let wants_gate = file.gate.enabled != Some(false);
         let file = apply(file, overrides);
@@ -199,7 +200,7 @@ impl Policy {
                     the proxy can read",
             ));
         };
-        source::read(module, self.digest.as_deref(), resolve)
+        source::read(module, self.digest.as_deref(), Wanted::Module, resolve)
             .and_then(|source| source.reachable(&self.placement))
             .map(|source| match self.delivery {
                 Delivery::Proxy => source,
@@ -217,13 +218,28 @@ impl Policy {
         resolve: Resolve<'_>,
     ) -> Result<Option<ModuleLocation>, PolicyProblem> {
         let Some(websockets) = &self.websockets else { return Ok(None) };
-        source::read(&websockets.module, websockets.digest.as_deref(), resolve)
+        let digest = websockets.digest.as_deref();
+        source::read(&websockets.module, digest, Wanted::FrameFilter, resolve)
             .and_then(|source| source.reachable(&self.placement))
             .map(|source| match self.delivery {
                 Delivery::Proxy => Some(source),
                 Delivery::ImageVolume => Some(source.mounted(FRAMES_FOLDER)),
             })
             .map_err(|(field, message)| PolicyProblem::new(format!("websockets.{field}"), message))
+    }
+
+    /// Images with a tag that is not used, because the policy has a digest beside it; and that
+    /// digest.
+    #[must_use]
+    pub fn unused_tags(&self) -> Vec<(String, Wanted, String)> {
+        let module = self.module.as_deref().map(|module| (module, &self.digest, Wanted::Module));
+        let frames = self.websockets.as_ref();
+        let frames = frames.map(|of| (of.module.as_str(), &of.digest, Wanted::FrameFilter));
+        let of = |(module, digest, wanted): (&str, &Option<String>, Wanted)| {
+            let (image, digest) = source::unused_tag(module, digest.as_deref())?;
+            Some((image, wanted, digest))
+        };
+        module.into_iter().chain(frames).filter_map(of).collect()
     }
 
     /// The JSON Schema (draft 2020-12) of the policy file.
@@ -255,27 +271,6 @@ pub fn is_empty(text: &[u8]) -> bool {
     text.split(|byte| *byte == b'\n')
         .map(<[u8]>::trim_ascii)
         .all(|line| line.is_empty() || line.starts_with(b"#") || line == b"---")
-}
-
-/// Parses the YAML text. A text of comments alone is a policy with all defaults.
-fn shape(text: &str) -> Result<File, PolicyProblem> {
-    if is_empty(text.as_bytes()) {
-        return Ok(File::default());
-    }
-    serde_saphyr::from_str(text).map_err(|error| {
-        let place = error
-            .location()
-            .filter(|place| place.line() > 0)
-            .map(|place| (place.line(), place.column()));
-        PolicyProblem { path: String::new(), message: bare(&error), place }
-    })
-}
-
-/// The parser's message without the snippet and the position around it.
-fn bare(error: &serde_saphyr::Error) -> String {
-    let words = error.without_snippet().to_string();
-    let end = words.find(" at line ").or_else(|| words.find("\n")).unwrap_or(words.len());
-    words.get(..end).unwrap_or(&words).trim_end_matches([',', ':']).to_owned()
 }
 
 fn apply(mut file: File, overrides: &Overrides) -> File {

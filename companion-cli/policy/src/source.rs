@@ -104,19 +104,30 @@ fn is_plain(placement: &Placement) -> bool {
     matches!(placement, Placement::Envoy(_))
 }
 
+/// The module that an image must hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wanted {
+    /// The module with the counters and the gate.
+    Module,
+    /// The frame filter.
+    FrameFilter,
+}
+
 /// Finds the digest of `HOST/REPOSITORY:TAG` in its registry: `sha256:` and 64 hexadecimal digits.
-pub type Resolve<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+/// It may refuse an image that does not hold the wanted module.
+pub type Resolve<'a> = &'a dyn Fn(&str, Wanted) -> Result<String, String>;
 
 /// Reads `module` and `digest`. Errors name the field.
 pub(super) fn read(
     module: &str,
     digest: Option<&str>,
+    wanted: Wanted,
     resolve: Resolve<'_>,
 ) -> Result<ModuleLocation, (&'static str, String)> {
     let digest =
         digest.map(|digest| hex(digest).map_err(|message| ("digest", message))).transpose()?;
     if let Some(image) = module.strip_prefix("oci://") {
-        return read_image(image, digest, resolve);
+        return read_image(image, digest, &|name| resolve(name, wanted));
     }
     if module.starts_with("https://") || module.starts_with("http://") {
         return read_download(module, digest);
@@ -127,7 +138,7 @@ pub(super) fn read(
 fn read_image(
     image: &str,
     given: Option<String>,
-    resolve: Resolve<'_>,
+    resolve: &dyn Fn(&str) -> Result<String, String>,
 ) -> Result<ModuleLocation, (&'static str, String)> {
     let (name, pinned) = match image.split_once('@') {
         Some((name, digest)) => (name, Some(hex(digest).map_err(|message| ("module", message))?)),
@@ -145,6 +156,12 @@ fn read_image(
             ));
         }
         (Some(digest), _) | (None, Some(digest)) => digest,
+        (None, None) if tag.is_none() => {
+            return Err((
+                "module",
+                format!("`oci://{name}` has no tag: write `oci://{name}:1.0.0`"),
+            ));
+        }
         (None, None) => resolved(name, resolve)?,
     };
     Ok(ModuleLocation::Image { repository, tag, digest })
@@ -163,10 +180,19 @@ fn split_tag(name: &str) -> Result<(String, Option<String>), String> {
 
 /// Asks the registry for the digest of a tag. A floating tag is never rendered, so that the
 /// reviewed module is the one that runs.
-fn resolved(name: &str, resolve: Resolve<'_>) -> Result<String, (&'static str, String)> {
-    let digest = resolve(name)
-        .map_err(|error| ("module", format!("the digest of `{name}` is not known: {error}")))?;
+fn resolved(
+    name: &str,
+    resolve: &dyn Fn(&str) -> Result<String, String>,
+) -> Result<String, (&'static str, String)> {
+    let digest = resolve(name).map_err(|error| ("module", error))?;
     hex(&digest).map_err(|error| ("module", format!("the registry's digest of `{name}`: {error}")))
+}
+
+/// The image with the tag that `module` names beside a `digest`, which alone is used.
+pub(super) fn unused_tag(module: &str, digest: Option<&str>) -> Option<(String, String)> {
+    let image = module.strip_prefix("oci://")?;
+    let (_, tag) = split_tag(image).ok()?;
+    tag.and(digest).map(|digest| (image.to_owned(), digest.to_owned()))
 }
 
 fn read_download(
@@ -244,11 +270,19 @@ fn hex(digest: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ModuleLocation, read};
+    use super::{ModuleLocation, Wanted};
 
     const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-    fn no_registry(_: &str) -> Result<String, String> {
+    fn read(
+        module: &str,
+        digest: Option<&str>,
+        resolve: &dyn Fn(&str, Wanted) -> Result<String, String>,
+    ) -> Result<ModuleLocation, (&'static str, String)> {
+        super::read(module, digest, Wanted::Module, resolve)
+    }
+
+    fn no_registry(_: &str, _: Wanted) -> Result<String, String> {
         Err("no registry here".into())
     }
 
@@ -278,7 +312,7 @@ mod tests {
             assert_eq!(source.sha256(), Some(HEX));
         }
         assert_eq!(read("/a.wasm", None, &no_registry), Ok(ModuleLocation::File("/a.wasm".into())));
-        let found = read("oci://ghcr.io/a/b:1", None, &|name| {
+        let found = read("oci://ghcr.io/a/b:1", None, &|name, _| {
             Ok(format!("sha256:{}{}", &HEX[..63], name.len() % 10))
         })
         .expect("resolved");
@@ -290,6 +324,7 @@ mod tests {
         let other = format!("sha256:{}", "0".repeat(64));
         for (module, digest, field, expected) in [
             ("oci://ghcr.io/a/b:latest", None, "module", "no registry here"),
+            ("oci://ghcr.io/a/b", None, "module", "has no tag: write `oci://ghcr.io/a/b:1.0.0`"),
             ("oci://ghcr.io/a/b@sha256:12", None, "module", "64 hexadecimal"),
             (
                 &format!("oci://ghcr.io/a/b@sha256:{HEX}"),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::file::Engine;
-use super::{Overrides, Policy};
+use super::{Overrides, Policy, Wanted};
 
 mod clients;
 mod end;
@@ -11,8 +11,11 @@ mod gate;
 
 const EVERYTHING: &str = include_str!("tests/everything.yaml");
 
+/// Reads a policy; one without a namespace as with `--namespace edge`.
 fn read(text: &str) -> Result<Policy, String> {
-    Policy::read(text.as_bytes(), &Overrides::default()).map_err(|refused| refused.to_string())
+    let namespace = (!text.contains("namespace:")).then(|| "edge".to_owned());
+    let overrides = Overrides { namespace, ..Overrides::default() };
+    Policy::read(text.as_bytes(), &overrides).map_err(|refused| refused.to_string())
 }
 
 #[test]
@@ -66,14 +69,13 @@ fn the_peers_header_is_removed_unless_the_policy_keeps_it() {
 }
 
 #[test]
-fn wide_trust_and_the_root_namespace_get_a_warning() {
+fn wide_trust_gets_a_warning() {
     let trust =
         |range: &str| format!("forwarded_proto: {{presets: [gcp], trust: {{peers: [{range}]}}}}\n");
     for (text, words) in [
-        (trust("10.0.0.0/16"), &["istio-system", "write the gateway's own"][..]),
         (
             trust("10.0.0.0/8") + "namespace: edge",
-            &["10.0.0.0/8", "externalTrafficPolicy: Cluster"],
+            &["10.0.0.0/8", "externalTrafficPolicy: Cluster"][..],
         ),
         (trust("10.0.0.0/16") + "namespace: edge", &[]),
         (trust("10.0.0.0/16") + "namespace: istio-system", &[]),
@@ -90,7 +92,8 @@ fn wide_trust_and_the_root_namespace_get_a_warning() {
 
 #[test]
 fn a_class_of_gateways_is_in_istiods_own_namespace() {
-    let class = read("placement: {gateway_api: {class: istio}}").expect("a class");
+    let class = "placement: {gateway_api: {class: istio}}";
+    let class = Policy::read(class.as_bytes(), &Overrides::default()).expect("a class");
     assert_eq!(class.namespace.as_deref(), Some("istio-system"));
 }
 
@@ -135,6 +138,36 @@ fn names_of_objects_may_have_dots() {
 }
 
 #[test]
+fn what_is_not_written_is_said() {
+    const SIDECAR: &str = "namespace: a\nplacement: {sidecar: {";
+    const OFF: &str = "namespace: a\ngate: {enabled: false}\n";
+    for (text, words) in [
+        (format!("{SIDECAR}}}}}"), "placement.sidecar.native: is not written"),
+        (format!("{SIDECAR}native: false}}}}"), ""),
+        (format!("{SIDECAR}native: true}}}}"), ""),
+        (format!("{OFF}drain: {{longest_request: 10m}}"), "drain: there is no gate"),
+        (OFF.to_owned(), ""),
+    ] {
+        let warnings = read(&text).expect(&text).warnings.join("\n");
+        assert!(warnings.starts_with(words), "{text}\n{warnings}");
+        assert_eq!(warnings.is_empty(), words.is_empty(), "{text}\n{warnings}");
+    }
+}
+
+#[test]
+fn a_tag_beside_a_digest_is_not_used() {
+    let digest = format!("sha256:{}", "a".repeat(64));
+    for (module, unused) in [
+        ("oci://h/r:1", vec![("h/r:1".to_owned(), Wanted::Module, digest.clone())]),
+        ("oci://h/r", vec![]),
+        ("https://h/a.wasm", vec![]),
+    ] {
+        let policy = read(&format!("module: {module}\ndigest: {digest}")).expect(module);
+        assert_eq!(policy.unused_tags(), unused, "{module}");
+    }
+}
+
+#[test]
 fn an_exemption_without_a_rule_gets_a_warning() {
     const EXEMPT: &str = "drain: {long_lived: exempt}";
     for (text, is_warned) in [
@@ -158,7 +191,11 @@ fn an_exemption_without_a_rule_gets_a_warning() {
 fn errors_name_the_field_and_the_fix() {
     for case in include_str!("tests/refused.yaml").split("--- # ").skip(1) {
         let (words, text) = case.split_once('\n').expect("a policy below its words");
-        let message = read(text).map(drop).expect_err(text);
+        let refused = Policy::read(text.as_bytes(), &Overrides::default()).map(drop);
+        let message = refused.expect_err(text).to_string();
+        for of_rust in ["variant", "enum", "u16", "DuplicateKeyPolicy", "struct", "unit"] {
+            assert!(!message.contains(of_rust), "{text}\nsaid: {message}");
+        }
         for word in words.split(" && ") {
             assert!(message.contains(word), "{text}\nsaid: {message}\nlacks: {word}");
         }
@@ -195,10 +232,10 @@ fn the_command_line_overrides_the_file() {
         (policy.name.as_str(), policy.namespace.as_deref(), policy.engine),
         ("b", Some("c"), Engine::Wasm)
     );
-    assert_eq!(policy.source(&|_| Err("unasked".into())).expect("a file").url(), "/a.wasm");
+    assert_eq!(policy.source(&|_, _| Err("unasked".into())).expect("a file").url(), "/a.wasm");
     let mounted = b"module: oci://h/r:t\ndelivery: image_volume";
     let policy = Policy::read(mounted, &overrides).expect("a file is not mounted");
-    assert_eq!(policy.source(&|_| Err("unasked".into())).expect("a file").url(), "/a.wasm");
+    assert_eq!(policy.source(&|_, _| Err("unasked".into())).expect("a file").url(), "/a.wasm");
 }
 
 #[test]

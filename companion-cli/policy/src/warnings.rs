@@ -7,18 +7,22 @@ use serde_json::Value;
 
 use super::Policy;
 use super::check::end::has_other_rules;
-use super::file::{LongLived, Placement};
+use super::file::{File, LongLived, Placement};
 
 /// The longest prefixes, of IPv4 and of IPv6, that are too wide for a load balancer's own
 /// addresses. No VPC of AWS is larger than a /16, and a site has a /48 of IPv6: a wider range
 /// always holds nodes and pods, too.
 const NARROWEST_WIDE: [u8; 2] = [15, 47];
 
-/// The warnings about a policy. `has_namespace`: whether the file names a namespace.
-pub(super) fn of(policy: &Policy, has_namespace: bool) -> Vec<String> {
+pub(super) fn of(policy: &Policy, file: &File) -> Vec<String> {
     let mut warnings = Vec::new();
-    if matches!(&policy.placement, Placement::Gateway(_)) && !has_namespace {
-        warnings.push(ROOT.into());
+    if matches!(&policy.placement, Placement::Sidecar(sidecar) if sidecar.native.is_none()) {
+        warnings.push(CLASSIC.into());
+    }
+    let drain = &file.drain;
+    let times = [drain.longest_request, drain.deadline, drain.grace_period];
+    if file.gate.enabled == Some(false) && times.iter().any(Option::is_some) {
+        warnings.push(NO_GATE.into());
     }
     if policy.placement.class().is_some()
         && policy.namespace.as_deref().is_some_and(|namespace| namespace != ROOT_NAMESPACE)
@@ -75,9 +79,13 @@ const OLDEST: &str = "istiod takes only the oldest ConfigMap of a class. If `kub
     such as that of the value `gatewayClasses` of istiod's chart, put what is rendered into that \
     one";
 
-const ROOT: &str = "namespace: is not written, so it is `istio-system`. That is Istio's root \
-    namespace, where a selector reaches the gateways of all namespaces: write the gateway's own \
-    namespace";
+const CLASSIC: &str = "placement.sidecar.native: is not written, so `false` is assumed. Istio 1.27 \
+    and newer inject native sidecars by default (`kubectl get pod POD --output \
+    jsonpath='{.spec.initContainers[*].name}'` lists `istio-proxy`): write `true` or `false`";
+
+const NO_GATE: &str = "drain: there is no gate (`gate: {enabled: false}`), so a pod that stops waits \
+    for no request; these times only keep Envoy from cutting requests when a listener is replaced. \
+    Take them out, or the line about the gate";
 
 const WIDE: &str = "is wider than any load balancer's own addresses, so nodes and pods are in it. \
     With `externalTrafficPolicy: Cluster` every client that goes around the load balancer comes \

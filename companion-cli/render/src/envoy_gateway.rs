@@ -7,7 +7,7 @@ use laststream_filter::forwarded::FORWARDED_PROTO;
 use super::client_connection;
 use super::parts::{self, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
-use super::{File, envoy_proxy, metadata, objects, patch_gateway};
+use super::{File, GATEWAY_PATCH, envoy_proxy, metadata, objects, patch_gateway};
 use laststream_base::yaml::{List, Map, Node};
 use laststream_policy::file::{EnvoyGateway, FailurePolicy, Placement};
 use laststream_policy::module_json;
@@ -67,7 +67,7 @@ fn about_gate(policy: &Policy, gateway: &EnvoyGateway, has_gate: bool) -> String
         format!(
             "The gate is in the bootstrap, which the EnvoyProxy holds. It is there once the \
                 Gateway names the EnvoyProxy: {}. The pods are then replaced.",
-            patch_gateway(policy, &gateway.gateway)
+            patch_gateway(policy, &gateway.gateway, GATEWAY_PATCH)
         )
     } else {
         "There is no gate here: Envoy Gateway's shutdown manager holds drains, by connections. \

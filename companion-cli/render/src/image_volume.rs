@@ -128,7 +128,7 @@ mod tests {
     fn rendered(kind: Kind, more: &str) -> Result<Rendered, String> {
         let policy = tests::policy(&format!("{MOUNTED}{more}"));
         let digest = REFERENCE.split_once('@').map_or("", |(_, digest)| digest);
-        render(kind, &policy, &|_| Ok(digest.into())).map_err(|problem| problem.to_string())
+        render(kind, &policy, &|_, _| Ok(digest.into())).map_err(|problem| problem.to_string())
     }
 
     fn file(kind: Kind, more: &str) -> Value {

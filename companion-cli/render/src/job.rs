@@ -29,8 +29,9 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
         .ok()
         .map(|annotations| Map::of("annotations", annotations));
     let has_annotations = metadata.is_some();
-    let template =
-        Map::new().with_some("metadata", metadata).with("spec", pod(policy, job, sidecar.native));
+    let template = Map::new()
+        .with_some("metadata", metadata)
+        .with("spec", pod(policy, job, sidecar.is_native()));
     let template = Map::of("template", template);
     let (kind, spec) = if job.cron {
         ("CronJob", Map::of("jobTemplate", Map::of("spec", template)))

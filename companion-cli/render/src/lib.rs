@@ -19,6 +19,7 @@ mod kustomization;
 mod lifecycle;
 pub mod local;
 mod native;
+mod next_steps;
 pub mod output;
 mod overlay;
 mod parts;
@@ -32,6 +33,7 @@ mod websockets;
 
 use clap::ValueEnum;
 pub use envoyfilter::IMAGE_ANNOTATION;
+pub use next_steps::next_steps;
 
 use laststream_base::yaml::{self, List, Map, Node};
 use laststream_policy::file::{Delivery, Engine, GateSecret, GatewayApi, Placement, Waypoint};
@@ -116,12 +118,14 @@ impl From<Vec<File>> for Rendered {
 /// from others in the folder.
 pub const MARK: &str = "Rendered by laststream. Change the policy and render again.";
 
+const GATEWAY_PATCH: &str = "gateway.patch.yaml";
+
 /// The files that [`Kind::All`] can write, whatever the policy. Its comparison ignores all others.
 const FILES_OF_ALL: [&str; 14] = [
     "envoy-gateway.yaml",
     "envoy.yaml",
     "envoyfilter.yaml",
-    "gateway.patch.yaml",
+    GATEWAY_PATCH,
     "image-volume.yaml",
     "job.yaml",
     "kustomization.yaml",
@@ -250,7 +254,7 @@ fn has_hook(policy: &Policy) -> bool {
 fn home_of(policy: &Policy) -> Option<HookPlace> {
     match &policy.placement {
         Placement::Gateway(_) => Some(HookPlace::GatewayChart),
-        Placement::Sidecar(sidecar) if sidecar.native => Some(HookPlace::NativeSidecar),
+        Placement::Sidecar(sidecar) if sidecar.is_native() => Some(HookPlace::NativeSidecar),
         Placement::Sidecar(_) => Some(HookPlace::Pod),
         Placement::Envoy(_) if policy.program_image.is_some() => Some(HookPlace::Pod),
         _ => None,
@@ -327,17 +331,17 @@ fn object(api_version: &str, kind: &str, metadata: Map, spec: Map) -> Map {
 fn gateway_patch(policy: &Policy, gateway: &str, warning: Option<&str>, parameters: Map) -> File {
     let how = format!(
         "A patch for the Gateway: {}. Or write these lines into its manifest.",
-        patch_gateway(policy, gateway)
+        patch_gateway(policy, gateway, GATEWAY_PATCH)
     );
     let about: Vec<String> = [how].into_iter().chain(warning.map(str::to_owned)).collect();
     let spec = Map::of("infrastructure", Map::of("parametersRef", parameters));
-    other("gateway.patch.yaml", &about, Map::of("spec", spec))
+    other(GATEWAY_PATCH, &about, Map::of("spec", spec))
 }
 
 /// The command for the file of [`gateway_patch`].
-fn patch_gateway(policy: &Policy, gateway: &str) -> String {
+fn patch_gateway(policy: &Policy, gateway: &str, file: &str) -> String {
     let place = in_namespace(policy.namespace.as_deref());
-    format!("kubectl{place} patch gateway {gateway} --type merge --patch-file gateway.patch.yaml")
+    format!("kubectl{place} patch gateway {gateway} --type merge --patch-file {file}")
 }
 
 /// The option `--namespace` of kubectl.

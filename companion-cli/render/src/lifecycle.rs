@@ -154,12 +154,12 @@ pub(super) fn patch(policy: &Policy, template: Map) -> Map {
 
 /// The comment of a patch: its Deployment, and the command.
 pub(super) fn how_to_patch(policy: &Policy, file: &str) -> String {
-    let name = workload(policy);
-    let place = in_namespace(workload_namespace(policy));
-    format!(
-        "A patch for the Deployment `{name}`: kubectl{place} patch deployment {name} --patch-file \
-            {file}"
-    )
+    format!("A patch for the Deployment `{}`: {}", workload(policy), patch_command(policy, file))
+}
+
+pub(super) fn patch_command(policy: &Policy, file: &str) -> String {
+    let (name, place) = (workload(policy), in_namespace(workload_namespace(policy)));
+    format!("kubectl{place} patch deployment {name} --patch-file {file}")
 }
 
 /// The namespace of the Deployment; none for Istio's root namespace, which is also for gateways and

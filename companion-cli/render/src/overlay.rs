@@ -7,7 +7,8 @@ use super::image_volume::{WHY_SECRET, pull_secrets};
 use super::proxy_config::REPLACES;
 use super::volume::Volume;
 use super::{
-    File, block, bootstrap, gateway_patch, has_hook, metadata, objects, patch_gateway, proxy_config,
+    File, GATEWAY_PATCH, block, bootstrap, gateway_patch, has_hook, metadata, objects,
+    patch_gateway, proxy_config,
 };
 use laststream_base::yaml::{List, Map, Node};
 use laststream_policy::file::{Delivery, GateSecret, GatewayApi, Placement, Waypoint};
@@ -77,7 +78,7 @@ fn about(policy: &Policy, api: &GatewayApi, name: &str) -> Vec<String> {
         (Some(gateway), _) => format!(
             "istiod merges it over the Deployment of the Gateway `{gateway}` once the Gateway \
                 names it: {}. The pods are then replaced.",
-            patch_gateway(policy, gateway)
+            patch_gateway(policy, gateway, GATEWAY_PATCH)
         ),
         (None, class) => format!(
             "The default of all Gateways of the class `{}`, by its label. istiod merges it over \

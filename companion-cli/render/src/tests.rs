@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{FILES_OF_ALL, File, Kind, render};
-use laststream_policy::{Overrides, Policy};
+use laststream_policy::{Overrides, Policy, PolicyError};
 
 mod damaged;
 mod sensible;
@@ -14,15 +14,20 @@ mod sensible;
 pub(super) const DIGEST: &str =
     "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// Reads a policy.
+/// Reads a policy; one without a namespace as with `--namespace istio-system`.
+pub(super) fn read(text: &str) -> Result<Policy, PolicyError> {
+    let is_elsewhere = text.contains("namespace") || text.contains("envoy");
+    let namespace = (!is_elsewhere).then(|| "istio-system".to_owned());
+    Policy::read(text.as_bytes(), &Overrides { namespace, ..Overrides::default() })
+}
+
 pub(super) fn policy(text: &str) -> Policy {
-    Policy::read(text.as_bytes(), &Overrides::default())
-        .unwrap_or_else(|refused| panic!("{refused}\n{text}"))
+    read(text).unwrap_or_else(|refused| panic!("{refused}\n{text}"))
 }
 
 /// The files rendered from a policy whose image has the digest [`DIGEST`].
 pub(super) fn rendered(kind: Kind, text: &str) -> Vec<File> {
-    let rendered = render(kind, &policy(text), &|_| Ok(DIGEST.into()));
+    let rendered = render(kind, &policy(text), &|_, _| Ok(DIGEST.into()));
     rendered.unwrap_or_else(|refused| panic!("{refused}\n{text}")).files
 }
 
@@ -136,9 +141,9 @@ fn every_envoyfilter_has_a_priority_and_one_way_to_choose_proxies() {
             "module: oci://h/r:t\nnamespace: shop\nplacement: {placement}\nforwarded_proto: \
                 {{presets: [gcp], trust: {{peers: [10.0.0.0/16]}}}}"
         );
-        let policy = Policy::read(policy.as_bytes(), &Overrides::default()).expect("a policy");
+        let policy = read(&policy).expect("a policy");
         for kind in [Kind::EnvoyFilter, Kind::WasmPlugin] {
-            let rendered = render(kind, &policy, &|_| Ok(DIGEST.into())).expect("rendered");
+            let rendered = render(kind, &policy, &|_, _| Ok(DIGEST.into())).expect("rendered");
             let objects: Vec<Value> =
                 serde_saphyr::from_multiple(&rendered.files[0].text).expect("YAML");
             for object in objects.iter().filter(|object| object["kind"] == "EnvoyFilter") {
@@ -350,7 +355,7 @@ fn held_requests_time_out_and_envoys_drain_outlasts_the_gates() {
 fn hooks_send_the_secret() {
     let text = |kind, policy: &str| {
         let policy = self::policy(&format!("module: oci://h/r:floating\n{policy}"));
-        render(kind, &policy, &|_| Ok(DIGEST.into()))
+        render(kind, &policy, &|_, _| Ok(DIGEST.into()))
     };
     let hook = Kind::Lifecycle; // of a gateway: in its chart
     let values: Value =

@@ -46,7 +46,7 @@ mod tests {
 
     fn rendered(kind: Kind, more: &str) -> Result<String, String> {
         let policy = tests::policy(&format!("module: oci://h/r:t\nnamespace: a\n{more}"));
-        let rendered = render(kind, &policy, &|_| Ok(DIGEST.into()));
+        let rendered = render(kind, &policy, &|_, _| Ok(DIGEST.into()));
         let rendered = rendered.map_err(|problem| problem.to_string())?;
         Ok(rendered.files[0].text.clone())
     }
@@ -87,7 +87,7 @@ mod tests {
     fn an_envoy_without_a_mesh_has_a_route_for_each_prefix() {
         let more = "module: /m.wasm\nplacement: {envoy: {}}\nend: {}\n\
             websockets: {module: /f.wasm, routes: [{prefix: /ws}]}\n";
-        let rendered = render(Kind::Envoy, &tests::policy(more), &|_| Err("none".into()));
+        let rendered = render(Kind::Envoy, &tests::policy(more), &|_, _| Err("none".into()));
         let document = tests::yaml(&rendered.expect(more).files[0]);
         let manager = &document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"]
             [0]["typed_config"];
@@ -110,7 +110,7 @@ mod tests {
         let plain = "websockets: {module: 'oci://h/f:t', routes: [{prefix: /ws}]}\n\
             end: {}\nplacement: {envoy: {}}";
         let policy = tests::policy(&format!("module: /m.wasm\n{plain}"));
-        let refused = render(Kind::Envoy, &policy, &|_| Ok(DIGEST.into()));
+        let refused = render(Kind::Envoy, &policy, &|_, _| Ok(DIGEST.into()));
         let refused = refused.expect_err("an image").to_string();
         assert!(refused.contains("websockets.module"), "{refused}");
     }

@@ -15,7 +15,7 @@ use crate::commands::printer::Printer;
 ///
 /// The build is reproducible: the same sources and the same compiler give the same bytes on every
 /// machine. You do not need this command for the module of this release: this program carries it,
-/// and the other commands use it by default.
+/// the other commands use it by default, and `laststream module` writes it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  laststream build\n  laststream build --source ~/laststream --file \
@@ -67,8 +67,8 @@ pub(super) fn run(build: &Build, printer: &Printer) -> Result<Exit, Exit> {
 }
 
 fn source(named: Option<PathBuf>) -> Result<PathBuf, String> {
-    let builtin = "the module of this release needs no compiling: it is inside this program \
-        (`--module builtin`)";
+    let builtin = "the module of this release needs no compiling: `laststream module > \
+        laststream.wasm` writes it";
     match named {
         Some(folder) if checkout::is_checkout(&folder) => {
             std::path::absolute(&folder).map_err(|error| format!("`{}`: {error}", folder.display()))

@@ -14,6 +14,8 @@ use crate::commands::inspect::Inspect;
 use crate::commands::install::Install;
 use crate::commands::lint::Lint;
 use crate::commands::man::Man;
+use crate::commands::module::Module;
+use crate::commands::overview;
 use crate::commands::pods::deletion_cost::DeletionCost;
 use crate::commands::pods::rollout::Rollout;
 use crate::commands::push::Push;
@@ -25,7 +27,7 @@ use crate::commands::streams::Streams;
 use crate::commands::version::Version;
 use crate::commands::wait::{Prestop, Wait};
 
-/// The command line of the laststream Envoy filter: renders, checks, runs and drains.
+/// Holds an Envoy that stops until its last request has been answered.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
@@ -38,13 +40,15 @@ impl Arguments {
     pub(crate) fn shown() -> clap::Command {
         let whole = Self::command();
         let shown = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
-        clap::Command::new(env!("CARGO_BIN_NAME"))
+        let shown = clap::Command::new(env!("CARGO_BIN_NAME"))
             .version(env!("CARGO_PKG_VERSION"))
             .about(whole.get_about().cloned().unwrap_or_default())
             .after_help(EXIT_CODES)
             .arg_required_else_help(true)
             .subcommand_required(true)
-            .subcommands(shown.collect::<Vec<_>>())
+            .subcommands(shown.collect::<Vec<_>>());
+        let template = overview::template(&shown);
+        shown.help_template(template)
     }
 
     /// Whether this is the name of a hidden command. These still work.
@@ -81,6 +85,7 @@ pub(crate) enum Command {
     Install(Install),
     Lint(Lint),
     Man(Man),
+    Module(Module),
     Prestop(Prestop),
     Push(Box<Push>),
     /// Renders manifests for Istio, Envoy, Envoy Gateway and Helm from one policy file.

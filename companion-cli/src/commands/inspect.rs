@@ -15,7 +15,7 @@ use crate::commands::exit::Exit;
 use crate::commands::input;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
-use crate::commands::registry_args::RegistryArgs;
+use crate::commands::registry_args::{RegistryArgs, explained};
 
 /// Shows which module an image or a file holds, in which version, whether Istio and Envoy Gateway
 /// can load it, and where to write its checksums.
@@ -93,7 +93,7 @@ fn look_far(
     let options = command.registry.options();
     let registry = Registry::new(&reference.registry, &options, sources, printer)
         .map_err(|error| error.to_string())?;
-    inspect::image(&Remote { registry: &registry, reference })
+    inspect::image(&Remote { registry: &registry, reference, explain: explained })
 }
 
 /// The subject as a reference, if it cannot be a file.

@@ -20,9 +20,12 @@ pub(crate) mod inspect;
 pub(crate) mod install;
 pub(crate) mod lint;
 pub(crate) mod man;
+pub(crate) mod module;
 mod output;
+pub(crate) mod overview;
 pub(crate) mod plugin;
 pub(crate) mod pods;
+mod policy_images;
 pub(crate) mod printer;
 pub(crate) mod push;
 mod registry_args;
@@ -32,7 +35,6 @@ mod screen;
 pub(crate) mod size;
 pub(crate) mod status;
 pub(crate) mod streams;
-mod tags;
 pub(crate) mod version;
 pub(crate) mod wait;
 
@@ -92,6 +94,7 @@ fn run_command(arguments: Arguments, printer: &Printer) -> Exit {
         Command::Install(command) => install::run(&command, printer),
         Command::Lint(command) => lint::run(&command, printer),
         Command::Man(command) => man::run(&command, Arguments::shown(), printer),
+        Command::Module(command) => module::run(&command, printer),
         Command::Prestop(command) => wait::run_prestop(&command, printer),
         Command::Push(command) => push::run(*command, printer),
         Command::Render(command) => render::run(&command, printer),

@@ -2,24 +2,19 @@
 
 use clap::ValueEnum;
 
-/// How results are written.
+/// How results are written. The values explain themselves, so that help lists them in one line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// Text for a terminal.
     #[default]
     Text,
-    /// JSON.
     Json,
 }
 
-/// How the results for many pods are written.
+/// How the results for many pods are written; `wide` has more columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FleetOutput {
-    /// Text for a terminal.
     #[value(alias = "table")]
     Text,
-    /// Text with more columns; for many pods only.
     Wide,
-    /// JSON.
     Json,
 }

@@ -55,7 +55,9 @@ pub(crate) fn candidates(command: &Command, words: &[String]) -> String {
     let flags = here.get_arguments().filter_map(|argument| argument.get_long());
     let flags = flags.map(|name| format!("--{name}"));
     let verbs = here.get_subcommands().map(|inner| inner.get_name().to_owned());
-    let all: Vec<String> = if last.starts_with('-') { flags.collect() } else { verbs.collect() };
+    let values = here.get_positionals().flat_map(|argument| argument.get_possible_values());
+    let words = verbs.chain(values.map(|value| value.get_name().to_owned()));
+    let all: Vec<String> = if last.starts_with('-') { flags.collect() } else { words.collect() };
     let fitting = all.into_iter().filter(|candidate| candidate.starts_with(last));
     let lines: Vec<String> = fitting.collect();
     let directive = if lines.is_empty() { 0 } else { 4 };
@@ -97,6 +99,7 @@ mod tests {
         };
         assert_eq!(of(&["roll"]), "rollout\n:4");
         assert_eq!(of(&["status", "--sel"]), "--selector\n:4");
+        assert_eq!(of(&["render", "overl"]), "overlay\n:4");
         assert_eq!(of(&["status", "x"]), ":0");
         assert!(!of(&[""]).contains("guarded"));
     }

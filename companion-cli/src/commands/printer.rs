@@ -76,7 +76,18 @@ impl Printer {
         let mut out = anstream::stdout().lock();
         let written =
             if text.ends_with('\n') { write!(out, "{text}") } else { writeln!(out, "{text}") };
-        let Err(error) = written.and_then(|()| out.flush()) else { return };
+        self.ended(written.and_then(|()| out.flush()));
+    }
+
+    /// A binary file, unchanged.
+    pub(crate) fn stdout_bytes(&self, bytes: &[u8]) {
+        let mut out = io::stdout().lock();
+        self.ended(out.write_all(bytes).and_then(|()| out.flush()));
+    }
+
+    /// Ends the process if standard output could not be written.
+    fn ended(&self, written: io::Result<()>) {
+        let Err(error) = written else { return };
         children::end();
         // The reader has closed the pipe, as `head` does.
         if error.kind() == io::ErrorKind::BrokenPipe {

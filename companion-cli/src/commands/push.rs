@@ -1,5 +1,7 @@
 //! `laststream push`
 
+mod moved_tags;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,10 +9,11 @@ use std::str::FromStr;
 use clap::Args;
 use laststream_base::digest::Digest;
 use laststream_base::env_vars;
-use laststream_module::analysis::analyse;
+use laststream_module::analysis::{Kind, analyse};
 use laststream_module::{builtin, builtin_frames};
-use laststream_oci::image::{Image, Reference, VARIANT, standard_annotations};
-use laststream_oci::registry::{self, Options};
+use laststream_oci::image::{Image, Reference, VARIANT};
+use laststream_oci::registry::credentials::Sources;
+use laststream_oci::registry::{Options, Registries, Unpublished};
 use laststream_oci::sign;
 use serde::Serialize;
 
@@ -18,7 +21,7 @@ use crate::commands::exit::Exit;
 use crate::commands::input::{LARGEST_MODULE, read};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
-use crate::commands::registry_args::RegistryArgs;
+use crate::commands::registry_args::{RegistryArgs, explained};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,6 +75,10 @@ pub(crate) struct Push {
     /// `team/staging/laststream`.
     #[arg(long, value_name = "REPOSITORY")]
     mount_from: Option<String>,
+    /// Moves a tag even if it points to another kind of image, such as the frame filter in place of
+    /// the module.
+    #[arg(long)]
+    replace: bool,
     /// The format of the result.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -119,8 +126,9 @@ pub(super) fn run(mut push: Push, printer: &Printer) -> Result<Exit, Exit> {
     if push.registry.password_stdin && push.module.as_os_str() == "-" {
         return Err(printer.misused(&TWO_STANDARD_INPUTS));
     }
-    let module = push.load(printer)?;
-    let image = Image::of(&module, push.annotations()).map_err(|error| printer.failed(&error))?;
+    let (module, kind) = push.load(printer)?;
+    let annotations = push.annotations(kind);
+    let image = Image::of(&module, annotations).map_err(|error| printer.failed(&error))?;
     if push.dry_run {
         push.references
             .iter()
@@ -131,22 +139,16 @@ pub(super) fn run(mut push: Push, printer: &Printer) -> Result<Exit, Exit> {
         if push.output == Output::Text {
             printer.stdout_verbatim(&String::from_utf8_lossy(&image.manifest));
         }
-        let exit = push.print_result(&image, &module, printer)?;
+        let exit = push.print_result(&image, (&module, kind), printer)?;
         return written.and(Ok(exit));
     }
     let options = push.registry.options();
     let sources = push.registry.sources().map_err(|error| printer.misused(&error))?;
-    let mount_from = push.mount_from.as_deref();
-    registry::publish(&push.references, &image, mount_from, &options, &sources, printer).map_err(
-        |error| match error.problem.is_usage() {
-            true => printer.misused(&error),
-            false => printer.failed(&error),
-        },
-    )?;
+    push.publish(&image, kind, &options, &sources, printer)?;
     // Written first, because a closed pipe of the result ends this process.
     let written = push.write_digest(&image.digest, printer);
     let signed = if push.sign { push.sign_all(&image.digest, &options, printer) } else { Ok(()) };
-    let exit = push.print_result(&image, &module, printer)?;
+    let exit = push.print_result(&image, (&module, kind), printer)?;
     written.and(signed).and(Ok(exit))
 }
 
@@ -161,7 +163,41 @@ impl Push {
         });
     }
 
-    fn load(&self, printer: &Printer) -> Result<Vec<u8>, Exit> {
+    fn publish(
+        &self,
+        image: &Image,
+        kind: Kind,
+        options: &Options,
+        sources: &Sources,
+        printer: &Printer,
+    ) -> Result<(), Exit> {
+        let failed = |error: Unpublished| match error.problem.of_registry() {
+            Some(problem) => printer.failed(&format!("{}\n{error}", explained(problem))),
+            None => printer.misused(&error.problem),
+        };
+        let registries =
+            Registries::of(&self.references, options, sources, printer).map_err(failed)?;
+        let digests = registries.digests().map_err(failed)?;
+        let after = &image.digest;
+        let mut moves = Vec::new();
+        for (target, before) in registries.iter().zip(digests) {
+            let Some(before) = before.filter(|before| before != after) else { continue };
+            let other = moved_tags::look(target, kind, printer);
+            if let Some(other) = other.filter(|_| !self.replace) {
+                printer.error(&format!(
+                    "{other}: push to another name, or give `--replace`\nnothing was published: no \
+                        tag has changed"
+                ));
+                return Err(Exit::Failed);
+            }
+            moves.push(format!("the tag `{}` moves from {before} to {after}", target.0));
+        }
+        moves.iter().for_each(|moved| printer.warning(moved));
+        registries.publish(image, self.mount_from.as_deref()).map_err(failed)
+    }
+
+    /// The module, and which one it is.
+    fn load(&self, printer: &Printer) -> Result<(Vec<u8>, Kind), Exit> {
         let carried = match self.module.to_str() {
             Some(BUILTIN) => Some(builtin()),
             Some(BUILTIN_FRAMES) => Some(builtin_frames()),
@@ -173,30 +209,44 @@ impl Push {
                     "this laststream carries no module ({reason}): name one with `--module FILE`"
                 ))
             };
-            return module.map(<[u8]>::to_vec).map_err(missing);
+            let module = module.map_err(missing)?;
+            let kind = analyse(module).map_err(|problem| printer.failed(&problem))?.kind;
+            return Ok((module.to_vec(), kind));
         }
         let name = self.module.display();
         let module = read(&self.module, LARGEST_MODULE)
             .map_err(|error| printer.failed(&format!("cannot read `{name}`: {error}")))?;
-        analyse(&module).map_err(|problem| {
+        let kind = analyse(&module).and_then(|module| match module.kind {
+            Kind::Foreign => Err("is a module that is not of laststream".to_owned()),
+            kind => Ok(kind),
+        });
+        let kind = kind.map_err(|problem| {
             printer.error(&format!("`{name}` {problem}"));
             Exit::Negative
         })?;
-        Ok(module)
+        Ok((module, kind))
     }
 
     /// The standard annotations, replaced by those of the command line.
-    fn annotations(&self) -> BTreeMap<String, String> {
-        let mut annotations = standard_annotations();
+    fn annotations(&self, kind: Kind) -> BTreeMap<String, String> {
+        let mut annotations = kind.annotations();
         annotations.extend(
             self.annotations.iter().map(|Annotation(key, value)| (key.clone(), value.clone())),
         );
         annotations
     }
 
-    fn print_result(&self, image: &Image, module: &[u8], printer: &Printer) -> Result<Exit, Exit> {
+    fn print_result(
+        &self,
+        image: &Image,
+        (module, kind): (&[u8], Kind),
+        printer: &Printer,
+    ) -> Result<Exit, Exit> {
         match self.output {
-            Output::Text => printer.stdout(&self.text(image, module)),
+            Output::Text => {
+                printer.stdout(&self.text(image, module));
+                self.say_next_steps(kind, printer);
+            }
             Output::Json => {
                 for reference in &self.references {
                     let repository = reference.name();
@@ -209,6 +259,18 @@ impl Push {
             }
         }
         Ok(Exit::Fine)
+    }
+
+    fn say_next_steps(&self, kind: Kind, printer: &Printer) {
+        let Some(reference) = self.references.first().filter(|_| !self.dry_run) else { return };
+        let field = match kind {
+            Kind::FrameFilter => format!("websockets: {{module: oci://{reference}, routes: …}}"),
+            Kind::Module | Kind::Foreign => format!("module: oci://{reference}"),
+        };
+        printer.status_line(&format!(
+            "next: write `{field}` into policy.yaml, and run\n\
+                laststream render all --policy policy.yaml --output-dir FOLDER"
+        ));
     }
 
     fn text(&self, image: &Image, module: &[u8]) -> String {

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use laststream_base::env_vars;
-use laststream_oci::registry::credentials::{self, Secret, Sources};
-use laststream_oci::registry::{Options, Tls};
+use laststream_base::env_vars::{
+    self, LASTSTREAM_REGISTRY_PASSWORD, LASTSTREAM_REGISTRY_USERNAME, Lookup,
+};
+use laststream_oci::registry::credentials::{FoundLogin, Login, Secret, Sources};
+use laststream_oci::registry::{Options, RegistryError, Remedy, Tls};
 
 /// The longest password in bytes. A longer text is not a password, and is not read to its end.
 const LONGEST_PASSWORD: u64 = 64 << 10;
@@ -81,7 +83,8 @@ impl RegistryArgs {
     /// Reads the password if `--password-stdin` is given.
     pub(super) fn sources(&self) -> Result<Sources, PasswordError> {
         let password = if self.password_stdin { Some(password(io::stdin().lock())?) } else { None };
-        Ok(Sources::from_vars(self.username.clone(), password, &env_vars::of_process)?)
+        let given = given(self.username.clone(), password, &env_vars::of_process)?;
+        Ok(Sources::from_vars(given, &env_vars::of_process))
     }
 }
 
@@ -94,8 +97,55 @@ pub(super) enum PasswordError {
     None,
     #[error("standard input holds no password: it is longer than {} kB", LONGEST_PASSWORD >> 10)]
     TooLong,
-    #[error(transparent)]
-    Login(#[from] credentials::CredentialsError),
+    #[error("{given} is there, but {missing} is not: give both or neither")]
+    Half { given: &'static str, missing: &'static str },
+}
+
+/// The login of the options and variables. An option takes precedence over its variable.
+fn given(
+    username: Option<String>,
+    password: Option<Secret>,
+    lookup: Lookup<'_>,
+) -> Result<Option<FoundLogin>, PasswordError> {
+    const NAME: &str = "a user name (`--username` or LASTSTREAM_REGISTRY_USERNAME)";
+    const PASSWORD: &str = "a password (`--password-stdin` or LASTSTREAM_REGISTRY_PASSWORD)";
+    // A Kubernetes Secret made with `echo` ends with a line break, which no login has.
+    let text = |name: &str| {
+        let text = lookup(name)?.into_string().ok()?;
+        Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty())
+    };
+    let username = username.or_else(|| text(LASTSTREAM_REGISTRY_USERNAME));
+    let source = if password.is_some() { "the options" } else { LASTSTREAM_REGISTRY_PASSWORD };
+    let password = password.or_else(|| text(LASTSTREAM_REGISTRY_PASSWORD).map(Secret::new));
+    match (username, password) {
+        (Some(username), Some(password)) => Ok(Some(FoundLogin {
+            login: Login::Password { username, password },
+            source: source.to_owned(),
+        })),
+        (Some(_), None) => Err(PasswordError::Half { given: NAME, missing: PASSWORD }),
+        (None, Some(_)) => Err(PasswordError::Half { given: PASSWORD, missing: NAME }),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The error, and the option of this program that may help.
+pub(super) fn explained(error: &RegistryError) -> String {
+    let option = match error.remedy() {
+        Some(Remedy::PlainHttp) => "if it speaks plain HTTP, say so with `--plain-http`",
+        Some(Remedy::Authority) => {
+            "if it has a certificate authority of its own, name that with `--ca-file FILE`"
+        }
+        Some(Remedy::Tls) => {
+            "if it speaks TLS, leave `--plain-http` off; for one on this machine, name its \
+                certificate authority with `--ca-file FILE`"
+        }
+        Some(Remedy::Login) => {
+            "or give `--username NAME --password-stdin`, or LASTSTREAM_REGISTRY_USERNAME and \
+                LASTSTREAM_REGISTRY_PASSWORD"
+        }
+        None => return error.to_string(),
+    };
+    format!("{error}\n{option}")
 }
 
 /// Reads everything but the end of the line.
@@ -117,6 +167,24 @@ fn password(input: impl io::Read) -> Result<Secret, PasswordError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_option_takes_precedence_over_its_variable() {
+        let login = |username: Option<&str>, password: Option<&str>, variables: &[&str]| {
+            let lookup = |name: &str| variables.contains(&name).then(|| "of a variable\n".into());
+            given(username.map(str::to_owned), password.map(Secret::new), &lookup)
+        };
+        let (name, word) = (LASTSTREAM_REGISTRY_USERNAME, LASTSTREAM_REGISTRY_PASSWORD);
+        let found = login(Some("u"), None, &[name, word]).unwrap().unwrap();
+        let (username, password) = ("u".to_owned(), Secret::new("of a variable"));
+        assert_eq!(found.login, Login::Password { username, password });
+        assert_eq!(found.source, word);
+        assert_eq!(login(Some("u"), Some("p"), &[word]).unwrap().unwrap().source, "the options");
+        assert!(login(None, None, &[]).unwrap().is_none());
+        let lacks = |error: Result<_, PasswordError>| error.unwrap_err().to_string();
+        assert!(lacks(login(Some("u"), None, &[])).contains("--password-stdin"));
+        assert!(lacks(login(None, None, &[word])).contains("--username"));
+    }
 
     #[test]
     fn a_password_is_one_line() {

@@ -8,15 +8,15 @@ use std::sync::LazyLock;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use laststream_policy::file::Engine;
-use laststream_policy::{Overrides, Policy};
+use laststream_policy::{Overrides, Policy, Sizing};
 use laststream_render::output::{self, Difference};
 use laststream_render::{self as render, HookPlace, Kind, Rendered};
 
 use crate::commands::exit::Exit;
 use crate::commands::input::{policy, policy_text};
+use crate::commands::policy_images::PolicyImages;
 use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
-use crate::commands::tags::with_digests;
 
 /// Renders manifests for Istio, Envoy, Envoy Gateway and Helm from one policy file.
 #[derive(Debug, Args)]
@@ -52,14 +52,17 @@ pub(crate) struct Render {
     pub(crate) home: Option<HookPlace>,
     /// The folder to write the files to; `-` for standard output. Files there that laststream has
     /// not rendered are not replaced.
-    #[arg(short, long, value_name = "DIR", default_value = "-")]
-    pub(crate) output: PathBuf,
+    #[arg(short = 'd', long, value_name = "DIR", default_value = "-", value_parser = folder)]
+    pub(crate) output_dir: PathBuf,
+    /// The format in other commands. Here it is an error, which names the way out.
+    #[arg(short, long, hide = true, num_args = 0..=1, default_missing_value = "")]
+    output: Option<String>,
     /// Writes nothing. If the folder differs from the rendered files, it prints what differs, and
     /// the exit code is 1.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "diff"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output_dir", "diff"])]
     pub(crate) check: Option<PathBuf>,
     /// Writes nothing. Shows what would change in the folder.
-    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    #[arg(long, value_name = "DIR", conflicts_with = "output_dir")]
     pub(crate) diff: Option<PathBuf>,
     /// For `envoy`: merges the filters, the gate's listener and the cluster of the admin interface
     /// into this bootstrap, and shows what changes. Comments stay.
@@ -75,13 +78,14 @@ pub(crate) struct Render {
 const EXAMPLES: &str = "\
 Examples:
   laststream render envoyfilter --policy policy.yaml | kubectl apply -f -
-  laststream render all --policy policy.yaml --output deploy/gateway
+  laststream render all --policy policy.yaml --output-dir deploy/gateway
   laststream render all --policy policy.yaml --check deploy/gateway
   laststream render envoy --policy plain.yaml --into envoy.yaml --write
   laststream render lifecycle --policy policy.yaml --for helm-values
   laststream render schema > policy.schema.json
 
 A whole policy, for a gateway behind an AWS load balancer:
+  namespace: istio-ingress
   module: oci://ghcr.io/example/laststream:0.1.0
   digest: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
   forwarded_proto:
@@ -119,10 +123,28 @@ impl ValueEnum for RenderArg {
     }
 }
 
+/// Values of `--output` in other commands.
+const FORMATS: [&str; 5] = ["json", "sarif", "text", "wide", "yaml"];
+const NO_FORMAT: &str = "`render` writes YAML only, so `-o` and `--output` name no format here: \
+    leave it out for standard output, or name a folder with `-d FOLDER`";
+
+fn folder(name: &str) -> Result<PathBuf, String> {
+    if FORMATS.contains(&name) {
+        return Err(format!("this is the name of a format: write `./{name}` for such a folder"));
+    }
+    Ok(name.into())
+}
+
+const NOT_LOOKED_AT: &str = "`--digest` is used as it is: whether it is laststream's module was \
+    not looked at";
+
 const TWO_STANDARD_INPUTS: &str =
     "policy and password cannot both come from standard input: name a file with `--policy FILE`";
 
 pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
+    if command.output.is_some() {
+        return Err(printer.misused(&NO_FORMAT));
+    }
     if command.home.is_some() && command.kind != RenderArg::Rendered(Kind::Lifecycle) {
         return Err(printer.misused(&"`--for` is for `render lifecycle`"));
     }
@@ -147,13 +169,37 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
     if let Some(file) = &command.into {
         return into::run(&policy, file, command.write, printer);
     }
-    let rendered = with_digests(&command.registry, printer, |resolve| match command.home {
+    let images = PolicyImages::new(&command.registry, printer);
+    let rendered = images.with_digests(|resolve| match command.home {
         Some(home) => render::lifecycle(&policy, home),
         None => render::render(kind, &policy, resolve),
     })?;
     let rendered = rendered.map_err(|problem| printer.failed(&problem))?;
+    look_at_pinned(command, &policy, &rendered, &images, printer)?;
     rendered.warnings.iter().for_each(|warning| printer.warning(warning));
-    deliver(command, &rendered, printer)
+    deliver(command, &policy, &rendered, printer)
+}
+
+/// A digest on the command line renders without a registry; a pipeline's check of a folder needs
+/// none either.
+fn look_at_pinned(
+    command: &Render,
+    policy: &Policy,
+    rendered: &Rendered,
+    images: &PolicyImages<'_>,
+    printer: &Printer,
+) -> Result<(), Exit> {
+    if command.check.is_some() {
+        return Ok(());
+    }
+    let is_rendered = |hex: &str| rendered.files.iter().any(|file| file.text.contains(hex));
+    match command.digest.as_deref() {
+        Some(digest) if is_rendered(digest.trim_start_matches("sha256:")) => {
+            printer.status_line(NOT_LOOKED_AT);
+            Ok(())
+        }
+        _ => images.compare_unused_tags(policy, is_rendered),
+    }
 }
 
 /// The error for the first option that has no effect on `render schema`.
@@ -165,7 +211,7 @@ fn without_effect(command: &Render) -> Option<String> {
         ("--engine", command.engine.is_some()),
         ("--namespace", command.namespace.is_some()),
         ("--name", command.name.is_some()),
-        ("--output", command.output != Path::new("-")),
+        ("--output-dir", command.output_dir != Path::new("-")),
         ("--check", command.check.is_some()),
         ("--diff", command.diff.is_some()),
     ];
@@ -195,21 +241,50 @@ fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Exit> {
     Ok(policy)
 }
 
-fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Result<Exit, Exit> {
+fn deliver(
+    command: &Render,
+    policy: &Policy,
+    rendered: &Rendered,
+    printer: &Printer,
+) -> Result<Exit, Exit> {
     if let Some(folder) = command.check.as_ref().or(command.diff.as_ref()) {
         return compare(command, folder, rendered, printer);
     }
-    if command.output == Path::new("-") {
+    if command.output_dir == Path::new("-") {
         return Ok(print(rendered, printer));
     }
-    let written = output::write(&command.output, rendered);
+    let written = output::write(&command.output_dir, rendered);
     let written = written.map_err(|error| printer.failed(&error))?;
-    let left = differences(command, &command.output, rendered, printer)?;
+    let left = differences(command, &command.output_dir, rendered, printer)?;
     written.iter().for_each(|name| {
-        printer.status_line(&format!("wrote {}", command.output.join(name).display()))
+        printer.status_line(&format!("wrote {}", command.output_dir.join(name).display()))
     });
     left.iter().for_each(|difference| printer.warning(&words(difference)));
+    if !written.is_empty() {
+        say_times_and_next_steps(command, policy, rendered, printer);
+    }
     Ok(Exit::Fine)
+}
+
+fn say_times_and_next_steps(
+    command: &Render,
+    policy: &Policy,
+    rendered: &Rendered,
+    printer: &Printer,
+) {
+    if policy.gate_port.is_some() {
+        let Sizing { longest_request, grace_period, .. } = &policy.sizing;
+        printer.status_line(&format!(
+            "for requests of up to {longest_request}: a pod that stops cuts longer ones; its grace \
+                period is {grace_period} (`drain.longest_request` changes both)"
+        ));
+    }
+    if command.kind == RenderArg::Rendered(Kind::All) {
+        let folder = command.output_dir.display().to_string();
+        printer.status_line("next:");
+        let steps = render::next_steps(policy, rendered, &folder);
+        steps.iter().for_each(|step| printer.status_line(&format!("  {step}")));
+    }
 }
 
 fn differences(
@@ -232,7 +307,7 @@ fn print(rendered: &Rendered, printer: &Printer) -> Exit {
     let names: Vec<&str> = rendered.files.iter().map(|file| file.name.as_str()).collect();
     printer.misused(&format!(
         "these are several files, not all of them for `kubectl apply`: {}; name a folder: \
-            `--output DIR`",
+            `--output-dir DIR`",
         names.join(", ")
     ))
 }

@@ -5,7 +5,7 @@ use laststream_base::digest::Digest;
 use laststream_filter::identity::CONFIGURATION;
 use laststream_module::analysis::{Module, analyse};
 use laststream_module::{builtin, builtin_frames};
-use laststream_oci::image::{Image, standard_annotations};
+use laststream_oci::image::Image;
 use serde_json::{Value, json};
 
 use crate::commands::exit::Exit;
@@ -36,8 +36,9 @@ struct BuiltinModule {
 }
 
 fn known(bytes: &[u8]) -> Result<BuiltinModule, String> {
-    let image = Image::of(bytes, standard_annotations()).map_err(|error| error.to_string())?;
-    Ok(BuiltinModule { module: analyse(bytes)?, digest: image.digest })
+    let module = analyse(bytes)?;
+    let image = Image::of(bytes, module.kind.annotations()).map_err(|error| error.to_string())?;
+    Ok(BuiltinModule { module, digest: image.digest })
 }
 
 fn as_json(

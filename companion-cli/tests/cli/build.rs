@@ -215,11 +215,11 @@ fn the_error_of_a_missing_checkout_names_the_builtin_module() -> Outcome {
     run(Command::new(PROGRAM).current_dir(here).arg("build"))?
         .expect(2)?
         .stderr_contains("`--source DIR`")?
-        .stderr_contains("`--module builtin`")?;
+        .stderr_contains("`laststream module > laststream.wasm`")?;
     run(Command::new(PROGRAM).args(["build", "--source", here]))?
         .expect(2)?
         .stderr_contains("is no checkout of laststream")?
-        .stderr_contains("`--module builtin`")?;
+        .stderr_contains("`laststream module > laststream.wasm`")?;
     Ok(())
 }
 

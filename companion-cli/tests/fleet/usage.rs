@@ -28,7 +28,7 @@ fn contradictions_are_refused() -> Outcome {
         (&["status", "-n", "a/../.."], "is not a name in Kubernetes"),
         (&["status", "--node", "a,metadata.name=b"], "is not a name in Kubernetes"),
         (&["render", "schema", "--check", "."], "`--check` has no effect"),
-        (&["render", "schema", "--output", "a"], "`--output` has no effect"),
+        (&["render", "schema", "--output-dir", "a"], "`--output-dir` has no effect"),
         (&["status", "-A", "--at-a-time", "0"], "--at-a-time"),
     ] {
         run(Command::new(PROGRAM).args(arguments))?.expect(64)?.stderr_contains(words)?;

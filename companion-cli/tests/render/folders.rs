@@ -1,4 +1,4 @@
-//! Rendered folders: `envoyfilter-manifests` is up to date; `--check` and `--output` on folders.
+//! Rendered folders: `envoyfilter-manifests` is up to date; `--check` and `--output-dir` on folders.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ fn the_manifests_match_their_policies() -> Outcome {
     for (name, path) in manifests() {
         let output = render(&path, &["all", "--policy", "policy.yaml", "--check", "."])?
             .expect(0)
-            .context("render it: laststream render all --policy policy.yaml --output .")?;
+            .context("render it: laststream render all --policy policy.yaml --output-dir .")?;
         assert!(output.stderr.is_empty() && output.stdout.is_empty(), "{name}: {output:?}");
     }
     Ok(())
@@ -35,9 +35,9 @@ fn check_reports_missing_changed_and_stale_files_and_writes_nothing() -> Outcome
     all(&["--check", "out"])?.expect(1)?.stderr_contains("missing: envoyfilter.yaml")?;
     assert!(!path.join("out").exists(), "a check writes nothing");
 
-    all(&["--output", "out"])?.expect(0)?.stderr_contains("envoyfilter.yaml")?;
+    all(&["--output-dir", "out"])?.expect(0)?.stderr_contains("envoyfilter.yaml")?;
     all(&["--check", "out"])?.expect(0)?;
-    assert_eq!(all(&["--output", "out"])?.stderr, "", "what is equal is not written again");
+    assert_eq!(all(&["--output-dir", "out"])?.stderr, "", "what is equal is not written again");
 
     let file = path.join("out/envoyfilter.yaml");
     let text = fs::read_to_string(&file)?;
@@ -55,7 +55,7 @@ fn check_reports_missing_changed_and_stale_files_and_writes_nothing() -> Outcome
         .hides("mine.yaml")?;
 
     assert_eq!(all(&["--diff", "out"])?.expect(0)?.stdout, changed.stdout);
-    all(&["--output", "out"])?.stderr_contains("stale: wasmplugin.yaml")?;
+    all(&["--output-dir", "out"])?.stderr_contains("stale: wasmplugin.yaml")?;
     assert_eq!(fs::read_to_string(&file)?, text);
     assert!(path.join("out/wasmplugin.yaml").exists(), "nothing is deleted");
     Ok(())
@@ -71,7 +71,7 @@ fn a_file_that_was_not_rendered_is_not_replaced() -> Outcome {
     fs::create_dir(path.join("out"))?;
     let own = "# Rendered by another program\nresources: [mine.yaml]\n";
     fs::write(&file, own)?;
-    all(&["--output", "out"])?.expect(2)?.stderr_contains(
+    all(&["--output-dir", "out"])?.expect(2)?.stderr_contains(
         "cannot write `out/kustomization.yaml`: it was not rendered by laststream; name another",
     )?;
     assert_eq!(fs::read_to_string(&file)?, own);
@@ -87,7 +87,7 @@ fn a_file_that_was_not_rendered_is_not_replaced() -> Outcome {
         format!("---\n# A licence\n\n{mark}\nkind: Older\n"),
     ] {
         fs::write(&file, &earlier)?;
-        let output = all(&["--output", "out"])?.expect(0)?;
+        let output = all(&["--output-dir", "out"])?.expect(0)?;
         output.stderr_contains("wrote out/kustomization.yaml")?;
     }
     Ok(())
@@ -100,8 +100,8 @@ fn files_of_other_kinds_are_not_stale() -> Outcome {
     let path = folder.path();
     let with_policy =
         |arguments: &[&str]| render(path, &[arguments, &["-p", "policy.yaml"]].concat());
-    with_policy(&["all", "--output", "out"])?.expect(0)?.hides("stale")?;
-    with_policy(&["lifecycle", "--for", "helm-values", "--output", "out"])?.expect(0)?;
+    with_policy(&["all", "--output-dir", "out"])?.expect(0)?.hides("stale")?;
+    with_policy(&["lifecycle", "--for", "helm-values", "--output-dir", "out"])?.expect(0)?;
     fs::create_dir(path.join("out/wasmplugin.yaml"))?;
     fs::File::create(path.join("out/data.yaml"))?.set_len(17 << 20)?;
     let same = with_policy(&["all", "--check", "out"])?.expect(0)?;
@@ -114,7 +114,7 @@ fn an_unwritable_folder_is_an_error() -> Outcome {
     let folder = folder(&gateway());
     fs::write(folder.path().join("out"), "a file")?;
     for output in ["out", "policy.yaml/out"] {
-        render(folder.path(), &["all", "--policy", "policy.yaml", "--output", output])?
+        render(folder.path(), &["all", "--policy", "policy.yaml", "--output-dir", output])?
             .expect(2)?
             .stderr_contains("cannot ")?
             .stderr_contains(output)?;

@@ -30,7 +30,7 @@ fn a_patch_names_the_namespace_of_the_policy() -> Outcome {
         }
     }
     // Istio's root namespace is also for proxies of others.
-    let gateway = format!("module: oci://h/r@{DIGEST}\n");
+    let gateway = format!("namespace: istio-system\nmodule: oci://h/r@{DIGEST}\n");
     for root in [gateway, sidecar.replace("shop", "istio-system")] {
         let pod = ["lifecycle", "--for", "pod"];
         let text = render_policy(&root, &pod)?.expect(0)?.stdout_contains("kubectl patch")?.stdout;
@@ -84,11 +84,18 @@ fn policies_that_cannot_be_rendered_are_refused_with_the_reason() -> Outcome {
         ),
         ("envoyfilter --for pod", gateway(), 64, "--for"),
         ("lifecycles", String::new(), 64, "lifecycle"),
-        ("all", gateway(), 64, "--output DIR"),
-        ("all --check a --output b", String::new(), 64, "--output"),
+        ("all", gateway(), 64, "--output-dir DIR"),
+        ("all -d yaml", gateway(), 64, "write `./yaml`"),
+        ("envoyfilter -o yaml", gateway(), 64, "`-d FOLDER`"),
+        ("envoyfilter --output", gateway(), 64, "`-d FOLDER`"),
+        ("all --check a --output-dir b", String::new(), 64, "--output-dir"),
         ("envoyfilter", "nam: x".into(), 2, "-: line 1, column 1"),
     ] {
-        let output = render_policy(&policy, &kind.split(' ').collect::<Vec<_>>())?;
+        let mut arguments: Vec<_> = kind.split(' ').collect();
+        if !policy.contains("namespace") && kind != "schema" {
+            arguments.extend(["--namespace", "edge"]);
+        }
+        let output = render_policy(&policy, &arguments)?;
         let output = output.expect(code)?.stderr_contains(words)?;
         assert!(output.stdout.is_empty(), "{kind} {policy}: {output:?}");
     }
@@ -120,7 +127,7 @@ fn questionable_policies_get_a_warning() -> Outcome {
 /// The hook, its time-out and the grace period are the same in every home.
 #[test]
 fn hooks_and_times_are_the_same_in_every_home() -> Outcome {
-    let policy = "drain: {longest_request: 60s}";
+    let policy = "namespace: edge\ndrain: {longest_request: 60s}";
     for home in ["pod", "helm-values", "gateway-chart"] {
         render_policy(policy, &["lifecycle", "--for", home])?
             .stdout_contains("--url=http://127.0.0.1:15091/prestop")?

@@ -38,7 +38,7 @@ pub(super) fn native(configuration: &str, place: Place) -> Outcome<Result<Form, 
         policy["digest"] = format!("sha256:{}", "a".repeat(64)).into();
     }
     let policy = Policy::read(policy.to_string().as_bytes(), &Overrides::default())?;
-    let rendered = match render(kind, &policy, &|_| Err("no module is read".into())) {
+    let rendered = match render(kind, &policy, &|_, _| Err("no module is read".into())) {
         Ok(rendered) => rendered,
         Err(refused) => return Ok(Err(refused.to_string())),
     };

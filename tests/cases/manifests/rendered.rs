@@ -29,7 +29,7 @@ pub(in crate::cases) fn yaml(kind: Kind, policy: &str) -> Outcome<Value> {
 fn all(kind: Kind, policy: &str) -> Outcome<Vec<Value>> {
     let policy = Policy::read(policy.as_bytes(), &Overrides::default())?;
     let rendered =
-        render(kind, &policy, &|_| Err("no module is read".into())).map_err(Error::msg)?;
+        render(kind, &policy, &|_, _| Err("no module is read".into())).map_err(Error::msg)?;
     let file = rendered.files.first().context("nothing was rendered")?;
     serde_saphyr::from_multiple(&file.text).with_context(|| file.text.clone())
 }

@@ -4,13 +4,14 @@ use serde_json::json;
 
 use super::{push, utf8};
 use crate::lab::envoyless_cases;
-use kit::certificates::Authority;
+use kit::certificates::{Authority, self_signed};
 use kit::registry::real::{Registry, Settings, skopeo_pull};
 use kit::user::User;
 use kit::{Outcome, ensure_eq};
 
 envoyless_cases! {
     a_private_authority_is_trusted_if_it_is_named,
+    a_self_signed_certificate_is_trusted_if_it_is_no_authority,
     a_client_shows_its_certificate,
     files_without_certificates_are_errors,
 }
@@ -38,10 +39,30 @@ fn a_private_authority_is_trusted_if_it_is_named() -> Outcome {
     push(&user, &[&image])?
         .expect(2)?
         .stderr_contains("status 400")?
-        .stderr_contains("HTTP request to an HTTPS server")?;
+        .stderr_contains("HTTP request to an HTTPS server")?
+        .stderr_contains("if it speaks TLS, leave `--plain-http` off")?;
     let plain = Registry::start(&Settings::default())?;
     let said = push(&user, &["--ca-file", utf8(&ca), &plain.image()])?.expect(2)?;
     said.stderr_contains("TLS:")?.stderr_contains("`--plain-http`").map(drop)
+}
+
+fn a_self_signed_certificate_is_trusted_if_it_is_no_authority() -> Outcome {
+    let user = User::new()?;
+    for is_authority in [false, true] {
+        let (certificate, key) = self_signed(is_authority)?;
+        let certificate = user.file("self.pem", certificate)?;
+        let tls = json!({ "certificate": &certificate, "key": user.file("self.key", key)? });
+        let registry = Registry::start(&Settings { tls: Some(tls), ..Settings::default() })?;
+        let said = push(&user, &["--ca-file", utf8(&certificate), &registry.image()])?;
+        match is_authority {
+            false => said.expect(0)?,
+            true => said
+                .expect(2)?
+                .stderr_contains("the certificate of an authority (`CA:TRUE`)")?
+                .stderr_contains("CA:FALSE")?,
+        };
+    }
+    Ok(())
 }
 
 fn a_client_shows_its_certificate() -> Outcome {

@@ -108,7 +108,7 @@ fn permanent_errors_are_not_retried() -> Outcome {
     push(&User::new()?, &[&faulty.image()])?.expect(0)?;
     let faulty = Faulty::failing(Operation::LookForBlob, Fault::Answer(error(401, "NO")))?;
     push(&User::new()?, &[&faulty.image()])?.expect(2)?;
-    ensure_eq!(faulty.asked().len(), 1, "requests");
+    ensure_eq!(faulty.asked().len(), 2, "requests");
     Ok(())
 }
 

@@ -1,11 +1,11 @@
-//! Tests of the library, without the program: resolving and fetching with checked digests, limits
+//! Tests of the library, without the program: fetching with checked digests, limits
 //! on sizes and blobs on other hosts; and uploads that are larger than any real module.
 
 use laststream_base::digest::Digest;
 use laststream_base::progress::Silent;
 use laststream_oci::image::{Descriptor, Image, Manifest, Reference};
 use laststream_oci::registry::credentials::{FoundLogin, Login, Secret, Sources};
-use laststream_oci::registry::{Options, Registry, RegistryError, publish};
+use laststream_oci::registry::{Options, Registries, Registry, RegistryError};
 
 use super::{PASSWORD, USERNAME, push, registry_with_password, user_with_password, wants_password};
 use crate::lab::{self, envoyless_cases};
@@ -15,8 +15,7 @@ use kit::registry::faulty::{Faulty, Operation};
 use kit::registry::sha256;
 
 envoyless_cases! {
-    a_pushed_image_is_resolved_and_fetched,
-    a_tag_is_found_without_head,
+    a_pushed_image_is_fetched,
     wrong_bytes_are_refused,
     a_large_upload_that_is_cut_begins_anew,
     blobs_elsewhere_are_fetched_without_credentials,
@@ -38,7 +37,7 @@ fn reference(text: &str) -> Outcome<Reference> {
     Ok(text.parse::<Reference>()?)
 }
 
-fn a_pushed_image_is_resolved_and_fetched() -> Outcome {
+fn a_pushed_image_is_fetched() -> Outcome {
     let user = user_with_password(PASSWORD)?;
     let real = registry_with_password(&user)?;
     let image = format!("{}/team/laststream:1", real.name());
@@ -50,14 +49,12 @@ fn a_pushed_image_is_resolved_and_fetched() -> Outcome {
     let (options, sources) = (options(), login());
     let registry = Registry::new(&real.name(), &options, &sources, &Silent)?;
     let tagged = reference(&image)?;
-    let resolved = registry.resolve(&tagged)?;
-    ensure_eq!(resolved.digest.as_str(), digest, "the digest");
+    let fetched = registry.manifest(&tagged)?;
+    ensure_eq!(fetched.digest.as_str(), digest, "the digest");
     let kind = Some("application/vnd.oci.image.manifest.v1+json");
-    ensure_eq!(resolved.media_type.as_deref(), kind, "the kind");
-    let pinned = Reference { digest: Some(resolved.digest.clone()), ..tagged.clone() };
-    ensure_eq!(registry.resolve(&pinned)?, resolved, "the pinned one");
-    let fetched = registry.manifest(&pinned)?;
-    ensure_eq!(fetched.digest, resolved.digest, "the manifest");
+    ensure_eq!(fetched.media_type.as_deref(), kind, "the kind");
+    let pinned = Reference { digest: Some(fetched.digest.clone()), ..tagged.clone() };
+    ensure_eq!(registry.manifest(&pinned)?, fetched, "the pinned one");
     let manifest: Manifest = serde_json::from_slice(&fetched.bytes)?;
     let layer = registry.blob(&pinned, &manifest.layers[0], 1 << 20)?;
     ensure_eq!(Digest::of(&layer), manifest.layers[0].digest, "the layer");
@@ -67,9 +64,9 @@ fn a_pushed_image_is_resolved_and_fetched() -> Outcome {
     )?;
 
     let missing = reference(&format!("{}/team/laststream:2", real.name()))?;
-    fails_with(registry.resolve(&missing), &["status 404", "MANIFEST_UNKNOWN"])?;
+    fails_with(registry.manifest(&missing), &["status 404", "MANIFEST_UNKNOWN"])?;
     let anonymous = Sources::none();
-    let error = Registry::new(&real.name(), &options, &anonymous, &Silent)?.resolve(&tagged);
+    let error = Registry::new(&real.name(), &options, &anonymous, &Silent)?.manifest(&tagged);
     ensure!(matches!(error, Err(RegistryError::Unauthorized { .. })), "{error:?}");
     Ok(())
 }
@@ -82,20 +79,10 @@ fn fails_with<T>(result: Result<T, RegistryError>, words: &[&str]) -> Outcome {
 
 const MANIFEST: &[u8] = br#"{"schemaVersion":2}"#;
 
-fn a_tag_is_found_without_head() -> Outcome {
-    let faulty = Faulty::failing(Operation::LookForManifest, Fault::Answer(Answer::new(405)))?;
-    faulty.put("/v2/a/manifests/1", MANIFEST);
-    let (options, sources) = (options(), Sources::none());
-    let registry = Registry::new(&faulty.name(), &options, &sources, &Silent)?;
-    let resolved = registry.resolve(&reference(&format!("{}/a:1", faulty.name()))?)?;
-    ensure_eq!(resolved.digest.as_str(), sha256(MANIFEST), "the digest");
-    Ok(())
-}
-
 fn wrong_bytes_are_refused() -> Outcome {
     let faulty = Faulty::start(|asked, operation, _| match (operation, asked.path()) {
         (Operation::GetBlob, _) => Some(Fault::Answer(Answer::new(200).body("hellO"))),
-        (Operation::LookForManifest | Operation::GetManifest, "/v2/a/manifests/lie") => {
+        (Operation::GetManifest, "/v2/a/manifests/lie") => {
             Some(Fault::Header("docker-content-digest", sha256(b"lie")))
         }
         (Operation::GetManifest, "/v2/a/manifests/huge") => {
@@ -120,7 +107,6 @@ fn wrong_bytes_are_refused() -> Outcome {
             "larger than".to_owned(),
         ),
         (error(registry.manifest(&lie).map(drop))?, sha256(b"lie")),
-        (error(registry.resolve(&reference(&pinned)?).map(drop))?, sha256(MANIFEST)),
         (error(registry.manifest(&reference(&pinned)?).map(drop))?, sha256(MANIFEST)),
         (
             error(registry.manifest(&reference(&format!("{}/a:huge", faulty.name()))?).map(drop))?,
@@ -143,7 +129,9 @@ fn a_large_upload_that_is_cut_begins_anew() -> Outcome {
             (operation == Operation::Upload && before == 0).then(|| fault.clone())
         })?;
         let references = [reference(&format!("{}/a:1", faulty.name()))?];
-        publish(&references, &image, None, &options(), &Sources::none(), &Silent)
+        let (options, sources) = (options(), Sources::none());
+        Registries::of(&references, &options, &sources, &Silent)
+            .and_then(|registries| registries.publish(&image, None))
             .map_err(kit::Error::msg)
             .with_context(|| what.clone())?;
         ensure_eq!(faulty.count(Operation::Upload), 3, "{what}: uploads");

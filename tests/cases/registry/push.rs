@@ -4,6 +4,7 @@ use std::fs;
 
 use super::{push, utf8};
 use crate::lab::{self, envoyless_cases};
+use kit::command::CommandOutput;
 use kit::prelude::*;
 use kit::registry::real::{Registry, Settings, skopeo_pull};
 use kit::registry::sha256;
@@ -16,6 +17,8 @@ envoyless_cases! {
     both_checksums_are_printed,
     a_dry_run_sends_no_request,
     annotations_are_in_the_manifest,
+    a_tag_that_moves_is_reported,
+    a_tag_keeps_its_kind_of_module,
     the_result_can_be_signed,
     nothing_is_published_by_a_read_only_registry,
     nothing_is_published_on_a_full_disk,
@@ -67,7 +70,7 @@ fn the_second_push_sends_no_blob() -> Outcome {
         .stderr_contains("is there already")?;
     ensure_eq!(said.json_lines()?.len(), 1, "lines for what was named twice");
     let second = registry.requests().split_off(first.len());
-    ensure_eq!((uploads(&second), second.len()), (0, 3), "uploads and requests in {second:#?}");
+    ensure_eq!((uploads(&second), second.len()), (0, 4), "uploads and requests in {second:#?}");
     Ok(())
 }
 
@@ -152,6 +155,46 @@ fn annotations_are_in_the_manifest() -> Outcome {
     Ok(())
 }
 
+fn a_tag_that_moves_is_reported() -> Outcome {
+    let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
+    let image = registry.image();
+    let digest = |said: &CommandOutput| {
+        said.json_lines()?[0]["digest"].as_str().map(str::to_owned).context("a digest")
+    };
+    let before = push(&user, &["-o", "json", &image])?.expect(0)?.hides("moves")?;
+    push(&user, &["-o", "json", &image])?.expect(0)?.hides("moves")?;
+    let after = push(&user, &["-o", "json", "-a", "a=b", &image])?.expect(0)?;
+    let (before, digest) = (digest(&before)?, digest(&after)?);
+    after.stderr_contains(&format!("`{image}` moves from {before} to {digest}")).map(drop)
+}
+
+/// A typing error must not make the frame filter the module.
+fn a_tag_keeps_its_kind_of_module() -> Outcome {
+    let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
+    let image = registry.image();
+    push(&user, &[&image])?.expect(0)?;
+    let frames = ["push", "--module", "builtin-frames", &image];
+    user.run(&frames, "")?
+        .expect(2)?
+        .stderr_contains("holds laststream's module, and this push has laststream's frame filter")?
+        .stderr_contains("no tag has changed")?
+        .hides("moves")?;
+    let held = |words: &str| user.run(&["inspect", &image], "")?.expect(0)?.stdout_contains(words);
+    held("what     laststream's module")?;
+    user.run(&[&frames[..], &["--replace"]].concat(), "")?.expect(0)?;
+    held("what     laststream's frame filter")?;
+    held("image.title=laststream-frames")?;
+    let foreign = user.argument("foreign.wasm", FOREIGN)?;
+    user.run(&["push", "--module", &foreign, &image], "")?
+        .expect(1)?
+        .stderr_contains("not of laststream")?;
+    Ok(())
+}
+
+/// A module that exports nothing but the version of its interface.
+const FOREIGN: &[u8] = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x1b\x01\x17\
+    proxy_abi_version_0_2_1\0\0\x0a\x04\x01\x02\0\x0b";
+
 /// Also without cosign, and with a cosign that fails.
 fn the_result_can_be_signed() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
@@ -185,7 +228,7 @@ fn nothing_is_published_by_a_read_only_registry() -> Outcome {
     said.stderr_contains("answers with status 405")?
         .stderr_contains("it may be read-only")?
         .stderr_contains("no tag has changed")?;
-    ensure_eq!(registry.requests().len(), 2, "requests in {:#?}", registry.requests());
+    ensure_eq!(registry.requests().len(), 3, "requests in {:#?}", registry.requests());
     Ok(())
 }
 

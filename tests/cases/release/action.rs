@@ -108,7 +108,7 @@ fn stale_files_fail_the_action() -> Outcome {
     let runner = Runner::new()?;
     runner.file("policy.yaml", POLICY)?;
     let inputs = [("paths", "deploy"), ("policy", "policy.yaml"), ("rendered", "deploy")];
-    runner.laststream(&["render", "all", "--policy", "policy.yaml", "--output", "deploy"])?;
+    runner.laststream(&["render", "all", "--policy", "policy.yaml", "--output-dir", "deploy"])?;
     let ended = runner.run(&inputs)?;
     ensure!(ended.is_success, "{}", ended.log);
     runner.file("deploy/bad.yaml", BAD)?;

@@ -45,7 +45,7 @@ fn stale_files_are_found() -> Outcome {
     let user =
         User::new("laststream-render-check", &["--policy", "policy.yaml", "--check", "deploy"])?;
     user.file("policy.yaml", POLICY)?;
-    let render = "render all --policy policy.yaml --output deploy";
+    let render = "render all --policy policy.yaml --output-dir deploy";
     run(user.command(user::laststream()?).args(render.split(' ')))?;
     user.git(&["add", "."])?;
     user.expect_pass()?;

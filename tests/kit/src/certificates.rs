@@ -15,6 +15,18 @@ pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
+/// The certificate and the key, as PEM, of a server for `localhost` that has signed its own
+/// certificate, as an authority or not.
+pub fn self_signed(is_authority: bool) -> Outcome<(String, String)> {
+    let mut params = CertificateParams::new(vec!["localhost".into()])?;
+    params.is_ca = match is_authority {
+        true => IsCa::Ca(BasicConstraints::Unconstrained),
+        false => IsCa::ExplicitNoCa,
+    };
+    let key = KeyPair::generate()?;
+    Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
+}
+
 /// A certificate with its key.
 pub struct Identity {
     pub certificate_pem: String,

@@ -153,7 +153,9 @@ fn render(stage: &Stage, policy: &str) -> Outcome<std::path::PathBuf> {
     let file = stage.user.file("policy.yaml", policy)?.display().to_string();
     let folder = stage.user.path("rendered");
     let output = folder.display().to_string();
-    stage.laststream(&["render", "all", "--policy", &file, "--output", &output], "")?.expect(0)?;
+    stage
+        .laststream(&["render", "all", "--policy", &file, "--output-dir", &output], "")?
+        .expect(0)?;
     Ok(folder)
 }
 

@@ -121,7 +121,8 @@ impl World {
         let file = self.user.file(&format!("{gateway}.yaml"), policy)?.display().to_string();
         let folder = self.user.path(gateway);
         let output = folder.display().to_string();
-        self.laststream(&["render", "all", "--policy", &file, "--output", &output])?.expect(0)?;
+        self.laststream(&["render", "all", "--policy", &file, "--output-dir", &output])?
+            .expect(0)?;
         self.laststream(&["lint", &output])?.expect(0)?;
         self.cluster.run(&["apply", "--validate=strict", "--kustomize", &output]).await?;
         let patch = format!("--patch-file={output}/gateway.patch.yaml");

@@ -120,7 +120,7 @@ async fn overlay(world: &World, namespace: &str, gateway: &str, drain: &Value) -
     let file = world.user.file(&format!("{name}.yaml"), policy.to_string())?;
     let folder = world.user.path(&name);
     let [file, folder] = [&file, &folder].map(|path| path.display().to_string());
-    let render = ["render", "all", "--plain-http", "--policy", &file, "--output", &folder];
+    let render = ["render", "all", "--plain-http", "--policy", &file, "--output-dir", &folder];
     world.user.run(&render, "")?.expect(0)?;
     world.kubectl(&["apply", "--validate=strict", "--kustomize", &folder]).await?;
     let patch = format!("--patch-file={folder}/gateway.patch.yaml");

@@ -74,7 +74,7 @@ pub(super) fn rendered(policy: &Value, module: &Path, admin: &Path) -> Result<Va
         Overrides { module: Some(module.display().to_string()), ..Overrides::default() };
     let policy = Policy::read(policy.to_string().as_bytes(), &overrides)
         .map_err(|refused| unusable(refused.to_string()))?;
-    let no_registry = |_: &str| Err("no registry is needed".to_owned());
+    let no_registry = |_: &str, _| Err("no registry is needed".to_owned());
     let rendered = laststream_render::render(Kind::Envoy, &policy, &no_registry)
         .map_err(|problem| unusable(problem.to_string()))?;
     let text = rendered.files.first().map(|file| file.text.as_str()).unwrap_or_default();

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::layer::{self, Unpacked};
+pub use super::manifest::Descriptor;
+use super::manifest::Platform;
 use super::manifest::{DOCKER_LAYER, Document, SOLO_MODULE};
-pub use super::manifest::{Descriptor, Platform};
 use super::{ImageSource, MOST};
 use laststream_base::digest::Digest;
 use laststream_oci::image::{DOCKER_MANIFEST, FILE, INDEX, LAYER};
@@ -81,17 +82,6 @@ fn way_out(manifests: &[Descriptor]) -> String {
         || single.to_owned(),
         |child| format!("{single}, or pin that one: `@{}`", child.digest),
     )
-}
-
-/// The digest of the manifest that Istio and Envoy Gateway take out of an index, and compare.
-///
-/// # Errors
-/// The index cannot be read, or has no such manifest; the error says what to do.
-pub fn pin_of_index(index: &[u8]) -> Result<String, String> {
-    let manifests = Document::read(index)?.manifests.unwrap_or_default();
-    for_linux(&manifests).map(|child| child.digest.clone()).ok_or_else(|| {
-        format!("it is an index without a manifest for linux/amd64: {}", way_out(&manifests))
-    })
 }
 
 /// The manifest that Istio's agent takes, whatever platform it runs on. By its rules, a manifest

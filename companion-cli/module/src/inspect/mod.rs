@@ -2,14 +2,14 @@
 //! which module it is. An [`ImageSource`] gives the parts of an image.
 
 mod files;
-pub mod image;
+mod image;
 mod layer;
 mod manifest;
 mod registry;
 
 use serde::Serialize;
 
-use crate::analysis::{Module, analyse};
+use crate::analysis::{Kind, Module, analyse};
 pub use files::{archive, folder};
 pub use image::{Descriptor, Image};
 pub use registry::Remote;
@@ -47,6 +47,20 @@ pub struct Inspection {
     pub because: Vec<String>,
     /// The checksums, and where each of them belongs.
     pub checksums: Vec<Checksum>,
+}
+
+impl Inspection {
+    /// Why this is not the wanted module, as the end of a sentence about the image; `None` if it
+    /// is. A place where Istio and Envoy Gateway do not look is no reason, because kubelet mounts
+    /// any layout.
+    #[must_use]
+    pub fn differs_from(&self, wanted: Kind) -> Option<String> {
+        match &self.module {
+            Some(module) if module.kind == wanted => None,
+            Some(module) => Some(format!("holds {}, but this must be {wanted}", module.kind)),
+            None => Some(format!("holds no module: {}", self.because.join("; "))),
+        }
+    }
 }
 
 /// A checksum.

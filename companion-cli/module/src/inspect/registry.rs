@@ -4,7 +4,7 @@ use super::image::Descriptor;
 use super::{ImageSource, MOST};
 use laststream_base::digest::{Digest, NotADigest};
 use laststream_oci::image::{self, Reference};
-use laststream_oci::registry::Registry;
+use laststream_oci::registry::{Registry, RegistryError};
 
 /// An image in a registry, named by a reference.
 pub struct Remote<'a> {
@@ -12,6 +12,8 @@ pub struct Remote<'a> {
     pub registry: &'a Registry<'a>,
     /// The reference of the image.
     pub reference: &'a Reference,
+    /// The words for an error.
+    pub explain: fn(&RegistryError) -> String,
 }
 
 impl ImageSource for Remote<'_> {
@@ -20,7 +22,7 @@ impl ImageSource for Remote<'_> {
         if let Some(digest) = digest {
             reference.digest = Some(parse(digest)?);
         }
-        Ok(self.registry.manifest(&reference).map_err(|error| error.to_string())?.bytes)
+        Ok(self.registry.manifest(&reference).map_err(|error| (self.explain)(&error))?.bytes)
     }
 
     fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String> {
@@ -28,8 +30,9 @@ impl ImageSource for Remote<'_> {
             media_type: layer.media_type.clone(),
             digest: parse(&layer.digest)?,
             size: layer.size,
+            annotations: layer.annotations.clone(),
         };
-        self.registry.blob(self.reference, &blob, MOST).map_err(|error| error.to_string())
+        self.registry.blob(self.reference, &blob, MOST).map_err(|error| (self.explain)(&error))
     }
 }
 

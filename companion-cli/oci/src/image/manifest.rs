@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::TITLE;
 use laststream_base::digest::Digest;
 
 /// A manifest of one image.
@@ -31,6 +32,9 @@ pub struct Descriptor {
     pub digest: Digest,
     /// The size in bytes.
     pub size: u64,
+    /// The annotations.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl Descriptor {
@@ -41,7 +45,15 @@ impl Descriptor {
             media_type: media_type.to_owned(),
             digest: Digest::of(bytes),
             size: bytes.len() as u64,
+            annotations: BTreeMap::new(),
         }
+    }
+
+    /// The same, with the name of a file.
+    #[must_use]
+    pub(super) fn titled(mut self, file: &str) -> Self {
+        self.annotations.insert(TITLE.to_owned(), file.to_owned());
+        self
     }
 }
 

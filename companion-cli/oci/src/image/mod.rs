@@ -30,20 +30,11 @@ pub struct Image {
     pub digest: Digest,
 }
 
-/// The annotations of every image of this project. They do not depend on machine or time.
-#[must_use]
-pub fn standard_annotations() -> BTreeMap<String, String> {
-    let standard = [
-        ("org.opencontainers.image.title", "laststream"),
-        (
-            "org.opencontainers.image.description",
-            "Counts the HTTP streams in flight in Envoy, and restores the original scheme",
-        ),
-        ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE")),
-        ("org.opencontainers.image.source", env!("CARGO_PKG_REPOSITORY")),
-    ];
-    standard.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
-}
+/// The annotation with the title of an image, or with the file name of a layer.
+pub const TITLE: &str = "org.opencontainers.image.title";
+/// The name under which tools that fetch layers as files, such as `oras pull`, write the layer.
+/// Without a name they skip it.
+const LAYER_FILE: &str = "plugin.tar.gz";
 
 impl Image {
     /// Packs a module. The bytes depend on the module and the annotations only, not on clock, user
@@ -60,7 +51,7 @@ impl Image {
             schema_version: 2,
             media_type: Some(MANIFEST.to_owned()),
             config: Descriptor::of(CONFIG, &config),
-            layers: vec![Descriptor::of(LAYER, &layer)],
+            layers: vec![Descriptor::of(LAYER, &layer).titled(LAYER_FILE)],
             annotations,
         };
         let manifest = serde_json::to_vec(&manifest)?;
@@ -102,7 +93,7 @@ mod tests {
     }
 
     fn annotations() -> BTreeMap<String, String> {
-        BTreeMap::from([("org.opencontainers.image.title".to_owned(), "laststream".to_owned())])
+        BTreeMap::from([(TITLE.to_owned(), "a module".to_owned())])
     }
 
     /// Users have pinned the digests of these bytes. If this test fails after an update of a crate,
@@ -112,7 +103,7 @@ mod tests {
         let image = Image::of(&module(), annotations()).unwrap();
         assert_eq!(
             image.digest.as_str(),
-            "sha256:9d211ab60dcbcfcbdea31ad883c351978f68f61739c76ee430e6481b5dc69610"
+            "sha256:ccc23a76c96659070bbb431babb840f8dfa544aa31afa6eddd33709f0895a249"
         );
         assert_eq!(image, Image::of(&module(), annotations()).unwrap());
     }
@@ -154,7 +145,7 @@ mod tests {
         let image = Image::of(&module(), annotations()).unwrap();
         let manifest: Manifest = serde_json::from_slice(&image.manifest).unwrap();
         assert_eq!(manifest.media_type.as_deref(), Some(MANIFEST));
-        assert_eq!(manifest.layers, [Descriptor::of(LAYER, &image.layer)]);
+        assert_eq!(manifest.layers, [Descriptor::of(LAYER, &image.layer).titled(LAYER_FILE)]);
         assert_eq!(manifest.config, Descriptor::of(CONFIG, &image.config));
         assert_eq!(manifest.annotations[VARIANT], "compat");
         assert_eq!(Digest::of(&image.manifest), image.digest);

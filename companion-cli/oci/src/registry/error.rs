@@ -36,7 +36,7 @@ impl std::fmt::Display for Refusal {
 #[non_exhaustive]
 pub enum RegistryError {
     /// There is no complete response.
-    #[error("{what}: `{url}`: {error}{}", http_hint(.error, .url))]
+    #[error("{what}: `{url}`: {error}")]
     Http {
         /// The action that failed.
         what: &'static str,
@@ -129,7 +129,42 @@ pub enum RegistryError {
     Certificate(#[from] CertificateError),
 }
 
+/// A setting of the client that may help after an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// HTTP without TLS.
+    PlainHttp,
+    /// A certificate authority to trust.
+    Authority,
+    /// TLS.
+    Tls,
+    /// Credentials.
+    Login,
+}
+
 impl RegistryError {
+    /// The setting that may help.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            Self::Http { error: HttpError::Tls(text), .. } => {
+                let is_plain =
+                    text.contains("InvalidContentType") || text.contains("corrupt message");
+                Some(if is_plain { Remedy::PlainHttp } else { Remedy::Authority })
+            }
+            Self::Http { error: HttpError::Other(_), url, .. } if url.starts_with("http:") => {
+                Some(Remedy::Tls)
+            }
+            Self::Refused { refusal, .. } if refusal.message.contains("HTTPS server") => {
+                Some(Remedy::Tls)
+            }
+            Self::Unauthorized { login: None, .. } | Self::Token { login: None, .. } => {
+                Some(Remedy::Login)
+            }
+            _ => None,
+        }
+    }
+
     /// Removes secrets from the texts that come from servers: addresses that they redirect to, and
     /// headers.
     pub(super) fn masked(mut self, mask: &Mask) -> Self {
@@ -167,35 +202,13 @@ impl Retryable for RegistryError {
     }
 }
 
-fn http_hint(error: &HttpError, url: &str) -> String {
-    match error {
-        HttpError::Tls(text)
-            if text.contains("InvalidContentType") || text.contains("corrupt message") =>
-        {
-            "\nif it speaks plain HTTP, say so with `--plain-http`".to_owned()
-        }
-        HttpError::Tls(_) => "\nif it has a certificate authority of its own, name that with \
-            `--ca-file FILE`"
-            .to_owned(),
-        HttpError::Other(_) if url.starts_with("http:") => {
-            "\nif it speaks TLS, leave `--plain-http` off; for one on this machine, name its \
-                certificate authority with `--ca-file FILE`"
-                .to_owned()
-        }
-        _ => String::new(),
-    }
-}
-
 fn login_hint(registry: &str, source: Option<&str>) -> String {
     match source {
         Some(source) => format!(
             "the credentials from {source} were shown: log in again (`docker login {registry}`), \
                 or give others"
         ),
-        None => format!(
-            "none were found: `docker login {registry}`, or `--username NAME --password-stdin`, or \
-                LASTSTREAM_REGISTRY_USERNAME and LASTSTREAM_REGISTRY_PASSWORD"
-        ),
+        None => format!("none were found: `docker login {registry}`"),
     }
 }
 

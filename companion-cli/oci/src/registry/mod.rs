@@ -1,5 +1,5 @@
-//! A client of container registries (the OCI distribution protocol): pushes images, resolves and
-//! pulls references.
+//! A client of container registries (the OCI distribution protocol): pushes and pulls
+//! images.
 //!
 //! Rules for all requests:
 //! - Credentials go only to the named registry and its token server: not behind a redirect, not to
@@ -25,11 +25,11 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use http::uri::Authority;
 
-pub use error::{Refusal, RegistryError};
+pub use error::{Refusal, RegistryError, Remedy};
 pub use laststream_http::retry::Policy as RetryPolicy;
 pub use laststream_http::{CertificateError, HttpError, Limits, Tls};
-pub use publish::{PublishError, Unpublished, publish};
-pub use pull::{FetchedManifest, Resolved};
+pub use publish::{PublishError, Registries, Unpublished};
+pub use pull::FetchedManifest;
 pub use push::Arrival;
 
 use crate::image::{DOCKER_HUB, is_docker_hub};

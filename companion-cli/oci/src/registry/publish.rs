@@ -8,6 +8,7 @@ use super::credentials::Sources;
 use super::error::RegistryError;
 use super::{Options, Registry};
 use crate::image::{Image, NotAReference, Reference};
+use laststream_base::digest::Digest;
 use laststream_base::progress::Progress;
 
 /// An error, and the references that were published before it.
@@ -17,6 +18,12 @@ pub struct Unpublished {
     pub published: Vec<Reference>,
     /// The error.
     pub problem: Box<PublishError>,
+}
+
+impl From<PublishError> for Unpublished {
+    fn from(problem: PublishError) -> Self {
+        Self { published: Vec::new(), problem: Box::new(problem) }
+    }
 }
 
 /// Errors of publishing.
@@ -38,105 +45,132 @@ pub enum PublishError {
 }
 
 impl PublishError {
-    /// Whether the arguments are wrong, and nothing was done.
+    /// The error of a registry, if it is one.
     #[must_use]
-    pub fn is_usage(&self) -> bool {
-        !matches!(self, Self::Registry(_))
+    pub fn of_registry(&self) -> Option<&RegistryError> {
+        match self {
+            Self::Registry(error) => Some(error),
+            Self::Reference(_) | Self::SeveralRegistries(_) => None,
+        }
     }
 }
 
+/// What has changed in the registries before the error.
 impl fmt::Display for Unpublished {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.problem)?;
-        if self.problem.is_usage() {
-            return Ok(());
-        }
         if self.published.is_empty() {
-            return f.write_str("\nnothing was published: no tag has changed");
+            return f.write_str("nothing was published: no tag has changed");
         }
         let names: Vec<String> =
             self.published.iter().map(|reference| format!("`{reference}`")).collect();
-        write!(f, "\nalready published: {}", names.join(", "))
+        write!(f, "already published: {}", names.join(", "))
     }
 }
 
-/// Publishes an image under all these references. `mount_from` is a repository that may have its
-/// blobs already.
-///
-/// # Errors
-/// Names the problem, and the references that were already published.
-pub fn publish(
-    references: &[Reference],
-    image: &Image,
-    mount_from: Option<&str>,
-    options: &Options,
-    sources: &Sources,
-    progress: &dyn Progress,
-) -> Result<(), Unpublished> {
-    let mut published = Vec::new();
-    let result = prepare(references, options, sources, progress).and_then(|registries| {
-        send_blobs(references, image, mount_from, &registries, progress)?;
+/// The references of a push, with a client for each of their registries.
+pub struct Registries<'a> {
+    references: &'a [Reference],
+    clients: BTreeMap<String, Registry<'a>>,
+    progress: &'a dyn Progress,
+}
+
+impl<'a> Registries<'a> {
+    /// Makes the clients, and checks everything that can be checked before anything is sent.
+    ///
+    /// # Errors
+    /// A reference cannot be pushed to, or an option cannot be used.
+    pub fn of(
+        references: &'a [Reference],
+        options: &'a Options,
+        sources: &'a Sources,
+        progress: &'a dyn Progress,
+    ) -> Result<Self, Unpublished> {
+        Self::prepare(references, options, sources, progress).map_err(Unpublished::from)
+    }
+
+    fn prepare(
+        references: &'a [Reference],
+        options: &'a Options,
+        sources: &'a Sources,
+        progress: &'a dyn Progress,
+    ) -> Result<Self, PublishError> {
+        let mut clients = BTreeMap::new();
         for reference in references {
-            let tag = reference.pushed_tag()?;
-            registries[&reference.registry].push_manifest(&reference.repository, tag, image)?;
-            progress.finished(&format!("{reference} is {}", image.digest));
+            reference.pushed_tag()?;
+            clients.insert(
+                reference.registry.clone(),
+                Registry::new(&reference.registry, options, sources, progress)?,
+            );
+        }
+        if clients.len() > 1 && sources.given.is_some() {
+            return Err(PublishError::SeveralRegistries(
+                clients.into_keys().collect::<Vec<_>>().join(", "),
+            ));
+        }
+        Ok(Self { references, clients, progress })
+    }
+
+    /// Each reference, with the client of its registry.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a Reference, &Registry<'a>)> {
+        self.references.iter().map(|reference| (reference, &self.clients[&reference.registry]))
+    }
+
+    /// The digests that the tags point to now; `None` for a new tag, and where the registry does
+    /// not tell.
+    ///
+    /// # Errors
+    /// A registry does not answer, or wants credentials.
+    pub fn digests(&self) -> Result<Vec<Option<Digest>>, Unpublished> {
+        let digests = self.iter().map(|(reference, registry)| registry.find_before_push(reference));
+        digests.collect::<Result<_, _>>().map_err(|error| PublishError::from(error).into())
+    }
+
+    /// Publishes an image under all the references. `mount_from` is a repository that may have its
+    /// blobs already.
+    ///
+    /// # Errors
+    /// Names the problem, and the references that were already published.
+    pub fn publish(&self, image: &Image, mount_from: Option<&str>) -> Result<(), Unpublished> {
+        let mut published = Vec::new();
+        self.send(image, mount_from, &mut published)
+            .map_err(|problem| Unpublished { published, problem: Box::new(problem) })
+    }
+
+    fn send(
+        &self,
+        image: &Image,
+        mount_from: Option<&str>,
+        published: &mut Vec<Reference>,
+    ) -> Result<(), PublishError> {
+        self.send_blobs(image, mount_from)?;
+        for (reference, registry) in self.iter() {
+            registry.push_manifest(&reference.repository, reference.pushed_tag()?, image)?;
+            self.progress.finished(&format!("{reference} is {}", image.digest));
             published.push(reference.clone());
         }
         Ok(())
-    });
-    result.map_err(|problem| Unpublished { published, problem: Box::new(problem) })
-}
-
-type Registries<'a> = BTreeMap<String, Registry<'a>>;
-
-/// Makes the clients, and checks everything that can be checked before anything is sent.
-fn prepare<'a>(
-    references: &[Reference],
-    options: &'a Options,
-    sources: &'a Sources,
-    progress: &'a dyn Progress,
-) -> Result<Registries<'a>, PublishError> {
-    let mut registries = BTreeMap::new();
-    for reference in references {
-        reference.pushed_tag()?;
-        registries.insert(
-            reference.registry.clone(),
-            Registry::new(&reference.registry, options, sources, progress)?,
-        );
     }
-    if registries.len() > 1 && sources.given.is_some() {
-        return Err(PublishError::SeveralRegistries(
-            registries.into_keys().collect::<Vec<_>>().join(", "),
-        ));
-    }
-    Ok(registries)
-}
 
-fn send_blobs(
-    references: &[Reference],
-    image: &Image,
-    mount_from: Option<&str>,
-    registries: &Registries<'_>,
-    progress: &dyn Progress,
-) -> Result<(), PublishError> {
-    let mut done: Vec<&Reference> = Vec::new();
-    for reference in references {
-        let name = reference.name();
-        if done.iter().any(|other| other.name() == name) {
-            continue;
+    fn send_blobs(&self, image: &Image, mount_from: Option<&str>) -> Result<(), PublishError> {
+        let mut done: Vec<&Reference> = Vec::new();
+        for (reference, registry) in self.iter() {
+            let name = reference.name();
+            if done.iter().any(|other| other.name() == name) {
+                continue;
+            }
+            let sibling = done
+                .iter()
+                .find(|other| other.registry == reference.registry)
+                .map(|other| other.repository.as_str());
+            let from: Vec<String> = sibling.or(mount_from).map(str::to_owned).into_iter().collect();
+            self.progress.started(&format!("pushing to {name}"));
+            let arrivals = registry.push_blobs(&reference.repository, image, &from)?;
+            for ((blob, _), arrival) in image.blobs().iter().zip(arrivals) {
+                let line = format!("{} ({} bytes): {arrival}", blob.digest, blob.size);
+                self.progress.finished(&line);
+            }
+            done.push(reference);
         }
-        let sibling = done
-            .iter()
-            .find(|other| other.registry == reference.registry)
-            .map(|other| other.repository.as_str());
-        let from: Vec<String> = sibling.or(mount_from).map(str::to_owned).into_iter().collect();
-        progress.started(&format!("pushing to {name}"));
-        let arrivals =
-            registries[&reference.registry].push_blobs(&reference.repository, image, &from)?;
-        for ((blob, _), arrival) in image.blobs().iter().zip(arrivals) {
-            progress.finished(&format!("{} ({} bytes): {arrival}", blob.digest, blob.size));
-        }
-        done.push(reference);
+        Ok(())
     }
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Resolves and pulls references, and checks the digests.
+//! Finds and pulls what references name, and checks the digests.
 
 use http::Method;
 
@@ -15,23 +15,6 @@ const LARGEST_MANIFEST: u64 = 4 << 20;
 const FINDING: &str = "looking for the image";
 const FETCHING: &str = "fetching the manifest";
 
-/// The manifest that a reference points to at this moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolved {
-    /// The digest of the manifest.
-    pub digest: Digest,
-    /// The media type of the manifest, as the registry names it.
-    pub media_type: Option<String>,
-}
-
-impl Resolved {
-    /// Whether it is a list of manifests, of which consumers take the one for their platform.
-    #[must_use]
-    pub fn is_index(&self) -> bool {
-        matches!(self.media_type.as_deref(), Some(INDEX | DOCKER_LIST))
-    }
-}
-
 /// A manifest, or a list of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchedManifest {
@@ -44,34 +27,24 @@ pub struct FetchedManifest {
 }
 
 impl Registry<'_> {
-    /// The digest of the manifest that a reference points to.
+    /// The digest of the manifest that a reference points to, before a push to it. `None` if there
+    /// is none, or if the registry does not tell.
     ///
     /// # Errors
-    /// There is no such manifest, or the registry does not answer.
-    pub fn resolve(&self, reference: &Reference) -> Result<Resolved, RegistryError> {
-        let repository = self.to_pull(reference);
+    /// The registry does not answer, or wants credentials.
+    pub fn find_before_push(&self, reference: &Reference) -> Result<Option<Digest>, RegistryError> {
+        let scope = Scope::push(&reference.repository, &[]);
+        let repository = Repository { registry: self, name: &reference.repository, scope };
         let call = repository.manifest_call(Method::HEAD, FINDING, reference);
         let answer = self.with_retries(|| {
             let answer = repository.call(&call)?;
-            if matches!(answer.status, 408 | 429 | 500..=599) {
-                repository.accepted(FINDING, answer)
-            } else {
-                Ok(answer)
+            match answer.status {
+                401 | 408 | 429 | 500..=599 => repository.accepted(FINDING, answer),
+                _ => Ok(answer),
             }
         })?;
-        let digest =
-            answer.header("docker-content-digest").and_then(|digest| digest.trim().parse().ok());
-        match digest {
-            Some(digest) if answer.is_success() => {
-                check(reference, &digest)?;
-                Ok(Resolved { digest, media_type: media_type(&answer) })
-            }
-            // A response to HEAD has no body with the reason, and some registries do not support
-            // HEAD.
-            _ => self
-                .manifest(reference)
-                .map(|fetched| Resolved { digest: fetched.digest, media_type: fetched.media_type }),
-        }
+        let digest = answer.header("docker-content-digest").filter(|_| answer.is_success());
+        Ok(digest.and_then(|digest| digest.trim().parse().ok()))
     }
 
     /// The manifest that a reference points to.

@@ -1,6 +1,7 @@
 //! Checks the module's configuration with the module's own parser.
 
-use laststream_filter::config::{self, wire};
+use laststream_base::time_span::TimeSpan;
+use laststream_filter::config::{self, Problem, wire};
 use laststream_filter::forwarded::{FORWARDED_PROTO, Policy as ForwardedPolicy};
 use serde_json::{Value, json};
 
@@ -109,10 +110,9 @@ impl Checker {
             && let Err(refused) = config::parse(module_json::gate(policy).to_string().as_bytes())
         {
             self.0.extend(
-                refused
-                    .0
-                    .into_iter()
-                    .map(|problem| PolicyProblem::new(of_drain(&problem.path), problem.message)),
+                refused.0.into_iter().map(|problem| {
+                    PolicyProblem::new(of_drain(&problem.path), of_policy(&problem))
+                }),
             );
         }
     }
@@ -136,26 +136,45 @@ fn saved_original(mut json: Value, original: String, forgets: bool) -> (Value, S
     (json, wire::ORIGINAL_HEADER.into())
 }
 
+/// Fields of the gate's configuration, and their names in the policy.
+const RENAMED: [(&str, &str); 12] = [
+    ("gate.end.over_ms", "end.over"),
+    ("gate.end.before_deadline_ms", "end.before_deadline"),
+    ("gate.end.at_age_ms", "end.at_age"),
+    ("gate.end.websocket_grace_ms", "end.websocket_grace"),
+    ("gate.end.retry_after_s", "end.retry_after"),
+    ("gate.end", "end"),
+    ("gate.quiet_ms", "drain.quiet"),
+    ("gate.deadline_ms", "drain.deadline"),
+    ("gate.long_lived_after_ms", "drain.long_lived_after"),
+    ("gate.app", "drain.wait_for_app"),
+    ("gate.begin.delay_ms", "drain.delay"),
+    ("gate.begin", "drain.begin"),
+];
+
 /// The path of a problem of the gate, with the field's name in the policy.
 fn of_drain(path: &str) -> String {
-    let known = [
-        ("gate.end.over_ms", "end.over"),
-        ("gate.end.before_deadline_ms", "end.before_deadline"),
-        ("gate.end.at_age_ms", "end.at_age"),
-        ("gate.end.websocket_grace_ms", "end.websocket_grace"),
-        ("gate.end.retry_after_s", "end.retry_after"),
-        ("gate.end", "end"),
-        ("gate.quiet_ms", "drain.quiet"),
-        ("gate.deadline_ms", "drain.deadline"),
-        ("gate.long_lived_after_ms", "drain.long_lived_after"),
-        ("gate.app", "drain.wait_for_app"),
-        ("gate.begin.delay_ms", "drain.delay"),
-        ("gate.begin", "drain.begin"),
-    ];
-    let renamed = known
+    let renamed = RENAMED
         .iter()
         .find_map(|(theirs, ours)| path.strip_prefix(theirs).map(|rest| format!("{ours}{rest}")));
     renamed.unwrap_or_else(|| path.to_owned())
+}
+
+/// The message with the policy's names and units: the module counts milliseconds.
+fn of_policy(problem: &Problem) -> String {
+    let renamed = RENAMED.iter().fold(problem.message.clone(), |message, (theirs, ours)| {
+        message.replace(&format!("`{theirs}`"), &format!("`{ours}`"))
+    });
+    if !problem.path.ends_with("_ms") {
+        return renamed;
+    }
+    let words = renamed.replace(" ms", "");
+    let word = |word: &str| {
+        let number = word.trim_end_matches([',', ':', '.', ';']);
+        let time = number.parse().ok().map(TimeSpan::of_millis);
+        time.map_or(word.to_owned(), |time| word.replacen(number, &time.to_string(), 1))
+    };
+    words.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// The first number that is not an `i64`, which the module's parser does not accept.

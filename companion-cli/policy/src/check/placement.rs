@@ -156,18 +156,19 @@ impl Checker {
         placement: &Placement,
     ) -> Option<String> {
         let namespace = match (namespace, placement) {
-            (None, Placement::Gateway(_)) => Some("istio-system".into()),
             (None, placement) if placement.class().is_some() => Some("istio-system".into()),
             (
                 None,
-                Placement::GatewayApi(_)
+                Placement::Gateway(_)
+                | Placement::GatewayApi(_)
                 | Placement::Sidecar(_)
                 | Placement::Waypoint(_)
                 | Placement::EnvoyGateway(_),
             ) => {
                 self.problem(
                     "namespace",
-                    "is required: the namespace of the proxies, where the resources must be, too",
+                    "is required: the proxies' own, where the resources must be, too; a resource \
+                        in Istio's root namespace reaches proxies of all namespaces",
                 );
                 None
             }

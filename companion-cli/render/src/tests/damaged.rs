@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use laststream_policy::{Overrides, Policy};
+use laststream_policy::Wanted;
 
 /// Cuts, doubles and replaces pieces of a real policy.
 fn damaged() -> impl Strategy<Value = String> {
@@ -67,8 +67,8 @@ proptest! {
     /// YAML.
     #[test]
     fn damaged_policies_cause_no_panic(text in damaged()) {
-        if let Ok(policy) = Policy::read(text.as_bytes(), &Overrides::default()) {
-            let resolve = |_: &str| Ok(format!("sha256:{}", "a".repeat(64)));
+        if let Ok(policy) = super::read(&text) {
+            let resolve = |_: &str, _: Wanted| Ok(format!("sha256:{}", "a".repeat(64)));
             for rendered in crate::every_kind(&policy, &resolve).into_iter().flatten() {
                 for file in rendered.files {
                     let back: Result<Vec<serde_json::Value>, _> =

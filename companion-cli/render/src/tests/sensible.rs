@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::DIGEST;
 use crate::{Kind, every_kind, render};
-use laststream_policy::{Overrides, Policy};
 
 /// Valid policies, with arbitrary texts in header prefixes; an empty one is refused.
 fn sensible() -> impl Strategy<Value = String> {
@@ -29,7 +28,7 @@ fn sensible() -> impl Strategy<Value = String> {
     ]);
     let module = proptest::sample::select(vec![
         "oci://h/r:t",
-        "oci://[::1]:5000/a/b",
+        "oci://[::1]:5000/a/b:1",
         "/etc/on.wasm",
         "/a b: #.wasm",
     ]);
@@ -94,10 +93,10 @@ proptest! {
 
     #[test]
     fn valid_policies_are_rendered_and_the_module_accepts_them(policy in sensible()) {
-        let read = Policy::read(policy.as_bytes(), &Overrides::default())
+        let read = super::read(&policy)
             .map_err(|refused| TestCaseError::fail(format!("{refused}\n{policy}")))?;
         let wanted: Value = serde_json::from_str(&policy).expect("JSON");
-        for rendered in every_kind(&read, &|_| Ok(DIGEST.into())).into_iter().flatten() {
+        for rendered in every_kind(&read, &|_, _| Ok(DIGEST.into())).into_iter().flatten() {
             for file in rendered.files {
                 let documents: Vec<Value> = serde_saphyr::from_multiple(&file.text)
                     .map_err(|error| TestCaseError::fail(format!("{error}\n{}", file.text)))?;
@@ -118,7 +117,7 @@ proptest! {
         } else {
             placement.get("envoy_gateway").is_none() || !is_file
         };
-        let rendered = render(Kind::All, &read, &|_| Ok(DIGEST.into()));
+        let rendered = render(Kind::All, &read, &|_, _| Ok(DIGEST.into()));
         prop_assert_eq!(rendered.is_ok(), fits, "{}", policy);
     }
 }

@@ -197,7 +197,9 @@ async fn deploy(stage: &Stage, drain: &str) -> Outcome<Value> {
     let file = stage.user.file("policy.yaml", &policy)?.display().to_string();
     let rendered = stage.user.path("rendered");
     let output = rendered.display().to_string();
-    stage.laststream(&["render", "all", "--policy", &file, "--output", &output], "")?.expect(0)?;
+    stage
+        .laststream(&["render", "all", "--policy", &file, "--output-dir", &output], "")?
+        .expect(0)?;
     stage.laststream(&["lint", &output], "")?.expect(0)?;
     let cluster = &stage.world.cluster;
     let apply = async |file: &str| -> Outcome {

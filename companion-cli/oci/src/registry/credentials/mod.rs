@@ -1,7 +1,6 @@
 //! The credentials for a registry. The first of these sources that knows the registry wins:
 //!
-//! 1. what was given: options, or `LASTSTREAM_REGISTRY_USERNAME` and
-//!    `LASTSTREAM_REGISTRY_PASSWORD`;
+//! 1. what the caller gives;
 //! 2. docker's `config.json` in `DOCKER_CONFIG` or `~/.docker`: `credHelpers` for the registry,
 //!    `auths`, `credsStore`;
 //! 3. podman's file: `REGISTRY_AUTH_FILE` alone, or `containers/auth.json` in `XDG_RUNTIME_DIR`
@@ -18,8 +17,7 @@ pub use laststream_http::Secret;
 
 use crate::image::is_docker_hub;
 use laststream_base::env_vars::{
-    self, DOCKER_CONFIG, HOME, LASTSTREAM_REGISTRY_PASSWORD, LASTSTREAM_REGISTRY_USERNAME, Lookup,
-    REGISTRY_AUTH_FILE, XDG_CONFIG_HOME, XDG_RUNTIME_DIR,
+    self, DOCKER_CONFIG, HOME, Lookup, REGISTRY_AUTH_FILE, XDG_CONFIG_HOME, XDG_RUNTIME_DIR,
 };
 
 /// The time limit of a credential helper; some ask a cloud service.
@@ -49,7 +47,7 @@ pub enum Login {
 pub struct FoundLogin {
     /// The credentials.
     pub login: Login,
-    /// A file, a helper or the options, for messages.
+    /// A file, a helper or the caller's own source, for messages.
     pub source: String,
 }
 
@@ -57,14 +55,6 @@ pub struct FoundLogin {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CredentialsError {
-    /// A user name without a password, or a password without a user name.
-    #[error("{given} is there, but {missing} is not: give both or neither")]
-    Half {
-        /// The part that is given.
-        given: &'static str,
-        /// The part that is missing.
-        missing: &'static str,
-    },
     /// A file of credentials cannot be read or parsed.
     #[error("cannot take credentials from `{}`: {problem}", .path.display())]
     File {
@@ -91,7 +81,7 @@ pub enum CredentialsError {
 /// The sources of credentials.
 #[derive(Debug, Clone)]
 pub struct Sources {
-    /// Credentials from options or variables.
+    /// The caller's own credentials.
     pub given: Option<FoundLogin>,
     /// Docker's file.
     pub docker: Option<PathBuf>,
@@ -116,28 +106,12 @@ impl Sources {
         }
     }
 
-    /// The sources that the options and these variables name. An option takes precedence over its
-    /// variable.
-    ///
-    /// # Errors
-    /// A user name without a password, or a password without a user name.
-    pub fn from_vars(
-        username: Option<String>,
-        password: Option<Secret>,
-        lookup: Lookup<'_>,
-    ) -> Result<Self, CredentialsError> {
-        // A Kubernetes Secret made with `echo` ends with a line break, which no login has.
-        let text = |name: &str| {
-            let text = lookup(name)?.into_string().ok()?;
-            Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty())
-        };
+    /// What is given, and the files that these variables name.
+    #[must_use]
+    pub fn from_vars(given: Option<FoundLogin>, lookup: Lookup<'_>) -> Self {
         let home = |folder: &str| lookup(HOME).map(|home| PathBuf::from(home).join(folder));
-        Ok(Self {
-            given: given(
-                username.or_else(|| text(LASTSTREAM_REGISTRY_USERNAME)),
-                password,
-                text(LASTSTREAM_REGISTRY_PASSWORD),
-            )?,
+        Self {
+            given,
             docker: lookup(DOCKER_CONFIG)
                 .map(PathBuf::from)
                 .or_else(|| home(".docker"))
@@ -145,7 +119,7 @@ impl Sources {
             podman: podman(lookup, home(".config")),
             search_path: env_vars::search_path(lookup),
             helper_time: HELPER_TIME,
-        })
+        }
     }
 
     /// The credentials for this registry and repository.
@@ -206,29 +180,6 @@ fn login(username: String, password: String, token: Option<String>) -> Option<Lo
             Some(Login::IdentityToken { username: String::new(), token: Secret::new(password) })
         }
         _ => Some(Login::Password { username, password: Secret::new(password) }),
-    }
-}
-
-fn given(
-    username: Option<String>,
-    password: Option<Secret>,
-    in_environment: Option<String>,
-) -> Result<Option<FoundLogin>, CredentialsError> {
-    let (password, source) = match (password, in_environment) {
-        (Some(password), _) => (Some(password), "the options"),
-        (None, Some(password)) => (Some(Secret::new(password)), LASTSTREAM_REGISTRY_PASSWORD),
-        (None, None) => (None, ""),
-    };
-    const NAME: &str = "a user name (`--username` or LASTSTREAM_REGISTRY_USERNAME)";
-    const PASSWORD: &str = "a password (`--password-stdin` or LASTSTREAM_REGISTRY_PASSWORD)";
-    match (username, password) {
-        (Some(username), Some(password)) => Ok(Some(FoundLogin {
-            login: Login::Password { username, password },
-            source: source.to_owned(),
-        })),
-        (Some(_), None) => Err(CredentialsError::Half { given: NAME, missing: PASSWORD }),
-        (None, Some(_)) => Err(CredentialsError::Half { given: PASSWORD, missing: NAME }),
-        (None, None) => Ok(None),
     }
 }
 

@@ -146,7 +146,8 @@ fn sources_are_tried_in_the_order_of_docker() {
     assert_eq!(home().docker("{}").find("r.test"), password("pod", "s"));
     assert_eq!(home().find("r.test"), password("pod", "s"));
     let mut sources = home().docker(&all).sources();
-    sources.given = given(Some("me".to_owned()), Some(Secret::new("mine")), None).unwrap();
+    let login = password("me", "mine").unwrap();
+    sources.given = Some(FoundLogin { login, source: "the caller".to_owned() });
     assert_eq!(
         sources.find("r.test", "a").unwrap().unwrap().login,
         password("me", "mine").unwrap()
@@ -215,19 +216,6 @@ fn a_helper_that_hangs_is_ended() {
 }
 
 #[test]
-fn an_incomplete_login_is_an_error() {
-    assert_eq!(given(None, None, None), Ok(None));
-    assert!(
-        given(Some("u".into()), None, None).unwrap_err().to_string().contains("--password-stdin")
-    );
-    assert!(given(None, None, Some("p".into())).unwrap_err().to_string().contains("--username"));
-    let both = given(Some("u".into()), Some(Secret::new("option")), Some("variable".into()))
-        .unwrap()
-        .unwrap();
-    assert_eq!(both.login, password("u", "option").unwrap());
-}
-
-#[test]
 fn variables_name_the_files() {
     let sources = |variables: &[(&str, &str)]| {
         let lookup = |name: &str| {
@@ -236,7 +224,7 @@ fn variables_name_the_files() {
                 .find(|(known, _)| *known == name)
                 .map(|(_, value)| OsString::from(value))
         };
-        Sources::from_vars(None, None, &lookup).unwrap()
+        Sources::from_vars(None, &lookup)
     };
     let home = sources(&[(HOME, "/home/u"), (XDG_RUNTIME_DIR, "/run/user/1")]);
     assert_eq!(home.docker.as_deref(), Some(Path::new("/home/u/.docker/config.json")));
@@ -256,14 +244,6 @@ fn variables_name_the_files() {
     ]);
     assert_eq!(named.docker.as_deref(), Some(Path::new("/d/config.json")));
     assert_eq!(named.podman, [Path::new("/p.json")], "podman reads no other");
-    let given =
-        sources(&[(LASTSTREAM_REGISTRY_USERNAME, "u\n"), (LASTSTREAM_REGISTRY_PASSWORD, "p\r\n")])
-            .given
-            .unwrap();
-    assert_eq!(
-        (given.login, given.source.as_str()),
-        (password("u", "p").unwrap(), LASTSTREAM_REGISTRY_PASSWORD)
-    );
 }
 
 /// Reading a pipe would block forever.

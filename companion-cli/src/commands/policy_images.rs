@@ -1,0 +1,179 @@
+//! Asks registries for the images that a policy names by tag: for the digests that the tags point
+//! to now, and whether the wanted modules are in them. All are asked for with one login.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::time::Duration;
+
+use laststream_base::env_vars::{self, LASTSTREAM_OFFLINE};
+use laststream_module::analysis::Kind;
+use laststream_module::inspect::{self, Remote};
+use laststream_oci::image::Reference;
+use laststream_oci::registry::credentials::Sources;
+use laststream_oci::registry::{Options, Registry};
+use laststream_policy::{Policy, Resolve, Wanted};
+
+use crate::commands::exit::Exit;
+use crate::commands::printer::Printer;
+use crate::commands::registry_args::{RegistryArgs, explained};
+
+/// A placeholder for the call that collects the images. It is never rendered.
+const SOME_DIGEST: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
+/// How long to wait for an answer that rendering does not need.
+const BRIEFLY: Duration = Duration::from_secs(3);
+
+/// The images of one policy.
+pub(super) struct PolicyImages<'a> {
+    args: &'a RegistryArgs,
+    printer: &'a Printer,
+    sources: OnceCell<Sources>,
+}
+
+/// An image in a registry.
+struct FoundImage {
+    /// The digest to pin it by.
+    pin: String,
+    /// Why it is not the wanted module, as the end of a sentence about the image.
+    difference: Option<String>,
+}
+
+impl<'a> PolicyImages<'a> {
+    pub(super) fn new(args: &'a RegistryArgs, printer: &'a Printer) -> Self {
+        Self { args, printer, sources: OnceCell::new() }
+    }
+
+    /// Calls `render` twice: first to collect the images that it asks for, before any registry is
+    /// asked. Each image is then asked for once.
+    pub(super) fn with_digests<T, E>(
+        &self,
+        render: impl Fn(Resolve<'_>) -> Result<T, E>,
+    ) -> Result<Result<T, E>, Exit> {
+        let images = RefCell::new(BTreeSet::new());
+        let rendered = render(&|image, _| {
+            images.borrow_mut().insert(image.to_owned());
+            Ok(SOME_DIGEST.to_owned())
+        });
+        let images = images.into_inner();
+        if rendered.is_err() || images.is_empty() && !self.args.names_login() {
+            return Ok(rendered);
+        }
+        let sources = self.sources()?;
+        one_login(sources, &images).map_err(|problem| self.printer.misused(&problem))?;
+        let options = self.args.options();
+        let known = RefCell::new(BTreeMap::new());
+        Ok(render(&|image, wanted| {
+            let ask = || self.digest_of(image, wanted, &options, sources);
+            known.borrow_mut().entry((image.to_owned(), wanted)).or_insert_with(ask).clone()
+        }))
+    }
+
+    /// Compares each tag with the digest beside it, which alone is used. It asks once and briefly,
+    /// because rendering does not need the answer.
+    pub(super) fn compare_unused_tags(
+        &self,
+        policy: &Policy,
+        is_rendered: impl Fn(&str) -> bool,
+    ) -> Result<(), Exit> {
+        let mut options = self.args.options();
+        options.retry.further = 0;
+        let limits = &mut options.limits;
+        (limits.connect, limits.silence, limits.request) = (BRIEFLY, BRIEFLY, BRIEFLY);
+        let offline = env_vars::is_on(LASTSTREAM_OFFLINE, &env_vars::of_process);
+        for (image, wanted, digest) in policy.unused_tags() {
+            let hex = digest.trim_start_matches("sha256:");
+            if !is_rendered(hex) {
+                continue;
+            }
+            let found = match offline {
+                true => Err("is not asked for: LASTSTREAM_OFFLINE is set".to_owned()),
+                false => self.find(&image, wanted, &options, self.sources()?),
+            };
+            match found {
+                Ok(FoundImage { pin, difference: None }) if pin.ends_with(hex) => {}
+                Ok(FoundImage { pin, difference: Some(difference) }) if pin.ends_with(hex) => {
+                    return Err(self.printer.failed(&format!("`{image}` {difference}")));
+                }
+                Ok(FoundImage { pin, .. }) => self.printer.warning(&format!(
+                    "`{image}` is `{pin}` now, and `digest` is `{digest}`: only the digest is \
+                        used; correct it, or take it out"
+                )),
+                Err(why) => {
+                    let why = why.lines().next().unwrap_or_default();
+                    self.printer.status_line(&format!("only `digest` is used: `{image}` {why}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sources(&self) -> Result<&Sources, Exit> {
+        if self.sources.get().is_none() {
+            let sources = self.args.sources().map_err(|error| self.printer.misused(&error))?;
+            return Ok(self.sources.get_or_init(|| sources));
+        }
+        Ok(self.sources.get_or_init(Sources::none))
+    }
+
+    fn digest_of(
+        &self,
+        image: &str,
+        wanted: Wanted,
+        options: &Options,
+        sources: &Sources,
+    ) -> Result<String, String> {
+        let problem = |problem: String| {
+            format!("`{image}` {problem}; `--digest sha256:…` renders without asking the registry")
+        };
+        let found = self.find(image, wanted, options, sources).map_err(problem)?;
+        found.difference.map_or(Ok(found.pin), |difference| Err(problem(difference)))
+    }
+
+    /// Errors are the end of a sentence about the image.
+    fn find(
+        &self,
+        image: &str,
+        wanted: Wanted,
+        options: &Options,
+        sources: &Sources,
+    ) -> Result<FoundImage, String> {
+        let inspection = || -> Result<_, Box<dyn Error>> {
+            let reference: Reference = image.parse()?;
+            let registry = Registry::new(&reference.registry, options, sources, self.printer)?;
+            Ok(inspect::image(&Remote {
+                registry: &registry,
+                reference: &reference,
+                explain: explained,
+            })?)
+        };
+        let found = inspection().map_err(|error| format!("cannot be looked at: {error}"))?;
+        let difference = found.differs_from(match wanted {
+            Wanted::Module => Kind::Module,
+            Wanted::FrameFilter => Kind::FrameFilter,
+        });
+        let Some((digest, Some(pin))) = found.image.map(|image| (image.digest, image.pin)) else {
+            return Err(difference.unwrap_or_else(|| "has no digest to pin".to_owned()));
+        };
+        if digest != pin {
+            self.printer.warning(&format!(
+                "`{image}` is an index, not a manifest: `{pin}` is pinned, its manifest for \
+                    linux/amd64, because Istio and Envoy Gateway compare the digest of that"
+            ));
+        }
+        Ok(FoundImage { pin, difference })
+    }
+}
+
+/// Rejects a password if the policy names several registries, because it is for one of them only.
+fn one_login(sources: &Sources, images: &BTreeSet<String>) -> Result<(), String> {
+    let references = images.iter().filter_map(|image| image.parse::<Reference>().ok());
+    let registries: BTreeSet<String> = references.map(|reference| reference.registry).collect();
+    if sources.given.is_none() || registries.len() < 2 {
+        return Ok(());
+    }
+    Err(format!(
+        "user name and password are for one registry, but the policy names images of several: {}; \
+            `docker login` to each, or write digests",
+        registries.into_iter().collect::<Vec<_>>().join(", ")
+    ))
+}
