@@ -224,7 +224,7 @@ fn is_patched(built: &str) -> Outcome {
 fn patches_fit_jobs() -> Outcome {
     for (cron, native) in [(false, false), (true, true)] {
         let policy = format!(
-            "namespace: batch\nmodule: /a.wasm\ngate: {{port: 15092}}\n\
+            "namespace: batch\nmodule: /a.wasm\ngate: {{port: 16092}}\n\
              placement: {{sidecar: {{directions: [outbound], native: {native}}}}}\n\
              job: {{name: nightly, cron: {cron}, container: work, command: [/startjob, '--rows', \
              'on'], program_image: tools}}\n"

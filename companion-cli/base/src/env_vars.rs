@@ -30,7 +30,7 @@ pub const REGISTRY_AUTH_FILE: &str = "REGISTRY_AUTH_FILE";
 pub const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 /// The folder of settings, in which podman looks next, instead of `.config` in the user's home.
 pub const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
-/// The address of the gate, instead of `http://127.0.0.1:15091`.
+/// The address of the gate, instead of `http://127.0.0.1:16091`.
 pub const LASTSTREAM_GATE: &str = "LASTSTREAM_GATE";
 /// The gate's secret, sent as `x-laststream-secret`.
 pub const LASTSTREAM_SECRET: &str = "LASTSTREAM_SECRET";

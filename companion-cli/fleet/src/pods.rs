@@ -360,7 +360,7 @@ mod tests {
             ("", Hook::Missing),
             ("sleep 5", Hook::Other),
             (
-                "pilot-agent wait --url=http://127.0.0.1:15091/prestop?wait --timeoutSeconds=23",
+                "pilot-agent wait --url=http://127.0.0.1:16091/prestop?wait --timeoutSeconds=23",
                 Hook::Within(23),
             ),
             (
@@ -371,8 +371,8 @@ mod tests {
             ("/usr/local/bin/laststream prestop --timeout 1m30s", Hook::Within(90)),
             ("laststream prestop", Hook::Within(25)),
             ("laststream wait", Hook::Other),
-            ("pilot-agent wait --url=http://127.0.0.1:15091/prestop?wait", Hook::Within(60)),
-            ("curl http://127.0.0.1:15091/prestop?wait", Hook::Untimed),
+            ("pilot-agent wait --url=http://127.0.0.1:16091/prestop?wait", Hook::Within(60)),
+            ("curl http://127.0.0.1:16091/prestop?wait", Hook::Untimed),
         ] {
             assert_eq!(hook_of_command(command), expected, "{command}");
         }

@@ -1,4 +1,4 @@
-//! The address of a listener as users write it: `http://127.0.0.1:15091`.
+//! The address of a listener as users write it: `http://127.0.0.1:16091`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -82,13 +82,13 @@ mod tests {
     #[test]
     fn valid_addresses_are_accepted() {
         for (text, expected) in [
-            ("http://127.0.0.1:15091", "http://127.0.0.1:15091/status"),
-            ("http://127.0.0.1:15091/", "http://127.0.0.1:15091/status"),
-            ("http://[::1]:15091", "http://[::1]:15091/status"),
+            ("http://127.0.0.1:16091", "http://127.0.0.1:16091/status"),
+            ("http://127.0.0.1:16091/", "http://127.0.0.1:16091/status"),
+            ("http://[::1]:16091", "http://[::1]:16091/status"),
             ("http://localhost", "http://localhost/status"),
             (
-                "http://localhost:8001/api/pods/a:15091/proxy/",
-                "http://localhost:8001/api/pods/a:15091/proxy/status",
+                "http://localhost:8001/api/pods/a:16091/proxy/",
+                "http://localhost:8001/api/pods/a:16091/proxy/status",
             ),
         ] {
             assert_eq!(
@@ -102,11 +102,11 @@ mod tests {
     fn invalid_addresses_are_refused_and_passwords_not_repeated() {
         for text in [
             "",
-            "127.0.0.1:15091",
-            "localhost:15091",
-            "https://127.0.0.1:15091",
+            "127.0.0.1:16091",
+            "localhost:16091",
+            "https://127.0.0.1:16091",
             "http://",
-            "http://:15091",
+            "http://:16091",
             "http://host:",
             "http://host:0",
             "http://host:65536",

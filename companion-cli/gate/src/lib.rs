@@ -24,4 +24,4 @@ pub use secret::{SecretError, secret};
 pub use wait::{Wait, WaitAnswer, WaitEnd, wait};
 
 /// The default address of the gate.
-pub const DEFAULT_ADDRESS: &str = "http://127.0.0.1:15091";
+pub const DEFAULT_ADDRESS: &str = "http://127.0.0.1:16091";

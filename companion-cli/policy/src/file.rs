@@ -278,7 +278,7 @@ pub enum ForwardedFor {
 pub struct Gate {
     /// `false`: there is no gate, streams are only counted.
     pub enabled: Option<bool>,
-    /// The gate's port on the loopback interface, by default 15091.
+    /// The gate's port on the loopback interface, by default 16091.
     #[schemars(range(min = 1))]
     pub port: Option<u16>,
     /// Where the proxy has the gate's secret from. Without one, any client in the pod may begin a

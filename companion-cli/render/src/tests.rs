@@ -366,7 +366,7 @@ fn hooks_send_the_secret() {
     let line = command[2].as_str().expect("a line");
     assert!(
         line.starts_with(
-            "exec pilot-agent wait --url=\"http://127.0.0.1:15091/prestop?wait=10s&secret=\
+            "exec pilot-agent wait --url=\"http://127.0.0.1:16091/prestop?wait=10s&secret=\
                 $GATE_SECRET\" "
         ),
         "{line}"

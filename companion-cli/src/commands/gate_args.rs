@@ -14,7 +14,7 @@ pub(super) const EXIT_CODES: &str =
 
 #[derive(Debug, Args)]
 pub(super) struct GateArgs {
-    /// The address of the gate [default: LASTSTREAM_GATE, else http://127.0.0.1:15091]
+    /// The address of the gate [default: LASTSTREAM_GATE, else http://127.0.0.1:16091]
     #[arg(long, value_name = "URL")]
     gate: Option<Address>,
     /// A file with the gate's secret, for gates that have one. The default is the variable
@@ -75,7 +75,7 @@ pub(super) fn failed(gate: &Gate, error: &GateError, printer: &Printer) -> Exit 
 pub(super) fn way_out(error: &GateError) -> &'static str {
     if error.is_absence() {
         "; for pods, name them or their namespace (`laststream status -n NAMESPACE`), or run \
-         `kubectl port-forward POD 15091`; for an Envoy on this machine, name its gate with \
+         `kubectl port-forward POD 16091`; for an Envoy on this machine, name its gate with \
          `--gate` or LASTSTREAM_GATE"
     } else {
         ""

@@ -22,7 +22,7 @@ use crate::commands::screen::{Screen, can_redraw};
 #[command(after_help = format!(
     "Examples:\n  \
      laststream status\n  \
-     laststream status --gate http://127.0.0.1:15091 -o json\n  \
+     laststream status --gate http://127.0.0.1:16091 -o json\n  \
      laststream status --watch\n  \
      laststream status web-1 -n shop\n  \
      laststream status -n shop -l app=web -o wide\n  \

@@ -48,7 +48,7 @@ pub(crate) struct Wait {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
         laststream prestop\n  \
-        laststream prestop --timeout 64s --gate http://127.0.0.1:15091\n\n\
+        laststream prestop --timeout 64s --gate http://127.0.0.1:16091\n\n\
         Exit codes: 0 the gate is open, also if its deadline or `--force` has opened it, 1 the \
         time-out came first, 2 the gate could not be asked at the time-out, 64 wrong arguments. \
         Kubernetes stops the container after the hook whatever its exit code is; another one than \

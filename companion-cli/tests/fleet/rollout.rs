@@ -29,7 +29,7 @@ fn with_hook(seconds: u64) -> Value {
     let mut pod = pod("web-1");
     let timeout = format!("--timeoutSeconds={seconds}");
     let command =
-        json!(["pilot-agent", "wait", "--url=http://127.0.0.1:15091/prestop?wait", timeout]);
+        json!(["pilot-agent", "wait", "--url=http://127.0.0.1:16091/prestop?wait", timeout]);
     pod["spec"]["terminationGracePeriodSeconds"] = json!(30);
     pod["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"] = command;
     pod

@@ -28,7 +28,7 @@ fn gate(namespace: &str, deadline: u32) -> String {
 fn hook(seconds: u32) -> String {
     format!(
         "lifecycle: {{preStop: {{exec: {{command: [pilot-agent, wait, \
-         \"--url=http://127.0.0.1:15091/prestop\", --timeoutSeconds={seconds}]}}}}}}"
+         \"--url=http://127.0.0.1:16091/prestop\", --timeoutSeconds={seconds}]}}}}}}"
     )
 }
 

@@ -130,7 +130,7 @@ fn hooks_and_times_are_the_same_in_every_home() -> Outcome {
     let policy = "namespace: edge\ndrain: {longest_request: 60s}";
     for home in ["pod", "helm-values", "gateway-chart"] {
         render_policy(policy, &["lifecycle", "--for", home])?
-            .stdout_contains("--url=http://127.0.0.1:15091/prestop")?
+            .stdout_contains("--url=http://127.0.0.1:16091/prestop")?
             .stdout_contains("--timeoutSeconds=64")?
             .stdout_contains("terminationGracePeriodSeconds: 70")?;
     }

@@ -198,7 +198,7 @@ mod tests {
 
     #[wasm_bindgen_test(unsupported = test)]
     fn pages_in_browsers_are_recognised_by_their_headers() {
-        let own = (":authority", "127.0.0.1:15091");
+        let own = (":authority", "127.0.0.1:16091");
         for (marks, expected) in [
             (&[][..], false),
             (&[("sec-fetch-site", "none")], false),
@@ -208,7 +208,7 @@ mod tests {
             (&[("sec-fetch-site", "")], true),
             (&[("sec-fetch-site", "None")], true),
             (&[("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")], true),
-            (&[("origin", "http://127.0.0.1:15091")], true),
+            (&[("origin", "http://127.0.0.1:16091")], true),
             (&[("origin", "null")], true),
             (&[("origin", "")], true),
         ] {
@@ -220,7 +220,7 @@ mod tests {
 
     const AUTHORITIES: &[(&str, bool)] = &[
         ("127.0.0.1", true),
-        ("127.0.0.1:15091", true),
+        ("127.0.0.1:16091", true),
         ("10.4.0.12:1", true),
         ("[::1]", true),
         ("[fd00::12]:65535", true),
@@ -286,11 +286,11 @@ mod tests {
     fn without_a_secret_only_loopback_connections_get_access() {
         let at = |address| Access { hosts: &[], secret: Secret::NotConfigured, address };
         for (address, expected) in [
-            (Some(&b"127.0.0.1:15091"[..]), false),
+            (Some(&b"127.0.0.1:16091"[..]), false),
             (Some(b"127.9.9.9:1"), false),
-            (Some(b"[::1]:15091"), false),
-            (Some(b"10.4.0.12:15091"), true),
-            (Some(b"[::1:2]:15091"), true),
+            (Some(b"[::1]:16091"), false),
+            (Some(b"10.4.0.12:16091"), true),
+            (Some(b"[::1:2]:16091"), true),
             (Some(b"/run/gate.sock"), true),
             (Some(b"-"), true),
             (Some(b""), true),

@@ -17,7 +17,7 @@ use crate::shared_text;
 const QUEUE: u32 = 1;
 
 fn gate(host: &Fake) -> Root {
-    host.properties.borrow_mut().insert("destination/address", "127.0.0.1:15091");
+    host.properties.borrow_mut().insert("destination/address", "127.0.0.1:16091");
     let mut root = Root::new(1);
     assert!(root.on_configure(host, br#"{"role": "gate"}"#), "{:?}", host.lines);
     root
@@ -56,7 +56,7 @@ fn refused_requests_are_not_enqueued() {
     let root = gate(&host);
     let _wrong = [("GET", "/nothing"), ("PUT", "/drain"), ("POST", "/force")]
         .map(|(method, path)| ask(&root, &host, 2, method, path));
-    host.properties.borrow_mut().insert("destination/address", "10.0.0.1:15091");
+    host.properties.borrow_mut().insert("destination/address", "10.0.0.1:16091");
     let _stranger = ask(&root, &host, 3, "POST", "/force?reason=x");
     host.request(&[
         (":method", "POST"),

@@ -44,7 +44,7 @@ const EVERYTHING: [(&str, &str); 12] = [
 type Marks<'m> = &'m [(&'m str, &'m str)];
 
 fn marked(method: &str, path: &str, marks: Marks<'_>) -> Request {
-    let request = Request::new(method, path).host("127.0.0.1:15091");
+    let request = Request::new(method, path).host("127.0.0.1:16091");
     marks.iter().fold(request, |request, (name, value)| match *name {
         "host" => request.host(value),
         name => request.header(name, value),
@@ -82,11 +82,11 @@ async fn refuses_pages_of_a_browser(lab: &Lab) -> Outcome {
 
 /// Names that a foreign DNS server can resolve to 127.0.0.1, and addresses that lead to the
 /// loopback interface, for which browsers do not send `Sec-Fetch-Site`.
-const STRANGE_HOSTS: &str = "evil.example evil.example:15091 localhost.evil.example \
+const STRANGE_HOSTS: &str = "evil.example evil.example:16091 localhost.evil.example \
     localhost@evil.example 127.0.0.1.evil.example 127.1 2130706433 0x7f.0.0.1 127.0.0.01 \
-    0.0.0.0:15091 [::]:15091 [::ffff:127.0.0.1]:15091 [::1 ::1 localhost:port localhost:99999 \
+    0.0.0.0:16091 [::]:16091 [::ffff:127.0.0.1]:16091 [::1 ::1 localhost:port localhost:99999 \
     localhost..";
-const OWN_HOSTS: &str = "127.0.0.1 127.0.0.1:15091 10.4.0.12:15091 [::1]:15091 [fd00::12] \
+const OWN_HOSTS: &str = "127.0.0.1 127.0.0.1:16091 10.4.0.12:16091 [::1]:16091 [fd00::12] \
     localhost LocalHost:8001";
 
 async fn answers_to_its_names_only(lab: &Lab) -> Outcome {
@@ -123,12 +123,12 @@ async fn answers_to_its_names_only(lab: &Lab) -> Outcome {
 const BROWSERS: [(&str, Marks<'_>); 2] = [
     (
         "the address bar",
-        &[("host", "localhost:15091"), ("sec-fetch-site", "none"), ("sec-fetch-mode", "navigate")],
+        &[("host", "localhost:16091"), ("sec-fetch-site", "none"), ("sec-fetch-mode", "navigate")],
     ),
     (
         "an image under a name of `gate.hosts`, where no browser sends `Sec-Fetch-Site`",
         &[
-            ("host", "gate.internal:15091"),
+            ("host", "gate.internal:16091"),
             ("user-agent", "Mozilla/5.0 (X11; Linux x86_64) Chrome/140.0.0.0 Safari/537.36"),
             ("accept", "image/avif,image/webp,image/*,*/*;q=0.8"),
             ("referer", "http://evil.example/"),
@@ -261,7 +261,7 @@ async fn ask_behind(to: SocketAddr, header: &str, request: &Request) -> Outcome<
 async fn proxy_protocol_forges_no_loopback_address(lab: &Lab) -> Outcome {
     let (_envoy, outside, inside) = exposed(lab, true).await?;
     let request = marked("POST", "/drain", &[]);
-    for forged in ["v1 127.0.0.1:15091 from 127.0.0.1", "v2 127.0.0.1:15091 from 127.0.0.1"] {
+    for forged in ["v1 127.0.0.1:16091 from 127.0.0.1", "v2 127.0.0.1:16091 from 127.0.0.1"] {
         let answer = ask_behind(outside, forged, &request).await?.expect(403)?;
         ensure!(answer.text().contains("loopback"), "{}", answer.text());
     }

@@ -22,7 +22,7 @@ pub(super) async fn a_merged_bootstrap_drains_under_load(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     let text = merged(lab)?;
     let findings =
-        lint(vec![SourceFile::new("envoy.yaml", text.clone().into())], Assume::default());
+        lint(vec![SourceFile::new("envoy.yaml", text.clone().into())], Assume::default())?;
     ensure!(findings.is_empty(), "{findings:?}");
     let mut config: Value = serde_saphyr::from_str(&text)?;
     let validation = Envoy::validate(&lab.envoy, config.clone()).await?;

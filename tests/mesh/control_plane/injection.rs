@@ -228,7 +228,7 @@ fn ours(proxy: &Value, home: &str) -> Outcome {
     let command = json!([
         "pilot-agent",
         "wait",
-        "--url=http://127.0.0.1:15091/prestop?wait=10s",
+        "--url=http://127.0.0.1:16091/prestop?wait=10s",
         "--timeoutSeconds=64",
         "--requestTimeoutMillis=11000",
         "--periodMillis=250"

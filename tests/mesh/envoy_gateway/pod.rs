@@ -21,7 +21,7 @@ use rustix::process::Signal;
 
 /// The port of Envoy for port 80 of a Gateway.
 pub(crate) const PORT: u16 = 10080;
-pub(crate) const GATE: u16 = 15091;
+pub(crate) const GATE: u16 = 16091;
 
 pub(crate) struct Pod<'w> {
     world: &'w World,

@@ -21,7 +21,7 @@ use kit::prelude::*;
 /// How many streams hold the gate of each draining pod.
 pub(super) const HELD: u64 = 2;
 /// The default port of a gate.
-const GATE: u16 = 15091;
+const GATE: u16 = 16091;
 
 /// Everything in it ends with the process.
 pub(super) struct World {

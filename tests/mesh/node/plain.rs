@@ -50,7 +50,7 @@ pub(crate) async fn run(world: &'static World, namespace: &'static str) -> Outco
         "data": { "envoy.yaml": bootstrap(world)? },
     });
     let hook = json!({ "preStop": { "httpGet": {
-        "port": 15091, "path": "/prestop?wait",
+        "port": 16091, "path": "/prestop?wait",
         "httpHeaders": [{ "name": "x-laststream-secret", "value": SECRET }],
     } } });
     let envoy = json!({

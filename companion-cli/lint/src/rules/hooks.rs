@@ -32,7 +32,7 @@ pub(super) const RULES: &[Rule] = &[
             new listener of the sidecar breaks the list again. Distroless images have no netstat: \
             the hook fails at once.",
         fix: "Wait for the gate: `[pilot-agent, wait, \
-            --url=http://127.0.0.1:15091/prestop?wait=10s, --requestTimeoutMillis=11000, \
+            --url=http://127.0.0.1:16091/prestop?wait=10s, --requestTimeoutMillis=11000, \
             --timeoutSeconds=24]`. To outlive the app, too, set `gate.app`.",
         check: netstat,
     },
@@ -65,7 +65,7 @@ pub(super) const RULES: &[Rule] = &[
             the gate listen on the loopback interface, and the agent takes /drain and \
             /quitquitquit as POST from localhost only. kubelet ignores the answer and goes on.",
         fix: "Use an exec hook, as `laststream render lifecycle` writes it: `pilot-agent wait \
-            --url=http://127.0.0.1:15091/prestop?wait=10s --requestTimeoutMillis=11000 \
+            --url=http://127.0.0.1:16091/prestop?wait=10s --requestTimeoutMillis=11000 \
             --timeoutSeconds=24`.",
         check: unreachable,
     },
@@ -130,7 +130,7 @@ fn netstat<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn classic_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let parts = Parts::of(inputs);
+    let parts = SplitPods::of(inputs);
     for hook in stop_hooks(inputs).filter(|hook| hook.is_proxys()) {
         let Some(pod) = hook.pod() else { continue };
         let is_classic = hook.node.upwards().any(|node| node.key_text() == Some("containers"));

@@ -30,7 +30,7 @@ pub(super) enum Kind<'a> {
     /// `while [ $(netstat -plunt | grep tcp | grep -v envoy | wc -l) -ne 0 ]; do sleep 1; done`;
     /// with an agent, the agent's port is among the sockets.
     Netstat { app: &'a App, agent: Option<&'a Agent> },
-    /// `pilot-agent wait --url http://127.0.0.1:15091/prestop`.
+    /// `pilot-agent wait --url http://127.0.0.1:16091/prestop`.
     Wait { gate: u16 },
     /// `pilot-agent request --debug-port=15020 POST drain`: Istio's own hook of native sidecars.
     RequestDrain { agent: u16 },

@@ -31,7 +31,7 @@ impl Parts {
     pub(super) fn of(policy: &Policy, document: &Document<'_>) -> Result<Self, IntoError> {
         let plain = envoy::placed(policy)?;
         can_be_merged(policy)?;
-        let source = &policy.source(&|_| Err("Envoy reads the module from a file".into()))?;
+        let source = &policy.source(&|_, _| Err("Envoy reads the module from a file".into()))?;
         envoy::needs_file("module", source)?;
         let scheme = Scheme::module(policy);
         let module = parts::filter(&envoy::stream_role(policy, &scheme), policy, source);
@@ -120,7 +120,7 @@ fn are_free(
 ) -> Result<(), MergeError> {
     let taken =
         |id: Id, message: String| Err(MergeError { line: Some(document.line(id)), message });
-    let another = "write another one into the policy, such as `gate: {port: 15092}`";
+    let another = "write another one into the policy, such as `gate: {port: 16092}`";
     if let (Some(admin), Some(id)) = (admin, document.field(document.root(), "admin"))
         && admin.port() == port
     {

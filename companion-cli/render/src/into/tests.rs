@@ -134,8 +134,8 @@ fn what_cannot_be_merged_is_refused_with_the_way_out() {
     };
     for (more, text, words) in [
         ("", with("name: web", "name: gate"), ["line 5", "rename it"]),
-        ("", with("10000", "15091"), ["line 5", "gate: {port: 15092}"]),
-        ("gate: {port: 9000}", OWN.into(), ["`admin`", "gate: {port: 15092}"]),
+        ("", with("10000", "16091"), ["line 5", "gate: {port: 16092}"]),
+        ("gate: {port: 9000}", OWN.into(), ["`admin`", "gate: {port: 16092}"]),
         ("", with("name: app\n", "name: admin\n"), ["`admin` does not lead", "0.0.1:9000"]),
         ("", with("9000", "0"), ["`admin` has no IP address", "port_value: 9901"]),
         ("", with("HttpConnectionManager", "Other"), ["no HTTP connection manager", "to count"]),

@@ -44,7 +44,7 @@ pub(in crate::commands) struct FleetArgs {
 /// How gates of pods are reached.
 #[derive(Debug, Args)]
 pub(in crate::commands) struct ReachArgs {
-    /// The gate's port [default: the annotation laststream.io/gate-port, else 15091]
+    /// The gate's port [default: the annotation laststream.io/gate-port, else 16091]
     #[arg(long, value_name = "PORT", help_heading = "Cluster")]
     gate_port: Option<u16>,
     /// How many pods are asked at a time [default: 64]
