@@ -76,6 +76,8 @@ pub(crate) struct Fake {
     /// How often the clock was read.
     pub(crate) clock_reads: Cell<usize>,
     shared: RefCell<BTreeMap<String, (Vec<u8>, u32)>>,
+    /// What another worker stores under a key just before the next store under it.
+    pub(crate) overtakes: RefCell<BTreeMap<String, Vec<u8>>>,
     queues: RefCell<BTreeMap<u32, VecDeque<Vec<u8>>>>,
     /// Queues cannot be registered.
     pub(crate) has_no_queues: Cell<bool>,
@@ -224,6 +226,11 @@ impl Control for Fake {
     }
 
     fn set_shared_data(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool {
+        let theirs = self.overtakes.borrow_mut().remove(key);
+        if let Some(theirs) = theirs {
+            let current = self.get_shared_data(key).map(|(_, generation)| generation);
+            self.set_shared_data(key, &theirs, current);
+        }
         let mut shared = self.shared.borrow_mut();
         let now = shared.get(key).map(|(_, generation)| *generation);
         if now == generation {

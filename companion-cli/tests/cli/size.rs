@@ -132,7 +132,7 @@ fn requests_to_envoy_itself_are_left_out() -> Outcome {
         run(size(&server).args(["--metric", metric]))?.expect(0)?;
         let asked = server.asked();
         let queries: Vec<_> = asked.iter().filter_map(|asked| asked.parameter("query")).collect();
-        let own = "_prefix%21%7E%22admin%7Cstats%7Cagent%7C";
+        let own = "_prefix%21%7E%22admin%7Cstats%7Csecure_stats%7C";
         assert!(
             !queries.is_empty() && queries.iter().all(|query| query.contains(own) == leaves_out),
             "{queries:?}"

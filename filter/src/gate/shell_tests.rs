@@ -12,7 +12,7 @@ use super::policy::Policy;
 use crate::config::wire::{self, Begin, BeginCall};
 use crate::fake::Fake;
 use crate::lifecycle::{Flow, HttpStream, Root};
-use crate::shared_text;
+use crate::shared_text::{self, SharedText as _};
 
 const QUEUE: u32 = 1;
 
@@ -208,6 +208,21 @@ fn answer(gate: &mut Gate, host: &Fake, (call, number): (&str, usize), status: O
     host.response.set(status);
     let headers = usize::from(status.is_some());
     gate.on_http_call_response(host, such[number] as u32 + 1, headers, 0);
+}
+
+/// Another worker begins the drain between the read of the record and the store of it.
+#[wasm_bindgen_test(unsupported = test)]
+fn a_store_that_another_worker_overtakes_is_made_again() {
+    let other = Fake::default();
+    let begun = record(&draining(&other), &other);
+    let host = Fake::default();
+    let mut gate = Gate::new(&host, 1, Policy::new(wire::Gate::default())).expect("metrics");
+    host.clock.set(20_000);
+    host.overtakes.borrow_mut().insert(gate.keys.record.clone(), begun.to_text().into_bytes());
+    run(&mut gate, &host, 2, Command::Force("incident".into()));
+    let stored = record(&gate, &host);
+    assert_eq!((stored.phase, stored.began), (Phase::Forced, begun.began));
+    assert!(host.overtakes.borrow().is_empty());
 }
 
 #[wasm_bindgen_test(unsupported = test)]
