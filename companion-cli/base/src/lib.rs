@@ -7,6 +7,7 @@
 
 pub mod causes;
 pub mod children;
+pub mod classes;
 pub mod digest;
 pub mod env_vars;
 pub mod files;

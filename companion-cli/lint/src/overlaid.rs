@@ -4,9 +4,6 @@ use super::objects::{Object, of_kind};
 use super::pods::Pod;
 use super::texts::Texts;
 
-/// Istio's class of waypoints.
-pub(super) const WAYPOINTS: &str = "istio-waypoint";
-
 /// The Gateways of an overlay.
 pub(super) struct Overlaid<'g> {
     pub(super) namespace: Option<&'g str>,

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use laststream_lint::crds::{Definition, Definitions};
+use laststream_lint::crds::{Definition, Definitions, releases_of_istio};
 use laststream_lint::{self as lint, Assume, Finding, Rule, Severity, output};
 
 use crate::commands::exit::Exit;
@@ -89,6 +89,19 @@ fn minor_version(text: &str) -> Result<(u32, u32), String> {
     }
 }
 
+/// A warning about a version of Istio whose CRDs the program does not have.
+fn outside_of_table(istio: (u32, u32)) -> Option<String> {
+    let [oldest, newest] = releases_of_istio()?;
+    let judged = istio.clamp(oldest, newest);
+    (judged != istio).then(|| {
+        format!(
+            "the built-in CRDs are of Istio {}.{} to {}.{}: objects are judged by those of {}.{}. \
+             For yours, name the file with your CRDs: `--crds FILE`",
+            oldest.0, oldest.1, newest.0, newest.1, judged.0, judged.1
+        )
+    })
+}
+
 impl Lint {
     /// Whether manifests are checked, instead of rules printed.
     pub(super) fn is_check(&self) -> bool {
@@ -119,6 +132,9 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Result<Exit, Exit> {
         return Err(
             printer.misused(&"more than one is standard input: name files for all but one of them")
         );
+    }
+    if let Some(warning) = lint.istio.and_then(outside_of_table) {
+        printer.warning(&warning);
     }
     let (findings, files) = findings(lint).map_err(|message| printer.failed(&message))?;
     match lint.output {

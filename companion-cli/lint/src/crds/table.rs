@@ -254,6 +254,15 @@ fn lines_of(group: &str, istio: Option<(u32, u32)>) -> Vec<[&'static str; 5]> {
     lines.iter().copied().filter(is_wanted).collect()
 }
 
+/// The oldest and the newest Istio in the built-in table.
+#[must_use]
+pub fn releases_of_istio() -> Option<[(u32, u32); 2]> {
+    let lines = table().lines().filter_map(columns).filter(|line| line[0].ends_with("istio.io"));
+    let releases: Vec<_> =
+        lines.flat_map(|line| line[3].split(',').filter_map(release).collect::<Vec<_>>()).collect();
+    Some([*releases.iter().min()?, *releases.iter().max()?])
+}
+
 fn definition(&[group, kind, versions, releases, schema]: &[&str; 5]) -> Definition {
     let names = |list: &str| list.split(',').map(str::to_owned).collect();
     Definition {

@@ -103,7 +103,31 @@ pub(super) const RULES: &[Rule] = &[
             `imagePullSecret`.",
         check: secret_in_the_open,
     },
+    Rule {
+        code: "LS210",
+        severity: Severity::Info,
+        title: "this address of Istio's images or charts is switched off",
+        why: "From 1.31 on Istio publishes nothing at gcr.io/istio-release, registry.istio.io and \
+            istio-release.storage.googleapis.com. The last test without them is from 8 to 9 \
+            December 2026; afterwards new pods cannot pull their proxy.",
+        fix: "Images are at `docker.io/istio`, charts at \
+            `https://blob.istio.io/istio-release/charts` and \
+            `oci://ghcr.io/istio/release/charts`.",
+        check: former_hosts,
+    },
 ];
+
+/// Hosts that end in December 2026, by the upgrade notes of Istio 1.31.
+const FORMER_HOSTS: [&str; 3] =
+    ["gcr.io/istio-release", "registry.istio.io", "istio-release.storage.googleapis.com"];
+
+fn former_hosts<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (node, text) in inputs.scalars().filter(|(_, text)| !text.contains('\n')) {
+        if let Some(host) = FORMER_HOSTS.iter().find(|host| text.contains(**host)) {
+            findings.at(node, format!("`{host}` ends in December 2026"));
+        }
+    }
+}
 
 const OCI: &str = "oci://";
 

@@ -8,7 +8,9 @@ use crate::finding::{Findings, Severity};
 use crate::inputs::Inputs;
 use crate::modules::ours;
 use crate::node::Node;
-use crate::objects::ROOT_NAMESPACE;
+use crate::objects::{Object, ROOT_NAMESPACE, of_kind};
+use crate::plugin_configs::wasm_plugins;
+use laststream_base::classes::AGENTGATEWAYS;
 use types::{nearly, wrong_type};
 
 pub(super) const RULES: &[Rule] = &[
@@ -146,6 +148,16 @@ pub(super) const RULES: &[Rule] = &[
             nothing for it: no counter, no gate, and no message.",
         fix: "Write the patches under `spec.configPatches`, or render the resource again.",
         check: no_patches,
+    },
+    Rule {
+        code: "LS114",
+        severity: Severity::Error,
+        title: "the target is not an Envoy",
+        why: "Gateways of the classes istio-agentgateway and istio-agentgateway-waypoint are \
+            agentgateway. It reads no EnvoyFilter and runs no Wasm, so nothing is counted, and \
+            there is no gate.",
+        fix: "Take a Gateway of the class `istio`, or a waypoint of the class `istio-waypoint`.",
+        check: not_an_envoy,
     },
 ];
 
@@ -419,6 +431,25 @@ fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         if patch.apply_to() == "HTTP_FILTER" && !is_manager {
             findings
                 .at(name.unwrap_or(filter), format!("HTTP filters are found in `{MANAGER}` only"));
+        }
+    }
+}
+
+fn not_an_envoy<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let class_of = |gateway: &str| {
+        let named = of_kind(inputs, "Gateway").filter(move |object| object.name() == gateway);
+        named.filter_map(|object| object.node.text_of("spec.gatewayClassName")).next()
+    };
+    let plugins = wasm_plugins(inputs).map(|plugin| plugin.object);
+    for target in envoy_filters(inputs).chain(plugins).flat_map(Object::policy_targets) {
+        let name = target.text_of("name").unwrap_or_default();
+        let class = match target.text_of("kind") {
+            Some("Gateway") => class_of(name),
+            Some("GatewayClass") => Some(name),
+            _ => None,
+        };
+        if let Some(class) = class.filter(|class| AGENTGATEWAYS.contains(class)) {
+            findings.at(target, format!("`{class}` is agentgateway, which is not an Envoy"));
         }
     }
 }

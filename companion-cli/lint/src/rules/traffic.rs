@@ -38,11 +38,12 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS703",
         severity: Severity::Warning,
         title: "the route cuts requests after 15 s, and the drain waits for longer ones",
-        why: "A route of Envoy without `timeout` answers 504 after 15 s. A drain deadline for \
-            longer requests then has no effect, and longer requests get 504 at any other time, \
-            too.",
-        fix: "Write the route's `timeout`: `0s` for none, or what your longest request takes. \
-            (Istio's own routes have none unless a VirtualService says so.)",
+        why: "A route of Envoy without `timeout` answers 504 after 15 s, and so does a rule of an \
+            HTTPRoute at Envoy Gateway. A drain deadline for longer requests then has no effect, \
+            and longer requests get 504 at any other time, too.",
+        fix: "Write the route's `timeout`, in an HTTPRoute `timeouts: {request: …}`: `0s` for \
+            none, or what your longest request takes. (Istio's own routes have none unless a \
+            VirtualService says so.)",
         check: default_timeout,
     },
     Rule {
@@ -167,16 +168,51 @@ fn default_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             if let Some(action) =
                 route.field("route").filter(|action| action.field("timeout").is_none())
             {
-                findings.at(
-                    action,
-                    format!(
-                        "Envoy cuts after 15 s here, and the gate waits up to {} s",
-                        longest / 1000
-                    ),
-                );
+                findings.at(action, cut_after_default(longest));
             }
         }
     }
+    for rule in untimed_rules(inputs) {
+        findings.at(rule, cut_after_default(longest));
+    }
+}
+
+fn cut_after_default(longest: u64) -> String {
+    format!("Envoy cuts after 15 s here, and the gate waits up to {} s", longest / 1000)
+}
+
+/// Rules without a time-out, of HTTPRoutes at Envoy Gateway.
+fn untimed_rules(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {
+    let routes = of_kind(inputs, "HTTPRoute").filter(|route| {
+        let mut parents = route.node.list("spec.parentRefs").filter_map(|at| at.text_of("name"));
+        parents.any(|gateway| is_of_envoy_gateway(inputs, gateway) && !is_timed(inputs, gateway))
+            && !is_timed(inputs, route.name())
+    });
+    let rules = routes.flat_map(|route| route.node.list("spec.rules"));
+    rules.filter(|rule| rule.fields("timeouts.request").is_none())
+}
+
+/// Whether the files show that Envoy Gateway has this Gateway.
+fn is_of_envoy_gateway(inputs: &Inputs, gateway: &str) -> bool {
+    let is_ours = |class: &str| {
+        let mut classes = of_kind(inputs, "GatewayClass").filter(|object| object.name() == class);
+        classes.any(|object| {
+            let controller = object.node.text_of("spec.controllerName").unwrap_or_default();
+            controller.starts_with("gateway.envoyproxy.io/")
+        })
+    };
+    of_kind(inputs, "Gateway").filter(|object| object.name() == gateway).any(|object| {
+        object.node.text_of("spec.infrastructure.parametersRef.kind") == Some("EnvoyProxy")
+            || object.node.text_of("spec.gatewayClassName").is_some_and(is_ours)
+    })
+}
+
+/// Whether a policy of Envoy Gateway gives this Gateway or route a time-out.
+fn is_timed(inputs: &Inputs, name: &str) -> bool {
+    of_kind(inputs, "BackendTrafficPolicy").any(|policy| {
+        policy.node.fields("spec.timeout.http.requestTimeout").is_some()
+            && policy.policy_targets().any(|target| target.text_of("name") == Some(name))
+    })
 }
 
 fn timeout_above_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

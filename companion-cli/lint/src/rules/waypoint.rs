@@ -10,8 +10,9 @@ use crate::inputs::Inputs;
 use crate::modules::{Module, gates};
 use crate::node::Node;
 use crate::objects::of_kind;
-use crate::overlaid::{Overlaid, WAYPOINTS};
+use crate::overlaid::Overlaid;
 use crate::reach::Reach;
+use laststream_base::classes::WAYPOINTS;
 use laststream_policy::module_json::TUNNELS;
 
 mod fields;

@@ -6,9 +6,7 @@ use serde_json::Value;
 
 use super::Checker;
 use crate::file::{Direction, EnvoyGateway, GatewayApi, Gateways, Placement, Waypoint};
-
-/// Istio's class of waypoints.
-const WAYPOINTS: &str = "istio-waypoint";
+use laststream_base::classes::{AGENTGATEWAYS, WAYPOINTS};
 
 impl Checker {
     /// Checks the placement, and fills in defaults.
@@ -71,11 +69,18 @@ impl Checker {
                 ),
             );
         }
-        for (field, spec) in
-            [("autoscaler", &api.autoscaler), ("disruption_budget", &api.disruption_budget)]
-        {
+        if api.class.as_deref().is_some_and(|class| AGENTGATEWAYS.contains(&class)) {
+            self.problem(
+                &format!("{PATH}.class"),
+                "is agentgateway, which is not an Envoy: it reads no EnvoyFilter and runs no Wasm",
+            );
+        }
+        for (field, spec, example) in [
+            ("autoscaler", &api.autoscaler, "{maxReplicas: 5}"),
+            ("disruption_budget", &api.disruption_budget, "{minAvailable: 1}"),
+        ] {
             if spec.as_ref().is_some_and(|spec| !spec.is_object()) {
-                let message = "is not a map, such as `{minAvailable: 1}`";
+                let message = format!("is not a map, such as `{example}`");
                 self.problem(&format!("{PATH}.{field}"), message);
             }
         }
