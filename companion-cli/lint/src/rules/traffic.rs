@@ -189,7 +189,11 @@ fn untimed_rules(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {
             && !is_timed(inputs, route.name())
     });
     let rules = routes.flat_map(|route| route.node.list("spec.rules"));
-    rules.filter(|rule| rule.fields("timeouts.request").is_none())
+    rules.filter(|rule| {
+        ["request", "backendRequest"]
+            .iter()
+            .all(|of| rule.get("timeouts").and_then(|timeouts| timeouts.get(of)).is_none())
+    })
 }
 
 /// Whether the files show that Envoy Gateway has this Gateway.
