@@ -11,8 +11,8 @@ use std::time::Duration;
 /// The prefix of the names of unfinished files.
 pub const UNFINISHED: &str = ".laststream-";
 
-/// Writes a file atomically, with the usual permissions, less the umask, instead of those of a
-/// temporary file. A symbolic link stays, and its target is written. A device or a pipe is written
+/// Writes a file atomically, with the permissions that it has; a new file gets the usual ones, less
+/// the umask, instead of those of a temporary file. A symbolic link stays, and its target is written. A device or a pipe is written
 /// to, not replaced.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write(path, bytes, |_| Ok(()))
@@ -35,6 +35,9 @@ fn write(path: &Path, bytes: &[u8], sync: fn(&File) -> io::Result<()>) -> io::Re
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(folder.unwrap_or(Path::new(".")))?;
     file.write_all(bytes)?;
+    if let Ok(there) = fs::metadata(&target) {
+        file.as_file().set_permissions(there.permissions())?;
+    }
     sync(file.as_file())?;
     file.persist(&target)?;
     Ok(())

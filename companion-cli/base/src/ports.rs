@@ -8,9 +8,12 @@ pub const GATE: u16 = 16091;
 pub const FORMER_GATE: u16 = 15091;
 
 /// Istio's listeners and its agent: admin, capture, debugging, HBONE, agent, health, DNS,
-/// statistics, and, from 1.31 on, metrics over mTLS.
-pub const ISTIO: &[u16] =
-    &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090, 15091, 15092];
+/// statistics.
+pub const ISTIO: &[u16] = &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
+
+/// The ports that Istio's documentation gives to its metrics over mTLS, which a setting of the
+/// proxy switches on from 1.31 on.
+pub const ISTIO_METRICS: &[u16] = &[15091, 15092];
 
 /// Envoy Gateway's listeners and its shutdown manager.
 pub const ENVOY_GATEWAY: &[u16] = &[19000, 19001, 19002, 19003];

@@ -202,7 +202,7 @@ impl Reached {
 
     async fn send(&mut self, method: Method, path: &str) -> Result<Response, FleetError> {
         match exchange(&mut self.sender, method, path).await {
-            Ok(Response { status: 403, .. }) => Err(FleetError::Other(NEEDS_SECRET.to_owned())),
+            Ok(Response { status: 403, body }) => Err(FleetError::Other(why_refused(&body))),
             Ok(response) => Ok(response),
             Err(error) => {
                 let why = match self.refused.take() {
@@ -219,6 +219,20 @@ impl Reached {
 
 const NEEDS_SECRET: &str = "the gate wants its secret, which is not sent through the API server; \
     `kubectl port-forward` reaches the gate, and `--secret-file` has the secret";
+
+/// The reason of a refusal. Istio's agent puts a filter that refuses everything in the place of a
+/// module that it could not fetch.
+fn why_refused(body: &str) -> String {
+    #[derive(serde::Deserialize)]
+    struct Refusal {
+        reason: String,
+    }
+    match serde_json::from_str(body) {
+        Ok(Refusal { reason }) if reason.contains("secret") => NEEDS_SECRET.to_owned(),
+        Ok(Refusal { reason }) => format!("the gate refuses: {}", brief(&reason)),
+        Err(_) => "status 403, and a body that is not the gate's: the module may be missing".into(),
+    }
+}
 
 fn of_pod(verb: &'static str, resource: &'static str, pod: &PodFacts) -> Call {
     Call::new(verb, resource).within(&pod.namespace).named(&pod.name)

@@ -154,6 +154,7 @@ impl PodFacts {
             gate_port: ports
                 .gate
                 .or_else(|| annotated(GATE_PORT_ANNOTATION))
+                .or_else(|| port_of_hook(proxy?))
                 .unwrap_or(ports::GATE),
             deletion_cost: annotation(DELETION_COST).and_then(|cost| cost.parse().ok()),
             cost_is_foreign: annotation(DELETION_COST)
@@ -210,6 +211,16 @@ fn hook_of(proxy: &Container) -> Hook {
     let Some(exec) = &hook.exec else { return Hook::Other }; // such as `sleep`
     let command = exec.command.iter().flatten();
     hook_of_command(&command.map(String::as_str).collect::<Vec<_>>().join(" "))
+}
+
+/// The gate's port in a stop hook, such as `http://127.0.0.1:16091/prestop?wait`.
+fn port_of_hook(proxy: &Container) -> Option<u16> {
+    let hook = proxy.lifecycle.as_ref()?.pre_stop.as_ref()?;
+    let words = hook.exec.as_ref()?.command.iter().flatten();
+    words.flat_map(|word| word.split_once("http://127.0.0.1:")).find_map(|(_, rest)| {
+        let digits = rest.find(|character: char| !character.is_ascii_digit());
+        rest.get(..digits.unwrap_or(rest.len()))?.parse().ok()
+    })
 }
 
 /// Reads a command such as `pilot-agent wait --url=…/prestop --timeoutSeconds=23` or `laststream
@@ -283,6 +294,22 @@ mod tests {
 
     fn facts(pod: serde_json::Value) -> PodFacts {
         PodFacts::of(&serde_json::from_value(pod).unwrap(), Ports::default())
+    }
+
+    #[test]
+    fn the_stop_hook_names_the_gates_port() {
+        let of = |command: serde_json::Value| {
+            facts(serde_json::json!({ "metadata": { "name": "a" }, "spec": { "containers": [{
+                "name": "istio-proxy",
+                "lifecycle": { "preStop": { "exec": { "command": command } } },
+            }] } }))
+            .gate_port
+        };
+        let former = "pilot-agent wait --url=http://127.0.0.1:15091/prestop?wait=10s";
+        assert_eq!(of(serde_json::json!(["sh", "-c", former])), ports::FORMER_GATE);
+        let own = ["/laststream", "prestop", "--gate=http://127.0.0.1:9000", "--timeout=24s"];
+        assert_eq!(of(serde_json::json!(own)), 9000);
+        assert_eq!(of(serde_json::json!(["sleep", "5"])), ports::GATE);
     }
 
     #[test]

@@ -92,7 +92,8 @@ pub(super) fn objects(texts: &Texts) -> impl Iterator<Item = Object<'_>> {
 /// because a few lines of aliases can stand for millions of items.
 fn items_within(node: Node<'_>) -> Vec<Node<'_>> {
     let is_list = node.text_of("kind").is_some_and(|kind| kind.ends_with("List"));
-    let items: Vec<_> = node.list("items").filter(|_| is_list && !node.is_alias()).collect();
+    let is_opened = is_list && !node.is_alias() && !node.get("items").is_some_and(Node::is_alias);
+    let items: Vec<_> = node.list("items").filter(|_| is_opened).collect();
     if items.is_empty() { vec![node] } else { items.into_iter().flat_map(items_within).collect() }
 }
 

@@ -14,6 +14,12 @@ pub(super) fn left_out(text: &str, tree: Tree) -> Tree {
     let strange = keys.filter_map(|key| tree.nodes.get(key as usize)).map(|raw| raw.start).min();
     let broken = tree.errors.iter().map(|slip| slip.position).min();
     let Some(position) = strange.into_iter().chain(broken).min() else { return tree };
+    // The parser may notice an action only in the next line.
+    let last = position.line as usize;
+    let mut around = text.lines().take(last).skip(last.saturating_sub(2));
+    if !around.any(is_of_template) {
+        return tree;
+    }
     let message = "it is a template: render it first".into();
     Tree { errors: vec![Slip { position, message }], comments: tree.comments, ..Tree::default() }
 }
@@ -21,6 +27,6 @@ pub(super) fn left_out(text: &str, tree: Tree) -> Tree {
 /// Whether an action of a template begins a line or an unquoted value.
 fn is_of_template(line: &str) -> bool {
     let line = line.trim_start();
-    !line.starts_with('#')
-        && (line.starts_with("{{") || line.contains(": {{") || line.starts_with("- {{"))
+    let has_action = line.starts_with("{{") || line.starts_with("- {{") || line.contains(": {{");
+    has_action && !line.starts_with('#')
 }

@@ -68,8 +68,8 @@ const FALLBACK: &str = "forwarded_proto.fallback: is `connection`, and connectio
     TLS: the requests of peers that are not trusted come out as https. Write `http`, unless the \
     app means the connection to its own proxy";
 
-const FORMER_PORT: &str = "gate.port: 15091 is the port of Istio's secure metrics from 1.31 on, and \
-    the next version refuses it: leave it out, render again and let the pods roll";
+const FORMER_PORT: &str = "gate.port: 15091 is the port that Istio documents for its secure metrics \
+    from 1.31 on, and the next version refuses it: leave it out, render again and let the pods roll";
 const EXEMPTS_NONE: &str = "drain.long_lived: is `exempt`, and no stream is long-lived: nothing is \
     set under `count.long_lived`, and there is no `drain.long_lived_after`. For WebSockets and \
     event streams write `end: {websocket: exempt, event_stream: exempt}`";

@@ -5,7 +5,6 @@ use super::hook::{pod_with_grace, timeout};
 use super::parts;
 use super::volume::{Program, Volume};
 use super::{File, block, gate, gateway_patch};
-use laststream_base::ports;
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map, Node};
 use laststream_policy::file::EnvoyGateway;
@@ -86,13 +85,8 @@ fn pre_stop(policy: &Policy, port: u16) -> Map {
     let command = List::new()
         .note("Waits until the gate is open, which it is when it is drained, or over.")
         .item(Program::path())
-        .item("prestop");
-    let command = if port == ports::GATE {
-        command
-    } else {
-        command.item(format!("--gate=http://127.0.0.1:{port}"))
-    };
-    let command = command
+        .item("prestop")
+        .item(format!("--gate=http://127.0.0.1:{port}"))
         .note(
             "One second above the gate's deadline: it ends there only where the gate does not \
             answer at all.",

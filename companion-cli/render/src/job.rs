@@ -3,7 +3,6 @@
 
 use super::volume::{JOB_FOLDER, Program};
 use super::{File, object, other, proxy_config};
-use laststream_base::ports;
 use laststream_base::yaml::{List, Map};
 use laststream_policy::file::{Job, Placement};
 use laststream_policy::{Policy, PolicyProblem};
@@ -75,7 +74,7 @@ fn pod(policy: &Policy, job: &Job, is_native: bool) -> Map {
 
 fn command(policy: &Policy, job: &Job, is_native: bool) -> List {
     let mut command = List::of(format!("{JOB_FOLDER}/laststream")).item("exec");
-    if let Some(port) = policy.gate_port.filter(|port| *port != ports::GATE) {
+    if let Some(port) = policy.gate_port {
         command = command.item(format!("--gate=http://127.0.0.1:{port}"));
     }
     if is_native {

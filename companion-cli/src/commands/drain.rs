@@ -66,7 +66,8 @@ impl Drain {
 
 pub(super) fn run(drain: &Drain, printer: &Printer) -> Result<Exit, Exit> {
     let command = &drain.command();
-    if drain.pods.are_given() {
+    // A variable with the names of pods may have been empty.
+    if drain.pods.are_given() || drain.yes {
         drain.gate.refuse(printer)?;
         drain.pods.require_names_or_labels(printer)?;
         let Drain { pods, yes, output, .. } = drain;

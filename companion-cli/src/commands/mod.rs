@@ -69,7 +69,11 @@ fn ends_at_signals(command: &Command) -> bool {
 /// Whether the exit code is a verdict, instead of saying that a document was printed.
 fn is_verdict(command: &Command) -> bool {
     match command {
-        Command::Inspect(_) | Command::Prestop(_) | Command::Rollout(_) | Command::Wait(_) => true,
+        Command::Drain(_)
+        | Command::Inspect(_)
+        | Command::Prestop(_)
+        | Command::Rollout(_)
+        | Command::Wait(_) => true,
         Command::Lint(command) => command.is_check(),
         Command::Render(command) => command.check.is_some(),
         Command::Status(command) => command.is_watch(),

@@ -12,6 +12,7 @@ use laststream_module::inspect::{self, Remote};
 use laststream_oci::image::Reference;
 use laststream_oci::registry::credentials::Sources;
 use laststream_oci::registry::{Options, Registry};
+use laststream_policy::file::Delivery;
 use laststream_policy::{Policy, Resolve, Wanted};
 
 use crate::commands::exit::Exit;
@@ -28,6 +29,8 @@ pub(super) struct PolicyImages<'a> {
     args: &'a RegistryArgs,
     printer: &'a Printer,
     sources: OnceCell<Sources>,
+    /// Whether kubelet mounts the images. It takes any layout, and a proxy does not.
+    is_mounted: bool,
 }
 
 /// An image in a registry.
@@ -39,8 +42,9 @@ struct FoundImage {
 }
 
 impl<'a> PolicyImages<'a> {
-    pub(super) fn new(args: &'a RegistryArgs, printer: &'a Printer) -> Self {
-        Self { args, printer, sources: OnceCell::new() }
+    pub(super) fn new(args: &'a RegistryArgs, policy: &Policy, printer: &'a Printer) -> Self {
+        let is_mounted = policy.delivery == Delivery::ImageVolume;
+        Self { args, printer, sources: OnceCell::new(), is_mounted }
     }
 
     /// Calls `render` twice: first to collect the images that it asks for, before any registry is
@@ -147,10 +151,16 @@ impl<'a> PolicyImages<'a> {
             })?)
         };
         let found = inspection().map_err(|error| format!("cannot be looked at: {error}"))?;
-        let difference = found.differs_from(match wanted {
+        let mut difference = found.differs_from(match wanted {
             Wanted::Module => Kind::Module,
             Wanted::FrameFilter => Kind::FrameFilter,
         });
+        let is_index =
+            found.image.as_ref().is_some_and(|image| image.pin.as_ref() != Some(&image.digest));
+        if !self.is_mounted && !is_index && !found.because.is_empty() {
+            let because = found.because.join("; ");
+            difference.get_or_insert_with(|| format!("cannot be loaded: {because}"));
+        }
         let Some((digest, Some(pin))) = found.image.map(|image| (image.digest, image.pin)) else {
             return Err(difference.unwrap_or_else(|| "has no digest to pin".to_owned()));
         };

@@ -66,7 +66,7 @@ pub(crate) struct Render {
     pub(crate) diff: Option<PathBuf>,
     /// For `envoy`: merges the filters, the gate's listener and the cluster of the admin interface
     /// into this bootstrap, and shows what changes. Comments stay.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "check", "diff"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output_dir", "check", "diff"])]
     pub(crate) into: Option<PathBuf>,
     /// Writes the file of `--into`.
     #[arg(long, requires = "into")]
@@ -169,7 +169,7 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
     if let Some(file) = &command.into {
         return into::run(&policy, file, command.write, printer);
     }
-    let images = PolicyImages::new(&command.registry, printer);
+    let images = PolicyImages::new(&command.registry, &policy, printer);
     let rendered = images.with_digests(|resolve| match command.home {
         Some(home) => render::lifecycle(&policy, home),
         None => render::render(kind, &policy, resolve),

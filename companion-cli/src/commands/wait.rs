@@ -32,9 +32,6 @@ pub(crate) struct Wait {
     pods: PodArgs,
     #[command(flatten)]
     time: WaitTime,
-    /// The only behaviour, so that scripts can say it.
-    #[arg(long, hide = true)]
-    no_begin: bool,
     /// The format of the result. `json` prints the body of the gate's response; for pods, one
     /// object with `pods`.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]

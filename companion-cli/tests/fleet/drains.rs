@@ -99,8 +99,10 @@ fn a_change_is_confirmed_on_a_terminal_with_the_streams_that_it_cuts() -> Outcom
     shop.answers("POST /force?reason=x", 200, &json!({ "state": "forced", "reason": "x" }));
     let force = "drain web-1 -n shop --force --reason x";
     let said = on_a_terminal(&shop.cluster, force, "")?.expect(1)?;
-    let question = "open the gates of 1 pod by force, and cut 2 streams? [y/N]";
-    let said = said.stdout_contains("web-1  terminating  draining")?.stdout_contains(question)?;
+    let said = said
+        .stdout_contains("web-1  terminating  draining")?
+        .stdout_contains("open the gates of 1 pod in namespace `shop` of http")?
+        .stdout_contains("by force, and cut 2 streams? [y/N]")?;
     said.stdout_contains("nothing was changed")?;
     assert_eq!(shop.changes(), [""; 0]);
     let said = on_a_terminal(&shop.cluster, force, "y")?.expect(0)?;
@@ -127,6 +129,10 @@ fn each_pod_without_a_result_is_named() -> Outcome {
     ] {
         assert!(said.stderr.contains(&format!("error: {words}")), "{words}: {}", said.stderr);
     }
+    shop.cluster
+        .run(&["wait", "-n", "shop", "cron", "--timeout", "0s"])?
+        .expect(1)?
+        .stderr_contains("pod/cron: it has no proxy")?;
     let said = shop.cluster.run(&[&pods[..], &["-o", "json"]].concat())?.expect(1)?.json()?;
     let by_name = |name: &str| {
         let pods = said["pods"].as_array().unwrap();

@@ -19,6 +19,8 @@ fn contradictions_are_refused() -> Outcome {
         (&["drain", "--node", "a"], "--node"),
         (&["drain", "-n", "a"], "name the pods, or select them with `-l`"),
         (&["wait", "-n", "a"], "name the pods, or select them with `-l`"),
+        (&["drain", "-l", "", "--yes"], "it would mean all pods"),
+        (&["drain", "--yes"], "name the pods, or select them with `-l`"),
         (&["drain", "a", "--gate", "http://127.0.0.1:1"], "--gate"),
         (&["status", "a", "-l", "app=a"], "--selector"),
         (&["status", "deployment/a"], "write `NAME` or `pod/NAME`"),

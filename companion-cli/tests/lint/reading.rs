@@ -143,8 +143,7 @@ fn a_patch_of_a_kustomization_is_no_whole_object() {
 /// One error before anything is judged, because what is left would be judged wrongly.
 #[test]
 fn too_many_values_are_refused_as_a_whole() {
-    let half = || SourceFile::new("a.yaml", "a: [1]\n---\n".repeat(300_000).into_bytes());
-    assert_eq!(lint(vec![half()], Assume::default()).unwrap().len(), 0);
+    let half = || SourceFile::new("a.yaml", "- a\n".repeat(1_100_000).into_bytes());
     let error = lint(vec![half(), half()], Assume::default()).unwrap_err().to_string();
     assert!(error.contains("name fewer"), "{error}");
 }

@@ -213,7 +213,7 @@ impl Builder<'_> {
                     ScalarStyle::Literal => Style::Literal,
                     ScalarStyle::Folded => Style::Other,
                 };
-                if style == Style::Plain && text.starts_with(':') && self.is_in_flow() {
+                if style == Style::Plain && text.starts_with(':') && self.is_in_flow(span) {
                     let message = "Kubernetes does not read a colon here: put it in quotes".into();
                     return Some(Slip { position: position(span.start), message });
                 }
@@ -241,11 +241,15 @@ impl Builder<'_> {
         }
     }
 
-    /// Whether the next node is within brackets or braces.
-    fn is_in_flow(&self) -> bool {
-        let around = self.open.last().and_then(|open| self.tree.nodes.get(open.id as usize));
-        let first = around.and_then(|raw| self.text.get(raw.bytes.0 as usize..));
-        first.is_some_and(|text| text.starts_with(['[', '{']))
+    /// Whether what is at this place is within brackets or braces. A list or map in block style
+    /// begins where its first item or key does, which may be in brackets.
+    fn is_in_flow(&self, span: Span) -> bool {
+        let Some(open) = self.open.last() else { return false };
+        let start = |id: u32| self.tree.nodes.get(id as usize).map(|raw| raw.bytes.0);
+        let here = span.byte_range().map(|range| number(range.start));
+        let first = start(open.id.saturating_add(1)).or(here);
+        let text = start(open.id).and_then(|start| self.text.get(start as usize..));
+        text.is_some_and(|text| text.starts_with(['[', '{'])) && first != start(open.id)
     }
 
     fn add_comment(&mut self, text: &str, span: Span) -> Option<Slip> {
@@ -254,7 +258,7 @@ impl Builder<'_> {
         let line = before.rsplit('\n').next().unwrap_or_default();
         let trails = !line.trim().is_empty();
         self.tree.comments.push((position(span.start).line, trails, text.into()));
-        (!trails && line.contains('\t') && !self.is_in_flow()).then(|| Slip {
+        (!trails && line.contains('\t') && !self.is_in_flow(span)).then(|| Slip {
             position: position(span.start),
             message: "Kubernetes does not read a tab before a comment".into(),
         })

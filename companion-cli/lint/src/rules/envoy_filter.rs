@@ -436,15 +436,21 @@ fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn not_an_envoy<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let class_of = |gateway: &str| {
-        let named = of_kind(inputs, "Gateway").filter(move |object| object.name() == gateway);
+    let class_of = |policy: Object<'g>, gateway: &str| {
+        let named = of_kind(inputs, "Gateway").filter(move |object| {
+            let spaces = object.namespace().zip(policy.namespace());
+            object.name() == gateway && spaces.is_none_or(|(one, two)| one == two)
+        });
         named.filter_map(|object| object.node.text_of("spec.gatewayClassName")).next()
     };
     let plugins = wasm_plugins(inputs).map(|plugin| plugin.object);
-    for target in envoy_filters(inputs).chain(plugins).flat_map(Object::policy_targets) {
+    let policies = envoy_filters(inputs).chain(plugins);
+    let targets =
+        policies.flat_map(|policy| policy.policy_targets().map(move |target| (policy, target)));
+    for (policy, target) in targets {
         let name = target.text_of("name").unwrap_or_default();
         let class = match target.text_of("kind") {
-            Some("Gateway") => class_of(name),
+            Some("Gateway") => class_of(policy, name),
             Some("GatewayClass") => Some(name),
             _ => None,
         };

@@ -1,4 +1,4 @@
-//! LS501 to LS507: hooks that stop proxies.
+//! LS501 to LS506: hooks that stop proxies.
 
 use crate::finding::Rule;
 use crate::finding::{Findings, Severity};
@@ -7,7 +7,6 @@ use crate::listeners::{address, is_loopback, listener, uses};
 use crate::modules::{gated_pods, gates};
 use crate::node::Node;
 use crate::pods::{Hook, Pod, hooks, stop_hooks};
-use crate::rules::grace::is_native;
 use crate::split_pods::SplitPods;
 
 pub(super) const RULES: &[Rule] = &[
@@ -84,17 +83,6 @@ pub(super) const RULES: &[Rule] = &[
             Istio takes the annotation in place of `inclusionSuffixes`, not beside it.",
         check: no_request_gauge,
     },
-    Rule {
-        code: "LS507",
-        severity: Severity::Warning,
-        title: "the hook is for a classic sidecar, and Istio injects a native one",
-        why: "Istio merges a pod's own `istio-proxy` over the injected one of the same list: a \
-            native sidecar is one of the `initContainers`, so what is written in `containers` \
-            does not reach it. Native is the default from Istio 1.27 on with Kubernetes 1.33.",
-        fix: "Write `placement: {sidecar: {native: true}}` into the policy and render again, or \
-            annotate the pods with `sidecar.istio.io/nativeSidecar: \"false\"`.",
-        check: classic_hook,
-    },
 ];
 
 fn clobbers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -125,19 +113,6 @@ fn netstat<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
                 "netstat -",
                 format!("sockets are counted instead of streams{others}"),
             );
-        }
-    }
-}
-
-fn classic_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let parts = SplitPods::of(inputs);
-    for hook in stop_hooks(inputs).filter(|hook| hook.is_proxys()) {
-        let Some(pod) = hook.pod() else { continue };
-        let is_classic = hook.node.upwards().any(|node| node.key_text() == Some("containers"));
-        let is_native = || parts.with_others(pod).into_iter().all(|part| is_native(inputs, part));
-        if is_classic && is_native() {
-            let name = pod.object.name();
-            findings.at(hook.node, format!("the sidecar of `{name}` is a native one"));
         }
     }
 }

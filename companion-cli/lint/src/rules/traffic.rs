@@ -185,15 +185,19 @@ fn cut_after_default(longest: u64) -> String {
 fn untimed_rules(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {
     let routes = of_kind(inputs, "HTTPRoute").filter(|route| {
         let mut parents = route.node.list("spec.parentRefs").filter_map(|at| at.text_of("name"));
-        parents.any(|gateway| is_of_envoy_gateway(inputs, gateway) && !is_timed(inputs, gateway))
-            && !is_timed(inputs, route.name())
+        parents.any(|gateway| {
+            is_of_envoy_gateway(inputs, gateway) && !is_timed(inputs, *route, gateway)
+        })
     });
     let rules = routes.flat_map(|route| route.node.list("spec.rules"));
-    rules.filter(|rule| {
-        ["request", "backendRequest"]
-            .iter()
-            .all(|of| rule.get("timeouts").and_then(|timeouts| timeouts.get(of)).is_none())
-    })
+    rules.filter(|rule| rule.list("backendRefs").next().is_some() && !has_timeout(*rule))
+}
+
+/// Envoy Gateway takes the time-out of a single try for the route's if there are no retries.
+fn has_timeout(rule: Node<'_>) -> bool {
+    rule.fields("timeouts.request").is_some()
+        || rule.get("retry").is_none()
+            && rule.get("timeouts").is_some_and(|timeouts| timeouts.get("backendRequest").is_some())
 }
 
 /// Whether the files show that Envoy Gateway has this Gateway.
@@ -211,11 +215,20 @@ fn is_of_envoy_gateway(inputs: &Inputs, gateway: &str) -> bool {
     })
 }
 
-/// Whether a policy of Envoy Gateway gives this Gateway or route a time-out.
-fn is_timed(inputs: &Inputs, name: &str) -> bool {
+/// Whether a policy of Envoy Gateway may give this route or its Gateway a time-out.
+fn is_timed(inputs: &Inputs, route: Object<'_>, gateway: &str) -> bool {
     of_kind(inputs, "BackendTrafficPolicy").any(|policy| {
+        let spaces = policy.namespace().zip(route.namespace());
+        let mut targets = policy.policy_targets();
+        let is_target = |target: Node<'_>| match target.text_of("kind") {
+            Some("HTTPRoute") => {
+                target.text_of("name") == Some(route.name())
+                    && spaces.is_none_or(|(one, two)| one == two)
+            }
+            _ => target.text_of("name") == Some(gateway),
+        };
         policy.node.fields("spec.timeout.http.requestTimeout").is_some()
-            && policy.policy_targets().any(|target| target.text_of("name") == Some(name))
+            && (policy.node.list("spec.targetSelectors").next().is_some() || targets.any(is_target))
     })
 }
 

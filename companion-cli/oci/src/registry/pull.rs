@@ -44,7 +44,12 @@ impl Registry<'_> {
             }
         })?;
         let digest = answer.header("docker-content-digest").filter(|_| answer.is_success());
-        Ok(digest.and_then(|digest| digest.trim().parse().ok()))
+        let digest = digest.and_then(|digest| digest.trim().parse().ok());
+        if digest.is_some() || answer.status == 404 {
+            return Ok(digest);
+        }
+        // Some registries do not answer HEAD, or without the digest.
+        Ok(self.manifest(reference).ok().map(|found| found.digest))
     }
 
     /// The manifest that a reference points to.

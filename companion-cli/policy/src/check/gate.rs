@@ -48,7 +48,9 @@ impl Checker {
         let port = gate.port.unwrap_or(ports::GATE);
         if port == 0 {
             self.problem("gate.port", "0 stands for any free port, but hooks must name the port");
-        } else if placement.is_istio() && ports::ISTIO.contains(&port) && port != ports::FORMER_GATE
+        } else if placement.is_istio()
+            && port != ports::FORMER_GATE
+            && [ports::ISTIO, ports::ISTIO_METRICS].concat().contains(&port)
         {
             self.taken_port(port, "Istio");
         } else if placement.is_envoy_gateway() && ports::ENVOY_GATEWAY.contains(&port) {

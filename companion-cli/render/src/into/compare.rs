@@ -23,6 +23,7 @@ pub(super) fn has_all_of(merged: &str, before: &str) -> Result<bool, MergeError>
         is_our_filter(document, id)
             || is_gate_listener(document, id)
             || document.text_of(id, "name") == Some(ADMIN_CLUSTER)
+                && document.field(id, "load_assignment").is_some()
     };
     Ok(contains((&merged, merged.root()), (&before, before.root()), &is_ours))
 }

@@ -18,7 +18,7 @@ impl<'t> Document<'t> {
     pub(super) fn read(text: &'t str) -> Result<Self, MergeError> {
         let tree = Tree::read(text, MOST_NODES);
         if let Some(slip) = tree.errors.first() {
-            let message = format!("is no YAML: {}", slip.message);
+            let message = format!("cannot be read: {}", slip.message);
             return Err(MergeError { line: Some(slip.position.line), message });
         }
         if !tree.inflated.is_empty() {

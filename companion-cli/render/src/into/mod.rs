@@ -87,12 +87,15 @@ fn merged(policy: &Policy, text: &str) -> Result<String, IntoError> {
     for list in filter_lists(document)? {
         put_in_front(document, list, &parts.filters, &mut edits)?;
     }
-    if let Some(listener) = &parts.gate {
-        let listeners = listeners(document)?;
-        let old = document.items(listeners).iter().find(|old| is_gate_listener(document, **old));
-        if !old.is_some_and(|old| is_same(document, *old, listener)) {
+    let listeners = listeners(document)?;
+    let old = document.items(listeners).iter().find(|old| is_gate_listener(document, **old));
+    match (&parts.gate, old) {
+        (Some(listener), Some(old)) if is_same(document, *old, listener) => {}
+        (listener, old) => {
             old.map(|old| edits.remove(document, *old)).transpose()?;
-            edits.append(document, listeners, listener);
+            if let Some(listener) = listener {
+                edits.append(document, listeners, listener);
+            }
         }
     }
     if let Some(cluster) = &parts.cluster {

@@ -77,14 +77,24 @@ pub(super) fn is_our_filter(document: &Document<'_>, filter: Id) -> bool {
     let states = document.field(filter, "typed_config.on_request_headers");
     let first = states.and_then(|states| document.items(states).first());
     let key = first.and_then(|state| document.text_of(*state, "object_key"));
-    document.text_of(filter, "name") == Some(MODULE) || key == Some(REQUEST_KEY)
+    let is_module = document.text_of(filter, "name") == Some(MODULE)
+        && document.field(filter, "typed_config").is_some();
+    is_module || key == Some(REQUEST_KEY)
 }
 
-/// Whether a listener is the gate's.
+/// Whether a listener is the gate's: it has its name and its filter.
 pub(super) fn is_gate_listener(document: &Document<'_>, listener: Id) -> bool {
-    let mut is_gate = false;
-    document.descend(listener, &mut |id| is_gate |= document.text_of(id, "name") == Some(GATE));
-    is_gate
+    document.text_of(listener, "name") == Some(GATE_LISTENER) && has_gate_filter(document, listener)
+}
+
+fn has_gate_filter(document: &Document<'_>, listener: Id) -> bool {
+    let mut has_filter = false;
+    document.descend(listener, &mut |id| {
+        let filters = document.field(id, "http_filters").into_iter();
+        let mut filters = filters.flat_map(|filters| document.items(filters));
+        has_filter |= filters.any(|filter| document.text_of(*filter, "name") == Some(GATE));
+    });
+    has_filter
 }
 
 /// The address at which the admin interface of the bootstrap is reached from the same machine.
@@ -143,6 +153,13 @@ fn are_free(
             let port_value = document.text_of(id, "socket_address.port_value");
             has_port |= port_value.and_then(|text| text.parse().ok()) == Some(port);
         });
+        if has_gate_filter(document, *listener) {
+            let message = format!(
+                "the listener `{name}` has the gate's filter: take it out, the gate gets a \
+                    listener of its own"
+            );
+            return taken(*listener, message);
+        }
         if has_port {
             let message = format!("port {port} is that of the listener `{name}`, and the gate's");
             return taken(*listener, format!("{message}: {another}"));
@@ -161,7 +178,10 @@ fn has_admin_cluster(document: &Document<'_>, admin: SocketAddr) -> Result<bool,
     let mut leads_there = false;
     document.descend(*cluster, &mut |id| {
         let address = socket_address(document, id, "address");
-        leads_there |= address.is_some_and(|(_, port)| port == admin.port());
+        leads_there |= address.is_some_and(|(ip, port)| {
+            let is_same = ip == admin.ip() || ip.is_loopback() && admin.ip().is_loopback();
+            is_same && port == admin.port()
+        });
     });
     if leads_there {
         return Ok(true);

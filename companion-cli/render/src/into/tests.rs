@@ -111,6 +111,13 @@ fn brackets_braces_and_a_bootstrap_without_clusters_and_admin() {
 }
 
 #[test]
+fn a_gate_that_the_policy_does_not_want_any_more_is_taken_out() {
+    let with_gate = merged(POLICY, OWN).text;
+    let text = merged(&format!("{POLICY}gate: {{enabled: false}}\n"), &with_gate).text;
+    assert_eq!(names(&json(&text), "/static_resources/listeners"), ["web"], "{text}");
+}
+
+#[test]
 fn every_connection_manager_and_every_chain_of_an_upgrade_gets_the_filter_once() {
     let start = OWN.find("    - filters:").expect("a chain");
     let end = OWN.find("  # The apps.").expect("the end");
@@ -136,6 +143,11 @@ fn what_cannot_be_merged_is_refused_with_the_way_out() {
         ("", with("name: web", "name: gate"), ["line 5", "rename it"]),
         ("", with("10000", "16091"), ["line 5", "gate: {port: 16092}"]),
         ("gate: {port: 9000}", OWN.into(), ["`admin`", "gate: {port: 16092}"]),
+        (
+            "",
+            with("name: envoy.filters.http.router", "name: laststream-gate"),
+            ["`web` has the gate's filter", "take it out"],
+        ),
         ("", with("name: app\n", "name: admin\n"), ["`admin` does not lead", "0.0.1:9000"]),
         ("", with("9000", "0"), ["`admin` has no IP address", "port_value: 9901"]),
         ("", with("HttpConnectionManager", "Other"), ["no HTTP connection manager", "to count"]),
@@ -143,7 +155,7 @@ fn what_cannot_be_merged_is_refused_with_the_way_out() {
         ("", with("static_resources", "other_resources"), ["no bootstrap", "static_resources"]),
         ("", format!("{OWN}---\na: b\n"), ["2 documents", "with one"]),
         ("", "# nothing\n".into(), ["is empty", "render envoy"]),
-        ("", "a: [".into(), ["line", "no YAML"]),
+        ("", "a: [".into(), ["line", "cannot be read"]),
         ("", with("  - name: app\n", "  -\n    name: app\n"), ["safely", "copy the parts"]),
         ("forwarded_for: xff", OWN.into(), ["forwarded_for", "copy these parts"]),
     ] {

@@ -17,7 +17,8 @@ pub(in crate::commands) struct PodArgs {
     #[command(flatten)]
     pub(in crate::commands) cluster: ClusterArgs,
     /// Pods with these labels, such as `app=web`.
-    #[arg(short = 'l', long, value_name = "LABELS", help_heading = "Cluster")]
+    #[arg(short = 'l', long, value_name = "LABELS", value_parser = labels,
+        help_heading = "Cluster")]
     selector: Option<String>,
     #[command(flatten)]
     pub(in crate::commands) reach: ReachArgs,
@@ -44,7 +45,8 @@ pub(in crate::commands) struct FleetArgs {
 /// How gates of pods are reached.
 #[derive(Debug, Args)]
 pub(in crate::commands) struct ReachArgs {
-    /// The gate's port [default: the annotation laststream.io/gate-port, else 16091]
+    /// The gate's port [default: the annotation laststream.io/gate-port, else that of the stop
+    /// hook, else 16091]
     #[arg(long, value_name = "PORT", help_heading = "Cluster")]
     gate_port: Option<u16>,
     /// How many pods are asked at a time [default: 64]
@@ -54,6 +56,11 @@ pub(in crate::commands) struct ReachArgs {
 }
 
 const AT_A_TIME: u16 = 64;
+
+/// An empty selector would mean all pods.
+fn labels(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() { Err("is empty: it would mean all pods") } else { Ok(text.into()) }
+}
 
 fn pod(text: &str) -> Result<String, String> {
     const KINDS: [&str; 3] = ["pod", "pods", "po"];

@@ -17,6 +17,9 @@ use crate::commands::wait::WaitTime;
 /// The shortest interval, because each look costs the API server a request for each pod.
 const SHORTEST: Duration = Duration::from_secs(1);
 
+/// The least time for one look, so that a time-out of zero asks once.
+const LOOK: Duration = Duration::from_secs(6);
+
 pub(in crate::commands) fn run(
     pods: &PodArgs,
     time: &WaitTime,
@@ -59,7 +62,14 @@ impl<'a> Follower<'a> {
         let mut found = Some(found);
         loop {
             let began = Instant::now();
-            match self.look(cluster, found.take(), &waits).await {
+            let timeout = self.time.timeout.duration();
+            let left = timeout.saturating_sub(self.began.elapsed()).max(LOOK);
+            let look = self.look(cluster, found.take(), &waits);
+            let Ok(seen) = tokio::time::timeout(left, look).await else {
+                outcomes.extend(waits.iter().map(|wait| late(wait, self.time.timeout)));
+                return Ok(outcomes);
+            };
+            match seen {
                 Ok(seen) => {
                     self.answered = Instant::now();
                     waits.retain_mut(|wait| {
@@ -76,7 +86,6 @@ impl<'a> Follower<'a> {
                 }
                 Err(error) => return Err(error),
             }
-            let timeout = self.time.timeout.duration();
             let left = timeout.saturating_sub(self.began.elapsed());
             if waits.is_empty() || left.is_zero() {
                 outcomes.extend(waits.iter().map(|wait| late(wait, self.time.timeout)));
