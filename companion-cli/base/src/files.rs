@@ -12,8 +12,8 @@ use std::time::Duration;
 pub const UNFINISHED: &str = ".laststream-";
 
 /// Writes a file atomically, with the permissions that it has; a new file gets the usual ones, less
-/// the umask, instead of those of a temporary file. A symbolic link stays, and its target is written. A device or a pipe is written
-/// to, not replaced.
+/// the umask, instead of those of a temporary file. A symbolic link stays, and its target is
+/// written. A device or a pipe is written to, not replaced.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write(path, bytes, |_| Ok(()))
 }

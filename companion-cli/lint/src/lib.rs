@@ -7,7 +7,7 @@
 //! | `value`, `plain` | a node as the JSON value that the API server gets |
 //! | `objects`, `envoy_filter`, `modules`, `listeners`, `reach` | objects, filters, their proxies |
 //! | `envoys`, `bootstraps` | bootstraps, whole and in parts |
-//! | `pods`, `split_pods`, `overlaid`, `volumes` | pods, their parts in several files, their volumes |
+//! | `pods`, `split_pods`, `overlaid`, `volumes` | pods, their parts in files, volumes |
 //! | `proxy_protocol` | filters and settings that take PROXY protocol headers |
 //! | `crds` | the API server's verdict on objects |
 //! | `change` | the effects of a change in Envoy |

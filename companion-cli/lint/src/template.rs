@@ -9,9 +9,9 @@ pub(super) fn left_out(text: &str, tree: Tree) -> Tree {
         return tree;
     }
     // An unquoted `{{ .x }}` is a map with a map as its key.
-    let is_map = |key: &u32| matches!(tree.nodes.get(*key as usize), Some(raw) if matches!(raw.kind, Kind::Map(_)));
-    let keys = tree.nodes.iter().map(|raw| raw.key).filter(is_map);
-    let strange = keys.filter_map(|key| tree.nodes.get(key as usize)).map(|raw| raw.start).min();
+    let keys = tree.nodes.iter().filter_map(|raw| tree.nodes.get(raw.key as usize));
+    let maps = keys.filter(|key| matches!(key.kind, Kind::Map(_)));
+    let strange = maps.map(|key| key.start).min();
     let broken = tree.errors.iter().map(|slip| slip.position).min();
     let Some(position) = strange.into_iter().chain(broken).min() else { return tree };
     // The parser may notice an action only in the next line.

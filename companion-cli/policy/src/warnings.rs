@@ -68,8 +68,9 @@ const FALLBACK: &str = "forwarded_proto.fallback: is `connection`, and connectio
     TLS: the requests of peers that are not trusted come out as https. Write `http`, unless the \
     app means the connection to its own proxy";
 
-const FORMER_PORT: &str = "gate.port: 15091 is the port that Istio documents for its secure metrics \
-    from 1.31 on, and the next version refuses it: leave it out, render again and let the pods roll";
+const FORMER_PORT: &str = "gate.port: 15091 is the port that Istio documents for its secure \
+    metrics from 1.31 on, and the next version refuses it: leave it out, render again and let the \
+    pods roll";
 const EXEMPTS_NONE: &str = "drain.long_lived: is `exempt`, and no stream is long-lived: nothing is \
     set under `count.long_lived`, and there is no `drain.long_lived_after`. For WebSockets and \
     event streams write `end: {websocket: exempt, event_stream: exempt}`";
@@ -83,9 +84,9 @@ const CLASSIC: &str = "placement.sidecar.native: is not written, so `false` is a
     and newer inject native sidecars by default (`kubectl get pod POD --output \
     jsonpath='{.spec.initContainers[*].name}'` lists `istio-proxy`): write `true` or `false`";
 
-const NO_GATE: &str = "drain: there is no gate (`gate: {enabled: false}`), so a pod that stops waits \
-    for no request; these times only keep Envoy from cutting requests when a listener is replaced. \
-    Take them out, or the line about the gate";
+const NO_GATE: &str = "drain: there is no gate (`gate: {enabled: false}`), so a pod that stops \
+    waits for no request; these times only keep Envoy from cutting requests when a listener is \
+    replaced. Take them out, or the line about the gate";
 
 const WIDE: &str = "is wider than any load balancer's own addresses, so nodes and pods are in it. \
     With `externalTrafficPolicy: Cluster` every client that goes around the load balancer comes \

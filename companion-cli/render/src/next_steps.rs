@@ -60,8 +60,8 @@ mod tests {
             (
                 "{gateway: {}}",
                 "kubectl apply --kustomize out\n\
-                 helm upgrade --wait --namespace shop RELEASE istio/gateway --version CHART_VERSION \
-                 --reuse-values --values out/lifecycle.gateway-chart.yaml --values \
+                 helm upgrade --wait --namespace shop RELEASE istio/gateway --version \
+                 CHART_VERSION --reuse-values --values out/lifecycle.gateway-chart.yaml --values \
                  out/proxy-config.yaml",
             ),
             (

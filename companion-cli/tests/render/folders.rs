@@ -1,4 +1,4 @@
-//! Rendered folders: `envoyfilter-manifests` is up to date; `--check` and `--output-dir` on folders.
+//! Rendered folders: `envoyfilter-manifests` is up to date; `--check`, `--output-dir` on folders.
 
 use std::fs;
 

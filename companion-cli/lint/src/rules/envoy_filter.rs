@@ -31,9 +31,9 @@ pub(super) const RULES: &[Rule] = &[
         why: "The API server accepts the patch and istiod skips it, mostly without a word in its \
             log: also REMOVE and REPLACE of a filter that the match does not name, and a filter \
             whose configuration is in `config`, which Envoy's API no longer has.",
-        fix: "Write `patch: {operation: …, value: …}`; only REMOVE needs no value. Name the filter: \
-            `match.listener.filterChain.filter`, for HTTP_FILTER with its `subFilter`. Write \
-            `typed_config` in place of `config`.",
+        fix: "Write `patch: {operation: …, value: …}`; only REMOVE needs no value. Name the \
+            filter: `match.listener.filterChain.filter`, for HTTP_FILTER with its `subFilter`. \
+            Write `typed_config` in place of `config`.",
         check: patch,
     },
     Rule {

@@ -63,8 +63,8 @@ pub(super) fn title(lanes: &[LaneResult], times: &Times) -> &'static str {
 pub(super) fn native_remark(lanes: &[LaneResult], times: &Times) -> Option<&'static str> {
     let is_good = |lane: &LaneResult| lane.lane.is_native() && lane.end_grade(times) == Grade::Good;
     lanes.iter().any(is_good).then_some(
-        "A native sidecar does so here without laststream: kubelet ends it after the app. A gateway \
-            has no app to wait for.",
+        "A native sidecar does so here without laststream: kubelet ends it after the app. A \
+            gateway has no app to wait for.",
     )
 }
 

@@ -7,38 +7,7 @@ use crate::tests::policy;
 
 const POLICY: &str = "module: /etc/envoy/laststream.wasm\nplacement: {envoy: {}}\n";
 
-const OWN: &str = "\
-# My proxy.
-static_resources:
-  listeners:
-  # For everybody.
-  - name: web
-    address: {socket_address: {address: 0.0.0.0, port_value: 10000}}
-    filter_chains:
-    - filters:
-      - name: envoy.filters.network.http_connection_manager
-        typed_config:
-          \"@type\": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          stat_prefix: web
-          http_filters: # in this order
-          # The only one.
-          - name: envoy.filters.http.router
-            typed_config: {\"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
-          route_config:
-            virtual_hosts:
-            - {name: app, domains: [\"*\"], routes: [{match: {prefix: /}, route: {cluster: app, timeout: 0s}}]}
-  # The apps.
-  clusters:
-  - name: app
-    type: STATIC # always
-    load_assignment:
-      cluster_name: app
-      endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: 8080}}}}]}]
-
-# How to look inside.
-admin:
-  address: {socket_address: {address: 0.0.0.0, port_value: 9000}}
-";
+const OWN: &str = include_str!("own.yaml");
 
 fn merged(policy_text: &str, text: &str) -> Merged {
     merge(&policy(policy_text), "envoy.yaml", text)

@@ -61,8 +61,8 @@ pub(super) fn wrong_type<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// Whether a type is of an API that Envoy had. Istio's own types have names of that kind, and so has
-/// the one that Gloo's Envoy adds.
+/// Whether a type is of an API that Envoy had. Istio's own types have such names, and so has the
+/// one that Gloo's Envoy adds.
 fn is_old(name: &str) -> bool {
     OLD_TYPES.iter().any(|old| name.contains(old))
         && !name.contains(".v3.")
