@@ -1,10 +1,12 @@
 //! Envoy calls the module for a request's headers and for the stream's end, and not in between.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use laststream_module::analysis::analyse;
+use serde_json::Value;
 
 use crate::cases::stage::{Stage, hcm};
 use crate::lab::{Lab, cases};
@@ -13,6 +15,7 @@ use kit::prelude::*;
 cases! {
     the_module_exports_only_what_it_needs,
     envoy_never_calls_the_module_for_a_body,
+    the_cost_in_the_docs_is_of_this_module,
 }
 
 /// The exports that the module must have, and no others.
@@ -61,6 +64,19 @@ fn gzip(code: &[u8]) -> Outcome<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(code).context("compressing the module")?;
     encoder.finish().context("compressing the module")
+}
+
+/// By the size, within a hundredth: a larger change needs a new `cargo bench`.
+async fn the_cost_in_the_docs_is_of_this_module(lab: &Lab) -> Outcome {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/cost/results.json");
+    let results: Value = serde_json::from_slice(&std::fs::read(file)?)?;
+    let measured = results["machine"]["module_bytes"].as_u64().context("module_bytes")?;
+    let size = std::fs::metadata(&lab.module)?.len();
+    ensure!(
+        measured.abs_diff(size) * 100 <= size,
+        "docs/cost is of a module of {measured} bytes, and this one has {size}: run `cargo bench`"
+    );
+    Ok(())
 }
 
 /// The number of the root context in each VM; stream contexts have higher numbers.
