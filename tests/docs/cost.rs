@@ -40,9 +40,9 @@ pub(super) fn table() -> Outcome<String> {
     let bytes = results["machine"]["module_bytes"].as_u64();
     let kilobytes = bytes.with_context(|| format!("{FILE}: no module_bytes"))? / 1000;
     table.push_str(&format!(
-        "\nInstructions and CPU are over no filter, latencies are multiples of no filter's. Memory: \
-         {first:.1} MB for the first worker, {further:.1} MB for each\nfurther one. Measured with \
-         Envoy {envoy} and a module of {kilobytes} kB.\n"
+        "\nInstructions and CPU are over no filter, latencies are multiples of no filter's. \
+         Memory: {first:.1} MB for the first worker, {further:.1} MB for each\nfurther one. \
+         Measured with Envoy {envoy} and a module of {kilobytes} kB.\n"
     ));
     Ok(table)
 }
