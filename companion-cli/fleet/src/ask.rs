@@ -223,13 +223,9 @@ const NEEDS_SECRET: &str = "the gate wants its secret, which is not sent through
 /// The reason of a refusal. Istio's agent puts a filter that refuses everything in the place of a
 /// module that it could not fetch.
 fn why_refused(body: &str) -> String {
-    #[derive(serde::Deserialize)]
-    struct Refusal {
-        reason: String,
-    }
     match serde_json::from_str(body) {
-        Ok(Refusal { reason }) if reason.contains("secret") => NEEDS_SECRET.to_owned(),
-        Ok(Refusal { reason }) => format!("the gate refuses: {}", brief(&reason)),
+        Ok(Outcome { reason, .. }) if reason.contains("secret") => NEEDS_SECRET.to_owned(),
+        Ok(Outcome { reason, .. }) => format!("the gate refuses: {}", brief(&reason)),
         Err(_) => "status 403, and a body that is not the gate's: the module may be missing".into(),
     }
 }

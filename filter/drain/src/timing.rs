@@ -35,7 +35,7 @@ times! { TIMES:
     /// The interval between two queries to Envoy or to the app. A tick can come a little early.
     QUERY_INTERVAL = 50;
     /// The time by which the tick of a periodic evaluation can come early.
-    ROUTINE_SLACK = 500;
+    EVALUATION_SLACK = 500;
     /// The interval of log lines that show why the gate waits.
     LOG_INTERVAL = 1_000;
 

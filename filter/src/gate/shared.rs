@@ -57,7 +57,7 @@ impl Keys {
         let now = host.monotonic_time();
         let mut is_claimed = false;
         let is_changed = compare_and_set_shared(host, &self.evaluated, &mut |text| {
-            let slack = laststream_drain::timing::ROUTINE_SLACK;
+            let slack = laststream_drain::timing::EVALUATION_SLACK;
             let is_due = |last: u64| now.saturating_sub(last).saturating_add(slack) >= every;
             is_claimed = text.and_then(digits).is_none_or(is_due);
             is_claimed.then(|| now.to_string().into_bytes())

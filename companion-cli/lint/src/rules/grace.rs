@@ -171,7 +171,7 @@ fn is_drained_by_istio<'g>(inputs: &'g Inputs, parts: &SplitPods<'g>, pod: Pod<'
 }
 
 /// Whether Istio injects the pod's sidecar as an init container.
-pub(super) fn is_native(inputs: &Inputs, pod: Pod<'_>) -> bool {
+fn is_native(inputs: &Inputs, pod: Pod<'_>) -> bool {
     let by_default = inputs.assume.istio.is_some_and(|version| version >= (1, 27))
         && inputs.assume.kubernetes.is_none_or(|version| version >= (1, 33));
     let said = pod.annotation("sidecar.istio.io/nativeSidecar").and_then(Node::text);
