@@ -87,14 +87,18 @@ impl Cluster {
         command: &DrainCommand,
     ) -> Result<Outcome, FleetError> {
         let call = of_pod("get", "pods/portforward", pod);
+        let mut is_sent = false;
         let send = async {
             let mut gate = self.reach(&call, pod).await?;
+            is_sent = true;
             let response = gate.send(command.method(), &command.path()).await?;
             let answer = command.read(response);
             answer.map_err(|error| FleetError::Other(format!("the gate answers, but {error}")))
         };
-        match tokio::time::timeout(PATIENCE, send).await {
+        let answer = tokio::time::timeout(PATIENCE, send).await;
+        match answer {
             Ok(answer) => Ok(answer?.body),
+            Err(_) if is_sent => Err(FleetError::Other(unanswered(pod))),
             Err(_) => Err(FleetError::Other(silence(pod.gate_port))),
         }
     }
@@ -236,6 +240,17 @@ fn of_pod(verb: &'static str, resource: &'static str, pod: &PodFacts) -> Call {
 
 fn silence(port: u16) -> String {
     format!("port {port} does not answer within {} s", PATIENCE.as_secs())
+}
+
+/// A gate that is late may have done what it was asked.
+fn unanswered(pod: &PodFacts) -> String {
+    format!(
+        "the command was sent, and no answer came within {} s: `laststream status {} -n {}` says \
+         whether the gate has obeyed",
+        PATIENCE.as_secs(),
+        pod.name,
+        pod.namespace
+    )
 }
 
 async fn exchange(

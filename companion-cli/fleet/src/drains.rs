@@ -127,6 +127,8 @@ pub struct PodWait {
     /// The pod at the first look.
     pub pod: PodFacts,
     cut: CutPods,
+    /// Whether its gate has answered that a drain runs.
+    is_drain_seen: bool,
     /// The last answer, or why there was none. `None` before the first look.
     progress: Option<String>,
 }
@@ -135,7 +137,7 @@ impl PodWait {
     /// Begins with the pod before its gate has been asked.
     #[must_use]
     pub fn new(pod: PodFacts) -> Self {
-        Self { pod, cut: CutPods::default(), progress: None }
+        Self { pod, cut: CutPods::default(), is_drain_seen: false, progress: None }
     }
 
     /// The gate's state and the streams that hold it, or why that is not known.
@@ -159,6 +161,7 @@ impl PodWait {
         match seen {
             Some((pod, Answer::Detail(detail))) => {
                 let status = &detail.status;
+                self.is_drain_seen |= status.state != "serving";
                 self.progress = Some(text::held(&status.state, status.holding));
                 is_open(&status.state).then(|| Self::over(pod, status))
             }
@@ -185,6 +188,9 @@ impl PodWait {
     /// The result for a pod whose proxy has ended since the last look.
     fn ended(&self, cut: Option<Cut>) -> PodOutcome {
         match cut.map(|cut| cut.streams) {
+            None if !self.is_drain_seen => {
+                PodOutcome::failed(&self.pod, "its proxy has ended before a drain was seen")
+            }
             None => {
                 let reason = "its proxy has ended, and no stream held the drain".to_owned();
                 let outcome = Outcome { state: "ended".to_owned(), reason, holding: None };
@@ -237,6 +243,7 @@ mod tests {
                 false,
             ),
             (vec![answer("draining", 2, 1)], "its proxy has ended with 2 streams in flight", true),
+            (vec![answer("serving", 0, 1)], "its proxy has ended before a drain was seen", true),
             (
                 vec![Answer::Silent("refused".into())],
                 "its proxy has ended; its last streams are not known",

@@ -152,7 +152,7 @@ impl FleetError {
     /// full.
     pub(crate) fn short(&self) -> String {
         brief(&match self {
-            Self::Api { status: status @ 400..500, .. } => {
+            Self::Api { status: status @ 400..500, call, .. } if call.is_on("pods/proxy") => {
                 format!("status {status}: is this the port with Envoy's statistics?")
             }
             Self::Api { message, .. } => {
