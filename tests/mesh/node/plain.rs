@@ -55,7 +55,8 @@ pub(crate) async fn run(world: &'static World, namespace: &'static str) -> Outco
     } } });
     let envoy = json!({
         "name": "envoy", "image": IMAGE, "imagePullPolicy": "Never", "lifecycle": hook,
-        "command": ["envoy", "-c", "/etc/envoy/envoy.yaml", "--concurrency", "1"],
+        "command": ["envoy", "-c", "/etc/envoy/envoy.yaml", "--concurrency", "1",
+            "--drain-strategy", "immediate"],
         "volumeMounts": [{ "name": "config", "mountPath": "/etc/envoy" }],
         "readinessProbe": { "tcpSocket": { "port": GATEWAY }, "periodSeconds": 1 },
     });
