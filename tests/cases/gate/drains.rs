@@ -3,9 +3,7 @@
 use tokio::time::{sleep, timeout};
 
 use super::bench::{Bench, SOON, same};
-use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
-use kit::fake_server::{Answer, FakeServer};
 use kit::h2;
 use kit::prelude::*;
 
@@ -13,7 +11,6 @@ cases! {
     holds_until_the_last_stream_is_out,
     idle_connections_do_not_hold,
     http2_clients_are_asked_to_leave,
-    begins_again_when_envoy_fails,
     the_log_shows_why_the_gate_waits,
 }
 
@@ -60,31 +57,6 @@ async fn http2_clients_are_asked_to_leave(lab: &Lab) -> Outcome {
     client.get("/echo").await?.expect(200)?;
     let ended = timeout(SOON, client.ended()).await;
     ensure!(ended.is_ok(), "the connection ends after the next answer");
-    Ok(())
-}
-
-/// An admin interface that fails the first `troubles` calls.
-fn troubled(troubles: usize) -> Outcome<FakeServer> {
-    FakeServer::start(move |asked, before| {
-        let fails = asked.line() == BEGIN && before < troubles;
-        Ok(Answer::new(if fails { 500 } else { 200 }))
-    })
-}
-
-const BEGIN: &str = "POST /drain_listeners?graceful&skip_exit";
-
-async fn begins_again_when_envoy_fails(lab: &Lab) -> Outcome {
-    for (troubles, becomes, calls) in [(2, "done", 3), (100, "failed", 3)] {
-        let admin = troubled(troubles)?;
-        let bootstrap = Bootstrap::new().cluster(cluster::h1("troubled", admin.address));
-        let gate = r#"{"quiet_ms": 300, "admin": {"cluster": "troubled"}}"#;
-        let bench = Bench::upon(bootstrap, lab, gate, hcm(lab, "{}")).await?;
-        bench.post("/drain").await?.expect(202)?;
-        bench.until("begin", becomes).await?;
-        sleep(Duration::from_millis(500)).await;
-        let asked = admin.asked().iter().filter(|asked| asked.line() == BEGIN).count();
-        ensure_eq!(asked, calls, "calls that {troubles} troubles take");
-    }
     Ok(())
 }
 
