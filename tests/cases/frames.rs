@@ -20,7 +20,6 @@ cases! {
     websockets_with_traffic_end_with_1001,
     clients_that_keep_sending_get_a_clean_close,
     an_extended_connect_ends_with_1001,
-    other_requests_pass_unchanged,
     the_frame_filter_exports_bodies_and_a_version,
 }
 
@@ -88,10 +87,7 @@ fn hcm(lab: &Lab) -> Outcome<Hcm> {
         .filter(counter)
         .filter(frames)
         .upgrades()
-        .route(route("/echo-body", "app").with_filter(FRAMES))
-        .route(route("/ws", "sockets").with_filter(FRAMES))
-        .route(route("/other", "sockets"))
-        .route(route("/", "app")))
+        .route(route("/ws", "sockets").with_filter(FRAMES)))
 }
 
 /// Starts tests/tools/websocket_peers.py.
@@ -195,25 +191,6 @@ async fn an_extended_connect_ends_with_1001(lab: &Lab) -> Outcome {
     }
     ensure!(rest.ends_with(&close.bytes(false)), "the end of the stream: {rest:?}");
     ensure_eq!(sockets.server_report()?["codes"], json!({ "1001": 1 }), "the server's side");
-    Ok(())
-}
-
-/// Plain requests on the same route, and an upgrade that the app refuses.
-async fn other_requests_pass_unchanged(lab: &Lab) -> Outcome {
-    let sockets = Sockets::start(lab).await?;
-    let mut client = Client::connect(sockets.main).await?;
-    let upload = Request::new("POST", "/echo-body").chunked(["first", "second"]);
-    for _ in 0..2 {
-        let answer = client.request(&upload).await?.expect(200)?;
-        ensure_eq!(answer.body, b"firstsecond", "the body that comes back");
-    }
-    let without_key = Request::get("/ws")
-        .header("connection", "Upgrade")
-        .header("upgrade", "websocket")
-        .header("sec-websocket-version", "13");
-    let answer = once(sockets.main, &without_key).await?.expect(400)?;
-    let text = String::from_utf8_lossy(&answer.body);
-    ensure!(text.contains("Sec-WebSocket-Key"), "the server's answer: {text}");
     Ok(())
 }
 

@@ -21,7 +21,6 @@ cases! {
     rendered::a_rendered_gateway_restores_counts_and_holds,
     rendered::a_rendered_wasmplugin_restores,
     rendered::rendered_envoy_gateway_patches_restore,
-    rendered::a_rendered_sidecar_counts_directions_apart,
     rendered::a_rendered_gateway_closes_websockets,
     rendered::every_rendered_bootstrap_is_accepted,
     clients::rendered_clients_are_those_of_trusted_peers,

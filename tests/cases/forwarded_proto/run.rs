@@ -5,7 +5,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use laststream_local::envoy::Version;
-use serde_json::Value;
 
 use super::engines::{self, Place};
 use crate::lab::Lab;

@@ -3,7 +3,9 @@
 use tokio::time::{sleep, timeout};
 
 use super::bench::{Bench, SOON, same};
+use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
+use kit::fake_server::{Answer, Asked, FakeServer};
 use kit::h2;
 use kit::prelude::*;
 
@@ -11,6 +13,7 @@ cases! {
     holds_until_the_last_stream_is_out,
     idle_connections_do_not_hold,
     http2_clients_are_asked_to_leave,
+    begins_again_when_envoy_fails,
     the_log_shows_why_the_gate_waits,
 }
 
@@ -57,6 +60,18 @@ async fn http2_clients_are_asked_to_leave(lab: &Lab) -> Outcome {
     client.get("/echo").await?.expect(200)?;
     let ended = timeout(SOON, client.ended()).await;
     ensure!(ended.is_ok(), "the connection ends after the next answer");
+    Ok(())
+}
+
+async fn begins_again_when_envoy_fails(lab: &Lab) -> Outcome {
+    let admin = FakeServer::start(|_, _| Ok(Answer::new(500)))?;
+    let bootstrap = Bootstrap::new().cluster(cluster::h1("troubled", admin.address));
+    let gate = r#"{"quiet_ms": 300, "admin": {"cluster": "troubled"}}"#;
+    let bench = Bench::upon(bootstrap, lab, gate, hcm(lab, "{}")).await?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("begin", "failed").await?;
+    let begins = |asked: &Asked| asked.line() == "POST /drain_listeners?graceful&skip_exit";
+    ensure_eq!(admin.asked().into_iter().filter(begins).count(), 3, "calls");
     Ok(())
 }
 

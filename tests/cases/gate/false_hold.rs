@@ -7,64 +7,16 @@ use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
 
 use super::bench::{Bench, SOON, same};
-use super::deaths::{hold, with_test_deaths};
+use super::deaths::hold;
 use super::watch::holds_until_answered;
-use crate::cases::stage::{ACTIVE, hcm};
+use crate::cases::stage::{EXCLUDED, hcm};
 use crate::lab::{Lab, cases};
 use kit::admin_proxy::CallHandling;
 use kit::prelude::*;
 
 cases! {
-    a_crash_loop_heals_when_both_counts_are_zero,
     twenty_thousand_clusters_hold_nothing,
     excluded_and_exempt_streams_hold_neither_hooks_nor_signals,
-}
-
-const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
-const DEATH: &str = "Function: proxy_on_request_headers failed";
-const DEATHS: usize = 5;
-
-/// Five deaths of workers' VMs one after the other, each with streams in flight.
-async fn a_crash_loop_heals_when_both_counts_are_zero(lab: &Lab) -> Outcome {
-    let lab = with_test_deaths(lab)?;
-    let mut bench = Bench::with(&lab, GATE, hcm(&lab, "{}")).await?;
-    bench.until("count", "exact").await?;
-    for death in 1..=DEATHS {
-        dies_with_a_stream(&bench, death).await?;
-    }
-    bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
-    same(&bench.until("count", "exact").await?, "holding", 0)?;
-    wait_for(SOON, "a signal to pass", async || {
-        bench.post("/drain_listeners?inboundonly").await?.expect(200)
-    })
-    .await?;
-    bench.post("/quitquitquit").await.ok(); // Envoy may end before its answer is out
-    bench.envoy.exited(SOON).await?;
-    Ok(())
-}
-
-/// Causes the death of this number. The VM may come back only after a while, and until then its
-/// worker refuses requests.
-async fn dies_with_a_stream(bench: &Bench, death: usize) -> Outcome {
-    let key = format!("death-{death}");
-    let _held = wait_for(SOON, "a request that is held", async || {
-        let mut client = Client::connect(bench.main).await?;
-        client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
-        // A worker without its VM refuses the request; then the next one is tried.
-        bench.upstream.wait_held(&key, 1, Duration::from_secs(5)).await?;
-        Ok(client)
-    })
-    .await?;
-    wait_for(SOON, "a death", async || {
-        let mut client = Client::connect(bench.main).await?;
-        client.send(&Request::get("/echo").header("x-laststream-die", "abort").bytes()).await?;
-        client.response("GET").await?;
-        ensure!(bench.envoy.log().matches(DEATH).count() >= death, "fewer than {death} deaths");
-        Ok(())
-    })
-    .await?;
-    bench.upstream.release(&key);
-    Ok(())
 }
 
 /// The number of the gate's queries for statistics, and the query.
@@ -140,6 +92,8 @@ async fn excluded_and_exempt_streams_hold_neither_hooks_nor_signals(lab: &Lab) -
         let mut idle = hold(&bench, "idle", 6).await?;
         let client = bench.held("a").await?;
         bench.until("holding", 1).await?;
+        let excluded = bench.envoy.stat(EXCLUDED).await?;
+        ensure_eq!(excluded, Some(if kind == "exclude" { 6 } else { 0 }), "excluded");
         holds_until_answered(&bench, "a", client).await?;
         wait_for(SOON, "a signal to pass", async || {
             bench.post("/drain_listeners?inboundonly").await?.expect(200)

@@ -5,9 +5,9 @@ use laststream_policy::{Overrides, Policy};
 use laststream_render::{Kind, render};
 
 use super::gate_says;
-use super::mesh::{Delivery, GATEWAY, Proxy, SIDECAR};
+use super::mesh::{Delivery, GATEWAY, Proxy};
 use crate::cases::gate::ends::OLD;
-use crate::cases::stage::{BEGUN, SOON};
+use crate::cases::stage::SOON;
 use crate::lab::Lab;
 use kit::bootstrap::filters;
 use kit::h1::Connect;
@@ -159,37 +159,6 @@ async fn restores(main: SocketAddr, upstream: &Upstream) -> Outcome {
         Connect::to(main).from([127, 0, 0, 9].into()).open().await?.request(&https).await?;
     stranger.expect(200)?;
     ensure_eq!(scheme()?, "http", "from a stranger");
-    Ok(())
-}
-
-pub(super) async fn a_rendered_sidecar_counts_directions_apart(lab: &Lab) -> Outcome {
-    let proxy = Proxy::with(lab, SIDECAR, &filter("sidecar")?).await?;
-    let (inside, outside) = (proxy.envoy.address("in").await?, proxy.envoy.address("out").await?);
-    let forged = Request::get("/").header("x-forwarded-proto", "https");
-    once(inside, &forged).await?.expect(200)?;
-    ensure_eq!(
-        proxy.upstream.last()?.header("x-forwarded-proto"),
-        Some("http".into()),
-        "a client without a certificate is not the gateway"
-    );
-    once(outside, &forged).await?.expect(200)?;
-    ensure_eq!(
-        proxy.upstream.last()?.header("x-forwarded-proto"),
-        Some("https".into()),
-        "what the app sends stays"
-    );
-    let mut client = proxy.upstream.hold(outside, "a").await?;
-    for (direction, in_flight) in [("inbound", 0), ("outbound", 1)] {
-        let stat = |what: &str| format!("wasmcustom.laststream_streams_{what}_{direction}");
-        proxy.envoy.wait_for_stat(&stat("in_flight"), in_flight, SOON).await?;
-        proxy.envoy.wait_for_stat(&(stat("begun") + "_total"), 1 + in_flight, SOON).await?;
-    }
-    let gate = proxy.envoy.address("laststream.shop.gate").await?;
-    gate_says(gate, "/prestop", 503).await?;
-    proxy.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
-    let let_go = gate_says(gate, "/prestop?wait", 200).await?;
-    ensure_eq!(let_go["state"], "drained", "{let_go}");
     Ok(())
 }
 
