@@ -1,6 +1,6 @@
 //! Streams in flight are counted exactly, over all workers.
 
-use crate::cases::stage::{ACTIVE, BEGUN, EXCLUDED, IN_FLIGHT, LONG_LIVED, SOON, Stage, hcm};
+use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, LONG_LIVED, SOON, Stage};
 use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
@@ -9,10 +9,7 @@ use kit::websocket::WebSocket;
 cases! {
     empty_configuration_counts_and_touches_nothing,
     held_streams_are_counted_exactly,
-    excluded_streams_are_not_counted,
     long_lived_streams_are_counted_apart,
-    scopes_have_metrics_of_their_own,
-    a_route_that_disables_the_filter_is_not_counted,
 }
 
 async fn empty_configuration_counts_and_touches_nothing(lab: &Lab) -> Outcome {
@@ -119,39 +116,6 @@ async fn on_both_workers(stage: &Stage) -> Outcome {
     Ok(())
 }
 
-async fn excluded_streams_are_not_counted(lab: &Lab) -> Outcome {
-    let rules = r#"{
-        "count": {
-            "exclude": {
-                "paths": [{"prefix": "/hold/probe"}], "headers": [{"name": "x-synthetic"}],
-                "health_checks": true
-            }
-        }
-    }"#;
-    let stage = Stage::set(lab, rules).await?;
-    let requests = [
-        Request::get("/hold/probe?deep=1"),
-        Request::get("/hold/a").header("X-Synthetic", ""),
-        Request::get("/hold/b").header("user-agent", "kube-probe/1.34"),
-        Request::get("/hold/counted"),
-    ];
-    let mut clients = Vec::new();
-    for request in requests {
-        let mut client = Client::connect(stage.main).await?;
-        client.send(&request.bytes()).await?;
-        clients.push(client);
-    }
-    for key in ["probe", "a", "b", "counted"] {
-        stage.upstream.wait_held(key, 1, SOON).await?;
-    }
-    ensure_eq!(stage.counts().await?, (1, 4), "in flight, by the module and by Envoy");
-    ensure_eq!(stage.envoy.stat(EXCLUDED).await?, Some(3), "excluded");
-    drop(clients);
-    stage.wait_until_idle().await?;
-    ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(1), "begun");
-    Ok(())
-}
-
 async fn long_lived_streams_are_counted_apart(lab: &Lab) -> Outcome {
     let rules = r#"{
         "count": {
@@ -178,39 +142,5 @@ async fn long_lived_streams_are_counted_apart(lab: &Lab) -> Outcome {
     ensure_eq!(stage.envoy.stat(IN_FLIGHT).await?, Some(1), "the plain one");
     stage.upstream.release("plain");
     plain.response("GET").await?.expect(200)?;
-    stage.wait_until_idle().await
-}
-
-/// Two instances in one chain, in one VM: each keeps its own count.
-async fn scopes_have_metrics_of_their_own(lab: &Lab) -> Outcome {
-    let inbound =
-        kit::bootstrap::filters::Wasm { name: "inbound", ..lab.stream(r#"{"scope": "inbound"}"#) };
-    let stage =
-        Stage::with(lab, hcm(lab, r#"{"scope": "outbound"}"#).filter(inbound.filter())).await?;
-    let client = stage.upstream.hold(stage.main, "both").await?;
-    for scope in ["inbound", "outbound"] {
-        ensure_eq!(
-            stage.envoy.stat(&format!("wasmcustom.laststream_streams_in_flight_{scope}")).await?,
-            Some(1),
-            "{scope}"
-        );
-    }
-    ensure_eq!(stage.envoy.stat(IN_FLIGHT).await?, None, "a scope without counters");
-    drop(client);
-    stage.envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_inbound", 0, SOON).await?;
-    stage.envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_outbound", 0, SOON).await
-}
-
-/// Excluding a path in this way costs nothing, because Envoy does not call the module.
-async fn a_route_that_disables_the_filter_is_not_counted(lab: &Lab) -> Outcome {
-    let hcm = Hcm::new("main").filter(lab.stream("{}").filter());
-    let hcm = hcm
-        .route(Route::prefix("/healthz").direct(200, "fine").without_filter("laststream"))
-        .route(Route::prefix("/").direct(200, "fine"));
-    let stage = Stage::with(lab, hcm).await?;
-    for path in ["/healthz", "/app", "/healthz"] {
-        once(stage.main, &Request::get(path)).await?.expect(200)?;
-    }
-    ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(1), "begun");
     stage.wait_until_idle().await
 }

@@ -27,7 +27,6 @@ cases! {
     rows_are_many_and_sound,
     invalid_table_rows_are_rejected,
     every_row_holds,
-    every_row_holds_with_headers_in_peer_information,
     every_row_holds_by_envoys_own_matchers,
     alike::both_engines_decide_alike,
 }
@@ -55,12 +54,6 @@ async fn invalid_table_rows_are_rejected(_: &Lab) -> Outcome {
 
 async fn every_row_holds(lab: &Lab) -> Outcome {
     holds(run::all(lab, &Table::read()?, Engine::Module).await?, LEAST_ROWS)
-}
-
-/// The module then reads one value instead of all headers wherever that is enough. The results must
-/// be the same.
-async fn every_row_holds_with_headers_in_peer_information(lab: &Lab) -> Outcome {
-    holds(run::all(lab, &Table::read()?, Engine::ToldModule).await?, LEAST_ROWS)
 }
 
 async fn every_row_holds_by_envoys_own_matchers(lab: &Lab) -> Outcome {

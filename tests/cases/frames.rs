@@ -20,8 +20,6 @@ cases! {
     websockets_with_traffic_end_with_1001,
     clients_that_keep_sending_get_a_clean_close,
     an_extended_connect_ends_with_1001,
-    other_requests_pass_unchanged,
-    other_routes_do_not_enter_the_frame_filter,
     the_frame_filter_exports_bodies_and_a_version,
 }
 
@@ -38,19 +36,14 @@ struct Sockets {
 
 impl Sockets {
     async fn start(lab: &Lab) -> Outcome<Self> {
-        Self::with(lab, &gate(20_000), "wasm:debug").await
-    }
-
-    async fn with(lab: &Lab, gate: &str, log: &str) -> Outcome<Self> {
         let mut server = peers(&["server"])?;
         let port: u16 = server.next_line()?.parse().context("the server's port")?;
         let upstream = Upstream::start().await?;
         let sockets = cluster::h1("sockets", SocketAddr::from(([127, 0, 0, 1], port)));
         let bootstrap = with_clusters(Bootstrap::new().cluster(sockets), &upstream)
             .listener(Listener::new("main", hcm(lab)?))
-            .listener(gate_listener(lab, gate));
-        let options = Options { component_log_level: log.into(), ..Options::default() };
-        let bench = Bench::start(lab, upstream, bootstrap, options).await?;
+            .listener(gate_listener(lab, GATE));
+        let bench = Bench::start(lab, upstream, bootstrap, Options::default()).await?;
         Ok(Self { main: bench.main, bench, server })
     }
 
@@ -81,12 +74,8 @@ impl Sockets {
 }
 
 /// A gate that ends old WebSockets within the first second of a drain.
-fn gate(grace_ms: u32) -> String {
-    format!(
-        r#"{{"begin": {{"call": "nothing"}}, "end": {{"websocket": "end", "at_age_ms": 2000,
-        "over_ms": 1000, "websocket_grace_ms": {grace_ms}}}}}"#
-    )
-}
+const GATE: &str = r#"{"begin": {"call": "nothing"}, "end": {"websocket": "end",
+    "at_age_ms": 2000, "over_ms": 1000, "websocket_grace_ms": 20000}}"#;
 
 fn hcm(lab: &Lab) -> Outcome<Hcm> {
     let frames = frames_module()?;
@@ -98,10 +87,7 @@ fn hcm(lab: &Lab) -> Outcome<Hcm> {
         .filter(counter)
         .filter(frames)
         .upgrades()
-        .route(route("/echo-body", "app").with_filter(FRAMES))
-        .route(route("/ws", "sockets").with_filter(FRAMES))
-        .route(route("/other", "sockets"))
-        .route(route("/", "app")))
+        .route(route("/ws", "sockets").with_filter(FRAMES)))
 }
 
 /// Starts tests/tools/websocket_peers.py.
@@ -205,41 +191,6 @@ async fn an_extended_connect_ends_with_1001(lab: &Lab) -> Outcome {
     }
     ensure!(rest.ends_with(&close.bytes(false)), "the end of the stream: {rest:?}");
     ensure_eq!(sockets.server_report()?["codes"], json!({ "1001": 1 }), "the server's side");
-    Ok(())
-}
-
-/// Plain requests on the same route, and an upgrade that the app refuses.
-async fn other_requests_pass_unchanged(lab: &Lab) -> Outcome {
-    let sockets = Sockets::start(lab).await?;
-    let mut client = Client::connect(sockets.main).await?;
-    let upload = Request::new("POST", "/echo-body").chunked(["first", "second"]);
-    for _ in 0..2 {
-        let answer = client.request(&upload).await?.expect(200)?;
-        ensure_eq!(answer.body, b"firstsecond", "the body that comes back");
-    }
-    let without_key = Request::get("/ws")
-        .header("connection", "Upgrade")
-        .header("upgrade", "websocket")
-        .header("sec-websocket-version", "13");
-    let answer = once(sockets.main, &without_key).await?.expect(400)?;
-    let text = String::from_utf8_lossy(&answer.body);
-    ensure!(text.contains("Sec-WebSocket-Key"), "the server's answer: {text}");
-    Ok(())
-}
-
-/// Counts the calls in Envoy's own trace of the VM.
-async fn other_routes_do_not_enter_the_frame_filter(lab: &Lab) -> Outcome {
-    let sockets = Sockets::with(lab, "{}", "wasm:trace").await?;
-    let mut other = WebSocket::open(sockets.main, "/other").await?;
-    other.echo("one").await?;
-    once(sockets.main, &Request::get("/chunked/1000")).await?.expect(200)?;
-    let bodies = |log: &str| {
-        log.lines().filter(|line| line.contains("[host->vm]") && line.contains("_body(")).count()
-    };
-    ensure_eq!(bodies(&sockets.bench.envoy.log()), 0, "calls for bodies");
-    let mut socket = WebSocket::open(sockets.main, "/ws").await?;
-    socket.echo("one").await?;
-    ensure!(bodies(&sockets.bench.envoy.log()) > 0, "the frame filter is not on its own route");
     Ok(())
 }
 

@@ -6,7 +6,6 @@ mod admin_faults;
 mod adversary;
 mod app;
 pub(crate) mod bench;
-mod clock;
 mod commands;
 pub(crate) mod deaths;
 mod directions;
@@ -14,20 +13,16 @@ mod drains;
 pub(crate) mod ends;
 mod false_hold;
 mod grpc;
-mod hooks;
 mod interface;
-mod last_call;
 mod listing;
 mod notify;
 mod open_ends;
 mod seed;
 mod signals;
-mod stalls;
 mod states;
 mod traffic;
 mod true_zero;
 mod truth;
-mod two_gates;
 mod upgrade;
 mod waiters;
 mod watch;
@@ -41,7 +36,6 @@ pub(crate) fn cases() -> Vec<Case> {
         admin_faults::cases(),
         adversary::cases(),
         app::cases(),
-        clock::cases(),
         commands::cases(),
         deaths::cases(),
         directions::cases(),
@@ -50,17 +44,13 @@ pub(crate) fn cases() -> Vec<Case> {
         false_hold::cases(),
         grpc::cases(),
         truth::cases(),
-        two_gates::cases(),
         upgrade::cases(),
-        hooks::cases(),
         interface::cases(),
-        last_call::cases(),
         listing::cases(),
         notify::cases(),
         open_ends::cases(),
         seed::cases(),
         signals::cases(),
-        stalls::cases(),
         states::cases(),
         traffic::cases(),
         true_zero::cases(),

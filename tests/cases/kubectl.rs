@@ -14,8 +14,6 @@ envoyless_cases! {
     ambiguous_yaml_words_keep_their_meaning,
     every_manifest_builds,
     overlays_change_selector_namespace_and_digest,
-    patches_fit_deployments,
-    patches_fit_jobs,
 }
 
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -148,127 +146,6 @@ fn overlays_change_selector_namespace_and_digest() -> Outcome {
         "{built}"
     );
     Ok(())
-}
-
-const DEPLOYMENT: &str = r#"{
-    "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop"},
-    "spec": {"template": {
-        "metadata": {"labels": {"app": "shop"}},
-        "spec": {"containers": [{"name": "app", "image": "app"}]}
-    }}
-}"#;
-
-/// The patches for pods fit a Deployment, one after the other, with kustomize and with kubectl.
-fn patches_fit_deployments() -> Outcome {
-    for (sidecar, hook) in [
-        ("{workload: shop}", "lifecycle.pod.yaml"),
-        ("{workload: shop, native: true}", "lifecycle.native-sidecar.yaml"),
-    ] {
-        let policy = format!(
-            "namespace: shop\nmodule: /a.wasm\nplacement: {{sidecar: {sidecar}}}\n\
-             drain: {{longest_request: 60s, exit_on_zero: true}}\n"
-        );
-        let (_user, folder) = rendered(&policy, ".")?;
-        fs::write(folder.join("deployment.yaml"), DEPLOYMENT)?;
-        let target = json!({ "kind": "Deployment", "name": "shop" });
-        let patches = json!([
-            { "path": hook, "target": target }, { "path": "proxy-config.yaml", "target": target },
-        ]);
-        overlay(
-            &folder,
-            &json!({ "resources": ["envoyfilter.yaml", "deployment.yaml"], "patches": patches }),
-        )?;
-        is_patched(&kubectl(&["kustomize", text(&folder)?], "")?)?;
-        let (file, patch) = (folder.join("deployment.yaml"), folder.join(hook));
-        let patched = kubectl(
-            &["patch", "--local", "-f", text(&file)?, "--patch-file", text(&patch)?, "-o", "json"],
-            "",
-        )?;
-        ensure!(patched.contains("pilot-agent"), "{patched}");
-    }
-    Ok(())
-}
-
-fn is_patched(built: &str) -> Outcome {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(built)?;
-    let deployment = documents
-        .iter()
-        .find(|document| document["kind"] == "Deployment")
-        .context("a Deployment")?;
-    let pod = &deployment["spec"]["template"];
-    ensure_eq!(pod["spec"]["terminationGracePeriodSeconds"], 70, "the grace period");
-    let containers = pod["spec"]["containers"].as_array().context("containers")?;
-    let named = |name: &str| {
-        containers.iter().find(|container| container["name"] == name).context("a container")
-    };
-    ensure_eq!(
-        named("istio-proxy")?["lifecycle"]["preStop"]["exec"]["command"][0],
-        "pilot-agent",
-        "the hook in {built}"
-    );
-    ensure_eq!(named("app")?["image"], "app", "the app in {built}");
-    let config = pod["metadata"]["annotations"]["proxy.istio.io/config"]
-        .as_str()
-        .context("the annotation")?;
-    let config: Value = serde_saphyr::from_str(config)?;
-    ensure_eq!(config["drainDuration"], "95s", "the annotation");
-    ensure_eq!(
-        config["proxyMetadata"]["EXIT_ON_ZERO_ACTIVE_CONNECTIONS"],
-        "true",
-        "the annotation"
-    );
-    Ok(())
-}
-
-/// The patch fits Jobs and CronJobs, and its command is one that `laststream exec` accepts.
-fn patches_fit_jobs() -> Outcome {
-    for (cron, native) in [(false, false), (true, true)] {
-        let policy = format!(
-            "namespace: batch\nmodule: /a.wasm\ngate: {{port: 16092}}\n\
-             placement: {{sidecar: {{directions: [outbound], native: {native}}}}}\n\
-             job: {{name: nightly, cron: {cron}, container: work, command: [/startjob, '--rows', \
-             'on'], program_image: tools}}\n"
-        );
-        let (user, folder) = rendered(&policy, ".")?;
-        fs::write(folder.join("object.yaml"), format!("---\n{}", job_object(cron)))?;
-        overlay(
-            &folder,
-            &json!({ "resources": ["object.yaml"], "patches": [{ "path": "job.yaml" }] }),
-        )?;
-        let built: Value = serde_saphyr::from_str(&kubectl(&["kustomize", text(&folder)?], "")?)?;
-        let job = if cron { &built["spec"]["jobTemplate"]["spec"] } else { &built["spec"] };
-        let container = &job["template"]["spec"]["containers"][0];
-        ensure_eq!(container["name"], "work", "the container in {built}");
-        ensure_eq!(container["image"], "work", "the container in {built}");
-        let init = &job["template"]["spec"]["initContainers"][0];
-        ensure_eq!(init["image"], "tools", "the init container in {built}");
-        let command: Vec<&str> = container["command"]
-            .as_array()
-            .context("a command")?
-            .iter()
-            .filter_map(Value::as_str)
-            .collect();
-        let own = command.iter().position(|word| *word == "--").context("the app's own command")?;
-        let (flags, own) = command.split_at(own);
-        ensure_eq!(own, ["--", "/startjob", "--rows", "on"], "the app's own command in {built}");
-        ensure_eq!(flags[..2], ["/opt/laststream/laststream", "exec"], "the command in {built}");
-        ensure_eq!(flags.contains(&"--end-proxy=never"), native, "the flags in {built}");
-        user.run(&[&flags[1..], &["--help"]].concat(), "")?.expect(0)?;
-    }
-    Ok(())
-}
-
-fn job_object(cron: bool) -> Value {
-    let container = json!({ "name": "work", "image": "work" });
-    let pod = json!({ "spec": { "restartPolicy": "Never", "containers": [container] } });
-    let job = json!({ "template": pod });
-    let (kind, spec) = if cron {
-        ("CronJob", json!({ "schedule": "@daily", "jobTemplate": { "spec": job } }))
-    } else {
-        ("Job", job)
-    };
-    let metadata = json!({ "name": "nightly", "namespace": "batch" });
-    json!({ "apiVersion": "batch/v1", "kind": kind, "metadata": metadata, "spec": spec })
 }
 
 fn overlay(folder: &Path, kustomization: &Value) -> Outcome {

@@ -19,22 +19,15 @@ cases! {
     the_plain_envoy_manifest_counts_restores_and_drains,
     into::a_merged_bootstrap_drains_under_load,
     rendered::a_rendered_gateway_restores_counts_and_holds,
-    rendered::a_rendered_gateway_restores_by_envoys_own_matchers,
     rendered::a_rendered_wasmplugin_restores,
     rendered::rendered_envoy_gateway_patches_restore,
-    rendered::a_rendered_sidecar_counts_directions_apart,
-    rendered::the_part_that_the_agent_replaces_is_well_formed,
-    rendered::every_other_rendered_filter_runs,
-    rendered::a_rendered_image_volume_counts_and_gates,
     rendered::a_rendered_gateway_closes_websockets,
     rendered::every_rendered_bootstrap_is_accepted,
     clients::rendered_clients_are_those_of_trusted_peers,
     clients::an_empty_list_of_trusted_peers_believes_everyone,
-    clients::a_rendered_gateway_restores_by_destination_ports,
     clients::a_proxy_header_would_forge_a_trusted_peer,
     failing::without_its_module_a_proxy_trusts_no_header,
     failing::without_its_module_a_sidecar_makes_no_http_https,
-    failing::trusted_hops_added_later_trust_no_stranger,
 }
 
 const MODULE: &str = "laststream.wasm";

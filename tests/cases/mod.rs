@@ -17,7 +17,6 @@ mod monitoring;
 mod registry;
 mod release;
 mod reloading;
-mod self_check;
 mod stage;
 
 use crate::lab::{Case, EnvoylessCase};
@@ -38,7 +37,6 @@ pub(crate) fn all() -> Vec<Case> {
         load::cases(),
         manifests::cases(),
         reloading::cases(),
-        self_check::cases(),
     ]
     .concat()
 }

@@ -10,7 +10,6 @@ mod pull;
 mod push;
 mod refusals;
 mod render;
-mod secrets;
 
 use std::path::Path;
 
@@ -29,7 +28,6 @@ pub(crate) fn cases() -> Vec<EnvoylessCase> {
         faults::cases(),
         inspect::cases(),
         logins::cases(),
-        secrets::cases(),
         proxies::cases(),
         pull::cases(),
         push::cases(),

@@ -47,8 +47,6 @@ pub(crate) enum Part {
     Memory,
     /// Instructions of messages over WebSockets, with and without the frame filter.
     Sockets,
-    /// Instructions of the gate's ticks, with up to 10,000 streams in flight.
-    Ticks,
 }
 
 impl Arguments {

@@ -39,18 +39,6 @@ pub(crate) fn quietly(workers: u32) -> Options {
     }
 }
 
-/// Begins a drain if the variants need one.
-pub(crate) async fn begin_drain_if_needed(envoy: &Envoy, around: Around) -> Outcome {
-    if around == Around::Drain {
-        let gate = envoy.address("gate").await?;
-        once(gate, &Request::post("/drain", "").host("localhost")).await?.expect(202)?;
-        let status =
-            once(gate, &Request::get("/status").host("localhost")).await?.expect(200)?.json()?;
-        ensure_eq!(status["state"].as_str(), Some("draining"), "the gate");
-    }
-    Ok(())
-}
-
 /// Checks that the variant does its work: a filter that failed to load may let requests pass, and
 /// would look cheap.
 pub(crate) async fn prove(envoy: &Envoy, variant: &Variant) -> Outcome {

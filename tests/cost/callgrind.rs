@@ -30,8 +30,6 @@ pub(crate) struct Count {
     /// Instructions of the busiest thread. Under requests that is the worker; the other threads do
     /// work that depends on time and not on requests, such as flushing statistics.
     pub(crate) busiest: u64,
-    /// Instructions of all threads.
-    pub(crate) all: u64,
     pub(crate) took: Duration,
 }
 
@@ -54,10 +52,6 @@ impl Counted {
         self.tell(&["instrumentation", "on"]).await
     }
 
-    pub(crate) async fn switch_off(&self) -> Outcome {
-        self.tell(&["instrumentation", "off"]).await
-    }
-
     /// Counts the instructions that Envoy executes during `work`.
     pub(crate) async fn count(&self, work: impl Future<Output = Outcome>) -> Outcome<Count> {
         self.tell(&["zero"]).await?;
@@ -72,8 +66,8 @@ impl Counted {
             threads.extend(total_of(&String::from_utf8_lossy(&text)));
             fs::remove_file(&dump).context("removing callgrind's dump")?;
         }
-        let busiest = threads.iter().copied().max().context("callgrind has dumped no total")?;
-        Ok(Count { busiest, all: threads.iter().sum(), took })
+        let busiest = threads.into_iter().max().context("callgrind has dumped no total")?;
+        Ok(Count { busiest, took })
     }
 
     /// Counts the instructions that Envoy executes in this time without requests.

@@ -6,7 +6,6 @@ use tokio::time::sleep;
 
 use crate::bed;
 use crate::callgrind::Counted;
-use crate::held::{self, Held};
 use crate::numbers::{self, Spread, thousands};
 use crate::site::Site;
 use crate::variants::{Around, Variant};
@@ -35,11 +34,11 @@ pub(crate) struct Row {
 /// the surroundings, then of the variants.
 pub(crate) async fn measure(site: &Site, variants: &[Variant]) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
-    for around in [Around::Nothing, Around::Gate, Around::Drain] {
+    for around in [Around::Nothing, Around::Gate] {
         let together: Vec<Variant> =
             variants.iter().filter(|variant| variant.around == around).copied().collect();
         if !together.is_empty() {
-            rows.extend(in_one_envoy(site, around, &together).await?);
+            rows.extend(in_one_envoy(site, &together).await?);
         }
     }
     let over = |name: &str, rows: &[Row]| {
@@ -53,30 +52,16 @@ pub(crate) async fn measure(site: &Site, variants: &[Variant]) -> Outcome<Vec<Ro
     Ok(rows)
 }
 
-async fn in_one_envoy(site: &Site, around: Around, variants: &[Variant]) -> Outcome<Vec<Row>> {
+async fn in_one_envoy(site: &Site, variants: &[Variant]) -> Outcome<Vec<Row>> {
     say(&format!(
         "instructions: {}",
         variants.iter().map(|variant| variant.name).collect::<Vec<_>>().join(", ")
     ));
-    let draining = around == Around::Drain;
-    let listener = |variant: &Variant| {
-        if draining { held::holding(variant.listener(site)?) } else { variant.listener(site) }
-    };
-    let listeners = variants.iter().map(listener).collect::<Outcome<Vec<Value>>>()?;
-    let counted =
-        Counted::start(&site.envoy, bed::with_listeners(site, variants, listeners)?).await?;
-    bed::begin_drain_if_needed(&counted.envoy, around).await?;
-    let (mut probes, mut kept) = (Vec::new(), Vec::new());
+    let counted = Counted::start(&site.envoy, bed::bootstrap(site, variants)?).await?;
+    let mut probes = Vec::new();
     for variant in variants {
         bed::prove(&counted.envoy, variant).await?;
         probes.push(Probe::new(&counted, variant).await?);
-        if draining && variant.counts {
-            let mut held = Held::new(counted.envoy.address(variant.name).await?);
-            // a draining gate does different work with and without streams in flight
-            held.grow(1).await?;
-            held.are_in_flight(&counted.envoy, variant).await?;
-            kept.push(held);
-        }
     }
     counted.switch_on().await?;
     let figures = rounds(&counted, &mut probes).await?;

@@ -7,7 +7,6 @@ mod baseline;
 mod bed;
 mod callgrind;
 mod flood;
-mod held;
 mod instructions;
 mod latency;
 mod machine;
@@ -17,7 +16,6 @@ mod results;
 mod site;
 mod sockets;
 mod targets;
-mod ticks;
 mod variants;
 
 use std::io::Write as _;
@@ -81,9 +79,6 @@ fn measure(site: &Site, arguments: &Arguments) -> Outcome<Results> {
     }
     if arguments.wants(Part::Sockets) {
         results.sockets = block_on(LIMIT, sockets::measure(site))?;
-    }
-    if arguments.wants(Part::Ticks) {
-        results.ticks = block_on(LIMIT, ticks::measure(site))?;
     }
     Ok(results.judged())
 }

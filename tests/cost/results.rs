@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::targets::{self, Target};
-use crate::{instructions, latency, memory, sockets, ticks};
+use crate::{instructions, latency, memory, sockets};
 use kit::{Context as _, Outcome};
 
 /// All results. Parts that were not measured are empty.
@@ -22,7 +22,6 @@ pub(crate) struct Results {
     pub(crate) memory: Vec<memory::Row>,
     #[serde(default)] // older files do not have it
     pub(crate) sockets: Vec<sockets::Row>,
-    pub(crate) ticks: Vec<ticks::Row>,
 }
 
 const ABOUT_INSTRUCTIONS: &str = "Of Envoy's worker, per request. The scheme is \
@@ -34,7 +33,6 @@ const ABOUT_GATE: &str = "One worker for the gate and for the requests.";
 const ABOUT_MEMORY: &str = "Over no filter.";
 const ABOUT_SOCKETS: &str = "A message is a chunk each way. Where the frame filter is off, Envoy \
     makes no context of it.";
-const ABOUT_TICKS: &str = "What Envoy does without requests, all threads together.";
 
 impl Results {
     pub(crate) fn of(machine: Machine) -> Self {
@@ -79,7 +77,6 @@ impl Results {
         add(!self.sockets.is_empty(), "WebSockets", ABOUT_SOCKETS, &|| {
             sockets::table(&self.sockets)
         });
-        add(!self.ticks.is_empty(), "Ticks", ABOUT_TICKS, &|| ticks::table(&self.ticks));
         parts
     }
 

@@ -27,8 +27,6 @@ pub(crate) enum Around {
     Nothing,
     /// A gate without requests.
     Gate,
-    /// A gate that drains.
-    Drain,
 }
 
 #[derive(Clone, Copy)]
@@ -61,14 +59,6 @@ pub(crate) const ALB_CHANGED: &str = "alb-changed";
 pub(crate) const ALB_CHANGED_WASM: &str = "alb-changed-wasm";
 pub(crate) const GATE_NO_FILTER: &str = "gate-no-filter";
 pub(crate) const GATE_COUNTING: &str = "gate-counting";
-pub(crate) const DRAIN_COUNTING: &str = "drain-counting";
-
-/// A common snippet: `https` for everything.
-const LUA_REPLACE: &str = r#"
-function envoy_on_request(handle)
-  handle:headers():replace("x-forwarded-proto", "https")
-end
-"#;
 
 /// As much of the policy `PORT` as Lua can do: it checks the direct peer, reads the load balancer's
 /// header, and writes only a changed value.
@@ -110,13 +100,7 @@ const PORT_WASM: &str = "{engine: wasm, forwarded_proto: {sources: [{header: x-f
 const ALB: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
 const ALB_WASM: &str =
     "{engine: wasm, forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
-const STRANGER: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [192.0.2.0/24]}}}";
-const STRANGER_WASM: &str =
-    "{engine: wasm, forwarded_proto: {presets: [aws_alb], trust: {peers: [192.0.2.0/24]}}}";
 const EXCLUSIONS: &str = "{count: {exclude: {health_checks: true, paths: [{exact: /healthz}]}}}";
-/// The drain never ends by itself, and does not make Envoy close connections, because new
-/// connections would be counted, too.
-const DRAIN: &str = "{drain: {begin: nothing, quiet: 1h, deadline: 2h}}";
 
 const PLAIN: Variant = Variant {
     name: "",
@@ -133,16 +117,8 @@ const PLAIN: Variant = Variant {
 const BY_PORT: Variant = Variant { policy: PORT, seen: "https", ..PLAIN };
 const BY_ALB: Variant = Variant { policy: ALB, seen: "https", lua: LUA_ALB, ..PLAIN };
 
-const ALL: [Variant; 18] = [
+const ALL: [Variant; 13] = [
     Variant { name: NO_FILTER, title: "no filter", chain: Chain::Empty, counts: false, ..PLAIN },
-    Variant {
-        name: "lua-replace",
-        title: "Lua: replace only",
-        chain: Chain::Lua(LUA_REPLACE),
-        seen: "https",
-        counts: false,
-        ..PLAIN
-    },
     Variant {
         name: LUA_PORT,
         title: "Lua: scheme by port",
@@ -194,20 +170,6 @@ const ALL: [Variant; 18] = [
         ..BY_ALB
     },
     Variant {
-        name: "alb-untrusted",
-        title: "counting + scheme by aws_alb, untrusted",
-        policy: STRANGER,
-        seen: "http",
-        ..BY_ALB
-    },
-    Variant {
-        name: "alb-untrusted-wasm",
-        title: "counting + scheme by aws_alb, untrusted, Wasm",
-        policy: STRANGER_WASM,
-        seen: "http",
-        ..BY_ALB
-    },
-    Variant {
         name: GATE_NO_FILTER,
         title: "no filter beside an idle gate",
         chain: Chain::Empty,
@@ -219,22 +181,6 @@ const ALL: [Variant; 18] = [
         name: GATE_COUNTING,
         title: "counting only, gate idle",
         around: Around::Gate,
-        ..PLAIN
-    },
-    Variant {
-        name: "drain-no-filter",
-        title: "no filter beside a drain",
-        chain: Chain::Empty,
-        policy: DRAIN,
-        counts: false,
-        around: Around::Drain,
-        ..PLAIN
-    },
-    Variant {
-        name: DRAIN_COUNTING,
-        title: "counting only, draining",
-        policy: DRAIN,
-        around: Around::Drain,
         ..PLAIN
     },
 ];
@@ -285,12 +231,7 @@ impl Variant {
     /// The variant's listener. It answers `/` itself, and shows the app's `x-forwarded-proto` at
     /// `/seen`.
     pub(crate) fn listener(&self, site: &Site) -> Outcome<Value> {
-        self.listener_with(site, self.policy)
-    }
-
-    /// The same with another policy.
-    pub(crate) fn listener_with(&self, site: &Site, policy: &str) -> Outcome<Value> {
-        let mut listener = rendered(site, policy)?["static_resources"]["listeners"][0].take();
+        let mut listener = rendered(site, self.policy)?["static_resources"]["listeners"][0].take();
         listener["name"] = json!(self.name);
         listener["address"]["socket_address"]["port_value"] = json!(0);
         let manager = &mut listener["filter_chains"][0]["filters"][0]["typed_config"];

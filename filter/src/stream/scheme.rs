@@ -61,6 +61,9 @@ fn connection_scheme(host: &impl Host) -> Scheme {
     }
 }
 
+#[cfg(all(test, not(target_arch = "wasm32")))]
+#[path = "scheme_properties.rs"]
+mod properties;
 #[cfg(test)]
 #[path = "scheme_tests.rs"]
 mod tests;

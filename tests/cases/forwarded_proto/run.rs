@@ -5,7 +5,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use laststream_local::envoy::Version;
-use serde_json::Value;
 
 use super::engines::{self, Place};
 use crate::lab::Lab;
@@ -24,10 +23,9 @@ type Counts = BTreeMap<String, u64>;
 /// The engine that restores the scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Engine {
-    /// The module, with a filter in front that writes the direct peer's address.
+    /// The module, with a filter in front that writes the direct peer's address. That it decides
+    /// alike by headers in the same value is a property in `filter/src/forwarded/peer_info.rs`.
     Module,
-    /// The module, with a filter in front that writes the values of headers, too.
-    ToldModule,
     /// Envoy's own matchers. Sections that they cannot express are left out.
     Envoy,
 }
@@ -284,14 +282,12 @@ impl Bench {
 
 /// The filters of the section's listener, or `None` if the engine does not support the section.
 fn form(lab: &Lab, section: &Section, setup: &Setup, engine: Engine) -> Outcome<Option<Form>> {
-    let told = |original: Option<&str>| {
-        let mut module = lab.stream(&section.configuration);
-        module.name = &section.name;
-        setup.around(module.filter(), original)
-    };
     match engine {
-        Engine::Module => Ok(Some(told(None))),
-        Engine::ToldModule => Ok(Some(told(Some(&saved_header(&section.configuration)?)))),
+        Engine::Module => {
+            let mut module = lab.stream(&section.configuration);
+            module.name = &section.name;
+            Ok(Some(setup.around(module.filter())))
+        }
         Engine::Envoy if section.reads_destination() => {
             let is_old = lab.version < FIRST_WITH_DESTINATIONS;
             if is_old || !setup.transport.is_plaintext() || section.warning.is_some() {
@@ -308,12 +304,6 @@ fn form(lab: &Lab, section: &Section, setup: &Setup, engine: Engine) -> Outcome<
 
 /// The first Envoy with `forward_proto_config`.
 pub(super) const FIRST_WITH_DESTINATIONS: Version = Version::new(1, 38, 0);
-
-fn saved_header(configuration: &str) -> Outcome<String> {
-    let configuration: Value = serde_json::from_str(configuration).context("the configuration")?;
-    let original = configuration["forwarded_proto"]["original_header"].as_str();
-    Ok(original.unwrap_or("x-laststream-forwarded-proto").into())
-}
 
 /// The failures of a row whose request Envoy must refuse.
 fn refused(answer: &Outcome<Response>, arrived: bool) -> Vec<String> {

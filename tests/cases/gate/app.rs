@@ -18,7 +18,6 @@ cases! {
     holds_until_the_app_has_gone,
     an_app_that_answers_anything_is_there,
     an_app_that_takes_no_connection_is_there,
-    an_app_that_hangs_does_not_move_the_deadline,
     an_app_that_envoy_cannot_ask_does_not_move_the_deadline,
 }
 
@@ -171,14 +170,6 @@ async fn an_app_that_takes_no_connection_is_there(lab: &Lab) -> Outcome {
     drop((full, queue));
     bench.until("state", "drained").await?;
     Ok(())
-}
-
-async fn an_app_that_hangs_does_not_move_the_deadline(lab: &Lab) -> Outcome {
-    let app = App::start().await?;
-    let bench = bench(lab, cluster::h1("the-app", app.server.address), 2_500).await?;
-    bench.post("/drain").await?.expect(202)?;
-    stays(&bench, Duration::from_secs(1), THERE).await?;
-    kept(&bench, 2_500).await
 }
 
 /// The cluster does not exist, has no endpoint, or has no healthy one, as when an app that has

@@ -8,7 +8,6 @@ use crate::cases::stage::{clusters, hcm};
 use crate::lab::Lab;
 use kit::admin_cluster::admin_cluster;
 use kit::admin_proxy::{AdminProxy, CallHandling};
-use kit::bootstrap::extension;
 use kit::bootstrap::filters::{Wasm, filter_state};
 use kit::prelude::*;
 
@@ -184,19 +183,6 @@ pub(crate) fn gate_listener_with(name: &str, filter: Value) -> Listener {
 /// the loopback interface.
 pub(crate) fn gate_address() -> Value {
     filter_state(ADDRESS_KEY, "%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%")
-}
-
-/// A filter that keeps its worker busy. The header `x-busy` of a request is the time, in seconds of
-/// the processor.
-pub(crate) fn busy_on_request() -> Value {
-    let code = "function envoy_on_request(handle) local over = os.clock() + \
-        tonumber(handle:headers():get('x-busy') or 0) \
-                while os.clock() < over do end end";
-    extension(
-        "envoy.filters.http.lua",
-        "envoy.extensions.filters.http.lua.v3.Lua",
-        json!({ "default_source_code": { "inline_string": code } }),
-    )
 }
 
 /// The gate as a filter. The tests' clients ask for `test.local`, unless the configuration has

@@ -2,7 +2,6 @@
 
 mod asking;
 mod jobs;
-mod pods;
 mod waiting;
 
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use kit::prelude::*;
 use kit::user::{User, laststream};
 
 pub(crate) fn cases() -> Vec<Case> {
-    [asking::cases(), jobs::cases(), pods::cases(), waiting::cases()].concat()
+    [asking::cases(), jobs::cases(), waiting::cases()].concat()
 }
 
 /// An operator who types commands beside this gate.

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use ::h2::Reason;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, SOON, same};
-use super::deaths::{hold, kill, with_test_deaths};
+use super::deaths::hold;
 use crate::cases::stage::{IN_FLIGHT, hcm};
 use crate::lab::{Lab, cases};
 use kit::h2;
@@ -17,7 +17,6 @@ use kit::wire::Framing;
 
 cases! {
     each_client_sees_its_end,
-    ends_survive_the_death_of_a_counter,
     ten_thousand_streams_end,
 }
 
@@ -124,40 +123,6 @@ async fn check_broken((mut client, mut framing): (Client, Framing)) -> Outcome {
             Err(_) => return Ok(()),
         }
     }
-}
-
-/// The status of each request's answer; 0 for none.
-async fn statuses(clients: Vec<Client>) -> Vec<u16> {
-    let mut statuses = Vec::new();
-    for client in clients {
-        let answer = client.patience(SOON * 2).response("GET").await;
-        statuses.push(answer.map_or(0, |answer| answer.status));
-    }
-    statuses
-}
-
-/// The VM of one worker dies in the window: its streams run on, uncounted, and the others end.
-async fn ends_survive_the_death_of_a_counter(lab: &Lab) -> Outcome {
-    let lab = with_test_deaths(lab)?;
-    let gate = r#"{"quiet_ms": 300, "linger_ms": 300, "deadline_ms": 12000,
-        "end": {"waiting": "end", "over_ms": 10000}}"#;
-    let bench = bench(&lab, gate).await?;
-    let clients = hold(&bench, "many", 60).await?;
-    sleep(OLD).await;
-    let began = Instant::now();
-    bench.post("/drain").await?.expect(202)?;
-    sleep_until(began + Duration::from_millis(4_000)).await;
-    kill(&bench, "abort").await?;
-    sleep(Duration::from_millis(1_500)).await; // the dead counter's replies expire
-    let before = evictions(&bench).await?;
-    let expired = bench.until("state", "expired").await?;
-    let ended = evictions(&bench).await?;
-    ensure!(ended > before, "{before} ends after the death, then no more: {expired}");
-    ensure!(ended < 60, "streams of a dead VM are not ended: {expired}");
-    bench.upstream.release("many");
-    let statuses = statuses(clients).await;
-    ensure!(statuses.iter().all(|status| matches!(status, 200 | 503 | 0)), "{statuses:?}");
-    bench.status().await.map(drop)
 }
 
 /// 10,000 streams on two workers over 20 s. That the ends are spread evenly is a unit test of the

@@ -1,24 +1,17 @@
 //! gRPC: Envoy answers a gRPC request with HTTP 200 and a status of gRPC's own, even if a filter
 //! answers with another status. That is right for the data path, and wrong for clients of the gate.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use super::bench::{Bench, SOON, WAITING, same};
-use crate::cases::stage::{IN_FLIGHT, hcm};
 use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
-use kit::server::Server;
 use kit::wait::join_all;
 
 cases! {
     no_answer_of_the_gate_is_turned_into_200,
-    a_closing_gate_is_unavailable_to_grpc,
 }
 
 const PATHS: [(&str, &str); 6] = [
@@ -74,61 +67,5 @@ async fn is_not_200(gate: SocketAddr, method: &str, path: &str, kind: &str) -> O
             answer.headers
         );
     }
-    Ok(())
-}
-
-/// A stand-in for Envoy's admin interface: it reports that nothing is in flight, and never answers
-/// a quit signal, so that the latch stays closed.
-async fn admin() -> Outcome<(Server, Arc<Notify>)> {
-    let quits = Arc::new(Notify::new());
-    let notify = Arc::clone(&quits);
-    let server = Server::answering(move |head| {
-        let notify = Arc::clone(&notify);
-        async move {
-            if head.start.contains("/quitquitquit") {
-                notify.notify_one();
-                std::future::pending::<()>().await;
-            }
-            let body = "http.main.downstream_rq_active: 0\nhttp.main.downstream_rq_total: 0\n\
-                        server.concurrency: 2\n";
-            Ok((200, body.into()))
-        }
-    });
-    Ok((server.await?, quits))
-}
-
-/// A stream that begins while a signal passes gets 503, which is UNAVAILABLE in gRPC.
-async fn a_closing_gate_is_unavailable_to_grpc(lab: &Lab) -> Outcome {
-    let main = hcm(lab, "{}");
-    let (silent, quits) = admin().await?;
-    let bootstrap = Bootstrap::new().cluster(cluster::h1("silent", silent.address));
-    let bench = Bench::upon(
-        bootstrap,
-        lab,
-        r#"{"admin": {"cluster": "silent", "timeout_ms": 20000}}"#,
-        main,
-    )
-    .await?;
-    bench.until("count", "exact").await?;
-    let gate = bench.gate;
-    let signal = tokio::spawn(async move {
-        Client::connect(gate)
-            .await?
-            .patience(SOON * 2)
-            .request(&Request::post("/quitquitquit", ""))
-            .await
-    });
-    timeout(SOON, quits.notified()).await.context("the signal at the admin interface")?;
-    once(bench.main, &Request::get("/echo")).await?.expect(503)?;
-    let mut client = h2::Client::connect(bench.main).await?;
-    let answer = client.request(h2::grpc("/grpc"), Bytes::new()).await?.expect(200)?;
-    ensure_eq!(
-        answer.headers.get("grpc-status"),
-        Some("14".into()),
-        "UNAVAILABLE, which clients may try again"
-    );
-    ensure!(!signal.is_finished(), "the latch is closed");
-    bench.envoy.wait_for_stat(IN_FLIGHT, 0, SOON).await?;
-    signal.abort();
     Ok(())
 }

@@ -7,10 +7,10 @@ use ::h2::Reason;
 use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, same};
-use super::deaths::{hold, kill, with_test_deaths};
+use super::deaths::hold;
 use crate::cases::stage::{ACTIVE, routes};
 use crate::lab::{Lab, cases};
-use kit::bootstrap::filters::{Wasm, filter_state};
+use kit::bootstrap::filters::filter_state;
 use kit::h2;
 use kit::prelude::*;
 use kit::websocket::WebSocket;
@@ -20,7 +20,6 @@ cases! {
     a_listing_is_fresh,
     lists_a_few_of_many,
     only_streams_that_hold_are_listed,
-    a_listing_without_a_worker_is_incomplete,
 }
 
 async fn listing(bench: &Bench, query: &str) -> Outcome<Value> {
@@ -206,27 +205,5 @@ async fn only_streams_that_hold_are_listed(lab: &Lab) -> Outcome {
         let name = format!("wasmcustom.laststream_streams_{gauge}_gateway");
         bench.envoy.wait_for_stat(&name, 0, SOON).await?;
     }
-    Ok(())
-}
-
-async fn a_listing_without_a_worker_is_incomplete(lab: &Lab) -> Outcome {
-    let lab = with_test_deaths(lab)?;
-    let wasm = Wasm { failure_policy: "FAIL_RELOAD", ..lab.stream("{}") };
-    let bench = Bench::with(
-        &lab,
-        r#"{"quiet_ms": 300, "deadline_ms": 90000}"#,
-        routes(Hcm::new("main").filter(wasm.filter())),
-    )
-    .await?;
-    let held = hold(&bench, "a", 12).await?;
-    let all = listing(&bench, "").await?;
-    ensure_eq!(streams(&all)?.len(), 12, "{all}");
-    same(&all, "complete", true)?;
-    kill(&bench, "abort").await?;
-    let less = listing(&bench, "").await?;
-    ensure!(streams(&less)?.len() < 12, "those of the dead VM cannot be listed: {less}");
-    same(&less, "complete", false)?;
-    bench.upstream.release("a");
-    drop(held);
     Ok(())
 }

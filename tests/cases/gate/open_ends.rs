@@ -1,14 +1,17 @@
 //! After the last call the gate refuses new streams.
 
-use super::bench::{Bench, same};
+use super::bench::{Bench, SOON, same};
+use super::watch::lets_nothing_out;
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
 use kit::admin_proxy::CallHandling;
+use kit::h2;
 use kit::prelude::*;
 
 cases! {
     a_stream_after_the_quit_signal_is_refused,
     a_stream_after_the_call_to_the_agent_is_refused,
+    the_last_call_ends_envoy_at_zero,
 }
 
 /// Once `finish` was sent, its effect cannot be stopped, whether or not its answer has arrived.
@@ -37,6 +40,17 @@ async fn a_stream_after_the_call_to_the_agent_is_refused(lab: &Lab) -> Outcome {
     Ok(())
 }
 
+async fn the_last_call_ends_envoy_at_zero(lab: &Lab) -> Outcome {
+    let gate = r#"{"quiet_ms": 300, "deadline_ms": 90000, "finish": "quit"}"#;
+    let mut bench = Bench::set(lab, gate).await?;
+    let mut client = bench.held("a").await?;
+    bench.post("/drain").await?.expect(202)?;
+    lets_nothing_out(&bench, 10).await?;
+    ensure!(bench.envoy.is_alive(), "Envoy has ended beside a stream");
+    bench.release("a", &mut client).await?;
+    bench.envoy.exited(SOON).await.map(drop)
+}
+
 async fn refuses_new_streams(bench: &Bench) -> Outcome {
     let mut kept = Client::connect(bench.main).await?;
     kept.get("/echo").await?.expect(200)?;
@@ -48,6 +62,8 @@ async fn refuses_new_streams(bench: &Bench) -> Outcome {
         ensure!(answer.header("retry-after").is_some(), "safe to repeat: {:?}", answer.headers);
     }
     kept.get("/echo").await?.expect(503)?;
+    let grpc = h2::Client::connect(bench.main).await?.request(h2::grpc("/grpc"), "").await?;
+    ensure_eq!(grpc.header("grpc-status"), Some("14".into()), "UNAVAILABLE, safe to repeat");
     ensure_eq!(bench.upstream.requests(), before, "requests at the upstream");
     same(&bench.status().await?, "sealed", true)?;
     still_refuses_after_a_reset(bench, before).await

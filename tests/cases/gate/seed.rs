@@ -3,11 +3,11 @@
 //! is no hook. With the hook the client gets everything; without it, it does not.
 
 use bytes::Bytes;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::bench::{Bench, SOON, same};
-use super::traffic::{BODY, slow_reader};
 use crate::cases::stage::{ACTIVE, routes};
 use crate::lab::{Lab, cases};
 use kit::h2;
@@ -28,6 +28,9 @@ const TAKES: Duration = Duration::from_secs(3);
 /// The age of the stream when the pod is stopped.
 const AFTER: Duration = Duration::from_secs(1);
 const BEAT: Duration = Duration::from_millis(250);
+/// More bytes than the kernels' buffers hold; Envoy buffers the whole body. The stream is over for
+/// the module while Envoy has bytes of it: only Envoy's count of buffered bytes shows them.
+const BODY: u32 = 8_000_000;
 const QUIET: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +148,17 @@ async fn read_slowly(main: SocketAddr) -> Outcome {
     Ok(())
 }
 
+/// A reader whose small window keeps the bytes on the other side. It does not send `connection:
+/// close`, because Envoy cuts such a connection when nothing moves for its `delayed_close_timeout`
+/// of a second.
+async fn slow_reader(to: SocketAddr) -> Outcome<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_recv_buffer_size(32 * 1024)?;
+    let mut reader = socket.connect(to).await?;
+    reader.write_all(&Request::get(&format!("/bytes/{BODY}")).bytes()).await?;
+    Ok(reader)
+}
+
 /// Stops the pod as Kubernetes does: it calls the hook, and sends SIGTERM as soon as that has
 /// returned; without a hook it sends SIGTERM at once.
 async fn stop(bench: &mut Bench, with_hook: bool) -> Outcome<Instant> {
@@ -167,6 +181,9 @@ async fn experiment(lab: &Lab, kind: Kind) -> Outcome {
         if !kind.is_over_when_the_client_says_so() {
             // only the bytes of the response are left
             bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
+            let refused = bench.post("/quitquitquit").await?.expect(503)?.json()?;
+            let bytes = "Envoy has bytes of responses that are not yet written to clients";
+            same(&refused, "reason", bytes)?;
         }
         ensure!(!client.is_finished(), "in flight when the pod is stopped");
         let returned = stop(&mut bench, with_hook).await?;

@@ -19,7 +19,6 @@ use kit::wire::Head;
 
 cases! {
     refuses_signals_until_zero,
-    refuses_signals_where_the_latch_cannot_close,
     no_stream_is_there_when_a_signal_passes,
     without_the_latch_streams_are_there,
 }
@@ -49,34 +48,6 @@ async fn refuses_signals_until_zero(lab: &Lab) -> Outcome {
         Err(_empty) => {}
     }
     bench.envoy.exited(SOON).await?;
-    Ok(())
-}
-
-async fn refuses_signals_where_the_latch_cannot_close(lab: &Lab) -> Outcome {
-    let rejected = json!({
-        "exclusion_list": { "patterns": [{ "exact": "wasmcustom.laststream_gate_closing_until" }] },
-    });
-    let main = hcm(lab, "{}");
-    let mut bench = Bench::upon(
-        Bootstrap::new().stats_matcher(rejected),
-        lab,
-        r#"{"quiet_ms": 300, "finish": "quit"}"#,
-        main,
-    )
-    .await?;
-    bench.until("count", "exact").await?;
-    for _ in 0..3 {
-        let answer = bench.post("/quitquitquit").await?.expect(503)?.json()?;
-        ensure!(
-            answer["reason"].as_str().is_some_and(|reason| reason.contains("stats matcher")),
-            "{answer}"
-        );
-    }
-    ensure!(bench.envoy.is_alive(), "Envoy lives");
-    bench.post("/drain").await?.expect(202)?;
-    bench.until("finish", "failed").await?;
-    same(&bench.status().await?, "state", "drained")?;
-    ensure!(bench.envoy.is_alive(), "Envoy lives");
     Ok(())
 }
 

@@ -1,17 +1,15 @@
-//! Drains under traffic: clients that leave when they are asked to, clients that never do, light
-//! traffic, a slow reader, and HTTP/3.
+//! Drains under traffic: clients that leave when they are asked to, clients that never do, and
+//! HTTP/3.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::bench::{Bench, SOON, same};
 use super::states::kept;
-use crate::cases::stage::{ACTIVE, hcm};
+use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
 use kit::certificates::Authority;
 use kit::h3;
@@ -21,7 +19,6 @@ use kit::wait::join_all;
 cases! {
     drains_when_http1_clients_leave,
     keeps_the_deadline_when_clients_stay,
-    waits_for_a_slow_reader,
     lingers_while_there_are_http3_connections,
 }
 
@@ -99,78 +96,6 @@ async fn keeps_the_deadline_when_clients_stay(lab: &Lab) -> Outcome {
     kept(&bench, 3_000).await?;
     tally.over.store(true, Ordering::Relaxed);
     join_all(clients).await.map(drop)
-}
-
-/// More bytes than the kernels' buffers hold; Envoy buffers the whole body.
-pub(super) const BODY: u32 = 8_000_000;
-
-/// The stream is over for the module while Envoy still has bytes of it: only Envoy's own count of
-/// buffered bytes shows them.
-async fn waits_for_a_slow_reader(lab: &Lab) -> Outcome {
-    let main = Listener::new("main", hcm(lab, "{}")).buffer_limit(2 * BODY);
-    let mut bench =
-        Bench::behind(main, Bootstrap::new(), lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#)
-            .await?;
-    let mut reader = slow_reader(bench.main).await?;
-    let mut got = Vec::with_capacity(BODY as usize);
-    read_up_to(&mut reader, &mut got, 1_000).await?;
-    bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
-    quit_is_refused(&bench).await?;
-    let hook = bench.hook();
-    let status = bench.until("state", "draining").await?;
-    same(&status, "holding", 0)?;
-    sleep(Duration::from_secs(2)).await;
-    let status = bench.status().await?;
-    same(&status, "state", "draining")?;
-    ensure!(
-        status["reason"].as_str().is_some_and(|reason| reason.contains("bytes wait to be written")),
-        "{status}"
-    );
-    ensure!(status["buffered_bytes"].as_u64() >= Some(100_000), "{status}");
-    quit_is_refused(&bench).await?;
-    for _ in 0..2_000 {
-        if hook.is_finished() {
-            break;
-        }
-        read_up_to(&mut reader, &mut got, 50_000).await?;
-        sleep(Duration::from_millis(10)).await;
-    }
-    same(&hook.await??.expect(200)?.json()?, "state", "drained")?;
-    bench.envoy.terminate()?;
-    bench.envoy.exited(SOON).await?;
-    while timeout(SOON, reader.read_buf(&mut got)).await?? > 0 {}
-    let head = got.windows(4).position(|window| window == b"\r\n\r\n").context("a head")?;
-    ensure_eq!(got.len() - head - 4, BODY as usize, "bytes of the body");
-    Ok(())
-}
-
-/// A quit signal is refused, because it would cut the response.
-async fn quit_is_refused(bench: &Bench) -> Outcome {
-    let refused = bench.post("/quitquitquit").await?.expect(503)?.json()?;
-    same(&refused, "reason", "Envoy has bytes of responses that are not yet written to clients")
-}
-
-/// A reader whose small window keeps the bytes on the other side. It does not send `connection:
-/// close`, because Envoy cuts such a connection when nothing moves for its `delayed_close_timeout`
-/// of a second.
-pub(super) async fn slow_reader(to: SocketAddr) -> Outcome<TcpStream> {
-    let socket = TcpSocket::new_v4()?;
-    socket.set_recv_buffer_size(32 * 1024)?;
-    let mut reader = socket.connect(to).await?;
-    reader.write_all(&Request::get(&format!("/bytes/{BODY}")).bytes()).await?;
-    Ok(reader)
-}
-
-/// Reads this number of bytes, or fewer if none come for 100 ms.
-async fn read_up_to(reader: &mut TcpStream, got: &mut Vec<u8>, count: usize) -> Outcome {
-    let end = got.len() + count;
-    while got.len() < end {
-        match timeout(Duration::from_millis(100), reader.read_buf(got)).await {
-            Ok(Ok(0)) | Err(_) => return Ok(()),
-            Ok(read) => drop(read?),
-        }
-    }
-    Ok(())
 }
 
 /// An annotation that `laststream render` has written.

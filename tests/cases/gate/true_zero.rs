@@ -2,7 +2,6 @@
 //! has its answer.
 
 use super::bench::{Bench, COUNTERS, SOON, bootstrap, gate_listener, options, same};
-use super::deaths::hold;
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{ACTIVE, allow_all, discovered, routes};
 use crate::lab::{Lab, cases};
@@ -14,14 +13,10 @@ use kit::xds::Xds;
 cases! {
     a_stream_that_is_older_than_its_counter_holds,
     a_request_that_waits_in_an_earlier_filter_holds,
-    a_request_that_waits_for_authorization_holds,
     a_websocket_with_filters_of_its_own_holds,
     a_request_on_a_listener_without_the_filter_holds,
     a_request_on_a_route_without_the_filter_holds,
-    a_request_while_the_filter_is_replaced_holds,
-    a_request_beside_a_replaced_filter_that_still_answers_holds,
-    the_other_direction_does_not_hold,
-    an_uncounted_request_of_its_own_direction_holds,
+    uncounted_requests_of_the_own_direction_alone_hold,
     without_envoys_own_count_the_count_is_assumed,
 }
 
@@ -31,21 +26,11 @@ const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
 const ANY_AGE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000, "assumed_after_ms": 0}"#;
 
 const FAULT: &str = "envoy.extensions.filters.http.fault.v3.HTTPFault";
-const EXT_AUTHZ: &str = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz";
 
 /// Delays a request for as long as its header says.
 fn delays_on_request() -> Value {
     let delay = json!({ "header_delay": {}, "percentage": { "numerator": 100 } });
     extension("envoy.filters.http.fault", FAULT, json!({ "delay": delay }))
-}
-
-/// Asks the upstream whether a request may pass; the upstream holds that request under the key
-/// `authz` and the path.
-fn asks_the_upstream(upstream: &Upstream) -> Value {
-    let server =
-        json!({ "uri": format!("http://{}", upstream.h1()), "cluster": "app", "timeout": "60s" });
-    let service = json!({ "server_uri": server, "path_prefix": "/hold/authz" });
-    extension("envoy.filters.http.ext_authz", EXT_AUTHZ, json!({ "http_service": service }))
 }
 
 fn counted(lab: &Lab) -> Hcm {
@@ -88,21 +73,6 @@ async fn a_request_that_waits_in_an_earlier_filter_holds(lab: &Lab) -> Outcome {
     holds_until_answered(&bench, "a", client).await
 }
 
-async fn a_request_that_waits_for_authorization_holds(lab: &Lab) -> Outcome {
-    let upstream = Upstream::start().await?;
-    let main = routes(
-        Hcm::new("main").filter(asks_the_upstream(&upstream)).filter(lab.stream("{}").filter()),
-    );
-    let bootstrap = bootstrap(&upstream)
-        .listener(Listener::new("main", main).direction("INBOUND"))
-        .listener(gate_listener(lab, GATE));
-    let bench = calm(Bench::start(lab, upstream, bootstrap, options()).await?).await?;
-    let mut client = Client::connect(bench.main).await?;
-    client.send(&Request::get("/echo").bytes()).await?;
-    bench.upstream.wait_held("authz/echo", 1, SOON).await?;
-    holds_until_answered(&bench, "authz/echo", client).await
-}
-
 async fn a_websocket_with_filters_of_its_own_holds(lab: &Lab) -> Outcome {
     let main = routes(counted(lab)).upgrades_with(&[]);
     let bench = calm(Bench::with(lab, GATE, main).await?).await?;
@@ -132,75 +102,18 @@ async fn a_request_on_a_route_without_the_filter_holds(lab: &Lab) -> Outcome {
     holds_until_answered(&bench, "a", client).await
 }
 
-/// The contexts of the old filter still answer for a moment, but no filter counts new streams.
-async fn a_request_while_the_filter_is_replaced_holds(lab: &Lab) -> Outcome {
-    let xds = Xds::new()?;
-    xds.write_filter("laststream", &lab.stream("{}").typed_config())?;
-    let bench = Bench::with(lab, GATE, discovered(&xds)).await?;
-    for _ in 0..5 {
-        same(&bench.until("count", "exact").await?, "holding", 0)?;
-        xds.write_filter("laststream", &allow_all())?;
-        quits_beside_each(&bench, 8).await?;
-        xds.replace_filter(&bench.envoy, "laststream", &lab.stream("{}").typed_config())
-            .await?
-            .accepted()?;
-    }
-    xds.replace_filter(&bench.envoy, "laststream", &allow_all()).await?.accepted()?;
-    let client = bench.held("a").await?;
-    holds_until_answered(&bench, "a", client).await
-}
-
-/// One request after the other, and a quit signal as soon as the upstream has it.
-async fn quits_beside_each(bench: &Bench, requests: usize) -> Outcome {
-    for number in 0..requests {
-        let mut client = bench.held("b").await?;
-        let answer = bench
-            .post("/quitquitquit")
-            .await
-            .with_context(|| format!("a quit signal beside request {number}"))?;
-        ensure_eq!(answer.status, 503, "a quit signal beside request {number}: {}", answer.text());
-        bench.release("b", &mut client).await?;
-        bench.upstream.wait_held("b", 0, SOON).await?;
-    }
-    Ok(())
-}
-
-/// A stream that does not hold keeps the contexts of the old filter, and their answers, alive.
-async fn a_request_beside_a_replaced_filter_that_still_answers_holds(lab: &Lab) -> Outcome {
-    let xds = Xds::new()?;
-    let excluding = r#"{"count": {"exclude": {"paths": [{"prefix": "/hold/probe"}]}}}"#;
-    xds.write_filter("laststream", &lab.stream(excluding).typed_config())?;
-    let bench = calm(Bench::with(lab, GATE, discovered(&xds)).await?).await?;
-    let mut probes = hold(&bench, "probe", 6).await?;
-    xds.replace_filter(&bench.envoy, "laststream", &allow_all()).await?.accepted()?;
-    let client = bench.held("a").await?;
-    holds_until_answered(&bench, "a", client).await?;
-    bench.upstream.release("probe");
-    for probe in &mut probes {
-        probe.response("GET").await?.expect(200)?;
-    }
-    Ok(())
-}
-
-/// Listeners of both directions, under the names that Istio gives their connection managers. Only
-/// `main` has a counter.
-async fn both_directions(lab: &Lab, scope: &str, more: &[(&str, &str, &str)]) -> Outcome<Bench> {
-    let (prefix, direction) = if scope == "inbound" {
-        ("inbound_0.0.0.0_8080;", "INBOUND")
-    } else {
-        ("outbound_0.0.0.0_9080;", "OUTBOUND")
-    };
-    let upstream = Upstream::start().await?;
+/// A connection manager without a counter beside `main`, under the names that Istio gives them.
+async fn both_directions(lab: &Lab, scope: &str, other: (&str, &str)) -> Outcome<Bench> {
     let configuration = format!(r#"{{"scope": "{scope}"}}"#);
     let gate = format!(r#"{{"quiet_ms": 300, "deadline_ms": 90000, "scopes": ["{scope}"]}}"#);
-    let main = routes(Hcm::new(prefix).filter(lab.stream(&configuration).filter()));
-    let mut bootstrap = bootstrap(&upstream)
-        .listener(Listener::new("main", main).direction(direction))
-        .listener(gate_listener(lab, &gate));
-    for (name, prefix, direction) in more {
-        bootstrap =
-            bootstrap.listener(Listener::new(name, routes(Hcm::new(prefix))).direction(direction));
-    }
+    let main = Hcm::new(&format!("{scope}_0.0.0.0_8080;"));
+    let main = main.filter(lab.stream(&configuration).filter());
+    let (prefix, direction) = other;
+    let other = Listener::new("other", routes(Hcm::new(prefix))).direction(direction);
+    let main = Listener::new("main", routes(main)).direction(&scope.to_uppercase());
+    let upstream = Upstream::start().await?;
+    let bootstrap =
+        bootstrap(&upstream).listener(main).listener(other).listener(gate_listener(lab, &gate));
     calm(Bench::start(lab, upstream, bootstrap, options()).await?).await
 }
 
@@ -208,28 +121,16 @@ async fn held_at(bench: &Bench, listener: &str, key: &str) -> Outcome<Client> {
     bench.held_at(bench.envoy.address(listener).await?, key).await
 }
 
-async fn the_other_direction_does_not_hold(lab: &Lab) -> Outcome {
-    let others = [
-        ("inbound", ("other", "outbound_0.0.0.0_9090;", "OUTBOUND")),
-        ("outbound", ("other", "inbound_0.0.0.0_8090;", "INBOUND")),
-    ];
-    for (scope, other) in others {
-        let bench = both_directions(lab, scope, &[other]).await?;
+async fn uncounted_requests_of_the_own_direction_alone_hold(lab: &Lab) -> Outcome {
+    let inbound = ("inbound_0.0.0.0_8090;", "INBOUND");
+    let outbound = ("outbound_0.0.0.0_9090;", "OUTBOUND");
+    for (scope, own, other) in [("inbound", inbound, outbound), ("outbound", outbound, inbound)] {
+        let bench = both_directions(lab, scope, other).await?;
         let mut client = held_at(&bench, "other", "a").await?;
         opens(&bench).await?;
         same(&bench.status().await?, "count", "exact")?;
         bench.release("a", &mut client).await?;
-    }
-    Ok(())
-}
-
-async fn an_uncounted_request_of_its_own_direction_holds(lab: &Lab) -> Outcome {
-    let others = [
-        ("inbound", ("other", "inbound_0.0.0.0_8090;", "INBOUND")),
-        ("outbound", ("other", "outbound_0.0.0.0_9090;", "OUTBOUND")),
-    ];
-    for (scope, other) in others {
-        let bench = both_directions(lab, scope, &[other]).await?;
+        let bench = both_directions(lab, scope, own).await?;
         let client = held_at(&bench, "other", "a").await?;
         holds_until_answered(&bench, "a", client).await?;
     }

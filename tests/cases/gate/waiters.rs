@@ -1,32 +1,29 @@
 //! Many hooks wait at once, over both protocols and on both workers. Each client that stays gets
 //! one answer after the last stream has ended, long before the deadline.
 
-use std::time::{Duration, Instant};
-
 use ::h2::Reason;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::bench::{Bench, SOON, WAITING};
+use super::bench::{Bench, SOON, WAITING, same};
 use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
 use kit::wait::join_all;
 
 cases! {
-    answers_fifty_waiters => |lab| answers(lab, 50),
-    answers_five_hundred_waiters => |lab| answers(lab, 500),
-    answers_two_thousand_waiters => |lab| answers(lab, 2_000),
+    two_thousand_hooks_are_answered,
+    ten_thousand_requests_are_answered,
 }
 
-const QUIET: Duration = Duration::from_millis(300);
+const HOOKS: usize = 2_000;
 const STREAMS_ON_A_CONNECTION: usize = 50;
 
-async fn answers(lab: &Lab, count: usize) -> Outcome {
+async fn two_thousand_hooks_are_answered(lab: &Lab) -> Outcome {
     let mut bench = Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#).await?;
     let mut client = bench.held("a").await?;
-    let mut crowd = Crowd::gather(&bench, count).await?;
-    bench.envoy.wait_for_stat(WAITING, count as u64, SOON).await?;
+    let mut crowd = Crowd::gather(&bench, HOOKS).await?;
+    bench.envoy.wait_for_stat(WAITING, HOOKS as u64, SOON).await?;
     let left = crowd.lose_some()?;
     bench.envoy.wait_for_stat(WAITING, left as u64, SOON).await?;
     for worker in ["worker_0", "worker_1"] {
@@ -39,17 +36,7 @@ async fn answers(lab: &Lab, count: usize) -> Outcome {
         ensure!(connections >= 3, "{worker} has {connections} connections");
     }
     bench.release("a", &mut client).await?;
-    let ended = Instant::now();
-    let took = crowd.answers(ended).await?;
-    ensure_eq!(took.len(), left, "answers");
-    let (first, last) =
-        (took.iter().min().context("a first")?, took.iter().max().context("a last")?);
-    let after = first.saturating_sub(QUIET).as_millis();
-    say(&format!(
-        "{count} waiters, {left} stay: first answer {after} ms after the quiet period, the last \
-            {:?} later",
-        *last - *first
-    ));
+    ensure_eq!(crowd.answers().await?, left, "answers");
     bench.envoy.wait_for_stat(WAITING, 0, SOON).await?;
     wait_for(SOON, "a fresh zero", async || bench.get("/ready").await?.expect(200)).await?;
     ensure!(bench.envoy.is_alive(), "Envoy lives");
@@ -93,27 +80,23 @@ impl Crowd {
         Ok(self.one.len() + self.two.len())
     }
 
-    /// The time from this instant to each answer.
-    async fn answers(self, from: Instant) -> Outcome<Vec<Duration>> {
+    /// The number of answers, of which each client gets one.
+    async fn answers(self) -> Outcome<usize> {
         let mut answers = JoinSet::new();
         for mut client in self.one {
             answers.spawn(async move {
                 let body = client.response("GET").await?.expect(200)?.json()?;
-                let took = from.elapsed();
                 let more = timeout(Duration::from_millis(200), client.wire.fill()).await;
                 ensure!(!matches!(more, Ok(Ok(true))), "an answer after the answer");
-                ensure_eq!(body["state"], "drained", "{body}");
-                Ok(took)
+                same(&body, "state", "drained")
             });
         }
         for stream in self.two {
             answers.spawn(async move {
-                let body = stream.response().await?.expect(200)?.json()?;
-                ensure_eq!(body["state"], "drained", "{body}");
-                Ok(from.elapsed())
+                same(&stream.response().await?.expect(200)?.json()?, "state", "drained")
             });
         }
-        join_all(answers).await
+        Ok(join_all(answers).await?.len())
     }
 }
 
@@ -123,4 +106,33 @@ fn fifth<T>() -> impl FnMut(&mut T) -> bool {
         number += 1;
         number % 5 == 0
     }
+}
+
+/// While another client uses the data path.
+async fn ten_thousand_requests_are_answered(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, "{}").await?;
+    bench.until("count", "exact").await?;
+    let mut askers = JoinSet::new();
+    for _ in 0..100 {
+        let gate = bench.gate;
+        askers.spawn(async move {
+            let mut client = h2::Client::connect(gate).await?;
+            let mut asked = Vec::new();
+            for _ in 0..100 {
+                asked.push(client.open(h2::get("/status"), true).await?);
+            }
+            for stream in asked {
+                same(&stream.response().await?.expect(200)?.json()?, "state", "serving")?;
+            }
+            Outcome::Ok(())
+        });
+    }
+    let mut client = Client::connect(bench.main).await?;
+    let all_are_answered = tokio::spawn(join_all(askers));
+    while !all_are_answered.is_finished() {
+        client.get("/echo").await?.expect(200)?;
+    }
+    all_are_answered.await??;
+    bench.envoy.wait_for_stat(WAITING, 0, SOON).await?;
+    bench.until("count", "exact").await.map(drop)
 }

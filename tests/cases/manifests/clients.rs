@@ -5,8 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use laststream_render::Kind;
 
-use super::mesh::{GATEWAY, Proxy};
-use super::rendered::{filter, yaml};
+use super::rendered::yaml;
 use crate::lab::Lab;
 use kit::bootstrap::set;
 use kit::h1::Connect;
@@ -26,7 +25,6 @@ const EDGE: [&str; 6] = [
     "x-envoy-original-path",
 ];
 const FORGED: &str = "192.0.2.66";
-const TRUSTED: &str = "127.0.0.2";
 const STRANGER: &str = "127.0.0.9";
 
 /// A request, and the headers that the upstream must get.
@@ -126,34 +124,6 @@ pub(super) async fn a_proxy_header_would_forge_a_trusted_peer(lab: &Lab) -> Outc
         ensure_eq!(seen.header(CLIENT), Some("203.0.113.7".into()), "the client's address");
         ensure_eq!(seen.header(PROTO), Some("http".into()), "the scheme stays safe even there");
     }
-    Ok(())
-}
-
-/// The scheme of a gateway follows the load balancer's port; the gate's listener accepts no PROXY
-/// header.
-pub(super) async fn a_rendered_gateway_restores_by_destination_ports(lab: &Lab) -> Outcome {
-    let proxy = Proxy::with(lab, GATEWAY, &filter("nlb")?).await?;
-    let main = proxy.envoy.address("main").await?;
-    for (from, port, proto) in [
-        (TRUSTED, Some(443), "https"),
-        (TRUSTED, Some(80), "http"),
-        (TRUSTED, None, "http"),
-        (STRANGER, Some(443), "http"),
-        (STRANGER, None, "http"),
-    ] {
-        let from: IpAddr = from.parse()?;
-        let mut connect = Connect::to(main).from(from);
-        if let Some(port) = port {
-            connect = connect.proxied(&format!("v2 192.0.2.1:{port} from 203.0.113.9"))?;
-        }
-        let request = Request::get("/").header(PROTO, "https").header("x-forwarded-port", "443");
-        connect.open().await?.request(&request).await?.expect(200)?;
-        ensure_eq!(proxy.upstream.last()?.header(PROTO), Some(proto.into()), "{from} {port:?}");
-    }
-    let gate = proxy.envoy.address("laststream.istio-ingress.gate").await?;
-    let forged = Connect::to(gate).proxied("v1 127.0.0.1:443 from 127.0.0.1")?;
-    let forged = forged.open().await?.request(&Request::get("/")).await;
-    ensure!(forged.is_err() || forged.is_ok_and(|answer| answer.status == 400), "a PROXY header");
     Ok(())
 }
 

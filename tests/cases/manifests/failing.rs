@@ -1,19 +1,16 @@
-//! Rendered filters stay safe when the module cannot be fetched or has died, or when Envoy trusts
-//! hops.
+//! Rendered filters stay safe when the module cannot be fetched or has died.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use laststream_render::Kind;
 use rustls::ClientConfig;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::mesh::{Delivery, GATEWAY, Proxy, SIDECAR};
 use super::rendered::{filter, yaml};
 use crate::cases::stage::SOON;
 use crate::lab::{Lab, test_deaths_module};
-use kit::bootstrap::set;
 use kit::certificates::Authority;
 use kit::forwarded_proto::listeners::Certificates;
 use kit::h1::Connect;
@@ -24,12 +21,11 @@ const CLAIMS: [&str; 4] = ["https", "HTTPS", "https, http", "wss"];
 
 /// With FAIL_OPEN, the scheme is the connection's, and never the peer's claim.
 pub(super) async fn without_its_module_a_proxy_trusts_no_header(lab: &Lab) -> Outcome {
-    let (sidecar, gateway) =
-        (filter("sidecar")?, with_trusted_hops(filter("gateway-behind-alb")?, 1)?);
+    let (sidecar, gateway) = (filter("sidecar")?, filter("gateway-behind-alb")?);
     let module = test_deaths_module()?;
     for delivery in [Delivery::AllowAll, Delivery::Module(&module)] {
         for (places, filter, listener) in [(SIDECAR, &sidecar, "in"), (GATEWAY, &gateway, "main")] {
-            let proxy = Proxy::given(lab, places, filter, delivery).await?;
+            let proxy = Proxy::start(lab, places, filter, &[], delivery, None).await?;
             let to = proxy.envoy.address(listener).await?;
             if matches!(delivery, Delivery::Module(file) if file == module) {
                 kill(|| Connect::to(to), &proxy.envoy).await?;
@@ -50,7 +46,7 @@ pub(super) async fn without_its_module_a_sidecar_makes_no_http_https(lab: &Lab) 
     let module = test_deaths_module()?;
     let usual = sidecar("http")?;
     for delivery in [Delivery::AllowAll, Delivery::Module(&module)] {
-        let proxy = Proxy::strict(lab, &usual, delivery, &certificates).await?;
+        let proxy = strict(lab, &usual, delivery, &certificates).await?;
         let peers = Peers::of(&proxy, &certificates).await?;
         if matches!(delivery, Delivery::Module(_)) {
             kill(|| peers.gateway(), &proxy.envoy).await?;
@@ -59,11 +55,21 @@ pub(super) async fn without_its_module_a_sidecar_makes_no_http_https(lab: &Lab) 
     }
     for (fallback, stranger) in [("http", "http"), ("connection", "https")] {
         let delivery = Delivery::Module(&lab.module);
-        let proxy = Proxy::strict(lab, &sidecar(fallback)?, delivery, &certificates).await?;
+        let proxy = strict(lab, &sidecar(fallback)?, delivery, &certificates).await?;
         let peers = Peers::of(&proxy, &certificates).await?;
         peers.get(stranger, ["http", "https"]).await.context(fallback)?;
     }
     Ok(())
+}
+
+/// A sidecar whose inbound listener requires client certificates.
+async fn strict(
+    lab: &Lab,
+    filter: &Value,
+    delivery: Delivery<'_>,
+    certificates: &Certificates,
+) -> Outcome<Proxy> {
+    Proxy::start(lab, SIDECAR, filter, &[], delivery, Some(certificates)).await
 }
 
 fn sidecar(fallback: &str) -> Outcome<Value> {
@@ -152,76 +158,4 @@ impl<'a> Peers<'a> {
         }
         Ok(())
     }
-}
-
-/// The filter with trusted hops, as `numTrustedProxies` in the mesh's configuration adds them.
-fn with_trusted_hops(mut filter: Value, hops: u32) -> Outcome<Value> {
-    let patches = filter["spec"]["configPatches"].as_array_mut().context("no patches")?;
-    let merge = |patch: &&Value| patch["applyTo"] == "NETWORK_FILTER";
-    let mut patch =
-        patches.iter().find(merge).context("no patch of the connection manager")?.clone();
-    patch["patch"]["value"]["typed_config"] = json!({ "xff_num_trusted_hops": hops });
-    patches.push(patch);
-    Ok(filter)
-}
-
-/// Rendered matchers do not rely on Envoy to overwrite a stranger's header.
-pub(super) async fn trusted_hops_added_later_trust_no_stranger(lab: &Lab) -> Outcome {
-    for preset in ["presets: [aws_alb]", "sources: [{header: x-forwarded-port}]"] {
-        let proto = format!(
-            "forwarded_proto: {{{preset}, trust: {{peers: [127.0.0.0/30]}}}}\nengine: native"
-        );
-        bootstrap(lab, &proto).await.with_context(|| format!("a bootstrap, {preset}"))?;
-        let image = format!(
-            "module: oci://h/r:t\ndigest: sha256:{}\nnamespace: n\n{proto}\n",
-            "a".repeat(64)
-        );
-        let proxy =
-            Proxy::with(lab, GATEWAY, &with_trusted_hops(yaml(Kind::EnvoyFilter, &image)?, 1)?)
-                .await?;
-        only_the_trusted(proxy.envoy.address("main").await?, &proxy.upstream)
-            .await
-            .context("a gateway")?;
-        let sidecar = yaml(Kind::EnvoyFilter, &format!("{image}placement: {{sidecar: {{}}}}\n"))?;
-        let proxy = Proxy::with(lab, SIDECAR, &sidecar).await?;
-        only_the_trusted(proxy.envoy.address("in").await?, &proxy.upstream)
-            .await
-            .context("a sidecar")?;
-    }
-    Ok(())
-}
-
-async fn bootstrap(lab: &Lab, proto: &str) -> Outcome {
-    const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
-    let policy = format!(
-        "module: {}\nplacement: {{envoy: {{}}}}\n{proto}\n",
-        Path::new(&lab.module).display()
-    );
-    for (field, value) in [("xff_num_trusted_hops", json!(1)), ("use_remote_address", json!(false))]
-    {
-        let upstream = Upstream::start().await?;
-        let mut config = yaml(Kind::Envoy, &policy)?;
-        super::on_free_ports(&mut config);
-        set(&mut config, &format!("{MANAGER}/{field}"), value);
-        let clusters =
-            config["static_resources"]["clusters"].as_array_mut().context("no clusters")?;
-        let app = clusters.iter_mut().find(|cluster| cluster["name"] == "app").context("no app")?;
-        let port = "/load_assignment/endpoints/0/lb_endpoints/0/endpoint/\
-                    address/socket_address/port_value";
-        set(app, port, json!(upstream.h1().port()));
-        let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
-        only_the_trusted(envoy.address("main").await?, &upstream)
-            .await
-            .with_context(|| field.to_owned())?;
-    }
-    Ok(())
-}
-
-async fn only_the_trusted(to: SocketAddr, upstream: &Upstream) -> Outcome {
-    for (peer, expected) in [([127, 0, 0, 1], "https"), ([127, 0, 0, 9], "http")] {
-        let request = Request::get("/").header(PROTO, "https").header("x-forwarded-port", "443");
-        Connect::to(to).from(peer.into()).open().await?.request(&request).await?.expect(200)?;
-        ensure_eq!(upstream.last()?.header(PROTO), Some(expected.into()), "of {peer:?}");
-    }
-    Ok(())
 }

@@ -43,46 +43,18 @@ pub(super) const GATEWAY: &[Place] = &[("main", "GATEWAY")];
 pub(super) const SIDECAR: &[Place] = &[("in", "SIDECAR_INBOUND"), ("out", "SIDECAR_OUTBOUND")];
 
 impl Proxy {
-    /// A proxy that got this EnvoyFilter.
+    /// A proxy that got this EnvoyFilter and the module.
     pub(super) async fn with(lab: &Lab, places: &[Place], filter: &Value) -> Outcome<Self> {
-        Self::holding(lab, places, filter, Vec::new()).await
+        Self::start(lab, places, filter, &[], Delivery::Module(&lab.module), None).await
     }
 
-    /// The same, with another answer of the agent.
-    pub(super) async fn given(
+    /// A proxy that has filters already, such as a WasmPlugin's. With certificates, its inbound
+    /// listener requires client certificates.
+    pub(super) async fn start(
         lab: &Lab,
         places: &[Place],
         filter: &Value,
-        delivery: Delivery<'_>,
-    ) -> Outcome<Self> {
-        Self::start(lab, places, filter, Vec::new(), delivery, None).await
-    }
-
-    /// A sidecar whose inbound listeners require client certificates.
-    pub(super) async fn strict(
-        lab: &Lab,
-        filter: &Value,
-        delivery: Delivery<'_>,
-        certificates: &Certificates,
-    ) -> Outcome<Self> {
-        Self::start(lab, SIDECAR, filter, Vec::new(), delivery, Some(certificates)).await
-    }
-
-    /// A proxy that already has filters, such as a WasmPlugin's.
-    pub(super) async fn holding(
-        lab: &Lab,
-        places: &[Place],
-        filter: &Value,
-        there: Vec<Value>,
-    ) -> Outcome<Self> {
-        Self::start(lab, places, filter, there, Delivery::Module(&lab.module), None).await
-    }
-
-    async fn start(
-        lab: &Lab,
-        places: &[Place],
-        filter: &Value,
-        there: Vec<Value>,
+        there: &[Value],
         delivery: Delivery<'_>,
         certificates: Option<&Certificates>,
     ) -> Outcome<Self> {
@@ -94,7 +66,7 @@ impl Proxy {
             .cluster(cluster::h1("inbound|8080||", upstream.refused()))
             .cluster(admin_cluster("prometheus_stats"));
         for (name, context) in places {
-            let listener = listener(name, context, there.clone());
+            let listener = listener(name, context, there);
             let strict = certificates.filter(|_| *context == "SIDECAR_INBOUND");
             bootstrap =
                 bootstrap.listener(strict.into_iter().fold(listener, |listener, strict| {
@@ -115,13 +87,13 @@ impl Proxy {
     }
 }
 
-fn listener(name: &str, context: &str, there: Vec<Value>) -> Listener {
+fn listener(name: &str, context: &str, there: &[Value]) -> Listener {
     let hcm = Hcm::new(name)
         .upgrades()
         .route(Route::prefix("/chat").name("chat").cluster("app").timeout("0s"))
         .route(Route::prefix("/").cluster("app").timeout("0s"))
         .use_remote_address(context == "GATEWAY", 0);
-    let hcm = there.into_iter().fold(hcm, Hcm::filter);
+    let hcm = there.iter().cloned().fold(hcm, Hcm::filter);
     Listener::new(name, hcm).direction(if context == "SIDECAR_INBOUND" {
         "INBOUND"
     } else {
@@ -158,7 +130,6 @@ impl Mesh<'_> {
                 .managers(patch, listeners, |manager| merge(&mut manager["route_config"], value)),
             ("HTTP_ROUTE", "MERGE") => self.route(patch, listeners),
             ("LISTENER", "ADD") => self.add(patch, listeners),
-            ("LISTENER_FILTER", "INSERT_FIRST") => self.listen(patch, listeners),
             (what, operation) => bail!("istiod has not been taught {operation} for {what}"),
         }
     }
@@ -258,23 +229,6 @@ impl Mesh<'_> {
             }
         })?;
         ensure_eq!(found, 1, "routes named {name}");
-        Ok(())
-    }
-
-    /// Inserts a listener filter into istiod's own listeners, not into those that patches add.
-    fn listen(&self, patch: &Value, listeners: &mut [Value]) -> Outcome {
-        let context = patch["match"]["context"].as_str().context("no context")?;
-        let mut found = 0;
-        for listener in listeners {
-            let is_own = |(name, place): &Place| listener["name"] == *name && *place == context;
-            if self.places.iter().any(is_own) {
-                let there = listener["listener_filters"].as_array().cloned().unwrap_or_default();
-                let first = patch["patch"]["value"].clone();
-                listener["listener_filters"] = std::iter::once(first).chain(there).collect();
-                found += 1;
-            }
-        }
-        ensure_eq!(found, 1, "listeners in {context}");
         Ok(())
     }
 

@@ -5,11 +5,11 @@ use laststream_policy::{Overrides, Policy};
 use laststream_render::{Kind, render};
 
 use super::gate_says;
-use super::mesh::{GATEWAY, Proxy, SIDECAR};
+use super::mesh::{Delivery, GATEWAY, Proxy};
 use crate::cases::gate::ends::OLD;
-use crate::cases::stage::{BEGUN, SOON};
+use crate::cases::stage::SOON;
 use crate::lab::Lab;
-use kit::bootstrap::{filters, set};
+use kit::bootstrap::filters;
 use kit::h1::Connect;
 use kit::prelude::*;
 use kit::websocket::{Frame, WebSocket};
@@ -64,23 +64,6 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
     Ok(())
 }
 
-/// The module counts; Envoy's matchers restore the scheme, so the module's configuration does not
-/// mention it.
-pub(super) async fn a_rendered_gateway_restores_by_envoys_own_matchers(lab: &Lab) -> Outcome {
-    let policy = super::read("gateway-behind-alb/policy.yaml")?
-        .replace("10.0.0.0/16", "127.0.0.0/30")
-        + "engine: native\n";
-    let filter = yaml(Kind::EnvoyFilter, &policy)?;
-    ensure!(
-        !filter.to_string().contains("forwarded_proto"),
-        "the module is told of the scheme: {filter:#}"
-    );
-    let proxy = Proxy::with(lab, GATEWAY, &filter).await?;
-    restores(proxy.envoy.address("main").await?, &proxy.upstream).await?;
-    proxy.envoy.wait_for_stat(BEGUN, 3, SOON).await?;
-    proxy.envoy.wait_for_stat("http.main.ip_tagging.https.hit", 1, SOON).await
-}
-
 /// The EnvoyFilter beside a WasmPlugin adds the parts that the plugin cannot carry, in the right
 /// places.
 pub(super) async fn a_rendered_wasmplugin_restores(lab: &Lab) -> Outcome {
@@ -89,8 +72,9 @@ pub(super) async fn a_rendered_wasmplugin_restores(lab: &Lab) -> Outcome {
     let documents = all(Kind::WasmPlugin, &policy)?;
     let plugin = lab.stream(&documents[0]["spec"]["pluginConfig"].to_string()).filter();
     for before in [None, Some(claims_https())] {
-        let there = before.into_iter().chain([plugin.clone()]).collect();
-        let proxy = Proxy::holding(lab, GATEWAY, &documents[1], there).await?;
+        let there: Vec<Value> = before.into_iter().chain([plugin.clone()]).collect();
+        let module = Delivery::Module(&lab.module);
+        let proxy = Proxy::start(lab, GATEWAY, &documents[1], &there, module, None).await?;
         restores(proxy.envoy.address("main").await?, &proxy.upstream).await?;
     }
     Ok(())
@@ -105,16 +89,10 @@ fn claims_https() -> Value {
 
 /// The patches for Envoy Gateway fit a listener as Envoy Gateway makes it.
 pub(super) async fn rendered_envoy_gateway_patches_restore(lab: &Lab) -> Outcome {
-    for engine in ["native", "wasm"] {
-        let policy =
-            super::read("envoy-gateway/policy.yaml")?.replace("35.191.0.0/16", "127.0.0.0/30");
-        let documents = all(Kind::EnvoyGateway, &format!("{policy}engine: {engine}\n"))?;
-        patched(lab, &documents, None).await.context(engine)?;
-        if engine == "wasm" {
-            patched(lab, &documents, Some(claims_https())).await.context("behind a filter")?;
-        }
-    }
-    Ok(())
+    let policy = super::read("envoy-gateway/policy.yaml")?.replace("35.191.0.0/16", "127.0.0.0/30");
+    let documents = all(Kind::EnvoyGateway, &format!("{policy}engine: wasm\n"))?;
+    patched(lab, &documents, None).await?;
+    patched(lab, &documents, Some(claims_https())).await.context("behind a filter")
 }
 
 async fn patched(lab: &Lab, documents: &[Value], before: Option<Value>) -> Outcome {
@@ -184,46 +162,6 @@ async fn restores(main: SocketAddr, upstream: &Upstream) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn a_rendered_sidecar_counts_directions_apart(lab: &Lab) -> Outcome {
-    let proxy = Proxy::with(lab, SIDECAR, &filter("sidecar")?).await?;
-    let (inside, outside) = (proxy.envoy.address("in").await?, proxy.envoy.address("out").await?);
-    let forged = Request::get("/").header("x-forwarded-proto", "https");
-    once(inside, &forged).await?.expect(200)?;
-    ensure_eq!(
-        proxy.upstream.last()?.header("x-forwarded-proto"),
-        Some("http".into()),
-        "a client without a certificate is not the gateway"
-    );
-    once(outside, &forged).await?.expect(200)?;
-    ensure_eq!(
-        proxy.upstream.last()?.header("x-forwarded-proto"),
-        Some("https".into()),
-        "what the app sends stays"
-    );
-    let mut client = proxy.upstream.hold(outside, "a").await?;
-    for (direction, in_flight) in [("inbound", 0), ("outbound", 1)] {
-        let stat = |what: &str| format!("wasmcustom.laststream_streams_{what}_{direction}");
-        proxy.envoy.wait_for_stat(&stat("in_flight"), in_flight, SOON).await?;
-        proxy.envoy.wait_for_stat(&(stat("begun") + "_total"), 1 + in_flight, SOON).await?;
-    }
-    let gate = proxy.envoy.address("laststream.shop.gate").await?;
-    gate_says(gate, "/prestop", 503).await?;
-    proxy.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
-    let let_go = gate_says(gate, "/prestop?wait", 200).await?;
-    ensure_eq!(let_go["state"], "drained", "{let_go}");
-    Ok(())
-}
-
-pub(super) async fn every_other_rendered_filter_runs(lab: &Lab) -> Outcome {
-    let counting = Proxy::with(lab, GATEWAY, &filter("gateway-counting")?).await?;
-    once(counting.envoy.address("main").await?, &Request::get("/")).await?.expect(200)?;
-    counting.envoy.wait_for_stat(BEGUN, 1, SOON).await?;
-    let native = Proxy::with(lab, SIDECAR, &filter("native-sidecar")?).await?;
-    let gate = native.envoy.address("laststream.shop.gate").await?;
-    gate_says(gate, "/ready", 503).await.map(drop)
-}
-
 async fn count_is_exact(gate: SocketAddr) -> Outcome {
     wait_for(SOON, "the count to be exact", async || {
         let status = gate_says(gate, "/status", 200).await?;
@@ -231,22 +169,6 @@ async fn count_is_exact(gate: SocketAddr) -> Outcome {
         Ok(())
     })
     .await
-}
-
-/// The listeners load the module from a file that kubelet would mount.
-pub(super) async fn a_rendered_image_volume_counts_and_gates(lab: &Lab) -> Outcome {
-    const FILE: &str = "/opt/laststream/plugin.wasm";
-    let rendered = filter("image-volume")?.to_string();
-    ensure_eq!(rendered.matches(FILE).count(), 2, "the counter and the gate read it");
-    ensure!(!rendered.contains("config_discovery"), "extension discovery in {rendered}");
-    let filter = serde_json::from_str(&rendered.replace(FILE, &lab.module.display().to_string()))?;
-    let proxy = Proxy::with(lab, GATEWAY, &filter).await?;
-    once(proxy.envoy.address("main").await?, &Request::get("/")).await?.expect(200)?;
-    let gate = proxy.envoy.address("laststream.edge.gate").await?;
-    count_is_exact(gate).await?;
-    let held = gate_says(gate, "/prestop?wait", 200).await?;
-    ensure_eq!(held["state"], "drained", "{held}");
-    Ok(())
 }
 
 /// The frame filter is on the route that the policy names, and on no other.
@@ -272,30 +194,6 @@ pub(super) async fn a_rendered_gateway_closes_websockets(lab: &Lab) -> Outcome {
     };
     ensure_eq!(wait_for(SOON, "a close frame", code).await?, 1001, "the code");
     ensure!(off.receive().await.is_err(), "a close frame on a route without the frame filter");
-    Ok(())
-}
-
-/// Istio's agent replaces this part before Envoy sees it, but Envoy accepts it, too: every field is
-/// known.
-pub(super) async fn the_part_that_the_agent_replaces_is_well_formed(lab: &Lab) -> Outcome {
-    let filter = filter("gateway-behind-alb")?;
-    let told = |index: usize| filter["spec"]["configPatches"][index]["patch"]["value"].clone();
-    for (known, status) in [(true, true), (false, false)] {
-        let (mut counter, gate) = (told(0), told(1));
-        if !known {
-            set(
-                &mut counter,
-                "/typed_config/config/vm_config/code/remote/http_uri/url",
-                json!("oci://h/r"),
-            );
-        }
-        let hcm =
-            Hcm::new("main").filter(counter).filter(gate).route(Route::prefix("/").direct(200, ""));
-        let nowhere = cluster::h1("_", ([127, 0, 0, 1], 1).into());
-        let config = Bootstrap::new().cluster(nowhere).listener(Listener::new("main", hcm)).build();
-        let validation = Envoy::validate(&lab.envoy, config).await?;
-        ensure_eq!(validation.status.success(), status, "{}", validation.output);
-    }
     Ok(())
 }
 

@@ -94,6 +94,22 @@ fn up(samples: &str) -> Value {
     series("up", &format!("gate=\"expected\", {POD}"), samples)
 }
 
+/// A drain that is near its deadline from the second minute on.
+fn near_the_deadline(seconds: &str, deadline: &str) -> Value {
+    test(
+        vec![
+            up("1x3"),
+            series("laststream_gate_state", POD, "1x3"),
+            series("laststream_gate_drain_seconds", POD, seconds),
+            series("laststream_gate_deadline_seconds", POD, deadline),
+        ],
+        vec![
+            alert("LaststreamDrainNearDeadline", "1m", false),
+            alert("LaststreamDrainNearDeadline", "2m", true),
+        ],
+    )
+}
+
 fn tests_of_drains() -> Vec<Value> {
     vec![
         // A drain of 100 s at 81 s; then the proxy does not answer, and its last samples stay.
@@ -112,32 +128,10 @@ fn tests_of_drains() -> Vec<Value> {
                 alert("LaststreamDrainNearDeadline", "5m", false),
             ],
         ),
-        // A drain of the default deadline is scraped at least once in the last 10 s of it.
-        test(
-            vec![
-                up("1x3"),
-                series("laststream_gate_state", POD, "1x3"),
-                series("laststream_gate_drain_seconds", POD, "12 12 14 14"),
-                series("laststream_gate_deadline_seconds", POD, "23x3"),
-            ],
-            vec![
-                alert("LaststreamDrainNearDeadline", "1m", false),
-                alert("LaststreamDrainNearDeadline", "2m", true),
-            ],
-        ),
-        // With a short deadline, the alert fires after half of it, because most drains end before.
-        test(
-            vec![
-                up("1x3"),
-                series("laststream_gate_state", POD, "1x3"),
-                series("laststream_gate_drain_seconds", POD, "5 5 7 7"),
-                series("laststream_gate_deadline_seconds", POD, "12x3"),
-            ],
-            vec![
-                alert("LaststreamDrainNearDeadline", "1m", false),
-                alert("LaststreamDrainNearDeadline", "2m", true),
-            ],
-        ),
+        // A drain of the default deadline is scraped at least once in the last 10 s of it; with a
+        // short one, the alert fires after half of it, because most drains end before.
+        near_the_deadline("12 12 14 14", "23x3"),
+        near_the_deadline("5 5 7 7", "12x3"),
         // The pod is gone a minute after its drain expired; the alert stays for the window.
         test(
             vec![

@@ -8,6 +8,7 @@ use super::{
     PASSWORD, USERNAME, push, registry_with_password, unauthorized, user_with_password, utf8,
 };
 use crate::lab::{self, envoyless_cases};
+use kit::certificates::Authority;
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Operation};
@@ -25,9 +26,10 @@ envoyless_cases! {
     an_incomplete_login_is_wrong_usage,
     one_login_is_for_one_registry,
     a_token_server_without_tls_gets_nothing,
+    a_password_that_a_server_repeats_is_hidden,
 }
 
-pub(super) fn auth() -> String {
+fn auth() -> String {
     BASE64_STANDARD.encode(format!("{USERNAME}:{PASSWORD}"))
 }
 
@@ -35,6 +37,7 @@ fn docker_login(user: &User, registry: &str, entry: Value) -> Outcome {
     user.file(".docker/config.json", json!({ "auths": { registry: entry } }).to_string()).map(drop)
 }
 
+/// In the options, the variables and Docker's file; the library's unit tests have the others.
 fn a_password_is_found_in_every_place() -> Outcome {
     let keeper = User::new()?;
     let registry = registry_with_password(&keeper)?;
@@ -48,35 +51,11 @@ fn a_password_is_found_in_every_place() -> Outcome {
     let target = image("options");
     let options = [&options[..], &["--password-stdin", &target]].concat();
     User::new()?.run(&options, &format!("{PASSWORD}\n"))?.expect(0)?.hides(PASSWORD)?;
-
-    let user = user_with_password(PASSWORD)?;
-    fine(&user, "variables")?;
-
+    fine(&user_with_password(PASSWORD)?, "variables")?;
     let user = User::new()?;
     docker_login(&user, &name, json!({ "auth": auth() }))?;
     fine(&user, "docker")?;
-
-    fine(&user_with_helper(&name)?, "helper")?;
-
-    let mut user = User::new()?;
-    let logins = json!({ "auths": { format!("{name}/laststream"): { "auth": auth() } } });
-    user.file("run/containers/auth.json", logins.to_string())?;
-    user.set("XDG_RUNTIME_DIR", user.path("run"));
-    fine(&user, "podman")?;
-    is_pullable(&image("podman"))
-}
-
-/// A user whose credential helper knows the password of this registry only.
-fn user_with_helper(registry: &str) -> Outcome<User> {
-    let mut user = User::new()?;
-    user.file("elsewhere/config.json", json!({ "credHelpers": { registry: "test" } }).to_string())?;
-    user.set("DOCKER_CONFIG", user.path("elsewhere"));
-    let answer = json!({ "ServerURL": registry, "Username": USERNAME, "Secret": PASSWORD });
-    let script = format!(
-        "[ \"$1\" = get ] && read -r server && [ \"$server\" = {registry} ] && echo '{answer}'"
-    );
-    user.program("docker-credential-test", &script)?;
-    Ok(user)
+    is_pullable(&image("docker"))
 }
 
 /// Another client can fetch the image with the password.
@@ -261,7 +240,6 @@ fn one_login_is_for_one_registry() -> Outcome {
 }
 
 fn a_token_server_without_tls_gets_nothing() -> Outcome {
-    use kit::certificates::Authority;
     let (authority, user) = (Authority::new()?, User::new()?);
     let listener = Faulty::start(|_, _, _| None)?;
     let realm = format!("Bearer realm=\"http://{}/token\"", listener.name());
@@ -273,5 +251,31 @@ fn a_token_server_without_tls_gets_nothing() -> Outcome {
         push(&user, &["--ca-file", utf8(&ca), &format!("{}/x:1", faulty.name())])?.expect(2)?;
     said.stderr_contains("nothing is sent there")?;
     ensure!(listener.asked().is_empty(), "{:#?}", listener.asked());
+    Ok(())
+}
+
+/// The registry and its token server repeat what they were sent.
+fn a_password_that_a_server_repeats_is_hidden() -> Outcome {
+    for scheme in ["Basic", "Bearer"] {
+        let faulty = Faulty::start(move |asked, operation, _| {
+            let host = asked.header("host").unwrap_or_default();
+            let challenge = format!("{scheme} realm=\"http://{host}/token\"");
+            let repeats = asked.header("authorization").map(|shown| {
+                let text = format!("no, {shown} and {PASSWORD}: not allowed");
+                Fault::Answer(Answer::new(403).body(text))
+            });
+            let is_last = matches!(operation, Operation::BeginUpload | Operation::Token);
+            match (is_last, asked.header("authorization")) {
+                (true, Some(_)) => repeats,
+                (false, Some(_)) => None,
+                (_, None) => Some(unauthorized(&challenge)),
+            }
+        })?;
+        push(&user_with_password(PASSWORD)?, &[&format!("{}/x:1", faulty.name())])?
+            .expect(2)?
+            .stderr_contains("no, Basic … and …: not allowed")?
+            .hides(PASSWORD)?
+            .hides(&auth())?;
+    }
     Ok(())
 }

@@ -195,7 +195,7 @@ fn a_tag_keeps_its_kind_of_module() -> Outcome {
 const FOREIGN: &[u8] = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x1b\x01\x17\
     proxy_abi_version_0_2_1\0\0\x0a\x04\x01\x02\0\x0b";
 
-/// Also without cosign, and with a cosign that fails.
+/// With cosign and without it; a cosign that fails is a unit test.
 fn the_result_can_be_signed() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
     let image = registry.image();
@@ -214,11 +214,7 @@ fn the_result_can_be_signed() -> Outcome {
     .stderr_contains("to people")?;
     ensure_eq!(said.json_lines()?.len(), 2, "lines of data");
     ensure_eq!(fs::read_to_string(user.path("signed"))?.trim(), command, "the arguments");
-    user.program("cosign", "exit 7")?;
-    push(&user, &["--sign", &image])?
-        .expect(2)?
-        .stderr_contains("published, but not signed: `cosign` failed (exit status: 7)")
-        .map(drop)
+    Ok(())
 }
 
 fn nothing_is_published_by_a_read_only_registry() -> Outcome {

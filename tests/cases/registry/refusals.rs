@@ -1,9 +1,9 @@
 //! Redirects that a push does not follow: no credentials go to other hosts, nothing goes from TLS
-//! to plain HTTP, no manifest goes to another host. Also wrong arguments.
+//! to plain HTTP, no manifest goes to another host.
 
 use std::sync::{Arc, Mutex};
 
-use super::{PASSWORD, USERNAME, push, user_with_password, utf8, wants_password};
+use super::{PASSWORD, push, user_with_password, utf8, wants_password};
 use crate::lab::envoyless_cases;
 use kit::certificates::Authority;
 use kit::fake_server::{Answer, Fault};
@@ -19,7 +19,6 @@ envoyless_cases! {
     redirects_from_tls_to_plain_http_are_refused,
     a_redirect_of_a_manifest_to_another_host_is_refused,
     redirects_are_limited,
-    errors_for_wrong_arguments_name_the_fix,
     an_invalid_module_is_not_published,
 }
 
@@ -180,29 +179,6 @@ fn redirects_are_limited() -> Outcome {
     push(&User::new()?, &[&faulty.image()])?
         .expect(2)?
         .stderr_contains("does not say where to upload to")
-        .map(drop)
-}
-
-fn errors_for_wrong_arguments_name_the_fix() -> Outcome {
-    let user = User::new()?;
-    for (arguments, says) in [
-        (&["localhost:1/Team/X:1"][..], "write `team/x`"),
-        (&["localhost:1/x"], "has no tag: write `localhost:1/x:1.0.0`"),
-        (&["docker://localhost:1/x:1"], "only `oci://`"),
-        (&[&format!("localhost:1/x:1@sha256:{}", "0".repeat(64))], "leave `@sha256:"),
-        (&["--dry-run", "localhost:1/x"], "has no tag"),
-        (&["--dry-run", "--sign", "localhost:1/x:1"], "cannot be used with"),
-        (&["--plain-http", "--insecure", "localhost:1/x:1"], "cannot be used with"),
-        (&["--retries", "21", "localhost:1/x:1"], "21 is not in 0..=20"),
-        (&[], "required arguments"),
-    ] {
-        push(&user, arguments)?.expect(64)?.stderr_contains(says)?;
-    }
-    let both =
-        ["push", "--module", "-", "--username", USERNAME, "--password-stdin", "localhost:1/x:1"];
-    user.run(&both, PASSWORD)?
-        .expect(64)?
-        .stderr_contains("cannot both come from standard input")
         .map(drop)
 }
 

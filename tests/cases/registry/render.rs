@@ -177,23 +177,5 @@ fn all_images_are_resolved_with_one_login() -> Outcome {
     let asked = registry.requests().split_off(before);
     let manifests = asked.iter().filter(|request| request.contains("/manifests/"));
     ensure!(manifests.count() <= 4, "an image is asked for again: {asked:#?}");
-
-    asking
-        .run(&[&["render", "all", "--policy", "-"][..], &login].concat(), "")?
-        .expect(64)?
-        .stderr_contains("cannot both come from standard input")?;
-    asking
-        .run(&[&render[..], &login[..2]].concat(), "")?
-        .expect(64)?
-        .stderr_contains("give both or neither")?;
-    let pinned = ["render", "envoyfilter", "--namespace", "edge", "--module", "/a.wasm"];
-    asking
-        .run(&[&pinned[..], &["--password-stdin"]].concat(), PASSWORD)?
-        .expect(64)?
-        .stderr_contains("give both or neither")?;
-    asking
-        .run(&["inspect", &image("module"), "--username", USERNAME], "")?
-        .expect(64)?
-        .stderr_contains("give both or neither")?;
     Ok(())
 }

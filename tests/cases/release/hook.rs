@@ -19,7 +19,6 @@ envoyless_cases! {
     the_manifest_is_valid,
     lint_checks_all_files_of_the_folder,
     stale_files_are_found,
-    other_files_run_no_hook,
 }
 
 const HOOKS: &str = ".pre-commit-hooks.yaml";
@@ -51,15 +50,6 @@ fn stale_files_are_found() -> Outcome {
     user.expect_pass()?;
     user.file("deploy/envoyfilter.yaml", GOOD)?;
     user.expect_failure("envoyfilter.yaml")
-}
-
-fn other_files_run_no_hook() -> Outcome {
-    let user = User::new("laststream-lint", &["."])?;
-    user.git(&["commit", "--quiet", "--message", "one"])?;
-    user.file("notes.txt", "hello\n")?;
-    let (is_success, log) = user.pre_commit()?;
-    ensure!(is_success && log.contains("Skipped"), "{log}");
-    Ok(())
 }
 
 /// A user's repository, beside one with the hooks.

@@ -16,7 +16,6 @@ use kit::registry::real::{Registry, Settings, skopeo_pull};
 
 envoyless_cases! {
     every_platform_gets_its_program,
-    the_index_names_both_platforms,
     the_module_has_the_digest_of_push,
 }
 
@@ -59,25 +58,6 @@ fn every_platform_gets_its_program() -> Outcome {
             CertificateDer::pem_slice_iter(&certificates).collect::<Result<_, _>>()?;
         ensure!(certificates.len() > 100, "only {} certificate authorities", certificates.len());
     }
-    Ok(())
-}
-
-fn the_index_names_both_platforms() -> Outcome {
-    let release = Release::get()?;
-    let layout = unpacked(&release.file(&command_image()))?;
-    let source = format!("oci:{}:{VERSION}", layout.path().display());
-    let output = run(guarded(program("skopeo")?).args(["inspect", "--raw", &source]))?;
-    let index = output.json()?;
-    let platforms: Vec<&Value> = index["manifests"]
-        .as_array()
-        .context("manifests")?
-        .iter()
-        .map(|entry| &entry["platform"])
-        .collect();
-    let expected = ["amd64", "arm64"]
-        .map(|architecture| json!({ "architecture": architecture, "os": "linux" }));
-    ensure_eq!(platforms, expected.iter().collect::<Vec<_>>(), "platforms");
-    ensure_eq!(index["annotations"]["org.opencontainers.image.version"], VERSION, "the version");
     Ok(())
 }
 

@@ -55,11 +55,6 @@ pub fn run_with_input_for(
     wait(child, &name(command), limit)
 }
 
-/// Runs a command without input, with a time limit.
-pub fn run_for(command: &mut Command, limit: Duration) -> Outcome<CommandOutput> {
-    wait(spawn(command, Stdio::null())?, &name(command), limit)
-}
-
 fn spawn(command: &mut Command, stdin: Stdio) -> Outcome<Child> {
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().with_context(|| name(command))

@@ -2,8 +2,7 @@
 //! misbehaves on demand, fake servers, one way to run a command, one loop that polls, and the
 //! tables of `x-forwarded-proto`.
 //!
-//! Nothing of the product lives here, and no test: the kit does not depend on `laststream`. Its own
-//! tests are the trials `self_check` of the test binary `envoy`.
+//! Nothing of the product lives here, and no test: the kit does not depend on `laststream`.
 //!
 //! Dropping ends everything: Envoy, the upstream, the connections. A failing trial prints the end
 //! of its Envoys' logs by itself.
@@ -21,7 +20,6 @@ pub mod fake_server;
 pub mod forwarded_proto;
 pub mod h1;
 pub mod h2;
-pub mod h2_raw;
 pub mod h3;
 pub mod load;
 pub mod openapi;

@@ -122,7 +122,6 @@ const KINDS: &[Kind] = kinds![
     2 x tunnels::connect_closed,
     2 x tunnels::connect_aborted,
     6 x http2::multiplexed_with_resets,
-    2 x http2::go_away_while_running,
     2 x http2::go_away_when_done,
     2 x http2::lost(Ended::Fin),
     2 x http2::lost(Ended::Reset),

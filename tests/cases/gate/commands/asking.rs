@@ -1,24 +1,17 @@
 //! `status`, `streams`, `drain`, and a `wait` that asks once.
 
-use tokio::net::TcpSocket;
-
 use super::{Operator, shows};
 use crate::cases::gate::bench::{Bench, SOON, same};
 use crate::cases::stage::routes;
 use crate::lab::{Lab, cases};
 use kit::bootstrap::filters::filter_state;
-use kit::command::CommandOutput;
 use kit::prelude::*;
-
-/// Requests to the gate.
-const ASKED: &str = "http.laststream.downstream_rq_total";
 
 cases! {
     status_prints_state_and_counts,
     cancels_a_drain,
     opens_by_force,
     sends_the_secret_and_never_shows_it,
-    watches_until_it_is_open,
     rejects_answers_that_are_not_a_gates,
 }
 
@@ -148,42 +141,8 @@ async fn sends_the_secret_and_never_shows_it(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn watches_until_it_is_open(lab: &Lab) -> Outcome {
-    let text = watched(lab, &[]).await?;
-    shows(&text, "draining: 1 stream is in flight; 1 stream holds the drain; deadline in ")?;
-    ensure!(
-        text.stdout.lines().last().is_some_and(|line| line.starts_with("drained: ")),
-        "{text:#?}"
-    );
-    ensure!(!text.stdout.contains('\u{1b}'), "a pipe is no terminal: {text:#?}");
-    let states = watched(lab, &["-o", "json"]).await?.json_lines()?;
-    ensure!(
-        states.len() >= 3 && states.last().is_some_and(|last| last["state"] == "drained"),
-        "{states:?}"
-    );
-    Ok(())
-}
-
-/// The output of `status --watch` during a drain that waits for a stream.
-async fn watched(lab: &Lab, format: &[&str]) -> Outcome<CommandOutput> {
-    let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
-    let mut client = bench.held("a").await?;
-    bench.post("/drain").await?.expect(202)?;
-    bench.until("begin", "done").await?;
-    let asked = bench.envoy.stat(ASKED).await?.unwrap_or_default();
-    let mut watching = Operator::beside(&bench)?
-        .starts(&[&["status", "--watch", "--interval", "100ms"], format].concat());
-    let asks = bench.envoy.wait_for_stat_where(ASKED, |now| now > Some(asked + 2), SOON);
-    tokio::select! {
-        ended = &mut watching => bail!("it ended while a stream was in flight: {:#?}", ended??),
-        asks = asks => asks?,
-    }
-    bench.release("a", &mut client).await?;
-    watching.await??.expect(0)
-}
-
 async fn rejects_answers_that_are_not_a_gates(lab: &Lab) -> Outcome {
-    let mut bench = Bench::set(lab, "{}").await?;
+    let bench = Bench::set(lab, "{}").await?;
     for (url, words) in [
         (format!("http://{}", bench.main), "is this a gate?"),
         (format!("http://{}", bench.upstream.refused()), "no program listens there"),
@@ -195,20 +154,5 @@ async fn rejects_answers_that_are_not_a_gates(lab: &Lab) -> Outcome {
             operator.runs(command).await?.expect(2)?.stderr_contains(words)?;
         }
     }
-    let operator = Operator::beside(&bench)?;
-    let mut client = Client::connect(bench.main).await?;
-    client.send(&Request::get("/echo").bytes()).await?;
-    client.response("GET").await?.expect(200)?;
-    bench.envoy.terminate()?;
-    bench.envoy.exited(SOON).await?;
-    // The Envoy of another test may get this port as soon as it is free.
-    let port = TcpSocket::new_v4()?;
-    port.set_reuseaddr(true)?;
-    port.bind(bench.gate)?;
-    operator
-        .runs(&["status", "--watch"])
-        .await?
-        .expect(2)?
-        .stderr_contains("no program listens there")?;
     Ok(())
 }

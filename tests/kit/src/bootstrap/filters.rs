@@ -73,27 +73,18 @@ pub fn discovered(name: &str, xds: &Xds) -> Value {
 
 /// The filter that writes the direct peer for the module.
 pub fn direct_peer() -> Value {
-    peer_info(false, None)
+    peer_info(false)
 }
 
-/// The filter that writes the peer information. `addresses` adds the local addresses of the
-/// connection; `original`, the name of the saved header, adds the headers that most policies read,
-/// one in each line.
-pub fn peer_info(addresses: bool, original: Option<&str>) -> Value {
-    let mut format = String::from("%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%");
-    if addresses {
-        format.push_str(" %DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_DIRECT_LOCAL_ADDRESS%");
-    }
-    for header in original.iter().flat_map(|saved| ["x-forwarded-proto", saved, "x-forwarded-port"])
-    {
-        format.push_str(&format!("\n%REQ({header})%"));
-    }
-    let mut filter = filter_state("laststream.direct_peer", &format);
-    if original.is_some() {
-        filter["typed_config"]["on_request_headers"][0]["format_string"]["omit_empty_values"] =
-            json!(true);
-    }
-    filter
+/// The filter that writes the peer information, with the local addresses of the connection or
+/// without them.
+pub fn peer_info(addresses: bool) -> Value {
+    let addresses = match addresses {
+        true => " %DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_DIRECT_LOCAL_ADDRESS%",
+        false => "",
+    };
+    let format = format!("%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%{addresses}");
+    filter_state("laststream.direct_peer", &format)
 }
 
 /// A filter that writes a formatted string, which a module reads as the property

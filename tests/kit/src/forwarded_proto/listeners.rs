@@ -182,13 +182,12 @@ impl Setup {
         self.saves != Saves::Nothing && self.tells != Tells::Nothing
     }
 
-    /// The parts of the set-up around the module. With the name of the saved header, the peer
-    /// information includes headers.
-    pub fn around(&self, module: Value, original: Option<&str>) -> Form {
+    /// The parts of the set-up around the module.
+    pub fn around(&self, module: Value) -> Form {
         let teller = match self.tells {
             Tells::Nothing => None,
-            Tells::Peer => Some(filters::peer_info(false, original)),
-            Tells::Addresses => Some(filters::peer_info(true, original)),
+            Tells::Peer => Some(filters::peer_info(false)),
+            Tells::Addresses => Some(filters::peer_info(true)),
         };
         let filters = teller.into_iter().chain([module]).collect();
         Form { early: saving(self.saves), filters, limited: None }

@@ -5,7 +5,6 @@ use h2::Reason;
 use super::{Targets, Turn};
 use crate::h1::Ended;
 use crate::h2::{Client, get, grpc, request};
-use crate::h2_raw::RawH2;
 use crate::{Outcome, ensure_eq};
 
 /// Five streams, two of them reset while they wait or send.
@@ -26,14 +25,6 @@ pub(crate) async fn multiplexed_with_resets(targets: &Targets, mut turn: Turn) -
     ensure_eq!(quick.response().await?.expect(200)?.body.len(), 2000, "bytes");
     slow.response().await?.expect(200)?;
     Ok(())
-}
-
-/// The client announces that it will open no more streams; the running one gets its answer.
-pub(crate) async fn go_away_while_running(targets: &Targets, _: Turn) -> Outcome {
-    let mut raw = RawH2::connect(targets.tcp).await?;
-    raw.get(1, "/up/delay/10").await?;
-    raw.go_away().await?;
-    raw.stream_end(1).await
 }
 
 pub(crate) async fn go_away_when_done(targets: &Targets, _: Turn) -> Outcome {
