@@ -4,7 +4,7 @@
 # shellcheck disable=SC2154 # `work` is the working folder of .ci/run
 
 # Whatever a step of these checks installs, or a machine of a developer has.
-hidden=(chromium chromium-browser google-chrome docker-registry etcd go kubectl node npm shellcheck skopeo valgrind vgdb)
+hidden=(docker-registry etcd go kubectl node npm shellcheck skopeo valgrind vgdb)
 
 fresh() (
     place=$work/fresh

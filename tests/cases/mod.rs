@@ -3,7 +3,6 @@
 mod border;
 mod configuration;
 mod counting;
-mod demo_page;
 mod envoy_from_pypi;
 mod forwarded_proto;
 mod frames;
@@ -44,7 +43,6 @@ pub(crate) fn all() -> Vec<Case> {
 /// Cases that need no Envoy and run once, not once for each version.
 pub(crate) fn without_envoy() -> Vec<EnvoylessCase> {
     [
-        demo_page::cases(),
         envoy_from_pypi::cases(),
         kubectl::cases(),
         monitoring::without_envoy(),

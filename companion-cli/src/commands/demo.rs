@@ -1,6 +1,6 @@
 //! `laststream demo`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use laststream_base::children;
+use laststream_base::files::check_place;
 use laststream_local::demo::times::Times;
 use laststream_local::demo::view::{View, WIDTH, plain_line, table};
 use laststream_local::demo::{self, DemoError, Event, Lane, Outcome, Settings, Watcher, report};
@@ -47,7 +48,7 @@ pub(crate) struct Demo {
     /// Shortens the request to 3 s, and all other times by the same factor.
     #[arg(long)]
     quick: bool,
-    /// Also writes an HTML page with a timeline. The file needs no other files.
+    /// Also writes the result as an HTML page, which needs no other files.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// The version of Envoy to run.
@@ -66,7 +67,7 @@ pub(super) fn run(demo: &Demo, printer: &Printer) -> Result<Exit, Exit> {
 fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
     // Checked first, so that a wrong path is not found after half a minute.
     if let Some(file) = &demo.report {
-        report::check_place(file).map_err(|error| error.to_string())?;
+        check_place(file).map_err(|error| report_error(file, &error))?;
     }
     let module =
         builtin().map_err(|reason| format!("this program has no module inside: {reason}"))?;
@@ -95,9 +96,7 @@ fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
         Output::Text => printer.coloured(&table(outcome)),
     }
     match written {
-        Some((_, Err(error))) => {
-            return printer.failed(&error);
-        }
+        Some((file, Err(error))) => return printer.failed(&report_error(file, &error)),
         Some((file, Ok(()))) => {
             printer.status_line(&format!("the report is in `{}`", file.display()))
         }
@@ -111,6 +110,10 @@ fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
         .iter()
         .for_each(|surprise| printer.warning(&format!("not as expected: {surprise}")));
     Exit::Negative
+}
+
+fn report_error(file: &Path, error: &std::io::Error) -> String {
+    format!("cannot write the report `{}`: {error}", file.display())
 }
 
 /// The first signal requests an orderly end, the second one ends this process at once. A SIGHUP

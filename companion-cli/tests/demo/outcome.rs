@@ -29,7 +29,8 @@ fn lanes_have_the_expected_results() -> Outcome {
     let demos = [OLDEST, NEWEST].map(|version| {
         find_or_get(&Wanted::version(version), &Silent).unwrap();
         let place = Place::new();
-        let demo = place.demo(&["--quick", "-o", "json", "--envoy-version", &version.to_string()]);
+        let options = format!("--quick --report page.html -o json --envoy-version {version}");
+        let demo = place.demo(&options.split(' ').collect::<Vec<_>>());
         (Process::capture(&demo).unwrap(), place, version)
     });
     for (mut demo, place, version) in demos {
@@ -38,6 +39,7 @@ fn lanes_have_the_expected_results() -> Outcome {
         assert_eq!(outcome["envoy"], version.to_string());
         assert_eq!(outcome["surprises"], json!([]));
         check(&outcome);
+        check_page(&std::fs::read_to_string(place.path().join("page.html"))?);
         let output = output.stderr_contains("kubelet: the pod is deleted")?;
         output.hides("\u{1b}")?;
         assert_eq!((place.envoys(), place.folders()), (0, 0));
@@ -82,6 +84,15 @@ fn check(outcome: &Value) {
         json!(seen),
         json!([["http", "https", "http"], ["http", "https", "https"], ["http", "https", "http"]])
     );
+}
+
+fn check_page(page: &str) {
+    for part in ["only laststream", " s, lost", "twice", "s, SIGKILL", "one idle connection held"] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    for foreign in ["<script", "http://", "https://"] {
+        assert!(!page.contains(foreign), "the page needs nothing else: {page}");
+    }
 }
 
 /// An Envoy whose gate does not tell the agent: the proxy then stays for the agent's fixed time.

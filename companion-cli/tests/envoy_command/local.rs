@@ -71,19 +71,6 @@ fn a_named_program_that_does_not_answer_is_not_waited_for() {
     says(fails(&wanted), &["did not answer within 0.3 s when asked for its version"]);
 }
 
-/// A build of the user's own may have V8.
-#[test]
-fn a_version_without_v8_is_refused_unless_a_binary_is_named() {
-    let home = Home::new();
-    let mut wanted = home.wanted(NOWHERE);
-    wanted.version = "1.38.3".parse().unwrap();
-    let error = fails(&wanted);
-    assert!(matches!(error, EnvoyError::WithoutV8(_)));
-    says(error, &["Envoy 1.38.3 have no V8", "use version 1.38.2"]);
-    wanted.path = Some(home.program("own", &envoy("1.38.3")));
-    assert!(find_or_get(&wanted, &Silent).is_ok());
-}
-
 #[test]
 fn the_first_fitting_envoy_on_path_is_used() {
     let home = Home::new();

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::lane::{EndedBy, Lane};
-use super::record::{Actor, Event, Span};
+use super::record::{Event, HookEnd};
 use super::times::Times;
 
 /// The result of a lane. Times are seconds since the request was sent.
@@ -38,8 +38,9 @@ pub struct LaneResult {
     pub surprises: Vec<String>,
     /// All events.
     pub events: Vec<Event>,
-    /// All time spans.
-    pub spans: Vec<Span>,
+    /// The end of the proxy's stop hook, if it has one.
+    #[serde(skip)]
+    pub hook: Option<HookEnd>,
 }
 
 /// Adds the explanation of the result, and the differences from the expected one.
@@ -54,13 +55,12 @@ fn why(result: &LaneResult, connections: Option<u64>, times: &Times) -> String {
     if !result.lost && result.executions > 1 {
         return "another pod did the work again".to_owned();
     }
-    let hook_of = |who| result.spans.iter().find(|span| span.who == who);
     let agent = span(times.agent.as_secs_f64());
-    match (result.ended_by, hook_of(Actor::Hook), connections) {
-        (EndedBy::DrainTime, Some(hook), _) if !hook.cut => {
+    match (result.ended_by, &result.hook, connections) {
+        (EndedBy::DrainTime, Some(hook), _) if !hook.is_cut => {
             format!("the hook ended; then the agent took its {agent}")
         }
-        (EndedBy::DrainTime, ..) if hook_of(Actor::AppHook).is_some() => {
+        (EndedBy::DrainTime, ..) if result.lane == Lane::AppSleeps => {
             "the hook held the app, and not Envoy".to_owned()
         }
         (EndedBy::DrainTime, ..) => format!("the agent ended Envoy {agent} after SIGTERM"),
@@ -76,8 +76,8 @@ fn why(result: &LaneResult, connections: Option<u64>, times: &Times) -> String {
         (EndedBy::Sigkill, _, Some(count)) if count > 1 => {
             format!("{count} idle connections held Envoy")
         }
-        (EndedBy::Sigkill, Some(hook), _) if hook.cut => {
-            format!("the hook never ended: {}", hook.what)
+        (EndedBy::Sigkill, Some(hook), _) if hook.is_cut => {
+            format!("the hook never ended: {}", hook.words)
         }
         (EndedBy::Sigkill, ..) => "Envoy did not end".to_owned(),
         (EndedBy::Itself, ..) => "Envoy ended by itself".to_owned(),
@@ -162,7 +162,7 @@ pub(super) mod tests {
             why: String::new(),
             surprises: Vec::new(),
             events: Vec::new(),
-            spans: Vec::new(),
+            hook: None,
         }
     }
 

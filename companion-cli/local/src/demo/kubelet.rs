@@ -66,13 +66,14 @@ impl Kubelet<'_> {
     }
 
     fn run(self, hook: &Hook<'_>, grace_ends: Duration) {
-        let began = self.clock.now();
         self.record.note(hook.who, format!("begins: {}", hook.name()));
-        let (words, how, cut) = match hook.run(grace_ends) {
+        let (words, how, is_cut) = match hook.run(grace_ends) {
             Ok(outcome) => (outcome, "ends", false),
             Err(waits_for) => (waits_for, "is cut at the end of the grace period", true),
         };
         self.record.note(hook.who, format!("{how}: {words}"));
-        self.record.span(hook.who, began, self.clock.now(), words, cut);
+        if hook.who == Actor::Hook {
+            self.record.proxy_hook_ended(words, is_cut);
+        }
     }
 }

@@ -39,7 +39,7 @@ pub use error::DemoError;
 pub use judge::LaneResult;
 pub use lane::{EndedBy, Lane};
 use laststream_base::progress::Progress;
-pub use record::{Actor, Event, LaneMark, Span, Watcher};
+pub use record::{Actor, Event, LaneMark, Watcher};
 pub use scheme::{Row, Scheme};
 use times::Times;
 

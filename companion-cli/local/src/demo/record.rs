@@ -72,19 +72,13 @@ pub enum LaneMark {
     ProxyEnded,
 }
 
-/// A time span in which a participant did one thing.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Span {
-    /// The participant.
-    pub who: Actor,
-    /// Its beginning in seconds.
-    pub from: f64,
-    /// Its end in seconds.
-    pub to: f64,
-    /// The description.
-    pub what: String,
-    /// Whether it was cut.
-    pub cut: bool,
+/// The end of the stop hook of the proxy's container.
+#[derive(Debug, Clone)]
+pub struct HookEnd {
+    /// Whether the end of the grace period cut it.
+    pub is_cut: bool,
+    /// Its last words, or the thing that it still waited for.
+    pub words: String,
 }
 
 /// Receives events as they happen. Calls come from several threads.
@@ -106,7 +100,7 @@ pub(super) struct Record<'a> {
 #[derive(Default)]
 struct Notes {
     events: Vec<Event>,
-    spans: Vec<Span>,
+    hook: Option<HookEnd>,
 }
 
 impl<'a> Record<'a> {
@@ -130,24 +124,16 @@ impl<'a> Record<'a> {
         }
     }
 
-    pub(super) fn span(
-        &self,
-        who: Actor,
-        from: Duration,
-        to: Duration,
-        what: impl Into<String>,
-        cut: bool,
-    ) {
-        let span = Span { who, from: seconds(from), to: seconds(to), what: what.into(), cut };
+    pub(super) fn proxy_hook_ended(&self, words: String, is_cut: bool) {
         if let Ok(mut notes) = self.notes.lock() {
-            notes.spans.push(span);
+            notes.hook = Some(HookEnd { is_cut, words });
         }
     }
 
-    pub(super) fn finish(self) -> (Vec<Event>, Vec<Span>) {
+    pub(super) fn finish(self) -> (Vec<Event>, Option<HookEnd>) {
         let mut notes = self.notes.into_inner().unwrap_or_default();
         notes.events.sort_by(|one, other| one.at.total_cmp(&other.at));
-        (notes.events, notes.spans)
+        (notes.events, notes.hook)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Starts all pods and gateways, runs the lanes side by side, and observes them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -107,7 +107,6 @@ impl RunningLane {
         self.pods.iter().for_each(|(pod, _)| pod.agent.start_clock(clock));
         let (answer, answered, deletion) = thread::scope(|scope| {
             let client = scope.spawn(|| self.request(times, clock, &record));
-            scope.spawn(|| self.watch_apps(clock, &record));
             clock.pause_until(times.delete_after);
             // On a busy machine the request may not have reached the app yet, and without it there
             // is nothing to lose.
@@ -122,7 +121,7 @@ impl RunningLane {
             (answer, answered, deletion)
         });
         let pod = self.pods.get(deletion.pod).map(|(pod, _)| pod);
-        let (events, spans) = record.finish();
+        let (events, hook) = record.finish();
         let result = LaneResult {
             lane: self.lane,
             about: self.lane.about(),
@@ -138,7 +137,7 @@ impl RunningLane {
             why: String::new(),
             surprises: Vec::new(),
             events,
-            spans,
+            hook,
         };
         judge(result, pod.and_then(|pod| pod.agent.connections()), times)
     }
@@ -151,7 +150,6 @@ impl RunningLane {
         record: &Record<'_>,
     ) -> (Result<Response, String>, Duration) {
         record.note(Actor::Client, format!("GET /delay/{}", times.request.as_secs_f64()));
-        let from = clock.now();
         let url =
             format!("http://127.0.0.1:{}/delay/{}", self.gateway, times.request.as_secs_f64());
         let answer = request_until_over(url, times.patience(), clock);
@@ -163,35 +161,10 @@ impl RunningLane {
         let is_good = answer.as_ref().is_ok_and(is_whole);
         record.mark(
             Actor::Client,
-            words.clone(),
+            words,
             if is_good { LaneMark::Answered } else { LaneMark::Lost },
         );
-        record.span(Actor::Client, from, at, words, !is_good);
         (answer, at)
-    }
-
-    /// Records the time spans in which the apps work, for the timeline only. The app that begins
-    /// first is in the pod that is deleted.
-    fn watch_apps(&self, clock: &Clock, record: &Record<'_>) {
-        let first = AtomicBool::new(true);
-        thread::scope(|scope| {
-            for (pod, _) in &self.pods {
-                scope.spawn(|| {
-                    clock.until(|| pod.app.executions() > 0 || pod.app.has_ended());
-                    if pod.app.executions() == 0 {
-                        return;
-                    }
-                    let from = clock.now();
-                    let who = if first.swap(false, Ordering::SeqCst) {
-                        Actor::App
-                    } else {
-                        Actor::OtherApp
-                    };
-                    clock.until(|| pod.app.in_flight() == 0);
-                    record.span(who, from, clock.now(), "works on the request", false);
-                });
-            }
-        });
     }
 
     /// Deletes the pod that has the request, and waits until it has gone.
@@ -213,11 +186,9 @@ impl RunningLane {
                     record.note(Actor::App, "ends");
                 }
             });
-            let from = Duration::ZERO;
-            let stopped = kubelet.stop(&pod.stopping_proxy(ports, times, clock));
+            kubelet.stop(&pod.stopping_proxy(ports, times, clock));
             deletion.proxy_ended = clock.now();
             record.mark(Actor::Proxy, "has ended", LaneMark::ProxyEnded);
-            record.span(Actor::Proxy, from, clock.now(), "Envoy runs", stopped == Stopped::Killed);
         });
         deletion.pod_gone = clock.now();
         deletion

@@ -67,8 +67,8 @@ impl Slot {
         self.folder.join("envoy.json")
     }
 
-    /// The binary, if it is whole, and its SHA-256.
-    pub(crate) fn find(&self) -> Result<(PathBuf, String), EnvoySourceError> {
+    /// The binary, if it is whole.
+    pub(crate) fn find(&self) -> Result<PathBuf, EnvoySourceError> {
         let binary = self.binary();
         let now = match Fingerprint::of(&binary) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -102,17 +102,12 @@ impl Slot {
             }
             // A copied cache has the right bytes and another time. Recording the time avoids
             // hashing in each run; a failure does no harm.
-            let _ = self.write_record(&CacheRecord {
-                fingerprint: now,
-                sha256: record.sha256.clone(),
-                platform: record.platform.clone(),
-                ..record
-            });
+            let _ = self.write_record(&CacheRecord { fingerprint: now, ..record });
         }
         if !files::is_executable(&binary) {
             return damaged("it is not executable".to_owned());
         }
-        Ok((binary, record.sha256))
+        Ok(binary)
     }
 
     /// Waits until no other process fetches this version, and removes leftovers of dead processes.

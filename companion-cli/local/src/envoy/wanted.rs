@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{EnvoySourceError, Places, Version, pins};
+use super::{Places, Version, pins};
 use laststream_base::env_vars::{self, LASTSTREAM_ENVOY, LASTSTREAM_OFFLINE, Lookup};
 
 /// The Envoy that is wanted, and the places that it may come from.
@@ -12,9 +12,8 @@ pub struct Wanted {
     pub version: Version,
     /// The binary that must be used, if one is named.
     pub path: Option<PathBuf>,
-    /// The SHA-256 that the binary must have, in small hexadecimal letters. It replaces the pinned
-    /// one of the release.
-    pub sha256: Option<String>,
+    /// The pinned SHA-256 of the official release's binary, if there is one.
+    pub release_sum: Option<&'static str>,
     /// Whether downloads are not allowed.
     pub offline: bool,
     /// The places to search.
@@ -41,27 +40,8 @@ impl Wanted {
     /// An Envoy of this version from these places, regardless of the variables of this process.
     #[must_use]
     pub fn in_places(version: Version, places: Places) -> Self {
-        Self { version, path: None, sha256: None, offline: false, places }
-    }
-
-    /// The SHA-256 that a release must have.
-    pub(super) fn release_sum(&self) -> Option<&str> {
-        self.sha256.as_deref().or_else(|| pins::of_release(self.version, &self.places.platform))
-    }
-
-    /// Refuses a file with another SHA-256 than the user asked for.
-    pub(super) fn check_sum(
-        &self,
-        file: &str,
-        sum: impl FnOnce() -> Result<String, EnvoySourceError>,
-    ) -> Result<(), EnvoySourceError> {
-        let Some(pinned) = &self.sha256 else { return Ok(()) };
-        let found = sum()?;
-        if found == *pinned {
-            Ok(())
-        } else {
-            Err(EnvoySourceError::Checksum { file: file.to_owned(), found, pinned: pinned.clone() })
-        }
+        let release_sum = pins::of_release(version, &places.platform);
+        Self { version, path: None, release_sum, offline: false, places }
     }
 }
 
