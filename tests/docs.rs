@@ -11,6 +11,7 @@ mod reference;
 use std::fs;
 use std::path::PathBuf;
 
+use laststream_base::versions::Program;
 use laststream_filter::config;
 use laststream_lint as lint;
 use laststream_local::envoy::SUPPORTED;
@@ -144,6 +145,12 @@ fn tested_versions_are_those_that_run() -> Outcome {
         for (file, text) in [("docs/versions.md", &page), ("tests/mesh/README.md", &mesh)] {
             ensure!(text.contains(version), "{file} does not name {module}{version}");
         }
+    }
+    for program in Program::ALL {
+        let Program { name, tested, .. } = program;
+        let row = format!("| {name} | {} |", program.range());
+        ensure!(page.contains(&row), "docs/versions.md has no row `{row}`");
+        ensure!(page.contains(&format!("| {tested}")), "docs/versions.md: {name} {tested}");
     }
     let envoys: Vec<String> = SUPPORTED.iter().map(ToString::to_string).collect();
     ensure!(page.contains(&envoys.join(", ")), "docs/versions.md does not name {envoys:?}");

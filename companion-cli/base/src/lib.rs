@@ -17,5 +17,6 @@ pub mod names;
 pub mod ports;
 pub mod progress;
 pub mod time_span;
+pub mod versions;
 pub mod visible;
 pub mod yaml;

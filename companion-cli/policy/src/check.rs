@@ -31,6 +31,8 @@ pub(super) fn check(file: &File) -> Result<Policy, Vec<PolicyProblem>> {
 pub(super) struct Checker(Vec<PolicyProblem>);
 
 const OF_THE_GATE: &str = "is the gate's, and there is none: take it out";
+const OF_ISTIO: &str = "is Istio's, which is not there: take it out";
+
 impl Checker {
     pub(super) fn problem(&mut self, path: &str, message: impl Into<String>) {
         self.0.push(PolicyProblem::new(path, message));
@@ -41,6 +43,7 @@ impl Checker {
         self.dns_label("name", &policy.name);
         self.labels("labels", &policy.labels);
         self.placement(&mut policy.placement, &policy.name);
+        policy.istio = self.istio(file.istio.as_deref(), &policy.placement);
         policy.namespace = self.namespace(file.namespace.clone(), &policy.placement);
         if let Some(secret) = &policy.pull_secret {
             self.dns_subdomain("pull_secret", secret);
@@ -117,7 +120,6 @@ impl Checker {
 
     /// Checks the section `drain` and fits its times. A field without effect is an error.
     fn drain(&mut self, file: &File, site: Site<'_>) -> Sizing {
-        const OF_ISTIO: &str = "is Istio's, which is not there: take it out";
         const NO_APP: &str = "a gateway has no app that ends with it, so a drain would wait until \
             its deadline: take it out";
         let Site { placement, has_gate } = site;
@@ -220,6 +222,7 @@ fn with_defaults(file: &File) -> Policy {
         name: file.name.clone().unwrap_or_else(|| "laststream".into()),
         namespace: None,
         labels: file.labels.clone(),
+        istio: None,
         placement,
         delivery: file.delivery.unwrap_or_default(),
         pull_secret: file.pull_secret.clone(),

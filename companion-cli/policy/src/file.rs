@@ -34,6 +34,9 @@ pub struct File {
     pub namespace: Option<String>,
     /// Labels of the rendered resources.
     pub labels: BTreeMap<String, String>,
+    /// The mesh's version of Istio, such as `"1.30"`. From 1.30 on `render wasmplugin` writes a
+    /// TrafficExtension. Without this field it writes a WasmPlugin, which every version reads.
+    pub istio: Option<String>,
     /// The kind of proxy. The default is an Istio gateway with the label `istio: ingressgateway`.
     pub placement: Option<Placement>,
     /// Required. The module: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that

@@ -25,6 +25,7 @@ use file::{
     Notify, Placement, Retries, Streams, Websockets,
 };
 use laststream_base::time_span::TimeSpan;
+use laststream_base::versions::Release;
 use laststream_base::yaml::tree::{MOST_NODES, Tree};
 pub use sizing::{ENVOY_DRAIN, ISTIO_DRAIN};
 pub use sizing::{KUBELET, Sizing, drain_sizing};
@@ -39,6 +40,8 @@ pub struct Policy {
     pub namespace: Option<String>,
     /// Their labels.
     pub labels: BTreeMap<String, String>,
+    /// The mesh's version of Istio.
+    pub istio: Option<Release>,
     /// The kind of proxy, with defaults filled in.
     pub placement: Placement,
     /// The way of the module's image into the proxy.
@@ -154,6 +157,8 @@ pub struct Overrides {
     pub namespace: Option<String>,
     /// Replaces `name`.
     pub name: Option<String>,
+    /// Replaces `istio`.
+    pub istio: Option<String>,
     /// Replaces `engine`.
     pub engine: Option<Engine>,
 }
@@ -287,6 +292,7 @@ fn apply(mut file: File, overrides: &Overrides) -> File {
     over(&mut file.digest, &overrides.digest);
     over(&mut file.namespace, &overrides.namespace);
     over(&mut file.name, &overrides.name);
+    over(&mut file.istio, &overrides.istio);
     file.engine = overrides.engine.or(file.engine);
     file
 }
@@ -298,6 +304,7 @@ fn place(text: &str, problem: &PolicyProblem, overrides: &Overrides) -> Option<(
         "digest" => overrides.digest.is_some(),
         "namespace" => overrides.namespace.is_some(),
         "name" => overrides.name.is_some(),
+        "istio" => overrides.istio.is_some(),
         _ => false,
     };
     if from_flag {

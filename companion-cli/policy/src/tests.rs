@@ -223,14 +223,17 @@ fn the_command_line_overrides_the_file() {
         name: Some("b".into()),
         namespace: Some("c".into()),
         digest: None,
+        istio: Some("1.30".into()),
         engine: Some(Engine::Wasm),
     };
-    let text =
-        format!("digest: sha256:{}\nname: x\nmodule: oci://h/r:t\nengine: native", "0".repeat(64));
+    let text = format!(
+        "digest: sha256:{}\nname: x\nmodule: oci://h/r:t\nistio: 1.29\nengine: native",
+        "0".repeat(64)
+    );
     let policy = Policy::read(text.as_bytes(), &overrides).expect("a policy");
     assert_eq!(
-        (policy.name.as_str(), policy.namespace.as_deref(), policy.engine),
-        ("b", Some("c"), Engine::Wasm)
+        (policy.name.as_str(), policy.namespace.as_deref(), policy.istio, policy.engine),
+        ("b", Some("c"), Some((1, 30)), Engine::Wasm)
     );
     assert_eq!(policy.source(&|_, _| Err("unasked".into())).expect("a file").url(), "/a.wasm");
     let mounted = b"module: oci://h/r:t\ndelivery: image_volume";

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use laststream_base::ports;
+use laststream_base::versions::{self, ISTIO};
 use serde_json::Value;
 
 use super::Policy;
@@ -18,6 +19,10 @@ pub(super) fn of(policy: &Policy, file: &File) -> Vec<String> {
     let mut warnings = Vec::new();
     if matches!(&policy.placement, Placement::Sidecar(sidecar) if sidecar.native.is_none()) {
         warnings.push(CLASSIC.into());
+    }
+    if let Some(nearest) = policy.istio.and_then(|istio| ISTIO.instead_of(istio)) {
+        let (range, nearest) = (ISTIO.range(), versions::text(nearest));
+        warnings.push(format!("istio: {range} are known: it is rendered as for {nearest}"));
     }
     let drain = &file.drain;
     let times = [drain.longest_request, drain.deadline, drain.grace_period];

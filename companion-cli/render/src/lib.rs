@@ -46,8 +46,8 @@ pub enum Kind {
     /// sidecars.
     #[value(name = "envoyfilter")]
     EnvoyFilter,
-    /// WasmPlugins. They support pull secrets and waypoints. The gate of a waypoint is in its
-    /// `overlay`.
+    /// WasmPlugins, or TrafficExtensions if the policy says Istio 1.30 or newer. They support pull
+    /// secrets and waypoints. The gate of a waypoint is in its `overlay`.
     #[value(name = "wasmplugin")]
     WasmPlugin,
     /// A complete bootstrap for an Envoy without a mesh.
@@ -121,7 +121,7 @@ pub const MARK: &str = "Rendered by laststream. Change the policy and render aga
 const GATEWAY_PATCH: &str = "gateway.patch.yaml";
 
 /// The files that [`Kind::All`] can write, whatever the policy. Its comparison ignores all others.
-const FILES_OF_ALL: [&str; 14] = [
+const FILES_OF_ALL: [&str; 15] = [
     "envoy-gateway.yaml",
     "envoy.yaml",
     "envoyfilter.yaml",
@@ -134,6 +134,7 @@ const FILES_OF_ALL: [&str; 14] = [
     "lifecycle.pod.yaml",
     "overlay.yaml",
     "proxy-config.yaml",
+    "trafficextension.yaml",
     "virtualservice.yaml",
     "wasmplugin.yaml",
 ];

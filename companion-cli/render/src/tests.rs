@@ -89,6 +89,8 @@ fn every_file_of_render_all_is_in_its_list() {
     policies.extend(["job: {container: a, command: [b], program_image: c}", ""].map(|more| {
         format!("module: oci://h/r:t\nnamespace: a\nplacement: {{sidecar: {{}}}}\n{more}\n")
     }));
+    let waypoint = "module: /a.wasm\nnamespace: a\nplacement: {waypoint: {gateway: w}}\n";
+    policies.push(format!("istio: '1.30'\n{waypoint}"));
     let mut known = BTreeSet::new();
     for file in policies.iter().flat_map(|policy| rendered(Kind::All, policy)) {
         assert!(FILES_OF_ALL.contains(&&*file.name), "{}", file.name);
@@ -223,6 +225,33 @@ fn resources_of_a_class_select_it_and_its_overlay_has_its_label() {
         assert_eq!(metadata["namespace"], "istio-system");
         let has_gate = !policy.contains("enabled: false");
         assert_eq!(files[1].text.contains("preStop"), has_gate, "{policy}");
+    }
+}
+
+/// The fields of the module stand in a section of a TrafficExtension.
+#[test]
+fn from_istio_1_30_on_a_plugin_is_a_traffic_extension() {
+    let policy = "module: oci://h/r:t\npull_secret: s\nplacement: {sidecar: {native: true}}\n";
+    let documents = |istio: &str| {
+        let files = rendered(Kind::WasmPlugin, &format!("{policy}{istio}"));
+        let file = files.first().expect("a file");
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&file.text).expect("YAML");
+        (file.name.clone(), documents)
+    };
+    let (name, old) = documents("istio: 1.29");
+    assert_eq!((name.as_str(), old.len()), ("wasmplugin.yaml", 2));
+    assert_eq!(documents("").1, old);
+    let (name, new) = documents("istio: 1.30.2");
+    assert_eq!(name, "trafficextension.yaml");
+    for (old, new) in old.iter().zip(&new) {
+        assert_eq!([&old["kind"], &new["kind"]], ["WasmPlugin", "TrafficExtension"]);
+        assert_eq!(old["metadata"], new["metadata"]);
+        let mut spec = new["spec"].clone();
+        let wasm = spec.as_object_mut().and_then(|spec| spec.remove("wasm")).expect("wasm");
+        for (field, value) in old["spec"].as_object().expect("fields") {
+            let is_own = ["match", "phase", "selector"].contains(&field.as_str());
+            assert_eq!(if is_own { &spec[field] } else { &wasm[field] }, value, "{field}");
+        }
     }
 }
 

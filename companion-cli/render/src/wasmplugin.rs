@@ -1,11 +1,12 @@
-//! WasmPlugins: for pull secrets, and for waypoints. They carry the counters; the comments say what
-//! else is needed.
+//! WasmPlugins, and TrafficExtensions, which replace them from Istio 1.30 on: for pull secrets, and
+//! for waypoints. They carry the counters; the comments say what else is needed.
 
 use laststream_filter::config::wire::Scope;
 
 use super::envoyfilter::around_the_module;
 use super::scheme::Scheme;
 use super::{File, metadata, object, objects, pods, target_refs};
+use laststream_base::versions::Release;
 use laststream_base::yaml::{List, Map, Node};
 use laststream_policy::file::{FailurePolicy, Placement, Show};
 use laststream_policy::module_json::{self, scopes};
@@ -34,11 +35,17 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
     )?;
     let scopes = scopes(policy);
     let several = scopes.len() > 1;
+    let api = Api::of(policy);
     let mut documents: Vec<Map> = scopes
         .into_iter()
-        .map(|(scope, with_proto)| plugin(policy, source, scope, with_proto, several))
+        .map(|(scope, with_proto)| {
+            let name =
+                if several { format!("{}-{scope}", policy.name) } else { policy.name.clone() };
+            let spec = api.spec(policy, source, scope, with_proto);
+            object("extensions.istio.io/v1alpha1", api.kind(), metadata(policy, &name), spec)
+        })
         .collect();
-    let mut about = vec![about_the_gate(policy).to_owned(), PLACE.to_owned()];
+    let mut about = vec![about_the_gate(policy).to_owned(), PLACE.to_owned(), api.note().into()];
     if let Some(filter) =
         around_the_module(policy, &scheme, context).filter(|_| !context.is_empty())
     {
@@ -49,7 +56,68 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
         );
         documents.push(filter);
     }
-    Ok(objects("wasmplugin.yaml", &about, &documents))
+    Ok(objects(api.file(), &about, &documents))
+}
+
+/// Istio's API for Wasm plugins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Api {
+    WasmPlugin,
+    TrafficExtension,
+}
+
+impl Api {
+    /// The oldest Istio with TrafficExtensions.
+    const EXTENSIONS: Release = (1, 30);
+
+    pub(super) fn of(policy: &Policy) -> Self {
+        match policy.istio {
+            Some(istio) if istio >= Self::EXTENSIONS => Self::TrafficExtension,
+            _ => Self::WasmPlugin,
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::WasmPlugin => "WasmPlugin",
+            Self::TrafficExtension => "TrafficExtension",
+        }
+    }
+
+    pub(super) fn file(self) -> &'static str {
+        match self {
+            Self::WasmPlugin => "wasmplugin.yaml",
+            Self::TrafficExtension => "trafficextension.yaml",
+        }
+    }
+
+    fn note(self) -> &'static str {
+        match self {
+            Self::WasmPlugin => {
+                "From 1.30 on, Istio's own API for this is TrafficExtension, and istiod converts \
+                    WasmPlugins: write `istio: \"1.30\"` in the policy for that."
+            }
+            Self::TrafficExtension => {
+                "Needs Istio 1.30. A WasmPlugin of the same policy would count each request \
+                    twice: delete it once this is applied. Twice does no harm to a drain; a time \
+                    without a counter does."
+            }
+        }
+    }
+
+    /// Both APIs have the same fields; those of the module are in a section of a TrafficExtension.
+    fn spec(self, policy: &Policy, source: &ModuleLocation, scope: Scope, with_proto: bool) -> Map {
+        let configuration = module_json::stream(policy, scope, with_proto);
+        let configured = |map: Map| map.with("pluginConfig", Node::from(&configuration));
+        let target = target(policy);
+        match self {
+            Self::WasmPlugin => {
+                configured(with_place(with_module(target, policy, source), policy, scope))
+            }
+            Self::TrafficExtension => with_place(target, policy, scope)
+                .with("wasm", configured(with_module(Map::new(), policy, source))),
+        }
+    }
 }
 
 /// Istio's patch context for the listeners that restore the scheme; empty if none does.
@@ -91,35 +159,30 @@ fn about_the_gate(policy: &Policy) -> &'static str {
     }
 }
 
-fn plugin(
-    policy: &Policy,
-    source: &ModuleLocation,
-    scope: Scope,
-    with_proto: bool,
-    several: bool,
-) -> Map {
-    let name = if several { format!("{}-{scope}", policy.name) } else { policy.name.clone() };
+/// Adds the module, and what happens without it.
+fn with_module(map: Map, policy: &Policy, source: &ModuleLocation) -> Map {
     let url = source.path().map_or_else(|| source.url(), |path| format!("file://{path}"));
     let fetched = source.path().is_none();
     let (strategy, why) = strategy(policy.failure_policy);
-    let matching = mode(policy, scope).map(|mode| List::of(Map::of("mode", mode)));
-    let spec = target(policy)
-        .with("url", url)
+    map.with("url", url)
         .note("For an image the digest of its manifest, not the checksum of the module in it.")
         .with_some("sha256", source.sha256())
         .note("A secret of the type kubernetes.io/dockerconfigjson, in this namespace.")
         .with_some("imagePullSecret", policy.pull_secret.as_deref().filter(|_| fetched))
         .note(why)
         .with("failStrategy", strategy)
-        .note(
-            "Before Istio's own authentication and authorization, so that what they refuse is \
+}
+
+/// Adds the place in the chain, and the direction.
+fn with_place(map: Map, policy: &Policy, scope: Scope) -> Map {
+    let matching = mode(policy, scope).map(|mode| List::of(Map::of("mode", mode)));
+    map.note(
+        "Before Istio's own authentication and authorization, so that what they refuse is \
             counted and they see the restored scheme.",
-        )
-        .with("phase", "AUTHN")
-        .note("One plugin for each direction: the module is told which one it counts.")
-        .with_some("match", matching)
-        .with("pluginConfig", Node::from(&module_json::stream(policy, scope, with_proto)));
-    object("extensions.istio.io/v1alpha1", "WasmPlugin", metadata(policy, &name), spec)
+    )
+    .with("phase", "AUTHN")
+    .note("One plugin for each direction: the module is told which one it counts.")
+    .with_some("match", matching)
 }
 
 fn strategy(policy: FailurePolicy) -> (&'static str, &'static str) {
@@ -151,12 +214,11 @@ fn mode(policy: &Policy, scope: Scope) -> Option<&'static str> {
     }
 }
 
-const BY_REFERENCE: &str = "Selectors do not reach a waypoint.";
-
 fn target(policy: &Policy) -> Map {
-    let waypoint = matches!(policy.placement, Placement::Waypoint(_));
-    let target = if waypoint { Map::new().note(BY_REFERENCE) } else { Map::new() };
-    target
-        .with_some("selector", pods(policy).map(|labels| Map::of("matchLabels", labels)))
-        .with_some("targetRefs", target_refs(policy))
+    let labels = pods(policy).map(|labels| Map::of("matchLabels", labels));
+    let target = Map::new().with_some("selector", labels);
+    let is_waypoint = matches!(policy.placement, Placement::Waypoint(_));
+    let target =
+        if is_waypoint { target.note("Selectors do not reach a waypoint.") } else { target };
+    target.with_some("targetRefs", target_refs(policy))
 }

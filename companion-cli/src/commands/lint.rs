@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use laststream_lint::crds::{Definition, Definitions, releases_of_istio};
+use laststream_base::versions::{self, ISTIO, KUBERNETES, Program, Release};
+use laststream_lint::crds::{Definition, Definitions};
 use laststream_lint::{self as lint, Assume, Finding, Rule, Severity, output};
 
 use crate::commands::exit::Exit;
@@ -40,11 +41,11 @@ pub(crate) struct Lint {
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = rule)]
     ignore: Vec<&'static Rule>,
     /// The version of Istio, for rules that depend on it.
-    #[arg(long, value_name = "VERSION", value_parser = minor_version)]
-    istio: Option<(u32, u32)>,
+    #[arg(long, value_name = "VERSION", value_parser = versions::release)]
+    istio: Option<Release>,
     /// The version of Kubernetes, for rules that depend on it.
-    #[arg(long, value_name = "VERSION", value_parser = minor_version)]
-    kubernetes: Option<(u32, u32)>,
+    #[arg(long, value_name = "VERSION", value_parser = versions::release)]
+    kubernetes: Option<Release>,
     /// A file with CRDs, in place of the built-in schemas of their kinds. Separate several files
     /// by commas, or repeat the option.
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
@@ -81,25 +82,17 @@ fn rule(code: &str) -> Result<&'static Rule, String> {
         .ok_or_else(|| "there is no such rule; `laststream lint --list` names them".into())
 }
 
-fn minor_version(text: &str) -> Result<(u32, u32), String> {
-    let mut parts = text.trim_start_matches('v').split('.').map(str::parse);
-    match (parts.next(), parts.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => Ok((major, minor)),
-        _ => Err("write major and minor, such as 1.29".into()),
-    }
-}
-
-/// A warning about a version of Istio whose CRDs the program does not have.
-fn outside_of_table(istio: (u32, u32)) -> Option<String> {
-    let [oldest, newest] = releases_of_istio()?;
-    let judged = istio.clamp(oldest, newest);
-    (judged != istio).then(|| {
-        format!(
-            "the built-in CRDs are of Istio {}.{} to {}.{}: objects are judged by those of {}.{}. \
-             For yours, name the file with your CRDs: `--crds FILE`",
-            oldest.0, oldest.1, newest.0, newest.1, judged.0, judged.1
-        )
-    })
+/// A warning about a version whose rules the program does not have.
+fn outside_of_table(program: &Program, given: Release) -> Option<String> {
+    let judged = versions::text(program.instead_of(given)?);
+    let own = if *program == ISTIO {
+        ". For the CRDs of yours, name the file with them: `--crds FILE`"
+    } else {
+        ""
+    };
+    let Program { name, .. } = program;
+    let range = program.range();
+    Some(format!("{name} {range} are known: files are judged by the rules of {judged}{own}"))
 }
 
 impl Lint {
@@ -133,8 +126,9 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Result<Exit, Exit> {
             printer.misused(&"more than one is standard input: name files for all but one of them")
         );
     }
-    if let Some(warning) = lint.istio.and_then(outside_of_table) {
-        printer.warning(&warning);
+    for (program, given) in [(ISTIO, lint.istio), (KUBERNETES, lint.kubernetes)] {
+        let warning = given.and_then(|given| outside_of_table(&program, given));
+        warning.into_iter().for_each(|warning| printer.warning(&warning));
     }
     let (findings, files) = findings(lint).map_err(|message| printer.failed(&message))?;
     match lint.output {

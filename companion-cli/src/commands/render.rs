@@ -43,6 +43,10 @@ pub(crate) struct Render {
     /// The name of the resources, in place of the policy's.
     #[arg(long)]
     pub(crate) name: Option<String>,
+    /// The mesh's version of Istio, in place of the policy's. From 1.30 on `wasmplugin` is a
+    /// TrafficExtension.
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) istio: Option<String>,
     /// The engine that restores x-forwarded-proto, in place of the policy's. If neither is given,
     /// it is `auto`.
     #[arg(long, value_enum)]
@@ -211,6 +215,7 @@ fn without_effect(command: &Render) -> Option<String> {
         ("--engine", command.engine.is_some()),
         ("--namespace", command.namespace.is_some()),
         ("--name", command.name.is_some()),
+        ("--istio", command.istio.is_some()),
         ("--output-dir", command.output_dir != Path::new("-")),
         ("--check", command.check.is_some()),
         ("--diff", command.diff.is_some()),
@@ -230,6 +235,7 @@ fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Exit> {
         digest: command.digest.clone(),
         namespace: command.namespace.clone(),
         name: command.name.clone(),
+        istio: command.istio.clone(),
         engine: command.engine,
     };
     let file = command.policy.as_deref();

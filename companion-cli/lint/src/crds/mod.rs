@@ -15,5 +15,5 @@ mod structural;
 mod table;
 mod verdict;
 
-pub use table::{CrdError, Definition, Definitions, releases_of_istio};
+pub use table::{CrdError, Definition, Definitions};
 pub(super) use verdict::{Fault, Validators};

@@ -254,15 +254,6 @@ fn lines_of(group: &str, istio: Option<(u32, u32)>) -> Vec<[&'static str; 5]> {
     lines.iter().copied().filter(is_wanted).collect()
 }
 
-/// The oldest and the newest Istio in the built-in table.
-#[must_use]
-pub fn releases_of_istio() -> Option<[(u32, u32); 2]> {
-    let lines = table().lines().filter_map(columns).filter(|line| line[0].ends_with("istio.io"));
-    let releases: Vec<_> =
-        lines.flat_map(|line| line[3].split(',').filter_map(release).collect::<Vec<_>>()).collect();
-    Some([*releases.iter().min()?, *releases.iter().max()?])
-}
-
 fn definition(&[group, kind, versions, releases, schema]: &[&str; 5]) -> Definition {
     let names = |list: &str| list.split(',').map(str::to_owned).collect();
     Definition {
@@ -304,6 +295,10 @@ pub(super) fn built_in() -> Vec<Definition> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use laststream_base::versions::{ENVOY_GATEWAY, GATEWAY_API, ISTIO};
+
     use super::{Definition, Definitions, Lookup, columns, release, table};
 
     const CRD: &str = "
@@ -333,6 +328,21 @@ spec:
             );
             let schema: serde_json::Value = serde_json::from_str(schema).expect(kind);
             assert_eq!(schema["type"], "object", "{kind}");
+        }
+    }
+
+    #[test]
+    fn the_table_has_the_releases_of_the_list_of_versions() {
+        for (group, program) in [
+            ("istio.io", ISTIO),
+            ("gateway.networking.k8s.io", GATEWAY_API),
+            ("gateway.envoyproxy.io", ENVOY_GATEWAY),
+        ] {
+            let lines = table().lines().filter_map(columns).filter(|line| line[0].ends_with(group));
+            let releases: BTreeSet<_> =
+                lines.flat_map(|line| line[3].split(',').filter_map(release)).collect();
+            let ends = [releases.first(), releases.last()].map(Option::<&_>::copied);
+            assert_eq!(ends, [Some(program.oldest), Some(program.newest)], "{group}");
         }
     }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use laststream_base::versions::ENVOY;
+
 /// A released version of Envoy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
@@ -11,15 +13,17 @@ pub struct Version {
     patch: u32,
 }
 
-/// The versions that this project is tested with, oldest first: the last patch of each minor
-/// version. All of them can run Wasm modules.
-pub const SUPPORTED: [Version; 5] = [
-    Version::new(1, 36, 4),
-    Version::new(1, 37, 0),
-    Version::new(1, 38, 2),
-    Version::new(1, 39, 3),
-    Version::new(1, 40, 0),
-];
+/// The versions that this project is tested with, oldest first.
+pub const SUPPORTED: [Version; ENVOY.len()] = {
+    let mut all = [Version::new(0, 0, 0); ENVOY.len()];
+    let mut index = 0;
+    while index < all.len() {
+        let (major, minor, patch) = ENVOY[index];
+        all[index] = Version::new(major, minor, patch);
+        index += 1;
+    }
+    all
+};
 
 /// The oldest of [`SUPPORTED`].
 pub const OLDEST: Version = SUPPORTED[0];

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Checker;
+use super::{Checker, OF_ISTIO};
 use crate::file::{Direction, EnvoyGateway, GatewayApi, Gateways, Placement, Waypoint};
 use laststream_base::classes::{AGENTGATEWAYS, WAYPOINTS};
+use laststream_base::versions::{self, Release};
 
 impl Checker {
     /// Checks the placement, and fills in defaults.
@@ -138,6 +139,16 @@ impl Checker {
                 self.problem(&path, format!("`{listener}` is named twice: keep one"));
             }
         }
+    }
+
+    /// The mesh's version of Istio.
+    pub(super) fn istio(&mut self, text: Option<&str>, placement: &Placement) -> Option<Release> {
+        let text = text?;
+        if !placement.is_istio() {
+            self.problem("istio", OF_ISTIO);
+        }
+        let release = versions::release(text);
+        release.map_err(|fix| self.problem("istio", format!("`{text}` is no version: {fix}"))).ok()
     }
 
     pub(super) fn directions(&mut self, directions: &mut Vec<Direction>) {

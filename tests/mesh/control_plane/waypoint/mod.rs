@@ -93,25 +93,34 @@ async fn by_class(first: &Stage) -> Outcome {
     gateway(first, "other").await?;
     let made = template(first, "other", |template| hook(template) != &Value::Null).await?;
     ensure_eq!(made["spec"]["terminationGracePeriodSeconds"], 60, "the grace period");
-    cluster.apply(&first.render(&["wasmplugin"], &policy)?).await?;
-    wait_for(SOON, "the plugin of the class", async || {
-        let listeners = listeners(first).await?;
-        let text = find(&listeners, "main_internal")?.to_string();
-        ensure!(text.contains("istio-system.w1-class~"), "{text}");
-        Ok(())
-    })
-    .await?;
-    let delete = ["delete", "--namespace", "istio-system"];
-    for object in ["configmap/w1-class-overlay", "wasmplugin/w1-class"] {
-        cluster.run(&[&delete[..], &[object]].concat()).await?;
+    for (istio, object, sent) in PLUGINS {
+        let rendered = first.render(&["wasmplugin"], &format!("{policy}{istio}"))?;
+        cluster.apply(&rendered).await?;
+        wait_for(SOON, object, async || {
+            let listeners = listeners(first).await?;
+            let text = find(&listeners, "main_internal")?.to_string();
+            ensure!(text.contains(sent), "{text}");
+            Ok(())
+        })
+        .await?;
+        cluster.run(&[&DELETE[..], &[object]].concat()).await?;
     }
+    cluster.run(&[&DELETE[..], &["configmap/w1-class-overlay"]].concat()).await?;
     row(
         "W1",
         "the class of all waypoints",
-        "a waypoint that names no ConfigMap has the hook; istiod sends the plugin to waypoints",
+        "a waypoint that names no ConfigMap has the hook; istiod sends the WasmPlugin to \
+            waypoints, and with `istio: \"1.31\"` in the policy the TrafficExtension",
     );
     Ok(())
 }
+
+/// The end of a policy, the rendered object, and a part of the name that istiod gives the filter.
+const PLUGINS: [(&str, &str, &str); 2] = [
+    ("", "wasmplugin/w1-class", "/istio-system.w1-class~istio-translated-wasmplugin"),
+    ("istio: '1.31'\n", "trafficextension/w1-class", "/istio-system.w1-class\""),
+];
+const DELETE: [&str; 3] = ["delete", "--namespace", "istio-system"];
 
 /// A namespace with a waypoint, and the app behind it.
 async fn stage(name: &'static str) -> Outcome<Stage> {
