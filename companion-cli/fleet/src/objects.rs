@@ -174,6 +174,15 @@ impl Cluster {
         self.values(Call::new("list", PODS.resource), PODS, own, params, keep).await
     }
 
+    /// Kubernetes' version, major and minor; `None` if the API server does not say it.
+    pub async fn version(&self) -> Option<(u32, u32)> {
+        let client = self.client();
+        let call = Call::new("get", "version").of_lint();
+        let version = self.repeat(&call, || client.apiserver_version()).await.ok()?;
+        let minor = version.minor.trim_end_matches('+'); // as some clouds write it
+        Some((version.major.parse().ok()?, minor.parse().ok()?))
+    }
+
     /// The API groups of the cluster; `None` if the API server does not say which.
     async fn groups(&self) -> Result<Option<Groups>, FleetError> {
         let call = Call::new("get", "apis").of_lint();

@@ -103,7 +103,7 @@ impl World {
             forwards.insert(format!("{LIST}/{pod}/portforward"), gate.address);
             servers.push(gate);
         }
-        let groups = ["apps", "networking.istio.io", "gateway.networking.k8s.io"];
+        let groups = ["apps", "networking.istio.io", "karpenter.sh"];
         let groups = groups.map(|name| json!({ "name": name, "versions": [] }));
         let groups = json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups });
         Cluster::start(move |asked, _| {
@@ -232,6 +232,17 @@ fn stop_hooks_that_do_not_fit_the_gate_are_found() -> Outcome {
 }
 
 #[test]
+fn nodes_that_leave_too_little_time_are_found() -> Outcome {
+    let words = "`web` has 34 s of grace, and its nodes leave 20 s";
+    mistake("LS810", words, |world| {
+        let spec = json!({ "template": { "spec": { "terminationGracePeriod": "20s" } } });
+        let pool = json!({ "metadata": { "name": "spot" }, "spec": spec });
+        world.objects.insert("/apis/karpenter.sh/v1/nodepools".to_owned(), vec![pool]);
+        Ok(())
+    })
+}
+
+#[test]
 fn the_answers_of_gates_are_compared() -> Outcome {
     mistake("LS804", "1 of 2 pods (web-b): the proxy has no metric of laststream", |world| {
         world.gates.remove("web-b");
@@ -296,6 +307,20 @@ fn a_selector_goes_to_the_api_server() -> Outcome {
     let pods = asked.iter().find(|asked| asked.path() == LIST);
     let selector = pods.and_then(|asked| asked.parameter("labelSelector"));
     assert_eq!(selector, Some("app%3Dweb"));
+    Ok(())
+}
+
+/// Wrong names must not look like a cluster without a mistake.
+#[test]
+fn a_namespace_without_anything_is_no_verdict() -> Outcome {
+    let objects = BTreeMap::from([(LIST.to_owned(), Vec::new())]);
+    let empty = World { objects, ..World::good()? };
+    let why = "nothing to check was found: are the namespace and the labels right?";
+    empty.run(&LINT)?.expect(2)?.stderr_contains(why)?;
+    let mut other = World::good()?;
+    pods(&mut other).clear();
+    other.clone().run(&LINT)?.expect(0)?;
+    other.run(&[&LINT[..], &["-l", "app=wbe"]].concat())?.expect(2)?.stderr_contains(why)?;
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use laststream_lint::live::GateAnswer;
 use laststream_lint::output::Checked;
 use laststream_lint::{Assume, Finding};
 use laststream_policy::warnings::ROOT_NAMESPACE;
+use serde_json::Value;
 
 use super::judged::judged;
 use super::running::RunningPods;
@@ -72,7 +73,7 @@ impl LiveArgs {
 /// The findings, and the number of checked objects.
 pub(super) fn findings(
     arguments: &LiveArgs,
-    assume: &Assume,
+    assume: Assume,
     printer: &Printer,
 ) -> Result<(Vec<Finding>, Checked), Exit> {
     let seen = client::runtime().and_then(|runtime| {
@@ -81,11 +82,12 @@ pub(super) fn findings(
         seen
     });
     let seen = seen.map_err(|error| printer.failed(&error))?;
-    let Seen { objects, pods, answers } = seen;
+    let Seen { objects, pods, answers, kubernetes } = seen;
+    let assume = Assume { kubernetes: assume.kubernetes.or(kubernetes), ..assume };
     let refused = objects.refused.iter().map(ToString::to_string).collect();
     let is_narrowed = arguments.selector.is_some();
     let cluster = workloads::Cluster::of(objects.objects, pods, &answers, is_narrowed);
-    judged(cluster, refused, assume).map_err(|message| printer.failed(&message))
+    judged(cluster, refused, &assume).map_err(|message| printer.failed(&message))
 }
 
 /// What the API server and the gates have told.
@@ -94,6 +96,7 @@ struct Seen {
     pods: RunningPods,
     /// The gates' answers, by the UIDs of their pods.
     answers: HashMap<String, GateAnswer>,
+    kubernetes: Option<(u32, u32)>,
 }
 
 async fn look(arguments: &LiveArgs) -> Result<Seen, FleetError> {
@@ -108,9 +111,18 @@ async fn look(arguments: &LiveArgs) -> Result<Seen, FleetError> {
         Err(error) if error.is_final() => return Err(error),
         Err(error) => objects.refused.push(error),
     }
+    let is_own = |object: &Value| {
+        arguments.all_namespaces || object["metadata"]["namespace"] == cluster.namespace()
+    };
+    let has_objects = arguments.selector.is_none() && objects.objects.iter().any(is_own);
+    if pods.pods.is_empty() && objects.refused.is_empty() && !has_objects {
+        let why = "nothing to check was found: are the namespace and the labels right?";
+        return Err(FleetError::Other(why.to_owned()));
+    }
     let asked = pods.with_gate().cloned().collect();
     let answers = ask(&cluster, asked, arguments, &mut objects.refused).await;
-    Ok(Seen { objects, pods, answers })
+    let kubernetes = cluster.version().await;
+    Ok(Seen { objects, pods, answers, kubernetes })
 }
 
 /// Asks the gates of these pods.

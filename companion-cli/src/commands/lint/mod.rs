@@ -164,7 +164,7 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Result<Exit, Exit> {
     }
     let (findings, checked) = if lint.live.is_given() {
         let assume = lint.assume().map_err(|message| printer.failed(&message))?;
-        cluster::findings(&lint.live, &assume, printer)?
+        cluster::findings(&lint.live, assume, printer)?
     } else {
         findings(lint).map_err(|message| printer.failed(&message))?
     };

@@ -13,6 +13,8 @@ use super::settings::{self, ISTIO_PROXY, containers, is_named};
 
 /// The label that keeps Istio's webhook away from a pod.
 const INJECT: &str = "sidecar.istio.io/inject";
+/// The annotations in which the webhook keeps copies of what it was given.
+const COPIES: [&str; 2] = ["proxy.istio.io/overrides", "sidecar.istio.io/status"];
 
 /// The objects and the running pods of a cluster.
 #[derive(Debug, Default)]
@@ -96,8 +98,8 @@ fn newest(pods: HashMap<(Owner, String), (String, Value)>) -> HashMap<Owner, Val
     by_owner.into_iter().map(|(owner, (_, pod))| (owner, pod)).collect()
 }
 
-/// The pod as `lint` reads it. A running pod without a proxy gets none any more, so the label says
-/// that its injection is off.
+/// The pod as `lint` reads it, without what Istio's webhook has written for itself. A running pod
+/// without a proxy gets none any more, so the label says that its injection is off.
 fn shown(mut pod: Value) -> Value {
     pod["apiVersion"] = "v1".into();
     pod["kind"] = "Pod".into();
@@ -108,7 +110,24 @@ fn shown(mut pod: Value) -> Value {
     if let Some(metadata) = pod["metadata"].as_object_mut() {
         trim_metadata(metadata);
     }
+    if let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() {
+        annotations.retain(|name, _| !COPIES.contains(&name.as_str()));
+    }
+    for init in pod["spec"]["initContainers"].as_array_mut().into_iter().flatten() {
+        if is_named(init, &[ISTIO_PROXY]) && has_istios_hook(init) {
+            init["lifecycle"]["preStop"] = Value::Null;
+        }
+    }
     pod
+}
+
+/// Whether a native sidecar has the stop hook that Istio gives it: no user has written it, and the
+/// proxy outlives the app with it.
+fn has_istios_hook(sidecar: &Value) -> bool {
+    let words = sidecar["lifecycle"]["preStop"]["exec"]["command"].as_array();
+    let words: Vec<&str> = words.into_iter().flatten().filter_map(Value::as_str).collect();
+    let is_request = matches!(words.as_slice(), ["pilot-agent", "request", ..]);
+    is_request && words.ends_with(&["POST", "drain"])
 }
 
 fn live(pods: Vec<RunningPod>, answers: &HashMap<String, GateAnswer>) -> Vec<LivePod> {
@@ -118,4 +137,37 @@ fn live(pods: Vec<RunningPod>, answers: &HashMap<String, GateAnswer>) -> Vec<Liv
         settings: pod.settings,
     };
     pods.into_iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(hook: &[&str]) -> Value {
+        json!({
+            "metadata": { "name": "a", "annotations": { COPIES[0]: "{}", "own": "1" } },
+            "spec": { "initContainers": [{
+                "name": ISTIO_PROXY, "restartPolicy": "Always",
+                "lifecycle": { "preStop": { "exec": { "command": hook } } },
+            }] },
+        })
+    }
+
+    #[test]
+    fn what_istio_has_written_is_not_a_user_s_mistake() {
+        let own = ["pilot-agent", "request", "--debug-port=15020", "POST", "drain"];
+        let pod_of_istio = shown(pod(&own));
+        let hook = |pod: &Value| pod["spec"]["initContainers"][0]["lifecycle"]["preStop"].clone();
+        assert_eq!(hook(&pod_of_istio), Value::Null);
+        assert_eq!(pod_of_istio["metadata"]["annotations"], json!({ "own": "1" }));
+        assert!(hook(&shown(pod(&["pilot-agent", "wait"]))).is_object());
+    }
+
+    #[test]
+    fn a_pod_that_was_not_injected_says_so() {
+        let plain = json!({ "metadata": { "name": "a" }, "spec": {
+            "containers": [{ "name": "app" }] } });
+        assert_eq!(shown(plain)["metadata"]["labels"][INJECT], "false");
+        assert_eq!(shown(pod(&[]))["metadata"]["labels"], Value::Null);
+    }
 }

@@ -56,8 +56,8 @@ pub(super) fn not_rolled<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for Running { workload, pod } in running(inputs) {
         let Some(template) = &workload.template else { continue };
         // The webhook's own hook is in no template: the newest pod shows it.
-        let newest = workload.pods.first().and_then(|pod| pod.settings.hook.as_ref());
-        let hook = template.hook.as_ref().or(newest);
+        let newest = workload.pods.first().filter(|pod| pod.settings.asks_gate());
+        let hook = template.hook.as_ref().or_else(|| newest?.settings.hook.as_ref());
         let groups = grouped(&workload.pods, |pod| template.differences(hook, &pod.settings));
         for (what, old) in groups {
             let old = named(&old, workload.pods.len());
