@@ -9,13 +9,14 @@ pub struct Call {
     resource: &'static str,
     namespace: Option<String>,
     name: Option<String>,
+    is_of_lint: bool,
 }
 
 impl Call {
     /// A request with an RBAC verb on a resource.
     #[must_use]
     pub fn new(verb: &'static str, resource: &'static str) -> Self {
-        Self { verb, resource, namespace: None, name: None }
+        Self { verb, resource, namespace: None, name: None, is_of_lint: false }
     }
 
     /// Sets the namespace of the request. Without one, the request is for the whole cluster.
@@ -32,9 +33,19 @@ impl Call {
         self
     }
 
+    /// Says that only `lint` sends the request.
+    pub(crate) fn of_lint(mut self) -> Self {
+        self.is_of_lint = true;
+        self
+    }
+
     /// The ClusterRole in envoyfilter-manifests/rights that allows it.
     pub(crate) fn role(&self) -> &'static str {
-        if self.verb == "patch" { "laststream-actor" } else { "laststream-reader" }
+        match self.verb {
+            "patch" => "laststream-actor",
+            _ if self.is_of_lint => "laststream-linter",
+            _ => "laststream-reader",
+        }
     }
 
     pub(crate) fn is_on(&self, resource: &str) -> bool {

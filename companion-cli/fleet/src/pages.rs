@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::ListParams;
+use kube::api::{ListParams, ObjectList};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
@@ -37,13 +37,28 @@ impl Cluster {
         } else {
             (Api::namespaced(self.client(), self.namespace()), call.within(self.namespace()))
         };
+        let page = async |params: &ListParams| objects.list(params).await;
+        self.pages(&call, params, page, |object| keep(&object)).await
+    }
+
+    /// Requests a list page by page, and returns the result of `keep` for each object.
+    ///
+    /// # Errors
+    /// The API server does not list them.
+    pub(super) async fn pages<K: Clone, T>(
+        &self,
+        call: &Call,
+        params: ListParams,
+        page: impl AsyncFn(&ListParams) -> Result<ObjectList<K>, kube::Error>,
+        mut keep: impl FnMut(K) -> T,
+    ) -> Result<Vec<T>, FleetError> {
         let mut params = params.limit(PAGE);
         let mut kept = Vec::new();
         let mut begun_again = false;
         loop {
-            match self.repeat(&call, || objects.list(&params)).await {
+            match self.repeat(call, || page(&params)).await {
                 Ok(page) => {
-                    kept.extend(page.items.iter().map(&keep));
+                    kept.extend(page.items.into_iter().map(&mut keep));
                     params.continue_token = page.metadata.continue_.filter(|next| !next.is_empty());
                     if params.continue_token.is_none() {
                         return Ok(kept);

@@ -278,7 +278,8 @@ impl Cluster {
     }
 }
 
-fn fields(selection: &Selection) -> String {
+/// The fields by which the API server selects pods that have not ended.
+pub(super) fn fields(selection: &Selection) -> String {
     let running = "status.phase!=Succeeded,status.phase!=Failed";
     match &selection.node {
         Some(node) => format!("{running},spec.nodeName={node}"),

@@ -2,6 +2,7 @@
 //! place where a rule does not hold.
 
 use super::inputs::Inputs;
+use super::live::ClusterObject;
 use super::node::Node;
 use laststream_base::yaml::tree::Position;
 
@@ -61,6 +62,8 @@ pub struct Finding {
     pub rule: &'static Rule,
     /// The name of the file, as given or as found in a folder; `<stdin>` for standard input.
     pub file: String,
+    /// The object of a cluster that the place is in. It has no lines that a user knows.
+    pub object: Option<ClusterObject>,
     /// The line, from 1.
     pub line: u32,
     /// The column, from 1, in characters.
@@ -150,17 +153,21 @@ impl<'g> Findings<'g> {
             _ => message,
         };
         let file = self.inputs.sources.get(source as usize);
+        let object = file.and_then(|file| file.object.as_ref());
         let line = file.and_then(|file| file.line(position.line));
         let length = line.map_or(0, |line| u32::try_from(line.chars().count()).unwrap_or(u32::MAX));
         self.list.push(Finding {
             rule: self.rule,
             file: file.map(|file| file.name.clone()).unwrap_or_default(),
+            object: object.cloned(),
             line: position.line,
             column: position.column,
             width: width.min((length + 1).saturating_sub(position.column)).max(1),
             path,
             message,
-            source_line: line.filter(|line| !sounds_secret(line)).map(str::to_owned),
+            source_line: line
+                .filter(|line| object.is_none() && !sounds_secret(line))
+                .map(str::to_owned),
             carrier_line,
             source,
         });

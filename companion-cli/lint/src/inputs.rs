@@ -7,6 +7,7 @@ use std::ops::Deref;
 use super::change::part::Part;
 use super::crds::{Definitions, Fault, Validators};
 use super::kustomize;
+use super::live::Live;
 use super::node::{Node, is_string_value};
 use super::objects::objects;
 use super::reach::Reach;
@@ -60,6 +61,8 @@ pub(super) struct Inputs {
     waiting: OnceCell<Waiting>,
     /// The API server's refusals: the fault, the node's tree and number, the message.
     violations: OnceCell<Vec<(Fault, u32, u32, String)>>,
+    /// What a cluster knows beside its objects; nothing about files.
+    pub(super) live: Live,
     /// The number of files from before a change, which come first; none if there is no change.
     pub(super) old_files: Option<u32>,
     /// The parts of the change; empty if there is no change.
@@ -91,6 +94,7 @@ impl Inputs {
             filter_facts: OnceCell::new(),
             waiting: OnceCell::new(),
             violations: OnceCell::new(),
+            live: Live::default(),
             old_files: None,
             changes: Vec::new(),
         })

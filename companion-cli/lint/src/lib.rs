@@ -11,6 +11,7 @@
 //! | `proxy_protocol` | filters and settings that take PROXY protocol headers |
 //! | `crds` | the API server's verdict on objects |
 //! | `change` | the effects of a change in Envoy |
+//! | `live` | the facts about a cluster that are in none of its objects |
 //! | `rules` | the rules |
 //! | `output` | text, JSON, SARIF |
 
@@ -24,6 +25,7 @@ mod ignore;
 mod inputs;
 mod kustomize;
 mod listeners;
+pub mod live;
 mod modules;
 mod node;
 mod objects;
@@ -58,6 +60,20 @@ use inputs::Inputs;
 /// The files hold more values than allowed.
 pub fn lint(sources: Vec<SourceFile>, assume: Assume) -> Result<Vec<Finding>, SourceError> {
     Ok(findings_of(&Inputs::read(sources, assume)?, rules::all()))
+}
+
+/// All findings in the objects of a cluster and in what it knows beside them, by object.
+///
+/// # Errors
+/// The objects hold more values than allowed.
+pub fn cluster(
+    sources: Vec<SourceFile>,
+    live: live::Live,
+    assume: Assume,
+) -> Result<Vec<Finding>, SourceError> {
+    let mut inputs = Inputs::read(sources, assume)?;
+    inputs.live = live;
+    Ok(findings_of(&inputs, rules::of_clusters()))
 }
 
 /// The effects in Envoy of the change from the old files to the new ones, by file and line.

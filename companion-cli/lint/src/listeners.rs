@@ -41,6 +41,12 @@ pub(super) fn address(listener: Node<'_>) -> Option<(Node<'_>, u64)> {
     Some((socket.field("address")?, socket.field("port_value")?.number()?))
 }
 
+/// The ports of the listeners that run a module.
+pub(super) fn ports(inputs: &Inputs, module: Module<'_>) -> Vec<u64> {
+    let listeners = uses(inputs, module).into_iter().filter_map(listener);
+    listeners.filter_map(address).map(|(_, port)| port).collect()
+}
+
 /// Whether only the local machine can reach this address.
 pub(super) fn is_loopback(address: Node<'_>) -> bool {
     match address.text().map(str::parse::<std::net::IpAddr>) {

@@ -1,10 +1,13 @@
 //! Reads the files named on the command line: searches folders, decodes bytes, limits sizes.
+//! Objects of a cluster are sources, too.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use laststream_base::foreign;
 use laststream_base::yaml::tree::MOST_NODES;
+
+use super::live::ClusterObject;
 
 /// The largest file, in bytes. A larger file is not a manifest.
 pub const LARGEST_FILE: u64 = 16 << 20;
@@ -27,6 +30,8 @@ pub struct SourceFile {
     pub text: Option<String>,
     /// The reason why there is no text, and the line of the error.
     pub trouble: Option<(u32, String)>,
+    /// The object of a cluster that the text is of; none for a file.
+    pub(super) object: Option<ClusterObject>,
     /// The byte offsets of the beginnings of lines.
     lines: Vec<usize>,
 }
@@ -69,10 +74,25 @@ impl SourceFile {
                 let lines = std::iter::once(0)
                     .chain(text.match_indices('\n').map(|(at, _)| at + 1))
                     .collect();
-                Self { name, text: Some(text), trouble: None, lines }
+                Self { name, text: Some(text), trouble: None, object: None, lines }
             }
-            Err(trouble) => Self { name, text: None, trouble: Some(trouble), lines: Vec::new() },
+            Err(trouble) => {
+                let (text, lines) = (None, Vec::new());
+                Self { name, text, trouble: Some(trouble), object: None, lines }
+            }
         }
+    }
+
+    /// The JSON of a cluster's object.
+    #[must_use]
+    pub fn of_object(object: ClusterObject, json: &str) -> Self {
+        let source = Self::new(object.to_string(), json.as_bytes().to_vec());
+        Self { object: Some(object), ..source }
+    }
+
+    /// The source, with the line of a file. An object of a cluster has no lines.
+    pub(super) fn place(&self, line: u32) -> String {
+        if self.object.is_some() { self.name.clone() } else { format!("{}:{line}", self.name) }
     }
 
     /// A line by its number from 1, without its end.

@@ -13,6 +13,18 @@ use laststream_policy::{KUBELET, Policy, PolicyProblem};
 const HELD: TimeSpan = TimeSpan::seconds(10);
 const PATIENCE: TimeSpan = TimeSpan::seconds(11);
 
+/// The request of `pilot-agent wait`, whose path and first parameter are the same for every gate.
+#[must_use]
+pub fn question() -> String {
+    format!("/prestop?wait={HELD}")
+}
+
+/// The options of `pilot-agent wait` that are the same for every gate.
+#[must_use]
+pub fn fixed_options() -> [String; 2] {
+    [format!("--requestTimeoutMillis={}", PATIENCE.millis()), "--periodMillis=250".to_owned()]
+}
+
 /// `lifecycle` of a container.
 pub(super) fn lifecycle(port: u16, policy: &Policy) -> Map {
     Map::of("preStop", Map::of("exec", pre_stop(port, policy)))
@@ -31,6 +43,7 @@ pub(super) fn by_program(port: u16, policy: &Policy) -> Map {
 
 /// `exec` of the stop hook.
 pub(super) fn pre_stop(port: u16, policy: &Policy) -> Map {
+    let [patience, period] = fixed_options();
     let command = List::new()
         .note(
             "In every proxy image, distroless ones too. It asks until the answer is 200, which the \
@@ -38,14 +51,14 @@ pub(super) fn pre_stop(port: u16, policy: &Policy) -> Map {
         )
         .item("pilot-agent")
         .item("wait")
-        .item(format!("--url=http://127.0.0.1:{port}/prestop?wait={HELD}"))
+        .item(format!("--url=http://127.0.0.1:{port}{}", question()))
         .note(
             "One second above the gate's deadline: it ends there only where the gate does not \
             answer at all.",
         )
         .item(format!("--timeoutSeconds={}", timeout(policy)))
-        .item(format!("--requestTimeoutMillis={}", PATIENCE.millis()))
-        .item("--periodMillis=250");
+        .item(patience)
+        .item(period);
     let command = match &policy.gate_secret {
         Some(GateSecret::Environment(name)) => with_secret(port, policy, name),
         _ => command,
@@ -65,11 +78,11 @@ fn with_secret(port: u16, policy: &Policy, name: &str) -> List {
         .item("sh")
         .item("-c")
         .item(format!(
-            "exec pilot-agent wait \
-                --url=\"http://127.0.0.1:{port}/prestop?wait={HELD}&secret=${name}\" \
-                --timeoutSeconds={} --requestTimeoutMillis={} --periodMillis=250",
+            "exec pilot-agent wait --url=\"http://127.0.0.1:{port}{}&secret=${name}\" \
+                --timeoutSeconds={} {}",
+            question(),
             timeout(policy),
-            PATIENCE.millis()
+            fixed_options().join(" ")
         ))
 }
 

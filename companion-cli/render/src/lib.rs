@@ -33,6 +33,7 @@ mod websockets;
 
 use clap::ValueEnum;
 pub use envoyfilter::IMAGE_ANNOTATION;
+pub use hook::{fixed_options, question};
 pub use next_steps::next_steps;
 
 use laststream_base::yaml::{self, List, Map, Node};

@@ -13,6 +13,16 @@ use crate::commands::guarded;
 /// The same names and meanings as in kubectl.
 #[derive(Debug, Args)]
 pub(super) struct ClusterArgs {
+    #[command(flatten)]
+    pub(super) context: ContextArgs,
+    /// A cluster of the kubeconfig, instead of the context's.
+    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
+    cluster: Option<String>,
+}
+
+/// The same without the option for the cluster itself.
+#[derive(Debug, Args)]
+pub(super) struct ContextArgs {
     /// A namespace instead of the context's.
     #[arg(short, long, value_name = "NAME", value_parser = namespace, help_heading = "Cluster")]
     pub(super) namespace: Option<String>,
@@ -22,9 +32,6 @@ pub(super) struct ClusterArgs {
     /// A context of the kubeconfig, instead of its current one.
     #[arg(long, value_name = "NAME", help_heading = "Cluster")]
     context: Option<String>,
-    /// A cluster of the kubeconfig, instead of the context's.
-    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
-    cluster: Option<String>,
     /// A user of the kubeconfig, instead of the context's.
     #[arg(long, value_name = "NAME", help_heading = "Cluster")]
     user: Option<String>,
@@ -51,21 +58,33 @@ pub(super) fn node(text: &str) -> Result<String, &'static str> {
 impl ClusterArgs {
     /// Whether an option is given: then the command is for the cluster.
     pub(super) fn are_given(&self) -> bool {
+        self.context.are_given() || self.cluster.is_some()
+    }
+
+    /// The cluster. No request has been sent to it.
+    pub(super) async fn connect(&self) -> Result<Cluster, FleetError> {
+        self.context.connect(self.cluster.clone()).await
+    }
+}
+
+impl ContextArgs {
+    /// Whether an option is given.
+    pub(super) fn are_given(&self) -> bool {
         self.namespace.is_some()
             || self.kubeconfig.is_some()
             || self.context.is_some()
-            || self.cluster.is_some()
             || self.user.is_some()
             || self.as_user.is_some()
             || self.request_timeout.is_some()
     }
 
-    /// The cluster. No request has been sent to it.
-    pub(super) async fn connect(&self) -> Result<Cluster, FleetError> {
+    /// The cluster with this name in the kubeconfig, or the context's. No request has been sent to
+    /// it.
+    pub(super) async fn connect(&self, cluster: Option<String>) -> Result<Cluster, FleetError> {
         let access = Access {
             kubeconfig: self.kubeconfig.clone(),
             context: self.context.clone(),
-            cluster: self.cluster.clone(),
+            cluster,
             user: self.user.clone(),
             namespace: self.namespace.clone(),
             as_user: self.as_user.clone(),

@@ -5,6 +5,7 @@
 
 mod access;
 mod drains;
+mod lint;
 mod pods;
 mod proxies;
 mod rollout;

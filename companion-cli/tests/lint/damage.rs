@@ -98,8 +98,11 @@ fn findings_of(bytes: Vec<u8>, number: usize) -> usize {
         Assume { istio: Some((1, 29)), ..Assume::default() },
     )
     .unwrap();
-    let shown =
-        [output::text(&findings), output::json(&findings, 1), output::sarif(&findings, None)];
+    let shown = [
+        output::text(&findings),
+        output::json(&findings, output::Checked::Files(1)),
+        output::sarif(&findings, None),
+    ];
     assert!(
         shown.iter().all(|text| text.len() < 10_000_000),
         "input {number} makes much of little"

@@ -186,8 +186,8 @@ fn secrets_are_not_shown() {
                 - env:\n    - name: DB_PASSWORD\n      value: 31337\n    \
                 - {name: PORT, value: 8080}\n";
     let findings = of(text);
-    let shown =
-        laststream_lint::output::text(&findings) + &laststream_lint::output::json(&findings, 1);
+    let shown = laststream_lint::output::text(&findings)
+        + &laststream_lint::output::json(&findings, laststream_lint::output::Checked::Files(1));
     assert_eq!(findings.len(), 2, "{}", described(&findings));
     assert!(!shown.contains("31337") && shown.contains("8080"), "{shown}");
 }

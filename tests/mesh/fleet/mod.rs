@@ -5,6 +5,8 @@
 mod cost;
 mod gate;
 mod kwok;
+mod lint;
+mod planted;
 mod pods;
 mod stand_in;
 mod status;
@@ -16,7 +18,7 @@ pub(crate) const LEVEL: Level = Level {
     name: "fleet",
     needs_root: false,
     makes_cgroups: false,
-    parts: &["etcd", "kube-apiserver", "mesh-kubectl", "kwok"],
+    parts: &["etcd", "kube-apiserver", "mesh-kubectl", "kwok", "crds"],
     at_a_time: Some(1), // times are measured
     cases,
 };
@@ -25,5 +27,6 @@ fn cases() -> Vec<Case> {
     vec![
         case!("f2_a_thousand_pods", status::of_a_thousand, 300),
         case!("f3_ten_thousand_pods", status::of_ten_thousand, 600),
+        case!("f4_lint_of_a_cluster", lint::of_a_cluster, 240),
     ]
 }

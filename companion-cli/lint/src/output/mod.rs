@@ -5,6 +5,15 @@ mod reference;
 mod sarif;
 mod text;
 
+/// The number of sources that were checked.
+#[derive(Debug, Clone, Copy)]
+pub enum Checked {
+    /// Files.
+    Files(usize),
+    /// Objects of a cluster.
+    Objects(usize),
+}
+
 pub use json::json;
 pub use reference::{explanation, list, list_json, reference};
 pub use sarif::sarif;

@@ -48,6 +48,25 @@ fn descriptor(rule: &Rule) -> Value {
     })
 }
 
+/// The file and the region of a finding. An object of a cluster has a path of its own, and the
+/// first line, because code hosts want one.
+fn physical(finding: &Finding, base: Option<&Path>) -> Value {
+    if let Some(object) = &finding.object {
+        return value!({
+            "artifactLocation": { "uri": uri(&object.path(), None) },
+            "region": { "startLine": 1 },
+        });
+    }
+    value!({
+        "artifactLocation": { "uri": uri(&finding.file, base) },
+        "region": {
+            "startLine": finding.line,
+            "startColumn": finding.column,
+            "endColumn": finding.column + finding.width,
+        },
+    })
+}
+
 fn result(finding: &Finding, all: &[&Rule], base: Option<&Path>) -> Value {
     value!({
         "ruleId": finding.rule.code,
@@ -55,14 +74,7 @@ fn result(finding: &Finding, all: &[&Rule], base: Option<&Path>) -> Value {
         "level": level(finding.rule.severity),
         "message": { "text": format!("{}. {}", finding.message, finding.rule.fix) },
         "locations": [{
-            "physicalLocation": {
-                "artifactLocation": { "uri": uri(&finding.file, base) },
-                "region": {
-                    "startLine": finding.line,
-                    "startColumn": finding.column,
-                    "endColumn": finding.column + finding.width,
-                },
-            },
+            "physicalLocation": physical(finding, base),
             "logicalLocations": [{ "fullyQualifiedName": finding.path }],
         }],
     })

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use super::Checked;
 use crate::{Finding, Severity};
 use laststream_base::visible;
 
@@ -41,13 +42,12 @@ fn one(finding: &Finding, out: &mut String) {
     } else {
         format!(" ({})", plain(&finding.path))
     };
-    let _ = writeln!(
-        out,
-        "{gutter}{blue}-->{off} {}:{}:{}{path}",
-        plain(&finding.file),
-        finding.line,
-        finding.column
-    );
+    let file = plain(&finding.file);
+    let place = match finding.object {
+        Some(_) => file,
+        None => format!("{file}:{}:{}", finding.line, finding.column),
+    };
+    let _ = writeln!(out, "{gutter}{blue}-->{off} {place}{path}");
     if let Some(line) = &finding.source_line {
         let (shown, indent, width) =
             window(line, finding.column as usize - 1, finding.width as usize);
@@ -83,21 +83,24 @@ fn plain(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-/// One line with the numbers of files and findings.
+/// One line with the numbers of sources and findings.
 #[must_use]
-pub fn summary(findings: &[Finding], files: usize) -> String {
+pub fn summary(findings: &[Finding], checked: Checked) -> String {
     let count =
         |severity| findings.iter().filter(|finding| finding.rule.severity == severity).count();
     let several =
         |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let (errors, warnings, infos) =
         (count(Severity::Error), count(Severity::Warning), count(Severity::Info));
-    let files = several(files, "file");
+    let sources = match checked {
+        Checked::Files(count) => several(count, "file"),
+        Checked::Objects(count) => several(count, "object"),
+    };
     if findings.is_empty() {
-        return format!("{files}: nothing found");
+        return format!("{sources}: nothing found");
     }
     let infos = if infos > 0 { format!(", {}", several(infos, "hint")) } else { String::new() };
-    format!("{files}: {}, {}{infos}", several(errors, "error"), several(warnings, "warning"))
+    format!("{sources}: {}, {}{infos}", several(errors, "error"), several(warnings, "warning"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! LS55x: times that must fit together: grace periods, deadlines, the agent's drain. This file
 //! checks the agent's settings: LS554 to LS556, LS559.
 
-mod deadlines;
+pub(super) mod deadlines;
 mod requests;
 
 use crate::finding::Rule;

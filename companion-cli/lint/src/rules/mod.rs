@@ -12,6 +12,7 @@ mod gate;
 mod grace;
 mod hooks;
 mod jobs;
+mod live;
 mod module;
 mod names;
 mod overlay;
@@ -55,6 +56,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         websockets::RULES,
         traffic::RULES,
         change::RULES,
+        live::RULES,
     ]
     .into_iter()
     .flatten()
@@ -64,6 +66,15 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
 /// change looks smaller than it is.
 pub(super) fn of_changes() -> impl Iterator<Item = &'static Rule> {
     files::RULES.iter().filter(|rule| files::hides_objects(rule)).chain(change::RULES)
+}
+
+/// The rules about the objects of a cluster. Its API server has judged each by its CRD, and has
+/// written the text itself.
+pub(super) fn of_clusters() -> impl Iterator<Item = &'static Rule> {
+    all().filter(|rule| {
+        let is_of_text = files::RULES.contains(rule) && !files::hides_objects(rule);
+        !is_of_text && !is_of_schema(rule)
+    })
 }
 
 /// Whether a rule only reports verdicts of a CRD's schema.

@@ -101,14 +101,13 @@ fn report_twice<'g>(
             mesh.may_meet(reach) && meet(patch, *other)
         };
         if let Some((other, place, _)) = earlier.iter().find(meets) {
-            let file = given_name(*place);
-            let line = place.position().line;
+            let there = shown(*place);
             let of = if other.filter.node == patch.filter.node {
                 "this resource".into()
             } else {
                 format!("`{}`", other.filter.name())
             };
-            findings.at(node, format!("`{name}` is also added by {of} ({file}:{line})"));
+            findings.at(node, format!("`{name}` is also added by {of} ({there})"));
         }
         if earlier.len() < MOST_OF_A_NAME {
             earlier.push((patch, node, mesh));
@@ -116,8 +115,9 @@ fn report_twice<'g>(
     }
 }
 
-fn given_name(node: Node<'_>) -> &str {
-    node.texts.source(node.tree).map_or("", |source| source.name.as_str())
+fn shown(node: Node<'_>) -> String {
+    let source = node.texts.source(node.tree);
+    source.map(|source| source.place(node.position().line)).unwrap_or_default()
 }
 
 fn listener_without_name<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

@@ -58,7 +58,7 @@ pub(in crate::commands) struct ReachArgs {
 const AT_A_TIME: u16 = 64;
 
 /// An empty selector would mean all pods.
-fn labels(text: &str) -> Result<String, &'static str> {
+pub(in crate::commands) fn labels(text: &str) -> Result<String, &'static str> {
     if text.trim().is_empty() { Err("is empty: it would mean all pods") } else { Ok(text.into()) }
 }
 
@@ -138,7 +138,8 @@ impl FleetArgs {
 
     /// Whether all namespaces are searched. A node has pods of many namespaces.
     pub(in crate::commands) fn is_everywhere(&self) -> bool {
-        self.all_namespaces || (self.node.is_some() && self.pods.cluster.namespace.is_none())
+        self.all_namespaces
+            || (self.node.is_some() && self.pods.cluster.context.namespace.is_none())
     }
 
     pub(in crate::commands) fn ask_options(&self) -> AskOptions {

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::finding::Findings;
 use crate::inputs::Inputs;
-use crate::listeners::{address, listener, uses};
+use crate::listeners::ports;
 use crate::modules::{Module, gated_pods, gates};
 use crate::node::Node;
 use crate::pods::{DEFAULT_GRACE, Hook, Pod, pod_around, stop_hooks};
@@ -29,22 +29,21 @@ struct AskedGates<'g> {
 impl<'g> AskedGates<'g> {
     fn of(inputs: &'g Inputs) -> Self {
         let mut shortest: HashMap<u64, Deadline<'g>> = HashMap::new();
-        let mut ports: HashMap<(u32, u32), Vec<u64>> = HashMap::new();
+        let mut of_modules: HashMap<(u32, u32), Vec<u64>> = HashMap::new();
         for (module, gate) in gates(inputs) {
-            let listeners = uses(inputs, module).into_iter().filter_map(listener);
-            let own: Vec<u64> = listeners.filter_map(address).map(|(_, port)| port).collect();
+            let own = ports(inputs, module);
             for port in &own {
                 let known = shortest.entry(*port).or_insert((module, gate.deadline_ms));
                 if gate.deadline_ms < known.1 {
                     *known = (module, gate.deadline_ms);
                 }
             }
-            ports.insert((module.typed.tree, module.typed.id), own);
+            of_modules.insert((module.typed.tree, module.typed.id), own);
         }
         let mut of_pods: HashMap<(u32, u32, u64), Deadline<'g>> = HashMap::new();
         for (module, gate, pod) in gated_pods(inputs) {
             let template = pod.template;
-            let own = ports.get(&(module.typed.tree, module.typed.id));
+            let own = of_modules.get(&(module.typed.tree, module.typed.id));
             for port in own.into_iter().flatten() {
                 let place = (template.tree, template.id, *port);
                 let known = of_pods.entry(place).or_insert((module, gate.deadline_ms));
@@ -76,14 +75,14 @@ impl<'g> AskedGates<'g> {
 }
 
 /// The port in a URL.
-fn port_of(url: &str) -> Option<u64> {
+pub(in crate::rules) fn port_of(url: &str) -> Option<u64> {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split(['/', '?']).next()?;
     authority.rsplit_once(':')?.1.parse().ok()
 }
 
 /// The time needed after the hook, in seconds: the agent waits 5 s, and 2 s are for kubelet. At the
 /// deadline the agent is not draining yet, because the gate calls `finish` only at zero.
-const AFTER: u64 = 7;
+pub(in crate::rules) const AFTER: u64 = 7;
 
 pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mut compare = |place: Node<'g>, grace: u64, deadline_ms: u64| {

@@ -1,31 +1,46 @@
 //! `laststream lint …`
 
+mod cluster;
+mod judged;
+mod places;
+mod running;
+mod settings;
+mod workloads;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use laststream_base::versions::{self, ISTIO, KUBERNETES, Program, Release};
 use laststream_lint::crds::{Definition, Definitions};
-use laststream_lint::{self as lint, Assume, Finding, Rule, Severity, output};
+use laststream_lint::output::{self, Checked};
+use laststream_lint::{self as lint, Assume, Finding, Rule, Severity};
 
+use self::cluster::LiveArgs;
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 
-/// Checks manifests for mistakes that lose requests: EnvoyFilters, pods, Helm values, plain Envoys.
+/// Checks manifests, or the objects of a cluster, for mistakes that lose requests: EnvoyFilters,
+/// pods, Helm values, plain Envoys.
 ///
 /// All files are checked together, because a name may collide with another file, and a grace period
 /// may be too short for a gate in another file. Folders are searched for .yaml, .yml and .json. A
 /// comment `# laststream-lint: ignore=LS206` ignores a rule on its own line; on a line by itself,
 /// it ignores the rule on the next line. `ignore-file=` ignores the rule in the whole file.
 ///
-/// Exit codes: 0 no finding at or above `--fail-on`, 1 at least one, 2 a file could not be read, 64
-/// wrong arguments.
+/// With `--cluster` the objects of the API server are checked, and what only the running pods show:
+/// settings that differ from their template, and the answers of their gates.
+///
+/// Exit codes: 0 no finding at or above `--fail-on`, 1 at least one, 2 a file could not be read or
+/// the API server cannot be asked, 64 wrong arguments.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Lint {
     /// Files and folders; `-` for standard input.
-    #[arg(value_name = "FILE", required_unless_present_any = ["list", "explain", "change"])]
+    #[arg(value_name = "FILE", required_unless_present_any = ["list", "explain", "change", "cluster"])]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    live: LiveArgs,
     /// Says which parts of a change replace listeners or filter chains in Istio, on which
     /// workloads, and how long streams then have. OLD and NEW are files or folders, one of them may
     /// be `-`.
@@ -63,7 +78,8 @@ const EXAMPLES: &str = "Examples:
   kubectl kustomize overlays/prod | laststream lint --istio 1.29 -
   laststream lint --output sarif mesh/ > laststream.sarif
   laststream lint --explain LS204
-  laststream lint --change mesh/ changed/";
+  laststream lint --change mesh/ changed/
+  laststream lint --cluster -n shop";
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -92,13 +108,22 @@ fn outside_of_table(program: &Program, given: Release) -> Option<String> {
     };
     let Program { name, .. } = program;
     let range = program.range();
-    Some(format!("{name} {range} are known: files are judged by the rules of {judged}{own}"))
+    Some(format!("{name} {range} are known: objects are judged by the rules of {judged}{own}"))
 }
 
 impl Lint {
     /// Whether manifests are checked, instead of rules printed.
     pub(super) fn is_check(&self) -> bool {
         !self.list && self.explain.is_none()
+    }
+
+    fn assume(&self) -> Result<Assume, String> {
+        Ok(Assume {
+            istio: self.istio,
+            kubernetes: self.kubernetes,
+            crds: read_crds(&self.crds)?,
+            ignored: self.ignore.iter().map(|rule| rule.code).collect(),
+        })
     }
 }
 
@@ -126,46 +151,46 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Result<Exit, Exit> {
             printer.misused(&"more than one is standard input: name files for all but one of them")
         );
     }
+    lint.live.refuse_without_cluster(printer)?;
     for (program, given) in [(ISTIO, lint.istio), (KUBERNETES, lint.kubernetes)] {
         let warning = given.and_then(|given| outside_of_table(&program, given));
         warning.into_iter().for_each(|warning| printer.warning(&warning));
     }
-    let (findings, files) = findings(lint).map_err(|message| printer.failed(&message))?;
+    let (findings, checked) = if lint.live.is_given() {
+        let assume = lint.assume().map_err(|message| printer.failed(&message))?;
+        cluster::findings(&lint.live, assume, printer)?
+    } else {
+        findings(lint).map_err(|message| printer.failed(&message))?
+    };
     match lint.output {
         Format::Text if findings.is_empty() => {}
         Format::Text => printer.coloured(&output::text(&findings)),
-        Format::Json => printer.json(&output::json(&findings, files)),
+        Format::Json => printer.json(&output::json(&findings, checked)),
         Format::Sarif => {
             printer.json(&output::sarif(&findings, std::env::current_dir().ok().as_deref()))
         }
     }
-    printer.status_line(&output::summary(&findings, files));
+    printer.status_line(&output::summary(&findings, checked));
     let counts = findings.iter().any(|finding| finding.rule.severity >= lint.fail_on);
     Ok(if counts { Exit::Negative } else { Exit::Fine })
 }
 
-/// The findings, and the number of checked files.
-fn findings(lint: &Lint) -> Result<(Vec<Finding>, usize), String> {
+/// The findings in files, and the number of checked files.
+fn findings(lint: &Lint) -> Result<(Vec<Finding>, Checked), String> {
     let gather = |paths: &[PathBuf]| {
         lint::gather(paths, &mut io::stdin().lock()).map_err(|error| error.to_string())
     };
-    let crds = read_crds(&lint.crds)?;
-    let assume = Assume {
-        istio: lint.istio,
-        kubernetes: lint.kubernetes,
-        crds,
-        ignored: lint.ignore.iter().map(|rule| rule.code).collect(),
-    };
+    let assume = lint.assume()?;
     if let Some([old, new]) = lint.change.as_deref() {
         let [old, new] = [gather(std::slice::from_ref(old))?, gather(std::slice::from_ref(new))?];
         let files = old.len() + new.len();
         let findings = lint::change(old, new, assume).map_err(|error| error.to_string())?;
-        return Ok((findings, files));
+        return Ok((findings, Checked::Files(files)));
     }
     let sources = gather(&lint.files)?;
     let files = sources.len();
     let findings = lint::lint(sources, assume).map_err(|error| error.to_string())?;
-    Ok((findings, files))
+    Ok((findings, Checked::Files(files)))
 }
 
 fn read_crds(files: &[PathBuf]) -> Result<Definitions, String> {

@@ -1,0 +1,154 @@
+//! Facts about a cluster that are in none of its objects: its running pods, the answers of their
+//! gates, and what the API server refused to tell.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Value, json};
+
+/// An object of a cluster, at which findings are reported.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClusterObject {
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace; none for an object of the whole cluster.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// The kind and name of the object that a controller made of it, if the finding is there.
+    pub made: Option<String>,
+}
+
+impl ClusterObject {
+    /// The object that stands for the rights of `lint`.
+    #[must_use]
+    pub fn rights() -> Self {
+        let name = "laststream-linter".to_owned();
+        Self { kind: "ClusterRole".to_owned(), namespace: None, name, made: None }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "kind": self.kind, "namespace": self.namespace, "name": self.name, "made": self.made,
+        })
+    }
+
+    /// The path that stands for the object where a file is expected.
+    pub(super) fn path(&self) -> String {
+        let parts = ["cluster"].into_iter().chain(self.namespace.as_deref());
+        let parts: Vec<&str> = parts.chain([self.kind.as_str(), self.name.as_str()]).collect();
+        parts.join("/")
+    }
+}
+
+impl fmt::Display for ClusterObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.kind)?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        f.write_str(&self.name)?;
+        match &self.made {
+            Some(made) => write!(f, " (its {made})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a cluster knows beside its objects.
+#[derive(Debug, Clone, Default)]
+pub struct Live {
+    /// The workloads with pods that run.
+    pub workloads: Vec<Workload>,
+    /// What the API server refused, with the way out.
+    pub refused: Vec<String>,
+}
+
+/// The running pods of one object.
+#[derive(Debug, Clone)]
+pub struct Workload {
+    /// The object, as among the sources.
+    pub object: ClusterObject,
+    /// What its template says; none for a pod without one.
+    pub template: Option<PodSettings>,
+    /// Its pods, the newest first.
+    pub pods: Vec<LivePod>,
+}
+
+/// A running pod.
+#[derive(Debug, Clone)]
+pub struct LivePod {
+    /// Its name.
+    pub name: String,
+    /// Its settings.
+    pub settings: PodSettings,
+    /// The answer of its gate.
+    pub gate: GateAnswer,
+}
+
+/// The settings of a pod that decide how its streams end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodSettings {
+    /// The command of the proxy's stop hook, or the hook itself if it has no command.
+    pub hook: Option<String>,
+    /// The grace period, in seconds.
+    pub grace: u64,
+    /// The annotations of Istio and of laststream.
+    pub annotations: BTreeMap<String, String>,
+    /// The image of the volume with the module.
+    pub module: Option<String>,
+}
+
+impl PodSettings {
+    /// Whether the stop hook asks a gate.
+    pub(super) fn asks_gate(&self) -> bool {
+        self.hook.as_deref().is_some_and(|hook| hook.contains("prestop"))
+    }
+
+    /// What a pod has in another way than this template, if its stop hook should be `hook`.
+    #[must_use]
+    pub fn differences(&self, hook: Option<&String>, pod: &Self) -> Option<String> {
+        let mut all = Vec::new();
+        match (hook, &pod.hook) {
+            (Some(_), None) => all.push("no stop hook".to_owned()),
+            (Some(wanted), Some(own)) if wanted != own => all.push("another stop hook".to_owned()),
+            _ => {}
+        }
+        if self.grace != pod.grace {
+            all.push(format!("{} s of grace instead of {} s", pod.grace, self.grace));
+        }
+        let annotations = self.annotations.iter();
+        let others = annotations.filter(|(name, text)| pod.annotations.get(*name) != Some(text));
+        all.extend(others.map(|(name, _)| format!("another annotation `{name}`")));
+        if self.module.is_some() && self.module != pod.module {
+            all.push("another image of the module".to_owned());
+        }
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+
+    /// Whether the hook or an annotation says that there is a gate.
+    #[must_use]
+    pub fn expects_gate(&self) -> bool {
+        self.asks_gate() || self.annotations.contains_key("laststream.io/gate-port")
+    }
+}
+
+/// The answer of a pod's gate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GateAnswer {
+    /// It was not asked, because nothing says that there is one, or its proxy does not run.
+    Unasked,
+    /// The pod could not be asked, with the reason.
+    Silent(String),
+    /// The proxy answers and has no gate, with what it has instead.
+    Missing(String),
+    /// The gate answered.
+    Here {
+        /// The word for how far its count can be believed.
+        count: String,
+        /// Why the count is not exact.
+        why: Option<String>,
+        /// The module's version.
+        version: Option<String>,
+    },
+}

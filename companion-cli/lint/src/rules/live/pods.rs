@@ -1,0 +1,142 @@
+//! Pods beside their templates, and their stop hooks as they were injected.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::finding::Findings;
+use crate::inputs::Inputs;
+use crate::listeners::ports;
+use crate::live::{ClusterObject, LivePod, Workload};
+use crate::modules::gated_pods;
+use crate::node::Node;
+use crate::objects::of_kind;
+use crate::pods::{DEFAULT_GRACE, Hook, Pod, pods, stop_hooks};
+use crate::rules::grace::deadlines::port_of;
+use laststream_base::time_span::milliseconds;
+use laststream_render::{fixed_options, question};
+
+/// Running pods, with the object among the sources that makes them.
+pub(super) struct Running<'g> {
+    pub(super) workload: &'g Workload,
+    pub(super) pod: Pod<'g>,
+}
+
+/// The workloads of a cluster that have pods.
+pub(super) fn running(inputs: &Inputs) -> Vec<Running<'_>> {
+    let by_object: HashMap<&ClusterObject, &Workload> =
+        inputs.live.workloads.iter().map(|workload| (&workload.object, workload)).collect();
+    let of = |pod: Pod<'_>| inputs.source(pod.template.tree)?.object.as_ref();
+    let known = pods(inputs).filter(|_| !by_object.is_empty());
+    known.filter_map(|pod| Some(Running { workload: by_object.get(of(pod)?)?, pod })).collect()
+}
+
+/// Names of pods for a message: at most three of them.
+pub(super) fn named(pods: &[&LivePod], all: usize) -> String {
+    const SHOWN: usize = 3;
+    let mut names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
+    names.sort_unstable();
+    let more = names.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    names.truncate(SHOWN);
+    format!("{} of {all} pods ({}{more})", pods.len(), names.join(", "))
+}
+
+/// The pods with the same words, by these words.
+pub(super) fn grouped<'g>(
+    pods: &'g [LivePod],
+    words: impl Fn(&'g LivePod) -> Option<String>,
+) -> BTreeMap<String, Vec<&'g LivePod>> {
+    let mut groups: BTreeMap<String, Vec<&LivePod>> = BTreeMap::new();
+    for (words, pod) in pods.iter().filter_map(|pod| Some((words(pod)?, pod))) {
+        groups.entry(words).or_default().push(pod);
+    }
+    groups
+}
+
+pub(super) fn not_rolled<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for Running { workload, pod } in running(inputs) {
+        let Some(template) = &workload.template else { continue };
+        // The webhook's own hook is in no template: the newest pod shows it.
+        let newest = workload.pods.first().filter(|pod| pod.settings.asks_gate());
+        let hook = template.hook.as_ref().or_else(|| newest?.settings.hook.as_ref());
+        let groups = grouped(&workload.pods, |pod| template.differences(hook, &pod.settings));
+        for (what, old) in groups {
+            let old = named(&old, workload.pods.len());
+            findings.at(pod.template, format!("{old} have {what}"));
+        }
+    }
+}
+
+/// The stop hooks of running pods that ask a gate through `pilot-agent wait`.
+fn waits(inputs: &Inputs) -> Vec<(Hook<'_>, Pod<'_>)> {
+    let running: HashMap<(u32, u32), Pod<'_>> = running(inputs)
+        .into_iter()
+        .map(|running| ((running.pod.template.tree, running.pod.template.id), running.pod))
+        .collect();
+    let asks = |hook: &Hook<'_>| {
+        hook.runs_agent("wait") && hook.option("--url").is_some_and(|url| url.contains("/prestop"))
+    };
+    let hooks = stop_hooks(inputs).filter(|_| !running.is_empty()).filter(asks);
+    hooks
+        .filter_map(|hook| {
+            let template = hook.pod()?.template;
+            Some((hook, *running.get(&(template.tree, template.id))?))
+        })
+        .collect()
+}
+
+pub(super) fn hook_differs<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (hook, _) in waits(inputs) {
+        let url = hook.option("--url").unwrap_or_default();
+        let words = hook.words();
+        let mut missing: Vec<String> = fixed_options().to_vec();
+        missing.retain(|option| !words.contains(&option.as_str()));
+        if !url.contains(&question()) {
+            missing.insert(0, question());
+        }
+        if let Some(command) = hook.command().filter(|_| !missing.is_empty()) {
+            let missing: Vec<String> = missing.iter().map(|part| format!("`{part}`")).collect();
+            findings.at(command, format!("without {}", missing.join(", ")));
+        }
+    }
+}
+
+pub(super) fn hook_asks_other_port<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let hooks = waits(inputs);
+    if hooks.is_empty() {
+        return;
+    }
+    let mut gates: HashMap<(u32, u32), Vec<u64>> = HashMap::new();
+    for (module, _, pod) in gated_pods(inputs) {
+        let place = (pod.template.tree, pod.template.id);
+        gates.entry(place).or_default().extend(ports(inputs, module));
+    }
+    for (hook, pod) in hooks {
+        let Some(own) = gates.get(&(pod.template.tree, pod.template.id)) else { continue };
+        let Some(asked) = hook.option("--url").and_then(port_of) else { continue };
+        let place = hook.item_with("--url").or_else(|| hook.command());
+        if let Some((place, gate)) = place.zip(own.first()).filter(|_| !own.contains(&asked)) {
+            findings.at(place, format!("the hook asks {asked}, and the gate listens on {gate}"));
+        }
+    }
+}
+
+/// The longest time that the nodes of a Karpenter pool leave to their pods.
+const POOL_LIMIT: &str = "spec.template.spec.terminationGracePeriod";
+
+pub(super) fn cut_by_pool<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let limit = |pool: Node<'g>| {
+        let node = pool.fields(POOL_LIMIT)?;
+        Some((node, milliseconds(node.text()?)? / 1000))
+    };
+    let limits: Vec<_> = of_kind(inputs, "NodePool").filter_map(|pool| limit(pool.node)).collect();
+    if limits.is_empty() {
+        return;
+    }
+    let grace = |pod: Pod<'g>| pod.grace().and_then(Node::number).unwrap_or(DEFAULT_GRACE);
+    let gated = gated_pods(inputs).into_iter().map(|(.., pod)| (grace(pod), pod.object.name()));
+    let Some((longest, name)) = gated.max() else { return };
+    for (node, seconds) in limits.into_iter().filter(|(_, seconds)| *seconds < longest) {
+        let text = format!("`{name}` has {longest} s of grace, and its nodes leave {seconds} s");
+        findings.at(node, text);
+    }
+}

@@ -1,0 +1,389 @@
+//! `lint --cluster`: the objects of the API server, its running pods, and their gates.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kit::Outcome;
+use kit::command::{CommandOutput, run};
+use kit::fake_server::{Answer, FakeServer, Fault};
+use laststream_fleet::objects::{CONFIG_MAPS, KINDS};
+use serde_json::{Value, json};
+
+use crate::support::{Cluster, LIST, PROGRAM, list, pod, status};
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/shop/deployments";
+const FILTERS: &str = "/apis/networking.istio.io/v1alpha3/namespaces/shop/envoyfilters";
+const LINT: [&str; 6] = ["lint", "--cluster", "-n", "shop", "-o", "json"];
+const SUFFIXES: &str = "downstream_rq_active,downstream_rq_total";
+
+/// The stop hook for this port, as `laststream render` writes it.
+fn hook(port: u16) -> Value {
+    json!({ "preStop": { "exec": { "command": [
+        "pilot-agent", "wait", format!("--url=http://127.0.0.1:{port}/prestop?wait=10s"),
+        "--timeoutSeconds=26", "--requestTimeoutMillis=11000", "--periodMillis=250",
+    ] } } })
+}
+
+/// The template of a gateway's pods.
+fn template(lifecycle: &Value) -> Value {
+    json!({
+        "metadata": {
+            "labels": { "istio": "ingressgateway" },
+            "annotations": {
+                "inject.istio.io/templates": "gateway",
+                "sidecar.istio.io/statsInclusionSuffixes": SUFFIXES,
+                "proxy.istio.io/config": "drainDuration: 60s",
+            },
+        },
+        "spec": {
+            "terminationGracePeriodSeconds": 34,
+            "containers": [{ "name": "istio-proxy", "image": "auto", "lifecycle": lifecycle }],
+        },
+    })
+}
+
+/// A pod of the Deployment `web` that was injected from this template.
+fn injected(name: &str, template: &Value) -> Value {
+    let mut own = pod(name);
+    let metadata = &mut own["metadata"];
+    metadata["labels"] = template["metadata"]["labels"].clone();
+    metadata["labels"]["pod-template-hash"] = json!("5d");
+    metadata["annotations"] = template["metadata"]["annotations"].clone();
+    metadata["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+    metadata["ownerReferences"] = json!([{
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "uid": "r",
+        "controller": true,
+    }]);
+    own["spec"] = template["spec"].clone();
+    own["spec"]["containers"][0]["image"] = json!("proxyv2:1.31.0");
+    own
+}
+
+/// What the API server and the gates answer.
+#[derive(Clone)]
+struct World {
+    objects: BTreeMap<String, Vec<Value>>,
+    /// Versions of the gates by pod; other pods have statistics without the module.
+    gates: BTreeMap<String, &'static str>,
+    count: &'static str,
+    /// Paths that the user may not list.
+    refused: Vec<&'static str>,
+}
+
+impl World {
+    /// A Deployment with two pods, and the EnvoyFilter with their gate.
+    fn new(template: &Value, pods: Vec<Value>) -> Outcome<Self> {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fleet/lint/envoyfilter.json");
+        let filter: Value = serde_json::from_slice(&std::fs::read(file)?)?;
+        let deployment = json!({
+            "metadata": { "name": "web", "namespace": "shop", "managedFields": [{}] },
+            "spec": { "selector": {}, "template": template }, "status": {},
+        });
+        let names = pods.iter().filter_map(|pod| pod["metadata"]["name"].as_str());
+        let gates = names.map(|name| (name.to_owned(), "0.1.0")).collect();
+        let objects = [(DEPLOYMENTS, vec![deployment]), (FILTERS, vec![filter]), (LIST, pods)];
+        let objects = objects.map(|(path, objects)| (path.to_owned(), objects)).into();
+        Ok(Self { objects, gates, count: "exact", refused: Vec::new() })
+    }
+
+    fn good() -> Outcome<Self> {
+        let template = template(&hook(16091));
+        Self::new(&template, vec![injected("web-a", &template), injected("web-b", &template)])
+    }
+
+    fn run(self, arguments: &[&str]) -> Outcome<CommandOutput> {
+        self.start()?.run(arguments)
+    }
+
+    fn start(self) -> Outcome<Cluster> {
+        let mut forwards = BTreeMap::new();
+        let mut servers = Vec::new();
+        for (pod, version) in &self.gates {
+            let gate = gate(version, self.count)?;
+            forwards.insert(format!("{LIST}/{pod}/portforward"), gate.address);
+            servers.push(gate);
+        }
+        let groups = ["apps", "networking.istio.io", "karpenter.sh"];
+        let groups = groups.map(|name| json!({ "name": name, "versions": [] }));
+        let groups = json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups });
+        Cluster::start(move |asked, _| {
+            let _alive = &servers;
+            let path = asked.path();
+            if let Some(to) = forwards.get(path) {
+                return Err(Fault::Forward(*to));
+            }
+            Ok(match self.objects.get(path) {
+                _ if path == "/apis" => Answer::new(200).body(groups.to_string()),
+                _ if self.refused.contains(&path) => status(403, "Forbidden", "no"),
+                Some(objects) => list(objects, ""),
+                None if path.ends_with("/stats/prometheus") => Answer::new(200).body("a 1\n"),
+                None => status(404, "NotFound", "the server could not find the resource"),
+            })
+        })
+    }
+}
+
+/// A gate that serves.
+fn gate(version: &str, count: &str) -> Outcome<FakeServer> {
+    let status = json!({
+        "state": "serving", "reason": "r", "count": count, "holding": 0, "scopes": [],
+        "version": version,
+    });
+    FakeServer::start(move |_, _| Ok(Answer::new(200).body(status.to_string())))
+}
+
+/// The codes and messages of all findings.
+fn found(said: &CommandOutput) -> Outcome<Vec<(String, String)>> {
+    let said = said.json()?;
+    let findings = said["findings"].as_array().cloned().unwrap_or_default();
+    let text = |finding: &Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+    Ok(findings.iter().map(|one| (text(one, "code"), text(one, "message"))).collect())
+}
+
+#[test]
+fn a_cluster_without_mistakes_has_no_finding() -> Outcome {
+    let cluster = World::good()?.start()?;
+    let said = cluster.run(&["lint", "--cluster", "-n", "shop", "--fail-on", "info"])?.expect(0)?;
+    assert_eq!((said.stdout.as_str(), said.stderr.trim()), ("", "2 objects: nothing found"));
+    let asked = cluster.server.asked();
+    let writes = asked.iter().filter(|asked| asked.method != "GET");
+    assert_eq!(writes.count(), 0, "objects are only read");
+    let lists = asked.iter().filter(|asked| asked.path() == LIST);
+    assert_eq!(lists.count(), 1, "pods are listed once");
+    let installed = asked.iter().any(|asked| asked.path().contains("gateway.envoyproxy.io"));
+    assert!(!installed, "a group that the cluster does not have is not asked for");
+    Ok(())
+}
+
+/// One mistake in a cluster that has no other.
+fn mistake(code: &str, words: &str, change: impl FnOnce(&mut World) -> Outcome) -> Outcome {
+    let mut world = World::good()?;
+    change(&mut world)?;
+    let said = world.run(&LINT)?.expect(1)?;
+    let found = found(&said)?;
+    let is_it = |(other, text): &&(String, String)| other == code && text.contains(words);
+    assert!(found.iter().any(|one| is_it(&one)), "{code} {words}: {found:?}");
+    let object = said.json()?["findings"][0]["object"].clone();
+    assert!(object["kind"].is_string(), "{object}");
+    Ok(())
+}
+
+fn pods(world: &mut World) -> &mut Vec<Value> {
+    world.objects.entry(LIST.to_owned()).or_default()
+}
+
+#[test]
+fn pods_that_were_not_replaced_are_found() -> Outcome {
+    for (words, field, value) in [
+        ("no stop hook", "/spec/containers/0/lifecycle", Value::Null),
+        ("another stop hook", "/spec/containers/0/lifecycle", hook(16092)),
+        ("8 s of grace instead of 34 s", "/spec/terminationGracePeriodSeconds", json!(8)),
+        (
+            "another annotation `proxy.istio.io/config`",
+            "/metadata/annotations/proxy.istio.io~1config",
+            json!("drainDuration: 5s"),
+        ),
+    ] {
+        let words = format!("1 of 2 pods (web-a) have {words}");
+        mistake("LS801", &words, |world| {
+            let pods = pods(world);
+            pods[1]["metadata"]["creationTimestamp"] = json!("2026-02-01T00:00:00Z");
+            *pods[0].pointer_mut(field).ok_or_else(|| kit::Error::msg("a field"))? = value;
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_running_pod_with_less_grace_than_its_gate_needs_is_found() -> Outcome {
+    mistake("LS805", "web-a): 8 s of grace, and the gate needs 32 s", |world| {
+        let pods = pods(world);
+        pods[1]["metadata"]["creationTimestamp"] = json!("2026-02-01T00:00:00Z");
+        pods[0]["spec"]["terminationGracePeriodSeconds"] = json!(8);
+        Ok(())
+    })
+}
+
+/// A cluster whose pods and template have this lifecycle.
+fn with_hook(world: &mut World, lifecycle: &Value) -> Outcome {
+    let template = template(lifecycle);
+    let pods = ["web-a", "web-b"].map(|name| injected(name, &template));
+    *world = World { gates: world.gates.clone(), ..World::new(&template, pods.to_vec())? };
+    Ok(())
+}
+
+#[test]
+fn stop_hooks_that_do_not_fit_the_gate_are_found() -> Outcome {
+    let asks = "the hook asks 15091, and the gate listens on 16091";
+    mistake("LS803", asks, |world| with_hook(world, &hook(15091)))?;
+    mistake("LS806", "their stop hook does not ask it", |world| with_hook(world, &json!({})))?;
+    mistake("LS802", "without `/prestop?wait=10s`, `--requestTimeoutMillis=11000`", |world| {
+        let mut short = hook(16091);
+        short["preStop"]["exec"]["command"] = json!([
+            "pilot-agent",
+            "wait",
+            "--url=http://127.0.0.1:16091/prestop",
+            "--timeoutSeconds=26",
+            "--periodMillis=250",
+        ]);
+        with_hook(world, &short)
+    })
+}
+
+#[test]
+fn nodes_that_leave_too_little_time_are_found() -> Outcome {
+    let words = "`web` has 34 s of grace, and its nodes leave 20 s";
+    mistake("LS810", words, |world| {
+        let spec = json!({ "template": { "spec": { "terminationGracePeriod": "20s" } } });
+        let pool = json!({ "metadata": { "name": "spot" }, "spec": spec });
+        world.objects.insert("/apis/karpenter.sh/v1/nodepools".to_owned(), vec![pool]);
+        Ok(())
+    })
+}
+
+#[test]
+fn the_answers_of_gates_are_compared() -> Outcome {
+    mistake("LS804", "1 of 2 pods (web-b): the proxy has no metric of laststream", |world| {
+        world.gates.remove("web-b");
+        Ok(())
+    })?;
+    let why = "2 of 2 pods (web-a, web-b): `partial`: requests may be in flight";
+    mistake("LS807", why, |world| {
+        world.count = "partial";
+        Ok(())
+    })?;
+    mistake("LS808", "of its pods `0.0.9` in 1, `0.1.0` in 1", |world| {
+        world.gates.insert("web-a".to_owned(), "0.0.9");
+        Ok(())
+    })
+}
+
+/// The rest is judged: the hook's mistake is found beside the missing right.
+#[test]
+fn a_missing_right_is_named_and_the_rest_is_judged() -> Outcome {
+    for (path, right) in [
+        (FILTERS, "no right to `list` `envoyfilters` in namespace `shop`"),
+        (LIST, "no right to `list` `pods` in namespace `shop`"),
+    ] {
+        let mut world = World::good()?;
+        world.refused.push(path);
+        let said = world.run(&LINT)?.expect(1)?;
+        let found = found(&said)?;
+        let named = found.iter().filter(|(code, text)| code == "LS809" && text.contains(right));
+        assert_eq!(named.count(), 1, "{found:?}");
+        let role = if path == LIST { "laststream-reader" } else { "laststream-linter" };
+        assert!(found.iter().any(|(_, text)| text.contains(role)), "{found:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_unreachable_api_server_is_no_verdict() -> Outcome {
+    let cluster = Cluster::start(|_, _| Ok(status(401, "Unauthorized", "Unauthorized")))?;
+    cluster.run(&LINT)?.expect(2)?.stderr_contains("does not accept the credentials (401)")?;
+    Ok(())
+}
+
+#[test]
+fn findings_name_objects_instead_of_lines() -> Outcome {
+    let mut world = World::good()?;
+    pods(&mut world)[0]["spec"]["terminationGracePeriodSeconds"] = json!(8);
+    let cluster = world.start()?;
+    let text = cluster.run(&["lint", "--cluster", "-n", "shop"])?.expect(1)?;
+    text.stdout_contains("--> Deployment shop/web (spec.template")?;
+    let sarif = cluster.run(&["lint", "--cluster", "-n", "shop", "-o", "sarif"])?.json()?;
+    let place = &sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
+    assert_eq!(place["artifactLocation"]["uri"], "cluster/shop/Deployment/web");
+    Ok(())
+}
+
+/// Only the pods with the labels are compared, and a page of statistics is not a gate's answer.
+#[test]
+fn a_selector_goes_to_the_api_server() -> Outcome {
+    let cluster = World::good()?.start()?;
+    cluster.run(&[&LINT[..], &["-l", "app=web"]].concat())?.expect(0)?;
+    let asked = cluster.server.asked();
+    let pods = asked.iter().find(|asked| asked.path() == LIST);
+    let selector = pods.and_then(|asked| asked.parameter("labelSelector"));
+    assert_eq!(selector, Some("app%3Dweb"));
+    Ok(())
+}
+
+/// Wrong names must not look like a cluster without a mistake.
+#[test]
+fn a_namespace_without_anything_is_no_verdict() -> Outcome {
+    let objects = BTreeMap::from([(LIST.to_owned(), Vec::new())]);
+    let empty = World { objects, ..World::good()? };
+    let why = "nothing to check was found: are the namespace and the labels right?";
+    empty.run(&LINT)?.expect(2)?.stderr_contains(why)?;
+    let mut other = World::good()?;
+    pods(&mut other).clear();
+    other.clone().run(&LINT)?.expect(0)?;
+    other.run(&[&LINT[..], &["-l", "app=wbe"]].concat())?.expect(2)?.stderr_contains(why)?;
+    Ok(())
+}
+
+/// A pod that was not injected has no proxy, whatever an EnvoyFilter selects.
+#[test]
+fn a_pod_without_a_proxy_has_no_gate() -> Outcome {
+    let mut world = World::good()?;
+    for pod in pods(&mut world) {
+        pod["spec"]["containers"][0]["name"] = json!("app");
+        pod["spec"]["terminationGracePeriodSeconds"] = json!(1);
+    }
+    for deployment in world.objects.get_mut(DEPLOYMENTS).into_iter().flatten() {
+        let spec = &mut deployment["spec"]["template"]["spec"];
+        spec["containers"][0]["name"] = json!("app");
+        spec["terminationGracePeriodSeconds"] = json!(1);
+    }
+    let said = world.run(&LINT)?;
+    let found = found(&said)?;
+    assert!(
+        found.iter().all(|(code, _)| !["LS551", "LS806"].contains(&code.as_str())),
+        "{found:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn options_of_files_and_of_clusters_do_not_mix() -> Outcome {
+    for arguments in [
+        &["lint", "-n", "shop", "x.yaml"][..],
+        &["lint", "--cluster", "x.yaml"],
+        &["lint", "--cluster", "--list"],
+        &["lint", "--cluster", "-A", "-n", "shop"],
+        &["lint", "--cluster", "-l", ""],
+    ] {
+        run(std::process::Command::new(PROGRAM).args(arguments))?.expect(64)?;
+    }
+    Ok(())
+}
+
+/// The ClusterRole has each kind that is read, and nothing else.
+#[test]
+fn the_role_has_exactly_the_kinds_that_are_read() -> Outcome {
+    let role =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../envoyfilter-manifests/rights/linter.yaml");
+    let role = std::fs::read_to_string(role)?;
+    let mut granted = Vec::new();
+    let mut group = String::new();
+    for line in role.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix("- apiGroups: [") {
+            group = name.trim_matches([']', '"']).to_owned();
+        } else if let Some(names) = line.strip_prefix("resources: [") {
+            let names = names.trim_end_matches(']').split(", ");
+            granted.extend(names.map(|name| (group.clone(), name.to_owned())));
+        } else if let Some(verbs) = line.strip_prefix("verbs: ") {
+            let wanted = if group.is_empty() { "[get, list]" } else { "[list]" };
+            assert_eq!(verbs, wanted, "{group}");
+        }
+    }
+    let read = KINDS.iter().chain([&CONFIG_MAPS]);
+    let mut read: Vec<(String, String)> =
+        read.map(|kind| (kind.group.to_owned(), kind.resource.to_owned())).collect();
+    read.sort();
+    granted.sort();
+    assert_eq!(granted, read);
+    Ok(())
+}

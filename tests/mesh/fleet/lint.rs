@@ -1,0 +1,179 @@
+//! F4: `laststream lint --cluster` on a real API server: each of many mistakes is found at its
+//! object with the way out, nothing is found when they are mended, and a missing right is named.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use super::planted::{self, PLANTED};
+use super::pods::Kind;
+use super::world::World;
+use super::{kwok, stand_in};
+use crate::program::ask;
+use crate::seen::row;
+use kit::command::CommandOutput;
+use kit::prelude::*;
+use kit::process::guarded;
+use kit::user;
+
+pub(super) const NAMESPACE: &str = "linted";
+pub(super) const NODE: &str = "linted-node";
+/// The user with the project's ClusterRoles and no others.
+const OPERATOR: &str = "operator";
+const SOON: Duration = Duration::from_secs(60);
+const LINT: [&str; 8] =
+    ["lint", "--cluster", "--namespace", NAMESPACE, "--as", OPERATOR, "-o", "json"];
+
+pub(crate) async fn of_a_cluster() -> Outcome {
+    let world = World::get().await?;
+    world.cluster.namespace(NAMESPACE).await?;
+    for release in ["istio-1.31", "gateway-api-1.6"] {
+        world.cluster.definitions(release).await?;
+    }
+    world.cluster.apply_all(&[kwok::node(NODE, "10.244.250.0/24")]).await?;
+    kwok::nodes_ready(&world.cluster).await?;
+    grant(world, "ClusterRoleBinding").await?;
+    spoiled(world).await?;
+    mended(world).await?;
+    one_namespace(world).await
+}
+
+/// Runs `laststream` as the operator.
+async fn lint(world: &World) -> Outcome<CommandOutput> {
+    let mut command = guarded(user::laststream()?);
+    command.args(LINT).env("KUBECONFIG", world.cluster.kubeconfig());
+    command.env("HOME", std::env::temp_dir());
+    ask(command, "").await
+}
+
+/// Binds the ClusterRoles to the operator, for the whole cluster or for the namespace.
+async fn grant(world: &World, kind: &str) -> Outcome {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    let rights = kit::workspace().join("envoyfilter-manifests/rights");
+    let rights = rights.to_str().context("a path")?.to_owned();
+    world.cluster.run(&["apply", "--kustomize", &rights]).await?;
+    let binding = |role: &str| {
+        json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": kind,
+            "metadata": { "name": role, "namespace": NAMESPACE },
+            "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": role },
+            "subjects": [{ "apiGroup": GROUP, "kind": "User", "name": OPERATOR }],
+        })
+    };
+    let mut bindings = ["laststream-reader", "laststream-linter"].map(binding);
+    if kind == "ClusterRoleBinding" {
+        for binding in &mut bindings {
+            binding["metadata"]["namespace"] = Value::Null;
+        }
+    }
+    world.cluster.apply_all(&bindings).await
+}
+
+/// Creates all workloads, and waits until KWOK runs their pods.
+async fn create(world: &World, good: bool) -> Outcome {
+    let cluster = &world.cluster;
+    let delete = ["delete", "pods", "--all", "--namespace", NAMESPACE, "--grace-period=0"];
+    cluster.run(&[&delete[..], &["--force"]].concat()).await?;
+    let workloads = PLANTED.iter().flat_map(|planted| planted.objects(good));
+    let mut objects: Vec<Value> = workloads.collect();
+    objects.push(planted::gate()?);
+    cluster.apply_all(&objects).await?;
+    let wait = ["wait", "--for=condition=Ready", "pods", "--all", "--timeout=60s"];
+    cluster.run(&[&wait[..], &["--namespace", NAMESPACE]].concat()).await?;
+    serve(world).await
+}
+
+/// Serves statistics at the addresses of the pods: without the module for `gone`.
+async fn serve(world: &World) -> Outcome {
+    let pods = ["get", "pods", "--namespace", NAMESPACE, "--output", "json"];
+    let said: Value = serde_json::from_str(&world.cluster.run(&pods).await?)?;
+    let index = |wanted| (0..100).find(|index| Kind::of(*index) == wanted).context("a kind");
+    let (serving, without) = (index(Kind::Serving)?, index(Kind::Without)?);
+    let mut addresses: BTreeMap<Ipv4Addr, usize> = BTreeMap::new();
+    for pod in said["items"].as_array().context("pods")? {
+        let is_gone = pod["metadata"]["labels"]["app"] == "gone";
+        let address = pod["status"]["podIP"].as_str().context("an address")?.parse()?;
+        addresses.insert(address, if is_gone { without } else { serving });
+    }
+    stand_in::serve_pods(addresses);
+    Ok(())
+}
+
+/// The way out of a finding of this rule at an object.
+fn way_out(findings: &[Value], rule: &str, kind: &str, name: &str) -> Option<String> {
+    let mut all = findings.iter();
+    let is_it = |finding: &&Value| {
+        let object = &finding["object"];
+        finding["code"] == rule
+            && (&object["kind"], &object["name"]) == (&json!(kind), &json!(name))
+            && object["namespace"] == NAMESPACE
+    };
+    all.find(is_it)?["fix"].as_str().map(str::to_owned)
+}
+
+async fn spoiled(world: &World) -> Outcome {
+    create(world, false).await?;
+    let others = planted::others()?;
+    let objects: Vec<Value> = others.iter().map(|(object, _)| object.clone()).collect();
+    world.cluster.apply_all(&objects).await?;
+    let mut wanted: Vec<(&str, String, String)> = Vec::new();
+    for planted in &PLANTED {
+        wanted.push((planted.rule, "Deployment".to_owned(), planted.name.to_owned()));
+    }
+    for (object, rules) in &others {
+        let [kind, name] = [&object["kind"], &object["metadata"]["name"]];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        wanted.extend(rules.iter().map(|rule| (*rule, text(kind), text(name))));
+    }
+    let look = async || {
+        // The API server applies new rights a little later.
+        let said = lint(world).await?.expect(1)?;
+        let said: Value = serde_json::from_str(&said.stdout)?;
+        let findings = said["findings"].as_array().context("findings")?;
+        for (rule, kind, name) in &wanted {
+            let way_out = way_out(findings, rule, kind, name);
+            let way_out = way_out.with_context(|| format!("{rule} at {kind} {name}: {said:#}"))?;
+            ensure!(!way_out.is_empty(), "{rule} without a way out");
+        }
+        let refused = findings.iter().filter(|finding| finding["code"] == "LS809");
+        ensure_eq!(refused.count(), 0, "the rights suffice: {said:#}");
+        Ok(findings.len())
+    };
+    let findings = wait_for(SOON, "all mistakes", look).await?;
+    row(
+        "F4",
+        format!("{} mistakes in {} workloads and other objects", wanted.len(), PLANTED.len()),
+        format!("each found at its object with the way out, in {findings} findings"),
+    );
+    for (object, _) in &others {
+        let name = object["metadata"]["name"].as_str().context("a name")?;
+        let kind = object["kind"].as_str().context("a kind")?;
+        world.cluster.run(&["delete", kind, name, "--namespace", NAMESPACE]).await?;
+    }
+    Ok(())
+}
+
+async fn mended(world: &World) -> Outcome {
+    create(world, true).await?;
+    let look = async || lint(world).await?.expect(0)?.stderr_contains("nothing found").map(drop);
+    wait_for(SOON, "nothing to find", look).await?;
+    row("F4", "the same workloads, mended", "nothing found");
+    Ok(())
+}
+
+/// With rights in the namespace alone, what cannot be read elsewhere is named.
+async fn one_namespace(world: &World) -> Outcome {
+    for role in ["laststream-reader", "laststream-linter"] {
+        world.cluster.run(&["delete", "clusterrolebinding", role]).await?;
+    }
+    grant(world, "RoleBinding").await?;
+    let right = "no right to `list` `envoyfilters` in namespace `istio-system`";
+    let look = async || {
+        let said = lint(world).await?.expect(1)?;
+        let said = said.stdout_contains(right)?.stdout_contains("LS809")?;
+        ensure!(!said.stdout.contains(&format!("in namespace `{NAMESPACE}`")), "{}", said.stdout);
+        Ok(())
+    };
+    wait_for(SOON, "the missing right", look).await?;
+    row("F4", "rights in one namespace alone", "LS809 names those in `istio-system`");
+    Ok(())
+}
