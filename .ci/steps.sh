@@ -24,7 +24,7 @@ narrow() {
 
 scripts() {
     shellcheck --external-sources .ci/run .ci/fuzz .ci/mutations .ci/*.sh .cargo/wasm-test-runner tests/tools/build-script tests/tools/program \
-        tests/mesh/parts/*/build
+        tests/mesh/parts/*/build contrib/upstream/make-patch contrib/upstream/*/benchmark/run
 }
 
 # The module's border to Envoy is only there for wasm32; the command line turns the `schema` feature on wherever it is along. No module
