@@ -144,8 +144,10 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn a_damaged_map_is_truncated() {
         let map = serialise(&[("name", &b"value"[..]), ("other", b"thing")]);
+        let whole: Vec<_> = Headers::new(&map).iter().collect();
         for length in 0..map.len() {
-            assert!(Headers::new(&map[..length]).iter().count() <= 2);
+            let cut: Vec<_> = Headers::new(&map[..length]).iter().collect();
+            assert!(cut.len() < 2 && whole.starts_with(&cut), "{length}");
         }
         assert_eq!(Headers::new(&[0xff; 64]).iter().count(), 0);
     }

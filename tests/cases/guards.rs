@@ -3,18 +3,15 @@
 //! neighbours or its clients can cause.
 
 use crate::cases::gate::bench::{Bench, gate_listener, main_listener, options};
-use crate::cases::stage::{BEGUN, SOON, Stage, clusters, hcm, no_vm_has_died, routes};
+use crate::cases::stage::{BEGUN, Stage, clusters, no_vm_has_died, routes};
 use crate::lab::{Lab, cases};
 use kit::bootstrap::extension;
-use kit::certificates::Authority;
 use kit::fake_server::{FakeServer, Fault};
-use kit::h3;
 use kit::prelude::*;
 
 cases! {
     an_answer_that_breaks_off_ends_no_vm,
     names_that_are_not_utf8_end_no_vm,
-    an_http3_stream_ends_once,
     empty_properties_trust_no_peer,
 }
 
@@ -98,33 +95,6 @@ async fn names_that_are_not_utf8_end_no_vm(lab: &Lab) -> Outcome {
     }
     stage.wait_until_idle().await?;
     ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(10), "begun");
-    no_vm_has_died(&stage.envoy)
-}
-
-/// Envoy writes the access log of an HTTP/3 stream after it has reported the stream's end to the
-/// module: `proxy_on_log` would refer to a deleted context, so the module must not export it.
-async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
-    let authority = Authority::new()?;
-    let listener = Listener::quic("main", hcm(lab, "{}"), &authority.server()?);
-    let options = Options { component_log_level: "wasm:trace".into(), ..Options::default() };
-    let stage = Stage::behind(lab, listener, options).await?;
-    let mut client =
-        h3::Client::connect(stage.main, &authority.client_config(&["h3"], None)?).await?;
-    for _ in 0..3 {
-        client.get("/echo").await?.expect(200)?;
-    }
-    let mut abandoned = client.open(kit::h2::request("GET", "https", "/hold/a")).await?;
-    abandoned.finish().await?;
-    stage.upstream.wait_held("a", 1, SOON).await?;
-    abandoned.reset();
-    client.close().await?;
-    stage.wait_until_idle().await?;
-    ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(4), "begun");
-    let log = stage.envoy.log();
-    let entered = |callback: &str| {
-        log.lines().filter(|line| line.contains("[host->vm]") && line.contains(callback)).count()
-    };
-    ensure_eq!((entered("proxy_on_request_headers("), entered("proxy_on_log(")), (4, 0), "calls");
     no_vm_has_died(&stage.envoy)
 }
 

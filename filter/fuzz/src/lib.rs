@@ -1,4 +1,3 @@
 //! Shared code of the fuzz targets: generators of plausible inputs.
 
 pub mod by_schema;
-pub mod map;

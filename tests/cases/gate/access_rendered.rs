@@ -61,57 +61,30 @@ impl Rendered {
         Ok((answer.status, reason.unwrap_or_else(|| answer.text())))
     }
 
+    /// The secret is required and never shown; the filter's unit tests have all operations.
     async fn wants(&self, secret: &str) -> Outcome {
-        for wrong in
-            [&[][..], &[(HEADER, "")], &[(HEADER, "-")], &[(HEADER, "another-secret-0123456789")]]
-        {
-            for (method, path) in [
-                ("POST", "/drain"),
-                ("GET", "/prestop"),
-                ("GET", "/streams"),
-                ("POST", "/quitquitquit"),
-            ] {
-                let (status, reason) = self.ask(method, path, wrong).await?;
-                ensure!(
-                    status == 403 && reason.contains(HEADER),
-                    "{method} {path} with {wrong:?}: {status} {reason}"
-                );
-            }
+        for wrong in [&[][..], &[(HEADER, "another-secret-0123456789")]] {
+            let (status, reason) = self.ask("GET", "/streams", wrong).await?;
+            ensure!(status == 403 && reason.contains(HEADER), "{wrong:?}: {status} {reason}");
         }
-        ensure_eq!(
-            self.ask("GET", "/streams", &[(HEADER, secret)]).await?.0,
-            200,
-            "with the secret"
-        );
-        ensure_eq!(
-            self.ask("GET", &format!("/prestop?secret={secret}"), &[]).await?.0,
-            503,
-            "with the secret in the URL"
-        );
+        let (status, _) = self.ask("GET", "/streams", &[(HEADER, secret)]).await?;
+        ensure_eq!(status, 200, "with the secret");
+        let (status, _) = self.ask("GET", &format!("/prestop?secret={secret}"), &[]).await?;
+        ensure_eq!(status, 503, "with the secret in the URL");
         let dump = self.envoy.admin_get("/config_dump?include_eds").await?.expect(200)?.text();
-        ensure!(
-            !dump.contains(secret) && !self.envoy.log().contains(secret),
-            "the secret was told"
-        );
+        ensure!(!dump.contains(secret) && !self.envoy.log().contains(secret), "it was told");
         Ok(())
     }
 
     /// Operations that need a secret get 403, whatever secret the client sends.
     async fn opens_nothing(&self) -> Outcome {
-        for forged in ["", "-", SECRET, "0123456789abcdef"] {
+        for forged in ["", "-", SECRET] {
             let headers = [(HEADER, forged), ("x-laststream-expected-secret", forged)];
-            for (method, path) in [
-                ("POST", "/drain"),
-                ("GET", "/prestop"),
-                ("POST", "/force?reason=x"),
-                ("DELETE", "/drain"),
-            ] {
-                let (status, reason) = self.ask(method, path, &headers).await?;
-                ensure!(
-                    status == 403 && reason.contains("secret"),
-                    "{method} {path} with {forged:?}: {status} {reason}"
-                );
-            }
+            let (status, reason) = self.ask("POST", "/drain", &headers).await?;
+            ensure!(
+                status == 403 && reason.contains("secret"),
+                "with {forged:?}: {status} {reason}"
+            );
         }
         let (status, state) = self.ask("GET", "/status", &[]).await?;
         ensure!(status == 200, "the status is free: {state}");
@@ -138,25 +111,14 @@ async fn has_its_secret_from_the_environment(lab: &Lab) -> Outcome {
     Ok(())
 }
 
+/// The filter's unit tests have all secrets that are too short.
 async fn without_its_secret_opens_nothing(lab: &Lab) -> Outcome {
-    for environment in [
-        &[][..],
-        &["GATE_SECRET="],
-        &["GATE_SECRET=too-short"],
-        &["GATE_SECRET=\n                    \n"],
-    ] {
+    for environment in [&[][..], &["GATE_SECRET=too-short"]] {
         let rendered = Rendered::start(lab, BY_ENVIRONMENT, environment).await?;
         rendered.opens_nothing().await.with_context(|| format!("{environment:?}"))?;
     }
-    for secret in ["", "too-short"] {
-        let (_folder, policy) = by_sds(secret)?;
-        Rendered::start(lab, &policy, &[])
-            .await?
-            .opens_nothing()
-            .await
-            .with_context(|| format!("SDS with {secret:?}"))?;
-    }
-    Ok(())
+    let (_folder, policy) = by_sds("")?;
+    Rendered::start(lab, &policy, &[]).await?.opens_nothing().await.context("SDS")
 }
 
 /// The files of SDS, and the policy that names them.

@@ -80,8 +80,8 @@ async fn an_unknown_cluster_opens_nothing(lab: &Lab) -> Outcome {
     opens_nothing(&bench, "Envoy has no cluster `nowhere`").await
 }
 
-/// No quit signal passes, and a hook is held until the deadline. Reason and advice name the cluster,
-/// and not the annotation for an Envoy that does not export its own count.
+/// No quit signal passes, and a hook is held until the deadline. Reason and advice name the
+/// cluster, and not the annotation for an Envoy that does not export its own count.
 async fn opens_nothing(bench: &Bench, words: &str) -> Outcome {
     bench.post("/quitquitquit").await?.expect(503)?;
     let hook = bench.hook();

@@ -10,55 +10,15 @@ use super::bench::{Bench, same};
 use super::states::kept;
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
+use kit::fake_server::{FakeServer, Fault};
 use kit::prelude::*;
-use kit::server::Server;
-use kit::wire::{Framing, Wire, local};
+use kit::wire::local;
 
 cases! {
     holds_until_the_app_has_gone,
     an_app_that_answers_anything_is_there,
     an_app_that_takes_no_connection_is_there,
     an_app_that_envoy_cannot_ask_does_not_move_the_deadline,
-}
-
-/// An app with answers that the test chooses; one request for each connection.
-struct App {
-    server: Server,
-    says: Arc<Mutex<Says>>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Says {
-    /// Takes the request, and never answers.
-    Nothing,
-    /// These bytes, and the end of the connection.
-    Bytes(&'static str),
-}
-
-impl App {
-    async fn start() -> Outcome<Self> {
-        let says = Arc::new(Mutex::new(Says::Nothing));
-        let known = Arc::clone(&says);
-        let server = Server::start(move |tcp| answer(tcp, Arc::clone(&known))).await?;
-        Ok(Self { server, says })
-    }
-
-    fn say(&self, what: Says) {
-        *self.says.lock().unwrap_or_else(PoisonError::into_inner) = what;
-    }
-}
-
-async fn answer(tcp: TcpStream, says: Arc<Mutex<Says>>) -> Outcome {
-    let mut wire = Wire::plain(tcp);
-    if let Some(head) = wire.head().await? {
-        wire.body(Framing::of_request(&head)).await?;
-        let says = *says.lock().unwrap_or_else(PoisonError::into_inner);
-        match says {
-            Says::Nothing => std::future::pending().await,
-            Says::Bytes(bytes) => wire.send(bytes.as_bytes()).await?,
-        }
-    }
-    Ok(())
 }
 
 /// The drain makes no call to Envoy, so that it can be cancelled.
@@ -117,33 +77,35 @@ async fn holds_until_the_app_has_gone(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-const ANSWERS: [Says; 8] = [
-    Says::Nothing,
-    Says::Bytes(""),
-    Says::Bytes("no HTTP at all\r\n\r\n"),
-    Says::Bytes("HTTP/1.1 503 no\r\ncontent-length: 3\r\n\r\nbye"),
-    Says::Bytes("HTTP/1.1 503 no\r\ncontent-length: 19\r\n\r\nno healthy upstream"),
-    Says::Bytes(
-        "HTTP/1.1 503 no\r\ncontent-length: 98\r\n\r\n\
-         upstream connect error or disconnect/reset before headers. reset reason: remote \
-         connection failure",
-    ),
-    Says::Bytes("HTTP/1.1 200 breaks off\r\ncontent-length: 100\r\n\r\nupstream connect error"),
-    Says::Bytes("HTTP/1.1 404 fine\r\ncontent-length: 0\r\n\r\n"),
+/// Answers of an app that is there. Some look like those that Envoy gives in its place.
+const ANSWERS: [&[u8]; 6] = [
+    b"",
+    b"no HTTP at all\r\n\r\n",
+    b"HTTP/1.1 503 no\r\ncontent-length: 19\r\n\r\nno healthy upstream",
+    b"HTTP/1.1 503 no\r\ncontent-length: 98\r\n\r\n\
+      upstream connect error or disconnect/reset before headers. reset reason: remote \
+      connection failure",
+    b"HTTP/1.1 200 breaks off\r\ncontent-length: 100\r\n\r\nupstream connect error",
+    b"HTTP/1.1 404 fine\r\ncontent-length: 0\r\n\r\n",
 ];
 
 async fn an_app_that_answers_anything_is_there(lab: &Lab) -> Outcome {
-    let app = App::start().await?;
-    let bench = bench(lab, cluster::h1("the-app", app.server.address), 90_000).await?;
-    for says in ANSWERS {
-        app.say(says);
+    let silence = Fault::Silence(Duration::from_secs(60));
+    let says = Arc::new(Mutex::new(silence.clone()));
+    let say = |fault| *says.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+    let known = Arc::clone(&says);
+    let app = FakeServer::start(move |_, _| {
+        Err(known.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    })?;
+    let bench = bench(lab, cluster::h1("the-app", app.address), 90_000).await?;
+    for fault in ANSWERS.map(Fault::Bytes).into_iter().chain([silence]) {
+        let what = format!("an app with {fault:?}");
+        say(fault);
         bench.post("/drain").await?.expect(202)?;
-        stays(&bench, Duration::from_secs(1), THERE)
-            .await
-            .with_context(|| format!("an app that says {says:?}"))?;
+        stays(&bench, Duration::from_secs(1), THERE).await.context(what)?;
         bench.delete("/drain").await?.expect(200)?;
     }
-    drop(app);
+    say(Fault::End);
     bench.post("/drain").await?.expect(202)?;
     bench.until("state", "drained").await?;
     Ok(())

@@ -66,7 +66,7 @@ impl Bench {
         main: Hcm,
         judge: impl Fn(&str, &str) -> CallHandling + Send + Sync + 'static,
     ) -> Outcome<(Self, AdminProxy)> {
-        let (upstream, proxy) = (Upstream::start().await?, AdminProxy::start(judge).await?);
+        let (upstream, proxy) = (Upstream::start().await?, AdminProxy::start(judge)?);
         let bootstrap = clusters(bootstrap, &upstream)
             .cluster(proxy.cluster())
             .listener(Listener::new("main", main).direction("INBOUND"))
@@ -175,7 +175,7 @@ pub(crate) fn gate_listener_with(name: &str, filter: Value) -> Listener {
         .filter(gate_address())
         .filter(filter)
         .route(Route::prefix("/").direct(503, "no gate"))
-        .stream_idle_timeout("0s");
+        .with("/stream_idle_timeout", json!("0s"));
     Listener::new(name, hcm).direction("OUTBOUND")
 }
 

@@ -84,7 +84,8 @@ async fn asks_seldom(bench: &Bench, asked: &Asked, took: Duration) -> Outcome {
 /// are.
 async fn excluded_and_exempt_streams_hold_neither_hooks_nor_signals(lab: &Lab) -> Outcome {
     for (kind, long_lived) in [("exclude", "wait"), ("long_lived", "exempt")] {
-        let rules = format!(r#"{{"count": {{"{kind}": {{"paths": [{{"prefix": "/hold/idle"}}]}}}}}}"#);
+        let rules =
+            format!(r#"{{"count": {{"{kind}": {{"paths": [{{"prefix": "/hold/idle"}}]}}}}}}"#);
         let gate =
             format!(r#"{{"quiet_ms": 300, "deadline_ms": 90000, "long_lived": "{long_lived}"}}"#);
         let bench = Bench::with(lab, &gate, hcm(lab, &rules)).await?;

@@ -1,4 +1,5 @@
 //! The gate's OpenAPI file against the real gate: every response in the file occurs, and no other.
+//! Other methods and paths are unit tests in `filter/src/gate/http.rs`.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ use super::bench::{Bench, same};
 use crate::cases::stage::{hcm, routes};
 use crate::lab::{Lab, cases};
 use kit::fake_server::{Answer, FakeServer};
-use kit::openapi::{Document, Operation, members};
+use kit::openapi::{Document, members};
 use kit::prelude::*;
 
 const SECRET: &str = "open-sesame-0123456789";
@@ -49,7 +50,6 @@ async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
     {
         asking.ask(bench, wrong, 400).await?;
     }
-    refuses_what_is_not_written(asking, bench).await?;
     let mut client = bench.held("a").await?;
     asking.ask(bench, "POST /quitquitquit", 503).await?;
     asking.ask(bench, "POST /drain_listeners?inboundonly", 503).await?;
@@ -62,7 +62,6 @@ async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
     asking.ask(bench, "GET /prestop", 503).await?;
     asking.ask(bench, "POST /prestop?wait=300ms", 503).await?;
     asking.ask(bench, "POST /drain_listeners?graceful&skip_exit", 200).await?;
-    refuses_what_is_not_written(asking, bench).await?;
     bench.release("a", &mut client).await?;
     asking.ask(bench, "GET /prestop?wait", 200).await?;
     asking.ask(bench, "POST /prestop?wait=5", 200).await?;
@@ -141,56 +140,6 @@ async fn passes_on_the_status_of_the_admin_interface(asking: &Asking, lab: &Lab)
     Ok(())
 }
 
-/// Paths that only look like the gate's, or that are Envoy's.
-const ELSEWHERE: [&str; 9] = [
-    "/",
-    "/status/",
-    "/STATUS",
-    "/%73tatus",
-    "/drain/now",
-    "/healthcheck/fail",
-    "/config_dump",
-    "/stats",
-    "/logging?level=trace",
-];
-
-/// Tries all other methods of every path, and other paths.
-async fn refuses_what_is_not_written(asking: &Asking, bench: &Bench) -> Outcome {
-    let operations = asking.document.operations();
-    let paths: BTreeSet<&str> = operations.iter().map(|operation| operation.path).collect();
-    for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"] {
-        for path in &paths {
-            let allowed = allowed(&operations, path);
-            if !allowed.contains(method) {
-                let answer = asking.refused(bench, method, path, 405, "WrongMethod").await?;
-                let told = answer.header("allow").unwrap_or_default();
-                ensure_eq!(
-                    told.split(", ").collect::<BTreeSet<_>>(),
-                    allowed,
-                    "allow of {method} {path}"
-                );
-            }
-        }
-        for path in ELSEWHERE {
-            asking.refused(bench, method, path, 404, "NotFound").await?;
-        }
-    }
-    Ok(())
-}
-
-/// The methods that the file has for a path, and HEAD wherever it has GET.
-fn allowed<'d>(operations: &'d [Operation<'_>], path: &str) -> BTreeSet<&'d str> {
-    let mut methods: BTreeSet<&str> = operations
-        .iter()
-        .filter(|operation| operation.path == path)
-        .map(|operation| operation.method.as_str())
-        .collect();
-    if methods.contains("GET") {
-        methods.insert("HEAD");
-    }
-    methods
-}
-
 /// After a drain and a force, Envoy shows each of the gate's metrics and no other.
 async fn shows_its_metrics(bench: &Bench) -> Outcome {
     let text = bench.envoy.prometheus().await?;
@@ -254,26 +203,6 @@ impl Asking {
                 .with_context(|| format!("HEAD of {question}"))?;
         }
         self.seen.borrow_mut().insert(format!("{method} {path}: {heading}"));
-        Ok(answer)
-    }
-
-    /// Sends a request that is not in the file. It must get the response that the file has for such
-    /// requests.
-    async fn refused(
-        &self,
-        bench: &Bench,
-        method: &str,
-        path: &str,
-        status: u16,
-        said: &str,
-    ) -> Outcome<Response> {
-        let told = || format!("{method} {path}, which is not in the file");
-        let said = &self.document.root()["components"]["responses"][said];
-        let answer = once(bench.gate, &Request::new(method, path))
-            .await?
-            .expect(status)
-            .with_context(told)?;
-        self.document.judge(said, &answer, method != "HEAD").with_context(told)?;
         Ok(answer)
     }
 

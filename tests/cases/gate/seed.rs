@@ -16,7 +16,6 @@ use kit::websocket::{Frame, WebSocket};
 
 cases! {
     an_http1_request_ends_before_the_pod => |lab| experiment(lab, Kind::Http1),
-    an_http2_request_ends_before_the_pod => |lab| experiment(lab, Kind::Http2),
     a_grpc_stream_ends_before_the_pod => |lab| experiment(lab, Kind::Grpc),
     a_websocket_ends_before_the_pod => |lab| experiment(lab, Kind::WebSocket),
     a_slow_reader_gets_everything_before_the_pod_ends => |lab| experiment(lab, Kind::SlowReader),
@@ -36,7 +35,6 @@ const QUIET: Duration = Duration::from_millis(300);
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Http1,
-    Http2,
     Grpc,
     WebSocket,
     SlowReader,
@@ -48,14 +46,6 @@ impl Kind {
         match self {
             Self::Http1 => {
                 let answer = Client::connect(main)
-                    .await?
-                    .get(&format!("/delay/{}", TAKES.as_millis()))
-                    .await?
-                    .expect(200)?;
-                ensure_eq!(answer.text(), "delayed", "the answer");
-            }
-            Self::Http2 => {
-                let answer = h2::Client::connect(main)
                     .await?
                     .get(&format!("/delay/{}", TAKES.as_millis()))
                     .await?

@@ -1,21 +1,19 @@
 //! Signals to quit and to drain at once: refused while streams are in flight, and passed when no
 //! stream can be hurt.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, SOON, same};
 use crate::cases::stage::{hcm, routes};
 use crate::lab::{Lab, cases, number};
+use kit::admin_proxy::CallHandling;
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
-use kit::server::Server;
-use kit::wait::join_all;
-use kit::wire::Head;
+use kit::wait::{blocking, join_all};
 
 cases! {
     refuses_signals_until_zero,
@@ -83,6 +81,8 @@ async fn without_the_latch_streams_are_there(lab: &Lab) -> Outcome {
 struct Tally {
     passed: AtomicU64,
     hurt: AtomicU64,
+    /// Passes beside which the witness got no answer.
+    blind: AtomicU64,
     accepted: AtomicU64,
     refused: AtomicU64,
     over: AtomicBool,
@@ -106,16 +106,19 @@ async fn pass_many(
     enough: impl Fn(&Tally) -> bool + Copy + Send + 'static,
 ) -> Outcome<Arc<Tally>> {
     let tally = Arc::new(Tally::default());
-    let witness = Witness::start(Arc::clone(&tally)).await?;
+    let (admin, seen) = (Arc::<OnceLock<SocketAddr>>::default(), Arc::clone(&tally));
+    let known = Arc::clone(&admin);
+    let judge = move |method: &str, _: &str| match method {
+        "POST" => witness(&seen, known.get()),
+        _ => CallHandling::Forward,
+    };
     // Another VM may count the streams of `main`; this one has a counter that answers.
     let quiet = Hcm::new("quiet")
         .filter(lab.stream("{}").filter())
         .route(Route::prefix("/").direct(200, "quiet"));
-    let bootstrap = Bootstrap::new()
-        .cluster(cluster::h1("witness", witness.server.address))
-        .listener(Listener::new("quiet", quiet));
-    let bench = Bench::upon(bootstrap, lab, r#"{"admin": {"cluster": "witness"}}"#, main).await?;
-    *witness.envoy.lock().await = Some(Client::connect(bench.envoy.admin()).await?);
+    let bootstrap = Bootstrap::new().listener(Listener::new("quiet", quiet));
+    let (bench, _proxy) = Bench::proxied(bootstrap, lab, "{}", main, judge).await?;
+    admin.get_or_init(|| bench.envoy.admin());
     bench.until("count", "exact").await?;
     sleep(pause).await;
     let mut tasks = JoinSet::new();
@@ -133,8 +136,8 @@ async fn pass_many(
             {refused} were refused",
         began.elapsed()
     ));
-    let status = bench.status().await?;
-    same(&status, "holding", 0)?;
+    ensure_eq!(tally.blind.load(Ordering::Relaxed), 0, "passes beside which Envoy was not asked");
+    same(&bench.status().await?, "holding", 0)?;
     Ok(tally)
 }
 
@@ -172,48 +175,20 @@ async fn signals(
     Ok(())
 }
 
-/// A stand-in for Envoy's admin interface: when a signal comes, it asks the real one at once for
-/// the requests in flight to the app. It passes on all other requests.
-struct Witness {
-    server: Server,
-    envoy: Arc<Mutex<Option<Client>>>,
-}
-
-impl Witness {
-    async fn start(tally: Arc<Tally>) -> Outcome<Self> {
-        let envoy = Arc::new(Mutex::new(None));
-        let asked = Arc::clone(&envoy);
-        let server = Server::answering(move |head| {
-            admin_answer(head, Arc::clone(&asked), Arc::clone(&tally))
-        });
-        Ok(Self { server: server.await?, envoy })
-    }
-}
-
-/// The status and the body of an answer.
-async fn admin_answer(
-    head: Head,
-    envoy: Arc<Mutex<Option<Client>>>,
-    tally: Arc<Tally>,
-) -> Outcome<(u16, Vec<u8>)> {
-    let mut envoy = envoy.lock().await;
-    let envoy = envoy.as_mut().context("Envoy has started")?;
-    if head.word(0) != "POST" {
-        return Ok((200, envoy.get(head.word(1)).await?.expect(200)?.body));
-    }
-    let live = live(envoy).await?;
+/// When a signal comes, the real admin interface is asked at once for the requests in flight to the
+/// app, and does not get the signal.
+fn witness(tally: &Tally, admin: Option<&SocketAddr>) -> CallHandling {
+    let live = admin.context("Envoy has started").and_then(|&admin| blocking(live(admin)));
     tally.passed.fetch_add(1, Ordering::Relaxed);
-    tally.hurt.fetch_add(u64::from(live > 0), Ordering::Relaxed);
-    Ok((200, b"OK\n".to_vec()))
+    tally.hurt.fetch_add(u64::from(matches!(live, Ok(1..))), Ordering::Relaxed);
+    tally.blind.fetch_add(u64::from(live.is_err()), Ordering::Relaxed);
+    CallHandling::Intercept
 }
 
 /// Requests that were let through and have not ended.
-async fn live(envoy: &mut Client) -> Outcome<u64> {
-    let text = envoy
-        .get("/stats?filter=%5Ecluster%5C.app%5C.upstream_rq_%28pending_%29%3Factive$")
-        .await?
-        .expect(200)?
-        .text();
+async fn live(admin: SocketAddr) -> Outcome<u64> {
+    let gauges = "/stats?filter=%5Ecluster%5C.app%5C.upstream_rq_%28pending_%29%3Factive$";
+    let text = once(admin, &Request::get(gauges)).await?.expect(200)?.text();
     let values: Vec<u64> =
         text.lines().filter_map(|line| line.rsplit_once(": ")?.1.parse().ok()).collect();
     ensure_eq!(values.len(), 2, "gauges in {text}");

@@ -50,8 +50,7 @@ fn passes(operation: Operation, fault: Fault) -> Outcome {
     ensure_eq!(said.json_lines()?[0]["digest"], sha256(&manifest), "the digest");
     // Each upload uses a separate session. A blob that arrived before its answer was cut is not
     // sent again.
-    let (begun, uploads) =
-        (faulty.count(Operation::BeginUpload), faulty.count(Operation::Upload));
+    let (begun, uploads) = (faulty.count(Operation::BeginUpload), faulty.count(Operation::Upload));
     let is_sent_again = operation == Operation::Upload && !is_cut_answer;
     ensure!(uploads <= if is_sent_again { 3 } else { 2 }, "{uploads} uploads");
     let has_lost_a_session = operation == Operation::BeginUpload && is_cut_answer;

@@ -260,20 +260,17 @@ fn a_password_that_a_server_repeats_is_hidden() -> Outcome {
         let faulty = Faulty::start(move |asked, operation, _| {
             let host = asked.header("host").unwrap_or_default();
             let challenge = format!("{scheme} realm=\"http://{host}/token\"");
-            let repeats = asked.header("authorization").map(|shown| {
-                let text = format!("no, {shown} and {PASSWORD}: not allowed");
-                Fault::Answer(Answer::new(403).body(text))
-            });
             let is_last = matches!(operation, Operation::BeginUpload | Operation::Token);
-            match (is_last, asked.header("authorization")) {
-                (true, Some(_)) => repeats,
-                (false, Some(_)) => None,
-                (_, None) => Some(unauthorized(&challenge)),
-            }
+            let Some(shown) = asked.header("authorization") else {
+                return Some(unauthorized(&challenge));
+            };
+            let message = format!("no, {shown} and {PASSWORD}");
+            let body = json!({ "errors": [{ "code": "DENIED", "message": message }] });
+            is_last.then(|| Fault::Answer(Answer::new(403).body(body.to_string())))
         })?;
         push(&user_with_password(PASSWORD)?, &[&format!("{}/x:1", faulty.name())])?
             .expect(2)?
-            .stderr_contains("no, Basic … and …: not allowed")?
+            .stderr_contains("DENIED: no, ")?
             .hides(PASSWORD)?
             .hides(&auth())?;
     }

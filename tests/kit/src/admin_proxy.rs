@@ -3,18 +3,17 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::net::TcpStream;
-use tokio::time::sleep;
 
 use crate::Outcome;
 use crate::bootstrap::cluster;
 use crate::envoy::Envoy;
+use crate::fake_server::{Answer, Asked, FakeServer, Fault};
 use crate::h1::{Request, once};
-use crate::server::Server;
-use crate::wire::{Framing, Head, Wire};
+use crate::wait::blocking;
 
 /// How a call is handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,22 +41,23 @@ pub enum AdminFault {
     Unavailable(Duration),
 }
 
-const PAGE: &[u8] = b"<!doctype html><title>Welcome</title><p>Nothing to see here.</p>\n";
+const PAGE: &str = "<!doctype html><title>Welcome</title><p>Nothing to see here.</p>\n";
 
 pub struct AdminProxy {
-    server: Server,
+    server: FakeServer,
     envoy: Arc<OnceLock<SocketAddr>>,
 }
 
 impl AdminProxy {
-    /// Calls `decide` with the method and path of each call, once its body has arrived.
-    pub async fn start(
+    /// Calls `decide` with the method and path of each call.
+    pub fn start(
         decide: impl Fn(&str, &str) -> CallHandling + Send + Sync + 'static,
     ) -> Outcome<Self> {
-        let (envoy, decide) = (Arc::new(OnceLock::new()), Arc::new(decide));
+        let envoy = Arc::<OnceLock<SocketAddr>>::default();
         let known = Arc::clone(&envoy);
-        let server =
-            Server::start(move |tcp| serve(tcp, Arc::clone(&decide), Arc::clone(&known))).await?;
+        let server = FakeServer::start(move |asked, _| {
+            handle(decide(&asked.method, &asked.target), || forward(known.get(), asked))
+        })?;
         Ok(Self { server, envoy })
     }
 
@@ -72,49 +72,33 @@ impl AdminProxy {
     }
 }
 
-async fn serve(
-    tcp: TcpStream,
-    decide: Arc<impl Fn(&str, &str) -> CallHandling>,
-    envoy: Arc<OnceLock<SocketAddr>>,
-) -> Outcome {
-    let mut wire = Wire::plain(tcp);
-    while let Some(head) = wire.head().await? {
-        wire.body(Framing::of_request(&head)).await?;
-        let handling = decide(head.word(0), head.word(1));
-        if let CallHandling::Fault(AdminFault::Slow(time) | AdminFault::Unavailable(time)) =
-            handling
-        {
-            sleep(time).await;
+fn handle(handling: CallHandling, ask_envoy: impl FnOnce() -> Answer) -> Result<Answer, Fault> {
+    Ok(match handling {
+        CallHandling::Forward => ask_envoy(),
+        CallHandling::Intercept => Answer::new(200).body("OK\n"),
+        CallHandling::Fault(AdminFault::Slow(time)) => {
+            sleep(time);
+            ask_envoy()
         }
-        let is_half = handling == CallHandling::Fault(AdminFault::Half);
-        let (status, body) = match handling {
-            CallHandling::Intercept => (200, b"OK\n".to_vec()),
-            CallHandling::Fault(AdminFault::Empty) => (200, Vec::new()),
-            CallHandling::Fault(AdminFault::Foreign) => (200, PAGE.to_vec()),
-            CallHandling::Fault(AdminFault::Unavailable(_)) => (503, Vec::new()),
-            CallHandling::Forward | CallHandling::Fault(AdminFault::Slow(_) | AdminFault::Half) => {
-                forward(envoy.get(), &head).await
-            }
-        };
-        let length = body.len();
-        let sent = if is_half { &body[..length / 2] } else { &body };
-        let head = format!("HTTP/1.1 {status} x\r\ncontent-length: {length}\r\n\r\n");
-        wire.send(&[head.as_bytes(), sent].concat()).await?;
-        if is_half {
-            break;
+        CallHandling::Fault(AdminFault::Empty) => Answer::new(200),
+        CallHandling::Fault(AdminFault::Foreign) => Answer::new(200).body(PAGE),
+        CallHandling::Fault(AdminFault::Half) => {
+            let answer = ask_envoy();
+            let half = answer.body.len() / 2;
+            return Err(Fault::Part(answer, half, Duration::ZERO));
         }
-    }
-    Ok(())
+        CallHandling::Fault(AdminFault::Unavailable(time)) => {
+            sleep(time);
+            Answer::new(503)
+        }
+    })
 }
 
 /// Envoy's own status and body; 503 where Envoy gives none.
-async fn forward(envoy: Option<&SocketAddr>, head: &Head) -> (u16, Vec<u8>) {
-    let request = Request::new(head.word(0), head.word(1))
+fn forward(envoy: Option<&SocketAddr>, asked: &Asked) -> Answer {
+    let request = Request::new(&asked.method, &asked.target)
         .header("content-length", "0")
         .header("connection", "close");
-    let answer = match envoy {
-        Some(&envoy) => once(envoy, &request).await.ok(),
-        None => None,
-    };
-    answer.map_or((503, Vec::new()), |answer| (answer.status, answer.body))
+    let answer = envoy.and_then(|&envoy| blocking(once(envoy, &request)).ok());
+    answer.map_or(Answer::new(503), |answer| Answer::new(answer.status).body(answer.body))
 }

@@ -160,20 +160,9 @@ impl Envoy {
 
     /// Waits until one counter or gauge has this value.
     pub async fn wait_for_stat(&self, name: &str, expected: u64, limit: Duration) -> Outcome {
-        self.wait_for_stat_where(name, |value| value == Some(expected), limit).await
-    }
-
-    /// Waits until the predicate accepts the value, which is `None` if Envoy does not know the
-    /// name.
-    pub async fn wait_for_stat_where(
-        &self,
-        name: &str,
-        good: impl Fn(Option<u64>) -> bool,
-        limit: Duration,
-    ) -> Outcome {
         let looked = wait_for(limit, name, async || {
             let value = self.stat(name).await?;
-            ensure!(good(value), "{name} is {value:?}");
+            ensure!(value == Some(expected), "{name} is {value:?}");
             Ok(())
         });
         looked.await.with_context(|| self.tail())

@@ -61,7 +61,7 @@ impl Asked {
 pub struct Answer {
     pub status: u16,
     headers: Vec<(String, String)>,
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Answer {

@@ -29,7 +29,7 @@ pub mod prelude;
 pub mod process;
 pub mod programs;
 pub mod registry;
-pub mod server;
+mod server;
 pub mod trial;
 pub mod tunnel;
 pub mod upstream;

@@ -148,7 +148,7 @@ impl World {
         let (upstream, view, signals) =
             (Arc::new(Upstream::start().await?), Arc::<View>::default(), Arc::<Signals>::default());
         let (judge, seen) = (Arc::clone(&signals), Arc::clone(&view));
-        let proxy = AdminProxy::start(move |method, path| judge.judge(&seen, method, path)).await?;
+        let proxy = AdminProxy::start(move |method, path| judge.judge(&seen, method, path))?;
         let (xds, clock) = (Xds::new()?, WallClock::new()?);
         let bootstrap = bootstrap(&lab, &plan, &xds)?.cluster(proxy.cluster());
         let options = Options { under: clock.under(), ..options() };

@@ -43,27 +43,9 @@ impl Hcm {
         self
     }
 
-    /// `ALL` or `EXTERNAL_ONLY`.
-    pub fn require_tls(self, which: &str) -> Self {
-        self.with("/route_config/virtual_hosts/0/require_tls", json!(which))
-    }
-
     pub fn use_remote_address(self, yes: bool, trusted_hops: u32) -> Self {
         self.with("/use_remote_address", json!(yes))
             .with("/xff_num_trusted_hops", json!(trusted_hops))
-    }
-
-    pub fn append_x_forwarded_port(self) -> Self {
-        self.with("/append_x_forwarded_port", json!(true))
-    }
-
-    /// `AUTO`, `HTTP1`, `HTTP2` or `HTTP3`.
-    pub fn codec(self, codec: &str) -> Self {
-        self.with("/codec_type", json!(codec))
-    }
-
-    pub fn stream_idle_timeout(self, timeout: &str) -> Self {
-        self.with("/stream_idle_timeout", json!(timeout))
     }
 
     /// Allows WebSocket upgrades and CONNECT.

@@ -21,7 +21,7 @@ impl Listener {
 
     /// HTTP/3 over UDP. The identity is the server's.
     pub fn quic(name: &str, hcm: Hcm, identity: &Identity) -> Self {
-        let mut listener = Self::new(name, hcm.codec("HTTP3"));
+        let mut listener = Self::new(name, hcm.with("/codec_type", json!("HTTP3")));
         let context =
             json!({ "downstream_tls_context": { "common_tls_context": certificates(identity) } });
         set(

@@ -37,17 +37,9 @@ impl Route {
         )
     }
 
-    pub(crate) fn https_redirect(self) -> Self {
-        self.with("/redirect", json!({ "https_redirect": true }))
-    }
-
     /// The time-out of the whole request, such as `0.5s`; `0s` for none. Envoy's default is 15 s.
     pub fn timeout(self, timeout: &str) -> Self {
         self.with("/route/timeout", json!(timeout))
-    }
-
-    pub fn idle_timeout(self, timeout: &str) -> Self {
-        self.with("/route/idle_timeout", json!(timeout))
     }
 
     /// For example `retry("5xx,reset,connect-failure", 2)`.

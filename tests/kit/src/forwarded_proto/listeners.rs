@@ -238,7 +238,7 @@ impl Setup {
         let mut hcm = Hcm::new(name).use_remote_address(self.use_remote_address, self.hops);
         hcm = hcm.with("/route_config/virtual_hosts", virtual_hosts());
         if self.appends_port {
-            hcm = hcm.append_x_forwarded_port();
+            hcm = hcm.with("/append_x_forwarded_port", json!(true));
         }
         hcm = form.early.into_iter().fold(hcm, Hcm::early_mutations);
         form.filters.into_iter().fold(hcm, Hcm::filter)

@@ -25,7 +25,7 @@ pub fn routes(hcm: Hcm) -> Hcm {
         .with("/delayed_close_timeout", json!("0.1s"))
         .route(Route::connect("load-tcp"))
         .route(Route::prefix("/direct").direct(200, "direct"))
-        .route(Route::prefix("/to-https").https_redirect())
+        .route(Route::prefix("/to-https").with("/redirect", json!({ "https_redirect": true })))
         .route(rewritten("/refused/", "/", "load-refused"))
         .route(rewritten("/slow/", "/delay/", "load-h1").timeout("0.05s"))
         .route(rewritten("/retried/", "/flaky/", "load-h1").retry("5xx", 2))

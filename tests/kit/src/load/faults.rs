@@ -1,10 +1,10 @@
-//! Upstreams that fail.
+//! Answers of Envoy itself, and upstreams that fail.
 
 use super::{Targets, Turn};
 use crate::h1::{Client, Request, once};
 use crate::{Outcome, bail, ensure};
 
-/// Envoy answers with one of these statuses.
+/// The answer has one of these statuses.
 pub(crate) async fn answered(targets: &Targets, _: Turn, path: &str, statuses: &[u16]) -> Outcome {
     let answer = once(targets.tcp, &Request::get(path)).await?;
     ensure!(

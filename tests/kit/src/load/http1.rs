@@ -1,7 +1,7 @@
 //! HTTP/1 requests that get an answer.
 
 use super::{Targets, Turn};
-use crate::h1::{Client, Request, Response, once};
+use crate::h1::{Client, Request, once};
 use crate::{Outcome, ensure, ensure_eq};
 
 pub(crate) async fn keep_alive(targets: &Targets, _: Turn) -> Outcome {
@@ -49,31 +49,6 @@ pub(crate) async fn expect_continue(targets: &Targets, _: Turn) -> Outcome {
     Ok(())
 }
 
-pub async fn direct_response(targets: &Targets, _: Turn) -> Outcome {
-    ensure_eq!(answer(targets, "/direct").await?.expect(200)?.text(), "direct", "the body");
-    Ok(())
-}
-
-pub async fn redirect(targets: &Targets, _: Turn) -> Outcome {
-    let location = answer(targets, "/to-https/x").await?.expect(301)?.header("location");
-    ensure_eq!(location, Some("https://test.local/to-https/x".into()), "location");
-    Ok(())
-}
-
-/// Envoy follows the redirect, and answers with the response of its target.
-pub(crate) async fn internal_redirect(targets: &Targets, _: Turn) -> Outcome {
-    ensure_eq!(
-        answer(targets, "/followed/up/bytes/77").await?.expect(200)?.body.len(),
-        77,
-        "bytes"
-    );
-    Ok(())
-}
-
-pub(crate) async fn not_found(targets: &Targets, _: Turn) -> Outcome {
-    answer(targets, "/nowhere").await?.expect(404).map(drop)
-}
-
 pub(crate) async fn http_1_0(targets: &Targets, _: Turn) -> Outcome {
     let request = Request::get("/up/bytes/9").version("HTTP/1.0").without("host");
     ensure_eq!(once(targets.tcp, &request).await?.expect(200)?.body.len(), 9, "bytes");
@@ -104,8 +79,4 @@ pub(crate) async fn answered_before_the_body(targets: &Targets, _: Turn) -> Outc
     let answer = client.response("POST").await?.expect(200)?;
     ensure!(answer.text() == "direct", "{}", answer.text());
     Ok(())
-}
-
-async fn answer(targets: &Targets, path: &str) -> Outcome<Response> {
-    once(targets.tcp, &Request::get(path)).await
 }
