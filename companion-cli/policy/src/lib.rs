@@ -4,6 +4,8 @@
 //! The module's configuration is checked by the module's own types, so the module never rejects a
 //! rendered configuration.
 
+#![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
+
 mod check;
 mod error;
 pub mod file;
@@ -30,14 +32,10 @@ pub use sizing::{ENVOY_DRAIN, ISTIO_DRAIN};
 pub use sizing::{KUBELET, Sizing, drain_sizing};
 pub use source::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Resolve, Wanted};
 
-/// A valid policy.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// The resources' name.
     pub name: String,
-    /// Their namespace, where there is one.
     pub namespace: Option<String>,
-    /// Their labels.
     pub labels: BTreeMap<String, String>,
     /// The kind of proxy, with defaults filled in.
     pub placement: Placement,
@@ -45,7 +43,6 @@ pub struct Policy {
     pub delivery: Delivery,
     /// The pull secret's name.
     pub pull_secret: Option<String>,
-    /// An image with laststream's static program in it.
     pub program_image: Option<String>,
     /// The handling of requests when the module cannot be fetched or fails.
     pub failure_policy: FailurePolicy,
@@ -53,7 +50,6 @@ pub struct Policy {
     pub count: Option<Value>,
     /// `forwarded_proto` of the module's configuration.
     pub forwarded_proto: Option<ForwardedProto>,
-    /// The engine that restores it.
     pub engine: Engine,
     /// The header from which Envoy takes the client's address.
     pub forwarded_for: Option<ForwardedFor>,
@@ -65,15 +61,12 @@ pub struct Policy {
     pub gate_hosts: Vec<String>,
     /// How often a gate that serves evaluates its count.
     pub evaluate_every: Option<TimeSpan>,
-    /// The request that notifies the app of the drain.
     pub notify: Option<Notify>,
-    /// How the drain begins.
     pub begin: Begin,
     /// How it ends.
     pub finish: Finish,
     /// Whether long-lived streams hold the drain.
     pub long_lived: LongLived,
-    /// The age that makes a stream long-lived.
     pub long_lived_after: Option<TimeSpan>,
     /// Streams that the gate ends.
     pub end: Option<file::End>,
@@ -87,11 +80,8 @@ pub struct Policy {
     pub websockets: Option<Websockets>,
     /// What the listing of streams shows of each request.
     pub streams: Streams,
-    /// Retries at the caller's side.
     pub retries: Option<Retries>,
-    /// A Job beside a sidecar.
     pub job: Option<file::Job>,
-    /// Warnings.
     pub warnings: Vec<String>,
     /// Whether the gate is left out because `--module` is not an image for `delivery`.
     pub gate_dropped: bool,
@@ -120,12 +110,9 @@ pub struct ForwardedProto {
     pub destination_ports: Option<DestinationPorts>,
 }
 
-/// Destination ports in PROXY protocol headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DestinationPorts {
-    /// Ports that mean https.
     pub https: Vec<u16>,
-    /// Ports that mean http.
     pub http: Vec<u16>,
 }
 
@@ -133,7 +120,6 @@ pub struct DestinationPorts {
 /// in the headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerInfo {
-    /// The key in filter state.
     pub key: String,
     /// Whether the connection's local addresses follow the peer's address.
     pub addresses: bool,
@@ -164,9 +150,6 @@ const LONGEST: usize = 1 << 20;
 
 impl Policy {
     /// Reads and checks a policy. An empty text is a policy with all defaults.
-    ///
-    /// # Errors
-    /// The first problem of the shape, or all problems of the values.
     pub fn read(text: &[u8], overrides: &Overrides) -> Result<Self, PolicyError> {
         let text = text_of(text).map_err(|problem| PolicyError(vec![problem]))?;
         let file = shape::shape(text).map_err(|problem| PolicyError(vec![problem]))?;
@@ -189,9 +172,6 @@ impl Policy {
 
     /// The location of the module, pinned unless it is a file in the proxy. Asks the registry only
     /// if no digest is given.
-    ///
-    /// # Errors
-    /// The policy has no module, its value is invalid, or no digest is available.
     pub fn source(&self, resolve: Resolve<'_>) -> Result<ModuleLocation, PolicyProblem> {
         let Some(module) = &self.module else {
             return Err(PolicyProblem::new(
@@ -210,9 +190,6 @@ impl Policy {
     }
 
     /// The location of the frame filter's module, if the policy has WebSockets.
-    ///
-    /// # Errors
-    /// As [`Self::source`].
     pub fn frames_source(
         &self,
         resolve: Resolve<'_>,
@@ -230,7 +207,6 @@ impl Policy {
 
     /// Images with a tag that is not used, because the policy has a digest beside it; and that
     /// digest.
-    #[must_use]
     pub fn unused_tags(&self) -> Vec<(String, Wanted, String)> {
         let module = self.module.as_deref().map(|module| (module, &self.digest, Wanted::Module));
         let frames = self.websockets.as_ref();
@@ -243,7 +219,6 @@ impl Policy {
     }
 
     /// The JSON Schema (draft 2020-12) of the policy file.
-    #[must_use]
     pub fn schema() -> Value {
         let settings =
             SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
@@ -266,7 +241,6 @@ fn text_of(text: &[u8]) -> Result<&str, PolicyProblem> {
 }
 
 /// Whether a text has comments at most, as a file that was truncated before it is written again.
-#[must_use]
 pub fn is_empty(text: &[u8]) -> bool {
     text.split(|byte| *byte == b'\n')
         .map(<[u8]>::trim_ascii)

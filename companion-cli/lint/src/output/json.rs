@@ -5,7 +5,6 @@ use serde_json::{Value, json as value};
 use crate::{Finding, Severity};
 
 /// All findings, with the number of findings of each severity.
-#[must_use]
 pub fn json(findings: &[Finding], files: usize) -> String {
     let count =
         |severity| findings.iter().filter(|finding| finding.rule.severity == severity).count();
