@@ -35,7 +35,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The limit on a program's output in bytes. Only the end is kept, because it says what went wrong.
 const LARGEST_OUTPUT: u64 = 256 << 10;
 
-/// The process group of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
     /// A group of its own: processes that the child starts, such as cargo's compilers, end with it.
@@ -51,9 +50,6 @@ fn running() -> MutexGuard<'static, Running> {
 
 /// Makes signals that end this process end its children and remove their folders first. A signal
 /// that is ignored, as under `nohup`, stays ignored.
-///
-/// # Errors
-/// The operating system rejects the signal handler.
 pub fn end_at_signals() -> io::Result<()> {
     let mut signals = Signals::new(not_ignored(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM]))?;
     ENDS_AT_SIGNALS.store(true, Ordering::Relaxed);
@@ -77,7 +73,6 @@ pub fn end_at_signals() -> io::Result<()> {
 }
 
 /// The signals of this list that are not ignored.
-#[must_use]
 pub fn not_ignored(signals: &[i32]) -> Vec<i32> {
     let ignored = ignored_signals();
     signals.iter().copied().filter(|signal| ignored & (1 << (signal - 1)) == 0).collect()
@@ -150,7 +145,6 @@ impl Scratch {
         Ok(Self(folder))
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         self.0.path()
     }

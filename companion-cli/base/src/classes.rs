@@ -1,6 +1,5 @@
 //! Istio's classes of Gateways that are handled in their own way.
 
-/// Waypoints.
 pub const WAYPOINTS: &str = "istio-waypoint";
 
 /// Gateways and waypoints that are agentgateway, which is not an Envoy: it reads no EnvoyFilter and

@@ -14,7 +14,6 @@ pub struct Digest(String);
 
 impl Digest {
     /// The digest of these bytes.
-    #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let mut hasher = Hasher::default();
         hasher.update(bytes);
@@ -22,13 +21,11 @@ impl Digest {
     }
 
     /// Only the digits, as the field `sha256` of an `EnvoyFilter` needs them.
-    #[must_use]
     pub fn hex(&self) -> &str {
         self.0.strip_prefix(ALGORITHM).unwrap_or(&self.0)
     }
 
     /// The digest with the algorithm in front.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

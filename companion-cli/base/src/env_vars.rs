@@ -20,7 +20,6 @@ pub const XDG_CACHE_HOME: &str = "XDG_CACHE_HOME";
 pub const HOME: &str = "HOME";
 /// The user name at a registry, instead of the credentials of docker and podman.
 pub const LASTSTREAM_REGISTRY_USERNAME: &str = "LASTSTREAM_REGISTRY_USERNAME";
-/// The password at a registry.
 pub const LASTSTREAM_REGISTRY_PASSWORD: &str = "LASTSTREAM_REGISTRY_PASSWORD";
 /// The folder of docker's `config.json`, instead of `.docker` in the user's home.
 pub const DOCKER_CONFIG: &str = "DOCKER_CONFIG";
@@ -47,14 +46,12 @@ pub const PATH: &str = "PATH";
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// The variables of this process; an empty one counts as not set.
-#[must_use]
 pub fn of_process(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// A command that inherits the environment without this program's secrets. Variables that the
 /// command needs itself, such as `DOCKER_CONFIG`, stay.
-#[must_use]
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     hide_secrets(&mut command);
@@ -68,7 +65,6 @@ pub fn hide_secrets(command: &mut Command) {
     }
 }
 
-/// The folders in which programs are searched.
 pub fn search_path(lookup: Lookup<'_>) -> Vec<PathBuf> {
     lookup(PATH).map(|value| std::env::split_paths(&value).collect()).unwrap_or_default()
 }
@@ -80,7 +76,6 @@ pub fn files_of(program: &Path, folders: &[PathBuf]) -> impl Iterator<Item = Pat
 }
 
 /// Whether a variable is set to something other than `0` and `false`.
-#[must_use]
 pub fn is_on(name: &str, lookup: Lookup<'_>) -> bool {
     lookup(name).is_some_and(|value| {
         !value.is_empty() && value != "0" && !value.eq_ignore_ascii_case("false")

@@ -14,9 +14,6 @@ const FLAGS: OFlags =
 
 /// Opens a file that the user named. Follows links. A pipe is read only if it is a descriptor of
 /// this process, as with `<(…)`.
-///
-/// # Errors
-/// The file cannot be opened, or is not a regular file.
 pub fn open_named(path: &Path) -> io::Result<File> {
     if is_own_descriptor(path) {
         return File::open(path);
@@ -25,18 +22,12 @@ pub fn open_named(path: &Path) -> io::Result<File> {
 }
 
 /// The contents of a file that the user named.
-///
-/// # Errors
-/// The file cannot be read, is not a regular file, or is larger than `most` bytes.
 pub fn read_named(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_to(open_named(path)?, most)
 }
 
 /// Reads a file below a folder with untrusted content. No part of the path below the folder may be
 /// a symbolic link.
-///
-/// # Errors
-/// The file cannot be read, is not a regular file, is or lies behind a link, or is too large.
 pub fn read_below(folder: &Path, path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut at: File = open(folder, FLAGS | OFlags::DIRECTORY, Mode::empty())?.into();
     for part in path.components() {
@@ -48,10 +39,6 @@ pub fn read_below(folder: &Path, path: &Path, most: u64) -> io::Result<Vec<u8>> 
     read_to(regular(at)?, most)
 }
 
-/// Reads a reader to its end.
-///
-/// # Errors
-/// The reader fails, or has more than `most` bytes.
 pub fn read_to(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most.saturating_add(1)).read_to_end(&mut bytes)?;

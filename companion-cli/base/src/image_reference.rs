@@ -20,9 +20,7 @@ pub struct Reference {
     pub registry: String,
     /// The name within the registry.
     pub repository: String,
-    /// The tag, which can change.
     pub tag: Option<String>,
-    /// The digest, which cannot change.
     pub digest: Option<Digest>,
 }
 
@@ -69,7 +67,6 @@ enum ReferenceProblem {
 
 impl Reference {
     /// Registry and repository, without tag and digest.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("{}/{}", self.registry, self.repository)
     }
@@ -88,7 +85,6 @@ impl Reference {
     }
 
     /// The version to ask a registry for: the digest, or else the tag, or else `latest`.
-    #[must_use]
     pub fn version(&self) -> &str {
         self.digest.as_ref().map(Digest::as_str).or(self.tag.as_deref()).unwrap_or("latest")
     }
@@ -153,8 +149,6 @@ fn split_registry(text: &str) -> Result<(String, &str), ReferenceProblem> {
     }
 }
 
-/// Whether this is one of Docker Hub's names.
-#[must_use]
 pub fn is_docker_hub(host: &str) -> bool {
     matches!(
         host,

@@ -5,17 +5,11 @@ const LABEL: &str = "is not a name in Kubernetes: small letters, digits and `-` 
 const SUBDOMAIN: &str = "is not a name in Kubernetes: small letters, digits, and `-` or `.` \
     between them, 253 at most";
 /// Checks the name of a namespace.
-///
-/// # Errors
-/// The text is not such a name.
 pub fn label(text: &str) -> Result<(), &'static str> {
     if text.len() <= 63 && is_label(text) { Ok(()) } else { Err(LABEL) }
 }
 
 /// Checks the name of a workload or a node.
-///
-/// # Errors
-/// The text is not such a name.
 pub fn subdomain(text: &str) -> Result<(), &'static str> {
     if text.len() <= 253 && text.split('.').all(is_label) { Ok(()) } else { Err(SUBDOMAIN) }
 }

@@ -20,7 +20,6 @@ impl Progress for Silent {
     fn finished(&self, _what: &str) {}
 }
 
-/// Passes each text to a function.
 #[derive(Debug, Clone, Copy)]
 pub struct Texts<F>(pub F);
 

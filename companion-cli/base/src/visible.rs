@@ -6,25 +6,21 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// Escapes a text of several lines.
-#[must_use]
 pub fn text(text: &str) -> Cow<'_, str> {
     escaped(text, |character| steers(character) && !matches!(character, '\n' | '\t'), rust)
 }
 
 /// Escapes a text that must stay on one line.
-#[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, steers, rust)
 }
 
 /// A message of another program as a part of a sentence: escaped, on one line, and shortened.
-#[must_use]
 pub fn brief(text: &str) -> String {
     cut_line(text.trim(), LONGEST_BRIEF)
 }
 
 /// Escapes a text on one line, and cuts it after `most` characters with an ellipsis.
-#[must_use]
 pub fn cut_line(text: &str, most: usize) -> String {
     let shown = line(text);
     let mut characters = shown.chars();
@@ -37,7 +33,6 @@ pub fn cut_line(text: &str, most: usize) -> String {
 const LONGEST_BRIEF: usize = 200;
 
 /// Escapes JSON without changing its value. Outside of strings only `\r` changes: to a blank.
-#[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
     escaped(
         text,
@@ -56,7 +51,6 @@ pub fn json(text: &str) -> Cow<'_, str> {
 
 /// Escapes a text with this program's own colours: sequences for colours stay, all others are
 /// escaped.
-#[must_use]
 pub fn coloured(coloured: &str) -> String {
     let mut out = String::with_capacity(coloured.len());
     let mut rest = coloured;
@@ -88,7 +82,6 @@ fn is_colour(sequence: &str) -> bool {
 
 /// Whether a character moves the cursor, begins a command for the terminal, breaks the line, or
 /// changes the direction of writing.
-#[must_use]
 pub fn steers(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{feff}')

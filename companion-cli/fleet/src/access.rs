@@ -17,9 +17,7 @@ pub struct Access {
     pub user: Option<String>,
     /// A namespace instead of the context's.
     pub namespace: Option<String>,
-    /// The user to impersonate.
     pub as_user: Option<String>,
-    /// The groups to impersonate.
     pub as_groups: Vec<String>,
     /// The time limit for one request, and for the credential program; zero means no limit.
     pub request_timeout: Option<Duration>,

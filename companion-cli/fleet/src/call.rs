@@ -13,21 +13,16 @@ pub struct Call {
 }
 
 impl Call {
-    /// A request with an RBAC verb on a resource.
-    #[must_use]
     pub fn new(verb: &'static str, resource: &'static str) -> Self {
         Self { verb, resource, namespace: None, name: None, is_of_lint: false }
     }
 
     /// Sets the namespace of the request. Without one, the request is for the whole cluster.
-    #[must_use]
     pub fn within(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
-    /// Sets the name of the object.
-    #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self

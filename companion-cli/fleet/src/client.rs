@@ -49,9 +49,6 @@ impl fmt::Debug for Cluster {
 
 impl Cluster {
     /// Reads the kubeconfig. No request is sent yet.
-    ///
-    /// # Errors
-    /// There is no kubeconfig, it cannot be used, or the credential program fails.
     pub async fn connect(access: &Access, lookup: Lookup<'_>) -> Result<Self, FleetError> {
         // Fails only if a provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -86,27 +83,20 @@ impl Cluster {
     }
 
     /// The kube client, for requests that this type has no method for.
-    #[must_use]
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
     /// The namespace that was asked for, else the context's, else `default`.
-    #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The address of the API server.
-    #[must_use]
     pub fn server(&self) -> &str {
         &self.server
     }
 
     /// Sends a request within the time limit for one, and repeats it if it may succeed later.
-    ///
-    /// # Errors
-    /// The request failed for good, or [`TRIES`] times.
     pub async fn repeat<T, F>(
         &self,
         call: &Call,
@@ -134,9 +124,6 @@ impl Cluster {
     }
 
     /// Sends a request once, within the time limit for one.
-    ///
-    /// # Errors
-    /// The request failed.
     pub async fn once<T>(
         &self,
         call: &Call,
@@ -157,9 +144,6 @@ impl Cluster {
 }
 
 /// A runtime for a command: one thread is enough, because everything waits for the network.
-///
-/// # Errors
-/// The operating system gives no event queue.
 pub fn runtime() -> Result<tokio::runtime::Runtime, FleetError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

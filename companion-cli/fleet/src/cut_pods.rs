@@ -10,7 +10,6 @@ use laststream_gate::Status;
 /// A pod that ended while streams were in flight, or may have been.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
-    /// The pod's name.
     pub pod: String,
     /// Streams that held the drain at its gate's last answer. `None` if they were not known, or if
     /// they may have ended well between that answer and the pod's end.

@@ -21,9 +21,7 @@ const AT_A_TIME: usize = 8;
 /// A change of a pod's deletion cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The pod.
     pub pod: PodFacts,
-    /// Its streams in flight.
     pub streams: u64,
     /// The cost so far.
     pub from: Option<i32>,
@@ -32,14 +30,12 @@ pub struct Change {
 }
 
 /// The step of a number of streams: 0 for none, and one more for each doubling.
-#[must_use]
 pub fn step(streams: u64) -> i32 {
     streams.checked_ilog2().map_or(0, |doublings| i32::try_from(doublings).unwrap_or(0) + 1)
 }
 
 /// The new cost. A number of streams that is below the current step by at most a quarter keeps the
 /// step, so that a pod at the edge of two steps is not written again and again.
-#[must_use]
 pub fn cost(streams: u64, current: Option<i32>) -> i32 {
     let (new, current) = (step(streams), current.unwrap_or(0));
     let is_near = new + 1 == current && streams > 1 && step(streams + streams / 3) == current;
@@ -47,7 +43,6 @@ pub fn cost(streams: u64, current: Option<i32>) -> i32 {
 }
 
 /// Whether a ReplicaSet reads the pod's cost, and an operator or another program has written it.
-#[must_use]
 pub fn is_foreign(pod: &PodFacts) -> bool {
     is_of_replica_set(pod) && pod.cost_is_foreign && !pod.terminating
 }
@@ -58,7 +53,6 @@ fn is_of_replica_set(pod: &PodFacts) -> bool {
 }
 
 /// Whether the pod keeps its cost because no count has all of its streams.
-#[must_use]
 pub fn is_uncounted(pod: &PodFacts, answer: &Answer) -> bool {
     let has_gate = match answer {
         Answer::Stats(stats) => stats.state.is_some(),
@@ -70,7 +64,6 @@ pub fn is_uncounted(pod: &PodFacts, answer: &Answer) -> bool {
 
 /// The change for a pod of a ReplicaSet that has answered. `None` if the pod is terminating, if no
 /// count has all of its streams, or if the cost stays the same.
-#[must_use]
 pub fn change(pod: &PodFacts, answer: &Answer) -> Option<Change> {
     if !is_of_replica_set(pod) {
         return None;

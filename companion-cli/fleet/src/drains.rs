@@ -13,12 +13,9 @@ use super::pods::PodFacts;
 use laststream_gate::text::{self, many};
 use laststream_gate::{DrainCommand, Outcome, Status, is_open};
 
-/// The result of a command for one pod.
 #[derive(Debug, Clone, Serialize)]
 pub struct PodOutcome {
-    /// The pod's namespace.
     pub namespace: String,
-    /// The pod.
     pub pod: String,
     /// The answer of its gate, or why there is none.
     #[serde(flatten)]
@@ -28,11 +25,9 @@ pub struct PodOutcome {
     pub is_negative: bool,
 }
 
-/// The answer of a pod's gate.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum PodResult {
-    /// The gate has answered.
     Answered(Outcome),
     /// The gate has not answered, or its drain has not ended well.
     Failed {
@@ -47,14 +42,12 @@ impl PodOutcome {
     }
 
     /// The result for a pod whose gate has not answered.
-    #[must_use]
     pub fn failed(pod: &PodFacts, error: impl Into<String>) -> Self {
         let error = PodResult::Failed { error: error.into() };
         Self { is_negative: true, ..Self::of(pod, error) }
     }
 
     /// The result for a name that no pod has.
-    #[must_use]
     pub fn missing(namespace: &str, name: &str) -> Self {
         let (namespace, pod) = (namespace.to_owned(), name.to_owned());
         let error = format!("it does not exist in namespace `{namespace}`");
@@ -66,8 +59,6 @@ impl PodOutcome {
         Self { namespace, pod, result, is_negative: false }
     }
 
-    /// One line, and whether it is an error.
-    #[must_use]
     pub fn line(&self) -> (String, bool) {
         let (text, is_error) = match &self.result {
             PodResult::Answered(outcome) => (text::outcome(outcome), false),
@@ -121,10 +112,8 @@ impl Cluster {
     }
 }
 
-/// Follows the drain of one pod.
 #[derive(Debug)]
 pub struct PodWait {
-    /// The pod at the first look.
     pub pod: PodFacts,
     cut: CutPods,
     /// Whether its gate has answered that a drain runs.
@@ -135,13 +124,11 @@ pub struct PodWait {
 
 impl PodWait {
     /// Begins with the pod before its gate has been asked.
-    #[must_use]
     pub fn new(pod: PodFacts) -> Self {
         Self { pod, cut: CutPods::default(), is_drain_seen: false, progress: None }
     }
 
     /// The gate's state and the streams that hold it, or why that is not known.
-    #[must_use]
     pub fn progress(&self) -> &str {
         self.progress.as_deref().unwrap_or("its gate has not been asked")
     }

@@ -18,93 +18,54 @@ pub const RIGHTS: &str =
 /// Why a cluster cannot be asked, or refuses a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FleetError {
-    /// There is no kubeconfig, and this process does not run in a pod.
     #[error(
         "no kubeconfig: `{}` does not exist, and this is not a pod of a cluster; name a file with \
          `--kubeconfig` or the variable KUBECONFIG", .0.display()
     )]
     NoKubeconfig(PathBuf),
-    /// There is no kubeconfig, and the pod of this process has no usable service account.
     #[error(
         "the service account of this pod cannot be used: {0}; mount its token \
          (`automountServiceAccountToken`), or name a kubeconfig with `--kubeconfig`"
     )]
     ServiceAccount(String),
-    /// The kubeconfig cannot be read, or contradicts itself.
     #[error("the kubeconfig cannot be used: {0}")]
     Kubeconfig(String),
-    /// The proxy in front of the API server cannot be used.
     #[error("the proxy for the API server cannot be used: {0}")]
     Proxy(String),
-    /// The kubeconfig has no such context.
     #[error("the kubeconfig has no context `{name}`; it has {known}: choose with `--context`")]
-    NoContext {
-        /// The context that was asked for.
-        name: String,
-        /// The contexts of the kubeconfig.
-        known: String,
-    },
-    /// No context is chosen.
+    NoContext { name: String, known: String },
     #[error("the kubeconfig names no current context; it has {0}: choose with `--context`")]
     NoCurrentContext(String),
-    /// A context names a cluster that is not in the file.
     #[error("the kubeconfig has no cluster `{0}`: choose with `--cluster` or correct the file")]
     NoCluster(String),
-    /// The credential program failed.
     #[error(
         "cannot get credentials from the kubeconfig: {0}; log in again, then try `kubectl get pods`"
     )]
     Credentials(String),
-    /// The API server answered with status 401.
     #[error(
         "the API server at {0} does not accept the credentials (401): they are wrong or have \
          expired; log in again, then try `kubectl get pods`"
     )]
     Unauthorized(String),
-    /// The API server answered with status 403.
     #[error(
         "no right to {call}: bind the ClusterRole `{role}` of {RIGHTS}, or ask as another user \
          with `--as` ({message})", call = .0.call, message = .0.message, role = .0.call.role()
     )]
     Forbidden(Box<Forbidden>),
-    /// The API server gave no answer.
     #[error(
         "the API server at {server} cannot be reached: {why}; check the context, the network and \
          the proxy variables"
     )]
-    Unreachable {
-        /// Its address.
-        server: String,
-        /// The cause.
-        why: String,
-    },
-    /// The answer is not one of a Kubernetes API server.
+    Unreachable { server: String, why: String },
     #[error(
         "the answer of {server} to {call} cannot be read: {why}; is it the address of an API \
          server?"
     )]
-    Unreadable {
-        /// The address.
-        server: String,
-        /// The request.
-        call: Box<Call>,
-        /// Why the answer cannot be read.
-        why: String,
-    },
-    /// The API server answered with status 404.
+    Unreadable { server: String, call: Box<Call>, why: String },
     #[error("{0} does not exist")]
     NotFound(String),
-    /// The API server answered with another error status.
     #[error("the API server refuses to {call}: status {status}, {message}")]
-    Api {
-        /// The request.
-        call: Box<Call>,
-        /// The HTTP status.
-        status: u16,
-        /// The API server's message.
-        message: String,
-    },
-    /// Anything else.
+    Api { call: Box<Call>, status: u16, message: String },
     #[error("{0}")]
     Other(String),
 }
@@ -114,26 +75,22 @@ pub enum FleetError {
 pub struct Forbidden {
     /// The request.
     pub call: Call,
-    /// The API server's message.
     pub message: String,
 }
 
 impl FleetError {
     /// Whether no other request to this API server can succeed.
-    #[must_use]
     pub fn is_final(&self) -> bool {
         !matches!(self, Self::NotFound(_) | Self::Api { .. } | Self::Other(_) | Self::Forbidden(_))
     }
 
     /// Whether a command that watches must end. An API server that has answered before may only be
     /// restarting.
-    #[must_use]
     pub fn ends_watch(&self, has_answered: bool) -> bool {
         self.is_final() && !(has_answered && self.may_pass())
     }
 
     /// Whether the API server may answer again soon: it is restarting or overloaded.
-    #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
@@ -165,7 +122,6 @@ impl FleetError {
         })
     }
 
-    /// The error of a request that failed.
     pub(crate) fn of(error: &kube::Error, call: &Call, server: &str) -> Self {
         match error {
             kube::Error::Api(status) if is_own(status) => {
@@ -239,7 +195,6 @@ impl FleetError {
         Self::Proxy(format!("`{url}` does not begin with `http://`, `https://` or `socks5://`"))
     }
 
-    /// The error for a kubeconfig with these contexts.
     pub(crate) fn of_kubeconfig(error: &KubeconfigError, contexts: &[String]) -> Self {
         let known = || {
             let quoted: Vec<_> = contexts.iter().map(|name| format!("`{name}`")).collect();

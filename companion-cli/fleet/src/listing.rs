@@ -12,9 +12,7 @@ use laststream_gate::text::many;
 /// The numbers of a pod's streams, and whether its list is complete.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PodListing {
-    /// The pod's namespace.
     pub namespace: String,
-    /// The pod.
     pub pod: String,
     /// Its streams in flight; `None` if it has not answered.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,7 +23,6 @@ pub struct PodListing {
     /// The number of streams in its list; `None` without a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listed: Option<u64>,
-    /// Whether its list is complete.
     pub complete: bool,
     /// Why its list is not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,7 +32,6 @@ pub struct PodListing {
 /// The streams of many pods.
 #[derive(Debug, Clone, Serialize)]
 pub struct Listing {
-    /// Whether the list is complete.
     pub complete: bool,
     /// The pods whose streams are counted, and those that have not answered.
     pub pods: Vec<PodListing>,
@@ -45,7 +41,6 @@ pub struct Listing {
 
 impl Listing {
     /// A list of at most `limit` streams. Each gate was asked for that many.
-    #[must_use]
     pub fn of(answers: &[(PodFacts, Answer)], limit: u32) -> Self {
         let pods: Vec<PodListing> =
             answers.iter().filter_map(|(pod, answer)| PodListing::of(pod, answer, limit)).collect();
@@ -56,7 +51,6 @@ impl Listing {
     }
 
     /// The number of streams that pods have listed and that are beyond the limit.
-    #[must_use]
     pub fn left_out(&self) -> u64 {
         let listed: u64 = self.pods.iter().filter_map(|pod| pod.listed).sum();
         listed.saturating_sub(self.streams.len() as u64)
@@ -90,7 +84,6 @@ impl PodListing {
     }
 
     /// A sentence on why the pod's list is not complete.
-    #[must_use]
     pub fn warning(&self) -> Option<String> {
         let why = self.why.as_ref()?;
         let pod = format!("{}/{}", self.namespace, self.pod);

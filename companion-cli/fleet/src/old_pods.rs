@@ -16,7 +16,6 @@ pub struct LastStreamClock {
     with_streams: BTreeSet<String>,
 }
 
-/// The effect of a terminating pod on the rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PodDrainResult {
     /// Streams hold the pod's drain, or may hold it.
@@ -33,7 +32,6 @@ pub enum PodDrainResult {
 
 impl PodDrainResult {
     /// Whether the rollout waits until the pod's proxy has ended.
-    #[must_use]
     pub fn holds(self) -> bool {
         match self {
             Self::Holds | Self::Unknown => true,
@@ -43,8 +41,6 @@ impl PodDrainResult {
     }
 }
 
-/// The ending of a deleted pod, from this answer alone.
-#[must_use]
 fn ending(pod: &PodFacts, answer: &Answer, now: Timestamp) -> PodDrainResult {
     match answer {
         _ if !pod.proxy_runs => PodDrainResult::Over(Duration::ZERO),
@@ -129,7 +125,6 @@ impl LastStreamClock {
     }
 
     /// The time at which the last stream ended; `None` if no stream was seen.
-    #[must_use]
     pub fn ended(&self) -> Option<Instant> {
         self.ended
     }

@@ -18,9 +18,6 @@ const PAGE: u32 = 500;
 impl Cluster {
     /// Lists objects in all namespaces or in the cluster's own, and returns the result of `keep`
     /// for each.
-    ///
-    /// # Errors
-    /// The API server does not list them.
     pub(super) async fn list<K, T>(
         &self,
         call: Call,

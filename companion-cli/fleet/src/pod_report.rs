@@ -12,7 +12,6 @@ use super::time_to_drain::bound;
 use laststream_gate::Status;
 use laststream_gate::text::many;
 
-/// The answer of a pod.
 #[derive(Debug, Clone)]
 pub enum Answer {
     /// The pod was not asked, because its proxy does not run.
@@ -27,7 +26,6 @@ pub enum Answer {
 
 impl Answer {
     /// All streams in flight. `None` if no count has them all.
-    #[must_use]
     pub fn in_flight(&self) -> Option<u64> {
         match self {
             Self::Detail(detail) => detail.status.all_in_flight(),
@@ -63,7 +61,6 @@ pub enum Class {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "lowercase")]
 pub enum Life {
-    /// The pod is ready.
     Ready,
     /// The pod is not ready.
     #[default]
@@ -73,18 +70,14 @@ pub enum Life {
     Terminating,
 }
 
-/// A pod with a proxy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct PodReport {
-    /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub pod: String,
-    /// Its node.
     pub node: String,
     /// How long its streams have after its deletion, in seconds.
     pub at_most_seconds: u64,
-    /// Its grace period.
     pub grace_seconds: u64,
     /// Why its streams have too little time after its deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,9 +102,7 @@ pub struct PodReport {
     /// statistics.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub gate_unreachable: bool,
-    /// Streams in flight by scope.
     pub in_flight: BTreeMap<String, u64>,
-    /// Streams in flight that are long-lived.
     pub long_lived: u64,
     /// Streams that hold the drain.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,7 +110,6 @@ pub struct PodReport {
     /// The oldest of these streams.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_by: Option<String>,
-    /// The duration of the drain.
     pub drain_seconds: u64,
     /// The time until the deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,8 +120,6 @@ pub struct PodReport {
 }
 
 impl PodReport {
-    /// The report on a pod and its answer.
-    #[must_use]
     pub fn of(pod: &PodFacts, answer: &Answer) -> Self {
         let life = match (pod.terminating, pod.ready) {
             (true, _) => Life::Terminating,
@@ -213,8 +201,6 @@ impl PodReport {
         self.version = Some(status.version.clone());
     }
 
-    /// The word for the gate in a table.
-    #[must_use]
     pub fn gate(&self) -> &str {
         match self.class {
             Class::Installed => self.state.as_deref().unwrap_or("unknown"),
@@ -226,14 +212,12 @@ impl PodReport {
     }
 
     /// Streams in flight, such as `inbound 1, outbound 2`.
-    #[must_use]
     pub fn flight(&self) -> String {
         let scopes = self.in_flight.iter().map(|(scope, count)| format!("{scope} {count}"));
         scopes.collect::<Vec<_>>().join(", ")
     }
 
     /// The number of streams in flight in all scopes.
-    #[must_use]
     pub fn total(&self) -> u64 {
         total(&self.in_flight)
     }
@@ -254,7 +238,6 @@ pub(super) fn reason(count: &str) -> Option<&'static str> {
 }
 
 /// The number of pods in each state, for the line below a table.
-#[must_use]
 pub fn summary(reports: &[PodReport]) -> String {
     let mut words: BTreeMap<&str, usize> = BTreeMap::new();
     reports.iter().for_each(|report| *words.entry(report.gate()).or_default() += 1);

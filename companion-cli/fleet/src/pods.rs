@@ -21,7 +21,6 @@ const ISTIO_STATS: u16 = 15020;
 const ENVOY_GATEWAY_STATS: u16 = 19001;
 /// The annotation that names another port for the statistics.
 pub const STATS_PORT_ANNOTATION: &str = "laststream.io/stats-port";
-/// The annotation that names another port for the gate.
 pub const GATE_PORT_ANNOTATION: &str = "laststream.io/gate-port";
 const OWNED_BY_ENVOY_GATEWAY: &str = "gateway.envoyproxy.io/owning-gateway-name";
 /// The annotation by which a ReplicaSet chooses the pods that it deletes; the lowest goes first.
@@ -44,17 +43,13 @@ pub struct Selection {
     pub names: Vec<String>,
     /// Whether pods of all namespaces are asked, instead of those of the cluster's own.
     pub everywhere: bool,
-    /// The label selector of the pods.
     pub labels: Option<String>,
-    /// The node on which the pods run.
     pub node: Option<String>,
-    /// Ports that apply to all pods.
     pub ports: Ports,
 }
 
 impl Selection {
     /// The names that none of these pods has.
-    #[must_use]
     pub fn missing(&self, pods: &[PodFacts]) -> Vec<String> {
         let is_missing = |name: &&String| !pods.iter().any(|pod| pod.name == **name);
         self.names.iter().filter(is_missing).cloned().collect()
@@ -66,28 +61,20 @@ impl Selection {
 pub struct Ports {
     /// The port with the statistics.
     pub stats: Option<u16>,
-    /// The gate's port.
     pub gate: Option<u16>,
 }
 
-/// The facts about a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodFacts {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Its UID, which differs from that of a later pod with the same name.
     pub uid: String,
-    /// The node that it runs on.
     pub node: String,
     /// Its owner, such as `ReplicaSet/web-5d`.
     pub owner: Option<String>,
-    /// The name of its proxy container.
     pub proxy: Option<String>,
-    /// Whether the proxy container runs.
     pub proxy_runs: bool,
-    /// Whether the pod is ready.
     pub ready: bool,
     /// Whether it has been deleted.
     pub terminating: bool,
@@ -95,19 +82,14 @@ pub struct PodFacts {
     pub grace_ends: Option<Timestamp>,
     /// Its grace period, in seconds.
     pub grace: u64,
-    /// The proxy's stop hook.
     pub hook: Hook,
-    /// The port with Envoy's statistics.
     pub stats_port: u16,
-    /// The gate's port.
     pub gate_port: u16,
-    /// Its deletion cost, from the annotation.
     pub deletion_cost: Option<i32>,
     /// Whether an operator or another program has written that cost.
     pub cost_is_foreign: bool,
 }
 
-/// The proxy's stop hook.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Hook {
     /// There is no stop hook.
@@ -123,7 +105,6 @@ pub enum Hook {
 
 impl PodFacts {
     /// Reads the API server's object.
-    #[must_use]
     pub fn of(pod: &Pod, ports: Ports) -> Self {
         let (meta, spec) = (&pod.metadata, pod.spec.as_ref());
         let owner = meta.owner_references.iter().flatten().next();
@@ -163,13 +144,11 @@ impl PodFacts {
     }
 
     /// Whether the pod is overdue: its node does not run, or cannot be reached.
-    #[must_use]
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         self.grace_ends.is_some_and(|end| now.duration_since(end) > OVERDUE)
     }
 
     /// `NAMESPACE/NAME`.
-    #[must_use]
     pub fn path(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
@@ -252,9 +231,6 @@ fn hook_of_command(command: &str) -> Hook {
 
 impl Cluster {
     /// The pods of a selection that have not ended, or those with its names.
-    ///
-    /// # Errors
-    /// The API server does not list them.
     pub async fn pods(&self, selection: &Selection) -> Result<Vec<PodFacts>, FleetError> {
         if selection.names.is_empty() {
             return self.listed(selection, fields(selection)).await;

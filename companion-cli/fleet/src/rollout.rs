@@ -13,23 +13,16 @@ use super::client::Cluster;
 use super::error::FleetError;
 use laststream_base::names;
 
-/// A workload that can be rolled out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
-    /// Its kind.
     pub kind: WorkloadKind,
-    /// Its name.
     pub name: String,
 }
 
-/// The kinds of workloads that have rollouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkloadKind {
-    /// A Deployment.
     Deployment,
-    /// A StatefulSet.
     StatefulSet,
-    /// A DaemonSet.
     DaemonSet,
 }
 
@@ -92,7 +85,6 @@ pub struct RolloutFacts {
     pub failed: Option<String>,
 }
 
-/// The progress of a rollout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// The rollout goes on; the text says what it waits for.
@@ -104,7 +96,6 @@ pub enum Progress {
 }
 
 /// Decides the progress as `kubectl rollout status` does.
-#[must_use]
 pub fn progress(workload: &Workload, facts: &RolloutFacts) -> Progress {
     let waiting = |what: String| Progress::Waiting(format!("waiting for {workload}: {what}"));
     let RolloutFacts { wanted, updated, total, available, needed, .. } = *facts;
@@ -128,9 +119,6 @@ pub fn progress(workload: &Workload, facts: &RolloutFacts) -> Progress {
 
 impl Cluster {
     /// Reads a workload's facts from the API server.
-    ///
-    /// # Errors
-    /// The workload does not exist, or a right is missing.
     pub async fn rollout(&self, workload: &Workload) -> Result<RolloutFacts, FleetError> {
         let call = Call::new("get", workload.kind.resource());
         let call = call.within(self.namespace()).named(&workload.name);

@@ -9,11 +9,9 @@ use laststream_gate::{Stream, text};
 /// The optional columns of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Width {
-    /// Whether there is a column with the namespaces.
     pub namespaces: bool,
     /// Whether all columns are shown.
     pub wide: bool,
-    /// Whether there are columns about the deletion of the pods.
     pub deletion: bool,
 }
 
@@ -47,8 +45,6 @@ const DELETION: [Column; 3] = [
     ("HELD BY", |report| report.held_by.clone().unwrap_or_default()),
 ];
 
-/// A row for each pod.
-#[must_use]
 pub fn pods(reports: &[PodReport], width: Width) -> String {
     let namespace: Column = ("NAMESPACE", |report| report.namespace.clone());
     let mut shown: Vec<Column> = Vec::new();
@@ -70,14 +66,10 @@ fn if_any(number: u64, text: &str) -> String {
     if number == 0 { String::new() } else { text.to_owned() }
 }
 
-/// A stream and the pod that it is in.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct PodStream {
-    /// The pod's namespace.
     pub namespace: String,
-    /// The pod.
     pub pod: String,
-    /// The stream.
     #[serde(flatten)]
     pub stream: Stream,
 }
@@ -91,7 +83,6 @@ impl PodStream {
 }
 
 /// The streams of all pods, the oldest first.
-#[must_use]
 pub fn oldest(answers: &[(PodFacts, Answer)], limit: usize) -> Vec<PodStream> {
     let mut all: Vec<PodStream> = Vec::new();
     for (pod, answer) in answers {
@@ -104,8 +95,6 @@ pub fn oldest(answers: &[(PodFacts, Answer)], limit: usize) -> Vec<PodStream> {
     all
 }
 
-/// A row for each stream.
-#[must_use]
 pub fn streams(streams: &[PodStream], namespaces: bool) -> String {
     let mut shown: Vec<text::TitledColumn<PodStream>> = Vec::new();
     if namespaces {
@@ -117,7 +106,6 @@ pub fn streams(streams: &[PodStream], namespaces: bool) -> String {
 
 /// The streams that hold a gate, the oldest first, in one line: `holding 2: GET /export, 412 s,
 /// route r, from 10.1.2.3`.
-#[must_use]
 pub fn held(detail: &Detail, most: usize) -> String {
     let count = detail.status.holding;
     if count == 0 {
@@ -139,7 +127,6 @@ pub fn held(detail: &Detail, most: usize) -> String {
 
 /// A key that stays the same while the same streams hold a gate. A new line is printed when it
 /// changes.
-#[must_use]
 pub fn held_key(detail: &Detail) -> String {
     let streams = detail.streams.as_ref().map(|streams| streams.streams.as_slice());
     let streams: Vec<String> = streams
@@ -150,7 +137,6 @@ pub fn held_key(detail: &Detail) -> String {
     format!("{} {} {streams:?}", detail.status.state, detail.status.holding)
 }
 
-/// One stream in a sentence.
 fn stream(stream: &Stream) -> String {
     let what = match (&stream.request, &stream.protocol) {
         (Some(request), _) => request.clone(),

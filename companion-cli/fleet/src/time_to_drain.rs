@@ -12,7 +12,6 @@ pub struct Bound {
 }
 
 /// The bound that the pod's stop hook and grace period set.
-#[must_use]
 pub fn bound(pod: &PodFacts) -> Bound {
     let grace = pod.grace;
     let of = |seconds: u64, warning: Option<String>| Bound { seconds, warning };
@@ -35,7 +34,6 @@ pub fn bound(pod: &PodFacts) -> Bound {
 
 /// The lines to print before pods are deleted: one line for all pods with the same bound and grace
 /// period.
-#[must_use]
 pub fn beforehand(pods: &[PodFacts]) -> Vec<String> {
     let mut alike: Vec<(Bound, u64, Vec<&str>)> = Vec::new();
     for pod in pods.iter().filter(|pod| pod.proxy.is_some()) {

@@ -18,8 +18,6 @@ pub struct Address(String);
 pub struct NotAnAddress(&'static str);
 
 impl Address {
-    /// The URL of a path at this address.
-    #[must_use]
     pub fn with(&self, path: &str) -> String {
         format!("{}{path}", self.0)
     }
@@ -65,9 +63,6 @@ impl fmt::Display for Address {
 }
 
 /// The gate's address from the variable `LASTSTREAM_GATE`, or the default one.
-///
-/// # Errors
-/// The variable holds no address.
 pub fn from_vars(lookup: Lookup<'_>) -> Result<Address, NotAnAddress> {
     match lookup(LASTSTREAM_GATE) {
         Some(value) => value.to_str().ok_or(NotAnAddress("this is no URL"))?.parse(),

@@ -19,7 +19,6 @@ pub struct Status {
     pub holding: u64,
     /// The scopes that the gate waits for.
     pub scopes: Vec<Scope>,
-    /// The number of counters that answered.
     #[serde(default)]
     pub counters: u64,
     /// The number of counters that no longer answer.
@@ -52,7 +51,6 @@ pub struct Status {
     /// Whether new streams are refused until the process ends.
     #[serde(default)]
     pub sealed: bool,
-    /// The number of signals that were refused.
     #[serde(default)]
     pub refused: u64,
     /// The number of times that a leaked count was healed.
@@ -63,7 +61,6 @@ pub struct Status {
     /// The number of streams that the gate has ended since Envoy started.
     #[serde(default)]
     pub evictions: u64,
-    /// The module's version.
     #[serde(default)]
     pub version: String,
 }
@@ -71,13 +68,11 @@ pub struct Status {
 impl Status {
     /// Streams in flight in all scopes. The sum saturates, because the answer may come from another
     /// program than a gate.
-    #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.scopes.iter().fold(0, |sum, scope| scope.in_flight.saturating_add(sum))
     }
 
     /// Whether the count has all streams: it is `exact`, or `assumed` to be.
-    #[must_use]
     pub fn counts_all(&self) -> bool {
         counts_all(&self.count)
     }
@@ -85,7 +80,6 @@ impl Status {
     /// Streams in flight in all scopes, including those that do not hold the drain. If the filter's
     /// count does not have all streams, Envoy's own count is used, too. `None` if neither count is
     /// known.
-    #[must_use]
     pub fn all_in_flight(&self) -> Option<u64> {
         let counted = self.in_flight();
         if self.counts_all() {
@@ -95,14 +89,12 @@ impl Status {
     }
 
     /// Whether the gate is open although streams may be in flight.
-    #[must_use]
     pub fn gave_up(&self) -> bool {
         matches!(self.state.as_str(), "expired" | "forced")
     }
 
     /// Streams that hold the drain. If the filter's count does not have all streams, Envoy's own
     /// count is used, too. `None` if neither count is known.
-    #[must_use]
     pub fn held_streams(&self) -> Option<u64> {
         // A gate is `drained` only after both counts were zero.
         if self.counts_all() || self.state == "drained" {
@@ -117,7 +109,6 @@ impl Status {
 /// The streams that the gate ends before the deadline.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Ends {
-    /// The kinds of the streams.
     pub kinds: Vec<String>,
     /// The number of streams that are left, if a counter has answered.
     pub left: Option<u64>,
@@ -127,17 +118,12 @@ pub struct Ends {
     pub ends_in_ms: u64,
 }
 
-/// The counts of one scope.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Scope {
-    /// The scope's name.
     pub scope: String,
-    /// Streams in flight.
     pub in_flight: u64,
-    /// Streams in flight that are long-lived.
     #[serde(default)]
     pub long_lived: u64,
-    /// All streams that have begun.
     pub begun: u64,
 }
 
@@ -148,7 +134,6 @@ pub struct Streams {
     pub state: String,
     /// Streams that hold the drain.
     pub holding: u64,
-    /// Whether the list is complete.
     #[serde(default)]
     pub complete: bool,
     /// The streams, the oldest first.
@@ -162,7 +147,6 @@ pub struct Stream {
     pub scope: String,
     /// Its age in milliseconds.
     pub age_ms: u64,
-    /// Whether it is long-lived.
     #[serde(default)]
     pub long_lived: bool,
     /// The request, such as `GET /export`.
@@ -171,28 +155,22 @@ pub struct Stream {
     /// The protocol, such as `HTTP/2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
-    /// The name of Envoy's route.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
-    /// The name of Envoy's cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     /// The client's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// The address of the upstream host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// The status of the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u64>,
     /// Bytes of the response's body so far.
     #[serde(default)]
     pub bytes: u64,
-    /// Its kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Whether it is being ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ending: bool,
     /// Fields of a newer module.
@@ -214,13 +192,11 @@ pub struct Outcome {
 }
 
 /// Whether a count with this word has all streams. An unknown word counts as one that has not.
-#[must_use]
 pub fn counts_all(count: &str) -> bool {
     matches!(count, "exact" | "assumed")
 }
 
 /// Whether the gate is open in this state. An unknown state counts as closed.
-#[must_use]
 pub fn is_open(state: &str) -> bool {
     matches!(state, "drained" | "expired" | "forced")
 }

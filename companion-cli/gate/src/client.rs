@@ -17,7 +17,6 @@ const SECRET_HEADER: &str = "x-laststream-secret";
 /// for Envoy.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A client of one gate.
 #[derive(Debug)]
 pub struct Gate {
     address: Address,
@@ -28,64 +27,43 @@ pub struct Gate {
 /// A response, parsed and as raw text.
 #[derive(Debug, Clone)]
 pub struct GateAnswer<T> {
-    /// Its status.
     pub status: u16,
-    /// The parsed body.
     pub body: T,
     /// The body as it was received.
     pub text: String,
 }
 
-/// The result of a signal for Envoy.
 #[derive(Debug, Clone)]
 pub enum Signal {
     /// Envoy has received the signal, or ended before it could answer.
     Passed,
-    /// The gate has refused the signal.
     Refused(Outcome),
 }
 
 impl Gate {
-    /// A client of the gate at this address.
-    #[must_use]
     pub fn new(address: Address, secret: Option<Secret>) -> Self {
         Self { address, secret, http: Http::default() }
     }
 
-    /// The gate's address.
-    #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The gate's status.
-    ///
-    /// # Errors
-    /// The gate could not be asked.
     pub fn status(&self) -> Result<GateAnswer<Status>, GateError> {
         read(self.request(Method::GET, "/status", PATIENCE)?, &[200])
     }
 
     /// The oldest streams that hold the drain.
-    ///
-    /// # Errors
-    /// The gate could not be asked, or requires a secret.
     pub fn streams(&self, limit: u32) -> Result<GateAnswer<Streams>, GateError> {
         read(self.request(Method::GET, &format!("/streams?limit={limit}"), PATIENCE)?, &[200])
     }
 
     /// Whether the gate is open: 200, else 503.
-    ///
-    /// # Errors
-    /// The gate could not be asked within this time.
     pub fn ready(&self, limit: Duration) -> Result<GateAnswer<Outcome>, GateError> {
         read(self.request(Method::GET, "/ready", limit)?, &[200, 503])
     }
 
     /// Begins the drain and waits up to `hold`: 200 if the gate is open, else 503.
-    ///
-    /// # Errors
-    /// The gate could not be asked within `limit`, or requires a secret.
     pub fn prestop(
         &self,
         hold: Duration,
@@ -98,26 +76,17 @@ impl Gate {
     }
 
     /// Begins, cancels or forces the drain.
-    ///
-    /// # Errors
-    /// The gate could not be asked, or requires a secret.
     pub fn command(&self, command: &DrainCommand) -> Result<GateAnswer<Outcome>, GateError> {
         command.read(self.request(command.method(), &command.path(), PATIENCE)?)
     }
 
     /// Ends Envoy, if the gate lets the signal pass.
-    ///
-    /// # Errors
-    /// The gate could not be asked, or requires a secret.
     pub fn quit(&self) -> Result<Signal, GateError> {
         self.quit_within(PATIENCE)
     }
 
     /// The same as [`Self::quit`] with another time limit. The gate answers after Envoy has
     /// answered, which may take longer than other requests.
-    ///
-    /// # Errors
-    /// The gate could not be asked within this time, or requires a secret.
     pub fn quit_within(&self, limit: Duration) -> Result<Signal, GateError> {
         let response = match self.request(Method::POST, "/quitquitquit", limit) {
             Err(error) if error.may_have_arrived() => return Ok(Signal::Passed),

@@ -9,10 +9,8 @@ use super::error::GateError;
 use super::http::Response;
 use laststream_http::url::escaped;
 
-/// A change of a gate's drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DrainCommand {
-    /// Begins the drain.
     Begin,
     /// Cancels the drain. The answer says what Envoy cannot undo.
     Cancel,
@@ -21,8 +19,6 @@ pub enum DrainCommand {
 }
 
 impl DrainCommand {
-    /// The method of the request.
-    #[must_use]
     pub fn method(&self) -> Method {
         match self {
             Self::Begin | Self::Force(_) => Method::POST,
@@ -30,8 +26,6 @@ impl DrainCommand {
         }
     }
 
-    /// The path and the query of the request.
-    #[must_use]
     pub fn path(&self) -> String {
         match self {
             Self::Begin | Self::Cancel => "/drain".to_owned(),
@@ -50,7 +44,6 @@ impl DrainCommand {
 
     /// Whether no drain begins: an expired or forced gate begins none until it serves again, which
     /// it does after `open_ms`, or when the drain is cancelled.
-    #[must_use]
     pub fn is_without_effect(&self, outcome: &Outcome) -> bool {
         *self == Self::Begin && matches!(outcome.state.as_str(), "expired" | "forced")
     }

@@ -15,14 +15,11 @@ const LONGEST: u64 = 4 << 20;
 /// The time limit for a connection, on the loopback interface or in the same pod.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// A client for local servers.
 #[derive(Debug, Clone)]
 pub struct Http(Arc<Client>);
 
-/// A response.
 #[derive(Debug)]
 pub struct Response {
-    /// Its status.
     pub status: u16,
     /// Its body; bytes that are not UTF-8 are replaced.
     pub body: String,
@@ -44,9 +41,6 @@ impl Http {
     }
 
     /// Sends a request, and waits at most this long for the whole answer.
-    ///
-    /// # Errors
-    /// There was no complete answer.
     pub fn request(
         &self,
         method: Method,

@@ -7,44 +7,30 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = "laststream";
 
-/// Errors of the copy.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// The folder does not exist, or is not a folder.
     #[error("`{}` is not a folder: create it, or mount a volume there", .0.display())]
     NoFolder(PathBuf),
-    /// A folder has the name of the copy.
     #[error(
         "`{}` is a folder, so the program cannot be written there: remove or rename it",
         .0.display()
     )]
     Taken(PathBuf),
-    /// The running program cannot be read.
     #[error("the running program cannot be read: {0}")]
     Read(io::Error),
-    /// The copy cannot be written.
     #[error("cannot write into `{}`: {error}", folder.display())]
-    Write {
-        /// The target folder.
-        folder: PathBuf,
-        /// The cause.
-        error: io::Error,
-    },
+    Write { folder: PathBuf, error: io::Error },
 }
 
 /// A copy of this program.
 #[derive(Debug)]
 pub struct Installed {
-    /// Its path.
     pub path: PathBuf,
     /// Whether it needs libraries that the other image may not have.
     pub needs_libraries: bool,
 }
 
 /// Copies this program into the folder. An older copy is replaced atomically, even while it runs.
-///
-/// # Errors
-/// The program could not be copied; an older copy is unchanged.
 pub fn install(folder: &Path) -> Result<Installed, InstallError> {
     if !folder.is_dir() {
         return Err(InstallError::NoFolder(folder.to_owned()));

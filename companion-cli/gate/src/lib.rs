@@ -1,5 +1,7 @@
 //! Talks to the gate of an Envoy: status, streams, drain, wait. Printing is done in `commands`.
 
+#![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
+
 mod address;
 mod bodies;
 mod client;

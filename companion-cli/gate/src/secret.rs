@@ -14,15 +14,8 @@ const LONGEST: u64 = 64 << 10;
 /// Why the secret cannot be used. No error text repeats the secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// The file cannot be read.
     #[error("the secret cannot be read from `{}`: {error}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        error: io::Error,
-    },
-    /// The secret cannot be sent as a header.
+    File { path: PathBuf, error: io::Error },
     #[error(
         "the secret in {0} is empty or holds something else than visible ASCII characters, so it \
             cannot be sent as a header"
@@ -31,9 +24,6 @@ pub enum SecretError {
 }
 
 /// The secret from this file, else from the environment.
-///
-/// # Errors
-/// The secret cannot be read or sent.
 pub fn secret(file: Option<&Path>, lookup: Lookup<'_>) -> Result<Option<Secret>, SecretError> {
     let (text, place) = match (file, lookup(LASTSTREAM_SECRET)) {
         (Some(path), _) => {

@@ -6,7 +6,6 @@ use super::bodies::{Ends, Outcome, Scope, Status, Stream, Streams};
 use laststream_base::visible;
 
 /// The whole status, with a line for each value.
-#[must_use]
 pub fn status(status: &Status) -> String {
     let mut text = format!("{}\n", headline(&status.state, &status.reason));
     for (name, value) in counts(status).into_iter().chain(course(status)) {
@@ -100,8 +99,6 @@ fn drain(status: &Status) -> String {
     text
 }
 
-/// The status in one line.
-#[must_use]
 pub fn line(status: &Status) -> String {
     let mut text = headline(&status.state, &status.reason);
     text.push_str(&after_semicolon(hold(&status.state, status.holding)));
@@ -112,7 +109,6 @@ pub fn line(status: &Status) -> String {
 }
 
 /// The outcome of a request in one line.
-#[must_use]
 pub fn outcome(outcome: &Outcome) -> String {
     let held = hold(&outcome.state, outcome.holding.unwrap_or_default());
     headline(&outcome.state, &outcome.reason) + &after_semicolon(held)
@@ -120,7 +116,6 @@ pub fn outcome(outcome: &Outcome) -> String {
 
 /// The state and the streams that hold the drain, without the reason, which contains numbers that
 /// change all the time.
-#[must_use]
 pub fn held(state: &str, holding: u64) -> String {
     let held = hold(state, holding).unwrap_or_else(|| "no stream holds the drain".to_owned());
     format!("{}: {held}", plain(state))
@@ -133,13 +128,11 @@ fn headline(state: &str, reason: &str) -> String {
 }
 
 /// The text for a gate whose own count does not have all of its streams.
-#[must_use]
 pub fn uncounted(count: &str) -> String {
     format!("the gate's count is `{}`", plain(count))
 }
 
 /// The streams as a table without empty columns.
-#[must_use]
 pub fn streams(streams: &Streams) -> String {
     let mut text = format!("{}\n", held(&streams.state, streams.holding));
     if !streams.streams.is_empty() {
@@ -171,7 +164,6 @@ const COLUMNS: [Column; 13] = [
     ("REQUEST", |stream| stream.request.clone().unwrap_or_default()),
 ];
 
-/// The title of a column, and its cells.
 pub type TitledColumn<T> = (&'static str, fn(&T) -> String);
 
 /// A table of streams, with the caller's columns before theirs.
@@ -239,7 +231,6 @@ fn after_semicolon(part: Option<String>) -> String {
 }
 
 /// A number with its noun.
-#[must_use]
 pub fn many(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

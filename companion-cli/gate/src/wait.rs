@@ -28,13 +28,11 @@ pub struct Wait {
     pub begin: bool,
 }
 
-/// The gate's last answer.
 pub type WaitAnswer = Result<GateAnswer<Outcome>, GateError>;
 
 /// The end of a wait.
 #[derive(Debug)]
 pub enum WaitEnd {
-    /// The gate is open.
     Open(GateAnswer<Outcome>),
     /// The time was over before the gate opened.
     Late(WaitAnswer),

@@ -11,19 +11,14 @@ use laststream_base::causes::with_sources;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
-    /// No program listens at the address.
     #[error("the connection failed: {0}")]
     Refused(String),
-    /// The host name is not known.
     #[error("there is no host of that name")]
     NoHost,
-    /// The host cannot be reached.
     #[error("the connection failed: {0}")]
     Unreachable(String),
-    /// The connection ended too early.
     #[error("the connection failed: {0}")]
     Interrupted(String),
-    /// TLS failed: encryption or certificate.
     #[error("TLS: {0}")]
     Tls(String),
     /// The server shows the certificate of an authority, as `openssl req -x509` makes it without
@@ -34,21 +29,12 @@ pub enum HttpError {
             and trust that"
     )]
     AuthorityAsServer,
-    /// Nothing came for too long.
     #[error("nothing came for {} s while {during}", .limit.as_secs_f32())]
-    Timeout {
-        /// The phase of the request.
-        during: &'static str,
-        /// The time limit.
-        limit: Duration,
-    },
-    /// The whole request took too long.
+    Timeout { during: &'static str, limit: Duration },
     #[error("not complete after {} s", .0.as_secs_f32())]
     TooSlow(Duration),
-    /// The body is larger than its limit.
     #[error("the answer is larger than {0} bytes")]
     TooLarge(u64),
-    /// Any other error, such as a response that is not HTTP.
     #[error("{0}")]
     Other(String),
 }

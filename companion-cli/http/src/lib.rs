@@ -2,6 +2,8 @@
 //! and size. [`retry`] repeats requests, [`redirect`] follows redirects, [`mask`] removes secrets
 //! from texts.
 
+#![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
+
 mod error;
 pub mod mask;
 pub mod redirect;
@@ -27,14 +29,12 @@ use url::Url;
 
 use laststream_base::env_vars::{self, Lookup};
 
-/// Time limits of a request.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// For finding the address and connecting, TLS included.
     pub connect: Duration,
     /// The longest silence: until the response begins, and between its parts.
     pub silence: Duration,
-    /// For one request as a whole.
     pub request: Duration,
 }
 
@@ -42,23 +42,17 @@ pub struct Limits {
 /// time-out until the response begins, so it must be long enough for the upload.
 const SLOWEST_UPLOAD: u64 = 64 << 10;
 
-/// The settings of a client.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Certificate authorities and client certificate.
     pub trust: Trust,
-    /// The route to servers.
     pub route: Route,
-    /// Whether connections are reused.
     pub keeps_connections: bool,
-    /// Time limits.
     pub limits: Limits,
 }
 
-/// The route from a client to servers.
 #[derive(Debug, Clone)]
 pub enum Route {
-    /// A direct connection.
     Direct,
     /// Through the proxies of HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY; directly to this
     /// machine.
@@ -87,10 +81,8 @@ pub struct Client {
     direct: OnceLock<Box<Self>>,
 }
 
-/// A request to send.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
-    /// Its method.
     pub method: Method,
     /// Its address.
     pub url: &'a Url,
@@ -98,15 +90,12 @@ pub struct Request<'a> {
     pub headers: &'a [(&'static str, String)],
     /// The value of `authorization`.
     pub authorization: Option<&'a Secret>,
-    /// Its body.
     pub body: Option<&'a [u8]>,
 }
 
 /// A response whose body has not been read yet.
 pub struct Response {
-    /// Its status.
     pub status: u16,
-    /// Its headers.
     pub headers: HeaderMap,
     /// The address that answered.
     pub url: Url,

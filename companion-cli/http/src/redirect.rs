@@ -14,25 +14,17 @@ const MOST: usize = 5;
 pub enum FollowError {
     /// A request on the way has no response.
     Http {
-        /// Its address.
         url: Url,
-        /// The reason.
         error: HttpError,
     },
     /// A redirect that this client does not follow.
     Refused {
-        /// The origin that redirects.
         from: String,
-        /// The origin to which it redirects.
         to: String,
-        /// The rule.
         why: RedirectRefusal,
     },
-    /// The redirect is malformed.
     Malformed {
-        /// The address that redirects.
         url: Url,
-        /// What is wrong with it.
         problem: &'static str,
     },
 }
@@ -46,7 +38,6 @@ pub enum RedirectRefusal {
     /// To another host, where that is not allowed.
     #[error("it is another host")]
     OtherHost,
-    /// Too many in a row.
     #[error("more than {MOST} redirects")]
     TooMany,
 }

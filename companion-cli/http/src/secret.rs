@@ -11,7 +11,6 @@ pub struct Secret(String);
 
 impl Secret {
     /// Wraps a text, so that it is not shown.
-    #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -25,7 +24,6 @@ impl Secret {
     }
 
     /// The text itself, for the request that needs it.
-    #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -12,18 +12,15 @@ use laststream_base::foreign;
 /// The limit for a file in bytes. The bundles of operating systems have a few hundred kilobytes.
 const LARGEST_PEM: u64 = 16 << 20;
 
-/// The TLS options.
 #[derive(Debug, Clone, Default)]
 pub struct Tls {
     /// A file with the only certificate authorities to trust, instead of the machine's.
     pub ca_file: Option<PathBuf>,
-    /// The files of a client certificate and of its key.
     pub client: Option<(PathBuf, PathBuf)>,
     /// Whether any certificate is accepted.
     pub insecure: bool,
 }
 
-/// A certificate or key that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use `{}` as {what}: {problem}", .path.display())]
 pub struct CertificateError {
@@ -47,7 +44,6 @@ impl Tls {
         self.ca_file.is_some() || self.client.is_some() || self.insecure
     }
 
-    /// Reads the files.
     pub fn read(&self) -> Result<Trust, CertificateError> {
         let authorities = |file: &PathBuf| certificates(file, &read(file, AUTHORITY)?, AUTHORITY);
         Ok(Trust {

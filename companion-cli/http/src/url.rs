@@ -43,7 +43,6 @@ impl Url {
     }
 
     /// The address with one more parameter in the query.
-    #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         let before = self.0.query().map(|query| format!("{query}&")).unwrap_or_default();
         self.0.set_query(Some(&format!("{before}{name}={}", escaped(value))));
@@ -98,7 +97,6 @@ pub fn is_loopback(host: &str) -> bool {
     }
 }
 
-/// Escapes a value for a query.
 pub fn escaped(value: &str) -> impl fmt::Display {
     utf8_percent_encode(value, IN_QUERY)
 }

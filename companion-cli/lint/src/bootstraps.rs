@@ -7,7 +7,6 @@ use super::objects::of_kind;
 use super::pods::{Pod, pods};
 use laststream_render::bootstrap::VARIABLE;
 
-/// A part of a bootstrap.
 pub(super) struct BootstrapPart<'g> {
     pub(super) pod: Pod<'g>,
     /// The variable's value.
@@ -17,7 +16,6 @@ pub(super) struct BootstrapPart<'g> {
     pub(super) root: Result<Option<Node<'g>>, String>,
 }
 
-/// The parts of all pods.
 pub(super) fn bootstraps(inputs: &Inputs) -> impl Iterator<Item = BootstrapPart<'_>> {
     pods(inputs).flat_map(|pod| bootstraps_of(inputs, pod))
 }

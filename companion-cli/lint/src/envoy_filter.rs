@@ -4,7 +4,6 @@ use super::node::Node;
 use super::objects::{Object, of_kind};
 use super::texts::Texts;
 
-/// A patch of an EnvoyFilter.
 #[derive(Clone, Copy)]
 pub(super) struct Patch<'g> {
     pub(super) filter: Object<'g>,
@@ -69,7 +68,6 @@ pub(super) fn envoy_filters(texts: &Texts) -> impl Iterator<Item = Object<'_>> {
     of_kind(texts, "EnvoyFilter")
 }
 
-/// The patches of all EnvoyFilters.
 pub(super) fn patches(texts: &Texts) -> impl Iterator<Item = Patch<'_>> {
     envoy_filters(texts).flat_map(|filter| {
         filter.node.list("spec.configPatches").map(move |node| Patch { filter, node })
@@ -84,7 +82,6 @@ pub(super) fn patches_of<'g>(
     patches(texts).filter(move |patch| patch.apply_to() == apply_to)
 }
 
-/// The patch around a node.
 pub(super) fn patch_of(node: Node<'_>) -> Option<Patch<'_>> {
     let item = node
         .upwards()

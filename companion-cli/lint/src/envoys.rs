@@ -5,7 +5,6 @@ use super::inputs::Inputs;
 use super::listeners::is_connection_manager;
 use super::node::Node;
 
-/// The roots of all whole bootstraps.
 pub(super) fn whole_bootstraps(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {
     inputs.documents().filter(|root| is_whole(*root))
 }
@@ -28,7 +27,6 @@ pub(super) fn clusters(bootstrap: Node<'_>) -> Option<Vec<&str>> {
     Some(clusters.filter_map(|cluster| cluster.text_of("name")).collect())
 }
 
-/// The first connection manager of a bootstrap.
 pub(super) fn connection_manager(bootstrap: Node<'_>) -> Option<Node<'_>> {
     let listeners = bootstrap.list("static_resources.listeners");
     let chains = listeners.flat_map(|listener| {

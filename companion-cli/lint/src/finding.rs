@@ -6,7 +6,6 @@ use super::live::ClusterObject;
 use super::node::Node;
 use laststream_base::yaml::tree::Position;
 
-/// The severity of a finding.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, strum::IntoStaticStr,
 )]
@@ -22,18 +21,15 @@ pub enum Severity {
 
 impl Severity {
     /// The name in lower case.
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// A rule.
 #[derive(Debug)]
 pub struct Rule {
     /// The stable code, which is never reused for another rule.
     pub code: &'static str,
-    /// The severity of a finding.
     pub severity: Severity,
     /// The problem, in a few words.
     pub title: &'static str,
@@ -44,7 +40,6 @@ pub struct Rule {
     pub(super) check: Check,
 }
 
-/// A function that checks all inputs and adds its findings.
 pub(super) type Check = for<'g> fn(&'g Inputs, &mut Findings<'g>);
 
 impl PartialEq for Rule {
@@ -58,7 +53,6 @@ impl Eq for Rule {}
 /// A place where a rule does not hold.
 #[derive(Debug, Clone)]
 pub struct Finding {
-    /// The rule that found it.
     pub rule: &'static Rule,
     /// The name of the file, as given or as found in a folder; `<stdin>` for standard input.
     pub file: String,
@@ -68,7 +62,6 @@ pub struct Finding {
     pub line: u32,
     /// The column, from 1, in characters.
     pub column: u32,
-    /// The width of the marked text, in characters.
     pub width: u32,
     /// The path of the node, such as `spec.configPatches[0].patch.value.name`; empty without a
     /// node.
@@ -86,7 +79,6 @@ pub struct Finding {
 /// The most findings of one rule: more would not help the user, and the limit bounds hostile input.
 const MOST: usize = 1_000;
 
-/// The findings of one rule.
 pub(super) struct Findings<'g> {
     rule: &'static Rule,
     inputs: &'g Inputs,
@@ -98,7 +90,6 @@ impl<'g> Findings<'g> {
         Self { rule, inputs, list: Vec::new() }
     }
 
-    /// A finding at a node.
     pub(super) fn at(&mut self, node: Node<'g>, message: impl Into<String>) {
         if self.list.len() > MOST {
             return; // before a position and path are computed
@@ -108,7 +99,6 @@ impl<'g> Findings<'g> {
         self.push(place, (place.position(), width), node.path(), message.into());
     }
 
-    /// A finding in one line of a text.
     pub(super) fn in_text(&mut self, node: Node<'g>, part: &str, message: impl Into<String>) {
         match node.position_of(part) {
             Some(place) => self.push(node, place, node.path(), message.into()),

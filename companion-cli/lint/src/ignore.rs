@@ -8,7 +8,6 @@ use super::inputs::Inputs;
 use super::sources::SourceFile;
 use laststream_base::yaml::tree::Tree;
 
-/// A comment that ignores rules.
 pub(super) struct IgnoreComment {
     pub(super) line: u32,
     pub(super) codes: Vec<String>,
@@ -22,7 +21,6 @@ enum Scope {
     File,
 }
 
-/// The ignore comments of a text.
 pub(super) fn ignore_comments(tree: &Tree) -> impl Iterator<Item = IgnoreComment> {
     tree.comments.iter().filter_map(|(line, trails, text)| {
         let instruction = text.trim().strip_prefix("laststream-lint:")?.trim();

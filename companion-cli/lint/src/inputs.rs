@@ -41,7 +41,6 @@ pub struct Assume {
     pub istio: Option<(u32, u32)>,
     /// Kubernetes' version: major and minor.
     pub kubernetes: Option<(u32, u32)>,
-    /// CRDs that replace the built-in ones.
     pub crds: Definitions,
     /// Codes of rules that are not evaluated, so that they also hide no verdict of the API server.
     pub ignored: Vec<&'static str>,
@@ -187,7 +186,6 @@ fn holds_text(node: Node<'_>) -> bool {
     data.and_then(Node::parent).and_then(|object| object.text_of("kind")) == Some("ConfigMap")
 }
 
-/// Whether the node is the bootstrap in an EnvoyProxy.
 fn is_bootstrap(node: Node<'_>) -> bool {
     let object = node.has_keys(&["value", "bootstrap", "spec"]).then(|| node.upwards().nth(3));
     object.flatten().and_then(|object| object.text_of("kind")) == Some("EnvoyProxy")

@@ -8,7 +8,6 @@ use super::node::Node;
 use super::objects::of_kind;
 use super::texts::{Texts, number};
 
-/// The numbers of the files.
 pub(super) fn patch_files(texts: &Texts) -> HashSet<u32> {
     let named: HashSet<PathBuf> =
         of_kind(texts, "Kustomization").flat_map(|object| patches_of(texts, object.node)).collect();

@@ -15,6 +15,8 @@
 //! | `rules` | the rules |
 //! | `output` | text, JSON, SARIF |
 
+#![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
+
 mod bootstraps;
 mod change;
 pub mod crds;
@@ -54,10 +56,6 @@ use std::collections::HashSet;
 
 use inputs::Inputs;
 
-/// All findings, by file and line.
-///
-/// # Errors
-/// The files hold more values than allowed.
 pub fn lint(sources: Vec<SourceFile>, assume: Assume) -> Result<Vec<Finding>, SourceError> {
     Ok(findings_of(&Inputs::read(sources, assume)?, rules::all()))
 }
@@ -77,9 +75,6 @@ pub fn cluster(
 }
 
 /// The effects in Envoy of the change from the old files to the new ones, by file and line.
-///
-/// # Errors
-/// The files hold more values than allowed.
 pub fn change(
     old: Vec<SourceFile>,
     new: Vec<SourceFile>,
@@ -125,7 +120,6 @@ fn leave_out_explained(findings: &mut Vec<Finding>) {
     });
 }
 
-/// All rules, by code.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     rules::all()
 }

@@ -14,7 +14,6 @@ pub(super) fn uses<'g>(inputs: &'g Inputs, module: Module<'g>) -> Vec<Node<'g>> 
     filters.filter(|(_, reach)| module.reach().may_meet(reach)).map(|(filter, _)| filter).collect()
 }
 
-/// The configuration of the connection manager around a filter.
 pub(super) fn connection_manager(filter: Node<'_>) -> Option<Node<'_>> {
     filter.upwards().find(|node| is_connection_manager(*node))
 }
@@ -23,19 +22,16 @@ pub(super) fn is_connection_manager(config: Node<'_>) -> bool {
     config.text_of("@type").is_some_and(|name| name.ends_with("HttpConnectionManager"))
 }
 
-/// The routes that are written in a connection manager.
 pub(super) fn routes(manager: Node<'_>) -> impl Iterator<Item = Node<'_>> {
     manager.list("route_config.virtual_hosts").flat_map(|host| host.list("routes"))
 }
 
-/// The listener around a filter.
 pub(super) fn listener(filter: Node<'_>) -> Option<Node<'_>> {
     filter.upwards().find(|node| {
         node.field("filter_chains").is_some() || node.field("default_filter_chain").is_some()
     })
 }
 
-/// The address that a listener binds, and its port.
 pub(super) fn address(listener: Node<'_>) -> Option<(Node<'_>, u64)> {
     let socket = listener.fields("address.socket_address")?;
     Some((socket.field("address")?, socket.field("port_value")?.number()?))

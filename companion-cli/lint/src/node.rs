@@ -11,7 +11,6 @@ const DEEPEST_MERGE: u8 = 3;
 /// search.
 const MOST_MERGED: usize = 8;
 
-/// A node of one of the texts.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'g> {
     pub(super) texts: &'g Texts,
@@ -44,7 +43,6 @@ impl<'g> Node<'g> {
         tree.nodes.get(tree.resolve(self.id) as usize).map(|raw| &raw.kind)
     }
 
-    /// The value of a key.
     pub(super) fn get(self, key: &str) -> Option<Self> {
         self.find(&[key], DEEPEST_MERGE)
     }
@@ -193,12 +191,10 @@ impl<'g> Node<'g> {
         std::iter::successors(Some(self), |node| node.carrier()).flat_map(Self::upwards)
     }
 
-    /// The key of which this node is the value.
     pub(super) fn key(self) -> Option<Self> {
         self.with(self.raw()?.key)
     }
 
-    /// The text of the node's key.
     pub(super) fn key_text(self) -> Option<&'g str> {
         self.key().and_then(Self::text)
     }
@@ -283,14 +279,12 @@ impl<'g> Node<'g> {
 
 /// Look-ups of nodes in all texts.
 impl Texts {
-    /// The documents of all texts.
     pub(super) fn documents(&self) -> impl Iterator<Item = Node<'_>> {
         self.trees().flat_map(move |tree| {
             self.tree(tree).roots.iter().map(move |&id| Node { texts: self, tree, id })
         })
     }
 
-    /// All values with exactly this key.
     pub(super) fn keyed<'g>(&'g self, key: &str) -> impl Iterator<Item = Node<'g>> {
         self.places_of(key).iter().map(move |&(tree, id)| Node { texts: self, tree, id })
     }

@@ -7,7 +7,6 @@ use super::texts::Texts;
 /// The namespace whose resources apply to the whole mesh, unless it was renamed.
 pub(super) const ROOT_NAMESPACE: &str = "istio-system";
 
-/// An object.
 #[derive(Clone, Copy)]
 pub(super) struct Object<'g> {
     pub(super) node: Node<'g>,
@@ -83,7 +82,6 @@ impl<'g> Object<'g> {
     }
 }
 
-/// The objects of all files.
 pub(super) fn objects(texts: &Texts) -> impl Iterator<Item = Object<'_>> {
     texts.documents().flat_map(items_within).filter_map(Object::new)
 }
@@ -97,7 +95,6 @@ fn items_within(node: Node<'_>) -> Vec<Node<'_>> {
     if items.is_empty() { vec![node] } else { items.into_iter().flat_map(items_within).collect() }
 }
 
-/// The objects of a kind.
 pub(super) fn of_kind<'g>(
     texts: &'g Texts,
     kind: &'static str,
@@ -105,7 +102,6 @@ pub(super) fn of_kind<'g>(
     objects(texts).filter(move |object| object.kind == kind)
 }
 
-/// The object around a node.
 pub(super) fn object_of(node: Node<'_>) -> Option<Object<'_>> {
     node.upwards().filter(|node| node.get("apiVersion").is_some()).find_map(Object::new)
 }

@@ -4,7 +4,6 @@ use super::objects::{Object, of_kind};
 use super::pods::Pod;
 use super::texts::Texts;
 
-/// The Gateways of an overlay.
 pub(super) struct Overlaid<'g> {
     pub(super) namespace: Option<&'g str>,
     /// The class of Gateways that the overlay is the default of.

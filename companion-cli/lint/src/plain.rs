@@ -23,7 +23,6 @@ impl Meaning {
         }
     }
 
-    /// The type as a noun with its article.
     pub(super) fn noun(self) -> &'static str {
         match self {
             Self::Text => "a text",

@@ -7,7 +7,6 @@ use super::objects::{Object, of_kind};
 use super::texts::Texts;
 use super::value::value_of;
 
-/// A Wasm plugin of Istio's API.
 pub(super) struct WasmPlugin<'g> {
     /// The WasmPlugin or TrafficExtension.
     pub(super) object: Object<'g>,
@@ -15,7 +14,6 @@ pub(super) struct WasmPlugin<'g> {
     pub(super) wasm: Node<'g>,
 }
 
-/// The Wasm plugins of all files.
 pub(super) fn wasm_plugins(texts: &Texts) -> impl Iterator<Item = WasmPlugin<'_>> {
     let plugins = of_kind(texts, "WasmPlugin")
         .filter_map(|object| Some(WasmPlugin { object, wasm: object.spec()? }));

@@ -9,7 +9,6 @@ use super::texts::Texts;
 /// The default grace period of Kubernetes, in seconds.
 pub(super) const DEFAULT_GRACE: u64 = 30;
 
-/// A pod, or the template for pods.
 #[derive(Clone, Copy)]
 pub(super) struct Pod<'g> {
     pub(super) object: Object<'g>,
@@ -154,7 +153,6 @@ impl<'g> Pod<'g> {
 /// The label of a ConfigMap that is the default of a class of Gateways.
 pub(super) const CLASS_LABEL: &str = "gateway.istio.io/defaults-for-class";
 
-/// The pods of all files.
 pub(super) fn pods(texts: &Texts) -> impl Iterator<Item = Pod<'_>> {
     objects(texts).filter_map(|object| Pod::of(object).or_else(|| Pod::of_overlay(object)))
 }
@@ -172,7 +170,6 @@ pub(super) fn pod_around(node: Node<'_>) -> Option<Pod<'_>> {
     })
 }
 
-/// A hook of a container.
 #[derive(Clone, Copy)]
 pub(super) struct Hook<'g> {
     /// The value of `preStop` or `postStart`.
@@ -245,7 +242,6 @@ impl<'g> Hook<'g> {
         self.container()?.get("terminationGracePeriodSeconds")
     }
 
-    /// The pod around the hook.
     pub(super) fn pod(self) -> Option<Pod<'g>> {
         pod_around(self.node)
     }

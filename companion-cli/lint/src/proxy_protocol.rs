@@ -5,12 +5,10 @@ use super::node::Node;
 use super::objects::{Object, of_kind};
 use super::texts::Texts;
 
-/// Whether a typed configuration is of this type.
 pub(super) fn is_type(node: Node<'_>, name: &str) -> bool {
     node.text_of("@type").is_some_and(|text| text.rsplit('.').next() == Some(name))
 }
 
-/// The filters of a listener that have this type.
 pub(super) fn listener_filters<'g>(
     listener: Node<'g>,
     name: &'static str,
@@ -46,7 +44,6 @@ pub(super) fn policy_setting(policy: Object<'_>) -> Option<Node<'_>> {
     spec.get("proxyProtocol").filter(|setting| setting.is_map()).or_else(former)
 }
 
-/// The policies of Envoy Gateway with this setting.
 pub(super) fn policy_settings(texts: &Texts) -> impl Iterator<Item = (Object<'_>, Node<'_>)> {
     of_kind(texts, "ClientTrafficPolicy")
         .filter_map(|policy| Some((policy, policy_setting(policy)?)))

@@ -11,7 +11,6 @@ use super::texts::Texts;
 /// The proxies that a part of Envoy's configuration reaches.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// The proxies that a resource of Istio selects.
     Selector(ProxySelector),
     /// The one Envoy whose configuration has the part.
     Envoy {
@@ -23,7 +22,6 @@ pub(super) enum Reach {
 /// The criteria by which an EnvoyFilter's patch, a WasmPlugin or a ProxyConfig selects proxies.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ProxySelector {
-    /// Kind and name of the resource.
     name: (String, String),
     /// The tree and the number of its object.
     place: (u32, u32),
@@ -37,7 +35,6 @@ pub(super) struct ProxySelector {
 }
 
 impl Reach {
-    /// The reach of a node.
     pub(super) fn of(node: Node<'_>) -> Self {
         match patch_of(node) {
             Some(patch) => Self::Selector(ProxySelector::of(patch)),

@@ -39,34 +39,22 @@ pub struct SourceFile {
 /// A file that could not be read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The file does not exist, or reading it failed.
     #[error("cannot read `{path}`: {error}")]
-    Unreadable {
-        /// The path.
-        path: String,
-        /// The system's error.
-        error: io::Error,
-    },
-    /// A folder without manifests.
+    Unreadable { path: String, error: io::Error },
     #[error("`{0}` holds no file that ends in .yaml, .yml or .json")]
     Empty(String),
-    /// Standard input without a text, as after a command that failed.
     #[error("standard input holds nothing: did the command before it fail?")]
     NoInput,
-    /// A folder with more manifests than allowed.
     #[error("`{0}` holds more than {MOST_FILES} files: name the folders that matter")]
     TooMany(String),
-    /// Files that together hold more values than allowed.
     #[error("the files together hold more than {MOST_NODES} values: name fewer of them")]
     TooManyValues,
-    /// Files that together are larger than allowed.
     #[error("the files together are larger than {} MiB: name fewer of them", LARGEST_SUM >> 20)]
     TooLarge,
 }
 
 impl SourceFile {
     /// Decodes a text.
-    #[must_use]
     pub fn new(name: impl Into<String>, bytes: Vec<u8>) -> Self {
         let name = name.into();
         match decode(bytes) {
@@ -124,10 +112,6 @@ fn decode(bytes: Vec<u8>) -> Result<String, (u32, String)> {
 
 /// Reads files, all manifests in folders (hidden subfolders are skipped), and standard input for
 /// `-`. The sources have the order of `paths`; the files of a folder are sorted.
-///
-/// # Errors
-/// A path that cannot be read, a folder without manifests, an empty standard input, or files beyond
-/// a limit.
 pub fn gather(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<SourceFile>, SourceError> {
     let mut sources = Vec::new();
     let mut sum = 0;

@@ -46,12 +46,10 @@ impl<'g> SplitPods<'g> {
         parts.into_iter().find_map(Pod::grace)
     }
 
-    /// The grace period of a pod.
     pub(super) fn grace_seconds(&self, pod: Pod<'g>) -> u64 {
         self.grace(pod).and_then(Node::number).unwrap_or(DEFAULT_GRACE)
     }
 
-    /// The parts of the pods of an object.
     pub(super) fn of_object(&self, object: Object<'g>) -> impl Iterator<Item = Pod<'g>> {
         let name = (object.kind, object.name());
         let same = self.named.get(&name).filter(|_| !name.1.is_empty());

@@ -8,7 +8,6 @@ use super::sources::{SourceError, SourceFile};
 use super::template;
 use laststream_base::yaml::tree::{Kind, MOST_NODES, NONE, Position, Style, Tree};
 
-/// A text and its origin.
 #[derive(Debug)]
 struct Text {
     tree: Tree,
@@ -45,13 +44,11 @@ impl Mapping {
     }
 }
 
-/// Texts as trees, and the texts within those.
 #[derive(Debug)]
 pub(super) struct Texts {
     pub(super) sources: Vec<SourceFile>,
     texts: Vec<Text>,
     embedded: HashMap<(u32, u32), u32>,
-    /// Values by the text of their key.
     keyed: HashMap<Box<str>, Vec<(u32, u32)>>,
     /// The number of nodes that may still be read.
     left: usize,
@@ -59,9 +56,6 @@ pub(super) struct Texts {
 
 impl Texts {
     /// Reads the files' own texts.
-    ///
-    /// # Errors
-    /// The files hold more values than allowed.
     pub(super) fn read(sources: Vec<SourceFile>) -> Result<Self, SourceError> {
         let mut left = MOST_NODES;
         let mut texts = Vec::with_capacity(sources.len());
@@ -169,7 +163,6 @@ impl Texts {
         self.keyed.get(key).map_or(&[][..], Vec::as_slice)
     }
 
-    /// A position within a text as one in its file.
     pub(super) fn in_file(&self, tree: u32, position: Position) -> Position {
         match self.texts.get(tree as usize).and_then(|text| text.carrier) {
             Some((outer, _, mapping)) => self.in_file(outer, mapping.outwards(position)),

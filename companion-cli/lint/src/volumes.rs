@@ -55,7 +55,6 @@ impl<'g> ImageVolume<'g> {
     }
 }
 
-/// Volumes by the nodes around them.
 pub(super) struct Holders<'g>(HashMap<(u32, u32), Vec<ImageVolume<'g>>>);
 
 impl<'g> Holders<'g> {
@@ -69,13 +68,11 @@ impl<'g> Holders<'g> {
         Self(holders)
     }
 
-    /// The volumes within a node.
     pub(super) fn within(&self, node: Node<'_>) -> &[ImageVolume<'g>] {
         self.0.get(&(node.tree, node.id)).map_or(&[], Vec::as_slice)
     }
 }
 
-/// The image volumes of all files.
 pub(super) fn image_volumes(texts: &Texts) -> impl Iterator<Item = ImageVolume<'_>> {
     texts.keyed("image").filter_map(ImageVolume::of)
 }

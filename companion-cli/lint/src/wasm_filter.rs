@@ -92,7 +92,6 @@ impl<'g> Module<'g> {
         self.vm().and_then(|vm| vm.text_of("vm_id")).unwrap_or_default()
     }
 
-    /// The remote source of the code.
     pub(super) fn remote(self) -> Option<Node<'g>> {
         self.vm()?.fields("code.remote")
     }

@@ -1,6 +1,8 @@
 //! Real Envoys on this machine: found or downloaded ([`envoy`]), in front of an app ([`run`]), in
 //! the experiment of `laststream demo` ([`demo`]).
 
+#![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
+
 mod admin;
 pub mod demo;
 pub mod envoy;

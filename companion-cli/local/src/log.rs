@@ -34,7 +34,6 @@ impl Log {
         refusal(&self.text(since))
     }
 
-    /// The last lines in which Envoy complains.
     pub(crate) fn complaints(&self, lines: usize) -> Vec<String> {
         let text = self.text(0);
         let all: Vec<&str> = text

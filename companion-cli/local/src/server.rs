@@ -17,7 +17,6 @@ use tokio::sync::watch;
 /// The header limit, which is more than Envoy lets pass.
 const MOST_HEADERS: usize = 256;
 
-/// The phase of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Serving,
@@ -53,8 +52,6 @@ impl Server {
         Ok(Self { address, phase, thread })
     }
 
-    /// The address that it listens on.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -119,7 +116,6 @@ where
     Ok(())
 }
 
-/// A response with a JSON text.
 pub(crate) fn json(status: u16, body: String) -> Response<String> {
     let mut response = Response::new(body);
     *response.status_mut() = http::StatusCode::from_u16(status).unwrap_or_default();

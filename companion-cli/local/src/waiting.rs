@@ -15,7 +15,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Why a part of Envoy is not ready.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotReady {
-    /// Envoy has ended.
     Ended(ExitStatus),
     /// The user has stopped the wait.
     Stopped,

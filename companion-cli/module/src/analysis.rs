@@ -26,7 +26,6 @@ pub struct Module {
     /// The names of its imports, such as `env.proxy_log`.
     #[serde(skip)]
     pub imports: Vec<String>,
-    /// The names of its exports.
     #[serde(skip)]
     pub exports: Vec<String>,
 }
@@ -35,10 +34,8 @@ pub struct Module {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// The module with the counters and the gate.
     #[strum(to_string = "laststream's module")]
     Module,
-    /// The frame filter.
     #[strum(to_string = "laststream's frame filter")]
     FrameFilter,
     /// Not one of laststream's.
@@ -48,7 +45,6 @@ pub enum Kind {
 
 impl Kind {
     /// The annotations of the module's image. They do not depend on machine or time.
-    #[must_use]
     pub fn annotations(self) -> BTreeMap<String, String> {
         let (title, description) = match self {
             Self::FrameFilter => {
@@ -72,10 +68,6 @@ impl Kind {
 /// An export of the frame filter only.
 const OF_FRAMES: &str = "proxy_on_request_body";
 
-/// Analyses a module.
-///
-/// # Errors
-/// Says which other kind of file it is, or where the module is damaged.
 pub fn analyse(bytes: &[u8]) -> Result<Module, String> {
     if let Some(other) = something_else(bytes) {
         return Err(other.to_owned());

@@ -57,7 +57,6 @@ const LINKER: [&str; 7] = [
     "--stack-first",
 ];
 
-/// The settings of a compilation.
 #[derive(Debug, Clone)]
 pub struct Compile {
     /// The workspace that holds `filter/`.
@@ -71,11 +70,9 @@ pub struct Compile {
     pub offline: bool,
     /// Whether the wasm32 target may be added to the toolchain if it is missing.
     pub may_install: bool,
-    /// Runs a program to its end.
     pub run_program: fn(&mut Command) -> io::Result<Output>,
 }
 
-/// A compiled module.
 #[derive(Debug, Clone)]
 pub struct Compiled {
     /// The file with the module.
@@ -86,9 +83,6 @@ pub struct Compiled {
 
 impl Compile {
     /// Compiles, and adds the wasm32 target to the toolchain if it is missing and may be added.
-    ///
-    /// # Errors
-    /// Says what failed and what to do about it, with the compiler's own output.
     pub fn run(&self) -> Result<Compiled, String> {
         self.ensure_target()?;
         let linker = self.linker()?;
@@ -233,7 +227,6 @@ impl Compile {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Runs a command to its end.
     fn finish(&self, mut command: Command, failed: &str) -> Result<(), String> {
         let output = (self.run_program)(&mut command).map_err(|error| {
             format!("cannot start `{}`: {error}", command.get_program().display())

@@ -1,6 +1,8 @@
 //! The Wasm modules as files and images: the built-in ones, compiling from a checkout, analysis
 //! without running them, and what is inside an image.
 
+#![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
+
 pub mod analysis;
 pub mod checkout;
 pub mod compile;
@@ -9,17 +11,11 @@ pub mod make;
 pub mod optimise;
 
 /// The module inside this program.
-///
-/// # Errors
-/// The reason why this program was built without it.
 pub fn builtin() -> Result<&'static [u8], &'static str> {
     include!(concat!(env!("OUT_DIR"), "/builtin.rs"))
 }
 
 /// The module of the frame filter inside this program. Only routes of WebSockets need it.
-///
-/// # Errors
-/// The reason why this program was built without it.
 pub fn builtin_frames() -> Result<&'static [u8], &'static str> {
     include!(concat!(env!("OUT_DIR"), "/builtin_frames.rs"))
 }

@@ -23,7 +23,6 @@ pub struct Make {
     pub source: PathBuf,
     /// The file to write.
     pub output: PathBuf,
-    /// Whether to make the module of the frame filter.
     pub frames: bool,
     /// Whether to make the module smaller with `wasm-opt`.
     pub optimise: bool,
@@ -33,7 +32,6 @@ pub struct Make {
     pub offline: bool,
 }
 
-/// A module that was built.
 #[derive(Debug, Clone, Serialize)]
 pub struct BuiltModule {
     /// The file.
@@ -42,7 +40,6 @@ pub struct BuiltModule {
     pub size: u64,
     /// The SHA-256 of the file, in hexadecimal.
     pub sha256: String,
-    /// The version of laststream.
     pub version: String,
     /// The compiler: another one gives other bytes.
     pub compiler: String,
@@ -53,30 +50,18 @@ pub struct BuiltModule {
 /// The reason why there is no module.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// Compiling failed, or adding the target to the toolchain.
     #[error("{0}")]
     Compile(String),
-    /// `wasm-opt` failed.
     #[error("{0}")]
     Optimise(String),
-    /// The module that was made cannot be used.
     #[error("the module that was made {0}")]
     Unusable(String),
-    /// A file cannot be read or written.
     #[error("`{path}`: {source}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
 }
 
 impl Make {
     /// Makes the module. The file at `output` is replaced only after the new module was checked.
-    ///
-    /// # Errors
-    /// See [`BuildError`].
     pub fn run(&self, progress: &dyn Progress) -> Result<BuiltModule, BuildError> {
         let wasm_opt = OsStr::new(optimise::PROGRAM);
         // Checked first, because compiling takes a while.

@@ -6,7 +6,6 @@ use std::process::Command;
 
 use laststream_base::children;
 
-/// The name of the program.
 pub const PROGRAM: &str = "wasm-opt";
 
 /// The WebAssembly features that rustc uses for wasm32. The program treats all others as errors.
@@ -20,17 +19,10 @@ const FEATURES: [&str; 6] = [
 ];
 
 /// The version that the program prints: another version gives other bytes.
-///
-/// # Errors
-/// The program cannot be started; the text says how to get it.
 pub fn version(program: &OsStr) -> Result<String, String> {
     output(program, Command::new(program).arg("--version"))
 }
 
-/// Optimises for size.
-///
-/// # Errors
-/// Says what failed.
 pub fn optimise(program: &OsStr, module: &Path, into: &Path) -> Result<(), String> {
     output(
         program,

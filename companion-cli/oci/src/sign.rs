@@ -11,38 +11,23 @@ const PROGRAM: &str = "cosign";
 /// The reason why an image is not signed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say what they are")]
 pub enum SignError {
-    /// cosign is not on PATH.
     #[error("it is published, but not signed: `{PROGRAM}` is not on PATH; sign it with\n  {0}")]
     Missing(String),
-    /// cosign does not start.
     #[error(
         "it is published, but not signed: `{PROGRAM}` cannot be started: {error}; the command \
             was\n  {command}"
     )]
-    Start {
-        /// The command as the user can type it.
-        command: String,
-        /// The cause.
-        error: io::Error,
-    },
-    /// cosign failed.
+    Start { command: String, error: io::Error },
     #[error(
         "it is published, but not signed: `{PROGRAM}` failed ({status}), see above; the command \
             was\n  {command}"
     )]
-    Failed {
-        /// The command as the user can type it.
-        command: String,
-        /// Its exit status.
-        status: std::process::ExitStatus,
-    },
+    Failed { command: String, status: std::process::ExitStatus },
 }
 
 /// Signs an image, named by its digest, because a tag could point to another image by now.
-///
-/// # Errors
-/// Each error names the command to sign by hand.
 pub fn sign(
     pinned: &str,
     plain_http: bool,

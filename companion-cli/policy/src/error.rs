@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// A problem in a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyProblem {
     /// The field, such as `drain.deadline`; empty if the whole text is not a policy.

@@ -4,6 +4,8 @@
 //! The module's configuration is checked by the module's own types, so the module never rejects a
 //! rendered configuration.
 
+#![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
+
 mod check;
 mod error;
 pub mod file;
@@ -31,14 +33,10 @@ pub use sizing::{ENVOY_DRAIN, ISTIO_DRAIN};
 pub use sizing::{KUBELET, Sizing, drain_sizing};
 pub use source::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Resolve, Wanted};
 
-/// A valid policy.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// The resources' name.
     pub name: String,
-    /// Their namespace, where there is one.
     pub namespace: Option<String>,
-    /// Their labels.
     pub labels: BTreeMap<String, String>,
     /// The mesh's version of Istio.
     pub istio: Option<Release>,
@@ -48,7 +46,6 @@ pub struct Policy {
     pub delivery: Delivery,
     /// The pull secret's name.
     pub pull_secret: Option<String>,
-    /// An image with laststream's static program in it.
     pub program_image: Option<String>,
     /// The handling of requests when the module cannot be fetched or fails.
     pub failure_policy: FailurePolicy,
@@ -56,7 +53,6 @@ pub struct Policy {
     pub count: Option<Value>,
     /// `forwarded_proto` of the module's configuration.
     pub forwarded_proto: Option<ForwardedProto>,
-    /// The engine that restores it.
     pub engine: Engine,
     /// The header from which Envoy takes the client's address.
     pub forwarded_for: Option<ForwardedFor>,
@@ -68,15 +64,12 @@ pub struct Policy {
     pub gate_hosts: Vec<String>,
     /// How often a gate that serves evaluates its count.
     pub evaluate_every: Option<TimeSpan>,
-    /// The request that notifies the app of the drain.
     pub notify: Option<Notify>,
-    /// How the drain begins.
     pub begin: Begin,
     /// How it ends.
     pub finish: Finish,
     /// Whether long-lived streams hold the drain.
     pub long_lived: LongLived,
-    /// The age that makes a stream long-lived.
     pub long_lived_after: Option<TimeSpan>,
     /// Streams that the gate ends.
     pub end: Option<file::End>,
@@ -90,11 +83,8 @@ pub struct Policy {
     pub websockets: Option<Websockets>,
     /// What the listing of streams shows of each request.
     pub streams: Streams,
-    /// Retries at the caller's side.
     pub retries: Option<Retries>,
-    /// A Job beside a sidecar.
     pub job: Option<file::Job>,
-    /// Warnings.
     pub warnings: Vec<String>,
     /// Whether the gate is left out because `--module` is not an image for `delivery`.
     pub gate_dropped: bool,
@@ -123,12 +113,9 @@ pub struct ForwardedProto {
     pub destination_ports: Option<DestinationPorts>,
 }
 
-/// Destination ports in PROXY protocol headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DestinationPorts {
-    /// Ports that mean https.
     pub https: Vec<u16>,
-    /// Ports that mean http.
     pub http: Vec<u16>,
 }
 
@@ -136,7 +123,6 @@ pub struct DestinationPorts {
 /// in the headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerInfo {
-    /// The key in filter state.
     pub key: String,
     /// Whether the connection's local addresses follow the peer's address.
     pub addresses: bool,
@@ -169,9 +155,6 @@ const LONGEST: usize = 1 << 20;
 
 impl Policy {
     /// Reads and checks a policy. An empty text is a policy with all defaults.
-    ///
-    /// # Errors
-    /// The first problem of the shape, or all problems of the values.
     pub fn read(text: &[u8], overrides: &Overrides) -> Result<Self, PolicyError> {
         let text = text_of(text).map_err(|problem| PolicyError(vec![problem]))?;
         let file = shape::shape(text).map_err(|problem| PolicyError(vec![problem]))?;
@@ -194,9 +177,6 @@ impl Policy {
 
     /// The location of the module, pinned unless it is a file in the proxy. Asks the registry only
     /// if no digest is given.
-    ///
-    /// # Errors
-    /// The policy has no module, its value is invalid, or no digest is available.
     pub fn source(&self, resolve: Resolve<'_>) -> Result<ModuleLocation, PolicyProblem> {
         let Some(module) = &self.module else {
             return Err(PolicyProblem::new(
@@ -215,9 +195,6 @@ impl Policy {
     }
 
     /// The location of the frame filter's module, if the policy has WebSockets.
-    ///
-    /// # Errors
-    /// As [`Self::source`].
     pub fn frames_source(
         &self,
         resolve: Resolve<'_>,
@@ -235,7 +212,6 @@ impl Policy {
 
     /// Images with a tag that is not used, because the policy has a digest beside it; and that
     /// digest.
-    #[must_use]
     pub fn unused_tags(&self) -> Vec<(String, Wanted, String)> {
         let module = self.module.as_deref().map(|module| (module, &self.digest, Wanted::Module));
         let frames = self.websockets.as_ref();
@@ -248,7 +224,6 @@ impl Policy {
     }
 
     /// The JSON Schema (draft 2020-12) of the policy file.
-    #[must_use]
     pub fn schema() -> Value {
         let settings =
             SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
@@ -271,7 +246,6 @@ fn text_of(text: &[u8]) -> Result<&str, PolicyProblem> {
 }
 
 /// Whether a text has comments at most, as a file that was truncated before it is written again.
-#[must_use]
 pub fn is_empty(text: &[u8]) -> bool {
     text.split(|byte| *byte == b'\n')
         .map(<[u8]>::trim_ascii)

@@ -50,9 +50,7 @@ pub struct Sizing {
     pub longest_request: TimeSpan,
     /// The pod's grace period, in whole seconds.
     pub grace_period: TimeSpan,
-    /// The gate's deadline.
     pub deadline: TimeSpan,
-    /// The quiet period.
     pub quiet: TimeSpan,
     /// The time at the beginning of the drain before Envoy tells clients to leave.
     pub delay: TimeSpan,
@@ -64,7 +62,6 @@ impl Sizing {
     /// The time that Envoy's own drain must take. In its last third Envoy (after 1.40) closes
     /// connections with running streams, which must not happen before the gate's deadline. At its
     /// end Envoy cuts streams on replaced listeners.
-    #[must_use]
     pub fn drain_time(&self) -> TimeSpan {
         TimeSpan::seconds((self.deadline.millis() * 3).div_ceil(2_000))
             .max(self.longest_request.rounded_up())
@@ -72,7 +69,6 @@ impl Sizing {
 }
 
 /// The deadline and the grace period that follow from these times.
-#[must_use]
 pub fn drain_sizing(
     longest: TimeSpan,
     quiet: TimeSpan,

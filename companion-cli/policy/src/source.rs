@@ -9,7 +9,6 @@ pub const MODULE_FOLDER: &str = "/opt/laststream";
 /// The mount path of the image volume with the frame filter's module.
 pub const FRAMES_FOLDER: &str = "/opt/laststream-frames";
 
-/// The location of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModuleLocation {
     /// An image in a registry, pinned to its manifest.
@@ -27,7 +26,6 @@ pub enum ModuleLocation {
         reference: String,
         /// The tag in `module`, for comments only; the digest is the reference.
         tag: Option<String>,
-        /// The file's path in the proxy.
         path: String,
     },
     /// A file behind HTTP, pinned to its content.
@@ -37,13 +35,11 @@ pub enum ModuleLocation {
         /// The file's SHA-256 in hex.
         checksum: String,
     },
-    /// A file that the proxy reads.
     File(String),
 }
 
 impl ModuleLocation {
     /// The address as Istio's agent and Envoy Gateway understand it.
-    #[must_use]
     pub fn url(&self) -> String {
         match self {
             Self::Image { repository, digest, .. } => format!("oci://{repository}@sha256:{digest}"),
@@ -53,7 +49,6 @@ impl ModuleLocation {
     }
 
     /// The path of the file in the proxy, if the module is a file there.
-    #[must_use]
     pub fn path(&self) -> Option<&str> {
         match self {
             Self::Mounted { path, .. } | Self::File(path) => Some(path),
@@ -90,7 +85,6 @@ impl ModuleLocation {
     }
 
     /// The value of a field `sha256`: an image's manifest digest, or a download's checksum.
-    #[must_use]
     pub fn sha256(&self) -> Option<&str> {
         match self {
             Self::Image { digest, .. } => Some(digest),
@@ -107,9 +101,7 @@ fn is_plain(placement: &Placement) -> bool {
 /// The module that an image must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wanted {
-    /// The module with the counters and the gate.
     Module,
-    /// The frame filter.
     FrameFilter,
 }
 

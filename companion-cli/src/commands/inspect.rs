@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use laststream_base::visible;
 use laststream_module::analysis::Module;
-use laststream_module::inspect::{self, Image, Inspection, Remote};
+use laststream_module::inspect::{self, Inspection, Remote};
 use laststream_oci::image::{DOCKER_HUB, NotAReference, Reference};
 use laststream_oci::registry::Registry;
 use laststream_oci::registry::credentials::Sources;
@@ -135,7 +135,9 @@ fn is_archive(file: &Path) -> bool {
 fn text(inspection: &Inspection) -> String {
     let mut text = String::new();
     if let Some(image) = &inspection.image {
-        of_image(&mut text, image);
+        text.push_str("image\n");
+        line(&mut text, format_args!("digest   {}", image.digest));
+        line(&mut text, format_args!("type     {}", image.media_type));
     }
     if let Some(module) = &inspection.module {
         of_module(&mut text, module);
@@ -153,31 +155,6 @@ fn text(inspection: &Inspection) -> String {
         line(&mut text, format_args!("         {}", checksum.belongs));
     }
     text
-}
-
-fn of_image(text: &mut String, image: &Image) {
-    text.push_str("image\n");
-    line(text, format_args!("digest   {}", image.digest));
-    line(text, format_args!("type     {}", image.media_type));
-    for manifest in &image.manifests {
-        let platform = manifest
-            .platform
-            .as_ref()
-            .map_or_else(String::new, |of| format!(" for {}/{}", of.os, of.architecture));
-        line(text, format_args!("manifest {}{platform}", manifest.digest));
-    }
-    if let Some(config) = &image.config_media_type {
-        line(text, format_args!("config   {config}"));
-    }
-    for layer in &image.layers {
-        line(
-            text,
-            format_args!("layer    {}, {} bytes, {}", layer.media_type, layer.size, layer.digest),
-        );
-    }
-    for (name, value) in &image.annotations {
-        line(text, format_args!("         {name}={value}"));
-    }
 }
 
 fn of_module(text: &mut String, module: &Module) {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::time::Duration;
 
+use laststream_base::digest::Digest;
 use laststream_base::env_vars::{self, LASTSTREAM_OFFLINE};
 use laststream_module::analysis::Kind;
 use laststream_module::inspect::{self, Remote};
@@ -36,7 +37,7 @@ pub(super) struct PolicyImages<'a> {
 /// An image in a registry.
 struct FoundImage {
     /// The digest to pin it by.
-    pin: String,
+    pin: Digest,
     /// Why it is not the wanted module, as the end of a sentence about the image.
     difference: Option<String>,
 }
@@ -94,8 +95,8 @@ impl<'a> PolicyImages<'a> {
                 false => self.find(&image, wanted, &options, self.sources()?),
             };
             match found {
-                Ok(FoundImage { pin, difference: None }) if pin.ends_with(hex) => {}
-                Ok(FoundImage { pin, difference: Some(difference) }) if pin.ends_with(hex) => {
+                Ok(FoundImage { pin, difference: None }) if pin.hex() == hex => {}
+                Ok(FoundImage { pin, difference: Some(difference) }) if pin.hex() == hex => {
                     return Err(self.printer.failed(&format!("`{image}` {difference}")));
                 }
                 Ok(FoundImage { pin, .. }) => self.printer.warning(&format!(
@@ -130,7 +131,7 @@ impl<'a> PolicyImages<'a> {
             format!("`{image}` {problem}; `--digest sha256:…` renders without asking the registry")
         };
         let found = self.find(image, wanted, options, sources).map_err(problem)?;
-        found.difference.map_or(Ok(found.pin), |difference| Err(problem(difference)))
+        found.difference.map_or(Ok(found.pin.to_string()), |difference| Err(problem(difference)))
     }
 
     /// Errors are the end of a sentence about the image.

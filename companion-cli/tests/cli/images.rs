@@ -77,56 +77,29 @@ fn the_three_layouts_are_taken() -> Outcome {
 }
 
 #[test]
-fn layouts_of_other_tools_are_named() -> Outcome {
+fn a_layout_that_no_proxy_takes_is_named() -> Outcome {
     let module = loadable("");
-    misplaced(&[("application/wasm", module.clone())], "the layout of wkg")?;
-    misplaced(
-        &[("application/vnd.wasm.content.layer.v1+wasm", module.clone())],
-        "the layout of wasm-to-oci",
-    )?;
-    misplaced(&[(SOLO_MODULE, module.clone())], "exactly two layers")?;
-    misplaced(&[(DOCKER_LAYER, plugin(&module))], "the other kind of manifest")?;
-    misplaced(
-        &[("application/vnd.oci.image.layer.v1.tar", tar(&[("plugin.wasm", &module)]))],
-        "not compressed",
-    )?;
-    let zstd = b"\x28\xb5\x2f\xfd".to_vec();
-    missing(&[("application/vnd.oci.image.layer.v1.tar+zstd", zstd)], "compressed with zstd")?;
-    missing(&[("text/plain", b"hello".to_vec())], "no consumer of modules knows")?;
-    Ok(())
-}
-
-#[test]
-fn modules_in_the_wrong_place_are_named() -> Outcome {
-    let module = loadable("");
-    missing(
-        &[(OCI_LAYER, plugin(&module)), (OCI_LAYER, gzip(&tar(&[("README", b"")])))],
-        "it holds `README`",
-    )?;
-    missing(
-        &[(OCI_LAYER, gzip(&tar(&[("main.wasm", &module), ("LICENSE", b"")])))],
-        "it holds `main.wasm`, `LICENSE`",
-    )?;
-    missing(&[(OCI_LAYER, gzip(&tar(&[])))], "it holds nothing")?;
-    missing(&[], "it has no layers")?;
-    Ok(())
-}
-
-#[test]
-fn packing_mistakes_are_named() -> Outcome {
-    let module = loadable("");
-    misplaced(&[(OCI_LAYER, gzip(&plugin(&module)))], "compressed twice")?;
-    misplaced(&[(OCI_LAYER, tar(&[("plugin.wasm", &module)]))], "not compressed with gzip")?;
-    misplaced(&[(OCI_LAYER, module.clone())], "the module itself, and no archive")?;
-    misplaced(
-        &[(SOLO_MODULE, plugin(&module)), (SOLO_CONFIG, b"{}".to_vec())],
-        "is not the module itself",
-    )?;
-    missing(&[(OCI_LAYER, plugin(&gzip(&module)))], "the module is compressed with gzip")?;
-    missing(&[(OCI_LAYER, plugin(b"<html>"))], "is not WebAssembly")?;
-    missing(&[(OCI_LAYER, gzip(b"no archive at all"))], "no tar archive")?;
     let whole = plugin(&module);
-    missing(&[(OCI_LAYER, whole[..whole.len() / 2].to_vec())], "damaged")?;
+    let archive = tar(&[("plugin.wasm", &module)]);
+    misplaced(&[(DOCKER_LAYER, whole.clone())], "it must be `application/vnd.oci")?;
+    misplaced(&[("application/vnd.oci.image.layer.v1.tar", archive.clone())], "it must be")?;
+    misplaced(&[(SOLO_MODULE, module.clone())], "the last of its layers (1)")?;
+    misplaced(&[(OCI_LAYER, archive)], "not compressed with gzip")?;
+    for (layers, words) in [
+        (vec![("application/wasm", module.clone())], "is `application/wasm`; it must be"),
+        (vec![(SOLO_MODULE, whole.clone()), (SOLO_CONFIG, b"{}".to_vec())], "compressed with gzip"),
+        (
+            vec![(OCI_LAYER, whole.clone()), (OCI_LAYER, gzip(&tar(&[("README", b"")])))],
+            "holds no `plugin.wasm`",
+        ),
+        (vec![], "it has no layers"),
+        (vec![(OCI_LAYER, gzip(&whole))], "no tar archive"),
+        (vec![(OCI_LAYER, plugin(&gzip(&module)))], "the module is compressed with gzip"),
+        (vec![(OCI_LAYER, plugin(b"<html>"))], "is not WebAssembly"),
+        (vec![(OCI_LAYER, whole[..whole.len() / 2].to_vec())], "damaged"),
+    ] {
+        missing(&layers, words)?;
+    }
     Ok(())
 }
 
@@ -173,7 +146,6 @@ fn an_index_is_refused_with_the_fix() -> Outcome {
             && because.contains(&format!("pin that one: `@{digest}`")),
         "{because}"
     );
-    assert_eq!(told["image"]["manifests"].as_array().unwrap().len(), 2);
     assert_eq!(format!("sha256:{}", told["checksums"][0]["sha256"].as_str().unwrap()), digest);
     // Istio's library takes a manifest without a platform for one for linux/amd64.
     child.as_object_mut().unwrap().remove("platform");
@@ -270,7 +242,7 @@ fn digests_are_no_paths() -> Outcome {
     fs::write(&secret, "{}")?;
     layout
         .index(&[json!({ "mediaType": OCI_MANIFEST, "digest": "sha256:../../secret", "size": 2 })]);
-    inspect(layout.path(), &[])?.expect(2)?.stderr_contains("no sha256 digest")?;
+    inspect(layout.path(), &[])?.expect(2)?.stderr_contains("is no digest")?;
     Ok(())
 }
 

@@ -15,14 +15,12 @@ pub enum Node {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number.
     Number(i64),
     /// A text, quoted where it must be.
     Text(String),
     /// A text over several lines, written as such. Only printable text; no line begins or ends with
     /// white space that matters.
     Block(String),
-    /// A list.
     List(List),
     /// An object.
     Map(Map),
@@ -35,7 +33,6 @@ pub struct Map {
     pending: Option<String>,
 }
 
-/// A list.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct List {
     items: Vec<Noted<Node>>,
@@ -51,26 +48,22 @@ struct Noted<T> {
 
 impl Map {
     /// An empty map.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// A map with this entry.
-    #[must_use]
     pub fn of(key: impl Into<String>, value: impl Into<Node>) -> Self {
         Self::new().with(key, value)
     }
 
     /// The reason for the entry that is added next.
-    #[must_use]
     pub fn note(mut self, why: impl Into<String>) -> Self {
         self.pending = Some(why.into());
         self
     }
 
     /// Adds an entry.
-    #[must_use]
     pub fn with(mut self, key: impl Into<String>, value: impl Into<Node>) -> Self {
         let note = self.pending.take();
         self.entries.push(Noted { note, value: (key.into(), value.into()) });
@@ -78,7 +71,6 @@ impl Map {
     }
 
     /// Adds an entry if there is a value; the reason before it goes with it.
-    #[must_use]
     pub fn with_some(mut self, key: &str, value: Option<impl Into<Node>>) -> Self {
         match value {
             Some(value) => self.with(key, value),
@@ -92,26 +84,21 @@ impl Map {
 
 impl List {
     /// An empty list.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// A list with this item.
-    #[must_use]
     pub fn of(value: impl Into<Node>) -> Self {
         Self::new().item(value)
     }
 
     /// The reason for the item that is added next.
-    #[must_use]
     pub fn note(mut self, why: impl Into<String>) -> Self {
         self.pending = Some(why.into());
         self
     }
 
-    /// Adds an item.
-    #[must_use]
     pub fn item(mut self, value: impl Into<Node>) -> Self {
         let note = self.pending.take();
         self.items.push(Noted { note, value: value.into() });
@@ -170,13 +157,11 @@ impl From<&serde_json::Value> for Node {
 }
 
 /// A file: comments about the whole file, and documents with `---` between them.
-#[must_use]
 pub fn write(about: &[String], documents: &[Map]) -> String {
     emit::file(about, documents)
 }
 
 /// One document, without comments about the whole.
-#[must_use]
 pub fn write_map(map: &Map) -> String {
     emit::file(&[], std::slice::from_ref(map))
 }

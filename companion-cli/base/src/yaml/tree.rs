@@ -35,7 +35,6 @@ pub struct Position {
 pub enum Style {
     /// Without quotes.
     Plain,
-    /// In quotes.
     Quoted,
     /// After `|`: its lines are lines of the file.
     Literal,
@@ -87,11 +86,8 @@ pub struct Slip {
 /// A text's nodes.
 #[derive(Debug, Default)]
 pub struct Tree {
-    /// All nodes.
     pub nodes: Vec<Raw>,
-    /// The root node of each document.
     pub roots: Vec<u32>,
-    /// Syntax errors.
     pub errors: Vec<Slip>,
     /// The values of maps with many keys, by their keys; others are looked through.
     pub wide: HashMap<u32, HashMap<Box<str>, u32>>,

@@ -3,7 +3,6 @@
 //! A drain does not meet the average stream: a long one is in flight at more moments than a short
 //! one. The remaining lifetimes of streams in flight follow from durations by integration.
 
-/// A histogram of durations.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Histogram {
     /// Upper bounds in seconds and the number of streams up to them, rising.
@@ -18,7 +17,6 @@ const PARTS: u32 = 8;
 impl Histogram {
     /// Takes upper bounds and cumulative counts in any order, with `+Inf` for all, and sums counts
     /// of one bound. `None` without a stream.
-    #[must_use]
     pub fn new(mut cumulative: Vec<(f64, f64)>) -> Option<Self> {
         cumulative.retain(|(bound, count)| !bound.is_nan() && count.is_finite() && *count >= 0.0);
         cumulative.sort_by(|(one, _), (other, _)| one.total_cmp(other));
@@ -39,7 +37,6 @@ impl Histogram {
 
     /// The last bound, and the share of streams in flight that last longer. Streams beyond the
     /// last bound are assumed to last twice that bound.
-    #[must_use]
     pub fn beyond(&self) -> (f64, f64) {
         let (bound, count) = self.buckets.last().copied().unwrap_or_default();
         let tail = (1.0 - count / self.total) * bound;
@@ -49,7 +46,6 @@ impl Histogram {
 
     /// The time in seconds that only this share of the streams in flight still lasts. `None` if a
     /// larger share lasts longer than the last bound.
-    #[must_use]
     pub fn outlasted_by(&self, share: f64) -> Option<f64> {
         let (_, beyond) = self.beyond();
         let areas = self.areas();

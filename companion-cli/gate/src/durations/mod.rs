@@ -7,12 +7,10 @@ pub mod prometheus;
 
 use histogram::Histogram;
 
-/// Measured durations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// Where they come from.
     pub source: String,
-    /// The durations.
     pub durations: Histogram,
     /// Reasons why these numbers may be wrong.
     pub warnings: Vec<String>,
@@ -34,9 +32,6 @@ const OWN: [&str; 7] = [
 ];
 
 /// The unit of a metric in seconds.
-///
-/// # Errors
-/// The name of the metric does not say its unit.
 pub fn unit(metric: &str) -> Result<f64, String> {
     if METRICS.contains(&metric) || metric.ends_with("_milliseconds") {
         return Ok(0.001);

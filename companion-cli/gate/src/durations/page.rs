@@ -4,7 +4,6 @@ use super::histogram::Histogram;
 use super::{CONNECTION_MANAGER, METRICS, OWN, unit};
 
 /// The durations in pages of statistics, summed over all series. `None` without a stream.
-#[must_use]
 pub fn durations(pages: &[String], metric: Option<&str>) -> Option<Histogram> {
     let lines = pages.iter().flat_map(|page| page.lines()).filter(|line| !line.starts_with('#'));
     Histogram::new(lines.filter_map(|line| bucket(line, metric)).collect())

@@ -23,21 +23,16 @@ const LONGEST: u64 = 16 << 20;
 pub struct Query<'q> {
     /// The address of Prometheus.
     pub url: &'q str,
-    /// A bearer token.
     pub token: Option<&'q str>,
     /// The histogram. By default the first of the known ones that has data.
     pub metric: Option<&'q str>,
     /// Labels of the series, such as `namespace="shop"`.
     pub selector: &'q str,
-    /// The time to look back.
     pub window: TimeSpan,
 }
 
 impl Query<'_> {
     /// Asks Prometheus for durations.
-    ///
-    /// # Errors
-    /// Prometheus does not answer, refuses, or has no such series; with what to do.
     pub fn measure(&self) -> Result<Measured, String> {
         let limits = Limits { connect: CONNECT, silence: PATIENCE, request: PATIENCE };
         let (trust, route) = (Trust::default(), Route::with_proxy(true));
@@ -104,7 +99,6 @@ impl Query<'_> {
 }
 
 /// Whether this is an HTTP address without a user in it.
-#[must_use]
 pub fn is_address(url: &str) -> bool {
     Url::parse(url).is_some()
 }

@@ -25,7 +25,6 @@ use streams::Outbound;
 /// The command to run, and the time limit of each phase.
 #[derive(Debug)]
 pub struct Plan {
-    /// The command and its arguments.
     pub command: Vec<OsString>,
     /// The URLs that report whether the proxy is ready; one 200 is enough.
     pub ready: Vec<Address>,
@@ -33,7 +32,6 @@ pub struct Plan {
     pub ready_timeout: Duration,
     /// The time after which the command runs without a proxy if no program listens on `ready`.
     pub absent_after: Option<Duration>,
-    /// The gate that counts streams.
     pub gate: Gate,
     /// The time for which the gate may be silent before it counts as missing.
     pub gate_timeout: Duration,
@@ -47,7 +45,6 @@ pub struct Plan {
     pub quit_timeout: Duration,
 }
 
-/// When the proxy is ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum End {
     /// For every exit code of the command.
@@ -74,9 +71,6 @@ struct ExecContext<'a> {
 /// Runs the plan, and returns the exit code: the command's; 128 plus the signal's number if a
 /// signal ended it; 127 if there is no such command, 126 if it cannot be run, 2 if the proxy never
 /// became ready.
-///
-/// # Errors
-/// The signals cannot be received.
 pub fn run(plan: &Plan, progress: &dyn Progress) -> io::Result<u8> {
     let signals = Signals::watch()?;
     let mut stage =

@@ -5,7 +5,6 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, waitpid};
 
 use super::code_of;
 
-/// Reaps children that have ended.
 pub(super) struct Reaper {
     is_init: bool,
 }

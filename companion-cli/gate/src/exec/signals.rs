@@ -33,7 +33,6 @@ const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 pub(super) enum Event {
     /// A child may have ended.
     Child,
-    /// A process sent this signal.
     Signal(Signal),
     /// The terminal sent this signal, also to the command.
     FromTerminal(Signal),

@@ -6,7 +6,6 @@ use crate::texts::Texts;
 /// The effect of a part of a change in Envoy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// A patch on a listener replaces it.
     ListenerPatch,
     /// A patch on filter chains, or on filters in them, replaces the chains.
     ChainPatch,
@@ -40,7 +39,6 @@ impl Effect {
     }
 }
 
-/// A part of a change.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) effect: Effect,

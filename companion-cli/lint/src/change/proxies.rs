@@ -17,7 +17,6 @@ const EVERYWHERE: [&str; 6] =
 /// The most workloads that a message names.
 const MOST_NAMED: usize = 5;
 
-/// The proxies that an object selects.
 pub(super) struct Proxies<'g> {
     namespace: Option<&'g str>,
     labels: Vec<(&'g str, &'g str)>,

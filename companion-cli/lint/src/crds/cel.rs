@@ -185,7 +185,6 @@ fn to_cel(schema: &Value, value: &Value) -> Cel {
     }
 }
 
-/// The name of a field in an expression.
 fn field_name(name: &str) -> String {
     if RESERVED.contains(&name) {
         return format!("__{name}__");

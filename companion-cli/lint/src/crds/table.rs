@@ -17,9 +17,7 @@ const TABLE: &[u8] = include_bytes!("table.tsv.gz");
 /// One kind's schema, and the versions and releases that have it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
-    /// The API group.
     pub group: String,
-    /// The kind.
     pub kind: String,
     /// The versions that the API server serves with this schema.
     pub versions: Vec<String>,
@@ -32,37 +30,19 @@ pub struct Definition {
 /// A file that holds no usable CRD.
 #[derive(Debug, thiserror::Error)]
 pub enum CrdError {
-    /// Not YAML or JSON.
     #[error("`{file}` is not readable as YAML: {reason}")]
-    Unreadable {
-        /// The file.
-        file: String,
-        /// The parser's message.
-        reason: String,
-    },
-    /// No CustomResourceDefinition with a schema.
+    Unreadable { file: String, reason: String },
     #[error(
         "`{0}` holds no CustomResourceDefinition with a schema: name a file such as the output \
          of `kubectl get crd envoyfilters.networking.istio.io -o yaml`"
     )]
     Empty(String),
-    /// A schema that cannot be used, such as one with a pattern of unknown syntax.
     #[error("`{file}` has a schema of {kind} by which nothing can be checked: {reason}")]
-    Unusable {
-        /// The file.
-        file: String,
-        /// The kind.
-        kind: String,
-        /// The validator's message.
-        reason: String,
-    },
+    Unusable { file: String, kind: String, reason: String },
 }
 
 impl Definition {
     /// The CRDs of a text, in YAML or JSON; lists are opened.
-    ///
-    /// # Errors
-    /// The text cannot be read, or holds no CRD with a schema, or one with an unusable schema.
     pub fn of_crds(file: &str, text: &str) -> Result<Vec<Self>, CrdError> {
         let documents: Vec<Value> =
             serde_saphyr::from_multiple(text).map_err(|error| CrdError::Unreadable {
@@ -118,7 +98,6 @@ impl Definition {
     }
 
     /// The text of the table for the CRDs of several releases; equal schemas share a line.
-    #[must_use]
     pub fn table(releases: Vec<(String, Vec<Self>)>) -> String {
         let mut lines: Vec<Self> = Vec::new();
         for (release, definitions) in releases {
@@ -190,7 +169,6 @@ pub(super) enum Lookup {
 
 impl Definitions {
     /// CRDs from files: they replace the built-in schemas of their kinds.
-    #[must_use]
     pub fn from_files(definitions: Vec<Definition>) -> Self {
         Self(definitions)
     }
@@ -275,7 +253,6 @@ fn release(name: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The built-in table as text.
 pub(super) fn table() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         let mut text = String::new();
@@ -287,7 +264,6 @@ pub(super) fn table() -> &'static str {
     &TEXT
 }
 
-/// All built-in schemas.
 #[cfg(test)]
 pub(super) fn built_in() -> Vec<Definition> {
     table().lines().filter_map(columns).map(|line| definition(&line)).collect()

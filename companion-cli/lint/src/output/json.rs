@@ -6,7 +6,6 @@ use super::Checked;
 use crate::{Finding, Severity};
 
 /// All findings, with the number of findings of each severity.
-#[must_use]
 pub fn json(findings: &[Finding], checked: Checked) -> String {
     let count =
         |severity| findings.iter().filter(|finding| finding.rule.severity == severity).count();

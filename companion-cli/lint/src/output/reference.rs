@@ -6,8 +6,6 @@ use serde_json::json as value;
 
 use crate::{Rule, rules};
 
-/// The explanation of one rule.
-#[must_use]
 pub fn explanation(rule: &Rule) -> String {
     let Rule { code, severity, title, why, fix, .. } = rule;
     format!(
@@ -18,7 +16,6 @@ pub fn explanation(rule: &Rule) -> String {
 }
 
 /// A line for each rule.
-#[must_use]
 pub fn list() -> String {
     rules().fold(String::new(), |mut out, rule| {
         let _ = writeln!(out, "{}  {:<8} {}", rule.code, rule.severity.name(), rule.title);
@@ -26,8 +23,6 @@ pub fn list() -> String {
     })
 }
 
-/// All rules as JSON, for programs.
-#[must_use]
 pub fn list_json() -> String {
     let rules: Vec<_> = rules()
         .map(|rule| {
@@ -44,7 +39,6 @@ pub fn list_json() -> String {
 }
 
 /// The document LINT.md.
-#[must_use]
 pub fn reference() -> String {
     let mut out = String::from(
         "# What `laststream lint` finds\n\nMade from the rules themselves; `laststream lint \

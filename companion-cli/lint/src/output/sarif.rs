@@ -8,7 +8,6 @@ use crate::sources::STDIN;
 use crate::{Finding, Rule, Severity, rules};
 
 /// All findings. Files below the folder `base` get paths relative to it.
-#[must_use]
 pub fn sarif(findings: &[Finding], base: Option<&Path>) -> String {
     let all: Vec<&Rule> = rules().collect();
     let results: Vec<Value> = findings.iter().map(|finding| result(finding, &all, base)).collect();

@@ -12,8 +12,6 @@ const WIDEST: usize = 140;
 /// The number of characters before the mark in a long line.
 const BEFORE: usize = 40;
 
-/// All findings.
-#[must_use]
 pub fn text(findings: &[Finding]) -> String {
     let mut out = String::new();
     for finding in findings {
@@ -83,8 +81,6 @@ fn plain(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-/// One line with the numbers of sources and findings.
-#[must_use]
 pub fn summary(findings: &[Finding], checked: Checked) -> String {
     let count =
         |severity| findings.iter().filter(|finding| finding.rule.severity == severity).count();

@@ -55,7 +55,6 @@ pub(super) fn listener(
     })
 }
 
-/// A cluster of ports on the loopback interface.
 pub(super) fn cluster(name: &str, ports: &[u16]) -> Value {
     let endpoints: Vec<Value> =
         ports.iter().map(|port| json!({ "endpoint": { "address": socket(*port) } })).collect();

@@ -10,7 +10,6 @@ use super::times::Times;
 /// The result of a lane. Times are seconds since the request was sent.
 #[derive(Debug, Clone, Serialize)]
 pub struct LaneResult {
-    /// The lane.
     pub lane: Lane,
     /// The description of the setup.
     pub about: &'static str,
@@ -24,9 +23,7 @@ pub struct LaneResult {
     pub lost: bool,
     /// The number of times that an app did the work.
     pub executions: usize,
-    /// The time at which the pod was deleted.
     pub deleted: f64,
-    /// The time at which the proxy of the deleted pod ended.
     pub proxy_ended: f64,
     /// The reason for the end of the proxy.
     pub ended_by: EndedBy,

@@ -9,30 +9,23 @@ use strum::{IntoStaticStr, VariantArray};
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Lane {
-    /// The gate and the counters of laststream.
     Laststream,
     /// A classic sidecar as Istio injects it.
     NoHook,
     /// A hook of the app's container that sleeps.
     AppSleeps,
-    /// EXIT_ON_ZERO_ACTIVE_CONNECTIONS.
     ExitOnZero,
-    /// The first netstat hook.
     Netstat,
     /// The netstat hook that knows of the agent.
     NetstatFixed,
-    /// Retries at the gateway.
     Retries,
-    /// A native sidecar as Istio injects it.
     NativeSidecar,
 }
 
-/// The condition on which the agent ends Envoy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AgentExit {
     /// `terminationDrainDuration` after SIGTERM.
     AfterDrainTime,
-    /// EXIT_ON_ZERO_ACTIVE_CONNECTIONS.
     OnZeroConnections,
 }
 
@@ -46,9 +39,7 @@ pub enum EndedBy {
     ZeroConnections,
     /// Its agent, at once at SIGTERM, because it had drained Envoy before.
     Drained,
-    /// Kubelet, with SIGKILL.
     Sigkill,
-    /// The proxy ended by itself.
     Itself,
     /// The proxy still ran when the demo ended.
     StillRunning,
@@ -67,7 +58,6 @@ impl EndedBy {
     }
 }
 
-/// The expected result of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Expected {
     pub(super) lost: bool,
@@ -80,7 +70,6 @@ impl Lane {
     pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Its name, of at most 24 characters.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Laststream => "laststream",
@@ -95,7 +84,6 @@ impl Lane {
     }
 
     /// The description of the setup.
-    #[must_use]
     pub fn about(self) -> &'static str {
         match self {
             Self::Laststream => {

@@ -43,16 +43,12 @@ pub use record::{Actor, Event, LaneMark, Watcher};
 pub use scheme::{Row, Scheme};
 use times::Times;
 
-/// The settings of a demo.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The Envoy for the sidecars and the gateways.
     pub envoy: Envoy,
-    /// The module.
     pub module: &'static [u8],
     /// The command that runs an Envoy and ends it with this process; empty where there is none.
     pub guard: Vec<OsString>,
-    /// The times of the demo.
     pub times: Times,
     /// A flag that the caller sets to stop the demo.
     pub stop: Arc<AtomicBool>,
@@ -61,9 +57,7 @@ pub struct Settings {
 /// The result of a demo.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
-    /// The version of Envoy.
     pub envoy: String,
-    /// The times of the demo.
     pub times: Times,
     /// The experiment, once for each way of stopping a pod.
     pub lanes: Vec<LaneResult>,
@@ -111,5 +105,4 @@ pub fn run(
 /// the gateway for `x-forwarded-proto`.
 const ENVOYS: usize = Lane::ALL.len() + 3;
 
-/// The folder that one Envoy works in.
 type Folder = PathBuf;

@@ -114,7 +114,6 @@ impl Proxy {
         })
     }
 
-    /// The port of a listener.
     pub(super) fn port(&self, listener: &str) -> Result<u16, DemoError> {
         let address = self
             .admin

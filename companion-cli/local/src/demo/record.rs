@@ -16,7 +16,6 @@ use super::lane::Lane;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Actor {
-    /// The client, outside the cluster.
     Client,
     /// The first pod's app.
     App,
@@ -56,11 +55,9 @@ pub struct Event {
     pub mark: Option<LaneMark>,
 }
 
-/// A change of a lane's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneMark {
-    /// The pod is being deleted.
     Deleted,
     /// The client has the app's answer.
     Answered,
@@ -68,7 +65,6 @@ pub enum LaneMark {
     Lost,
     /// Kubelet sends SIGKILL.
     Killed,
-    /// The proxy of the deleted pod has ended.
     ProxyEnded,
 }
 

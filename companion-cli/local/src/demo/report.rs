@@ -18,7 +18,6 @@ pub fn write(file: &Path, outcome: &Outcome) -> io::Result<()> {
     write_atomically(&std::path::absolute(file)?, page(outcome).as_bytes())
 }
 
-/// The report as a page of HTML.
 pub fn page(outcome: &Outcome) -> String {
     let Outcome { times, lanes, .. } = outcome;
     let [request, delete, grace] =

@@ -35,26 +35,21 @@ const LISTENERS: [&str; 3] = ["nothing", "lua", "main"];
 /// The values that the app saw.
 #[derive(Debug, Clone, Serialize)]
 pub struct Scheme {
-    /// A row for each kind of request.
     pub rows: Vec<Row>,
 }
 
 /// The values that the app saw for one kind of request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// The request.
     pub request: &'static str,
     /// The scheme that the client used.
     pub truth: &'static str,
-    /// The value behind a gateway with nothing.
     pub nothing: String,
     /// The value behind a gateway with the usual Lua filter.
     pub lua: String,
-    /// The value behind a gateway with laststream.
     pub laststream: String,
 }
 
-/// A kind of request.
 struct Kind {
     request: &'static str,
     truth: &'static str,
@@ -98,7 +93,6 @@ const KINDS: [Kind; 3] = [
 
 impl Scheme {
     /// Differences from the expected result.
-    #[must_use]
     pub fn surprises(&self) -> Vec<String> {
         let mut surprises = Vec::new();
         for (row, kind) in self.rows.iter().zip(&KINDS) {
@@ -117,8 +111,6 @@ impl Scheme {
 }
 
 impl Row {
-    /// The values, with the names of the columns.
-    #[must_use]
     pub fn columns(&self) -> [(&'static str, &str); 3] {
         [("nothing", &self.nothing), ("Lua", &self.lua), ("laststream", &self.laststream)]
     }
@@ -192,7 +184,6 @@ fn failed(from: Ipv4Addr, error: &GateError) -> DemoError {
     }
 }
 
-/// The policy of the third column.
 fn policy(app: u16) -> Value {
     json!({
         "placement": { "envoy": { "app": format!("127.0.0.1:{app}") } },

@@ -216,7 +216,6 @@ fn is_whole(response: &Response) -> bool {
             .is_ok_and(|json| json["delay"].is_number())
 }
 
-/// The times of a pod's deletion.
 struct Deletion {
     pod: usize,
     at: Duration,

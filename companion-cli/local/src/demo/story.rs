@@ -46,7 +46,6 @@ impl LaneResult {
     }
 }
 
-/// The title of the results.
 pub(super) fn title(lanes: &[LaneResult], times: &Times) -> &'static str {
     let is_good = |lane: &&LaneResult| lane.end_grade(times) == Grade::Good;
     let mut best = lanes.iter().filter(|lane| !lane.lane.is_native()).filter(is_good);

@@ -7,7 +7,6 @@ use serde::{Serialize, Serializer};
 /// The times of one demo. In JSON they are seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Times {
-    /// The time that the app takes for the request.
     #[serde(serialize_with = "seconds")]
     pub request: Duration,
     /// The time from the beginning of the request to the deletion of the pod.
@@ -32,10 +31,8 @@ pub struct Times {
     /// The time between two polls of hooks and agents.
     #[serde(serialize_with = "seconds")]
     pub poll: Duration,
-    /// The gate's quiet period.
     #[serde(serialize_with = "seconds")]
     pub quiet: Duration,
-    /// The gate's deadline.
     #[serde(serialize_with = "seconds")]
     pub deadline: Duration,
 }
@@ -44,13 +41,11 @@ impl Times {
     /// A request of 10 s, and the times that `laststream render` would give its pod: a grace period
     /// of 20 s, with 5 s for Istio's agent and 2 s for kubelet in it. Kubernetes' own 30 s would
     /// only make the demo longer.
-    #[must_use]
     pub fn usual() -> Self {
         Self::scaled(1000)
     }
 
     /// A request of 3 s, and everything else as much shorter.
-    #[must_use]
     pub fn quick() -> Self {
         Self::scaled(300)
     }
@@ -72,13 +67,11 @@ impl Times {
     }
 
     /// Whether Istio and Kubernetes would take longer for everything.
-    #[must_use]
     pub fn is_shortened(&self) -> bool {
         *self != Self::usual()
     }
 
     /// The time from the beginning of the request to the end of the grace period.
-    #[must_use]
     pub fn grace_ends(&self) -> Duration {
         self.delete_after + self.grace_period
     }

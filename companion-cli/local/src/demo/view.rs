@@ -42,7 +42,6 @@ struct State {
 
 impl View {
     /// A view before the lanes have begun.
-    #[must_use]
     pub fn new(times: Times) -> Self {
         let horizon = (times.grace_ends() + times.kubelet).as_secs_f64();
         Self {
@@ -74,7 +73,6 @@ impl View {
     }
 
     /// The current lines. The first one moves the cursor back to the beginning of the lines before.
-    #[must_use]
     pub fn frame(&mut self) -> Vec<String> {
         let Some(began) = self.began else { return Vec::new() };
         let now = began.elapsed().as_secs_f64();
@@ -127,13 +125,10 @@ impl View {
 }
 
 /// An event as a separate line.
-#[must_use]
 pub fn plain_line(lane: Lane, event: &Event) -> String {
     format!("{:>6.1} s  {:<NAME$}  {}: {}", event.at, lane.name(), event.who, event.what)
 }
 
-/// The results as a table.
-#[must_use]
 pub fn table(outcome: &Outcome) -> String {
     let Outcome { times, lanes, .. } = outcome;
     let mut text = format!(
@@ -177,7 +172,6 @@ fn lane_line(lane: &LaneResult, times: &Times) -> String {
     )
 }
 
-/// A text in the colour of its grade.
 fn cell(text: &str, width: usize, grade: Grade) -> String {
     let colour = match grade {
         Grade::Good => GREEN,

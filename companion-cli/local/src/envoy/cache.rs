@@ -28,7 +28,6 @@ pub(crate) struct Slot {
     version: Version,
 }
 
-/// The record of the binary.
 #[derive(Debug, Serialize, Deserialize)]
 struct CacheRecord {
     sha256: String,

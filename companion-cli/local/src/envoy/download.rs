@@ -15,28 +15,21 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Why a download failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DownloadError {
-    /// The address cannot be parsed.
     #[error("this is no address")]
     NoAddress,
-    /// There is no answer, or it is incomplete.
     #[error(transparent)]
     Http(#[from] HttpError),
-    /// The server has an answer, but not the file.
     #[error("the server answers with status {0}")]
     Status(u16),
-    /// A redirect that this client does not follow.
     #[error("its redirect to `{to}` is not followed: {why}")]
     Redirect {
-        /// The target of the redirect.
         to: String,
         /// Why it is not followed.
         why: String,
     },
-    /// The file could not be written.
     #[error("cannot be written: {0}")]
     Write(io::Error),
 }
@@ -64,7 +57,6 @@ impl From<FollowError> for DownloadError {
     }
 }
 
-/// A client that downloads files.
 pub(crate) struct Client<'a> {
     http: client::Client,
     limits: &'a Limits,

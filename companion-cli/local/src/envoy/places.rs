@@ -7,10 +7,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The address at which Envoy publishes its releases.
 const OFFICIAL: &str = "https://github.com/envoyproxy/envoy/releases/download";
 
-/// The places to search, and the tools.
 #[derive(Debug, Clone)]
 pub struct Places {
     /// The folder for fetched files; `None` if no variable names the user's cache.
@@ -25,19 +23,16 @@ pub struct Places {
     pub platform: Platform,
     /// Whether the proxy variables of the process count for releases. pip reads them itself.
     pub proxy_from_env: bool,
-    /// The limits of time and size.
     pub limits: Limits,
 }
 
 impl Places {
     /// The places that the variables of this process name.
-    #[must_use]
     pub fn from_env() -> Self {
         Self::from_vars(&env_vars::of_process)
     }
 
     /// The places that the given variables name.
-    #[must_use]
     pub fn from_vars(lookup: Lookup<'_>) -> Self {
         let platform = Platform::here();
         Self {
@@ -88,7 +83,6 @@ pub struct Platform {
 
 impl Platform {
     /// The machine that this program was built for.
-    #[must_use]
     pub fn here() -> Self {
         Self { os: std::env::consts::OS.to_owned(), arch: std::env::consts::ARCH.to_owned() }
     }
@@ -118,7 +112,6 @@ impl std::fmt::Display for Platform {
     }
 }
 
-/// The limits of time and size.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// The time for a connection to the release server, with name resolution and TLS. It is short,
@@ -128,7 +121,6 @@ pub struct Limits {
     pub stall: Duration,
     /// The time for a whole download, also for that of pip.
     pub download: Duration,
-    /// The number of retries.
     pub retries: u32,
     /// The pause before the second attempt; it doubles before each further one.
     pub pause: Duration,

@@ -23,7 +23,6 @@ impl Identity {
     }
 }
 
-/// Asks a binary for its version.
 pub(crate) fn identify(binary: &Path, limit: Duration) -> Result<Identity, EnvoySourceError> {
     let ended = run(env_vars::command(binary).arg("--version"), limit, &mut || {});
     let ended = ended.map_err(|failed| match failed {

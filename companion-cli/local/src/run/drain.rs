@@ -27,12 +27,10 @@ pub enum Drained {
     Ended(ExitStatus),
 }
 
-/// A step of a drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// The gate is not open yet.
     Waiting {
-        /// The gate's reason.
         reason: String,
         /// The number of streams that began after the drain had begun.
         late: u64,
@@ -161,7 +159,6 @@ fn waiting(status: Status) -> Step {
     }
 }
 
-/// The last step that was reported, and when.
 #[derive(Default)]
 struct LastStep(Option<(String, Instant)>);
 

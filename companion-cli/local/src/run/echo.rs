@@ -15,9 +15,6 @@ use crate::server::{self, Server};
 const LONGEST_DELAY: f64 = 3600.0;
 
 /// Starts the app on a free port of the loopback interface. It ends when the value is dropped.
-///
-/// # Errors
-/// There is no free port.
 pub fn start() -> io::Result<Server> {
     Server::start(echo)
 }
@@ -54,7 +51,6 @@ fn text(value: &http::HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
-/// The status and the delay that the path asks for.
 fn status_and_delay(path: &str) -> (u16, Duration) {
     let seconds = path.strip_prefix("/delay/").and_then(|text| text.parse::<f64>().ok());
     let seconds = seconds.filter(|seconds| (0.0..=LONGEST_DELAY).contains(seconds)).unwrap_or(0.0);

@@ -10,70 +10,31 @@ use thiserror::Error;
 /// Why a run has no running Envoy.
 #[derive(Debug, Error)]
 pub enum RunnerError {
-    /// The port is taken.
     #[error("{what}: {at} is in use already; name another port, or 0 for any free one")]
-    InUse {
-        /// The purpose of the port.
-        what: &'static str,
-        /// The address.
-        at: SocketAddr,
-    },
-    /// The address cannot be listened on.
+    InUse { what: &'static str, at: SocketAddr },
     #[error("{what}: nothing can listen on {at}: {source}")]
-    Listen {
-        /// The purpose of the address.
-        what: &'static str,
-        /// The address.
-        at: SocketAddr,
-        /// The cause.
-        source: io::Error,
-    },
-    /// A file cannot be written or read.
+    Listen { what: &'static str, at: SocketAddr, source: io::Error },
     #[error("`{}`: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// Envoy cannot be started.
+    File { path: PathBuf, source: io::Error },
     #[error("`{}` cannot be started: {source}", envoy.display())]
-    Start {
-        /// The program.
-        envoy: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// Envoy ended at its start.
+    Start { envoy: PathBuf, source: io::Error },
     #[error("Envoy ended at its start ({status}); the end of `{}`:\n{tail}", log.display())]
     Ended {
-        /// Its exit status.
         status: String,
-        /// Envoy's log.
         log: PathBuf,
         /// The end of the log.
         tail: String,
     },
-    /// Envoy rejected its configuration.
     #[error("Envoy refuses this: {reason}\nmore is in `{}`", log.display())]
-    Refused {
-        /// Envoy's reason.
-        reason: String,
-        /// Envoy's log.
-        log: PathBuf,
-    },
-    /// The run was interrupted before Envoy was ready.
+    Refused { reason: String, log: PathBuf },
     #[error("interrupted before Envoy was ready")]
     Stopped,
-    /// The start of Envoy takes too long.
     #[error("{what} is not there after {} s; the end of \
         `{}`:\n{tail}", after.as_secs(), log.display())]
     Late {
         /// The part that is not there.
         what: &'static str,
-        /// The time limit.
         after: Duration,
-        /// Envoy's log.
         log: PathBuf,
         /// The end of the log.
         tail: String,
@@ -90,19 +51,14 @@ impl RunnerError {
 /// Why an update was rejected. The previous configuration stays active.
 #[derive(Debug, Error)]
 pub enum ReplaceError {
-    /// Envoy rejected the update.
     #[error("Envoy refuses it: {0}")]
     Envoy(String),
-    /// Envoy cannot be asked.
     #[error("Envoy cannot be asked about it: {0}")]
     Unknown(String),
-    /// The update was interrupted.
     #[error("interrupted by a request to stop")]
     Stopped,
-    /// Envoy did not react in time.
     #[error("Envoy has neither accepted nor rejected it within {} s", .0.as_secs())]
     Silence(Duration),
-    /// The update could not be written for Envoy.
     #[error("{0}")]
     Files(RunnerError),
 }

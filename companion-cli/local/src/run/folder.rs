@@ -56,7 +56,6 @@ impl Folder {
         self.path.join("envoy.log")
     }
 
-    /// The module of the frame filter.
     pub(super) fn frames(&self) -> PathBuf {
         self.path.join(MODULES).join("frames.wasm")
     }

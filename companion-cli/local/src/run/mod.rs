@@ -38,7 +38,6 @@ pub use stop::StopRequests;
 /// The settings of a run.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The Envoy.
     pub envoy: PathBuf,
     /// The policy, as [`policy::read`] gave it.
     pub policy: Policy,
@@ -47,7 +46,6 @@ pub struct Setup {
     pub secret: Option<Secret>,
     /// The module's bytes.
     pub module: Vec<u8>,
-    /// The app's address.
     pub app: SocketAddr,
     /// The address that Envoy listens on; port 0 is any free one.
     pub listen: SocketAddr,
@@ -57,7 +55,6 @@ pub struct Setup {
     pub admin: u16,
     /// Envoy's worker threads.
     pub concurrency: Option<u32>,
-    /// More arguments for Envoy.
     pub arguments: Vec<String>,
     /// The folder for the log and the configuration; by default a new one among the temporary
     /// folders.
@@ -65,22 +62,18 @@ pub struct Setup {
     /// A command that runs Envoy and ends it when this process ends, for whatever reason; may be
     /// empty.
     pub guard: Vec<OsString>,
-    /// Requests to stop.
     pub stop: StopRequests,
 }
 
 /// The addresses and files of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Places {
-    /// The address of the listener, for requests to the app.
     pub listener: String,
-    /// The gate's address.
     pub gate: String,
     /// The address of Envoy's admin interface.
     pub admin: String,
     /// The app's address, which requests are forwarded to.
     pub upstream: String,
-    /// Envoy's log.
     pub log: PathBuf,
     /// Envoy's process id.
     pub pid: u32,
@@ -117,21 +110,15 @@ const TAIL: usize = 20;
 
 impl Runner {
     /// Starts Envoy, and waits until it takes requests.
-    ///
-    /// # Errors
-    /// See [`RunnerError`]. Nothing is left running then.
     pub fn start(setup: &Setup) -> Result<Self, RunnerError> {
         start::start(setup)
     }
 
     /// The addresses and files of a run.
-    #[must_use]
     pub fn places(&self) -> &Places {
         &self.places
     }
 
-    /// The folder of the log and the configuration.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -149,16 +136,12 @@ impl Runner {
     }
 
     /// The last lines of Envoy's log.
-    #[must_use]
     pub fn tail(&self) -> String {
         self.log.tail(TAIL)
     }
 
     /// Hot-reloads the policy, the module, or both, without dropping requests. If Envoy rejects
     /// one, nothing changes.
-    ///
-    /// # Errors
-    /// Envoy rejected the update, did not react in time, or could not be asked.
     pub fn replace(
         &mut self,
         policy: Option<&Policy>,

@@ -10,22 +10,16 @@ use laststream_module::inspect::MOST;
 use laststream_module::make::Make;
 use laststream_module::{builtin, checkout};
 
-/// The source of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModuleSource {
     /// The module in this program.
     Builtin,
-    /// A file.
     File(PathBuf),
-    /// A checkout of the sources, from which it is compiled.
     Checkout(PathBuf),
 }
 
 impl ModuleSource {
     /// Reads `builtin`, the path of a file, or the folder of a checkout.
-    ///
-    /// # Errors
-    /// The text is none of these.
     pub fn read(text: &str) -> Result<Self, String> {
         if text == "builtin" {
             return Ok(Self::Builtin);
@@ -46,9 +40,6 @@ impl ModuleSource {
     }
 
     /// The module's bytes, which Envoy can load. Compiling takes a while.
-    ///
-    /// # Errors
-    /// The module cannot be read or compiled, or Envoy cannot load it.
     pub fn bytes(&self, progress: &dyn Progress) -> Result<Vec<u8>, String> {
         match self {
             Self::Builtin => builtin()

@@ -13,9 +13,6 @@ const SOME_NAMESPACE: &str = "default";
 
 /// Reads a policy file. An empty one is refused, because an editor may truncate a file before it
 /// writes it: that must not look like a policy without rules.
-///
-/// # Errors
-/// The file is empty; or as [`read`].
 pub fn read_file(text: &[u8], has_secret: bool) -> Result<Policy, PolicyError> {
     if policy::is_empty(text) {
         let message = "is empty: write `{}` for a policy without rules";
@@ -28,9 +25,6 @@ pub fn read_file(text: &[u8], has_secret: bool) -> Result<Policy, PolicyError> {
 /// stay; the call to Istio's agent and the wait for the app are removed. There is always a gate,
 /// which ends the run. Its secret comes from the environment, as in `laststream status` and other
 /// commands.
-///
-/// # Errors
-/// The errors of [`Policy::read`]; or the policy wants a secret, and there is none.
 pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, PolicyError> {
     let overrides = Overrides {
         module: Some(SOME_FILE.into()),

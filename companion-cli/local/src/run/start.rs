@@ -133,7 +133,6 @@ fn gate(at: SocketAddr, secret: Option<Secret>) -> Option<Gate> {
     Some(Gate::new(format!("http://{at}").parse().ok()?, secret))
 }
 
-/// An Envoy that starts.
 struct Starting {
     // Dropped before the folder, so that Envoy ends first.
     process: Process,

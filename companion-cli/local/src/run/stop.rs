@@ -14,13 +14,11 @@ impl StopRequests {
     }
 
     /// Whether there was at least one request: the run drains, and begins nothing new.
-    #[must_use]
     pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 
     /// Whether there was more than one request: the run does not wait any longer.
-    #[must_use]
     pub fn is_forced(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 1
     }

@@ -16,9 +16,6 @@ pub struct Upstream {
 
 /// Reads `HOST:PORT`, or a port on this machine. Of several addresses, the first that takes a
 /// connection is used.
-///
-/// # Errors
-/// The text is not an address, or the name is not known.
 pub fn find(text: &str) -> Result<Upstream, String> {
     let all: Vec<SocketAddr> = match text.parse::<u16>() {
         Ok(port) => vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()],

@@ -30,13 +30,10 @@ const SOURCES: [&str; 6] = [
 /// The time, size and inode of each file; `None` for a file that is missing.
 type FileStates = Vec<(PathBuf, Option<(SystemTime, u64, u64)>)>;
 
-/// Detects changes of files.
 #[derive(Debug)]
 struct ChangeDetector {
     paths: Vec<PathBuf>,
-    /// The state when a change was last reported.
     reported: FileStates,
-    /// The state at the last poll.
     seen: FileStates,
     next: Instant,
 }
@@ -52,7 +49,6 @@ impl ChangeDetector {
         }
     }
 
-    /// Reports changes since this state.
     fn since(self, then: FileStates) -> Self {
         Self { reported: then.clone(), seen: then, ..self }
     }
@@ -74,7 +70,6 @@ impl ChangeDetector {
     }
 }
 
-/// Watches the policy file.
 #[derive(Debug)]
 pub struct PolicyWatch {
     file: PathBuf,
@@ -84,15 +79,11 @@ pub struct PolicyWatch {
 
 impl PolicyWatch {
     /// Watches from now on; the file's text so far is `text`.
-    #[must_use]
     pub fn new(file: PathBuf, text: Vec<u8>) -> Self {
         Self { eye: ChangeDetector::new(vec![file.clone()]), file, text }
     }
 
     /// The text, if it has changed.
-    ///
-    /// # Errors
-    /// The file has changed and cannot be read.
     pub fn changed(&mut self) -> Option<Result<Vec<u8>, String>> {
         if !self.eye.has_changed() {
             return None;
@@ -125,7 +116,6 @@ pub struct SourcesSeen(FileStates);
 
 impl SourcesSeen {
     /// The state at this moment; empty for a module that is not compiled.
-    #[must_use]
     pub fn of(source: &ModuleSource) -> Self {
         match source {
             ModuleSource::Checkout(folder) => Self(file_states(&sources(folder))),
@@ -141,7 +131,6 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 impl ModuleWatch {
     /// Watches from now on; the module so far is `bytes`, compiled from the sources in `seen`.
     /// `None` if this source never changes. Compiling reports to a separate progress.
-    #[must_use]
     pub fn new(
         source: ModuleSource,
         seen: SourcesSeen,
@@ -157,9 +146,6 @@ impl ModuleWatch {
     }
 
     /// The bytes, if they have changed.
-    ///
-    /// # Errors
-    /// The module has changed, and cannot be read or compiled, or Envoy cannot load it.
     pub fn changed(&mut self) -> Option<Result<Vec<u8>, String>> {
         self.is_due |= self.eye.has_changed();
         if let Some(making) = &self.making {

@@ -7,10 +7,13 @@ use std::path::{Component, Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use tar::EntryType;
 
-use super::image::{Descriptor, checked};
+use super::image::checked;
+use super::layer::is_gzip;
 use super::manifest::Document;
 use super::{ImageSource, MOST};
+use laststream_base::digest::Digest;
 use laststream_base::foreign;
+use laststream_oci::image::Descriptor;
 
 const INDEX: &str = "index.json";
 
@@ -26,18 +29,11 @@ const WAY_OUT: &str =
 /// The annotation with an image's name or tag in the index of a layout.
 const NAME: &str = "org.opencontainers.image.ref.name";
 
-/// Opens the layout in a folder.
-///
-/// # Errors
-/// There is no layout, or the tag does not select one of its images.
 pub fn folder(folder: &Path, tag: Option<&str>) -> Result<Box<dyn ImageSource>, String> {
     Layout::open(Folder(folder.to_owned()), tag)
 }
 
 /// Opens the layout in an archive, which may be compressed with gzip.
-///
-/// # Errors
-/// There is no layout, or the tag does not select one of its images.
 pub fn archive(file: &Path, tag: Option<&str>) -> Result<Box<dyn ImageSource>, String> {
     Layout::open(Archive(file.to_owned()), tag)
 }
@@ -49,8 +45,7 @@ trait Files {
 
 struct Layout<F> {
     files: F,
-    /// The digest of the selected image.
-    digest: String,
+    digest: Digest,
 }
 
 impl<F: Files + 'static> Layout<F> {
@@ -80,20 +75,18 @@ fn chosen<'a>(images: &'a [Descriptor], tag: Option<&str>) -> Result<&'a Descrip
 }
 
 impl<F: Files> Layout<F> {
-    fn blob(&self, digest: &str, most: u64) -> Result<Vec<u8>, String> {
-        let hex = digest
-            .strip_prefix("sha256:")
-            .filter(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let hex = hex.ok_or_else(|| format!("`{digest}` is no sha256 digest"))?;
-        self.files.read(&format!("blobs/sha256/{hex}"), most).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => format!("`{digest}` is missing"),
-            _ => format!("`{digest}` cannot be read: {error}"),
-        })
+    fn blob(&self, digest: &Digest, most: u64) -> Result<Vec<u8>, String> {
+        self.files.read(&format!("blobs/sha256/{}", digest.hex()), most).map_err(
+            |error| match error.kind() {
+                io::ErrorKind::NotFound => format!("`{digest}` is missing"),
+                _ => format!("`{digest}` cannot be read: {error}"),
+            },
+        )
     }
 }
 
 impl<F: Files> ImageSource for Layout<F> {
-    fn manifest(&self, digest: Option<&str>) -> Result<Vec<u8>, String> {
+    fn manifest(&self, digest: Option<&Digest>) -> Result<Vec<u8>, String> {
         match digest {
             Some(digest) => self.blob(digest, LARGEST_DOCUMENT),
             None => checked(self.blob(&self.digest, LARGEST_DOCUMENT)?, &self.digest),
@@ -121,7 +114,7 @@ impl Archive {
         let mut file = foreign::open_named(&self.0)?;
         let mut start = Vec::new();
         file.by_ref().take(2).read_to_end(&mut start)?;
-        let is_compressed = start == [0x1f, 0x8b];
+        let is_compressed = is_gzip(&start);
         let file = io::Cursor::new(start).chain(file);
         let reader: Box<dyn Read> =
             if is_compressed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };

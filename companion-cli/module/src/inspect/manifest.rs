@@ -1,10 +1,8 @@
 //! Manifests and indexes of images, as far as they are read here.
 
-use std::collections::BTreeMap;
+use serde::Deserialize;
 
-use serde::{Deserialize, Serialize};
-
-use laststream_oci::image::MANIFEST;
+use laststream_oci::image::{Descriptor, MANIFEST};
 
 /// The media type of layers in Docker's own manifests.
 pub(super) const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
@@ -16,42 +14,9 @@ pub(super) const SOLO_MODULE: &str = "application/vnd.module.wasm.content.layer.
 #[serde(rename_all = "camelCase")]
 pub(super) struct Document {
     pub(super) media_type: Option<String>,
-    pub(super) config: Option<Descriptor>,
     pub(super) layers: Option<Vec<Descriptor>>,
     /// Only an index has manifests.
     pub(super) manifests: Option<Vec<Descriptor>>,
-    #[serde(default)]
-    pub(super) annotations: BTreeMap<String, String>,
-}
-
-/// The description of a part of an image.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Descriptor {
-    /// Its media type.
-    #[serde(default)]
-    pub media_type: String,
-    /// `sha256:` and hexadecimal.
-    pub digest: String,
-    /// Its size in bytes.
-    pub size: u64,
-    /// Its platform, in an index.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub platform: Option<Platform>,
-    /// Its annotations.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub annotations: BTreeMap<String, String>,
-}
-
-/// A platform.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Platform {
-    /// The operating system.
-    #[serde(default)]
-    pub os: String,
-    /// The processor architecture.
-    #[serde(default)]
-    pub architecture: String,
 }
 
 impl Document {

@@ -7,11 +7,13 @@ mod layer;
 mod manifest;
 mod registry;
 
+use laststream_base::digest::Digest;
+use laststream_oci::image::Descriptor;
 use serde::Serialize;
 
 use crate::analysis::{Kind, Module, analyse};
 pub use files::{archive, folder};
-pub use image::{Descriptor, Image};
+pub use image::Image;
 pub use registry::Remote;
 
 /// The largest module that Istio's agent and Envoy Gateway accept, in bytes. Reading more is
@@ -23,19 +25,12 @@ pub const MOST: u64 = 256 << 20;
 pub trait ImageSource {
     /// A manifest or an index: the one with this digest, or the one that the image's name points
     /// to.
-    ///
-    /// # Errors
-    /// Says what failed, and what to do.
-    fn manifest(&self, digest: Option<&str>) -> Result<Vec<u8>, String>;
+    fn manifest(&self, digest: Option<&Digest>) -> Result<Vec<u8>, String>;
 
     /// A layer. Layers larger than [`MOST`] by their descriptor are not requested.
-    ///
-    /// # Errors
-    /// Says what failed, and what to do.
     fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String>;
 }
 
-/// The result of an inspection.
 #[derive(Debug, Clone, Serialize)]
 pub struct Inspection {
     /// The image, if it is one.
@@ -45,7 +40,6 @@ pub struct Inspection {
     /// Why Istio and Envoy Gateway cannot load it, each as the end of “because …”. If the list is
     /// empty, they can.
     pub because: Vec<String>,
-    /// The checksums, and where each of them belongs.
     pub checksums: Vec<Checksum>,
 }
 
@@ -53,7 +47,6 @@ impl Inspection {
     /// Why this is not the wanted module, as the end of a sentence about the image; `None` if it
     /// is. A place where Istio and Envoy Gateway do not look is no reason, because kubelet mounts
     /// any layout.
-    #[must_use]
     pub fn differs_from(&self, wanted: Kind) -> Option<String> {
         match &self.module {
             Some(module) if module.kind == wanted => None,
@@ -63,7 +56,6 @@ impl Inspection {
     }
 }
 
-/// A checksum.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Checksum {
     /// The object of the checksum: `manifest` or `module`.
@@ -75,15 +67,10 @@ pub struct Checksum {
 }
 
 /// Inspects the bytes of a module.
-#[must_use]
 pub fn module(bytes: &[u8]) -> Inspection {
     inspection(None, Some(bytes))
 }
 
-/// Inspects an image.
-///
-/// # Errors
-/// Parts of it cannot be fetched or read.
 pub fn image(source: &dyn ImageSource) -> Result<Inspection, String> {
     let found = image::inspect(source)?;
     Ok(inspection(Some(found.image), found.module.as_deref()))
@@ -103,9 +90,9 @@ fn inspection(image: Option<Image>, bytes: Option<&[u8]>) -> Inspection {
 }
 
 fn checksums(image: Option<&Image>, module: Option<&Module>) -> Vec<Checksum> {
-    let of_manifest = image.and_then(|image| image.pin.as_deref()).map(|digest| Checksum {
+    let of_manifest = image.and_then(|image| image.pin.as_ref()).map(|digest| Checksum {
         of: "manifest",
-        sha256: digest.trim_start_matches("sha256:").to_owned(),
+        sha256: digest.hex().to_owned(),
         belongs: "`sha256` beside an `oci://` URI (Istio, Envoy Gateway), and behind `@sha256:` in \
             the URI",
     });

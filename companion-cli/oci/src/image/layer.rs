@@ -20,9 +20,6 @@ pub struct Packed<'a> {
 }
 
 /// A tar archive of these files. Owner and time are always zero.
-///
-/// # Errors
-/// A path is longer than tar can name, or a file larger than 8 GiB.
 pub fn archive(files: &[Packed<'_>]) -> io::Result<Vec<u8>> {
     let size: usize = files.iter().map(|file| file.bytes.len() + 1024).sum();
     let mut builder = Builder::new(Vec::with_capacity(size + 1024));
@@ -46,9 +43,6 @@ fn header(file: &Packed<'_>) -> io::Result<Header> {
 }
 
 /// The archive, compressed with gzip.
-///
-/// # Errors
-/// There is no memory left.
 pub fn compress(archive: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = GzBuilder::new()
         .mtime(0)

@@ -27,30 +27,44 @@ pub const VARIANT: &str = "module.wasm.image/variant";
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
     /// The media type of the content.
+    #[serde(default)]
     pub media_type: String,
     /// The digest, which names the content.
     pub digest: Digest,
     /// The size in bytes.
     pub size: u64,
+    /// The platform of an image, in an index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
     /// The annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
 
+/// The platform that an image is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Platform {
+    /// The operating system.
+    #[serde(default)]
+    pub os: String,
+    /// The processor.
+    #[serde(default)]
+    pub architecture: String,
+}
+
 impl Descriptor {
     /// Describes these bytes.
-    #[must_use]
     pub fn of(media_type: &str, bytes: &[u8]) -> Self {
         Self {
             media_type: media_type.to_owned(),
             digest: Digest::of(bytes),
             size: bytes.len() as u64,
+            platform: None,
             annotations: BTreeMap::new(),
         }
     }
 
     /// The same, with the name of a file.
-    #[must_use]
     pub(super) fn titled(mut self, file: &str) -> Self {
         self.annotations.insert(TITLE.to_owned(), file.to_owned());
         self

@@ -14,7 +14,8 @@ pub use laststream_base::image_reference::{
 };
 pub use layer::{Packed, archive, compress};
 pub use manifest::{
-    CONFIG, DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, LAYER, MANIFEST, Manifest, VARIANT,
+    CONFIG, DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, LAYER, MANIFEST, Manifest, Platform,
+    VARIANT,
 };
 
 /// All parts of an image, ready to be sent.
@@ -39,9 +40,6 @@ const LAYER_FILE: &str = "plugin.tar.gz";
 impl Image {
     /// Packs a module. The bytes depend on the module and the annotations only, not on clock, user
     /// or machine.
-    ///
-    /// # Errors
-    /// The archive cannot hold the module: it has more than 8 GiB.
     pub fn of(module: &[u8], mut annotations: BTreeMap<String, String>) -> io::Result<Self> {
         let archive = archive(&[Packed { path: FILE, mode: 0o644, bytes: module }])?;
         let layer = compress(&archive)?;
@@ -60,7 +58,6 @@ impl Image {
     }
 
     /// The blobs of the manifest, in the order in which they are sent.
-    #[must_use]
     pub fn blobs(&self) -> [(Descriptor, &[u8]); 2] {
         [
             (Descriptor::of(LAYER, &self.layer), &self.layer),

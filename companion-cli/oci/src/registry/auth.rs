@@ -213,15 +213,14 @@ impl Registry<'_> {
         login: Option<&FoundLogin>,
     ) -> Result<RegistryResponse, RegistryError> {
         let shown = match login.map(|found| &found.login) {
-            Some(Login::IdentityToken { username, token }) => {
+            Some(login @ Login::IdentityToken { token, .. }) => {
                 let answer = self.post_identity(url, service, scopes, token)?;
                 if !matches!(answer.status, 401 | 404 | 405) {
                     return Ok(answer);
                 }
-                Some(Secret::basic(if username.is_empty() { "<token>" } else { username }, token))
+                Some(login.basic())
             }
-            Some(Login::Password { username, password }) => Some(Secret::basic(username, password)),
-            None => None,
+            login => login.map(Login::basic),
         };
         let mut url = service.map_or(url.clone(), |service| url.clone().with("service", service));
         for scope in scopes {

@@ -34,71 +34,54 @@ impl std::fmt::Display for Refusal {
 /// Errors of requests to a registry.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say what they are")]
 pub enum RegistryError {
-    /// There is no complete response.
     #[error("{what}: `{url}`: {error}")]
     Http {
-        /// The action that failed.
         what: &'static str,
         /// The address, without its query.
         url: String,
-        /// The error of the HTTP client.
         error: HttpError,
     },
-    /// Status 401: the credentials are rejected, or there are none.
     #[error("{what}: `{registry}` wants credentials: \
         {refusal}\n{}", login_hint(.registry, .login.as_deref()))]
     Unauthorized {
-        /// The action that failed.
         what: &'static str,
-        /// The registry.
         registry: String,
         /// The source of the rejected credentials, if there are any.
         login: Option<String>,
-        /// The registry's response.
         refusal: Refusal,
     },
-    /// Any other status that is not a success.
     #[error(
         "{what}: `{url}` answers with {refusal}{}",
         status_hint(.refusal.status, .login.as_deref())
     )]
     Refused {
-        /// The action that failed.
         what: &'static str,
         /// The address, without its query.
         url: String,
         /// The source of the credentials, if there are any.
         login: Option<String>,
-        /// The registry's response.
         refusal: Refusal,
     },
-    /// The token server does not give a token.
     #[error("no token for `{registry}`: `{realm}` \
         {problem}\n{}", login_hint(.registry, .login.as_deref()))]
     Token {
-        /// The registry.
         registry: String,
-        /// The token server.
         realm: String,
         /// The problem, as the end of a sentence about the token server.
         problem: String,
         /// The source of the credentials, if there are any.
         login: Option<String>,
     },
-    /// A redirect that is not followed.
     #[error("{what}: `{from}` leads to `{to}`, which is not followed: {why}")]
     Redirect {
-        /// The action that failed.
         what: &'static str,
-        /// The address that redirects.
         from: String,
-        /// The target of the redirect.
         to: String,
         /// The reason why it is not followed.
         why: String,
     },
-    /// A digest that differs from the expected one.
     #[error(
         "{what}: the registry says `{found}`, but it is `{expected}`: something between here and \
             its storage changes or mixes up data"
@@ -106,25 +89,20 @@ pub enum RegistryError {
     Digest {
         /// The content whose digest was compared.
         what: String,
-        /// The expected digest.
         expected: Digest,
         /// The digest of the content that came, or that the registry names.
         found: String,
     },
-    /// A response that violates the protocol.
     #[error("{what}: `{url}` {problem}")]
     Answer {
-        /// The action that failed.
         what: &'static str,
         /// The address, without its query.
         url: String,
         /// The problem, as the end of a sentence about the address.
         problem: String,
     },
-    /// Credentials cannot be read.
     #[error(transparent)]
     Credentials(#[from] credentials::CredentialsError),
-    /// A certificate or key cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
 }
@@ -144,7 +122,6 @@ pub enum Remedy {
 
 impl RegistryError {
     /// The setting that may help.
-    #[must_use]
     pub fn remedy(&self) -> Option<Remedy> {
         match self {
             Self::Http { error: HttpError::Tls(text), .. } => {

@@ -84,7 +84,6 @@ impl Default for Options {
 
 impl Options {
     /// Whether requests to a registry are sent without TLS.
-    #[must_use]
     pub fn is_plain_http(&self, registry: &str) -> bool {
         self.plain_http || (is_loopback(registry) && !self.tls.is_wanted())
     }
@@ -143,9 +142,6 @@ struct Repository<'a> {
 
 impl<'a> Registry<'a> {
     /// Makes a client, which does not connect yet.
-    ///
-    /// # Errors
-    /// A file with a certificate or key cannot be used, or the name is not a host.
     pub fn new(
         name: &str,
         options: &'a Options,
@@ -182,14 +178,14 @@ impl<'a> Registry<'a> {
     fn mask(&self) -> Mask {
         let mut mask = Mask::default();
         let logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut headers = self.authorizations.headers();
         for found in logins.values().flatten() {
             let (Login::Password { password: secret, .. }
             | Login::IdentityToken { token: secret, .. }) = &found.login;
             mask.add(secret.reveal());
+            headers.push(found.login.basic());
         }
-        for header in self.authorizations.headers() {
-            // The whole value, because the base64 of a short password is too short to be found by
-            // itself.
+        for header in headers {
             mask.add(header.reveal().split(' ').next_back().unwrap_or_default());
         }
         mask

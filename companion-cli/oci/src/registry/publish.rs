@@ -29,24 +29,21 @@ impl From<PublishError> for Unpublished {
 /// Errors of publishing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say what they are")]
 pub enum PublishError {
-    /// A reference that cannot be pushed to.
     #[error(transparent)]
     Reference(#[from] NotAReference),
-    /// User name and password are for one registry, but the references name several.
     #[error(
         "user name and password are for one registry, but the references name several: {0}; push \
             to each by itself, or `docker login`"
     )]
     SeveralRegistries(String),
-    /// A request to a registry failed.
     #[error(transparent)]
     Registry(#[from] RegistryError),
 }
 
 impl PublishError {
     /// The error of a registry, if it is one.
-    #[must_use]
     pub fn of_registry(&self) -> Option<&RegistryError> {
         match self {
             Self::Registry(error) => Some(error),
@@ -76,9 +73,6 @@ pub struct Registries<'a> {
 
 impl<'a> Registries<'a> {
     /// Makes the clients, and checks everything that can be checked before anything is sent.
-    ///
-    /// # Errors
-    /// A reference cannot be pushed to, or an option cannot be used.
     pub fn of(
         references: &'a [Reference],
         options: &'a Options,
@@ -117,9 +111,6 @@ impl<'a> Registries<'a> {
 
     /// The digests that the tags point to now; `None` for a new tag, and where the registry does
     /// not tell.
-    ///
-    /// # Errors
-    /// A registry does not answer, or wants credentials.
     pub fn digests(&self) -> Result<Vec<Option<Digest>>, Unpublished> {
         let digests = self.iter().map(|(reference, registry)| registry.find_before_push(reference));
         digests.collect::<Result<_, _>>().map_err(|error| PublishError::from(error).into())
@@ -127,9 +118,6 @@ impl<'a> Registries<'a> {
 
     /// Publishes an image under all the references. `mount_from` is a repository that may have its
     /// blobs already.
-    ///
-    /// # Errors
-    /// Names the problem, and the references that were already published.
     pub fn publish(&self, image: &Image, mount_from: Option<&str>) -> Result<(), Unpublished> {
         let mut published = Vec::new();
         self.send(image, mount_from, &mut published)

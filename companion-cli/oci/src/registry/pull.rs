@@ -29,9 +29,6 @@ pub struct FetchedManifest {
 impl Registry<'_> {
     /// The digest of the manifest that a reference points to, before a push to it. `None` if there
     /// is none, or if the registry does not tell.
-    ///
-    /// # Errors
-    /// The registry does not answer, or wants credentials.
     pub fn find_before_push(&self, reference: &Reference) -> Result<Option<Digest>, RegistryError> {
         let scope = Scope::push(&reference.repository, &[]);
         let repository = Repository { registry: self, name: &reference.repository, scope };
@@ -53,9 +50,6 @@ impl Registry<'_> {
     }
 
     /// The manifest that a reference points to.
-    ///
-    /// # Errors
-    /// There is no such manifest, or its digest differs.
     pub fn manifest(&self, reference: &Reference) -> Result<FetchedManifest, RegistryError> {
         let repository = self.to_pull(reference);
         let call = repository.manifest_call(Method::GET, FETCHING, reference);
@@ -69,9 +63,6 @@ impl Registry<'_> {
     }
 
     /// The bytes of a blob, at most `largest`.
-    ///
-    /// # Errors
-    /// The blob is missing or too large, or its digest differs.
     pub fn blob(
         &self,
         reference: &Reference,

@@ -29,9 +29,6 @@ pub enum Arrival {
 
 impl Registry<'_> {
     /// Sends the blobs that the registry does not have. No tag points to them yet.
-    ///
-    /// # Errors
-    /// A blob could not be sent.
     pub fn push_blobs(
         &self,
         repository: &str,
@@ -52,9 +49,6 @@ impl Registry<'_> {
     }
 
     /// Tags the image. The registry does this atomically.
-    ///
-    /// # Errors
-    /// The registry refuses the manifest, or answers with another digest.
     pub fn push_manifest(
         &self,
         repository: &str,

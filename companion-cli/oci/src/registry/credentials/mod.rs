@@ -42,6 +42,19 @@ pub enum Login {
     },
 }
 
+impl Login {
+    /// The value of an `Authorization` header.
+    pub(super) fn basic(&self) -> Secret {
+        match self {
+            Self::Password { username, password } => Secret::basic(username, password),
+            Self::IdentityToken { username, token } if username.is_empty() => {
+                Secret::basic(TOKEN_USER, token)
+            }
+            Self::IdentityToken { username, token } => Secret::basic(username, token),
+        }
+    }
+}
+
 /// Credentials, and their source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundLogin {
@@ -54,24 +67,15 @@ pub struct FoundLogin {
 /// Errors of looking for credentials. No text has a secret in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say what they are")]
 pub enum CredentialsError {
-    /// A file of credentials cannot be read or parsed.
     #[error("cannot take credentials from `{}`: {problem}", .path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The problem with the file.
-        problem: String,
-    },
-    /// A credential helper failed.
+    File { path: PathBuf, problem: String },
     #[error("the credential helper `{helper}`, which `{}` names for `{registry}`, \
         {problem}", .path.display())]
     Helper {
-        /// The program.
         helper: String,
-        /// The file that names it.
         path: PathBuf,
-        /// The registry.
         registry: String,
         /// The problem, as the end of a sentence about the helper.
         problem: String,
@@ -95,7 +99,6 @@ pub struct Sources {
 
 impl Sources {
     /// No source, so no credentials.
-    #[must_use]
     pub fn none() -> Self {
         Self {
             given: None,
@@ -107,7 +110,6 @@ impl Sources {
     }
 
     /// What is given, and the files that these variables name.
-    #[must_use]
     pub fn from_vars(given: Option<FoundLogin>, lookup: Lookup<'_>) -> Self {
         let home = |folder: &str| lookup(HOME).map(|home| PathBuf::from(home).join(folder));
         Self {
