@@ -28,7 +28,8 @@ pub(super) struct LiveArgs {
     /// Checks the objects of a cluster and its running pods, instead of files: those of the
     /// context, or of another one with `--cluster=NAME`.
     #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true,
-        default_missing_value = "", conflicts_with_all = ["files", "list", "explain", "change"])]
+        default_missing_value = "",
+        conflicts_with_all = ["files", "list", "explain", "change", "crds"])]
     cluster: Option<String>,
     #[command(flatten)]
     context: ContextArgs,
