@@ -139,10 +139,7 @@ async fn ask(
     let is_refused = survey.failure.is_some();
     refused.extend(survey.failure);
     let answers = survey.pods.into_iter().map(|(pod, said)| {
-        let answer = match answer(PodReport::of(&pod, &said)) {
-            GateAnswer::Silent(_) if is_refused => GateAnswer::Unasked, // one finding is enough
-            answer => answer,
-        };
+        let answer = answer(PodReport::of(&pod, &said), is_refused);
         (pod.uid, answer)
     });
     answers.collect()
