@@ -12,7 +12,7 @@ use laststream_base::causes::with_sources;
 use laststream_base::visible::brief;
 
 /// The ClusterRoles of the commands for many pods.
-pub const RIGHTS: &str =
+const RIGHTS: &str =
     concat!(env!("CARGO_PKG_REPOSITORY"), "/tree/main/envoyfilter-manifests/rights");
 
 /// Why a cluster cannot be asked, or refuses a request.

@@ -31,7 +31,7 @@ pub use access::Access;
 pub use ask::Detail;
 pub use call::Call;
 pub use client::Cluster;
-pub use error::{FleetError, RIGHTS};
+pub use error::FleetError;
 pub use pod_report::{Answer, Class, Life, PodReport, summary};
 pub use pods::{GATE_PORT_ANNOTATION, Hook, PodFacts, Ports, STATS_PORT_ANNOTATION, Selection};
 pub use stats::Stats;

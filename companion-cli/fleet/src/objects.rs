@@ -198,8 +198,8 @@ impl Cluster {
         &self,
         (kind, namespace, label): Wanted<'_>,
     ) -> Result<Vec<Value>, FleetError> {
-        let mut params = ListParams::default();
-        params.label_selector = label.map(str::to_owned);
+        let label_selector = label.map(str::to_owned);
+        let params = ListParams { label_selector, ..ListParams::default() };
         let call = Call::new("list", kind.resource).of_lint();
         self.values(call, kind, namespace, params, |object| trimmed(object, kind)).await
     }

@@ -83,7 +83,7 @@ pub(crate) enum Command {
     Inspect(Box<Inspect>),
     #[command(hide = true)]
     Install(Install),
-    Lint(Lint),
+    Lint(Box<Lint>),
     Man(Man),
     Module(Module),
     Prestop(Prestop),

@@ -9,7 +9,7 @@ use kit::fake_server::{Answer, FakeServer, Fault};
 use laststream_fleet::objects::{CONFIG_MAPS, KINDS};
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, LIST, PROGRAM, list, pod, status};
+use crate::support::{Cluster, LIST, PAGE, PROGRAM, list, pod, status};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/shop/deployments";
 const FILTERS: &str = "/apis/networking.istio.io/v1alpha3/namespaces/shop/envoyfilters";
@@ -66,7 +66,9 @@ struct World {
     /// Versions of the gates by pod; other pods have statistics without the module.
     gates: BTreeMap<String, &'static str>,
     count: &'static str,
-    /// Paths that the user may not list.
+    /// The statistics of all pods.
+    page: &'static str,
+    /// The ends of the paths that the user may not read.
     refused: Vec<&'static str>,
 }
 
@@ -83,7 +85,7 @@ impl World {
         let gates = names.map(|name| (name.to_owned(), "0.1.0")).collect();
         let objects = [(DEPLOYMENTS, vec![deployment]), (FILTERS, vec![filter]), (LIST, pods)];
         let objects = objects.map(|(path, objects)| (path.to_owned(), objects)).into();
-        Ok(Self { objects, gates, count: "exact", refused: Vec::new() })
+        Ok(Self { objects, gates, count: "exact", page: "a 1\n", refused: Vec::new() })
     }
 
     fn good() -> Outcome<Self> {
@@ -109,14 +111,16 @@ impl World {
         Cluster::start(move |asked, _| {
             let _alive = &servers;
             let path = asked.path();
+            if self.refused.iter().any(|end| path.ends_with(end)) {
+                return Ok(status(403, "Forbidden", "no"));
+            }
             if let Some(to) = forwards.get(path) {
                 return Err(Fault::Forward(*to));
             }
             Ok(match self.objects.get(path) {
                 _ if path == "/apis" => Answer::new(200).body(groups.to_string()),
-                _ if self.refused.contains(&path) => status(403, "Forbidden", "no"),
                 Some(objects) => list(objects, ""),
-                None if path.ends_with("/stats/prometheus") => Answer::new(200).body("a 1\n"),
+                None if path.ends_with("/stats/prometheus") => Answer::new(200).body(self.page),
                 None => status(404, "NotFound", "the server could not find the resource"),
             })
         })
@@ -275,6 +279,16 @@ fn a_missing_right_is_named_and_the_rest_is_judged() -> Outcome {
         let role = if path == LIST { "laststream-reader" } else { "laststream-linter" };
         assert!(found.iter().any(|(_, text)| text.contains(role)), "{found:?}");
     }
+    Ok(())
+}
+
+#[test]
+fn a_missing_right_for_all_pods_is_one_finding() -> Outcome {
+    let mut world = World::good()?;
+    world.refused.push("/portforward");
+    world.page = PAGE;
+    let found = found(&world.run(&LINT)?.expect(1)?)?;
+    assert!(matches!(found.as_slice(), [(code, _)] if code == "LS809"), "{found:?}");
     Ok(())
 }
 

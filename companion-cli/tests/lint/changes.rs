@@ -36,8 +36,9 @@ fn every_rule_of_changes_has_an_example() {
         .iter()
         .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
         .collect();
+    let codes = rules().map(|rule| rule.code.to_owned());
     let mut expected: Vec<_> =
-        rules().map(|rule| rule.code.to_owned()).filter(|code| code.as_str() >= "LS705").collect();
+        codes.filter(|code| ("LS705".."LS801").contains(&code.as_str())).collect();
     expected.push("nothing".into());
     assert_eq!(names, expected);
 }

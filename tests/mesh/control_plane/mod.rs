@@ -11,6 +11,7 @@ mod identities;
 mod injection;
 mod install;
 mod lint_change;
+mod lint_cluster;
 mod monitoring;
 mod scheme;
 mod stage;
@@ -65,6 +66,7 @@ fn cases() -> Vec<Case> {
         case!("w2_tunnels", waypoint::traffic::through_tunnels, 180),
         case!("e2_listeners_that_a_change_replaces", lint_change::of_a_gateway, 180),
         case!("e2_listeners_that_a_change_of_a_sidecar_replaces", lint_change::of_a_sidecar, 120),
+        case!("f5_lint_of_injected_pods", lint_cluster::of_injected_pods, 120),
         case!("m6_injected_hooks", injection::hooks, 120),
     ]
 }

@@ -4,10 +4,13 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use super::cost::Requests;
 use super::planted::{self, PLANTED};
-use super::pods::Kind;
+use super::pods::{self, Kind};
+use super::status;
 use super::world::World;
 use super::{kwok, stand_in};
+use crate::cluster::Cluster;
 use crate::program::ask;
 use crate::seen::row;
 use kit::command::CommandOutput;
@@ -35,6 +38,30 @@ pub(crate) async fn of_a_cluster() -> Outcome {
     spoiled(world).await?;
     mended(world).await?;
     one_namespace(world).await
+}
+
+/// The cost of `lint --cluster` for the pods of `status`, whose gates are all asked.
+pub(super) async fn measure(cluster: &Cluster, case: &'static str, pods: usize) -> Outcome {
+    let before = Requests::of(cluster).await?;
+    let arguments = ["lint", "--cluster", "-n", pods::NAMESPACE, "-o", "json"];
+    let ran = status::run(cluster, &arguments).await?;
+    let after = Requests::of(cluster).await?;
+    ensure_eq!(ran.code, Some(1), "the hooks are not the rendered ones: {}", ran.stderr);
+    let said: Value = serde_json::from_str(&ran.stdout)?;
+    ensure_eq!(said["objects"], json!(pods / 100), "one object for 100 pods: {}", ran.stderr);
+    row(
+        case,
+        format!("`lint --cluster` of {pods} pods, and their gates, 64 at a time"),
+        format!(
+            "{:.1} s, {:.0} MB; {} lists of pods, {} statistics, {} port-forwards",
+            ran.took.as_secs_f64(),
+            ran.peak_kb as f64 / 1024.0,
+            after.lists - before.lists,
+            after.proxied - before.proxied,
+            after.forwards - before.forwards
+        ),
+    );
+    Ok(())
 }
 
 /// Runs `laststream` as the operator.

@@ -167,16 +167,31 @@ fn pod(index: usize) -> Value {
     // KWOK removes a deleted pod at once unless it has a finalizer.
     let finalizers: &[&str] =
         if kind == Kind::Terminating { &["laststream.dev/test"] } else { &[] };
+    let set = format!("app-{}", index / ON_A_NODE);
+    let hook = [
+        "pilot-agent",
+        "wait",
+        "--url=http://127.0.0.1:16091/prestop?wait=10s",
+        "--timeoutSeconds=24",
+    ];
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
-            "name": name(index), "labels": { "app": "many", "kind": kind.label() },
+            "name": name(index),
+            "labels": { "app": "many", "kind": kind.label(), "controller-revision-hash": "1" },
             "annotations": port.map(|port| json!({ STATS_PORT_ANNOTATION: port })),
             "finalizers": finalizers,
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "StatefulSet", "name": set,
+                "uid": "2c1f7a56-3f0e-4b7a-9d53-0d3c5f1c7a10", "controller": true,
+            }],
         },
         "spec": {
             "nodeName": node_name(index / ON_A_NODE),
-            "containers": [{ "name": proxy, "image": "none" }],
+            "containers": [{
+                "name": proxy, "image": "none",
+                "lifecycle": { "preStop": { "exec": { "command": hook } } },
+            }],
         },
     })
 }

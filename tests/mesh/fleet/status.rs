@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::cost::{self, Requests};
+use super::lint;
 use super::pods::{Kind, NAMESPACE, count};
 use super::world::{HELD, World};
 use crate::cluster::Cluster;
@@ -31,6 +32,7 @@ pub(crate) async fn of_a_thousand() -> Outcome {
     let usual = runs.iter().find(|run| run.at_a_time == 64).context("the default")?;
     ensure!(usual.took < LIMIT, "1,000 pods took {:?}", usual.took);
     of_one_node(&world.cluster).await?;
+    lint::measure(&world.cluster, "F2", 1_000).await?;
     bless("1,000", &runs)
 }
 
@@ -38,6 +40,7 @@ pub(crate) async fn of_ten_thousand() -> Outcome {
     let world = World::with("F3", 10_000).await?;
     let run = measure(&world.cluster, 10_000, 64).await?;
     run.add_row("F3");
+    lint::measure(&world.cluster, "F3", 10_000).await?;
     bless("10,000", &[run])
 }
 
@@ -137,16 +140,16 @@ async fn of_one_node(cluster: &Cluster) -> Outcome {
     Ok(())
 }
 
-struct Ran {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-    took: Duration,
-    peak_kb: u64,
+pub(super) struct Ran {
+    pub(super) code: Option<i32>,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+    pub(super) took: Duration,
+    pub(super) peak_kb: u64,
 }
 
 /// Runs `laststream`, and samples its memory until it ends.
-async fn run(cluster: &Cluster, arguments: &[&str]) -> Outcome<Ran> {
+pub(super) async fn run(cluster: &Cluster, arguments: &[&str]) -> Outcome<Ran> {
     let mut command = guarded(user::laststream()?);
     command.args(arguments).env("KUBECONFIG", cluster.kubeconfig());
     command.env("HOME", std::env::temp_dir());

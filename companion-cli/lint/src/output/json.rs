@@ -28,16 +28,19 @@ fn one(finding: &Finding) -> Value {
         "code": finding.rule.code,
         "severity": finding.rule.severity.name(),
         "title": finding.rule.title,
-        "path": finding.path,
-        "message": finding.message,
-        "fix": finding.rule.fix,
     });
-    match &finding.object {
-        Some(object) => fields["object"] = object.json(),
-        None => {
-            fields["file"] = finding.file.as_str().into();
-            fields["line"] = finding.line.into();
-            fields["column"] = finding.column.into();
+    let place = match &finding.object {
+        Some(object) => value!({ "object": object.json() }),
+        None => value!({
+            "file": finding.file, "line": finding.line, "column": finding.column,
+        }),
+    };
+    let rest = value!({
+        "path": finding.path, "message": finding.message, "fix": finding.rule.fix,
+    });
+    for part in [place, rest] {
+        if let (Some(all), Value::Object(part)) = (fields.as_object_mut(), part) {
+            all.extend(part);
         }
     }
     fields

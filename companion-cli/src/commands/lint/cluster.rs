@@ -28,7 +28,8 @@ pub(super) struct LiveArgs {
     /// Checks the objects of a cluster and its running pods, instead of files: those of the
     /// context, or of another one with `--cluster=NAME`.
     #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true,
-        default_missing_value = "", conflicts_with_all = ["files", "list", "explain", "change"])]
+        default_missing_value = "",
+        conflicts_with_all = ["files", "list", "explain", "change", "crds"])]
     cluster: Option<String>,
     #[command(flatten)]
     context: ContextArgs,
@@ -138,10 +139,7 @@ async fn ask(
     let is_refused = survey.failure.is_some();
     refused.extend(survey.failure);
     let answers = survey.pods.into_iter().map(|(pod, said)| {
-        let answer = match answer(PodReport::of(&pod, &said)) {
-            GateAnswer::Silent(_) if is_refused => GateAnswer::Unasked, // one finding is enough
-            answer => answer,
-        };
+        let answer = answer(PodReport::of(&pod, &said), is_refused);
         (pod.uid, answer)
     });
     answers.collect()

@@ -37,7 +37,8 @@ use crate::commands::printer::Printer;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Lint {
     /// Files and folders; `-` for standard input.
-    #[arg(value_name = "FILE", required_unless_present_any = ["list", "explain", "change", "cluster"])]
+    #[arg(value_name = "FILE",
+        required_unless_present_any = ["list", "explain", "change", "cluster"])]
     files: Vec<PathBuf>,
     #[command(flatten)]
     live: LiveArgs,

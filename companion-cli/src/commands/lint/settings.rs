@@ -58,11 +58,13 @@ fn module(pod: &Value) -> Option<String> {
     images.next()
 }
 
-/// The answer of a gate from the report on its pod.
-pub(super) fn answer(report: PodReport) -> GateAnswer {
-    let why = report.why;
+/// The answer of a gate from the report on its pod. `is_refused`: a right for all pods is missing,
+/// which is one finding of its own.
+pub(super) fn answer(report: PodReport, is_refused: bool) -> GateAnswer {
+    let why = report.why.filter(|_| !(is_refused && report.gate_unreachable));
     match report.class {
         Class::NotRunning => GateAnswer::Unasked,
+        Class::Unreachable if is_refused => GateAnswer::Unasked,
         Class::Unreachable => GateAnswer::Silent(why.unwrap_or_default()),
         Class::Without => GateAnswer::Missing("the proxy has no metric of laststream".to_owned()),
         Class::HalfUpgraded if report.state.is_none() => {

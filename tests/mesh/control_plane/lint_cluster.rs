@@ -1,0 +1,110 @@
+//! F5: `laststream lint --cluster` of pods that Istio's real webhook has injected: nothing is found
+//! in Istio's own settings, a pod from before the rendered hook is found, and nothing in its
+//! successor.
+
+use super::stage::Stage;
+use crate::istio::ROOT;
+use crate::seen::row;
+use kit::prelude::*;
+
+const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
+const HASH: &str = "7f8b6d4c5";
+
+pub(super) async fn of_injected_pods() -> Outcome {
+    let stage = Stage::new("f5").await?;
+    settings_have_their_label(&stage).await?;
+    let workloads = [
+        ("classic", json!({ NATIVE: "false" })),
+        ("native", json!({ NATIVE: "true" })),
+        ("edge", json!({ "inject.istio.io/templates": "gateway" })),
+    ];
+    for (name, annotations) in &workloads {
+        stage.apply(&[deployment(name, annotations)]).await?;
+        replace_pod(&stage, name).await?;
+    }
+    let found = findings(&stage)?;
+    ensure!(found.is_empty(), "Istio's own settings: {found:?}");
+    row("F5", "a classic sidecar, a native one and a gateway as Istio injects them", "nothing");
+    let policy = format!(
+        "namespace: f5\nplacement: {{sidecar: {{selector: {{app: native}}, workload: native}}}}\n\
+         module: {}\n",
+        stage.world.module
+    );
+    let filter = stage.render(&["envoyfilter"], &policy)?;
+    stage.world.cluster.apply(&filter).await?;
+    for arguments in [&["lifecycle", "--for", "native-sidecar"][..], &["proxy-config"]] {
+        let patch = stage.user.argument("patch.yaml", stage.render(arguments, &policy)?)?;
+        let patches = ["patch", "deployment", "native", "--namespace", "f5", "--patch-file"];
+        stage.world.cluster.run(&[&patches[..], &[&patch]].concat()).await?;
+    }
+    let found = findings(&stage)?;
+    let old = found.iter().any(|(code, text)| code == "LS801" && text.contains("stop hook"));
+    ensure!(old, "the old pod: {found:?}");
+    row("F5", "the rendered files applied, and the pod not replaced", "LS801");
+    replace_pod(&stage, "native").await?;
+    let found = findings(&stage)?;
+    ensure!(found.is_empty(), "the new pod: {found:?}");
+    row("F5", "the pod replaced", "nothing");
+    Ok(())
+}
+
+/// `lint` finds the settings of the mesh by this label.
+async fn settings_have_their_label(stage: &Stage) -> Outcome {
+    let labelled = ["get", "configmaps", "--selector", "istio.io/rev", "--output", "name"];
+    let said = stage.world.cluster.run(&[&labelled[..], &["--namespace", ROOT]].concat()).await?;
+    ensure!(said.lines().any(|line| line == "configmap/istio"), "{said}");
+    Ok(())
+}
+
+fn deployment(name: &str, annotations: &Value) -> Value {
+    let container = match name {
+        "edge" => json!({ "name": "istio-proxy", "image": "auto" }),
+        _ => json!({ "name": "app", "image": "example.com/app" }),
+    };
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": name, "namespace": "f5" },
+        "spec": {
+            "selector": { "matchLabels": { "app": name } },
+            "template": {
+                "metadata": { "labels": { "app": name }, "annotations": annotations },
+                "spec": { "serviceAccountName": "f5", "containers": [container] },
+            },
+        },
+    })
+}
+
+/// Makes the pod of a Deployment anew, as its controller would. No kubelet runs it.
+async fn replace_pod(stage: &Stage, name: &str) -> Outcome {
+    let cluster = &stage.world.cluster;
+    let set = format!("{name}-{HASH}");
+    let mut pod =
+        cluster.get("f5", &format!("deployment/{name}")).await?["spec"]["template"].take();
+    (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
+    let metadata = &mut pod["metadata"];
+    metadata["name"] = json!(format!("{set}-a"));
+    metadata["namespace"] = json!("f5");
+    metadata["labels"]["pod-template-hash"] = json!(HASH);
+    metadata["ownerReferences"] = json!([{
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "controller": true,
+        "uid": "2c1f7a56-3f0e-4b7a-9d53-0d3c5f1c7a10",
+    }]);
+    let delete = ["delete", "pods", "--namespace", "f5", "--selector"];
+    let selector = format!("app={name}");
+    cluster.run(&[&delete[..], &[&selector, "--force", "--grace-period=0"]].concat()).await?;
+    cluster.apply_all(&[pod]).await
+}
+
+/// Codes and messages of the findings in the case's namespace.
+fn findings(stage: &Stage) -> Outcome<Vec<(String, String)>> {
+    let kubeconfig = stage.world.cluster.kubeconfig();
+    let kubeconfig = kubeconfig.to_str().context("a path")?;
+    let arguments = ["lint", "--cluster", "-n", "f5", "-o", "json", "--kubeconfig", kubeconfig];
+    let said = stage.laststream(&arguments, "")?;
+    ensure!(matches!(said.code, Some(0 | 1)), "{}", said.stderr);
+    let said: Value = serde_json::from_str(&said.stdout)?;
+    let findings = said["findings"].as_array().context("findings")?.iter();
+    let own = findings.filter(|finding| finding["object"]["namespace"] == "f5");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Ok(own.map(|finding| (text(&finding["code"]), text(&finding["message"]))).collect())
+}
