@@ -10,7 +10,7 @@ use rustls::ClientConfig;
 use serde_json::{Value, json};
 
 use super::mesh::{Delivery, GATEWAY, Proxy, SIDECAR};
-use super::rendered::{filter, yaml};
+use super::rendered::{by_module, filter, yaml};
 use crate::cases::stage::SOON;
 use crate::lab::{Lab, test_deaths_module};
 use kit::bootstrap::set;
@@ -25,7 +25,7 @@ const CLAIMS: [&str; 4] = ["https", "HTTPS", "https, http", "wss"];
 /// With FAIL_OPEN, the scheme is the connection's, and never the peer's claim.
 pub(super) async fn without_its_module_a_proxy_trusts_no_header(lab: &Lab) -> Outcome {
     let (sidecar, gateway) =
-        (filter("sidecar")?, with_trusted_hops(filter("gateway-behind-alb")?, 1)?);
+        (filter("sidecar")?, with_trusted_hops(by_module("gateway-behind-alb")?, 1)?);
     let module = test_deaths_module()?;
     for delivery in [Delivery::AllowAll, Delivery::Module(&module)] {
         for (places, filter, listener) in [(SIDECAR, &sidecar, "in"), (GATEWAY, &gateway, "main")] {
