@@ -46,7 +46,7 @@ pub(super) async fn broken_chains_make_no_stranger_https(lab: &Lab) -> Outcome {
         (Broken::NoFilter, HTTP),
         (Broken::NoWrite, HTTP),
         (Broken::NoClear, LOOP),
-        (Broken::ClearFirst, LOOP),
+        (Broken::ClearFirst, HTTPS),
         (Broken::NoEarlyMutation, HTTPS),
         (Broken::CompositeInFront, HTTPS),
         (Broken::CompositeBehind, HTTPS),

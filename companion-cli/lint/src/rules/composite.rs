@@ -29,8 +29,8 @@ pub(super) const RULES: &[Rule] = &[
         why: "Envoy has chosen the route by the former value. `httpsRedirect` and `require_tls` then \
             redirect an https request to its own address, for ever, and routes by scheme are the \
             wrong ones.",
-        fix: "In the action's `filter_chain`, let a `set_filter_state` with `clear_route_cache: \
-            true` follow the filter that writes the header.",
+        fix: "In the action's `filter_chain`, put a `set_filter_state` with `clear_route_cache: \
+            true` behind the filter that writes the header.",
         check: not_cleared,
     },
     Rule {
@@ -72,13 +72,11 @@ fn too_old<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn not_cleared<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for writer in writers(inputs) {
         let Some(action) = action_around(writer.node) else { continue };
-        let is_inside = |filter: &Node<'g>| writer.node.upwards().any(|up| up == *filter);
         let clears = |filter: Node<'g>| {
             filter.fields("typed_config.clear_route_cache").is_some_and(Node::is_true)
         };
-        let chain = action.list("filter_chain.typed_config");
-        if !chain.skip_while(|filter| !is_inside(filter)).skip(1).any(clears) {
-            findings.at(writer.node, "no filter behind this one clears the route cache");
+        if !action.list("filter_chain.typed_config").any(clears) {
+            findings.at(writer.node, "no filter of this action clears the route cache");
         }
     }
 }
