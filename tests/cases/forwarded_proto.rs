@@ -6,13 +6,17 @@
 //! Envoy.
 
 mod alike;
+mod composite;
 mod engines;
 mod run;
 mod slips;
 
+use laststream_policy::file::Engine as Native;
+
 use crate::lab::{Lab, cases};
 use kit::{Outcome, ensure};
 
+pub(super) use self::engines::FIRST_WITH_COMPOSITE;
 use self::run::{Engine, Shown};
 use kit::forwarded_proto::table::{Kind, Table};
 
@@ -28,7 +32,10 @@ cases! {
     invalid_table_rows_are_rejected,
     every_row_holds,
     every_row_holds_by_envoys_own_matchers,
-    alike::both_engines_decide_alike,
+    every_row_holds_by_the_composite_filter,
+    alike::all_engines_decide_alike,
+    composite::an_older_envoy_ignores_the_matcher_or_refuses_it,
+    composite::broken_chains_make_no_stranger_https,
 }
 
 /// Checks of the rows that need no Envoy. Reading the tables is itself the larger part of the
@@ -57,7 +64,7 @@ async fn every_row_holds(lab: &Lab) -> Outcome {
 }
 
 async fn every_row_holds_by_envoys_own_matchers(lab: &Lab) -> Outcome {
-    let shown = run::all(lab, &Table::read()?, Engine::Envoy).await?;
+    let shown = run::all(lab, &Table::read()?, Engine::Envoy(Native::Native)).await?;
     let least = if lab.version < run::FIRST_WITH_DESTINATIONS {
         0
     } else {
@@ -66,6 +73,11 @@ async fn every_row_holds_by_envoys_own_matchers(lab: &Lab) -> Outcome {
     let rows = shown.rows_of_destinations;
     ensure!(rows >= least, "{rows} rows of destination ports, {least} are the least");
     holds(shown, LEAST_NATIVE_ROWS)
+}
+
+async fn every_row_holds_by_the_composite_filter(lab: &Lab) -> Outcome {
+    let least = if lab.version < FIRST_WITH_COMPOSITE { 0 } else { LEAST_NATIVE_ROWS };
+    holds(run::all(lab, &Table::read()?, Engine::Envoy(Native::Composite)).await?, least)
 }
 
 fn holds(Shown { mismatches, rows, .. }: Shown, least: usize) -> Outcome {

@@ -13,6 +13,7 @@ mod machine;
 mod memory;
 mod numbers;
 mod results;
+mod scripts;
 mod site;
 mod sockets;
 mod targets;
@@ -49,8 +50,8 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Outcome<bool> {
     let site = Site::find(arguments.envoy)?;
     if arguments.check {
-        let rows =
-            block_on(LIMIT, instructions::measure(&site, &variants::chosen(&baseline::VARIANTS)?))?;
+        let variants = variants::chosen(&baseline::VARIANTS, site.version)?;
+        let rows = block_on(LIMIT, instructions::measure(&site, &variants))?;
         let (verdict, is_good) = baseline::check(&site.version.to_string(), &rows)?;
         print(&verdict)?;
         return Ok(is_good);
@@ -65,7 +66,7 @@ fn run(arguments: &Arguments) -> Outcome<bool> {
 }
 
 fn measure(site: &Site, arguments: &Arguments) -> Outcome<Results> {
-    let variants = variants::chosen(&arguments.variants)?;
+    let variants = variants::chosen(&arguments.variants, site.version)?;
     let mut results = Results::of(Machine::describe(site)?);
     if arguments.wants(Part::Instructions) {
         results.instructions = block_on(LIMIT, instructions::measure(site, &variants))?;

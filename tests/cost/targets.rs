@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use crate::variants::{
-    ALB_CHANGED, ALB_CHANGED_WASM, COUNTING, GATE_COUNTING, LUA_PORT, PORT_CHANGED,
-    PORT_CHANGED_WASM,
+    ALB_CHANGED, ALB_CHANGED_COMPOSITE, ALB_CHANGED_WASM, COUNTING, GATE_COUNTING, LUA_PORT,
+    PORT_CHANGED, PORT_CHANGED_COMPOSITE, PORT_CHANGED_WASM,
 };
 use crate::{instructions, latency, memory};
 
@@ -24,12 +24,14 @@ pub(crate) struct Target {
 
 /// Instructions over no filter, as multiples of the Lua that does equal work: variant, title, must,
 /// aim.
-const MULTIPLES: [(&str, &str, f64, f64); 5] = [
+const MULTIPLES: [(&str, &str, f64, f64); 7] = [
     (COUNTING, "counting only", 0.70, 0.50),
     (PORT_CHANGED, "counting + x-forwarded-proto as rendered, changed", 1.2, 0.9),
     (PORT_CHANGED_WASM, "the same, Wasm engine", 1.7, 1.2),
+    (PORT_CHANGED_COMPOSITE, "the same, in Istio 1.31 (composite)", 1.15, 1.08),
     (ALB_CHANGED, "by `aws_alb`, as rendered, changed", 1.2, 0.9),
     (ALB_CHANGED_WASM, "the same, Wasm engine", 1.7, 1.2),
+    (ALB_CHANGED_COMPOSITE, "the same, in Istio 1.31 (composite)", 1.11, 1.05),
 ];
 /// The tolerance for no difference, because two counts are never exactly equal.
 const NOTHING: f64 = 500.0;

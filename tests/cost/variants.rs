@@ -1,10 +1,12 @@
 //! The table of compared variants. Each is the output of `laststream render envoy` for a policy, or
 //! that with another filter in place of the module. A new variant is a new row.
 
+use laststream_local::envoy::{OLDEST, Version};
 use laststream_policy::{Overrides, Policy};
 use laststream_render::{Kind, render};
 
 use crate::flood::Ask;
+use crate::scripts::{LUA_BY_ALB, LUA_BY_PORT};
 use crate::site::Site;
 use kit::bootstrap::extension;
 use kit::prelude::*;
@@ -46,6 +48,8 @@ pub(crate) struct Variant {
     pub(crate) around: Around,
     /// The Lua that does the same work, except counting.
     pub(crate) lua: &'static str,
+    /// The first Envoy that has the filters.
+    since: Version,
 }
 
 /// The variant over which all others are measured.
@@ -57,38 +61,10 @@ pub(crate) const PORT_CHANGED: &str = "port-changed";
 pub(crate) const PORT_CHANGED_WASM: &str = "port-changed-wasm";
 pub(crate) const ALB_CHANGED: &str = "alb-changed";
 pub(crate) const ALB_CHANGED_WASM: &str = "alb-changed-wasm";
+pub(crate) const PORT_CHANGED_COMPOSITE: &str = "port-changed-composite";
+pub(crate) const ALB_CHANGED_COMPOSITE: &str = "alb-changed-composite";
 pub(crate) const GATE_NO_FILTER: &str = "gate-no-filter";
 pub(crate) const GATE_COUNTING: &str = "gate-counting";
-
-/// As much of the policy `PORT` as Lua can do: it checks the direct peer, reads the load balancer's
-/// header, and writes only a changed value.
-const LUA_BY_PORT: &str = r#"
-function envoy_on_request(handle)
-  local peer = handle:streamInfo():downstreamDirectRemoteAddress()
-  if peer:sub(1, 4) == "127." then
-    local headers = handle:headers()
-    local scheme = headers:get("x-forwarded-port") == "443" and "https" or "http"
-    if headers:get("x-forwarded-proto") ~= scheme then
-      headers:replace("x-forwarded-proto", scheme)
-    end
-  end
-end
-"#;
-
-/// The same for `ALB`: both headers must agree, and the one that Envoy overwrites was saved before.
-const LUA_BY_ALB: &str = r#"
-function envoy_on_request(handle)
-  local peer = handle:streamInfo():downstreamDirectRemoteAddress()
-  if peer:sub(1, 4) == "127." then
-    local headers = handle:headers()
-    local scheme = headers:get("x-forwarded-port") == "443" and "https" or "http"
-    if headers:get("x-laststream-forwarded-proto") == scheme
-        and headers:get("x-forwarded-proto") ~= scheme then
-      headers:replace("x-forwarded-proto", scheme)
-    end
-  end
-end
-"#;
 
 const DEFAULT: &str = "{}";
 /// One header of the load balancer decides.
@@ -96,11 +72,18 @@ const PORT: &str =
     "{forwarded_proto: {sources: [{header: x-forwarded-port}], trust: {peers: [127.0.0.0/8]}}}";
 const PORT_WASM: &str = "{engine: wasm, forwarded_proto: {sources: [{header: x-forwarded-port}], \
     trust: {peers: [127.0.0.0/8]}}}";
+const PORT_COMPOSITE: &str = "{engine: composite, forwarded_proto: {sources: [{header: \
+    x-forwarded-port}], trust: {peers: [127.0.0.0/8]}}}";
 /// Two headers that must agree; one of them is saved before Envoy overwrites it.
 const ALB: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
 const ALB_WASM: &str =
     "{engine: wasm, forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
+const ALB_COMPOSITE: &str =
+    "{engine: composite, forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
 const EXCLUSIONS: &str = "{count: {exclude: {health_checks: true, paths: [{exact: /healthz}]}}}";
+
+/// The first Envoy whose composite filter has a matcher.
+const COMPOSITE: Version = Version::new(1, 39, 0);
 
 const PLAIN: Variant = Variant {
     name: "",
@@ -112,12 +95,13 @@ const PLAIN: Variant = Variant {
     counts: true,
     around: Around::Nothing,
     lua: LUA_PORT,
+    since: OLDEST,
 };
 /// The scheme of the load balancer must reach the app.
 const BY_PORT: Variant = Variant { policy: PORT, seen: "https", ..PLAIN };
 const BY_ALB: Variant = Variant { policy: ALB, seen: "https", lua: LUA_ALB, ..PLAIN };
 
-const ALL: [Variant; 13] = [
+const ALL: [Variant; 16] = [
     Variant { name: NO_FILTER, title: "no filter", chain: Chain::Empty, counts: false, ..PLAIN },
     Variant {
         name: LUA_PORT,
@@ -147,11 +131,25 @@ const ALL: [Variant; 13] = [
         policy: PORT_WASM,
         ..BY_PORT
     },
+    Variant {
+        name: PORT_CHANGED_COMPOSITE,
+        title: "counting + scheme by port, changed, composite",
+        policy: PORT_COMPOSITE,
+        since: COMPOSITE,
+        ..BY_PORT
+    },
     Variant { name: ALB_CHANGED, title: "counting + scheme by aws_alb, changed", ..BY_ALB },
     Variant {
         name: ALB_CHANGED_WASM,
         title: "counting + scheme by aws_alb, changed, Wasm",
         policy: ALB_WASM,
+        ..BY_ALB
+    },
+    Variant {
+        name: ALB_CHANGED_COMPOSITE,
+        title: "counting + scheme by aws_alb, changed, composite",
+        policy: ALB_COMPOSITE,
+        since: COMPOSITE,
         ..BY_ALB
     },
     Variant {
@@ -167,6 +165,15 @@ const ALL: [Variant; 13] = [
         policy: ALB_WASM,
         said: "http",
         seen: "http",
+        ..BY_ALB
+    },
+    Variant {
+        name: "alb-unchanged-composite",
+        title: "counting + scheme by aws_alb, unchanged, composite",
+        policy: ALB_COMPOSITE,
+        said: "http",
+        seen: "http",
+        since: COMPOSITE,
         ..BY_ALB
     },
     Variant {
@@ -186,8 +193,8 @@ const ALL: [Variant; 13] = [
 ];
 
 /// The variants that the words select: a word is a variant's name, or else a part of names. Their
-/// bases come along. Without words, all variants.
-pub(crate) fn chosen(words: &[impl AsRef<str>]) -> Outcome<Vec<Variant>> {
+/// bases come along. Without words, all variants. Those that this Envoy does not have are left out.
+pub(crate) fn chosen(words: &[impl AsRef<str>], envoy: Version) -> Outcome<Vec<Variant>> {
     let is_name = |word: &str| ALL.iter().any(|variant| variant.name == word);
     let fits =
         |name: &str, word: &str| if is_name(word) { name == word } else { name.contains(word) };
@@ -199,8 +206,10 @@ pub(crate) fn chosen(words: &[impl AsRef<str>]) -> Outcome<Vec<Variant>> {
             names()
         );
     }
-    let wanted: Vec<Variant> =
-        ALL.into_iter().filter(|variant| words.is_empty() || named(variant)).collect();
+    let wanted: Vec<Variant> = ALL
+        .into_iter()
+        .filter(|variant| variant.since <= envoy && (words.is_empty() || named(variant)))
+        .collect();
     let needed = |variant: &Variant| {
         wanted.iter().any(|other| other.name == variant.name || variant.is_base_of(other))
     };

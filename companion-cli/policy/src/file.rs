@@ -256,10 +256,15 @@ pub enum FailurePolicy {
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
     /// Envoy's native matchers where they are equivalent and known to exist; otherwise the module.
+    /// In Istio the version of each proxy decides.
     Auto,
-    /// Envoy's native matchers: cheaper, without counters of the decisions. A policy that they
-    /// cannot express is rejected.
+    /// Envoy's native matchers around filters: cheaper, without counters of the decisions. A policy
+    /// that they cannot express is rejected. Istio's Envoy lacks `match_delegate`, which they need.
     Native,
+    /// Envoy's native matchers in its composite filter: proxies of Istio 1.31 and newer, and Envoy
+    /// 1.39 and newer. Older proxies of Istio get the module. A policy that the matchers cannot
+    /// express is rejected.
+    Composite,
     /// The module.
     Wasm,
 }

@@ -163,7 +163,7 @@ pub(super) fn main(
 
 /// The whole connection manager: its first fields, and those that all filter chains share.
 fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, modules: &[Map]) -> Map {
-    let teller = scheme.peer_info().map(parts::peer_info_filter);
+    let teller = scheme.peer_info().map(|info| parts::peer_info_filter(parts::STATE_FILTER, info));
     let filters = teller
         .into_iter()
         .chain(shown_request::filter(policy))

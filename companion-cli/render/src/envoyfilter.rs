@@ -1,5 +1,7 @@
 //! One EnvoyFilter with all parts: the counters, the gate, and the parts that restore the scheme.
 
+mod newer;
+
 use laststream_filter::config::wire::Scope;
 
 use super::client_connection;
@@ -65,7 +67,8 @@ fn about(is_inline: bool, scheme: &Scheme<'_>) -> Vec<String> {
     ];
     let (fetched, mounted) = (FETCHED.map(String::from), MOUNTED.map(String::from));
     let mut about: Vec<String> = if is_inline { mounted.into() } else { fetched.into() };
-    if !scheme.filters().is_empty() && !is_inline {
+    let has_filters = !scheme.filters().is_empty() || scheme.newer().is_some();
+    if has_filters && !is_inline {
         about.push(
             "Changes of `forwarded_proto` do replace listeners: Envoy's own filters stand in them."
                 .into(),
@@ -92,6 +95,9 @@ pub(super) const NO_SECRET: &str = "An EnvoyFilter knows no pull secret: the pro
 
 const MADE_BY_ISTIO: &str = "Istio makes this Gateway's Deployment. Its stop hook and its \
     annotations are in overlay.yaml (`render overlay`).";
+
+/// The part of the name of the filter that writes the peer information.
+const PEER: &str = "peer";
 
 /// The reason for a patch, and the patch.
 type Patch = (&'static str, Map);
@@ -167,6 +173,9 @@ fn configurations(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>)
     for (scope, with_proto) in scopes(policy) {
         let counter = counter(policy, source, scheme, scope, with_proto);
         patches.push((COUNTER, patch("EXTENSION_CONFIG", None, "ADD", counter)));
+        if with_proto && scheme.newer().is_some() {
+            patches.push(newer::extension(policy, source, scope));
+        }
     }
     if policy.gate_port.is_some() {
         let gate = gate_filter(policy, source);
@@ -218,10 +227,15 @@ fn filters(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec
             parts::discovered(&name_of(policy, scope.into()))
         };
         patches.push((COUNTER, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", filter)));
-        let peer_info = scheme.peer_info().filter(|_| with_proto).map(parts::peer_info_filter);
-        patches.extend(shown_request::filter(policy).into_iter().chain(peer_info).map(|filter| {
+        let peer_info = scheme.peer_info().filter(|_| with_proto);
+        let peer_info = peer_info.map(|info| parts::peer_info_filter(&name_of(policy, PEER), info));
+        patches.extend(peer_info.into_iter().chain(shown_request::filter(policy)).map(|filter| {
             (IN_FRONT, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", filter))
         }));
+        let native = scheme.newer().filter(|_| with_proto);
+        patches.extend(
+            native.into_iter().flat_map(|native| newer::filters(policy, source, native, scope)),
+        );
     }
     patches
 }
@@ -276,6 +290,8 @@ fn gate(policy: &Policy, source: &ModuleLocation) -> Vec<Patch> {
     vec![(GATE, patch("LISTENER", Some(Map::of("context", context)), "ADD", listener))]
 }
 
+const EARLY: &str = "early_header_mutation_extensions";
+
 /// Patches beside the HTTP filters: the PROXY protocol, the early header mutation, and the removal
 /// of the saved header.
 fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
@@ -292,12 +308,16 @@ fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
             patch("LISTENER_FILTER", Some(matching), "INSERT_FIRST", filter),
         )
     });
-    let manager = scheme.early(&policy.placement).map(|early| {
-        let manager = Map::of("@type", HCM_TYPE)
-            .with("early_header_mutation_extensions", parts::early_mutation(early, policy));
-        let manager = parts::typed(HCM, manager);
-        (WHY_EARLY, patch("NETWORK_FILTER", Some(in_managers(context)), "MERGE", manager))
-    });
+    let early = |why, matching, mutations: List| {
+        let manager = Map::of("@type", HCM_TYPE).with(EARLY, mutations);
+        (why, patch("NETWORK_FILTER", Some(matching), "MERGE", parts::typed(HCM, manager)))
+    };
+    let manager = scheme.early(&policy.placement);
+    let manager = manager
+        .map(|found| early(WHY_EARLY, in_managers(context), parts::early_mutation(found, policy)));
+    let newer = scheme
+        .needs_connection(&policy.placement)
+        .then(|| early(newer::WHY_CONNECTION, newer::only(in_managers(context)), newer::removal()));
     let routes = scheme.saved_in().map(|header| {
         let routes = Map::of("request_headers_to_remove", List::of(header));
         (
@@ -305,12 +325,18 @@ fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
             patch("ROUTE_CONFIGURATION", Some(Map::of("context", context)), "MERGE", routes),
         )
     });
-    proxied.into_iter().chain(manager).chain(routes).collect()
+    proxied.into_iter().chain(manager).chain(newer).chain(routes).collect()
 }
 
 fn in_managers(context: &str) -> Map {
-    let chain = Map::of("filter", Map::of("name", HCM));
-    Map::of("context", context).with("listener", Map::of("filterChain", chain))
+    in_managers_at(context, None)
+}
+
+/// The same, for the HTTP filter of this name.
+fn in_managers_at(context: &str, filter: Option<&str>) -> Map {
+    let manager =
+        Map::of("name", HCM).with_some("subFilter", filter.map(|name| Map::of("name", name)));
+    Map::of("context", context).with("listener", Map::of("filterChain", Map::of("filter", manager)))
 }
 
 fn patch(apply_to: &str, matching: Option<Map>, operation: &str, value: Map) -> Map {

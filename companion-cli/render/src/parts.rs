@@ -18,6 +18,8 @@ const RBAC_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.rbac.
 const ROUTER_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
 pub(super) const FILTER_STATE_TYPE: &str =
     "type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config";
+/// The usual name of the filter that writes filter state.
+pub(super) const STATE_FILTER: &str = "envoy.filters.http.set_filter_state";
 const EARLY_TYPE: &str = concat!(
     "type.googleapis.com/",
     "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation"
@@ -207,7 +209,7 @@ pub(super) fn discovered(name: &str) -> Map {
 }
 
 /// The filter that writes the direct peer into filter state for the module.
-pub(super) fn peer_info_filter(peer_info: &PeerInfo) -> Map {
+pub(super) fn peer_info_filter(name: &str, peer_info: &PeerInfo) -> Map {
     let addresses = if peer_info.addresses { format!("{PEER} {LOCAL}") } else { PEER.into() };
     let line = |header: &String| {
         if header.is_empty() { "\n".to_owned() } else { format!("\n%REQ({header})%") }
@@ -235,13 +237,14 @@ pub(super) fn peer_info_filter(peer_info: &PeerInfo) -> Map {
         .with("factory_key", "envoy.string")
         .with("format_string", format);
     let config = Map::of("@type", FILTER_STATE_TYPE).with("on_request_headers", List::of(state));
-    typed("envoy.filters.http.set_filter_state", config)
+    typed(name, config)
 }
 
 /// The same filter, where other filters may stand in front of the module. They may write headers,
 /// so the module reads the headers themselves.
 pub(super) fn distant_peer_info_filter(peer_info: &PeerInfo) -> Map {
-    peer_info_filter(&PeerInfo { headers: None, ..peer_info.clone() })
+    let peer_info = PeerInfo { headers: None, ..peer_info.clone() };
+    peer_info_filter(STATE_FILTER, &peer_info)
 }
 
 const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
@@ -257,17 +260,16 @@ const WHY_ADDRESSES: &str = "From Envoy itself: the direct peer of the connectio
 pub(super) fn early_mutation(early: Early<'_>, policy: &Policy) -> List {
     let mut mutations = List::new();
     if let Some(header) = early.saved_in {
-        let append =
+        let save =
             Map::of("header", Map::of("key", header).with("value", "%REQ(x-forwarded-proto)%"))
-                .with("append_action", "APPEND_IF_EXISTS_OR_ADD")
-                .with("keep_empty_value", false);
+                .with("append_action", "OVERWRITE_IF_EXISTS_OR_ADD")
+                .with("keep_empty_value", true);
         mutations = mutations
             .note(
-                "The removal comes before the append, and empty values are not kept: or a client \
-                that sends an empty x-forwarded-proto keeps a forged copy.",
+                "It overwrites, and keeps an empty value: or a client that sends no \
+                x-forwarded-proto, or an empty one, keeps a forged copy.",
             )
-            .item(Map::of("remove", header))
-            .item(Map::of("append", append));
+            .item(Map::of("append", save));
     }
     mutations = match early.leaves {
         Leaves::Own => mutations,

@@ -1,6 +1,6 @@
 //! The filter that writes the request into filter state, where the listing of streams reads it.
 
-use super::parts::{FILTER_STATE_TYPE, typed};
+use super::parts::{FILTER_STATE_TYPE, STATE_FILTER, typed};
 use laststream_base::yaml::{List, Map};
 use laststream_policy::Policy;
 use laststream_policy::file::Show;
@@ -24,7 +24,7 @@ pub(super) fn filter(policy: &Policy) -> Option<Map> {
         .with("factory_key", "envoy.string")
         .with("format_string", format);
     let config = Map::of("@type", FILTER_STATE_TYPE).with("on_request_headers", List::of(state));
-    Some(typed("envoy.filters.http.set_filter_state", config))
+    Some(typed(STATE_FILTER, config))
 }
 
 #[cfg(test)]

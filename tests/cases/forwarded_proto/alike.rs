@@ -7,9 +7,10 @@ use fastrand::Rng;
 use laststream_filter::config::{self, Config};
 use laststream_filter::forwarded::Scheme;
 use laststream_filter::headers::Headers;
+use laststream_policy::file::Engine;
 use serde_json::{Value, json};
 
-use super::engines::{self, Place};
+use super::engines::{self, FIRST_WITH_COMPOSITE, Place};
 use crate::lab::Lab;
 use kit::forwarded_proto::cells::{Line, shown};
 use kit::forwarded_proto::client::{Connection, Way};
@@ -26,10 +27,19 @@ const PROTO: &str = "x-forwarded-proto";
 const SEEN: &str = "x-seen";
 const ROUTE: &str = "x-route";
 
-pub(super) async fn both_engines_decide_alike(lab: &Lab) -> Outcome {
+pub(super) async fn all_engines_decide_alike(lab: &Lab) -> Outcome {
+    decide_alike(lab, Engine::Native).await?;
+    if lab.version < FIRST_WITH_COMPOSITE {
+        return Ok(());
+    }
+    decide_alike(lab, Engine::Composite).await
+}
+
+async fn decide_alike(lab: &Lab, engine: Engine) -> Outcome {
     let mut rng = Rng::with_seed(SEED);
-    let policies: Vec<Policy> =
-        (0..POLICIES).map(|number| Policy::any(&mut rng, number)).collect::<Outcome<_>>()?;
+    let policies: Vec<Policy> = (0..POLICIES)
+        .map(|number| Policy::any(&mut rng, engine, number))
+        .collect::<Outcome<_>>()?;
     let upstream = Upstream::start().await?;
     let mut bootstrap = Bootstrap::new().cluster(cluster::h1("upstream", upstream.h1()));
     for policy in &policies {
@@ -62,6 +72,7 @@ struct Policy {
     name: String,
     text: String,
     config: Config,
+    engine: Engine,
     place: Place,
     /// Whether Envoy overwrites `x-forwarded-proto`. Otherwise it keeps the peer's value, unless a
     /// rendered part removes it.
@@ -69,8 +80,9 @@ struct Policy {
 }
 
 impl Policy {
-    fn any(rng: &mut Rng, number: usize) -> Outcome<Self> {
-        let place = [Place::Gateway, Place::Patches, Place::Bootstrap][number % 3];
+    fn any(rng: &mut Rng, engine: Engine, number: usize) -> Outcome<Self> {
+        let third = if engine == Engine::Native { Place::Patches } else { Place::Sidecar };
+        let place = [Place::Gateway, third, Place::Bootstrap][number % 3];
         let fallbacks = ["connection", "connection", "http", "keep"];
         let (fallback, mut silent) =
             (one(rng, &fallbacks), one(rng, &["http", "http", "connection", "keep"]));
@@ -94,11 +106,12 @@ impl Policy {
         let config = config::parse(text.as_bytes())
             .map_err(|refused| kit::Error::msg(refused.to_string()))?;
         let overwrites = rng.bool();
-        Ok(Self { name: format!("policy-{number}"), text, config, place, overwrites })
+        Ok(Self { name: format!("policy-{number}"), text, config, engine, place, overwrites })
     }
 
     fn listener(&self) -> Outcome<Listener> {
-        let form = engines::native(&self.text, self.place)?.map_err(kit::Error::msg)?;
+        let form =
+            engines::native(&self.text, self.engine, self.place)?.map_err(kit::Error::msg)?;
         let route = |name: &str| {
             let told =
                 |header: &str, value: &str| json!({ "header": { "key": header, "value": value } });

@@ -1,6 +1,8 @@
-//! The native engine of a listener: the parts that are rendered from a policy for Envoy's own
-//! matchers.
+//! The native engines of a listener: the parts that are rendered from a policy for Envoy's own
+//! matchers, in match_delegate or in the composite filter.
 
+use laststream_local::envoy::Version;
+use laststream_policy::file::Engine;
 use laststream_policy::{Overrides, Policy};
 use laststream_render::{Kind, render};
 use serde_json::{Map, Value, json};
@@ -13,26 +15,35 @@ use kit::prelude::*;
 pub(super) enum Place {
     /// An EnvoyFilter for a gateway, right for all listeners.
     Gateway,
+    /// An EnvoyFilter for a sidecar.
+    Sidecar,
     /// Envoy Gateway's patches, right for listeners without TLS.
     Patches,
     /// A bootstrap, right for an edge without TLS.
     Bootstrap,
 }
 
+/// The first Envoy whose composite filter has a matcher of its own.
+pub(in crate::cases) const FIRST_WITH_COMPOSITE: Version = Version::new(1, 39, 0);
+
 /// The form for Envoy's own matchers, or the text of the refusal.
-pub(super) fn native(configuration: &str, place: Place) -> Outcome<Result<Form, String>> {
+pub(super) fn native(
+    configuration: &str,
+    engine: Engine,
+    place: Place,
+) -> Outcome<Result<Form, String>> {
     let configuration: Value = serde_json::from_str(configuration).context("the configuration")?;
     const REMOTE: &str = "https://test/plugin.wasm";
     let (placement, module, kind) = match place {
         Place::Gateway => (json!({ "gateway": {} }), REMOTE, Kind::EnvoyFilter),
+        Place::Sidecar => (json!({ "sidecar": {} }), REMOTE, Kind::EnvoyFilter),
         Place::Patches => {
             (json!({ "envoy_gateway": { "gateway": "g" } }), REMOTE, Kind::EnvoyGateway)
         }
         Place::Bootstrap => (json!({ "envoy": {} }), "/plugin.wasm", Kind::Envoy),
     };
-    let mut policy = json!({
-        "engine": "native", "namespace": "test", "placement": placement, "module": module,
-    });
+    let mut policy = json!({ "namespace": "test", "placement": placement, "module": module });
+    policy["engine"] = if engine == Engine::Composite { "composite" } else { "native" }.into();
     policy["forwarded_proto"] = configuration["forwarded_proto"].clone();
     if module == REMOTE {
         policy["digest"] = format!("sha256:{}", "a".repeat(64)).into();
@@ -46,7 +57,7 @@ pub(super) fn native(configuration: &str, place: Place) -> Outcome<Result<Form, 
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).with_context(|| text.clone())?;
     let document = documents.last().context("no document")?;
     let form = match place {
-        Place::Gateway => {
+        Place::Gateway | Place::Sidecar => {
             of_patches(document["spec"]["configPatches"].as_array().context("no patches")?)?
         }
         Place::Patches => {
@@ -63,21 +74,35 @@ pub(super) fn native(configuration: &str, place: Place) -> Outcome<Result<Form, 
     Ok(Ok(form))
 }
 
-/// Each patch inserts its filter first, so the filter of the last patch is first.
+/// The filters with matchers, and all early mutations. Each patch inserts its filter first, so the
+/// filter of the last patch is first. Patches of the module are left out; on newer proxies others
+/// replace them.
 fn of_patches(patches: &[Value]) -> Outcome<Form> {
+    let has_versions = patches.iter().any(is_for_newer);
     let mut form = Form { early: None, filters: Vec::new(), limited: None };
     for patch in patches {
         let value = &patch["patch"]["value"];
         match patch["applyTo"].as_str() {
             Some("HTTP_FILTER") if value.get("typed_config").is_some() => {
-                form.filters.insert(0, value.clone())
+                if is_for_newer(patch) == has_versions {
+                    form.filters.insert(0, value.clone());
+                }
             }
-            Some("NETWORK_FILTER") => form.early = mutations(&value["typed_config"]),
+            Some("NETWORK_FILTER") => {
+                let added = mutations(&value["typed_config"]).context("no mutations")?;
+                let all = form.early.get_or_insert_with(|| json!([]));
+                let all = all.as_array_mut().context("no list")?;
+                all.extend(added.as_array().into_iter().flatten().cloned());
+            }
             Some("EXTENSION_CONFIG" | "HTTP_FILTER" | "LISTENER" | "ROUTE_CONFIGURATION") => {}
             other => bail!("a patch for {other:?}"),
         }
     }
     Ok(form)
+}
+
+fn is_for_newer(patch: &Value) -> bool {
+    patch.pointer("/match/proxy/proxyVersion").is_some()
 }
 
 /// Each filter is added in front of those before it.

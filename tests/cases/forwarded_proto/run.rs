@@ -5,8 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use laststream_local::envoy::Version;
+use laststream_policy::file::Engine as Native;
 
-use super::engines::{self, Place};
+use super::engines::{self, FIRST_WITH_COMPOSITE, Place};
 use crate::lab::Lab;
 use kit::certificates::{Authority, Identity};
 use kit::forwarded_proto::cells::shown;
@@ -27,7 +28,7 @@ pub(super) enum Engine {
     /// alike by headers in the same value is a property in `filter/src/forwarded/peer_info.rs`.
     Module,
     /// Envoy's own matchers. Sections that they cannot express are left out.
-    Envoy,
+    Envoy(Native),
 }
 
 /// The result of a run.
@@ -125,6 +126,11 @@ impl Bench {
         self.sections.contains(&section.name)
     }
 
+    /// Whether Envoy's own matchers decide, which count and log nothing about decisions.
+    fn is_native(&self) -> bool {
+        matches!(self.engine, Engine::Envoy(_))
+    }
+
     /// The differences from the row.
     async fn row(
         &self,
@@ -162,7 +168,7 @@ impl Bench {
             found.upstream(expected, &received);
             requests += 1;
         }
-        if self.engine != Engine::Envoy {
+        if !self.is_native() {
             let wanted = Counts::from([(expected.verdict.clone(), requests)]);
             found.same("verdicts", &wanted, &counted(&before, &self.counts().await?));
         }
@@ -267,7 +273,7 @@ impl Bench {
         let said: Vec<&str> =
             log.lines().filter(|line| line.contains(&ours) && !line.contains("[info]")).collect();
         match &section.warning {
-            _ if self.engine == Engine::Envoy => Vec::new(),
+            _ if self.is_native() => Vec::new(),
             Some(warning) if !said.iter().any(|line| line.contains(warning.as_str())) => {
                 vec![format!("{}: no warning of {warning:?}", section.name)]
             }
@@ -288,17 +294,22 @@ fn form(lab: &Lab, section: &Section, setup: &Setup, engine: Engine) -> Outcome<
             module.name = &section.name;
             Ok(Some(setup.around(module.filter())))
         }
-        Engine::Envoy if section.reads_destination() => {
+        Engine::Envoy(native) if section.reads_destination() => {
             let is_old = lab.version < FIRST_WITH_DESTINATIONS;
             if is_old || !setup.transport.is_plaintext() || section.warning.is_some() {
                 return Ok(None);
             }
-            Ok(engines::native(&section.configuration, Place::Bootstrap)?.ok())
+            Ok(engines::native(&section.configuration, native, Place::Bootstrap)?.ok())
         }
         // Matchers need no filter state, so sections about missing filter state do not apply to
         // them.
-        Engine::Envoy if !setup.is_complete() || section.warns_of("filter state") => Ok(None),
-        Engine::Envoy => Ok(engines::native(&section.configuration, Place::Gateway)?.ok()),
+        Engine::Envoy(_) if !setup.is_complete() || section.warns_of("filter state") => Ok(None),
+        Engine::Envoy(Native::Composite) if lab.version < FIRST_WITH_COMPOSITE => Ok(None),
+        Engine::Envoy(native) => {
+            let is_sidecar = native == Native::Composite && setup.overwrites();
+            let place = if is_sidecar { Place::Sidecar } else { Place::Gateway };
+            Ok(engines::native(&section.configuration, native, place)?.ok())
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use rustls::ClientConfig;
 use serde_json::Value;
 
 use super::mesh::{Delivery, GATEWAY, Proxy, SIDECAR};
-use super::rendered::{filter, yaml};
+use super::rendered::{by_module, filter, yaml};
 use crate::cases::stage::SOON;
 use crate::lab::{Lab, test_deaths_module};
 use kit::certificates::Authority;
@@ -21,7 +21,7 @@ const CLAIMS: [&str; 4] = ["https", "HTTPS", "https, http", "wss"];
 
 /// With FAIL_OPEN, the scheme is the connection's, and never the peer's claim.
 pub(super) async fn without_its_module_a_proxy_trusts_no_header(lab: &Lab) -> Outcome {
-    let (sidecar, gateway) = (filter("sidecar")?, filter("gateway-behind-alb")?);
+    let (sidecar, gateway) = (filter("sidecar")?, by_module("gateway-behind-alb")?);
     let module = test_deaths_module()?;
     for delivery in [Delivery::AllowAll, Delivery::Module(&module)] {
         for (places, filter, listener) in [(SIDECAR, &sidecar, "in"), (GATEWAY, &gateway, "main")] {

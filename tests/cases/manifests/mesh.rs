@@ -77,9 +77,11 @@ impl Proxy {
         let listeners =
             bootstrap["static_resources"]["listeners"].as_array_mut().context("no listeners")?;
         let patches = filter["spec"]["configPatches"].as_array().context("no configPatches")?;
-        let mesh = Mesh { delivery, xds: &xds, places };
+        let mesh = Mesh { version: istio(lab)?, delivery, xds: &xds, places };
         for patch in patches {
-            mesh.apply(patch, listeners).with_context(|| format!("{patch:#}"))?;
+            if mesh.matches_version(patch)? {
+                mesh.apply(patch, listeners).with_context(|| format!("{patch:#}"))?;
+            }
         }
         let options = Options { drain_time_s: Some(600), ..Options::default() };
         let envoy = Envoy::start(&lab.envoy, bootstrap, options).await?;
@@ -101,7 +103,16 @@ fn listener(name: &str, context: &str, there: &[Value]) -> Listener {
     })
 }
 
+/// The version of Istio that has this Envoy: 1.28 has 1.36, and so on.
+fn istio(lab: &Lab) -> Outcome<String> {
+    let version = lab.version.to_string();
+    let minor = version.split('.').nth(1).context("no minor version")?;
+    Ok(format!("1.{}.0", minor.parse::<u32>().context("the minor version")? - 8))
+}
+
 struct Mesh<'a> {
+    /// The version that the proxy says of itself.
+    version: String,
     delivery: Delivery<'a>,
     xds: &'a Xds,
     places: &'a [Place],
@@ -122,6 +133,19 @@ impl Mesh<'_> {
                 };
                 self.managers(patch, listeners, insert)
             }
+            ("HTTP_FILTER", "REPLACE") => {
+                let own = "/match/listener/filterChain/filter/subFilter/name";
+                let own = patch.pointer(own).context("no filter to replace")?;
+                let filter = self.discovering(value)?;
+                let replace = |manager: &mut Value| {
+                    let filters = manager["http_filters"].as_array_mut();
+                    for there in filters.into_iter().flatten().filter(|there| there["name"] == *own)
+                    {
+                        *there = filter.clone();
+                    }
+                };
+                self.managers(patch, listeners, replace)
+            }
             ("NETWORK_FILTER", "MERGE") => {
                 ensure_eq!(value["name"], HCM, "the filter's name");
                 self.managers(patch, listeners, |manager| merge(manager, &value["typed_config"]))
@@ -132,6 +156,13 @@ impl Mesh<'_> {
             ("LISTENER", "ADD") => self.add(patch, listeners),
             (what, operation) => bail!("istiod has not been taught {operation} for {what}"),
         }
+    }
+
+    /// Whether the patch is for proxies of this version.
+    fn matches_version(&self, patch: &Value) -> Outcome<bool> {
+        let Some(pattern) = patch.pointer("/match/proxy/proxyVersion") else { return Ok(true) };
+        let pattern = pattern.as_str().context("proxyVersion")?;
+        Ok(regex::Regex::new(pattern).context("proxyVersion")?.is_match(&self.version))
     }
 
     /// Replaces the image by a file, as the agent does after it fetched the image.

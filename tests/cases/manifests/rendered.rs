@@ -6,6 +6,7 @@ use laststream_render::{Kind, render};
 
 use super::gate_says;
 use super::mesh::{Delivery, GATEWAY, Proxy};
+use crate::cases::forwarded_proto::FIRST_WITH_COMPOSITE;
 use crate::cases::gate::ends::OLD;
 use crate::cases::stage::SOON;
 use crate::lab::Lab;
@@ -16,9 +17,16 @@ use kit::websocket::{Frame, WebSocket};
 
 /// The EnvoyFilter of a folder's policy. The tests' clients are on the loopback interface.
 pub(super) fn filter(folder: &str) -> Outcome<Value> {
-    let policy =
-        super::read(&format!("{folder}/policy.yaml"))?.replace("10.0.0.0/16", "127.0.0.0/30");
-    yaml(Kind::EnvoyFilter, &policy)
+    yaml(Kind::EnvoyFilter, &policy(folder)?)
+}
+
+/// The same, where the module restores the scheme on every proxy.
+pub(super) fn by_module(folder: &str) -> Outcome<Value> {
+    yaml(Kind::EnvoyFilter, &(policy(folder)? + "engine: wasm\n"))
+}
+
+fn policy(folder: &str) -> Outcome<String> {
+    Ok(super::read(&format!("{folder}/policy.yaml"))?.replace("10.0.0.0/16", "127.0.0.0/30"))
 }
 
 pub(in crate::cases) fn yaml(kind: Kind, policy: &str) -> Outcome<Value> {
@@ -61,6 +69,20 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
     };
     let told = wait_for(SOON, "the agent to be told", async || told()).await?;
     ensure_eq!(told.method, "POST", "the agent takes no other method");
+    Ok(())
+}
+
+/// From Envoy 1.39 on the matchers decide, on an older one the module, which counts its decisions.
+pub(super) async fn a_rendered_gateway_has_the_engine_of_its_version(lab: &Lab) -> Outcome {
+    const WRITTEN: &str = "http.main.composite.filter_delegation_success";
+    const OVERRIDDEN: &str = "wasmcustom.laststream_forwarded_proto_overridden_gateway_total";
+    let proxy = Proxy::with(lab, GATEWAY, &filter("gateway-behind-alb")?).await?;
+    restores(proxy.envoy.address("main").await?, &proxy.upstream).await?;
+    proxy.envoy.wait_for_stat(BEGUN, 3, SOON).await?;
+    let is_new = lab.version >= FIRST_WITH_COMPOSITE;
+    let (has, lacks) = if is_new { (WRITTEN, OVERRIDDEN) } else { (OVERRIDDEN, WRITTEN) };
+    proxy.envoy.wait_for_stat(has, 1, SOON).await?;
+    ensure_eq!(proxy.envoy.stat(lacks).await?.unwrap_or(0), 0, "{lacks}");
     Ok(())
 }
 

@@ -72,12 +72,13 @@ pub(super) async fn under_load() -> Outcome {
 }
 
 /// A different policy for each change. The excluded path shows in Envoy's configuration that the
-/// change has arrived.
+/// change has arrived. The module restores the scheme: Envoy's own matchers stand in listeners.
 fn policy(change: u32) -> String {
     let preset = ["aws_alb", "gcp"][change as usize % 2];
     format!(
         "count: {{exclude: {{paths: [{{exact: /change-{change}}}]}}}}\n\
-         forwarded_proto: {{presets: [{preset}], trust: {{peers: [127.0.0.{change}/32]}}}}\n"
+         forwarded_proto: {{presets: [{preset}], trust: {{peers: [127.0.0.{change}/32]}}}}\n\
+         engine: wasm\n"
     )
 }
 

@@ -5,6 +5,7 @@ mod busy;
 mod changes;
 mod crds;
 mod delivery;
+mod engines;
 mod failures;
 mod gateway_api;
 mod identities;
@@ -50,6 +51,8 @@ fn cases() -> Vec<Case> {
         case!("m2_scheme_behind_one_hop", scheme::one_hop, 120),
         case!("m2_scheme_behind_two_hops", scheme::two_hops, 120),
         case!("m3_changes_under_load", changes::under_load, 120),
+        case!("m8_engine_by_version", engines::by_version, 180),
+        case!("m8_engine_changed_under_load", engines::changed_under_load, 120),
         case!("m4_no_registry_at_start", failures::no_registry_at_start, 120),
         case!("m4_no_registry_at_update", failures::no_registry_at_update, 120),
         case!("m4_wrong_checksums", failures::wrong_checksums, 120),

@@ -3,6 +3,7 @@
 
 mod change;
 mod clients;
+mod composite;
 mod delivery;
 mod ends;
 mod envoy_filter;
@@ -44,6 +45,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         trust::RULES,
         clients::RULES,
         proxied::RULES,
+        composite::RULES,
         gate::RULES,
         hooks::RULES,
         grace::RULES,

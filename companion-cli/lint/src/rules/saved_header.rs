@@ -20,9 +20,9 @@ pub(super) const RULES: &[Rule] = &[
             reads what was sent from a header that an early header mutation fills; without it the \
             load balancer says nothing and the fallback decides, or whatever a client writes into \
             that header is believed.",
-        fix: "Add a NETWORK_FILTER MERGE with `early_header_mutation_extensions` that removes the \
-            header, then appends `%REQ(x-forwarded-proto)%`, and changes `x-forwarded-proto` only \
-            after that. A WasmPlugin needs an EnvoyFilter with it, an EnvoyExtensionPolicy an \
+        fix: "Add a NETWORK_FILTER MERGE with `early_header_mutation_extensions` that overwrites \
+            the header with `%REQ(x-forwarded-proto)%`, and changes `x-forwarded-proto` only after \
+            that. A WasmPlugin needs an EnvoyFilter with it, an EnvoyExtensionPolicy an \
             EnvoyPatchPolicy: `laststream render` writes both. Where Envoy keeps the header, \
             write `\"original_header\": \"x-forwarded-proto\"`.",
         check: not_saved,
@@ -31,14 +31,16 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS352",
         severity: Severity::Error,
         title: "a forged copy of the saved header survives",
-        why: "A client may send the saved header itself. The module reads the peer's own \
-            x-forwarded-proto there only if the mutation removes the header before it appends it, \
-            and keeps no empty value.",
-        fix: "In `mutations`: first `remove` the header, then `append` it, without \
-            `keep_empty_value`.",
+        why: "A client may send the saved header itself. The peer's own x-forwarded-proto is read \
+            there only if the mutation overwrites the header whatever the peer sent. Without \
+            `keep_empty_value` it overwrites nothing if the peer sent none, or an empty one.",
+        fix: "Write `append_action: OVERWRITE_IF_EXISTS_OR_ADD` and `keep_empty_value: true`, or \
+            `remove` the header before it is appended.",
         check: forgeable,
     },
 ];
+
+const OVERWRITES: &str = "OVERWRITE_IF_EXISTS_OR_ADD";
 
 /// A filter that reads the saved header.
 struct Reader<'g> {
@@ -184,16 +186,10 @@ fn forgeable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let removes = |item: Node<'g>| {
             item.text_of("remove").is_some_and(|name| name.eq_ignore_ascii_case(header))
         };
-        if !mutations_before(append).any(removes) {
-            findings.at(append, format!("`{header}` is not removed before"));
-        } else if let Some(keeps) =
-            append.fields("append.keep_empty_value").filter(|node| node.is_true())
-        {
-            findings.at(
-                keeps,
-                "an empty x-forwarded-proto leaves an empty header here, which says \
-                nothing to the module",
-            );
+        let is_overwritten = append.text_of("append.append_action") == Some(OVERWRITES)
+            && append.fields("append.keep_empty_value").is_some_and(Node::is_true);
+        if !is_overwritten && !mutations_before(append).any(removes) {
+            findings.at(append, format!("`{header}` is neither removed before nor overwritten"));
         }
     }
 }

@@ -4,7 +4,7 @@ use laststream_filter::config::wire::Scope;
 
 use super::module::{fits, in_one_chain, share_chain};
 use super::scheme_filters::{Holder, Restorer, restorers, restoring_modules, section};
-use super::scheme_helpers::{SupportingFilter, peer_info_filters, tag, writers};
+use super::scheme_helpers::{SupportingFilter, peer_info_filters, writers, written};
 use crate::envoy_filter::{Patch, patch_of};
 use crate::finding::{Findings, Rule, Severity};
 use crate::inputs::Inputs;
@@ -58,7 +58,9 @@ fn restored_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let all: Vec<_> = restorers(inputs).collect();
     for restorer in &all {
         let shares = |writer: &&SupportingFilter<'g>| {
-            restorer.may_meet(writer) && is_for(writer, restorer.scope)
+            restorer.may_meet(writer)
+                && is_for(writer, restorer.scope)
+                && !takes_the_place(writer, restorer)
         };
         if let Some(writer) = writers.iter().find(shares) {
             findings.at(writer.node, also_by(restorer.name()));
@@ -70,6 +72,13 @@ fn restored_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
     plugins_restore_twice(&all, findings);
     matchers_restore_twice(&writers, findings);
+}
+
+/// Whether the filter's patch replaces the module, so that no proxy has both.
+fn takes_the_place(writer: &SupportingFilter<'_>, restorer: &Restorer<'_>) -> bool {
+    let Some(patch) = patch_of(writer.node) else { return false };
+    let name = patch.filter_match().and_then(|filter| filter.text_of("subFilter.name"));
+    patch.operation() == "REPLACE" && name == Some(restorer.name())
 }
 
 /// Whether a filter is for the listeners of this scope; true if its patch names no context.
@@ -119,7 +128,7 @@ fn has_ports(plugin: Object<'_>) -> bool {
 /// policy and are left out.
 fn matchers_restore_twice<'g>(writers: &[SupportingFilter<'g>], findings: &mut Findings<'g>) {
     let patched = |writer: &SupportingFilter<'g>| {
-        let patch = patch_of(writer.node).filter(|_| tag(writer) == Some("https"))?;
+        let patch = patch_of(writer.node).filter(|_| written(writer) == Some("https"))?;
         Some((writer.node, patch.filter))
     };
     let patched: Vec<_> = writers.iter().filter_map(patched).take(MOST_COMPARED).collect();

@@ -6,19 +6,36 @@ use crate::inputs::Inputs;
 use crate::listeners::connection_manager;
 use crate::modules::Module;
 use crate::node::Node;
+use crate::proxy_protocol::is_type;
 use crate::reach::Reach;
 
-/// Envoy's own filters that write x-forwarded-proto, as the header of an IP tag.
+/// Envoy's own filters that write x-forwarded-proto behind a matcher: as the header of an IP tag,
+/// or as a header mutation in an action of the composite filter.
 pub(super) fn writers(inputs: &Inputs) -> impl Iterator<Item = SupportingFilter<'_>> {
-    let writes = |tag: &Node<'_>| {
-        tag.text_of("header").is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
-    };
-    inputs.keyed_field("ip_tag_header", "ipTagHeader").filter(writes).map(SupportingFilter::new)
+    let tags = inputs.keyed_field("ip_tag_header", "ipTagHeader");
+    let tags = tags.filter(|tag| tag.get("header").is_some_and(is_forwarded_proto));
+    let keys = inputs.keyed("key").filter(|key| is_forwarded_proto(*key));
+    let mutations = keys.filter(|key| action_around(*key).is_some());
+    tags.chain(mutations).map(SupportingFilter::new)
+}
+
+fn is_forwarded_proto(name: Node<'_>) -> bool {
+    name.text().is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
 }
 
 /// The filter around another one whose matcher decides whether that one runs.
 pub(super) fn matcher_around(filter: Node<'_>) -> Option<Node<'_>> {
-    filter.upwards().find(|node| node.field("xds_matcher").is_some())
+    filter.upwards().find(|node| node.field("xds_matcher").is_some() || is_composite(*node))
+}
+
+/// Whether this is the configuration of Envoy's composite filter.
+pub(super) fn is_composite(config: Node<'_>) -> bool {
+    is_type(config, "Composite")
+}
+
+/// The action of the composite filter that runs this filter.
+pub(super) fn action_around(filter: Node<'_>) -> Option<Node<'_>> {
+    filter.upwards().find(|node| is_type(*node, "ExecuteFilterAction"))
 }
 
 pub(super) const FORWARDED_PROTO: &str = "x-forwarded-proto";
@@ -82,7 +99,9 @@ pub(super) fn peer_info_filters(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
     inputs.keyed_field("object_key", "objectKey").map(SupportingFilter::new).collect()
 }
 
-/// The value that the filter writes: the name of its first tag.
-pub(super) fn tag<'g>(writer: &SupportingFilter<'g>) -> Option<&'g str> {
-    writer.node.parent()?.field("ip_tags")?.items().next()?.text_of("ip_tag_name")
+/// The value that the filter writes: the name of its first tag, or the value of its mutation.
+pub(super) fn written<'g>(writer: &SupportingFilter<'g>) -> Option<&'g str> {
+    let around = writer.node.parent()?;
+    let tags = around.field("ip_tags").and_then(|tags| tags.items().next());
+    tags.map_or_else(|| around.text_of("value"), |tag| tag.text_of("ip_tag_name"))
 }

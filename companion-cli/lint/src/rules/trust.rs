@@ -5,7 +5,8 @@ use laststream_filter::config::wire::{ForwardedProto, Scope};
 
 use super::scheme_filters::{restorers, restoring_modules};
 use super::scheme_helpers::{
-    FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, tag, writers,
+    FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, writers,
+    written,
 };
 use crate::envoy_filter::patch_of;
 use crate::finding::Rule;
@@ -223,9 +224,9 @@ fn matchers_on_kept_header<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) 
                 "Envoy keeps what an untrusted client claims, and no early \
                 header mutation removes it",
             );
-        } else if tag(writer) == Some("https")
+        } else if written(writer) == Some("https")
             && has_tls(writer)
-            && !writers.iter().any(|other| tag(other) == Some("http") && other.may_meet(writer))
+            && !writers.iter().any(|other| written(other) == Some("http") && other.may_meet(writer))
         {
             findings.at(writer.node, "the listener has TLS, and no filter writes http");
         }

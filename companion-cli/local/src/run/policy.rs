@@ -43,7 +43,7 @@ pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, PolicyError> {
     if policy.finish == Finish::DrainAgent {
         policy.finish = Finish::Nothing;
     }
-    if policy.engine == Engine::Native {
+    if matches!(policy.engine, Engine::Native | Engine::Composite) {
         policy.warnings.push(
             "engine: here the module does it, so that policies can change without a new listener"
                 .into(),

@@ -11,10 +11,6 @@ const PEER_INPUT: &str =
 const FILTER_STATE_INPUT: &str =
     "type.googleapis.com/envoy.extensions.matching.common_inputs.network.v3.FilterStateInput";
 const RANGES: &str = "type.googleapis.com/envoy.extensions.matching.input_matchers.ip.v3.Ip";
-const SKIP: &str =
-    "type.googleapis.com/envoy.extensions.filters.common.matcher.action.v3.SkipFilter";
-const DELEGATE: &str =
-    "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher";
 
 /// A condition on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +47,7 @@ impl Test {
         Self::Header(header.into(), Text::Regex(pattern.into()))
     }
 
-    fn predicate(&self) -> Map {
+    pub(super) fn predicate(&self) -> Map {
         match self {
             Self::Header(name, text) => {
                 let input = Map::of("@type", HEADER_INPUT).with("header_name", name.as_str());
@@ -138,16 +134,4 @@ fn joined(mut tests: Vec<Test>, join: impl FnOnce(Vec<Test>) -> Test) -> Test {
             join(tests)
         }
     }
-}
-
-/// The filter, skipped unless the test passes; `note` is the comment in the rendered file.
-pub(super) fn only_if(name: &str, test: &Test, note: &str, filter: Map) -> Map {
-    let skip = typed("skip", Map::of("@type", SKIP));
-    let matcher = Map::of("predicate", Map::of("not_matcher", test.predicate()))
-        .with("on_match", Map::of("action", skip));
-    let config = Map::of("@type", DELEGATE)
-        .with("extension_config", filter)
-        .note(note)
-        .with("xds_matcher", Map::of("matcher_list", Map::of("matchers", List::of(matcher))));
-    typed(name, config)
 }

@@ -1,10 +1,8 @@
-//! The x-forwarded-proto policy as Envoy's native matchers around a filter that writes the header,
-//! if they are equivalent to the module; otherwise the reason why not.
-//!
-//! The filter is Envoy's IP tagging. Of the filters of every supported Envoy, only this one writes
-//! a chosen header and makes Envoy choose the route again. Header mutation does not, so redirects
-//! and routes would use the old value.
+//! The x-forwarded-proto policy as Envoy's native matchers around filters that write the header, if
+//! they are equivalent to the module; otherwise the reason why not.
 
+mod composite;
+mod delegate;
 mod destination;
 mod matcher;
 mod peers;
@@ -19,9 +17,8 @@ pub(super) use self::destination::Destination;
 use self::matcher::{Test, all, any, not};
 pub(super) use self::peers::ranges;
 use self::source_tests::{SourceTests, source_tests};
-use crate::parts::typed;
 use crate::texts_where;
-use laststream_base::yaml::{List, Map};
+use laststream_base::yaml::Map;
 use laststream_policy::ForwardedProto;
 
 /// The listeners for which the filters must be right.
@@ -33,6 +30,8 @@ pub(super) enum Listeners {
     /// Without TLS: where Envoy does not overwrite the header, it writes http once the header is
     /// removed.
     Plaintext,
+    /// A sidecar's, where the early mutation of the module writes http over the peer's own header.
+    Sidecar,
     /// Any listener.
     Any,
 }
@@ -42,9 +41,18 @@ impl Listeners {
     fn own_port(self) -> Option<u16> {
         match self {
             Self::Edge(port) => Some(port),
-            Self::Plaintext | Self::Any => None,
+            Self::Plaintext | Self::Sidecar | Self::Any => None,
         }
     }
+}
+
+/// The filter of Envoy's that has the matchers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Matching {
+    /// `match_delegate`, around one writer for each scheme.
+    Delegate,
+    /// The composite filter, which chooses the writer. Envoy 1.39 and newer.
+    Composite,
 }
 
 /// Envoy's own configuration in place of the module's part.
@@ -55,6 +63,8 @@ pub(super) struct Native {
     /// Whether the peer's own header is removed early, so that Envoy writes the connection's scheme
     /// whatever it trusts.
     pub(super) forgets: bool,
+    /// The filter that has the matchers.
+    pub(super) matching: Matching,
     /// The filters behind the module, in this order.
     pub(super) filters: Vec<Map>,
     /// Settings for destination ports; if present, there are no filters.
@@ -64,7 +74,13 @@ pub(super) struct Native {
 impl From<Destination> for Native {
     fn from(destination: Destination) -> Self {
         let destination = Some(destination);
-        Self { saved_in: None, forgets: true, filters: Vec::new(), destination }
+        Self {
+            saved_in: None,
+            forgets: true,
+            matching: Matching::Delegate,
+            filters: Vec::new(),
+            destination,
+        }
     }
 }
 
@@ -72,6 +88,7 @@ impl From<Destination> for Native {
 pub(super) fn compile(
     proto: &ForwardedProto,
     listeners: Listeners,
+    matching: Matching,
     name: impl Fn(&str) -> String,
 ) -> Result<Native, Vec<String>> {
     let text = json!({ "forwarded_proto": proto.json }).to_string();
@@ -85,9 +102,11 @@ pub(super) fn compile(
     }
     let sources = testable_sources(policy, proto, listeners)?;
     let is_edge = matches!(listeners, Listeners::Edge(_));
-    let forgets = is_edge || !keeps(policy);
-    // In this case Envoy itself writes http before any filter runs.
-    let starts_as_http = forgets && listeners != Listeners::Any;
+    let stays_http = listeners == Listeners::Sidecar && is_http_otherwise(policy);
+    let forgets = !stays_http && (is_edge || !keeps(policy));
+    // In these cases it is http before any filter runs.
+    let is_plaintext = is_edge || listeners == Listeners::Plaintext;
+    let starts_as_http = stays_http || forgets && is_plaintext;
     let conditions = Conditions {
         policy,
         sources,
@@ -97,7 +116,8 @@ pub(super) fn compile(
     Ok(Native {
         saved_in: proto.saved_in.clone(),
         forgets,
-        filters: conditions.filters(starts_as_http, name),
+        matching,
+        filters: filters(matching, &conditions.writes(starts_as_http), name),
         destination: None,
     })
 }
@@ -119,8 +139,26 @@ fn testable_sources(
     if reasons.is_empty() { Ok(sources) } else { Err(reasons) }
 }
 
-const ABOUT_HTTPS: &str = "The filter is skipped unless this holds: the headers say https, and a \
-    trusted peer sent them. Usual spellings are looked at first.";
+/// A value of the header, and the condition on which it is written.
+struct Write {
+    scheme: &'static str,
+    test: Test,
+    /// The comment on the condition.
+    about: &'static str,
+}
+
+fn filters(matching: Matching, writes: &[Write], name: impl Fn(&str) -> String) -> Vec<Map> {
+    match matching {
+        Matching::Delegate => {
+            let named = |write: &Write| name(&format!("scheme-{}", write.scheme));
+            writes.iter().rev().map(|write| delegate::filter(&named(write), write)).collect()
+        }
+        Matching::Composite => vec![composite::filter(&name("scheme"), writes)],
+    }
+}
+
+const ABOUT_HTTPS: &str = "https is written if this holds: the headers say https, and a trusted \
+    peer sent them. Usual spellings are looked at first.";
 
 /// The conditions on which the header is written.
 struct Conditions<'p> {
@@ -132,18 +170,15 @@ struct Conditions<'p> {
 }
 
 impl Conditions<'_> {
-    fn filters(&self, starts_as_http: bool, name: impl Fn(&str) -> String) -> Vec<Map> {
-        let writes = |scheme: &str, test: Test, note: &str| {
+    /// At most one of the conditions holds for a request.
+    fn writes(&self, starts_as_http: bool) -> Vec<Write> {
+        let write = |scheme, test: Test, about| {
             let already = (!starts_as_http).then(|| not(Test::exact(FORWARDED_PROTO, scheme)));
-            matcher::only_if(
-                &name(&format!("scheme-{scheme}")),
-                &all(already.into_iter().chain([test])),
-                note,
-                writer(scheme),
-            )
+            Write { scheme, test: all(already.into_iter().chain([test])), about }
         };
-        let http = (!starts_as_http).then(|| writes("http", self.http(), self.about_http()));
-        http.into_iter().chain([writes("https", self.https(), ABOUT_HTTPS)]).collect()
+        let https = write("https", self.https(), ABOUT_HTTPS);
+        let http = (!starts_as_http).then(|| write("http", self.http(), self.about_http()));
+        [https].into_iter().chain(http).collect()
     }
 
     fn https(&self) -> Test {
@@ -170,15 +205,20 @@ impl Conditions<'_> {
     fn about_http(&self) -> &'static str {
         match self.policy.fallback {
             Fallback::Http => {
-                "The filter is skipped unless this holds: the peer is not trusted, or its headers \
-                    do not clearly say https."
+                "http is written if this holds: the peer is not trusted, or its headers do not \
+                    clearly say https."
             }
             Fallback::Connection | Fallback::Keep => {
-                "The filter is skipped unless this holds: the headers of a trusted peer do not \
-                    clearly say https."
+                "http is written if this holds: the headers of a trusted peer do not clearly say \
+                    https."
             }
         }
     }
+}
+
+/// Whether the header is http unless a trusted peer says https, whatever the connection is.
+fn is_http_otherwise(policy: &forwarded::Policy) -> bool {
+    [policy.fallback, policy.silent].iter().all(|fallback| *fallback == Fallback::Http)
 }
 
 /// Whether the peer's own header may stay.
@@ -244,26 +284,4 @@ fn https_test(decision: Decision, sources: &[SourceTests]) -> Test {
             Some(all(silent.chain([rest.first()?.https.test()])))
         })),
     }
-}
-
-/// The filter that writes the header for every client.
-fn writer(scheme: &str) -> Map {
-    let all_ranges = ["0.0.0.0", "::"]
-        .into_iter()
-        .map(|address| Map::of("address_prefix", address).with("prefix_len", 0_u16));
-    let tag = Map::of("ip_tag_name", scheme).with("ip_list", all_ranges.collect::<List>());
-    typed(
-        "envoy.filters.http.ip_tagging",
-        Map::of(
-            "@type",
-            "type.googleapis.com/envoy.extensions.filters.http.ip_tagging.v3.IPTagging",
-        )
-        .with("request_type", "BOTH")
-        .note(
-            "Every address has this tag, and the tag becomes the header: no other filter \
-                both writes one and has the route chosen again.",
-        )
-        .with("ip_tags", List::of(tag))
-        .with("ip_tag_header", Map::of("header", FORWARDED_PROTO).with("action", "SANITIZE")),
-    )
 }

@@ -182,6 +182,11 @@ impl Setup {
         self.saves != Saves::Nothing && self.tells != Tells::Nothing
     }
 
+    /// Whether the early mutation writes http over the peer's own header, as at a sidecar.
+    pub fn overwrites(&self) -> bool {
+        self.saves == Saves::CopyAndOverwrite
+    }
+
     /// The parts of the set-up around the module.
     pub fn around(&self, module: Value) -> Form {
         let teller = match self.tells {
@@ -245,26 +250,26 @@ impl Setup {
     }
 }
 
-/// Saves the peer's `x-forwarded-proto` before Envoy overwrites it. An empty value is not written,
-/// so a forged saved header would stay without the removal.
+/// Saves the peer's `x-forwarded-proto` before Envoy overwrites it, as rendered. The empty value is
+/// kept: a forged saved header would stay without it.
 fn saving(saves: Saves) -> Option<Value> {
     let header =
         json!({ "key": "x-laststream-forwarded-proto", "value": "%REQ(x-forwarded-proto)%" });
-    let append = json!({
-        "header": header, "append_action": "APPEND_IF_EXISTS_OR_ADD", "keep_empty_value": false,
-    });
-    let (remove, append) =
-        (json!({ "remove": "x-laststream-forwarded-proto" }), json!({ "append": append }));
+    let save = json!({ "append": {
+        "header": header,
+        "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+        "keep_empty_value": true,
+    } });
     match saves {
         Saves::Nothing => None,
-        Saves::Copy => Some(json!([remove, append])),
-        Saves::CopyAndRemove => Some(json!([remove, append, { "remove": "x-forwarded-proto" }])),
+        Saves::Copy => Some(json!([save])),
+        Saves::CopyAndRemove => Some(json!([save, { "remove": "x-forwarded-proto" }])),
         Saves::CopyAndOverwrite => {
             let http = json!({
                 "header": { "key": "x-forwarded-proto", "value": "http" },
                 "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
             });
-            Some(json!([remove, append, { "append": http }]))
+            Some(json!([save, { "append": http }]))
         }
     }
 }

@@ -144,7 +144,7 @@ fn policy(stage: &Stage, section: &Section) -> Outcome<String> {
     let configuration: Value =
         serde_json::from_str(&section.configuration).with_context(|| section.name.clone())?;
     Ok(stage.gateway_policy(&format!(
-        "forwarded_proto: {}\ncount: {}\n",
+        "forwarded_proto: {}\ncount: {}\nengine: wasm\n",
         configuration["forwarded_proto"],
         marker(section)
     )))

@@ -18,7 +18,7 @@ const PACKAGES: [&str; 7] = [
 ];
 
 /// Types that these resources use. A name close to one of them counts as a misspelling.
-const TYPES: [&str; 14] = [
+const TYPES: [&str; 16] = [
     "envoy.extensions.filters.http.wasm.v3.Wasm",
     "envoy.extensions.filters.http.rbac.v3.RBAC",
     "envoy.extensions.filters.http.lua.v3.Lua",
@@ -27,6 +27,8 @@ const TYPES: [&str; 14] = [
     "envoy.extensions.filters.http.set_filter_state.v3.Config",
     "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation",
     "envoy.extensions.filters.http.ip_tagging.v3.IPTagging",
+    "envoy.extensions.filters.http.composite.v3.Composite",
+    "envoy.extensions.filters.http.composite.v3.ExecuteFilterAction",
     "envoy.extensions.common.matching.v3.ExtensionWithMatcher",
     "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
     "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",

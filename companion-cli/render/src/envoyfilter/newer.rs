@@ -1,0 +1,76 @@
+//! Patches for proxies of Istio 1.31 and newer, whose Envoy restores the scheme itself.
+//!
+//! On those the matchers take the place of the module, and a module that only counts the place of
+//! the peer information, which the matchers do not need. Proxies that `proxyVersion` does not match
+//! keep both, whatever their version says, so each proxy has exactly one engine.
+
+use laststream_filter::config::wire::Scope;
+use laststream_filter::forwarded::FORWARDED_PROTO;
+
+use super::{PEER, Patch, context_of, in_managers_at, is_inline, name_of, patch};
+use crate::native::Native;
+use crate::parts::{self, Role};
+use crate::scheme::NEWER;
+use laststream_base::yaml::{List, Map};
+use laststream_policy::module_json;
+use laststream_policy::{ModuleLocation, Policy};
+
+/// Why the early mutation of a sidecar has a successor.
+pub(super) const WHY_CONNECTION: &str = "Istio 1.31 and newer: the matchers leave untrusted peers \
+    the connection's scheme, which Envoy writes where the header is missing. This comes after the \
+    mutation above.";
+
+/// The counter as an extension configuration.
+pub(super) fn extension(policy: &Policy, source: &ModuleLocation, scope: Scope) -> Patch {
+    const COUNTER: &str = "The same for proxies whose Envoy restores the scheme itself. By another \
+        name, so that connections of former listeners keep the module above.";
+    (COUNTER, patch("EXTENSION_CONFIG", None, "ADD", counter(policy, source, scope)))
+}
+
+/// The filters in place of the module and of the peer information.
+pub(super) fn filters(
+    policy: &Policy,
+    source: &ModuleLocation,
+    native: &Native,
+    scope: Scope,
+) -> Vec<Patch> {
+    const COUNTER: &str = "Istio 1.31 and newer: a module that only counts, in the place of the \
+        peer information.";
+    const MATCHERS: &str = "Istio 1.31 and newer: Envoy's own matchers, in the place of the module \
+        that restores the scheme. Without `proxyVersion` Envoy 1.38 would ignore them, and an \
+        older one refuse its listeners.";
+    let counter = if is_inline(source) {
+        counter(policy, source, scope)
+    } else {
+        parts::discovered(&counter_name(policy, scope))
+    };
+    let replaced = |why, name: &str, filter: Map| {
+        let matching = only(in_managers_at(context_of(scope), Some(name)));
+        (why, patch("HTTP_FILTER", Some(matching), "REPLACE", filter))
+    };
+    let module = name_of(policy, scope.into());
+    let matchers = native.filters.iter().cloned();
+    let matchers = matchers.map(|filter| replaced(MATCHERS, &module, filter));
+    [replaced(COUNTER, &name_of(policy, PEER), counter)].into_iter().chain(matchers).collect()
+}
+
+/// The early mutation that lets Envoy write the connection's scheme.
+pub(super) fn removal() -> List {
+    parts::early_mutations(List::of(Map::of("remove", FORWARDED_PROTO)))
+}
+
+/// The match, for these proxies only.
+pub(super) fn only(matching: Map) -> Map {
+    matching.with("proxy", Map::of("proxyVersion", NEWER))
+}
+
+/// The filter that only counts.
+fn counter(policy: &Policy, source: &ModuleLocation, scope: Scope) -> Map {
+    let name = counter_name(policy, scope);
+    let configuration = module_json::stream(policy, scope, false);
+    parts::filter(&Role { name: &name, configuration, is_gate: false }, policy, source)
+}
+
+fn counter_name(policy: &Policy, scope: Scope) -> String {
+    name_of(policy, &format!("{scope}-counter"))
+}
