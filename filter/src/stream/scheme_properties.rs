@@ -113,7 +113,7 @@ proptest! {
             prop_assert_eq!(proto.as_deref(), expected, "{}", PROTO);
             prop_assert_eq!(host.metric_of("untrusted"), 1);
             let is_left = |name: &&str| host.header(name).is_some();
-            prop_assert!(!policy.strips || !FORGEABLE.iter().any(|name| is_left(&name)));
+            prop_assert!(!policy.strips || !FORGEABLE.iter().any(is_left));
         } else {
             prop_assert!(matches!(proto.as_deref(), Some("http" | "https")), "{:?}", proto);
         }

@@ -8,7 +8,7 @@ use super::gate_says;
 use super::mesh::{Delivery, GATEWAY, Proxy};
 use crate::cases::forwarded_proto::FIRST_WITH_COMPOSITE;
 use crate::cases::gate::ends::OLD;
-use crate::cases::stage::SOON;
+use crate::cases::stage::{BEGUN, SOON};
 use crate::lab::Lab;
 use kit::bootstrap::filters;
 use kit::h1::Connect;

@@ -43,6 +43,11 @@ impl Hcm {
         self
     }
 
+    /// `ALL` or `EXTERNAL_ONLY`.
+    pub fn require_tls(self, which: &str) -> Self {
+        self.with("/route_config/virtual_hosts/0/require_tls", json!(which))
+    }
+
     pub fn use_remote_address(self, yes: bool, trusted_hops: u32) -> Self {
         self.with("/use_remote_address", json!(yes))
             .with("/xff_num_trusted_hops", json!(trusted_hops))
