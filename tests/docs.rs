@@ -134,7 +134,8 @@ fn tested_versions_are_those_that_run() -> Outcome {
     let page = read("docs/versions.md")?;
     let mesh = read("tests/mesh/README.md")?;
     for (part, module) in [
-        ("istio", "istio.io/istio v"),
+        ("istio-1.31", "istio.io/istio v"),
+        ("istio-1.30", "istio.io/istio v"),
         ("kubernetes", "k8s.io/kubernetes v"),
         ("envoy-gateway", "github.com/envoyproxy/gateway v"),
     ] {

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use laststream_base::progress::Texts;
 use laststream_local::envoy::{self, Wanted};
 
+use crate::release::Release;
 use kit::prelude::*;
 use kit::user;
 
@@ -45,7 +46,9 @@ pub(crate) fn find_or_make(names: &[&str]) -> Outcome<Parts> {
         .map(|name| (*name).to_owned())
         .zip(paths.lines().map(PathBuf::from))
         .collect();
-    let wanted = Wanted { path: None, ..Wanted::version(envoy::NEWEST) };
+    let release = Release::chosen()?;
+    say(&format!("Istio {}, Envoy {}", release.name(), release.envoy()));
+    let wanted = Wanted { path: None, ..Wanted::version(release.envoy()) };
     let found = envoy::find_or_get(&wanted, &Texts(say)).map_err(Error::msg)?;
     parts.insert("envoy".into(), found.binary);
     say("building the command line, if it has changed");
