@@ -17,6 +17,7 @@ mod grpc;
 mod hooks;
 mod interface;
 mod last_call;
+mod listeners;
 mod listing;
 mod notify;
 mod open_ends;
@@ -55,6 +56,7 @@ pub(crate) fn cases() -> Vec<Case> {
         hooks::cases(),
         interface::cases(),
         last_call::cases(),
+        listeners::cases(),
         listing::cases(),
         notify::cases(),
         open_ends::cases(),
