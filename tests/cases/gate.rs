@@ -14,6 +14,7 @@ pub(crate) mod ends;
 mod false_hold;
 mod grpc;
 mod interface;
+mod listeners;
 mod listing;
 mod notify;
 mod open_ends;
@@ -46,6 +47,7 @@ pub(crate) fn cases() -> Vec<Case> {
         truth::cases(),
         upgrade::cases(),
         interface::cases(),
+        listeners::cases(),
         listing::cases(),
         notify::cases(),
         open_ends::cases(),

@@ -59,9 +59,9 @@ pub struct Sizing {
 }
 
 impl Sizing {
-    /// The time that Envoy's own drain must take. In its last third Envoy (after 1.40) closes
-    /// connections with running streams, which must not happen before the gate's deadline. At its
-    /// end Envoy cuts streams on replaced listeners.
+    /// The time that Envoy's own drain must take. In its last third Envoy (after 1.40) resets
+    /// WebSockets, other upgrades and CONNECT tunnels, which must not happen before the gate's
+    /// deadline. At its end Envoy cuts streams on replaced listeners.
     pub fn drain_time(&self) -> TimeSpan {
         TimeSpan::seconds((self.deadline.millis() * 3).div_ceil(2_000))
             .max(self.longest_request.rounded_up())

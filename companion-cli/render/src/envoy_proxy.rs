@@ -25,7 +25,7 @@ pub(super) fn spec(policy: &Policy, source: &ModuleLocation) -> Option<Map> {
     let shutdown = Map::new()
         .note(format!(
             "Envoy's own drain time. 1.5 times the gate's deadline of {}: in the last third Envoy \
-                (after 1.40) closes connections with running streams.",
+                (after 1.40) resets WebSockets, other upgrades and CONNECT tunnels.",
             policy.sizing.deadline
         ))
         .with("drainTimeout", gateway_time(policy.sizing.drain_time()));

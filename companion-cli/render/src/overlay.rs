@@ -2,7 +2,7 @@
 //! API, or for a waypoint: stop hook, grace period, annotations; an autoscaler and a disruption
 //! budget if the policy has them. A waypoint's gate is in it, too.
 
-use super::hook::{pod_with_grace, pre_stop};
+use super::hook::{NEEDS_SHELL, pod_with_grace, pre_stop};
 use super::image_volume::{WHY_SECRET, pull_secrets};
 use super::proxy_config::REPLACES;
 use super::volume::Volume;
@@ -51,7 +51,11 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>,
     };
     let api = &api;
     let name = format!("{}-overlay", policy.name);
-    let mut data = Map::of("deployment", block(&deployment(policy, api, resolve)?));
+    let mut data = Map::new();
+    if matches!(policy.gate_secret, Some(GateSecret::Environment(_))) {
+        data = data.note(NEEDS_SHELL);
+    }
+    data = data.with("deployment", block(&deployment(policy, api, resolve)?));
     for (key, spec) in [
         ("horizontalPodAutoscaler", &api.autoscaler),
         ("podDisruptionBudget", &api.disruption_budget),

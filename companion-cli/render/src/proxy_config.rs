@@ -91,9 +91,9 @@ fn config(policy: &Policy) -> Option<Map> {
         config = config
             .note(format!(
                 "Envoy's drain time, {ISTIO_DRAIN} if nothing is said. 1.5 times the gate's \
-                deadline of {}: in the last third Envoy (after 1.40) closes connections with \
-                running streams. And when Istio replaces a listener, what began before is cut \
-                after this time: requests may take {}.",
+                deadline of {}: in the last third Envoy (after 1.40) resets WebSockets, other \
+                upgrades and CONNECT tunnels. And when Istio replaces a listener, what began \
+                before is cut after this time: requests may take {}.",
                 sizing.deadline, sizing.longest_request
             ))
             .with("drainDuration", sizing.drain_time().to_string());

@@ -98,9 +98,8 @@ impl Api {
                     WasmPlugins: write `istio: \"1.30\"` in the policy for that."
             }
             Self::TrafficExtension => {
-                "Needs Istio 1.30. A WasmPlugin of the same policy would count each request \
-                    twice: delete it once this is applied. Twice does no harm to a drain; a time \
-                    without a counter does."
+                "Needs Istio 1.30. A WasmPlugin of the same policy counts each request a second \
+                    time: delete it as soon as this is applied."
             }
         }
     }

@@ -80,6 +80,15 @@ impl Compiled {
         let validator = compiled(&schema).ok()?;
         Some(Self { definition, schema, validator })
     }
+
+    /// The releases of a built-in schema, because a field that is unknown here may be of a newer
+    /// one; nothing for a CRD from a file.
+    fn origin(&self) -> String {
+        match self.definition.releases.join(", ") {
+            releases if releases.is_empty() => releases,
+            releases => format!(" (in the CRD of {releases})"),
+        }
+    }
 }
 
 /// Compiled schemas, for all objects of a run.
@@ -108,6 +117,11 @@ impl Validators {
             .take(MOST_FAULTS)
             .flat_map(|error| violations(object.node, &error, &compiled.schema))
             .collect();
+        for violation in &mut violations {
+            if violation.fault == Fault::UnknownField {
+                violation.message.push_str(&compiled.origin());
+            }
+        }
         violations.extend(unnamed(object));
         if violations.is_empty() {
             // Like the API server, evaluate rules only on objects that fit the schema.

@@ -19,9 +19,10 @@ pub(super) const RULES: &[Rule] = &[
         title: "the gate's vm_id is not the one that Envoy Gateway gives the counter",
         why: "Envoy Gateway makes it of the EnvoyExtensionPolicy: \
             `envoyextensionpolicy/NAMESPACE/NAME/wasm/INDEX`. With another one the gate finds no \
-            counter, says `unknown`, and holds every stop until its deadline.",
+            counter, says `unknown`, and holds every stop until its deadline. `vmSharingScope` of \
+            Envoy Gateway 1.10 changes that vm_id.",
         fix: "Write that vm_id into the gate's `vm_config`; or render both: `laststream render \
-            envoy-gateway`.",
+            envoy-gateway`. Take `vmSharingScope` out of the counter's policy.",
         check: other_vm_id,
     },
     Rule {
@@ -205,6 +206,11 @@ fn is_ours(wasm: Node<'_>) -> bool {
 }
 
 fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let policies: Vec<_> = counters(inputs).map(|(policy, _)| policy.node).collect();
+    let shared = inputs.keyed("vmSharingScope").filter(|scope| scope.text() == Some("Namespace"));
+    for scope in shared.filter(|scope| scope.upwards().any(|node| policies.contains(&node))) {
+        findings.at(scope, "the counter then shares a VM, and its vm_id is another");
+    }
     for Placed { module, proxy, .. } in placed(inputs) {
         let own = module.vm_id();
         let gateways = gateways_of(inputs, proxy);

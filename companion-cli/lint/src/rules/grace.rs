@@ -96,9 +96,10 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS558",
         severity: Severity::Warning,
         title: "Envoy's drain time is too short for the gate's deadline",
-        why: "Envoy (after 1.40) closes connections with running streams, WebSockets too, in the \
-            last third of its drain time (Istio's drainDuration; 45 s when it is not \
-            written). Streams that the gate still waits for are cut then.",
+        why: "In the last third of its drain time (Istio's drainDuration; 45 s when it is not \
+            written) Envoy after 1.40 resets WebSockets, other upgrades and CONNECT tunnels, also \
+            those that the gate still waits for. The tunnels of ambient mode (HBONE) are among \
+            them, with the requests in them. Other requests complete.",
         fix: "Write `drainDuration` in the annotation proxy.istio.io/config of the pods: 1.5 times \
             the gate's deadline, or more. `laststream render proxy-config` does.",
         check: drain_below_deadline,

@@ -1,4 +1,6 @@
-//! LS301 to LS306: the configuration of laststream's module, checked by the module's own parser.
+//! LS301 to LS308: the configuration of laststream's module, checked by the module's own parser.
+
+mod fields;
 
 use laststream_filter::config::wire::Scope;
 use laststream_filter::config::{self, Config, Problem};
@@ -72,6 +74,27 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Nothing, if this Envoy needs no drains. Otherwise `laststream render envoy --into \
             FILE` adds the filters, the gate and its cluster.",
         check: without_laststream,
+    },
+    Rule {
+        code: "LS307",
+        severity: Severity::Error,
+        title: "the Wasm filter has a field that Envoy does not know",
+        why: "istiod drops the field from an EnvoyFilter and says nothing: the filter runs without \
+            it, such as without its failure policy or its code. An Envoy with a bootstrap of its \
+            own does not start.",
+        fix: "Correct the name, or move the field to where it belongs.",
+        check: fields::unknown,
+    },
+    Rule {
+        code: "LS308",
+        severity: Severity::Info,
+        title: "the restriction of capabilities stands where Envoy 1.40 deprecates it",
+        why: "From Envoy 1.40 on it is a part of `vm_config`, and of the identity of the VM: two \
+            filters with different restrictions get different VMs. In the filter's own `config` it \
+            still works, until a later Envoy.",
+        fix: "With Envoy 1.40 on all proxies, move it to `config.vm_config`. Older ones do not \
+            know it there.",
+        check: fields::moved,
     },
 ];
 

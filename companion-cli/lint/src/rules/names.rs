@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use laststream_base::ports;
 
-use crate::envoy_filter::{Patch, patches_of};
+use crate::envoy_filter::{Patch, patches, patches_of};
 use crate::finding::Rule;
 use crate::finding::{Findings, Severity};
 use crate::inputs::Inputs;
@@ -34,10 +34,11 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS123",
         severity: Severity::Error,
-        title: "the listener has no name",
-        why: "istiod drops listeners without a name and says nothing: the port is never opened.",
+        title: "the listener or filter has no name",
+        why: "istiod drops listeners without a name and says nothing: the port is never opened. A \
+            filter without a name goes through, and Envoy refuses the whole listener.",
         fix: "Write `name:` in the value.",
-        check: listener_without_name,
+        check: nameless,
     },
     Rule {
         code: "LS124",
@@ -120,12 +121,29 @@ fn shown(node: Node<'_>) -> String {
     source.map(|source| source.place(node.position().line)).unwrap_or_default()
 }
 
-fn listener_without_name<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for patch in added_to(inputs, "LISTENER") {
-        let Some(value) = patch.value().filter(|value| value.is_map()) else { continue };
-        if value.text_of("name").is_none_or(str::is_empty) {
-            findings.at(value, "the listener that is added has no `name`");
+/// What patches add under a name that Envoy requires, and the words for it.
+const NAMED: [(&str, &str); 5] = [
+    ("LISTENER", "listener"),
+    ("LISTENER_FILTER", "filter"),
+    ("NETWORK_FILTER", "filter"),
+    ("HTTP_FILTER", "filter"),
+    ("EXTENSION_CONFIG", "extension configuration"),
+];
+
+fn nameless<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let is_nameless =
+        |node: &Node<'g>| node.is_map() && node.text_of("name").is_none_or(str::is_empty);
+    for patch in patches(inputs) {
+        let kind = NAMED.iter().find(|(kind, _)| *kind == patch.apply_to());
+        let adds = !["MERGE", "REMOVE"].contains(&patch.operation());
+        let Some((_, word)) = kind.filter(|_| adds) else { continue };
+        if let Some(value) = patch.value().filter(is_nameless) {
+            findings.at(value, format!("the {word} that is added has no `name`"));
         }
+    }
+    let lists = inputs.keyed_field("http_filters", "httpFilters");
+    for filter in lists.flat_map(Node::items).filter(is_nameless) {
+        findings.at(filter, "the HTTP filter has no `name`");
     }
 }
 

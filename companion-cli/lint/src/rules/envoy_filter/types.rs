@@ -17,25 +17,14 @@ const PACKAGES: [&str; 7] = [
     "opencensus.",
 ];
 
-/// Types that these resources use. A name close to one of them counts as a misspelling.
-const TYPES: [&str; 16] = [
-    "envoy.extensions.filters.http.wasm.v3.Wasm",
-    "envoy.extensions.filters.http.rbac.v3.RBAC",
-    "envoy.extensions.filters.http.lua.v3.Lua",
-    "envoy.extensions.filters.http.lua.v3.LuaPerRoute",
-    "envoy.extensions.filters.http.router.v3.Router",
-    "envoy.extensions.filters.http.set_filter_state.v3.Config",
-    "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation",
-    "envoy.extensions.filters.http.ip_tagging.v3.IPTagging",
-    "envoy.extensions.filters.http.composite.v3.Composite",
-    "envoy.extensions.filters.http.composite.v3.ExecuteFilterAction",
-    "envoy.extensions.common.matching.v3.ExtensionWithMatcher",
-    "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-    "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
-    "google.protobuf.StringValue",
-    "google.protobuf.Struct",
-    "udpa.type.v1.TypedStruct",
-];
+/// Envoy's extensions that a configuration can name, without the [`PACKAGE`] in front and in order:
+/// the messages of go-control-plane's modules envoy 1.40.0 and contrib of July 2026.
+const EXTENSIONS: &str = include_str!("types.txt");
+const PACKAGE: &str = "envoy.extensions.";
+
+/// Further types that these resources use.
+const OTHERS: [&str; 3] =
+    ["google.protobuf.StringValue", "google.protobuf.Struct", "udpa.type.v1.TypedStruct"];
 
 pub(super) fn wrong_type<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for node in inputs.keyed("@type") {
@@ -52,14 +41,38 @@ pub(super) fn wrong_type<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         };
         if is_old(name) {
             findings.at(node, format!("`{name}` is of an API that Envoy no longer has"));
-        } else if TYPES.contains(&name) {
-            // The type exists, even if its name is close to another one.
-        } else if let Some(meant) = TYPES.iter().find(|known| nearly(known, name)) {
-            findings.at(node, format!("there is no `{name}`: it is `{meant}`"));
+        } else if let Some(message) = unknown(name) {
+            findings.at(node, message);
         } else if !PACKAGES.iter().any(|package| name.starts_with(package)) && name.contains(".v3.")
         {
             findings.at(node, format!("`{name}` is not a type of Envoy: they begin with `envoy.`"));
         }
+    }
+}
+
+/// Why there is no such type. A type of a package that is not in the list may be one of another
+/// Envoy: only a misspelling of a known one is an error.
+fn unknown(name: &str) -> Option<String> {
+    let (package, message) = name.rsplit_once('.')?;
+    let known = || EXTENSIONS.lines().filter_map(|line| line.rsplit_once('.'));
+    let is_here = |(of, _): &(&str, &str)| package.strip_prefix(PACKAGE) == Some(*of);
+    let beside: Vec<&str> = known().filter(is_here).map(|(_, message)| message).collect();
+    if beside.contains(&message) || OTHERS.contains(&name) {
+        return None;
+    }
+    let near_message = beside.iter().find(|known| nearly(known, message));
+    let same_message = known().filter(|(_, known)| *known == message);
+    let mut packages = same_message.map(|(of, _)| format!("{PACKAGE}{of}"));
+    let meant = near_message
+        .map(|near| format!("{package}.{near}"))
+        .or_else(|| Some(format!("{}.{message}", packages.find(|near| nearly(near, package))?)))
+        .or_else(|| OTHERS.iter().find(|known| nearly(known, name)).map(ToString::to_string));
+    match (meant, beside.first()) {
+        (Some(meant), _) => Some(format!("there is no `{name}`: it is `{meant}`")),
+        (None, Some(first)) => {
+            Some(format!("`{package}` has no `{message}`: it has `{first}`, for example"))
+        }
+        (None, None) => None,
     }
 }
 

@@ -166,9 +166,12 @@ pub(super) fn hook_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Finding
 const DRAIN: u64 = 45_000;
 const DRAIN_DURATION: &str = "drainDuration";
 
+/// What the gate's own configuration shows of a proxy of ambient mode.
+const TUNNELS: &str = ". Envoy after 1.40 resets this proxy's tunnels, with the requests in them";
+
 pub(super) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let time = |node: Node<'g>| node.text().and_then(milliseconds).unwrap_or(DRAIN);
-    let mut compare = |place: Node<'g>, drain: u64, deadline: u64| {
+    let mut compare = |place: Node<'g>, drain: u64, deadline: u64, more: &str| {
         let needed = deadline.saturating_mul(3) / 2;
         if drain < needed {
             let (drain, deadline, needed) =
@@ -177,7 +180,7 @@ pub(super) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
                 place,
                 format!(
                     "Envoy drains for {drain} s, the gate holds for {deadline} s: write \
-                    `drainDuration: {needed}s`"
+                    `drainDuration: {needed}s`{more}"
                 ),
             );
         }
@@ -191,14 +194,15 @@ pub(super) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
         let own = parts.with_others(pod).into_iter().find_map(of_part);
         compared.extend(own.map(|node| (node.tree, node.id)));
         let place = own.or_else(|| pod.grace()).unwrap_or(pod.spec);
-        compare(place, own.or(of_mesh).map_or(DRAIN, time), gate.deadline_ms);
+        let more = if gate.admin.tunnels.is_empty() { "" } else { TUNNELS };
+        compare(place, own.or(of_mesh).map_or(DRAIN, time), gate.deadline_ms, more);
     }
     // Settings of the mesh, in values of a chart, or in a patch of pods that are not in these
     // files.
     let deadline = gates(inputs).map(|(_, gate)| gate.deadline_ms).min().unwrap_or(0);
     for node in inputs.keyed(DRAIN_DURATION).filter(|node| pod_around(*node).is_none()) {
         if !compared.contains(&(node.tree, node.id)) {
-            compare(node, time(node), deadline);
+            compare(node, time(node), deadline, "");
         }
     }
 }

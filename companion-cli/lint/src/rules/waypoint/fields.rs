@@ -15,7 +15,7 @@ const BOOTSTRAP: &str = "node node_context_params static_resources dynamic_resou
     default_config_source default_socket_interface certificate_provider_instances inline_headers \
     perf_tracing_file_path default_regex_engine xds_delegate_extension \
     xds_config_tracker_extension listener_manager application_log_config \
-    grpc_async_client_manager_config memory_allocator_manager";
+    grpc_async_client_manager_config memory_allocator_manager enable_worker_cpu_affinity";
 const STATIC_RESOURCES: &str = "listeners clusters secrets";
 const LISTENER: &str = "name address additional_addresses stat_prefix filter_chains \
     filter_chain_matcher use_original_dst default_filter_chain per_connection_buffer_limit_bytes \
@@ -24,7 +24,8 @@ const LISTENER: &str = "name address additional_addresses stat_prefix filter_cha
     freebind socket_options tcp_fast_open_queue_length traffic_direction udp_listener_config \
     api_listener connection_balance_config reuse_port enable_reuse_port access_log \
     tcp_backlog_size max_connections_to_accept_per_socket_event bind_to_port internal_listener \
-    enable_mptcp ignore_global_conn_limit bypass_overload_manager fcds_config tcp_keepalive";
+    enable_mptcp ignore_global_conn_limit bypass_overload_manager fcds_config tcp_keepalive \
+    stats_matcher";
 const FILTER_CHAIN: &str = "filter_chain_match filters use_proxy_proto metadata transport_socket \
     transport_socket_connect_timeout name on_demand_configuration";
 const FILTER: &str = "name typed_config config_discovery";
