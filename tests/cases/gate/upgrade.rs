@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::bench::{Bench, bootstrap, gate_filter, gate_listener_with, options, same};
+use super::watch::opens;
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, discovered};
 use crate::lab::{Lab, MODULE, cases, module_before_the_drain_crate};
 use kit::prelude::*;
@@ -14,7 +15,7 @@ cases! {
     a_drain_goes_on_through_a_downgrade,
 }
 
-const GATE: &str = r#"{"quiet_ms": 300}"#;
+const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
 
 async fn a_drain_goes_on_through_an_upgrade(lab: &Lab) -> Outcome {
     let earlier = module_before_the_drain_crate()?;
@@ -54,7 +55,7 @@ async fn a_drain_goes_on(lab: &Lab, before: &Path, after: &Path) -> Outcome {
     let status = bench.until("state", "drained").await?;
     same(&status, "late", 1)?;
     same(&status, "begin", "done")?;
-    bench.get("/prestop").await?.expect(200)?;
+    opens(&bench).await?;
     bench.envoy.wait_for_stat(ACTIVE, 0, SOON).await?;
     ensure_eq!(bench.envoy.stat(IN_FLIGHT).await?, Some(0), "in flight");
     ensure_eq!(bench.envoy.stat(BEGUN).await?, Some(2), "begun");
