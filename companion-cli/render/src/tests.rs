@@ -90,7 +90,7 @@ fn every_file_of_render_all_is_in_its_list() {
         format!("module: oci://h/r:t\nnamespace: a\nplacement: {{sidecar: {{}}}}\n{more}\n")
     }));
     let waypoint = "module: /a.wasm\nnamespace: a\nplacement: {waypoint: {gateway: w}}\n";
-    policies.push(format!("istio: '1.30'\n{waypoint}"));
+    policies.extend(["", "istio: '1.30'\n"].map(|istio| format!("{istio}{waypoint}")));
     let mut known = BTreeSet::new();
     for file in policies.iter().flat_map(|policy| rendered(Kind::All, policy)) {
         assert!(FILES_OF_ALL.contains(&&*file.name), "{}", file.name);
