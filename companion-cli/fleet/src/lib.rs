@@ -1,6 +1,6 @@
 //! The pods of a cluster over the Kubernetes API: their gates, the gates' answers, and the streams
-//! that hold a rollout. Decisions are pure; [`client`] and `ask` call the API. Printing
-//! is done in `commands`.
+//! that hold a rollout. Decisions are pure; [`client`], `ask` and `statistics` call the
+//! API. Printing is done in `commands`.
 
 mod access;
 mod ask;
@@ -11,14 +11,17 @@ pub mod cut_pods;
 pub mod deletion_cost;
 pub mod drains;
 mod error;
+mod forward;
 mod kubeconfig;
 pub mod listing;
 pub mod old_pods;
 mod pages;
+mod patience;
 mod pause;
 mod pod_report;
 mod pods;
 pub mod rollout;
+mod statistics;
 mod stats;
 mod survey;
 pub mod table;
@@ -31,5 +34,6 @@ pub use client::Cluster;
 pub use error::FleetError;
 pub use pod_report::{Answer, Class, Life, PodReport, summary};
 pub use pods::{GATE_PORT_ANNOTATION, Hook, PodFacts, Ports, STATS_PORT_ANNOTATION, Selection};
+pub use statistics::Detour;
 pub use stats::Stats;
 pub use survey::{AskOptions, Gates, Survey};
