@@ -1,6 +1,6 @@
 //! The pods of a cluster over the Kubernetes API: their gates, the gates' answers, and the streams
-//! that hold a rollout. Decisions are pure; [`client`] and `ask` call the API. Printing
-//! is done in `commands`.
+//! that hold a rollout. Decisions are pure; [`client`], `ask` and `statistics` call the
+//! API. Printing is done in `commands`.
 
 #![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
 
@@ -13,15 +13,18 @@ pub mod cut_pods;
 pub mod deletion_cost;
 pub mod drains;
 mod error;
+mod forward;
 mod kubeconfig;
 pub mod listing;
 pub mod objects;
 pub mod old_pods;
 mod pages;
+mod patience;
 mod pause;
 mod pod_report;
 mod pods;
 pub mod rollout;
+mod statistics;
 mod stats;
 mod survey;
 pub mod table;
@@ -34,5 +37,6 @@ pub use client::Cluster;
 pub use error::FleetError;
 pub use pod_report::{Answer, Class, Life, PodReport, summary};
 pub use pods::{GATE_PORT_ANNOTATION, Hook, PodFacts, Ports, STATS_PORT_ANNOTATION, Selection};
+pub use statistics::Detour;
 pub use stats::Stats;
 pub use survey::{AskOptions, Gates, Survey};

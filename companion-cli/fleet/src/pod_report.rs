@@ -95,7 +95,7 @@ pub struct PodReport {
     /// The word for how far the count can be believed, such as `exact`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<String>,
-    /// Why the count is not exact, or why the pod could not be asked.
+    /// Why the count is not exact, why the pod could not be asked, or why it was asked another way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Whether the gate itself had to be asked and could not be, so that all else comes from the
@@ -177,6 +177,10 @@ impl PodReport {
             (Class::Installed, Some(word)) => reason(word).map(str::to_owned),
             _ => None,
         };
+        if let Some(detour) = stats.detour {
+            let way = format!("{detour}: asked by port-forward");
+            self.why = Some(self.why.take().map_or(way.clone(), |why| format!("{why}; {way}")));
+        }
         if let Some(why) = stats.why_unasked() {
             self.gate_unreachable = true;
             self.why = Some(why);
@@ -254,6 +258,7 @@ pub fn summary(reports: &[PodReport]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::statistics::Detour;
     use super::*;
 
     fn pod() -> PodFacts {
@@ -321,6 +326,19 @@ mod tests {
         for without_gate in [COUNTER, "envoy_up{} 1\n"] {
             assert!(!of(without_gate).gate_unreachable, "{without_gate}");
         }
+    }
+
+    #[test]
+    fn another_way_to_the_statistics_is_reported_beside_the_count() {
+        let of = |word: &str| {
+            let page = GATE.replace("exact", word) + COUNTER;
+            let detour = Some(Detour::LocalOnly);
+            PodReport::of(&pod(), &Answer::Stats(Stats { detour, ..Stats::read(&page) })).why
+        };
+        let way = "its agent's statistics are for its own pod only \
+            (METRICS_LOCALHOST_ACCESS_ONLY): asked by port-forward";
+        assert_eq!(of("exact").as_deref(), Some(way));
+        assert_eq!(of("assumed"), Some(format!("Envoy does not export its own count; {way}")));
     }
 
     #[test]

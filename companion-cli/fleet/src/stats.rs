@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use laststream_filter::gate::phase::Phase;
 use strum::VariantArray as _;
 
+use super::statistics::Detour;
 use laststream_gate::counts_all;
 
 /// The module's metrics in a proxy's statistics.
@@ -26,6 +27,24 @@ pub struct Stats {
     pub holding: Option<u64>,
     /// Why the gate itself could not be asked, if it was tried.
     pub gate_error: Option<String>,
+    /// Why the statistics do not come from the agent's port, if they do not.
+    pub detour: Option<Detour>,
+    /// The programs whose metrics are in the page.
+    pub(super) sources: Sources,
+}
+
+/// The programs whose metrics are in a page.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sources {
+    envoy: bool,
+    agent: bool,
+}
+
+impl Sources {
+    fn note(&mut self, line: &str) {
+        self.envoy |= line.starts_with(ENVOY) || line.starts_with(PREFIX);
+        self.agent |= line.starts_with(AGENT);
+    }
 }
 
 /// The size limit of a page. Istio's agent returns all statistics, several megabytes in large
@@ -83,6 +102,7 @@ impl PageReader {
             );
         }
         let text = String::from_utf8_lossy(&line);
+        self.stats.sources.note(&text);
         if let Some((name, value)) = text.strip_prefix(PREFIX).and_then(sample) {
             self.share += line.len();
             if self.share > LONGEST_SHARE {
@@ -95,8 +115,15 @@ impl PageReader {
 }
 
 const PREFIX: &str = "laststream_";
+const ENVOY: &str = "envoy_";
+const AGENT: &str = "istio_agent_";
 
 impl Stats {
+    /// Whether the page is one of Istio's agent, without Envoy's statistics.
+    pub(super) fn are_of_the_agent_alone(&self) -> bool {
+        self.sources.agent && !self.sources.envoy
+    }
+
     /// Whether the proxy has a counter.
     #[must_use]
     pub fn counts(&self) -> bool {
@@ -229,6 +256,20 @@ mod tests {
     }
 
     #[test]
+    fn a_page_of_istio_s_agent_may_lack_envoy_s_statistics() {
+        const AGENT: &str = "# TYPE istio_agent_pilot_xds_send_time histogram\n\
+            istio_agent_scrapes_total 3\n";
+        for (page, alone) in [
+            (AGENT.to_owned(), true),
+            (format!("{AGENT}envoy_server_live{{}} 1\n"), false),
+            (format!("{AGENT}laststream_gate_state{{}} 0\n"), false),
+            ("app_requests 1\n".to_owned(), false),
+        ] {
+            assert_eq!(Stats::read(&page).are_of_the_agent_alone(), alone, "{page}");
+        }
+    }
+
+    #[test]
     fn a_state_is_the_module_s_word_for_its_number() {
         for phase in Phase::VARIANTS {
             let page = format!("laststream_gate_state{{}} {}\n", *phase as u64);
@@ -247,7 +288,8 @@ mod tests {
             "laststream_gate_state{} NaN",
             "laststream_{}{} 1",
         ] {
-            assert_eq!(Stats::read(page), Stats::default(), "{page}");
+            let sources = Sources { envoy: !page.is_empty(), agent: false };
+            assert_eq!(Stats::read(page), Stats { sources, ..Stats::default() }, "{page}");
         }
         assert_eq!(Stats::read("laststream_gate_state{} 99").state, Some("unknown"));
         let huge = format!("laststream_streams_in_flight_a{{}} {}\n", u64::MAX).repeat(3);

@@ -1,7 +1,7 @@
 //! Lists and statistics.
 
 use kit::Outcome;
-use kit::fake_server::Answer;
+use kit::fake_server::{Answer, Fault, Replies};
 use serde_json::{Value, json};
 
 use crate::support::{Cluster, LIST, PAGE, is_look_up, list, pod, statistics, status};
@@ -148,6 +148,54 @@ fn a_gate_that_cannot_be_asked_is_reported() -> Outcome {
     let said = cluster.run(&["status", "-n", "shop", "--every-gate"])?.expect(1)?;
     let said = said.stdout_contains("its gate cannot be asked: no port-forward")?;
     said.stderr_contains("1 gate could not be asked")?;
+    Ok(())
+}
+
+const AGENT_ALONE: &str = "# TYPE istio_agent_scrapes_total counter\nistio_agent_scrapes_total 1\n";
+
+/// What Istio's agent says that is set up to serve Envoy's statistics to its own pod only, or not
+/// at all, and the word for it.
+fn agents() -> [(Answer, &'static str); 2] {
+    let local = Answer::new(403).body("Only requests from localhost are allowed\n");
+    [
+        (local, "METRICS_LOCALHOST_ACCESS_ONLY"),
+        (Answer::new(200).body(AGENT_ALONE), "PILOT_AGENT_MERGE_ENVOY_STATS"),
+    ]
+}
+
+#[test]
+fn statistics_that_the_agent_does_not_serve_come_from_envoy() -> Outcome {
+    for (answer, word) in agents() {
+        let replies = Replies::default();
+        let envoy = replies.serve()?;
+        let page = "GET /stats/prometheus?filter=laststream_%7Cserver.live";
+        replies.set(page, Ok(Answer::new(200).body(PAGE)));
+        let (all, to) = (list(&[pod("a")], ""), envoy.address);
+        let cluster = Cluster::start(move |asked, _| match asked.path() {
+            LIST => Ok(all.clone()),
+            path if path == statistics("a") => Ok(answer.clone()),
+            _ if asked.parameter("ports") == Some("15000") => Err(Fault::Forward(to)),
+            _ => Ok(Answer::new(404)),
+        })?;
+        let pods = cluster.pods(0)?;
+        let why = pods[0]["why"].as_str().unwrap_or_default();
+        assert!(why.contains(word) && why.ends_with("asked by port-forward"), "{pods:?}");
+        assert_eq!((&pods[0]["class"], &pods[0]["count"]), (&json!("installed"), &json!("exact")));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_proxy_whose_statistics_nobody_serves_is_not_one_without_laststream() -> Outcome {
+    for (answer, word) in agents() {
+        let cluster = Cluster::with_pods(&[pod("a")], move |asked| match asked.path() {
+            path if path == statistics("a") => answer.clone(),
+            _ => status(500, "InternalError", "no port-forward"),
+        })?;
+        let said = cluster.run(&["status", "-n", "shop"])?.expect(1)?;
+        let said = said.stdout_contains("unreachable")?.stdout_contains(word)?;
+        said.stdout_contains("port 15000: ")?;
+    }
     Ok(())
 }
 

@@ -2,9 +2,10 @@
 //! over it. No container runs here: the case checks the Deployment, and an agent with the labels of
 //! its pods gets the rendered EnvoyFilter.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::crds;
+use super::order::accepted;
 use super::stage::{SOON, Stage};
 use crate::agent::Proxy;
 use crate::seen::row;
@@ -32,6 +33,7 @@ pub(super) async fn overlay() -> Outcome {
     cluster.patch_gateway("m7", "edge", ["--type=merge", &patch]).await?;
     let merged = template(&stage, "edge-istio", |template| hook(template) != &Value::Null).await?;
     ensure_eq!(hook(&merged)["exec"]["command"][0], "pilot-agent", "the hook");
+    accepted(&stage, "edge", "True").await?;
     ensure_eq!(merged["spec"]["terminationGracePeriodSeconds"], 70, "the grace period");
     let environment = merged["spec"]["containers"][0]["env"].as_array().context("env")?;
     ensure!(
@@ -138,7 +140,7 @@ async fn answers(stage: &Stage, gateway: &str) -> Outcome {
     stage.nothing_refused()
 }
 
-async fn gateway(stage: &Stage, name: &str) -> Outcome {
+pub(super) async fn gateway(stage: &Stage, name: &str) -> Outcome {
     let listeners = json!([{ "name": "main", "port": 80, "protocol": "HTTP" }]);
     stage
         .apply(&[json!({
@@ -149,7 +151,7 @@ async fn gateway(stage: &Stage, name: &str) -> Outcome {
         .await
 }
 
-fn render(stage: &Stage, policy: &str) -> Outcome<std::path::PathBuf> {
+pub(super) fn render(stage: &Stage, policy: &str) -> Outcome<PathBuf> {
     let file = stage.user.file("policy.yaml", policy)?.display().to_string();
     let folder = stage.user.path("rendered");
     let output = folder.display().to_string();

@@ -14,7 +14,9 @@ mod install;
 mod lint_change;
 mod lint_cluster;
 mod monitoring;
+mod order;
 mod scheme;
+mod secure_metrics;
 mod stage;
 mod volumes;
 mod waypoint;
@@ -64,6 +66,8 @@ fn cases() -> Vec<Case> {
         case!("c2_verdicts_of_the_api_server", crds::verdicts, 120),
         case!("c3_objects_for_monitoring", monitoring::objects, 120),
         case!("m7_gateway_api", gateway_api::overlay, 180),
+        case!("m7_order_of_applying", order::of_the_overlay, 120),
+        case!("m8_secure_metrics", secure_metrics::beside_a_gate, 120),
         case!("v2_image_volumes_that_are_missing", volumes::missing, 120),
         case!("w1_waypoint", waypoint::made_by_istio, 180),
         case!("w2_tunnels", waypoint::traffic::through_tunnels, 180),

@@ -1,6 +1,7 @@
 //! The level with a real kubelet: pods with Istio's agent and Envoy, stopped as Kubernetes stops
 //! them. It needs root.
 
+mod closed;
 mod experiment;
 mod fleet;
 mod gateway_api;
@@ -53,6 +54,7 @@ pub(crate) const LEVEL: Level = Level {
 fn cases() -> Vec<Case> {
     vec![
         case!("f1_commands_for_many_pods", fleet::case, 700),
+        case!("f4_statistics_that_the_agent_keeps", closed::case, 700),
         case!("n1_a_request_of_ten_seconds", experiment::case, 700),
         case!("n2_rolling_restarts", rolling::case, 900),
         case!("n3_hooks", hooks::case, 900),

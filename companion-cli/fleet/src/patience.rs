@@ -1,0 +1,25 @@
+//! The time limit for a pod's answer, so that a silent pod does not delay the others.
+
+use std::future::Future;
+use std::time::Duration;
+
+use super::error::FleetError;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Waits for the answer of this port of a pod.
+pub(super) async fn patiently<T>(
+    port: u16,
+    answer: impl Future<Output = Result<T, FleetError>>,
+) -> Result<T, FleetError> {
+    in_time(answer).await.unwrap_or_else(|| Err(silence(port)))
+}
+
+pub(super) async fn in_time<T>(answer: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(PATIENCE, answer).await.ok()
+}
+
+pub(super) fn silence(port: u16) -> FleetError {
+    let seconds = PATIENCE.as_secs();
+    FleetError::Other(format!("port {port} does not answer within {seconds} s"))
+}

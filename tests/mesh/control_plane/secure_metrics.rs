@@ -1,0 +1,119 @@
+//! M8: Istio's secure metrics ports, from Istio 1.31 on, beside a gate. Envoy serves them over
+//! mTLS, so their scrapes are requests to Envoy. They hold no drain.
+
+use std::fs;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+
+use super::delivery::sidecar_objects;
+use super::stage::{SOON, Stage, WITNESS};
+use crate::agent::{Agent, Proxy};
+use crate::mesh_tls;
+use crate::release::Release;
+use crate::seen::row;
+use kit::h1::Connect;
+use kit::prelude::*;
+use kit::wire::{free_port, local};
+
+const ENVOY: u16 = 15091;
+const MERGED: u16 = 15092;
+
+pub(super) async fn beside_a_gate() -> Outcome {
+    let stage = Stage::new("m8").await?;
+    stage.apply(&sidecar_objects(&stage, free_port()?)).await?;
+    let (name, gate, module) = (stage.name, stage.gate, &stage.world.module);
+    let policy = format!(
+        "namespace: {name}\nplacement: {{sidecar: {{selector: {{app: {name}}}}}}}\n\
+         module: {module}\ngate: {{port: {gate}}}\ndrain: {{finish: nothing}}\n"
+    );
+    stage.put(&policy).await?;
+    let certificates = stage.user.path("certificates");
+    fs::create_dir_all(&certificates)?;
+    let agent = proxy(&stage, &certificates.display().to_string()).await?;
+    stage.answers(200).await?;
+    stage.status_with("count", "exact").await?;
+    if Release::chosen()? < Release::Istio1_31 {
+        return unknown().await;
+    }
+    held_scrapes(&stage, &agent, &mesh_tls::client(&certificates)?).await?;
+    stage.nothing_refused()
+}
+
+/// A sidecar with both ports. Its agent writes its certificate, and adds the metrics of the app,
+/// which takes its time for them, to Envoy's.
+async fn proxy(stage: &Stage, certificates: &str) -> Outcome<Agent> {
+    let app = stage.upstream.h1().port().to_string();
+    let scrape = json!({ "scrape": "true", "path": "/hold/scrape", "port": app }).to_string();
+    let (envoy, merged) = (ENVOY.to_string(), MERGED.to_string());
+    let variables = [
+        ("ENVOY_SECURE_METRICS_PORT", envoy.as_str()),
+        ("ENVOY_SECURE_MERGED_METRICS_PORT", &merged),
+        ("ISTIO_PROMETHEUS_ANNOTATIONS", &scrape),
+        ("OUTPUT_CERTS", certificates),
+    ];
+    let proxy = Proxy {
+        labels: &[("app", stage.name)],
+        annotations: &[WITNESS],
+        sidecar: true,
+        variables: &variables,
+        ..Proxy::default()
+    };
+    stage.proxy(&proxy).await
+}
+
+/// Both ports are scraped. The first scrape lacks the end of its request, and the second waits for
+/// the app, so both are in flight during the drain.
+async fn held_scrapes(stage: &Stage, agent: &Agent, client: &Arc<ClientConfig>) -> Outcome {
+    let scrape = Request::get("/stats/prometheus");
+    let mut envoy = connect(ENVOY, client).await?;
+    envoy.send(&scrape.clone().header("content-length", "1").bytes()).await?;
+    let mut merged = connect(MERGED, client).await?;
+    merged.send(&scrape.bytes()).await?;
+    stage.upstream.wait_held("scrape", 1, SOON).await?;
+    in_flight(agent).await?;
+    stage.drain().await?;
+    let status = stage.status_with("state", "drained").await?;
+    ensure_eq!(status["count"], "exact", "{status}");
+    in_flight(agent).await?;
+    row(
+        "M8",
+        "secure metrics ports of Istio, a scrape in flight on each; then a drain",
+        "`exact`, and drained: Envoy counts a request in flight in `secure_stats` and in \
+            `secure_merged_stats`, and the gate waits for neither",
+    );
+    envoy.send(b"x").await?;
+    stage.upstream.release("scrape");
+    for (mut client, metric) in [(envoy, "envoy_server_live"), (merged, "istio_agent_")] {
+        let page = client.response("GET").await?.expect(200)?.text();
+        ensure!(page.contains(metric), "no {metric} in {page}");
+        ensure!(page.contains("laststream_gate_state"), "no metric of the gate in {page}");
+    }
+    row("M8", "what both scrapes get over mTLS", "200, with the gate's metrics");
+    Ok(())
+}
+
+async fn connect(port: u16, client: &Arc<ClientConfig>) -> Outcome<Client> {
+    Connect::to(local(port)).tls(client.clone(), "localhost").open().await
+}
+
+/// Waits until Envoy counts a request in flight on each port.
+async fn in_flight(agent: &Agent) -> Outcome {
+    wait_for(SOON, "a scrape in flight on each port", async || {
+        for prefix in ["secure_stats", "secure_merged_stats"] {
+            let active = agent.stat(&format!("http.{prefix}.downstream_rq_active")).await?;
+            ensure_eq!(active, Some(1), "requests in flight in {prefix}");
+        }
+        Ok(())
+    })
+    .await
+}
+
+async fn unknown() -> Outcome {
+    for port in [ENVOY, MERGED] {
+        let connected = tokio::net::TcpStream::connect(local(port)).await;
+        ensure!(connected.is_err(), "port {port} listens");
+    }
+    row("M8", "secure metrics ports of Istio", "unknown before Istio 1.31: nothing listens there");
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! F4: Istio's agent can be set up to serve Envoy's statistics to its own pod only, or not at all.
+//! `laststream status` and `drain` of such gateways, beside Istio's secure metrics ports.
+
+use super::workload::{Proxy, Workload};
+use super::world::World;
+use crate::release::Release;
+use crate::seen::row;
+use kit::prelude::*;
+
+const NAMESPACE: &str = "closed";
+const SOON: Duration = Duration::from_secs(60);
+
+/// A gateway and the environment of its agent.
+struct SetUp {
+    gateway: &'static str,
+    variables: &'static [(&'static str, &'static str)],
+    /// What `status` says of it.
+    why: &'static str,
+}
+
+const LOCAL_ONLY: SetUp = SetUp {
+    gateway: "local",
+    variables: &[
+        ("METRICS_LOCALHOST_ACCESS_ONLY", "true"),
+        ("ENVOY_SECURE_METRICS_PORT", "15091"),
+        ("ENVOY_SECURE_MERGED_METRICS_PORT", "15092"),
+    ],
+    why: "METRICS_LOCALHOST_ACCESS_ONLY",
+};
+/// From Istio 1.31 on; an older agent does not know the variable.
+const NOT_MERGED: SetUp = SetUp {
+    gateway: "unmerged",
+    variables: &[("PILOT_AGENT_MERGE_ENVOY_STATS", "false")],
+    why: "PILOT_AGENT_MERGE_ENVOY_STATS",
+};
+
+impl SetUp {
+    /// Istio's way to set variables of some proxies.
+    fn proxy_config(&self) -> Value {
+        let variables: Value = self.variables.iter().copied().collect();
+        json!({
+            "apiVersion": "networking.istio.io/v1beta1", "kind": "ProxyConfig",
+            "metadata": { "name": self.gateway, "namespace": NAMESPACE },
+            "spec": {
+                "selector": { "matchLabels": { "app": self.gateway } },
+                "environmentVariables": variables,
+            },
+        })
+    }
+
+    fn workload(&self) -> Workload<'static> {
+        Workload {
+            namespace: NAMESPACE,
+            name: self.gateway,
+            proxy: Proxy::Gateway,
+            drain: Some(json!({})),
+            ..Workload::default()
+        }
+    }
+}
+
+pub(crate) async fn case() -> Outcome {
+    let world = World::get().await?;
+    let _turn = world.turns.read().await;
+    world.cluster.injected_namespace(NAMESPACE).await?;
+    let mut set_ups = vec![LOCAL_ONLY];
+    if Release::chosen()? >= Release::Istio1_31 {
+        set_ups.push(NOT_MERGED);
+    } else {
+        row("F4", format!("a gateway with {}", NOT_MERGED.why), "unknown before Istio 1.31");
+    }
+    for set_up in &set_ups {
+        world.cluster.apply_all(&[set_up.proxy_config()]).await?;
+        set_up.workload().create(world).await?;
+    }
+    for set_up in &set_ups {
+        let pod = set_up.workload().pod(world).await?.name;
+        let why = wait_for(SOON, "an exact count", async || says(world, set_up, &pod).await);
+        row("F4", format!("`status` of a gateway with {}", set_up.why), why.await?);
+        drains(world, set_up, &pod).await?;
+    }
+    Ok(())
+}
+
+/// The column WHY of `status`.
+async fn says(world: &World, set_up: &SetUp, pod: &str) -> Outcome<String> {
+    let said = world.laststream(&["status", "-n", NAMESPACE, "-o", "json"]).await?.expect(0)?;
+    let said: Value = serde_json::from_str(&said.stdout)?;
+    let mut pods = said["pods"].as_array().into_iter().flatten();
+    let report = pods.find(|report| report["pod"] == pod).context("the pod")?;
+    ensure_eq!(report["class"], "installed", "{report}");
+    ensure_eq!(report["state"], "serving", "{report}");
+    ensure_eq!(report["count"], "exact", "{report}");
+    let why = report["why"].as_str().unwrap_or_default();
+    ensure!(why.contains(set_up.why) && why.ends_with("asked by port-forward"), "{report}");
+    Ok(format!("serving, exact; {why}"))
+}
+
+async fn drains(world: &World, set_up: &SetUp, pod: &str) -> Outcome {
+    world.laststream(&["drain", pod, "-n", NAMESPACE, "--yes"]).await?.expect(0)?;
+    world.laststream(&["wait", pod, "-n", NAMESPACE, "--timeout", "60s"]).await?.expect(0)?;
+    row("F4", format!("`drain` and `wait` of a gateway with {}", set_up.why), "drained");
+    Ok(())
+}
