@@ -15,7 +15,8 @@ function envoy_on_request(handle)
 end
 "#;
 
-/// The same for the preset `aws_alb`: both headers must agree, and the one that Envoy overwrites was saved before.
+/// The same for the preset `aws_alb`: both headers must agree, and the one that Envoy overwrites
+/// was saved before.
 pub(crate) const LUA_BY_ALB: &str = r#"
 function envoy_on_request(handle)
   local peer = handle:streamInfo():downstreamDirectRemoteAddress()

@@ -98,13 +98,13 @@ impl Broken {
 
 /// A composite filter of another owner, which writes a header of its own for every request.
 fn other_composite() -> Value {
+    const PACKAGE: &str = "envoy.extensions.filters.http.composite.v3";
     let append = json!({ "header": { "key": "x-other", "value": "https" } });
-    let action = json!({ "name": "https", "typed_config": {
-        "@type": "type.googleapis.com/envoy.extensions.filters.http.composite.v3.ExecuteFilterAction",
-        "filter_chain": { "typed_config": [filters::header_mutation(json!([{ "append": append }]))] },
-    } });
+    let writes = filters::header_mutation(json!([{ "append": append }]));
+    let chain = json!({ "filter_chain": { "typed_config": [writes] } });
+    let action = extension("https", &format!("{PACKAGE}.ExecuteFilterAction"), chain);
     let config = json!({ "matcher": { "on_no_match": { "action": action } } });
-    extension("other", "envoy.extensions.filters.http.composite.v3.Composite", config)
+    extension("other", &format!("{PACKAGE}.Composite"), config)
 }
 
 /// Istio's dry run of an AuthorizationPolicy.

@@ -26,9 +26,9 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS367",
         severity: Severity::Error,
         title: "the composite filter writes x-forwarded-proto, and the route is not chosen again",
-        why: "Envoy has chosen the route by the former value. `httpsRedirect` and `require_tls` then \
-            redirect an https request to its own address, for ever, and routes by scheme are the \
-            wrong ones.",
+        why: "Envoy has chosen the route by the former value. `httpsRedirect` and `require_tls` \
+            then redirect an https request to its own address, for ever, and routes by scheme are \
+            the wrong ones.",
         fix: "In the action's `filter_chain`, put a `set_filter_state` with `clear_route_cache: \
             true` behind the filter that writes the header.",
         check: not_cleared,
@@ -37,9 +37,9 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS368",
         severity: Severity::Error,
         title: "a patch replaces one of laststream's filters, and others still need it",
-        why: "For some proxies `render envoyfilter` replaces the module by the composite filter, and \
-            the peer information by a module that only counts. With one of the two patches alone \
-            requests are not counted, or the module trusts no peer and leaves http.",
+        why: "For some proxies `render envoyfilter` replaces the module by the composite filter, \
+            and the peer information by a module that only counts. With one of the two patches \
+            alone requests are not counted, or the module trusts no peer and leaves http.",
         fix: "Keep all rendered patches with the same `proxyVersion`, or remove all of them.",
         check: half_replaced,
     },

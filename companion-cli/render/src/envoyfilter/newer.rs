@@ -74,3 +74,77 @@ fn counter(policy: &Policy, source: &ModuleLocation, scope: Scope) -> Map {
 fn counter_name(policy: &Policy, scope: Scope) -> String {
     name_of(policy, &format!("{scope}-counter"))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::NEWER;
+    use crate::Kind;
+    use crate::tests::{rendered, yaml};
+
+    const POLICY: &str = "namespace: a\nmodule: oci://h/r:t\nforwarded_proto: {presets: [aws_alb], \
+        trust: {peers: [10.0.0.0/8]}";
+
+    fn patches(more: &str) -> Vec<Value> {
+        let object = yaml(&rendered(Kind::EnvoyFilter, &format!("{POLICY}{more}"))[0]);
+        object["spec"]["configPatches"].as_array().expect("patches").clone()
+    }
+
+    fn text<'p>(patch: &'p Value, pointer: &str) -> Option<&'p str> {
+        patch.pointer(pointer).and_then(Value::as_str)
+    }
+
+    /// As istiod does it: the names of the HTTP filters in the listeners that restore the scheme.
+    fn chain(patches: &[Value], is_newer: bool) -> Vec<String> {
+        let mut chain: Vec<String> = Vec::new();
+        for patch in patches.iter().filter(|patch| patch["applyTo"] == "HTTP_FILTER") {
+            let is_here = text(patch, "/match/context") != Some("SIDECAR_OUTBOUND");
+            let version = text(patch, "/match/proxy/proxyVersion");
+            assert!(version.is_none_or(|version| version == NEWER), "{patch:#}");
+            if !is_here || (version.is_some() && !is_newer) {
+                continue;
+            }
+            let name = text(patch, "/patch/value/name").expect("a name").to_owned();
+            match text(patch, "/patch/operation") {
+                Some("INSERT_FIRST") => chain.insert(0, name),
+                Some("REPLACE") => {
+                    let own = "/match/listener/filterChain/filter/subFilter/name";
+                    let own = text(patch, own).expect("a filter to replace");
+                    let place = chain.iter().position(|there| there == own).expect(own);
+                    chain[place] = name;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        chain
+    }
+
+    #[test]
+    fn each_proxy_has_one_engine_and_one_counter_whatever_its_version() {
+        let shown = "envoy.filters.http.set_filter_state";
+        for (more, scope) in [
+            ("}\nstreams: {show: path}", "gateway"),
+            ("}\nstreams: {show: path}\nplacement: {gateway_api: {gateway: g}}", "gateway"),
+            ("}\nstreams: {show: path}\nplacement: {sidecar: {}}", "inbound"),
+            (", fallback: http}\nstreams: {show: path}\nplacement: {sidecar: {}}", "inbound"),
+            ("}\nstreams: {show: path}\ndelivery: image_volume", "gateway"),
+        ] {
+            let patches = patches(more);
+            let named = |part: &str| format!("laststream.a.{part}");
+            let older = [shown.into(), named("peer"), named(scope)];
+            assert_eq!(chain(&patches, false), older, "{more}");
+            let newer = [shown.into(), named(&format!("{scope}-counter")), named("scheme")];
+            assert_eq!(chain(&patches, true), newer, "{more}");
+        }
+    }
+
+    #[test]
+    fn no_patch_is_for_newer_proxies_alone_where_the_module_restores_the_scheme() {
+        for more in ["}\nengine: wasm", ", write_scheme: true}", ", strip: {twins: true}}"] {
+            let patches = patches(more);
+            let versions = patches.iter().filter_map(|patch| patch.pointer("/match/proxy"));
+            assert_eq!(versions.count(), 0, "{more}");
+        }
+    }
+}

@@ -1,5 +1,5 @@
-//! The composite filter with a matcher of its own, whose actions write the header and have the route
-//! chosen again.
+//! The composite filter with a matcher of its own, whose actions write the header and have the
+//! route chosen again.
 //!
 //! Envoy 1.39 is the first that has this matcher. Envoy 1.38 accepts the field and ignores it, so
 //! every https request would become http there.
