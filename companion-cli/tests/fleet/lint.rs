@@ -243,6 +243,16 @@ fn nodes_that_leave_too_little_time_are_found() -> Outcome {
         let pool = json!({ "metadata": { "name": "spot" }, "spec": spec });
         world.objects.insert("/apis/karpenter.sh/v1/nodepools".to_owned(), vec![pool]);
         Ok(())
+    })?;
+    mistake("LS810", "its nodes leave 30 s", |world| {
+        let container = json!({
+            "name": "ca", "image": "registry.test/cluster-autoscaler:v1.36.0",
+            "args": ["--max-graceful-termination-sec=30"],
+        });
+        let spec = json!({ "selector": {}, "template": { "spec": { "containers": [container] } } });
+        let autoscaler = json!({ "metadata": { "name": "ca", "namespace": "shop" }, "spec": spec });
+        world.objects.entry(DEPLOYMENTS.to_owned()).or_default().push(autoscaler);
+        Ok(())
     })
 }
 

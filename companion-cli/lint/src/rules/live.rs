@@ -104,13 +104,14 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS810",
         severity: Severity::Warning,
-        title: "a pool's nodes end pods before their grace period is over",
+        title: "nodes go before the grace period of their pods is over",
         why: "Karpenter deletes the pods of a node that goes early enough for the pool's own \
-            terminationGracePeriod, also against disruption budgets. What the gate still holds \
-            then is cut.",
-        fix: "Make `spec.template.spec.terminationGracePeriod` of the NodePool longer than the \
-            longest grace period, or leave it out.",
-        check: pods::cut_by_pool,
+            terminationGracePeriod, also against disruption budgets. The cluster autoscaler waits \
+            for --max-graceful-termination-sec, 600 by default. What a gate still holds then is \
+            cut.",
+        fix: "Make `spec.template.spec.terminationGracePeriod` of the NodePool, or the option of \
+            the autoscaler, longer than the longest grace period.",
+        check: pods::cut_by_nodes,
     },
 ];
 

@@ -122,13 +122,27 @@ pub(super) fn hook_asks_other_port<'g>(inputs: &'g Inputs, findings: &mut Findin
 
 /// The longest time that the nodes of a Karpenter pool leave to their pods.
 const POOL_LIMIT: &str = "spec.template.spec.terminationGracePeriod";
+/// The option of the cluster autoscaler for the same, and its default, in seconds.
+const AUTOSCALER_LIMIT: (&str, u64) = ("--max-graceful-termination-sec=", 600);
 
-pub(super) fn cut_by_pool<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let limit = |pool: Node<'g>| {
-        let node = pool.fields(POOL_LIMIT)?;
-        Some((node, milliseconds(node.text()?)? / 1000))
-    };
-    let limits: Vec<_> = of_kind(inputs, "NodePool").filter_map(|pool| limit(pool.node)).collect();
+/// The times in seconds that nodes leave to their pods, with the nodes that set them.
+fn limits(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, u64)> {
+    let pools = of_kind(inputs, "NodePool").filter_map(|pool| pool.node.fields(POOL_LIMIT));
+    let pools = pools.filter_map(|limit| Some((limit, milliseconds(limit.text()?)? / 1000)));
+    let containers = pods(inputs).flat_map(|pod| pod.spec.list("containers"));
+    let autoscalers = containers.filter(|container| {
+        container.text_of("image").is_some_and(|image| image.contains("cluster-autoscaler"))
+    });
+    pools.chain(autoscalers.map(|container| {
+        let mut words = container.list("command").chain(container.list("args"));
+        let given = |word: Node<'_>| word.text()?.strip_prefix(AUTOSCALER_LIMIT.0)?.parse().ok();
+        let own = words.find_map(|word| Some((word, given(word)?)));
+        own.unwrap_or((container, AUTOSCALER_LIMIT.1))
+    }))
+}
+
+pub(super) fn cut_by_nodes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let limits: Vec<_> = limits(inputs).collect();
     if limits.is_empty() {
         return;
     }
