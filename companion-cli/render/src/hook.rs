@@ -56,17 +56,13 @@ pub(super) fn pre_stop(port: u16, policy: &Policy) -> Map {
 /// `pilot-agent wait` sends no headers, and kubelet puts no variables into a hook's command: a
 /// shell does.
 fn with_secret(port: u16, policy: &Policy, name: &str) -> List {
-    List::new()
-        .note(NEEDS_SHELL)
-        .item("sh")
-        .item("-c")
-        .item(format!(
-            "exec pilot-agent wait \
+    List::new().note(NEEDS_SHELL).item("sh").item("-c").item(format!(
+        "exec pilot-agent wait \
                 --url=\"http://127.0.0.1:{port}/prestop?wait={HELD}&secret=${name}\" \
                 --timeoutSeconds={} --requestTimeoutMillis={} --periodMillis=250",
-            timeout(policy),
-            PATIENCE.millis()
-        ))
+        timeout(policy),
+        PATIENCE.millis()
+    ))
 }
 
 /// The comment on a hook with a secret. Its first words make the linter ignore what the rest says.
