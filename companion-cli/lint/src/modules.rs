@@ -1,5 +1,7 @@
 //! The Wasm filters of all files, and which of them are laststream's.
 
+use std::cmp::Reverse;
+
 use laststream_filter::config::wire::{Gate, Role, Scope};
 
 use super::bootstraps::bootstraps_of;
@@ -35,9 +37,15 @@ pub(super) fn counters(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Sco
     })
 }
 
+/// The gates of one pod that are looked at, those with the longest deadlines. More would not add
+/// information, and with all of them on one gateway the work would grow with the square of the
+/// files.
+const MOST_GATES: usize = 8;
+
 /// The pods that a gate of these files applies to, with the gate and its configuration.
 pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Module<'_>, Gate, Pod<'_>)> {
-    let gates: Vec<_> = gates(inputs).collect();
+    let mut gates: Vec<_> = gates(inputs).collect();
+    gates.sort_by_key(|(_, gate)| Reverse(gate.deadline_ms));
     let mut gated = Vec::new();
     for pod in pods(inputs).filter(|pod| !gates.is_empty() && pod.has_proxy()) {
         let (namespace, labels) = (pod.namespace(), pod.labels());
@@ -49,7 +57,7 @@ pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Module<'_>, Gate, Pod<'_>)> {
             (Reach::Selector(mesh), None) => mesh.selects(namespace, &labels),
             (Reach::Envoy { document }, _) => trees.contains(&document.0),
         });
-        gated.extend(own.map(|(module, gate)| (*module, gate.clone(), pod)));
+        gated.extend(own.take(MOST_GATES).map(|(module, gate)| (*module, gate.clone(), pod)));
     }
     gated
 }

@@ -70,7 +70,8 @@ pub(super) fn pre_stop(port: u16, policy: &Policy) -> Map {
 /// shell does.
 fn with_secret(port: u16, policy: &Policy, name: &str) -> List {
     List::new().note(NEEDS_SHELL).item("sh").item("-c").item(format!(
-        "exec pilot-agent wait --url=\"http://127.0.0.1:{port}{}&secret=${name}\" \
+        "exec pilot-agent wait \
+                --url=\"http://127.0.0.1:{port}{}&secret=${name}\" \
                 --timeoutSeconds={} {}",
         question(),
         timeout(policy),

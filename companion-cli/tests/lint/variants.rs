@@ -45,6 +45,21 @@ spec:
     config: {scope: gateway}
 ";
 
+/// No trusted hops: Envoy overwrites the header of every peer.
+#[test]
+fn zero_trusted_hops_trust_nobody() {
+    let one = "gatewayTopology: {numTrustedProxies: 1}";
+    let found = |hops: &str| {
+        let Example { name, text } = changed("LS357.bad.yaml", &[(one, hops)]);
+        let mesh = text.split("---\n").skip(3).collect::<Vec<_>>().join("---\n");
+        codes(&Example { name, text: mesh })
+    };
+    assert_eq!(found(one), ["LS357"]);
+    assert_eq!(found("gatewayTopology: {numTrustedProxies: 0}"), [""; 0]);
+    // The field of Envoy Gateway's ClientTrafficPolicy.
+    assert_eq!(found("xForwardedFor: {numTrustedHops: 0}"), [""; 0]);
+}
+
 #[test]
 fn a_vm_id_is_compared_whole_and_with_the_policies_of_its_own_gateway() {
     let other = "envoyextensionpolicy/edge/other/wasm/0";

@@ -1,5 +1,8 @@
 //! The types in patches: LS107.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use crate::finding::Findings;
 use crate::inputs::Inputs;
 
@@ -50,18 +53,26 @@ pub(super) fn wrong_type<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
+/// The messages of each package of [`EXTENSIONS`].
+static PACKAGES_OF_ENVOY: LazyLock<BTreeMap<&str, Vec<&str>>> = LazyLock::new(|| {
+    let mut packages = BTreeMap::<_, Vec<_>>::new();
+    for (package, message) in EXTENSIONS.lines().filter_map(|line| line.rsplit_once('.')) {
+        packages.entry(package).or_default().push(message);
+    }
+    packages
+});
+
 /// Why there is no such type. A type of a package that is not in the list may be one of another
 /// Envoy: only a misspelling of a known one is an error.
 fn unknown(name: &str) -> Option<String> {
     let (package, message) = name.rsplit_once('.')?;
-    let known = || EXTENSIONS.lines().filter_map(|line| line.rsplit_once('.'));
-    let is_here = |(of, _): &(&str, &str)| package.strip_prefix(PACKAGE) == Some(*of);
-    let beside: Vec<&str> = known().filter(is_here).map(|(_, message)| message).collect();
+    let beside = package.strip_prefix(PACKAGE).and_then(|package| PACKAGES_OF_ENVOY.get(package));
+    let beside = beside.map_or(&[][..], Vec::as_slice);
     if beside.contains(&message) || OTHERS.contains(&name) {
         return None;
     }
     let near_message = beside.iter().find(|known| nearly(known, message));
-    let same_message = known().filter(|(_, known)| *known == message);
+    let same_message = PACKAGES_OF_ENVOY.iter().filter(|(_, known)| known.contains(&message));
     let mut packages = same_message.map(|(of, _)| format!("{PACKAGE}{of}"));
     let meant = near_message
         .map(|near| format!("{package}.{near}"))
