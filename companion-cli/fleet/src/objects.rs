@@ -111,11 +111,12 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Takes in one answer. A kind that the cluster does not have is no error.
+    /// Takes in one answer. A kind that the cluster does not have is no error: for it the API server
+    /// answers with a page instead of an object.
     fn add(&mut self, answer: Result<Vec<Value>, FleetError>) -> Result<(), FleetError> {
         match answer {
             Ok(objects) => self.objects.extend(objects),
-            Err(FleetError::NotFound(_)) => {}
+            Err(FleetError::NotFound(_) | FleetError::Api { status: 404, .. }) => {}
             Err(error) if error.is_final() => return Err(error),
             Err(error) => self.refused.push(error),
         }

@@ -121,7 +121,7 @@ impl World {
                 _ if path == "/apis" => Answer::new(200).body(groups.to_string()),
                 Some(objects) => list(objects, ""),
                 None if path.ends_with("/stats/prometheus") => Answer::new(200).body(self.page),
-                None => status(404, "NotFound", "the server could not find the resource"),
+                None => Answer::new(404).body("404 page not found\n"), // as for unknown kinds
             })
         })
     }
