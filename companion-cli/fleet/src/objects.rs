@@ -111,8 +111,8 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Takes in one answer. A kind that the cluster does not have is no error: for it the API server
-    /// answers with a page instead of an object.
+    /// Takes in one answer. A kind that the cluster does not have is no error: for it the API
+    /// server answers with a page instead of an object.
     fn add(&mut self, answer: Result<Vec<Value>, FleetError>) -> Result<(), FleetError> {
         match answer {
             Ok(objects) => self.objects.extend(objects),

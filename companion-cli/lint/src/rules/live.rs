@@ -97,8 +97,8 @@ pub(super) const RULES: &[Rule] = &[
         why: "The API server refused a request. The other objects were judged; mistakes in these \
             are not found, and a finding elsewhere may be missing with them.",
         fix: "Bind the ClusterRoles `laststream-linter` and `laststream-reader` of \
-            envoyfilter-manifests/rights to the user. Where this part is not yours, write `--ignore \
-            LS809`.",
+            envoyfilter-manifests/rights to the user. Where this part is not yours, write \
+            `--ignore LS809`.",
         check: refused,
     },
     Rule {
