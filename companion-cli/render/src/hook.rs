@@ -80,9 +80,10 @@ fn with_secret(port: u16, policy: &Policy, name: &str) -> List {
 }
 
 /// The comment on a hook with a secret. Its first words make the linter ignore what the rest says.
-pub(super) const NEEDS_SHELL: &str = "laststream-lint: ignore=LS503 the shell puts the secret into the URL; an image without one \
-    needs `laststream prestop`, which reads LASTSTREAM_SECRET itself. The hook asks until the \
-    answer is 200, which the gate gives when it is drained, or over.";
+pub(super) const NEEDS_SHELL: &str = "laststream-lint: ignore=LS503 the shell puts the secret \
+    into the URL; an image without one needs `laststream prestop`, which reads LASTSTREAM_SECRET \
+    itself. The hook asks until the answer is 200, which the gate gives when it is drained, or \
+    over.";
 
 pub(super) fn timeout(policy: &Policy) -> u64 {
     (policy.sizing.deadline + TimeSpan::seconds(1)).whole_seconds()
