@@ -51,7 +51,7 @@ fn zero_trusted_hops_trust_nobody() {
     let one = "gatewayTopology: {numTrustedProxies: 1}";
     let found = |hops: &str| {
         let Example { name, text } = changed("LS357.bad.yaml", &[(one, hops)]);
-        let mesh = text.split("---\n").skip(3).collect::<Vec<_>>().join("---\n");
+        let mesh = text.split("---\n").skip(3).take(2).collect::<Vec<_>>().join("---\n");
         codes(&Example { name, text: mesh })
     };
     assert_eq!(found(one), ["LS357"]);
