@@ -45,7 +45,7 @@ impl Release {
     /// The Envoy that runs with it: of an older Istio that of its own line, else the newest one.
     pub(crate) fn envoy(self) -> Version {
         match self {
-            Self::Istio1_30 => Version::new(1, 38, 0).nearest_supported(),
+            Self::Istio1_30 => Version::new(1, 38, 2),
             Self::Istio1_31 => envoy::NEWEST,
         }
     }
