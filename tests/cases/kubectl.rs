@@ -129,7 +129,7 @@ fn overlays_change_selector_namespace_and_digest() -> Outcome {
     let mut patch = vec![json!({
         "op": "replace", "path": "/spec/workloadSelector/labels", "value": { "app": "edge" },
     })];
-    for index in [0, 1] {
+    for index in [0, 1, 2] {
         patch.push(json!({
             "op": "replace", "path": remote(index) + "/http_uri/uri",
             "value": format!("oci://h/r@sha256:{other}"),
@@ -140,7 +140,7 @@ fn overlays_change_selector_namespace_and_digest() -> Outcome {
         json!([{ "target": { "kind": "EnvoyFilter" }, "patch": json!(patch).to_string() }]);
     overlay(&folder, &json!({ "resources": ["base"], "namespace": "edge", "patches": patches }))?;
     let built = kubectl(&["kustomize", text(&folder)?], "")?;
-    ensure_eq!(built.matches(&other).count(), 4, "digests in {built}");
+    ensure_eq!(built.matches(&other).count(), 6, "digests in {built}");
     ensure!(
         !built.contains(DIGEST) && built.contains("namespace: edge") && built.contains("app: edge"),
         "{built}"

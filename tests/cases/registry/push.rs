@@ -183,7 +183,6 @@ fn a_tag_keeps_its_kind_of_module() -> Outcome {
     held("what     laststream's module")?;
     user.run(&[&frames[..], &["--replace"]].concat(), "")?.expect(0)?;
     held("what     laststream's frame filter")?;
-    held("image.title=laststream-frames")?;
     let foreign = user.argument("foreign.wasm", FOREIGN)?;
     user.run(&["push", "--module", &foreign, &image], "")?
         .expect(1)?

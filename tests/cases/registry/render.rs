@@ -126,7 +126,7 @@ fn an_image_of_something_else_is_refused() -> Outcome {
     user.run(&["render", "envoyfilter", "--namespace", "edge", "--module", &module], "")?
         .expect(2)?
         .stderr_contains("holds no module")?
-        .stderr_contains("`f.txt`")?;
+        .stderr_contains("its last layer holds no `plugin.wasm`")?;
     Ok(())
 }
 
