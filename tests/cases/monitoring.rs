@@ -190,15 +190,14 @@ async fn every_alert_fires_and_resolves(lab: &Lab) -> Outcome {
 
 /// A drain of `one` that a stream holds until the deadline.
 async fn drains(fleet: &Fleet) -> Outcome {
-    let held = fleet.one.held("long").await?;
+    let mut held = fleet.one.held("long").await?;
     fleet.one.post("/drain").await?.expect(202)?;
     // The alert outlasts the drain, and the panel does not.
     fleet.panel_is("Drains now", "1").await?;
     fleet.fires("LaststreamDrainNearDeadline").await?;
     tokio::try_join!(every_panel_has_data(fleet), fleet.fires("LaststreamDrainExpired"))?;
     fleet.resolves("LaststreamDrainNearDeadline").await?;
-    fleet.one.upstream.release("long");
-    drop(held);
+    fleet.one.release("long", &mut held).await?;
     fleet.resolves("LaststreamDrainExpired").await
 }
 

@@ -24,7 +24,7 @@ pub(super) async fn of_injected_pods() -> Outcome {
     }
     let found = findings(&stage)?;
     ensure!(found.is_empty(), "Istio's own settings: {found:?}");
-    row("F5", "a classic sidecar, a native one and a gateway as Istio injects them", "nothing");
+    row("F5", "a classic sidecar, a native one and a gateway as Istio injects them", "LS210");
     let policy = format!(
         "namespace: f5\nplacement: {{sidecar: {{selector: {{app: native}}, workload: native}}}}\n\
          module: {}\n",
@@ -95,7 +95,8 @@ async fn replace_pod(stage: &Stage, name: &str) -> Outcome {
     cluster.apply_all(&[pod]).await
 }
 
-/// Codes and messages of the findings in the case's namespace.
+/// Codes and messages of the findings in the case's namespace. The images of Istio's own templates
+/// have an address that ends, which is found in every pod.
 fn findings(stage: &Stage) -> Outcome<Vec<(String, String)>> {
     let kubeconfig = stage.world.cluster.kubeconfig();
     let kubeconfig = kubeconfig.to_str().context("a path")?;
@@ -104,7 +105,8 @@ fn findings(stage: &Stage) -> Outcome<Vec<(String, String)>> {
     ensure!(matches!(said.code, Some(0 | 1)), "{}", said.stderr);
     let said: Value = serde_json::from_str(&said.stdout)?;
     let findings = said["findings"].as_array().context("findings")?.iter();
-    let own = findings.filter(|finding| finding["object"]["namespace"] == "f5");
+    let own = findings
+        .filter(|finding| finding["object"]["namespace"] == "f5" && finding["code"] != "LS210");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     Ok(own.map(|finding| (text(&finding["code"]), text(&finding["message"]))).collect())
 }

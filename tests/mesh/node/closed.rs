@@ -1,7 +1,7 @@
 //! F4: Istio's agent can be set up to serve Envoy's statistics to its own pod only, or not at all.
 //! `laststream status` and `drain` of such gateways, beside Istio's secure metrics ports.
 
-use super::workload::{Proxy, Workload};
+use super::workload::{Proxy, Workload, routes};
 use super::world::World;
 use crate::release::Release;
 use crate::seen::row;
@@ -71,6 +71,8 @@ pub(crate) async fn case() -> Outcome {
     }
     for set_up in &set_ups {
         world.cluster.apply_all(&[set_up.proxy_config()]).await?;
+        let listener = routes(NAMESPACE, set_up.gateway, &[("closed.test", "backend.default")]);
+        world.cluster.apply_all(&listener).await?;
         set_up.workload().create(world).await?;
     }
     for set_up in &set_ups {

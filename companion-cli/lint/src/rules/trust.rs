@@ -282,11 +282,10 @@ fn wide_prefix(address: Node<'_>) -> Option<String> {
 }
 
 fn wide_in_matchers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    // An address that begins with one number and a dot is a /8.
-    let is_octet = |node: &Node<'_>| {
-        node.text()
-            .and_then(|text| text.strip_suffix('.'))
-            .is_some_and(|text| text.parse::<u8>().is_ok())
+    // An address that begins with one number and a dot is of a /8.
+    let of_octet = |node: Node<'_>| {
+        let octet: u8 = node.text()?.strip_suffix('.')?.parse().ok()?;
+        Some(format!("{octet}.0.0.0/8")).filter(|range| is_wide(range))
     };
     for matcher in writers(inputs).filter_map(|writer| matcher_around(writer.node)) {
         let inside = |node: &Node<'_>| node.upwards().any(|up| up == matcher);
@@ -295,9 +294,8 @@ fn wide_in_matchers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
                 .into_iter()
                 .for_each(|range| findings.at(address, trusted(&range)));
         }
-        for prefix in inputs.keyed("prefix").filter(inside).filter(is_octet) {
-            findings
-                .at(prefix, format!("`{}0.0.0/8` is trusted", prefix.text().unwrap_or_default()));
+        for prefix in inputs.keyed("prefix").filter(inside) {
+            of_octet(prefix).into_iter().for_each(|range| findings.at(prefix, trusted(&range)));
         }
     }
 }

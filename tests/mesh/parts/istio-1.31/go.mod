@@ -1,3 +1,4 @@
+// release 1.31.0
 module laststream.dev/tests/mesh/istio
 
 go 1.26.0
