@@ -10,7 +10,7 @@ use kit::prelude::*;
 use kit::user::User;
 use kit::wire::{free_port, local};
 
-pub(crate) const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(90);
 /// Long enough for a false zero to show: the gate's quiet period is a second.
 pub(crate) const LONGER_THAN_QUIET: Duration = Duration::from_millis(2500);
 

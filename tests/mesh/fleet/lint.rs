@@ -1,4 +1,4 @@
-//! F4: `laststream lint --cluster` on a real API server: each of many mistakes is found at its
+//! F6: `laststream lint --cluster` on a real API server: each of many mistakes is found at its
 //! object with the way out, nothing is found when they are mended, and a missing right is named.
 
 use std::collections::BTreeMap;
@@ -167,7 +167,7 @@ async fn spoiled(world: &World) -> Outcome {
     };
     let findings = wait_for(SOON, "all mistakes", look).await?;
     row(
-        "F4",
+        "F6",
         format!("{} mistakes in {} workloads and other objects", wanted.len(), PLANTED.len()),
         format!("each found at its object with the way out, in {findings} findings"),
     );
@@ -183,7 +183,7 @@ async fn mended(world: &World) -> Outcome {
     create(world, true).await?;
     let look = async || lint(world).await?.expect(0)?.stderr_contains("nothing found").map(drop);
     wait_for(SOON, "nothing to find", look).await?;
-    row("F4", "the same workloads, mended", "nothing found");
+    row("F6", "the same workloads, mended", "nothing found");
     Ok(())
 }
 
@@ -201,6 +201,6 @@ async fn one_namespace(world: &World) -> Outcome {
         Ok(())
     };
     wait_for(SOON, "the missing right", look).await?;
-    row("F4", "rights in one namespace alone", "LS809 names those in `istio-system`");
+    row("F6", "rights in one namespace alone", "LS809 names those in `istio-system`");
     Ok(())
 }

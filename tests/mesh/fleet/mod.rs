@@ -27,6 +27,6 @@ fn cases() -> Vec<Case> {
     vec![
         case!("f2_a_thousand_pods", status::of_a_thousand, 300),
         case!("f3_ten_thousand_pods", status::of_ten_thousand, 600),
-        case!("f4_lint_of_a_cluster", lint::of_a_cluster, 240),
+        case!("f6_lint_of_a_cluster", lint::of_a_cluster, 240),
     ]
 }
