@@ -182,16 +182,38 @@ impl Conditions<'_> {
     }
 
     fn https(&self) -> Test {
-        let condition = https_test(self.policy.decision, &self.sources);
-        // A single source is the saved header itself, and says nothing after a redirect.
-        let first_pass = (self.saves && self.sources.len() > 1).then(|| not(Test::Redirected));
-        all([condition, self.trusted.clone()].into_iter().chain(first_pass))
+        let first_pass = self.saves.then(|| not(Test::Redirected));
+        all([self.https_test(first_pass), self.trusted.clone()])
+    }
+
+    /// The test that the sources as a whole say https. After a redirect the saved header is gone, so
+    /// conditions that a silent source meets hold only on the first pass.
+    fn https_test(&self, first_pass: Option<Test>) -> Test {
+        let sources = &self.sources;
+        if let [only] = &sources[..] {
+            return only.https.test();
+        }
+        match self.policy.decision {
+            Decision::Agree => {
+                let usual = all(sources.iter().map(|source| source.https.usual.clone()));
+                let none_against =
+                    sources.iter().map(|source| any([source.https.test(), source.nothing.clone()]));
+                let one_for = any(sources.iter().map(|source| source.https.test()));
+                any([usual, all(none_against.chain([one_for]).chain(first_pass))])
+            }
+            Decision::First => any((0..sources.len()).filter_map(|index| {
+                let (before, rest) = sources.split_at(index);
+                let silent = before.iter().map(|source| source.nothing.clone());
+                let first_pass = first_pass.clone().filter(|_| index > 0);
+                Some(all(silent.chain([rest.first()?.https.test()]).chain(first_pass)))
+            })),
+        }
     }
 
     /// For a trusted peer, all values that are not clearly https. Missing headers count only if the
     /// policy has `silent: http`.
     fn http(&self) -> Test {
-        let not_https = not(https_test(self.policy.decision, &self.sources));
+        let not_https = not(self.https_test(None));
         let is_not_silent = (self.policy.silent != Fallback::Http)
             .then(|| not(all(self.sources.iter().map(|source| source.nothing.clone()))));
         let condition = all([not_https].into_iter().chain(is_not_silent));
@@ -263,25 +285,4 @@ fn unwritten(policy: &forwarded::Policy) -> Vec<String> {
         (policy.write_scheme, "`write_scheme`: no filter of Envoy's writes it on conditions"),
         (policy.write_port, "`write_port`: no filter of Envoy's writes it on conditions"),
     ])
-}
-
-/// The test that the sources as a whole say https.
-fn https_test(decision: Decision, sources: &[SourceTests]) -> Test {
-    if let [only] = sources {
-        return only.https.test();
-    }
-    match decision {
-        Decision::Agree => {
-            let usual = all(sources.iter().map(|source| source.https.usual.clone()));
-            let none_against =
-                sources.iter().map(|source| any([source.https.test(), source.nothing.clone()]));
-            let one_for = any(sources.iter().map(|source| source.https.test()));
-            any([usual, all(none_against.chain([one_for]))])
-        }
-        Decision::First => any((0..sources.len()).filter_map(|index| {
-            let (before, rest) = sources.split_at(index);
-            let silent = before.iter().map(|source| source.nothing.clone());
-            Some(all(silent.chain([rest.first()?.https.test()])))
-        })),
-    }
 }
