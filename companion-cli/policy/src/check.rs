@@ -7,6 +7,7 @@ mod forwarded_for;
 mod gate;
 mod module;
 mod placement;
+mod profile;
 mod site;
 mod streams;
 mod values;
@@ -19,6 +20,8 @@ use super::file::{
 use super::{ForwardedProto, Policy, PolicyProblem, Sizing, sizing, warnings};
 use laststream_base::time_span::TimeSpan;
 use site::Site;
+
+pub(super) use gate::has_gate;
 
 pub(super) fn check(file: &File) -> Result<Policy, Vec<PolicyProblem>> {
     let mut found = Checker(Vec::new());
@@ -55,6 +58,7 @@ impl Checker {
         policy.forwarded_proto = self.forwarded_proto(file.forwarded_proto.clone(), site.placement);
         self.clients(file, policy.forwarded_proto.as_ref(), site);
         self.streams(file.streams, site);
+        self.profile(file, site);
         let longest = policy.sizing.longest_request;
         policy.retries = file.retries.clone().map(|retries| self.retries(retries, longest));
         self.beside_the_proxy(file, policy.delivery);
@@ -250,7 +254,9 @@ fn with_defaults(file: &File) -> Policy {
         gate_dropped: false,
         module: file.module.clone(),
         digest: file.digest.clone(),
+        stream_idle: file.stream_idle,
     }
+        given: Vec::new(),
 }
 
 fn failure_policy(file: &File, placement: &Placement) -> FailurePolicy {

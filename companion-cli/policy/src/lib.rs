@@ -10,6 +10,7 @@ mod check;
 mod error;
 pub mod file;
 pub mod module_json;
+mod profile;
 mod shape;
 mod sizing;
 mod source;
@@ -86,7 +87,11 @@ pub struct Policy {
     pub retries: Option<Retries>,
     pub job: Option<file::Job>,
     pub warnings: Vec<String>,
+    /// How long a stream may be silent.
+    pub stream_idle: Option<TimeSpan>,
     /// Whether the gate is left out because `--module` is not an image for `delivery`.
+    /// The fields that the profile gave, with their values.
+    pub given: Vec<String>,
     pub gate_dropped: bool,
     module: Option<String>,
     digest: Option<String>,
@@ -160,12 +165,14 @@ impl Policy {
         let file = shape::shape(text).map_err(|problem| PolicyError(vec![problem]))?;
         let is_volume = file.delivery == Some(Delivery::ImageVolume);
         let wants_gate = file.gate.enabled != Some(false);
-        let file = apply(file, overrides);
+        let mut file = apply(file, overrides);
         let delivery_dropped = is_volume && file.delivery.is_none();
         let checked = check::check(&file).map(|policy| Self {
             gate_dropped: delivery_dropped && wants_gate && policy.gate_port.is_none(),
+        let given = profile::fill(&mut file);
             ..policy
         });
+            given,
         checked.map_err(|problems| {
             let placed = |problem: PolicyProblem| PolicyProblem {
                 place: place(text, &problem, overrides),

@@ -278,6 +278,9 @@ fn say_times_and_next_steps(
     rendered: &Rendered,
     printer: &Printer,
 ) {
+    if !policy.given.is_empty() {
+        printer.status_line(&format!("the profile gave {}", policy.given.join(", ")));
+    }
     if policy.gate_port.is_some() {
         let Sizing { longest_request, grace_period, .. } = &policy.sizing;
         printer.status_line(&format!(

@@ -32,6 +32,13 @@ pub(super) fn why_none(
     }
 }
 
+/// Whether this policy has a gate.
+pub(crate) fn has_gate(file: &File) -> bool {
+    let (delivery, module) = (file.delivery.unwrap_or_default(), file.module.as_deref());
+    let why = |placement| why_none(placement, delivery, module);
+    file.gate.enabled != Some(false) && file.placement.as_ref().and_then(why).is_none()
+}
+
 impl Checker {
     pub(super) fn gate_port(
         &mut self,
