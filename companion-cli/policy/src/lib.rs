@@ -78,6 +78,8 @@ pub struct Policy {
     pub app: Option<App>,
     /// The times of the drain.
     pub sizing: Sizing,
+    /// The environment variable with the pod's own grace period.
+    pub grace_from: Option<String>,
     /// Whether Istio's own `EXIT_ON_ZERO_ACTIVE_CONNECTIONS` is kept.
     pub exit_on_zero: bool,
     /// The routes on which WebSockets end with a close frame.
@@ -85,13 +87,13 @@ pub struct Policy {
     /// What the listing of streams shows of each request.
     pub streams: Streams,
     pub retries: Option<Retries>,
-    pub job: Option<file::Job>,
-    pub warnings: Vec<String>,
     /// How long a stream may be silent.
     pub stream_idle: Option<TimeSpan>,
-    /// Whether the gate is left out because `--module` is not an image for `delivery`.
+    pub job: Option<file::Job>,
     /// The fields that the profile gave, with their values.
     pub given: Vec<String>,
+    pub warnings: Vec<String>,
+    /// Whether the gate is left out because `--module` is not an image for `delivery`.
     pub gate_dropped: bool,
     module: Option<String>,
     digest: Option<String>,
@@ -167,12 +169,12 @@ impl Policy {
         let wants_gate = file.gate.enabled != Some(false);
         let mut file = apply(file, overrides);
         let delivery_dropped = is_volume && file.delivery.is_none();
+        let given = profile::fill(&mut file);
         let checked = check::check(&file).map(|policy| Self {
             gate_dropped: delivery_dropped && wants_gate && policy.gate_port.is_none(),
-        let given = profile::fill(&mut file);
+            given,
             ..policy
         });
-            given,
         checked.map_err(|problems| {
             let placed = |problem: PolicyProblem| PolicyProblem {
                 place: place(text, &problem, overrides),

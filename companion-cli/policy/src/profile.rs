@@ -10,8 +10,10 @@ use super::file::{End, EndKind, File, LongLived, Placement, Profile};
 
 /// Longer than nearly all answers of language models. Nodes that end sooner need a shorter time.
 const LONGEST: TimeSpan = TimeSpan::seconds(300);
-/// The ends of what never ends by itself are spread over the last minute of the drain.
-const OVER: TimeSpan = TimeSpan::seconds(60);
+/// The ends of what never ends by itself: spread, and over before four fifths of the deadline have
+/// passed, when the alert `LaststreamDrainNearDeadline` fires.
+const BEFORE_DEADLINE: TimeSpan = TimeSpan::seconds(120);
+const OVER: TimeSpan = TimeSpan::seconds(50);
 /// Far longer than the heartbeats of event streams and WebSockets, so that silence of this length
 /// means a client that has gone.
 const IDLE: TimeSpan = TimeSpan::seconds(3_600);
@@ -52,6 +54,10 @@ fn streaming(file: &mut File, given: &mut Given) {
     let is_timed = [drain.longest_request, drain.deadline, drain.grace_period];
     if !is_timed.iter().any(Option::is_some) {
         given.give(&mut drain.longest_request, "drain.longest_request", LONGEST, LONGEST);
+        if end.at_age.is_none() {
+            let before = &mut end.before_deadline;
+            given.give(before, "end.before_deadline", BEFORE_DEADLINE, BEFORE_DEADLINE);
+        }
         given.give(&mut end.over, "end.over", OVER, OVER);
     }
     if drain.long_lived != Some(LongLived::Exempt) {

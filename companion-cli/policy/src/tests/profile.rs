@@ -4,7 +4,8 @@ use super::read;
 
 #[test]
 fn a_field_that_is_written_wins_over_the_profile() {
-    const TIMES: &str = "drain.longest_request: 300s, end.over: 60s";
+    const LONGEST: &str = "drain.longest_request: 300s";
+    const TIMES: &str = "drain.longest_request: 300s, end.before_deadline: 120s, end.over: 50s";
     const ENDS: &str = "end.websocket: end, end.event_stream: end";
     for (more, given) in [
         ("", format!("{TIMES}, {ENDS}")),
@@ -12,8 +13,8 @@ fn a_field_that_is_written_wins_over_the_profile() {
         ("drain: {longest_request: 10s, quiet: 2s}", ENDS.to_owned()),
         ("drain: {long_lived: exempt}", TIMES.to_owned()),
         (
-            "end: {event_stream: wait, over: 5s}",
-            "drain.longest_request: 300s, end.websocket: end".to_owned(),
+            "end: {event_stream: wait, over: 5s, at_age: 1h}",
+            format!("{LONGEST}, end.websocket: end"),
         ),
         ("placement: {envoy: {}}", format!("stream_idle: 3600s, {TIMES}, {ENDS}")),
         ("placement: {envoy: {}}\nstream_idle: 0s", format!("{TIMES}, {ENDS}")),
