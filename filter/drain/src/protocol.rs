@@ -86,8 +86,8 @@ impl Worker {
         }
     }
 
-    /// Makes the deadline of drains earlier, as a new configuration would, and returns it if it did.
-    /// A drain without streams still has the time to reach zero.
+    /// Makes the deadline of drains earlier, as a new configuration would, and returns it if it
+    /// did. A drain without streams still has the time to reach zero.
     pub fn limit_deadline(&mut self, latest: u64) -> Option<u64> {
         let Policy { delay, quiet, linger, deadline, .. } = *self.policy;
         let least = delay.saturating_add(quiet.max(linger)).saturating_add(REPLY_TIMEOUT);

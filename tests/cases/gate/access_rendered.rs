@@ -1,5 +1,5 @@
-//! The parts that `laststream render` puts around a gate: its secret and the pod's grace period from
-//! outside of the configuration, and a time limit for hooks whose VM has died.
+//! The parts that `laststream render` puts around a gate: its secret and the pod's grace period
+//! from outside of the configuration, and a time limit for hooks whose VM has died.
 
 use std::os::unix::fs::symlink;
 
