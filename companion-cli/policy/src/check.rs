@@ -7,6 +7,7 @@ mod forwarded_for;
 mod gate;
 mod module;
 mod placement;
+mod profile;
 mod site;
 mod streams;
 mod values;
@@ -19,6 +20,8 @@ use super::file::{
 use super::{ForwardedProto, Policy, PolicyProblem, Sizing, sizing, warnings};
 use laststream_base::time_span::TimeSpan;
 use site::Site;
+
+pub(super) use gate::has_gate;
 
 pub(super) fn check(file: &File) -> Result<Policy, Vec<PolicyProblem>> {
     let mut found = Checker(Vec::new());
@@ -55,6 +58,7 @@ impl Checker {
         policy.forwarded_proto = self.forwarded_proto(file.forwarded_proto.clone(), site.placement);
         self.clients(file, policy.forwarded_proto.as_ref(), site);
         self.streams(file.streams, site);
+        self.profile(file, site);
         let longest = policy.sizing.longest_request;
         policy.retries = file.retries.clone().map(|retries| self.retries(retries, longest));
         self.beside_the_proxy(file, policy.delivery);
@@ -135,6 +139,7 @@ impl Checker {
             ("drain.wait_for_app", drain.wait_for_app.is_some(), has_gate, OF_THE_GATE),
             ("drain.quiet", drain.quiet.is_some(), has_gate, OF_THE_GATE),
             ("drain.delay", drain.delay.is_some(), has_gate, OF_THE_GATE),
+            ("drain.grace_from", drain.grace_from.is_some(), has_gate, OF_THE_GATE),
             ("drain.deadline", drain.deadline.is_some(), has_times, OF_THE_GATE),
             ("drain.grace_period", drain.grace_period.is_some(), has_times, OF_THE_GATE),
             ("drain.longest_request", drain.longest_request.is_some(), has_longest, OF_THE_GATE),
@@ -147,6 +152,9 @@ impl Checker {
         }
         if drain.wait_for_app.is_some() && has_gate && !placement.has_app() {
             self.problem("drain.wait_for_app", NO_APP);
+        }
+        if let Some(name) = &drain.grace_from {
+            self.variable("drain.grace_from", name, "TERMINATION_GRACE_PERIOD_SECONDS");
         }
         if drain.finish == Some(Finish::DrainAgent) && has_gate && !in_istio {
             self.problem(
@@ -241,11 +249,14 @@ fn with_defaults(file: &File) -> Policy {
         end: file.end.clone(),
         app: file.drain.wait_for_app.clone(),
         sizing: harmless(),
+        grace_from: file.drain.grace_from.clone(),
         exit_on_zero: file.drain.exit_on_zero,
         websockets: file.websockets.clone(),
         streams: file.streams,
         retries: None,
+        stream_idle: file.stream_idle,
         job: file.job.clone(),
+        given: Vec::new(),
         warnings: Vec::new(),
         gate_dropped: false,
         module: file.module.clone(),

@@ -11,12 +11,14 @@ pub use drain::{App, Begin, Drain, Finish, LongLived};
 pub use end::{End, EndKind, RetryAfter};
 pub use gate::Notify;
 use laststream_base::time_span::TimeSpan;
+pub use profile::Profile;
 pub use streams::{Show, Streams};
 pub use websockets::{WebsocketRoute, Websockets};
 
 mod drain;
 mod end;
 mod gate;
+mod profile;
 mod streams;
 mod websockets;
 
@@ -37,6 +39,8 @@ pub struct File {
     /// The mesh's version of Istio, such as `"1.30"`. From 1.30 on `render wasmplugin` writes a
     /// TrafficExtension. Without this field it writes a WasmPlugin, which every version reads.
     pub istio: Option<String>,
+    /// The kind of traffic, whose defaults replace the usual ones. A field that is written wins.
+    pub profile: Option<Profile>,
     /// The kind of proxy. The default is an Istio gateway with the label `istio: ingressgateway`.
     pub placement: Option<Placement>,
     /// Required. The module: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that
@@ -80,6 +84,10 @@ pub struct File {
     pub websockets: Option<Websockets>,
     /// What the listing of streams shows of each request.
     pub streams: Streams,
+    /// How long a stream may be silent before Envoy ends it, in place of a total time-out; `0s` for
+    /// no limit. For Envoy Gateway, by default 5m of silence and 15s in total, and for an Envoy
+    /// without a mesh, by default 5m of silence. Istio's proxies have neither limit.
+    pub stream_idle: Option<TimeSpan>,
     /// Retries at the caller's side, as a second line; for `render virtualservice`.
     pub retries: Option<Retries>,
     /// A Job whose command waits for its sidecar and ends it; for `render job`.

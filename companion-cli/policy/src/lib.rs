@@ -10,6 +10,7 @@ mod check;
 mod error;
 pub mod file;
 pub mod module_json;
+mod profile;
 mod shape;
 mod sizing;
 mod source;
@@ -77,6 +78,8 @@ pub struct Policy {
     pub app: Option<App>,
     /// The times of the drain.
     pub sizing: Sizing,
+    /// The environment variable with the pod's own grace period.
+    pub grace_from: Option<String>,
     /// Whether Istio's own `EXIT_ON_ZERO_ACTIVE_CONNECTIONS` is kept.
     pub exit_on_zero: bool,
     /// The routes on which WebSockets end with a close frame.
@@ -84,7 +87,11 @@ pub struct Policy {
     /// What the listing of streams shows of each request.
     pub streams: Streams,
     pub retries: Option<Retries>,
+    /// How long a stream may be silent.
+    pub stream_idle: Option<TimeSpan>,
     pub job: Option<file::Job>,
+    /// The fields that the profile gave, with their values.
+    pub given: Vec<String>,
     pub warnings: Vec<String>,
     /// Whether the gate is left out because `--module` is not an image for `delivery`.
     pub gate_dropped: bool,
@@ -160,10 +167,12 @@ impl Policy {
         let file = shape::shape(text).map_err(|problem| PolicyError(vec![problem]))?;
         let is_volume = file.delivery == Some(Delivery::ImageVolume);
         let wants_gate = file.gate.enabled != Some(false);
-        let file = apply(file, overrides);
+        let mut file = apply(file, overrides);
         let delivery_dropped = is_volume && file.delivery.is_none();
+        let given = profile::fill(&mut file);
         let checked = check::check(&file).map(|policy| Self {
             gate_dropped: delivery_dropped && wants_gate && policy.gate_port.is_none(),
+            given,
             ..policy
         });
         checked.map_err(|problems| {

@@ -8,6 +8,7 @@ use super::{Overrides, Policy, Wanted};
 mod clients;
 mod end;
 mod gate;
+mod profile;
 
 const EVERYTHING: &str = include_str!("tests/everything.yaml");
 

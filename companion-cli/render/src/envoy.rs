@@ -177,6 +177,8 @@ fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, module
         .with_some("request_headers_to_remove", removed)
         .with("routes", routes(policy));
     manager
+        .note("How long a stream may be silent; the routes have no other time-out.")
+        .with_some("stream_idle_timeout", policy.stream_idle.map(|idle| idle.to_string()))
         .note(WHY_EARLY)
         .with_some(
             "early_header_mutation_extensions",

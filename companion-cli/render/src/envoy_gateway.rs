@@ -5,9 +5,11 @@ use laststream_filter::config::wire::Scope;
 use laststream_filter::forwarded::FORWARDED_PROTO;
 
 use super::client_connection;
+use super::envoy_proxy::gateway_time;
 use super::parts::{self, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
 use super::{File, GATEWAY_PATCH, envoy_proxy, metadata, objects, patch_gateway};
+use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map, Node};
 use laststream_policy::file::{EnvoyGateway, FailurePolicy, Placement};
 use laststream_policy::module_json;
@@ -37,6 +39,10 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<Vec<Fil
         );
         documents.push(object("ClientTrafficPolicy", policy, spec));
     }
+    if let Some(idle) = policy.stream_idle {
+        about.push(ONE_BACKEND.to_owned());
+        documents.push(object("BackendTrafficPolicy", policy, routes(gateway, idle)));
+    }
     let patches = patches(policy, gateway, &scheme);
     if !patches.is_empty() {
         about.push(
@@ -61,6 +67,20 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<Vec<Fil
 const ONE_EXTENSION: &str = "A Gateway has one EnvoyExtensionPolicy, its oldest: if yours has one \
     already, add the item of `wasm` to it, and write its name and the item's index into the gate's \
     vm_id.";
+
+const ONE_BACKEND: &str = "A BackendTrafficPolicy of a route replaces the Gateway's for that \
+    route, and `timeouts.request` of an HTTPRoute replaces `requestTimeout`: keep both off routes \
+    with streams.";
+
+/// `spec` of the BackendTrafficPolicy: the limits of streams.
+fn routes(gateway: &EnvoyGateway, idle: TimeSpan) -> Map {
+    let limits = Map::new()
+        .note("No total time-out; left out, it is 15 s.")
+        .with("requestTimeout", "0s")
+        .note("How long a stream may be silent. Left out, no total time-out means no limit here.")
+        .with("streamIdleTimeout", gateway_time(idle));
+    Map::of("targetRefs", List::of(target(gateway))).with("timeout", Map::of("http", limits))
+}
 
 fn about_gate(policy: &Policy, gateway: &EnvoyGateway, has_gate: bool) -> String {
     if has_gate {

@@ -35,7 +35,7 @@ pub(super) fn spec(policy: &Policy, source: &ModuleLocation) -> Option<Map> {
 }
 
 /// A time for the Gateway API, whose times have five digits at most.
-fn gateway_time(time: TimeSpan) -> String {
+pub(super) fn gateway_time(time: TimeSpan) -> String {
     let seconds = time.whole_seconds();
     if seconds > 99_999 { format!("{}m", seconds.div_ceil(60)) } else { time.to_string() }
 }

@@ -2,13 +2,14 @@
 //! and the secret into filter state.
 
 use laststream_filter::gate::access::ADDRESS_KEY;
+use laststream_filter::gate::grace::GRACE_KEY;
 
 use super::parts::{FILTER_STATE_TYPE, HCM, HCM_TYPE, address, early_mutations, router, typed};
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map};
-use laststream_policy::Policy;
 use laststream_policy::file::GateSecret;
 use laststream_policy::module_json::SECRET_KEY;
+use laststream_policy::{KUBELET, Policy};
 
 /// The time beyond the gate's deadline after which Envoy ends a request that is held; the gate
 /// itself answers within 5 s.
@@ -107,8 +108,22 @@ fn gate_state_filter(policy: &Policy) -> Map {
             )
             .item(state(SECRET_KEY, format!("%REQ({EXPECTED})%"))),
     };
+    let states = match &policy.grace_from {
+        None => states,
+        Some(name) => states
+            .note(
+                "The pod's own grace period, and the seconds that are needed after the hook: the \
+                deadline is never later than these allow.",
+            )
+            .item(state(GRACE_KEY, format!("%ENVIRONMENT({name})% {}", after_the_hook(policy)))),
+    };
     let config = Map::of("@type", FILTER_STATE_TYPE).with("on_request_headers", states);
     typed("envoy.filters.http.set_filter_state", config)
+}
+
+/// The seconds that Istio's agent and kubelet need after the hook.
+fn after_the_hook(policy: &Policy) -> u64 {
+    (policy.sizing.agent + KUBELET).rounded_up().whole_seconds()
 }
 
 fn state(key: &str, format: String) -> Map {

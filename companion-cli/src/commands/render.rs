@@ -256,6 +256,9 @@ fn deliver(
     if let Some(folder) = command.check.as_ref().or(command.diff.as_ref()) {
         return compare(command, folder, rendered, printer);
     }
+    if !policy.given.is_empty() {
+        printer.status_line(&format!("the profile gave {}", policy.given.join(", ")));
+    }
     if command.output_dir == Path::new("-") {
         return Ok(print(rendered, printer));
     }

@@ -124,6 +124,17 @@ fn questionable_policies_get_a_warning() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn what_a_profile_gives_is_said() -> Outcome {
+    let profile = gateway() + "profile: streaming\nend: {event_stream: wait}\n";
+    let said = render_policy(&profile, &["envoyfilter"])?.expect(0)?;
+    said.stderr_contains("the profile gave drain.longest_request: 300s")?
+        .stderr_contains("end.websocket: end")?
+        .hides("end.event_stream")?
+        .stdout_contains("\"deadline_ms\": 303000")?;
+    Ok(())
+}
+
 /// The hook, its time-out and the grace period are the same in every home.
 #[test]
 fn hooks_and_times_are_the_same_in_every_home() -> Outcome {

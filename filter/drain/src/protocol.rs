@@ -33,7 +33,7 @@ use crate::signals::{
 };
 use crate::step::CallEnd;
 use crate::survey::Survey;
-use crate::timing::{LATCH_SLACK, LATCHED_FOR};
+use crate::timing::{LATCH_SLACK, LATCHED_FOR, REPLY_TIMEOUT};
 use crate::turn::Turn;
 use crate::view::View;
 use crate::waiting::{Needs, Waiter, Waiting, WaitsFor};
@@ -84,6 +84,18 @@ impl Worker {
             leaks: LeakWatch::default(),
             period: 0,
         }
+    }
+
+    /// Makes the deadline of drains earlier, as a new configuration would, and returns it if it
+    /// did. A drain without streams still has the time to reach zero.
+    pub fn limit_deadline(&mut self, latest: u64) -> Option<u64> {
+        let Policy { delay, quiet, linger, deadline, .. } = *self.policy;
+        let least = delay.saturating_add(quiet.max(linger)).saturating_add(REPLY_TIMEOUT);
+        let limited = latest.max(least);
+        (limited < deadline).then(|| {
+            Arc::make_mut(&mut self.policy).deadline = limited;
+            limited
+        })
     }
 
     /// Whether there is nothing to do.

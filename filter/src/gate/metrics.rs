@@ -32,6 +32,7 @@ pub(super) struct Metrics {
     pub(super) heals: Metric,
     expired: Metric,
     forced: Metric,
+    deadline: Metric,
     holding: Metric,
     pub(super) evictions: Evictions,
 }
@@ -61,13 +62,12 @@ impl Metrics {
         }
         let [state, seconds, late, refused, heals, expired, forced, _evictions, deadline, holding] =
             own;
-        host.record_metric(deadline, deadline_s);
         let mut scopes = Vec::new();
         for scope in gate_scopes {
             scopes.push((*scope, define_of_scope(host, *scope)?));
         }
         let others = Scope::VARIANTS.iter().filter(|scope| !gate_scopes.contains(scope));
-        Ok(Self {
+        let metrics = Self {
             scopes,
             all_begun: define_all_begun(host)?,
             others: others.map(|scope| (*scope, OnceLock::new())).collect(),
@@ -79,9 +79,16 @@ impl Metrics {
             heals,
             expired,
             forced,
+            deadline,
             holding,
             evictions: Evictions::define(host)?,
-        })
+        };
+        metrics.show_deadline(host, deadline_s);
+        Ok(metrics)
+    }
+
+    pub(super) fn show_deadline(&self, host: &impl Control, seconds: u64) {
+        host.record_metric(self.deadline, seconds);
     }
 
     /// The gauges of other scopes that have a counter.

@@ -8,6 +8,7 @@
 //! | `facts` | what is read, in its order |
 //! | `shared` | the values that all workers share, as text |
 //! | `calls`, `metrics`, `policy` | the calls, metrics and configuration |
+//! | [`grace`] | a deadline that follows the pod |
 //! | [`http`], [`access`] | requests: parsed, and refused |
 //! | [`replies`], `streams` | the bodies of answers |
 
@@ -18,6 +19,7 @@ pub const OPENAPI: &str = include_str!("../../gate.openapi.yaml");
 pub mod access;
 mod calls;
 mod facts;
+pub mod grace;
 pub mod http;
 mod metrics;
 #[cfg(test)]

@@ -19,7 +19,7 @@ use laststream_drain::{FROM_THE_APP, Worker};
 use super::access::{ConnectionProperties, access_refusal, browser_refusal, refusal_body};
 use super::calls::Calls;
 use super::facts::Sources;
-use super::http::{RequestError, needs_access, parse_command};
+use super::http::{RequestError, is_of_hook, needs_access, parse_command};
 use super::metrics::{Metrics, level};
 use super::policy::Policy;
 use super::replies::{Details, Outcome, Status, Streams, json, respond_json};
@@ -44,7 +44,7 @@ const TRIES: usize = 1_000;
 pub(crate) struct Gate {
     pub(super) policy: Policy,
     pub(super) keys: Keys,
-    metrics: Metrics,
+    pub(super) metrics: Metrics,
     pub(super) latch: Latch,
     pub(super) worker: Worker,
     pub(super) calls: Calls,
@@ -126,6 +126,9 @@ impl Gate {
                 let refusal = access_refusal(headers, path, &command, &access);
                 if let Some(why) = refusal.filter(|_| needs_access(&command)) {
                     return respond_json(host, stream, 403, &refusal_body(why));
+                }
+                if is_of_hook(&command) {
+                    self.follow_grace_period(host);
                 }
                 let has_access = refusal.is_none();
                 self.post(host, Event::Request { stream, command, has_access });

@@ -172,6 +172,24 @@ fn by_default_a_serving_gate_does_not_tick() {
     assert_eq!(host.metric_of("gate_deadline_seconds"), 23);
 }
 
+/// The variable is in the proxy's environment, and each worker reads it with the request that
+/// begins a drain. A longer grace period changes nothing.
+#[wasm_bindgen_test(unsupported = test)]
+fn the_deadline_is_earlier_in_a_pod_with_a_shorter_grace_period() {
+    for (state, deadline) in [("20 7", 13), ("70 7", 23), ("7 7", 2), ("- 7", 23)] {
+        let host = Fake::default();
+        let root = gate(&host);
+        host.properties.borrow_mut().insert("filter_state/laststream.gate_grace", state);
+        host.clock.set(10_000);
+        let mut stream = ask(&root, &host, 2, "POST", "/drain");
+        root.on_queue_ready(&host, QUEUE);
+        let line = format!("the drain begins: deadline in {deadline}000 ms");
+        assert!(host.lines.borrow().iter().any(|logged| logged.contains(&line)), "{state}");
+        assert_eq!(host.metric_of("gate_deadline_seconds"), deadline, "{state}");
+        stream.on_delete(&host);
+    }
+}
+
 const FAIL: &str = "prometheus_stats POST /healthcheck/fail";
 const OK: &str = "prometheus_stats POST /healthcheck/ok";
 

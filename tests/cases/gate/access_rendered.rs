@@ -1,5 +1,5 @@
-//! The parts that `laststream render` puts around a gate: its secret from outside of the
-//! configuration, and a time limit for hooks whose VM has died.
+//! The parts that `laststream render` puts around a gate: its secret and the pod's grace period
+//! from outside of the configuration, and a time limit for hooks whose VM has died.
 
 use std::os::unix::fs::symlink;
 
@@ -22,6 +22,7 @@ cases! {
     has_its_secret_from_sds,
     follows_a_new_secret_of_sds,
     a_hook_that_a_dead_gate_holds_is_ended,
+    follows_the_grace_period_of_its_pod,
 }
 
 /// An Envoy with the bootstrap that is rendered from a policy, on free ports.
@@ -210,4 +211,32 @@ async fn a_hook_that_a_dead_gate_holds_is_ended(lab: &Lab) -> Outcome {
     let answer = hook.await??;
     ensure!(answer.status >= 400, "a dead gate opened: {}", answer.text());
     client.reset()
+}
+
+/// The deadline is earlier in a pod with a shorter grace period, and never later.
+async fn follows_the_grace_period_of_its_pod(lab: &Lab) -> Outcome {
+    const POLICY: &str = "drain: {deadline: 500s, grace_from: GRACE}";
+    for (variable, longest) in [
+        (&[][..], 500),
+        (&["GRACE="], 500),
+        (&["GRACE=soon"], 500),
+        (&["GRACE=9000"], 500),
+        (&["GRACE=202"], 200),
+    ] {
+        let rendered = Rendered::start(lab, POLICY, variable).await?;
+        let client = rendered.upstream.hold(rendered.main, "a").await?;
+        ensure_eq!(rendered.ask("POST", "/drain", &[]).await?.0, 202, "{variable:?}");
+        let begun = async || {
+            let request = Request::get("/status").host("localhost");
+            let status = once(rendered.gate, &request).await?.json()?;
+            status["deadline_in_ms"].as_u64().context("no drain")
+        };
+        let left = wait_for(SOON, "the drain", begun).await?;
+        // Far from the next deadline, so that a slow machine changes nothing.
+        ensure!((longest - 100..=longest).contains(&(left / 1_000)), "{variable:?}: {left} ms");
+        let gauge = "wasmcustom.laststream_gate_deadline_seconds";
+        rendered.envoy.wait_for_stat(gauge, longest, SOON).await?;
+        client.reset()?;
+    }
+    Ok(())
 }

@@ -240,6 +240,7 @@ pub(super) async fn every_rendered_bootstrap_is_accepted(lab: &Lab) -> Outcome {
         ("reversible drains", "drain: {begin: fail_health_checks, wait_for_app: {cluster: app}}"),
         ("closed", "failure_policy: closed"),
         ("destination ports", NLB),
+        ("streams", "profile: streaming\ndrain: {grace_from: GRACE}"),
     ] {
         let policy =
             format!("module: {}\nplacement: {{envoy: {{}}}}\n{more}\n", lab.module.display());

@@ -8,6 +8,7 @@ mod pod;
 mod rolling;
 mod root;
 mod stops;
+mod streaming;
 mod world;
 
 use crate::level::{Case, Level, case};
@@ -26,5 +27,6 @@ fn cases() -> Vec<Case> {
         case!("g1_accepted_and_exact", count::accepted_and_exact, 240),
         case!("g2_stops_under_load", stops::case, 900),
         case!("g3_rolling_restart", rolling::case, 300),
+        case!("g4_streaming_profile", streaming::case, 240),
     ]
 }

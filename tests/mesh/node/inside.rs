@@ -98,8 +98,8 @@ async fn connection(tcp: TcpStream, mut stopping: watch::Receiver<bool>) -> Outc
             return websocket::serve(&mut wire).await;
         }
         wire.body(Framing::of_request(&head)).await?;
-        if head.word(1) == EVENTS {
-            return events(&mut wire, stopping).await;
+        if let Some(rest) = head.word(1).strip_prefix(EVENTS) {
+            return events(&mut wire, rest, stopping).await;
         }
         tokio::time::sleep(time_of(head.word(1))).await;
         let last = *stopping.borrow();
@@ -110,15 +110,18 @@ async fn connection(tcp: TcpStream, mut stopping: watch::Receiver<bool>) -> Outc
     }
 }
 
-/// The path of the event stream.
+/// The path of the event stream. `/events/COUNT` ends after so many events, as the answer of a
+/// language model does.
 pub(crate) const EVENTS: &str = "/events";
 
-/// Sends an event at once and each second, until the client leaves or the app ends.
-async fn events(wire: &mut Wire, mut stopping: watch::Receiver<bool>) -> Outcome {
+/// Sends an event at once and each second, until all are sent, the client leaves or the app ends.
+async fn events(wire: &mut Wire, rest: &str, mut stopping: watch::Receiver<bool>) -> Outcome {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
         transfer-encoding: chunked\r\n\r\n";
     wire.send(head.as_bytes()).await?;
-    while !*stopping.borrow() {
+    let mut left = rest.trim_start_matches('/').parse().unwrap_or(u32::MAX);
+    while left > 0 && !*stopping.borrow() {
+        left -= 1;
         wire.send(b"9\r\ndata: 1\n\n\r\n").await?;
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(1)) => {}

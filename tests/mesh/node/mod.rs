@@ -17,6 +17,7 @@ mod plain;
 mod reconnects;
 mod rolling;
 mod scaling;
+mod streaming;
 mod volumes;
 mod watch;
 mod workload;
@@ -63,6 +64,7 @@ fn cases() -> Vec<Case> {
         case!("n5_gateway_api", gateway_api::case, 700),
         case!("n6_gateway_api_rolling_restarts", gateway_api::rolling, 900),
         case!("n7_reconnects", reconnects::case, 900),
+        case!("n8_streaming_profile", streaming::case, 900),
         case!("p2_deletion_cost", scaling::deletion_cost, 700),
         case!("v1_image_volumes_without_a_registry", volumes::case, 700),
     ]

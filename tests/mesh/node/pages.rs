@@ -180,13 +180,18 @@ async fn visit(shared: &Shared, index: usize, kind: Kind) -> Outcome<End> {
     Ok(converse(socket, kind != Kind::Silent).await)
 }
 
-async fn read_events(mut client: Client, request: Request, opened: impl Fn()) -> Outcome<End> {
+/// Reads an event stream to its end, and reports each piece.
+pub(super) async fn read_events(
+    mut client: Client,
+    request: Request,
+    received: impl Fn(),
+) -> Outcome<End> {
     client.send(&request.header("accept", "text/event-stream").bytes()).await?;
     let (head, mut framing) = client.response_head("GET").await?;
     ensure!(head.status == 200, "the event stream: {}", head.status);
     loop {
         match client.piece(&mut framing).await {
-            Ok(Some(_)) => opened(),
+            Ok(Some(_)) => received(),
             Ok(None) => return Ok(End::Complete),
             Err(_) => return Ok(End::Broken),
         }

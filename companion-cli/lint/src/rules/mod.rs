@@ -23,6 +23,7 @@ mod schema;
 mod scheme;
 mod scheme_filters;
 mod scheme_helpers;
+mod streams;
 mod traffic;
 mod trust;
 mod volume;
@@ -56,6 +57,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         jobs::RULES,
         ends::RULES,
         websockets::RULES,
+        streams::RULES,
         traffic::RULES,
         change::RULES,
         live::RULES,

@@ -182,7 +182,7 @@ fn cut_after_default(longest: u64) -> String {
 }
 
 /// Rules without a time-out, of HTTPRoutes at Envoy Gateway.
-fn untimed_rules(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {
+pub(super) fn untimed_rules(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {
     let routes = of_kind(inputs, "HTTPRoute").filter(|route| {
         let mut parents = route.node.list("spec.parentRefs").filter_map(|at| at.text_of("name"));
         parents.any(|gateway| {

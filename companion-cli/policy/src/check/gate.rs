@@ -32,6 +32,13 @@ pub(super) fn why_none(
     }
 }
 
+/// Whether this policy has a gate.
+pub(crate) fn has_gate(file: &File) -> bool {
+    let (delivery, module) = (file.delivery.unwrap_or_default(), file.module.as_deref());
+    let why = |placement| why_none(placement, delivery, module);
+    file.gate.enabled != Some(false) && file.placement.as_ref().and_then(why).is_none()
+}
+
 impl Checker {
     pub(super) fn gate_port(
         &mut self,
@@ -126,24 +133,27 @@ impl Checker {
         }
     }
 
-    fn secret(&mut self, gate: &Gate) {
+    pub(super) fn variable(&mut self, path: &str, name: &str, example: &str) {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if name.is_empty() || !name.bytes().all(is_word) {
+            let message =
+                format!("`{name}` is not the name of an environment variable, such as `{example}`");
+            self.problem(path, message);
+        }
+    }
+
+    fn secret(&mut self, gate: &Gate) {
+        const VARIABLE: &str = "gate.secret.environment";
+        if let Some(GateSecret::Environment(name)) = &gate.secret {
+            self.variable(VARIABLE, name, "LASTSTREAM_SECRET");
+        }
         match &gate.secret {
-            Some(GateSecret::Environment(name))
-                if name.is_empty() || !name.bytes().all(is_word) =>
-            {
-                let message = format!(
-                    "`{name}` is not the name of an environment variable, such as \
-                        `LASTSTREAM_SECRET`"
-                );
-                self.problem("gate.secret.environment", message);
-            }
             Some(GateSecret::Environment(name)) if name.starts_with("ISTIO_META") => {
                 let message = format!(
                     "`{name}` would be shown: Istio's agent puts such variables into the proxy's \
                         metadata"
                 );
-                self.problem("gate.secret.environment", message);
+                self.problem(VARIABLE, message);
             }
             Some(GateSecret::Sds(path))
                 if !path.starts_with('/') || path.chars().any(char::is_control) =>

@@ -29,6 +29,11 @@ impl Placement {
         !matches!(self, Self::EnvoyGateway(_) | Self::Envoy(_))
     }
 
+    /// Whether Envoy ends streams that are silent; istiod switches that off.
+    pub(crate) fn limits_silence(&self) -> bool {
+        !self.is_istio()
+    }
+
     pub(super) fn has_app(&self) -> bool {
         matches!(self, Self::Sidecar(_) | Self::Envoy(_))
     }

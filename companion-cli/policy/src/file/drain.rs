@@ -16,6 +16,10 @@ pub struct Drain {
     pub longest_request: Option<TimeSpan>,
     /// The pod's `terminationGracePeriodSeconds`.
     pub grace_period: Option<TimeSpan>,
+    /// An environment variable of the proxy with the pod's own `terminationGracePeriodSeconds`,
+    /// such as `TERMINATION_GRACE_PERIOD_SECONDS`. If that is shorter than `grace_period`, the
+    /// deadline is earlier.
+    pub grace_from: Option<String>,
     /// The time, from the beginning of the drain, after which the gate opens even if streams are in
     /// flight.
     pub deadline: Option<TimeSpan>,
