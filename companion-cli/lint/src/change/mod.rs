@@ -8,6 +8,7 @@ mod proxies;
 mod waypoints;
 
 use super::inputs::Inputs;
+pub(crate) use pairs::same;
 pub(super) use part::Effect;
 use part::Part;
 

@@ -88,7 +88,7 @@ pub(super) fn changed(inputs: &Inputs) -> Vec<Pair<'_>> {
 }
 
 /// Whether two nodes are equal, whatever their YAML style and the order of their keys.
-pub(super) fn same(one: Option<Node<'_>>, other: Option<Node<'_>>) -> bool {
+pub(crate) fn same(one: Option<Node<'_>>, other: Option<Node<'_>>) -> bool {
     match (one, other) {
         (None, None) => true,
         (Some(one), Some(other)) => is_same(one, other, DEEPEST, &mut MOST_COMPARISONS.clone()),

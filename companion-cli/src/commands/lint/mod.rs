@@ -14,6 +14,7 @@ use clap::{Args, ValueEnum};
 use laststream_base::versions::{self, ISTIO, KUBERNETES, Program, Release};
 use laststream_lint::crds::{Definition, Definitions};
 use laststream_lint::output::{self, Checked};
+use laststream_lint::upgrade::Step;
 use laststream_lint::{self as lint, Assume, Finding, Rule, Severity};
 
 use self::cluster::LiveArgs;
@@ -47,6 +48,13 @@ pub(crate) struct Lint {
     /// be `-`.
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], conflicts_with_all = ["files", "list"])]
     change: Option<Vec<PathBuf>>,
+    /// Says what an upgrade changes for these files, or for the objects of a cluster: for streams,
+    /// ports, drains, trust and the objects themselves. Separate several programs by commas, or
+    /// repeat the option: istio, envoy, envoy-gateway, kubernetes. Those of Istio and of Envoy
+    /// Gateway include the Envoy in them.
+    #[arg(long, value_name = "PROGRAM=FROM:TO", value_delimiter = ',',
+        conflicts_with_all = ["change", "list", "explain"])]
+    upgrade: Vec<Step>,
     /// The format of the findings.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -80,6 +88,7 @@ const EXAMPLES: &str = "Examples:
   laststream lint --output sarif mesh/ > laststream.sarif
   laststream lint --explain LS204
   laststream lint --change mesh/ changed/
+  laststream lint --upgrade istio=1.30:1.31,kubernetes=1.34:1.36 mesh/
   laststream lint --cluster -n shop";
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -119,12 +128,14 @@ impl Lint {
     }
 
     fn assume(&self) -> Result<Assume, String> {
-        Ok(Assume {
+        let assume = Assume {
             istio: self.istio,
             kubernetes: self.kubernetes,
             crds: read_crds(&self.crds)?,
             ignored: self.ignore.iter().map(|rule| rule.code).collect(),
-        })
+            ..Assume::default()
+        };
+        Ok(assume.with_upgrade(self.upgrade.clone()))
     }
 }
 
