@@ -44,8 +44,8 @@ pub const UPGRADES: [(&str, Release, Release); 4] = [
     ("kubernetes", KUBERNETES.oldest, KUBERNETES.newest),
 ];
 
-/// The programs that contain Envoy, by their names in [`UPGRADES`]: the minor version of their Envoy
-/// is theirs and this number. Both follow each release of Envoy with one of their own.
+/// The programs that contain Envoy, by their names in [`UPGRADES`]: the minor version of their
+/// Envoy is theirs and this number. Both follow each release of Envoy with one of their own.
 pub const WITH_ENVOY: [(&str, u32); 2] = [("istio", 8), ("envoy-gateway", 30)];
 
 impl Program {

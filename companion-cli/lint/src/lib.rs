@@ -19,7 +19,7 @@
 #![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
 
 mod bootstraps;
-mod change;
+pub mod change;
 pub mod crds;
 mod envoy_filter;
 mod envoys;
@@ -85,16 +85,6 @@ pub fn cluster(
     } else {
         findings_of(&inputs, rules::of_upgrades(steps).chain(rules::about_rights()))
     })
-}
-
-/// The effects in Envoy of the change from the old files to the new ones, by file and line.
-pub fn change(
-    old: Vec<SourceFile>,
-    new: Vec<SourceFile>,
-    assume: Assume,
-) -> Result<Vec<Finding>, SourceError> {
-    let inputs = Inputs::of_change(old, new, assume, change::parts)?;
-    Ok(findings_of(&inputs, rules::of_changes()))
 }
 
 fn findings_of(inputs: &Inputs, rules: impl Iterator<Item = &'static Rule>) -> Vec<Finding> {

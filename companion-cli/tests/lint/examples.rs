@@ -60,7 +60,9 @@ fn good_examples_are_good() {
 #[test]
 fn a_change_is_found_only_by_the_step_to_its_version() {
     let mut compared = 0;
-    for example in examples("rules").filter(is_bad).filter(|example| example.name > "LS9".into()) {
+    for example in
+        examples("rules").filter(is_bad).filter(|example| example.name.starts_with("LS9"))
+    {
         let [step] = example.steps().collect::<Vec<_>>()[..] else { panic!("{}", example.name) };
         let minor = step.to.1;
         assert_eq!(step.from.1, minor - 1, "{}: a step of one version", example.name);

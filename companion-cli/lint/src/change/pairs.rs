@@ -60,6 +60,11 @@ fn is_empty(node: Node<'_>) -> bool {
     }
 }
 
+/// The API group of the object.
+pub(super) fn group<'g>(pair: &Pair<'g>) -> &'g str {
+    pair.latest().map_or("", |object| key(object).0)
+}
+
 /// The key of a resource: two objects are the same one if group, kind, namespace and name are
 /// equal.
 fn key<'g>(object: Object<'g>) -> (&'g str, &'g str, &'g str, &'g str) {
