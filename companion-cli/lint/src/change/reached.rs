@@ -84,8 +84,9 @@ impl Reached {
     ) -> Self {
         let context = patch_of(node).map_or("", |patch| patch.context());
         let labels = proxies.labels.iter();
+        let namespace = proxies.reached_namespace(group(pair) == GATEWAY_API);
         Self {
-            namespace: proxies.reached_namespace(group(pair) == GATEWAY_API),
+            namespace: namespace.filter(|_| !pair.latest().is_some_and(goes_by_route)),
             labels: labels.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             gateways: pair.latest().and_then(|object| gateways(object, inputs)),
             roles: roles(pair, context, effect),
@@ -119,6 +120,12 @@ impl Reached {
             Side::Outbound => scope == "outbound",
         }
     }
+}
+
+/// Whether an object is a route, or is for one. A route may name a Gateway of another namespace.
+fn goes_by_route(object: Object<'_>) -> bool {
+    let mut kinds = object.policy_targets().filter_map(|target| target.text_of("kind"));
+    object.kind.ends_with("Route") || kinds.any(|kind| kind.ends_with("Route"))
 }
 
 fn roles(pair: &Pair<'_>, context: &str, effect: Effect) -> &'static [ProxyRole] {

@@ -74,8 +74,8 @@ pub(super) const CHANGES: &[Change] = &[
             severity: Severity::Warning,
             title: "Istio 1.31: the gate's port is one that Istio gives to its metrics",
             why: "ENVOY_SECURE_METRICS_PORT and ENVOY_SECURE_MERGED_METRICS_PORT open listeners \
-                on all addresses, and Istio's documentation writes 15091 and 15092. With both on \
-                one proxy, one of the two listeners gets the requests of the other, or is refused.",
+                on all addresses, and Istio's documentation writes 15091 and 15092. Where it is \
+                followed, two listeners want one port of the proxy.",
             fix: "Take 16091, the default: leave `gate.port` out of the policy and render again, \
                 the stop hook as well. \
                 (https://istio.io/latest/docs/tasks/observability/metrics/secure-metrics/)",
@@ -229,8 +229,8 @@ pub(super) const CHANGES: &[Change] = &[
             severity: Severity::Warning,
             title: "Envoy 1.40: this expression may match other requests",
             why: "Regular expressions read bytes as Latin-1 (CVE-2026-73552), so an expression \
-                with other characters than ASCII, or a match that relies on UTF-8, has another \
-                meaning. Who is trusted or routed can differ.",
+                with other characters than ASCII has another meaning: requests can be routed or \
+                trusted otherwise. Patches of older versions since August 2026 have it, too.",
             fix: "Write the bytes of header values, as `\\xc3\\xa9`, or match without the \
                 character. \
                 (https://istio.io/latest/news/releases/1.30.x/announcing-1.30.4/)",
