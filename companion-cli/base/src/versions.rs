@@ -35,6 +35,19 @@ pub const GATEWAY_API: Program =
 pub const ENVOY_GATEWAY: Program =
     Program { name: "Envoy Gateway", oldest: (1, 9), newest: (1, 9), tested: "1.9.1" };
 
+/// The programs whose upgrades `lint` judges: the name in its option, the oldest known release, and
+/// the newest one. Envoy 1.41 is not released: what its main branch announces is known.
+pub const UPGRADES: [(&str, Release, Release); 4] = [
+    ("istio", ISTIO.oldest, ISTIO.newest),
+    ("envoy", (ENVOY[0].0, ENVOY[0].1), (1, 41)),
+    ("envoy-gateway", (1, 8), (1, 10)),
+    ("kubernetes", KUBERNETES.oldest, KUBERNETES.newest),
+];
+
+/// The programs that contain Envoy, by their names in [`UPGRADES`]: the minor version of their
+/// Envoy is theirs and this number. Both follow each release of Envoy with one of their own.
+pub const WITH_ENVOY: [(&str, u32); 2] = [("istio", 8), ("envoy-gateway", 30)];
+
 impl Program {
     /// All programs of the table.
     pub const ALL: [Self; 4] = [ISTIO, KUBERNETES, GATEWAY_API, ENVOY_GATEWAY];

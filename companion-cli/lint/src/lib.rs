@@ -11,6 +11,7 @@
 //! | `proxy_protocol` | filters and settings that take PROXY protocol headers |
 //! | `crds` | the API server's verdict on objects |
 //! | `change` | the effects of a change in Envoy |
+//! | `upgrade` | steps between versions of Istio, Envoy, Envoy Gateway, Kubernetes |
 //! | `live` | the facts about a cluster that are in none of its objects |
 //! | `rules` | the rules |
 //! | `output` | text, JSON, SARIF |
@@ -18,7 +19,7 @@
 #![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
 
 mod bootstraps;
-mod change;
+pub mod change;
 pub mod crds;
 mod envoy_filter;
 mod envoys;
@@ -43,6 +44,7 @@ mod sources;
 mod split_pods;
 mod template;
 mod texts;
+pub mod upgrade;
 mod value;
 mod volumes;
 mod wasm_filter;
@@ -57,7 +59,13 @@ use std::collections::HashSet;
 use inputs::Inputs;
 
 pub fn lint(sources: Vec<SourceFile>, assume: Assume) -> Result<Vec<Finding>, SourceError> {
-    Ok(findings_of(&Inputs::read(sources, assume)?, rules::all()))
+    let inputs = Inputs::read(sources, assume)?;
+    let steps = &inputs.assume.upgrade;
+    Ok(if steps.is_empty() {
+        findings_of(&inputs, rules::all())
+    } else {
+        findings_of(&inputs, rules::of_upgrades(steps))
+    })
 }
 
 /// All findings in the objects of a cluster and in what it knows beside them, by object.
@@ -71,17 +79,12 @@ pub fn cluster(
 ) -> Result<Vec<Finding>, SourceError> {
     let mut inputs = Inputs::read(sources, assume)?;
     inputs.live = live;
-    Ok(findings_of(&inputs, rules::of_clusters()))
-}
-
-/// The effects in Envoy of the change from the old files to the new ones, by file and line.
-pub fn change(
-    old: Vec<SourceFile>,
-    new: Vec<SourceFile>,
-    assume: Assume,
-) -> Result<Vec<Finding>, SourceError> {
-    let inputs = Inputs::of_change(old, new, assume, change::parts)?;
-    Ok(findings_of(&inputs, rules::of_changes()))
+    let steps = &inputs.assume.upgrade;
+    Ok(if steps.is_empty() {
+        findings_of(&inputs, rules::of_clusters())
+    } else {
+        findings_of(&inputs, rules::of_upgrades(steps).chain(rules::about_rights()))
+    })
 }
 
 fn findings_of(inputs: &Inputs, rules: impl Iterator<Item = &'static Rule>) -> Vec<Finding> {
@@ -121,5 +124,5 @@ fn leave_out_explained(findings: &mut Vec<Finding>) {
 }
 
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    rules::all()
+    rules::all().chain(rules::upgrades())
 }

@@ -1,6 +1,7 @@
 //! `lint --cluster`: the objects of the API server, its running pods, and their gates.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use kit::Outcome;
@@ -68,6 +69,8 @@ struct World {
     count: &'static str,
     /// The statistics of all pods.
     page: &'static str,
+    /// Servers at the ports of other pods, by the path of the port-forward.
+    others: BTreeMap<String, SocketAddr>,
     /// The ends of the paths that the user may not read.
     refused: Vec<&'static str>,
 }
@@ -85,7 +88,14 @@ impl World {
         let gates = names.map(|name| (name.to_owned(), "0.1.0")).collect();
         let objects = [(DEPLOYMENTS, vec![deployment]), (FILTERS, vec![filter]), (LIST, pods)];
         let objects = objects.map(|(path, objects)| (path.to_owned(), objects)).into();
-        Ok(Self { objects, gates, count: "exact", page: "a 1\n", refused: Vec::new() })
+        Ok(Self {
+            objects,
+            gates,
+            count: "exact",
+            page: "a 1\n",
+            others: BTreeMap::new(),
+            refused: Vec::new(),
+        })
     }
 
     fn good() -> Outcome<Self> {
@@ -98,7 +108,7 @@ impl World {
     }
 
     fn start(self) -> Outcome<Cluster> {
-        let mut forwards = BTreeMap::new();
+        let mut forwards = self.others.clone();
         let mut servers = Vec::new();
         for (pod, version) in &self.gates {
             let gate = gate(version, self.count)?;
@@ -319,6 +329,50 @@ fn findings_name_objects_instead_of_lines() -> Outcome {
     let sarif = cluster.run(&["lint", "--cluster", "-n", "shop", "-o", "sarif"])?.json()?;
     let place = &sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
     assert_eq!(place["artifactLocation"]["uri"], "cluster/shop/Deployment/web");
+    Ok(())
+}
+
+/// What a change would cut: streams that are older than the drain time of their pod, among those
+/// that a gate lists. Only the pods that the change reaches are asked.
+#[test]
+fn a_change_is_weighed_by_the_streams_of_the_cluster() -> Outcome {
+    let template = template(&hook(16091));
+    let mut pods = ["web-a", "web-b", "api-a"].map(|name| injected(name, &template));
+    pods[2]["metadata"]["labels"]["istio"] = json!("other");
+    let mut world = World::new(&template, pods.to_vec())?;
+    world.gates = BTreeMap::new();
+    world.page = "laststream_streams_in_flight_gateway{} 2\n";
+    let ages = [125_000, 60_000, 59_999].map(|age| json!({ "scope": "gateway", "age_ms": age }));
+    let streams = json!({
+        "state": "serving", "holding": 3, "complete": true, "streams": ages, "reason": "r",
+        "count": "exact", "scopes": [{ "scope": "gateway", "in_flight": 3, "begun": 9 }],
+        "version": "0.1.0",
+    });
+    let gate = FakeServer::start(move |_, _| Ok(Answer::new(200).body(streams.to_string())))?;
+    world.others.insert(format!("{LIST}/web-a/portforward"), gate.address);
+    let cluster = world.start()?;
+    let home = tempfile::tempdir()?;
+    let file = |name: &str, path: &str| -> Outcome<String> {
+        let text = format!(
+            "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {{name: a, \
+             namespace: shop}}\nspec: {{selector: {{matchLabels: {{istio: ingressgateway}}}}, \
+             rules: [{{to: [{{operation: {{paths: [{path}]}}}}]}}]}}\n"
+        );
+        std::fs::write(home.path().join(name), text)?;
+        Ok(home.path().join(name).display().to_string())
+    };
+    let (old, new) = (file("old.yaml", "/a")?, file("new.yaml", "/b")?);
+    let change = ["lint", "--change", &old, &new, "--cluster", "-n", "shop"];
+    let row = "| Deployment shop/web | 2 | 5 | 2 | 2 | 60 s | 1 pod: it has no gate |";
+    let said = cluster.run(&change)?.expect(1)?.stdout_contains(row)?;
+    let said = said.stderr_contains("now: at least 5 streams in 2 pods")?;
+    said.stderr_contains("at least 2 of them older than the drain time")?;
+    let json = cluster.run(&[&change[..], &["-o", "json"]].concat())?.expect(1)?.json()?;
+    assert_eq!(json["cut_now"][0]["older"], 2, "{json}");
+    let is_other = |path: &str| path.contains("api-a");
+    assert!(!cluster.server.asked().iter().any(|asked| is_other(asked.path())));
+    let same = ["lint", "--change", &old, &old, "--cluster", "-n", "shop"];
+    cluster.run(&same)?.expect(0)?.stderr_contains("now: 0 streams in 0 pods")?;
     Ok(())
 }
 

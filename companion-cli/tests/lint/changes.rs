@@ -4,10 +4,19 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use laststream_lint::{Assume, Finding, SourceFile, change, rules};
+use laststream_lint::change::Change;
+use laststream_lint::{Assume, Finding, SourceError, SourceFile, rules};
 
 use crate::output::golden;
 use crate::support::{Example, described, folder};
+
+fn change(
+    old: Vec<SourceFile>,
+    new: Vec<SourceFile>,
+    assume: Assume,
+) -> Result<Vec<Finding>, SourceError> {
+    Ok(Change::read(old, new, assume)?.findings())
+}
 
 fn source(path: &Path) -> SourceFile {
     let side = path.file_name().unwrap().to_string_lossy().into_owned();

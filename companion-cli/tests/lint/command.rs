@@ -46,6 +46,9 @@ fn exit_codes_show_the_result() -> Outcome {
         (&["--crds", "-", "-"], 64),
         (&["-", "-"], 64),
         (&["good", "--change", "good", "good"], 64),
+        (&["rules/LS904.bad.yaml", "--upgrade", "envoy=1.39:1.40,istio=1.30:1.31"], 1),
+        (&["rules/LS904.bad.yaml", "--upgrade", "envoy=1.39:1.40"], 0),
+        (&["good", "--upgrade", "istio=1.30:1.99"], 64),
     ] {
         let output = lint(arguments)?.expect(code)?;
         if code == 2 {
@@ -145,7 +148,7 @@ fn the_examples_of_the_help_work() -> Outcome {
         .filter_map(|line| line.trim().split_once("laststream lint "))
         .filter(|(_, arguments)| !arguments.contains("--cluster"))
         .collect();
-    assert_eq!(examples.len(), 5, "{help}");
+    assert_eq!(examples.len(), 6, "{help}");
     for (_, arguments) in examples {
         let arguments = arguments.split(" > ").next().unwrap().replace("mesh/", "good");
         let arguments = arguments.replace("changed/", "good");

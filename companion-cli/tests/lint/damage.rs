@@ -100,7 +100,7 @@ fn findings_of(bytes: Vec<u8>, number: usize) -> usize {
     .unwrap();
     let shown = [
         output::text(&findings),
-        output::json(&findings, output::Checked::Files(1)),
+        output::json(&findings, output::Checked::Files(1), None),
         output::sarif(&findings, None),
     ];
     assert!(

@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 
 use laststream_lint::rules;
+use laststream_lint::upgrade::Step;
 
 use crate::support::{Example, described, files, folder};
 
 #[test]
 fn every_rule_has_a_bad_and_a_good_example_and_no_example_is_without_a_rule() {
     let codes: BTreeSet<String> = rules()
-        .filter(|rule| rule.code < "LS705") // those of changes and clusters have tests of their own
+        // Those of changes and clusters have tests of their own.
+        .filter(|rule| !("LS705".."LS901").contains(&rule.code))
         .flat_map(|rule| ["bad", "good"].map(|kind| format!("{}.{kind}.yaml", rule.code)))
         .collect();
     let there: BTreeSet<String> = examples("rules").map(|example| example.name).collect();
@@ -54,6 +56,30 @@ fn good_examples_are_good() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
+/// A change is not reported for the step before or after it.
+#[test]
+fn a_change_is_found_only_by_the_step_to_its_version() {
+    let mut compared = 0;
+    for example in
+        examples("rules").filter(is_bad).filter(|example| example.name.starts_with("LS9"))
+    {
+        let [step] = example.steps().collect::<Vec<_>>()[..] else { panic!("{}", example.name) };
+        let minor = step.to.1;
+        assert_eq!(step.from.1, minor - 1, "{}: a step of one version", example.name);
+        let form = |from: u32| format!("# upgrade: {}=1.{from}:1.{}", step.program, from + 1);
+        for other in [minor - 2, minor].map(form) {
+            let text = example.text.replacen(&form(minor - 1), &other, 1);
+            assert_ne!(text, example.text);
+            let beside = Example { name: example.name.clone(), text };
+            if other.trim_start_matches("# upgrade: ").parse::<Step>().is_ok() {
+                assert!(beside.found().is_empty(), "{}", described(&beside.findings()));
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 20, "{compared} steps");
+}
+
 /// The rules about the saved header hold for Envoy's own matchers, too.
 #[test]
 fn native_matchers_need_the_saved_header_too() {
@@ -83,5 +109,7 @@ fn codes_are_ordered_and_texts_are_there() {
             "{}",
             rule.code
         );
+        let is_sourced = rule.fix.contains("(https://");
+        assert!(is_sourced || rule.code < "LS901", "{} has no source", rule.code);
     }
 }

@@ -29,7 +29,7 @@ fn the_output_for_one_file_matches_the_golden_files() {
     let findings = findings();
     let text = output::text(&findings);
     golden("output.txt", &without_colours(&text));
-    golden("output.json", &output::json(&findings, output::Checked::Files(1)));
+    golden("output.json", &output::json(&findings, output::Checked::Files(1), None));
     golden(
         "output.sarif",
         &output::sarif(&findings, None).replace(env!("CARGO_PKG_VERSION"), "VERSION"),

@@ -187,7 +187,11 @@ fn secrets_are_not_shown() {
                 - {name: PORT, value: 8080}\n";
     let findings = of(text);
     let shown = laststream_lint::output::text(&findings)
-        + &laststream_lint::output::json(&findings, laststream_lint::output::Checked::Files(1));
+        + &laststream_lint::output::json(
+            &findings,
+            laststream_lint::output::Checked::Files(1),
+            None,
+        );
     assert_eq!(findings.len(), 2, "{}", described(&findings));
     assert!(!shown.contains("31337") && shown.contains("8080"), "{shown}");
 }

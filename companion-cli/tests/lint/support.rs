@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use laststream_lint::upgrade::Step;
 use laststream_lint::{Assume, Finding, SourceFile, lint};
 
 /// The folder of the examples.
@@ -25,7 +26,7 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// An example and its expected findings: `finding: LS101 LS102` in a line is for that line,
 /// `finding at 7: LS301` names another one, `istio: 1.29` and `kubernetes: 1.34` are the assumed
-/// versions.
+/// versions, `upgrade: istio=1.30:1.31` is a step that is judged.
 pub(crate) struct Example {
     pub name: String,
     pub text: String,
@@ -63,7 +64,13 @@ impl Example {
             Some((major.parse().unwrap(), minor.parse().unwrap()))
         };
         let (istio, kubernetes) = (version("# istio: "), version("# kubernetes: "));
-        Assume { istio, kubernetes, ..Assume::default() }
+        Assume { istio, kubernetes, ..Assume::default() }.with_upgrade(self.steps().collect())
+    }
+
+    /// The steps of an upgrade that are judged.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = Step> {
+        let given = self.text.lines().filter_map(|line| line.strip_prefix("# upgrade: "));
+        given.map(|step| step.parse().unwrap_or_else(|why| panic!("{}: {why}", self.name)))
     }
 
     pub(crate) fn findings(&self) -> Vec<Finding> {

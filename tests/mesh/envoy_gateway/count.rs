@@ -11,7 +11,7 @@ use kit::wire::local;
 
 const GATEWAY: &str = "g1";
 /// Envoy's admin interface.
-const ADMIN: u16 = 19000;
+pub(super) const ADMIN: u16 = 19000;
 const POLICY: &str = "drain: {longest_request: 20s}\nforwarded_proto: {presets: [gcp], trust: \
     {peers: [35.191.0.0/16]}}\n";
 

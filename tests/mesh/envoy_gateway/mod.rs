@@ -1,6 +1,7 @@
 //! The level of Envoy Gateway: its real controller runs beside the API server and makes a
 //! Deployment, whose containers run as processes. There is no kubelet; `pod.rs` replaces it.
 
+mod changes;
 mod controller;
 mod count;
 mod network;
@@ -28,5 +29,6 @@ fn cases() -> Vec<Case> {
         case!("g2_stops_under_load", stops::case, 900),
         case!("g3_rolling_restart", rolling::case, 300),
         case!("g4_streaming_profile", streaming::case, 240),
+        case!("g5_changes", changes::case, 300),
     ]
 }

@@ -1,14 +1,16 @@
 //! The effects of a changed object on Envoy's listeners, derived from how istiod translates the
 //! object into Envoy's configuration.
 
-use super::pairs::{Pair, same};
+use super::envoy_gateway;
+use super::pairs::{Pair, group, same};
 use super::part::Effect;
+use super::reached::ENVOY_GATEWAY;
 use super::waypoints;
 use crate::envoy_filter::patch_of;
 use crate::node::Node;
 
 /// An effect, the node that causes it, and a description of the change.
-type Found<'g> = (Effect, Node<'g>, String);
+pub(super) type Found<'g> = (Effect, Node<'g>, String);
 
 /// The fields of a WasmPlugin, or of `wasm` in a TrafficExtension, that are only in the Wasm
 /// filter's configuration, which Envoy gets by discovery.
@@ -43,6 +45,7 @@ pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     };
     let is_istio = group(pair).ends_with("istio.io");
     match object.kind {
+        _ if group(pair) == ENVOY_GATEWAY => envoy_gateway::of(pair),
         "EnvoyFilter" => patches(pair),
         "AuthorizationPolicy" | "RequestAuthentication" => whole(Effect::Authorization),
         "PeerAuthentication" => whole(Effect::Tls),
@@ -78,12 +81,6 @@ fn only_plain_hosts_differ(pair: &Pair<'_>) -> bool {
     !pair.differs("spec.selector")
         && old.items().count() == new.items().count()
         && old.items().zip(new.items()).all(is_alike)
-}
-
-fn group<'g>(pair: &Pair<'g>) -> &'g str {
-    let version = pair.latest().and_then(|object| object.node.text_of("apiVersion"));
-    let version = version.unwrap_or_default();
-    version.split_once('/').map_or("", |(group, _)| group)
 }
 
 /// The patches that are new, changed or removed, and those whose position among the unchanged ones

@@ -60,6 +60,11 @@ fn is_empty(node: Node<'_>) -> bool {
     }
 }
 
+/// The API group of the object.
+pub(super) fn group<'g>(pair: &Pair<'g>) -> &'g str {
+    pair.latest().map_or("", |object| key(object).0)
+}
+
 /// The key of a resource: two objects are the same one if group, kind, namespace and name are
 /// equal.
 fn key<'g>(object: Object<'g>) -> (&'g str, &'g str, &'g str, &'g str) {
@@ -88,7 +93,7 @@ pub(super) fn changed(inputs: &Inputs) -> Vec<Pair<'_>> {
 }
 
 /// Whether two nodes are equal, whatever their YAML style and the order of their keys.
-pub(super) fn same(one: Option<Node<'_>>, other: Option<Node<'_>>) -> bool {
+pub(crate) fn same(one: Option<Node<'_>>, other: Option<Node<'_>>) -> bool {
     match (one, other) {
         (None, None) => true,
         (Some(one), Some(other)) => is_same(one, other, DEEPEST, &mut MOST_COMPARISONS.clone()),

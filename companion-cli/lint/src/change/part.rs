@@ -1,5 +1,6 @@
 //! A part of a change: a node, and its effect in Envoy.
 
+use super::reached::Reached;
 use crate::node::Node;
 use crate::texts::Texts;
 
@@ -31,11 +32,18 @@ pub(crate) enum Effect {
     WaypointRoutes,
     /// The part takes effect at the next start of a pod.
     NextStart,
+    /// Envoy Gateway writes the part into filters or settings of the filter chains.
+    GatewayFilters,
+    /// Envoy Gateway adds a filter for the first object that needs it, and removes it after the
+    /// last one.
+    FirstFilter,
+    /// Envoy Gateway replaces the pods.
+    PodsReplaced,
 }
 
 impl Effect {
     pub(super) fn replaces(self) -> bool {
-        !matches!(self, Self::NothingDrains | Self::NextStart)
+        !matches!(self, Self::NothingDrains | Self::NextStart | Self::PodsReplaced)
     }
 }
 
@@ -46,11 +54,12 @@ pub(crate) struct Part {
     id: u32,
     /// The change, its proxies, and the time that their streams have left.
     pub(crate) message: String,
+    pub(super) reached: Reached,
 }
 
 impl Part {
-    pub(super) fn new(effect: Effect, node: Node<'_>, message: String) -> Self {
-        Self { effect, tree: node.tree, id: node.id, message }
+    pub(super) fn new(effect: Effect, node: Node<'_>, message: String, reached: Reached) -> Self {
+        Self { effect, tree: node.tree, id: node.id, message, reached }
     }
 
     pub(crate) fn node<'g>(&self, texts: &'g Texts) -> Node<'g> {

@@ -1,5 +1,6 @@
 //! The proxies that get a part of a change, and the time that their streams have left.
 
+use super::GATEWAY_DRAIN;
 use super::pairs::Pair;
 use crate::envoy_filter::patch_of;
 use crate::inputs::Inputs;
@@ -19,7 +20,7 @@ const MOST_NAMED: usize = 5;
 
 pub(super) struct Proxies<'g> {
     namespace: Option<&'g str>,
-    labels: Vec<(&'g str, &'g str)>,
+    pub(super) labels: Vec<(&'g str, &'g str)>,
     targets: Vec<String>,
     /// Whether the object applies only to proxies of its namespace.
     is_of_namespace: bool,
@@ -44,6 +45,17 @@ impl<'g> Proxies<'g> {
                 .collect(),
             is_of_namespace,
         }
+    }
+
+    /// The namespace of the running proxies; none for all of them. A Gateway of the Gateway API has
+    /// its proxies in its own.
+    pub(super) fn reached_namespace(&self, is_of_gateway_api: bool) -> Option<String> {
+        let namespace = self.namespace.filter(|_| self.is_of_namespace || is_of_gateway_api);
+        namespace.map(str::to_owned)
+    }
+
+    pub(super) fn has_targets(&self) -> bool {
+        !self.targets.is_empty()
     }
 
     /// The proxies as text for a message.
@@ -121,9 +133,23 @@ impl<'g> Proxies<'g> {
     }
 }
 
+/// The same for the proxies of Envoy Gateway, which start with the `drainTimeout` of their
+/// EnvoyProxy.
+pub(super) fn time_at_envoy_gateway(inputs: &Inputs) -> String {
+    let times =
+        inputs.keyed("drainTimeout").filter(|node| node.has_keys(&["drainTimeout", "shutdown"]));
+    match times.filter_map(span).min() {
+        Some(time) => format!("streams that are older have {time} (`shutdown.drainTimeout`)"),
+        None => format!(
+            "streams that are older have {GATEWAY_DRAIN} (Envoy Gateway's default without \
+             `shutdown.drainTimeout`)"
+        ),
+    }
+}
+
 /// The drain time of proxies without one of their own. A proxy reads it when it starts, so a
 /// running proxy may have the value from before or after the change: the shorter one counts.
-fn common_time(inputs: &Inputs) -> Option<TimeSpan> {
+pub(super) fn common_time(inputs: &Inputs) -> Option<TimeSpan> {
     let nodes = inputs.keyed(DRAIN_DURATION);
     let (old, new): (Vec<_>, Vec<_>) = nodes
         .filter(|node| node.has_keys(&[DRAIN_DURATION, "defaultConfig"]))

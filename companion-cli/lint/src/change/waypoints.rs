@@ -1,6 +1,7 @@
 //! Routes that gateways and sidecars get by discovery, but that are part of a waypoint's filter
 //! chains.
 
+use super::envoy_gateway;
 use super::pairs::{Pair, same};
 use super::part::Effect;
 use crate::node::Node;
@@ -21,7 +22,11 @@ pub(super) fn of_route(pair: &Pair<'_>) -> Effect {
     let mut kinds = parents
         .flat_map(|spec| items(spec, "parentRefs"))
         .map(|parent| parent.get("kind").and_then(Node::value));
-    effect(kinds.any(|kind| kind.is_some_and(|kind| kind != "Gateway")))
+    if kinds.any(|kind| kind.is_some_and(|kind| kind != "Gateway")) {
+        Effect::WaypointRoutes
+    } else {
+        envoy_gateway::of_route(pair)
+    }
 }
 
 /// The effect of a DestinationRule. Its `consistentHash` policies are part of routes; its other

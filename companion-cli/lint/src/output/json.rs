@@ -3,24 +3,41 @@
 use serde_json::{Value, json as value};
 
 use super::Checked;
+use crate::change::CutStreams;
 use crate::{Finding, Severity};
 
-/// All findings, with the number of findings of each severity.
-pub fn json(findings: &[Finding], checked: Checked) -> String {
+/// All findings, with the number of findings of each severity, and the streams that a change would
+/// cut now, if a cluster was asked.
+pub fn json(findings: &[Finding], checked: Checked, cut: Option<&[CutStreams]>) -> String {
     let count =
         |severity| findings.iter().filter(|finding| finding.rule.severity == severity).count();
     let (sources, number) = match checked {
         Checked::Files(number) => ("files", number),
         Checked::Objects(number) => ("objects", number),
     };
-    let document = value!({
+    let mut document = value!({
         sources: number,
         "errors": count(Severity::Error),
         "warnings": count(Severity::Warning),
         "infos": count(Severity::Info),
         "findings": findings.iter().map(one).collect::<Vec<_>>(),
     });
+    if let (Some(cut), Value::Object(fields)) = (cut, &mut document) {
+        fields.insert("cut_now".to_owned(), cut.iter().map(streams).collect());
+    }
     format!("{document:#}\n")
+}
+
+fn streams(row: &CutStreams) -> Value {
+    value!({
+        "workload": row.workload,
+        "pods": row.pods,
+        "streams": row.streams,
+        "older": row.older,
+        "unlisted": row.unlisted,
+        "drain_seconds": row.drain_seconds,
+        "unknown": row.unknown,
+    })
 }
 
 fn one(finding: &Finding) -> Value {

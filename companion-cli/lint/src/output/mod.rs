@@ -1,5 +1,6 @@
 //! The output formats of findings and rules.
 
+mod cut;
 mod json;
 mod reference;
 mod sarif;
@@ -14,6 +15,7 @@ pub enum Checked {
     Objects(usize),
 }
 
+pub use cut::{cut, cut_summary};
 pub use json::json;
 pub use reference::{explanation, list, list_json, reference};
 pub use sarif::sarif;

@@ -1,4 +1,4 @@
-//! LS705 to LS716: the effects of a change in Envoy; only with `lint --change`.
+//! LS705 to LS719: the effects of a change in Envoy; only with `lint --change`.
 
 use crate::change::Effect;
 use crate::finding::{Findings, Rule, Severity};
@@ -132,6 +132,41 @@ pub(super) const RULES: &[Rule] = &[
             `drainDuration` so that requests can finish. Make the change when few long streams \
             run.",
         check: |inputs, findings| report(Effect::WaypointRoutes, inputs, findings),
+    },
+    Rule {
+        code: "LS717",
+        severity: Severity::Warning,
+        title: "the change replaces filter chains of Envoy Gateway: this part stands in them",
+        why: "Envoy Gateway writes these fields into the connection manager or the filters of a \
+            listener, disabled where no route needs them. Envoy replaces each chain that differs, \
+            and after its drain time it closes every stream on the old one at once, of all routes \
+            of the listener. From 1.10 on, Lua and API keys are in the routes.",
+        fix: "Raise `shutdown.drainTimeout` of the EnvoyProxy so that requests can finish. Make \
+            the change when few long streams run.",
+        check: |inputs, findings| report(Effect::GatewayFilters, inputs, findings),
+    },
+    Rule {
+        code: "LS718",
+        severity: Severity::Warning,
+        title: "the change may replace filter chains of Envoy Gateway: a filter comes or goes",
+        why: "For CORS, CSRF, OIDC, authorization, rate limits and others the listener has one \
+            empty filter, and the settings are in routes. Envoy Gateway adds that filter for the \
+            first route that needs it and removes it after the last one. Both replace the chain: \
+            after the drain time its streams are closed at once. Between them nothing drains.",
+        fix: "Nothing, if another route of the listener has the same feature before and after \
+            the change. Otherwise make the change when few long streams run, and keep one such \
+            route afterwards.",
+        check: |inputs, findings| report(Effect::FirstFilter, inputs, findings),
+    },
+    Rule {
+        code: "LS719",
+        severity: Severity::Info,
+        title: "this part of the change replaces the pods of Envoy Gateway",
+        why: "It is in the Deployment or in Envoy's bootstrap and arguments, so every proxy of \
+            its Gateways is replaced.",
+        fix: "With a gate, the replacement loses no request. Without one, make it when few long \
+            streams run.",
+        check: |inputs, findings| report(Effect::PodsReplaced, inputs, findings),
     },
 ];
 

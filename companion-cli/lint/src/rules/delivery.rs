@@ -121,7 +121,7 @@ pub(super) const RULES: &[Rule] = &[
 const FORMER_HOSTS: [&str; 3] =
     ["gcr.io/istio-release", "registry.istio.io", "istio-release.storage.googleapis.com"];
 
-fn former_hosts<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+pub(super) fn former_hosts<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (node, text) in inputs.scalars().filter(|(_, text)| !text.contains('\n')) {
         if let Some(host) = FORMER_HOSTS.iter().find(|host| text.contains(**host)) {
             findings.at(node, format!("`{host}` ends in December 2026"));

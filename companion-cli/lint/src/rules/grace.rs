@@ -122,7 +122,10 @@ const MINIMUM: &str = "MINIMUM_DRAIN_DURATION";
 const DURATION: &str = "terminationDrainDuration";
 
 /// The values of a setting of the agent, given as a key or as an environment variable.
-fn settings<'g>(inputs: &'g Inputs, name: &'static str) -> impl Iterator<Item = Node<'g>> {
+pub(super) fn settings<'g>(
+    inputs: &'g Inputs,
+    name: &'static str,
+) -> impl Iterator<Item = Node<'g>> {
     let variables = inputs
         .keyed("env")
         .flat_map(Node::items)
@@ -179,7 +182,7 @@ fn is_native(inputs: &Inputs, pod: Pod<'_>) -> bool {
     !pod.is_gateway() && said.map_or(by_default, |said| said == "true")
 }
 
-fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+pub(super) fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let parts = SplitPods::of(inputs);
     for node in
         [EXIT_ON_ZERO, MINIMUM, DURATION].into_iter().flat_map(|name| settings(inputs, name))

@@ -184,7 +184,7 @@ const INCLUSIONS: [(&str, &str); 3] = [
 /// The statistics of Envoy's own count: requests in flight, and all requests so far.
 pub(super) const ENVOY_COUNT_STATS: [&str; 2] = ["downstream_rq_active", "downstream_rq_total"];
 
-fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+pub(super) fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let of_mesh: Vec<Node<'g>> = inputs
         .keyed("proxyStatsMatcher")
         .filter(|matcher| {

@@ -26,13 +26,15 @@ mod scheme_helpers;
 mod streams;
 mod traffic;
 mod trust;
+mod upgrade;
 mod volume;
 mod waypoint;
 mod websockets;
 
 use super::finding::Rule;
+use super::upgrade::Step;
 
-/// All rules, by code.
+/// All rules, by code, without those about upgrades.
 pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
     [
         files::RULES,
@@ -70,6 +72,25 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
 /// change looks smaller than it is.
 pub(super) fn of_changes() -> impl Iterator<Item = &'static Rule> {
     files::RULES.iter().filter(|rule| files::hides_objects(rule)).chain(change::RULES)
+}
+
+/// The rules about upgrades, by code.
+pub(super) fn upgrades() -> impl Iterator<Item = &'static Rule> {
+    upgrade::CHANGES.iter().map(|change| &change.rule)
+}
+
+/// The rules about these steps, and those about files that cannot be read.
+pub(super) fn of_upgrades(steps: &[Step]) -> impl Iterator<Item = &'static Rule> {
+    let is_covered = |change: &&upgrade::Change| {
+        steps.iter().any(|step| step.covers(change.program, change.since))
+    };
+    let changes = upgrade::CHANGES.iter().filter(is_covered).map(|change| &change.rule);
+    files::RULES.iter().filter(|rule| files::hides_objects(rule)).chain(changes)
+}
+
+/// The rules about what the API server refuses.
+pub(super) fn about_rights() -> impl Iterator<Item = &'static Rule> {
+    live::RULES.iter().filter(|rule| rule.code == "LS809")
 }
 
 /// The rules about the objects of a cluster. Its API server has judged each by its CRD, and has

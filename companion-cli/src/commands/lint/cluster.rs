@@ -26,10 +26,11 @@ use crate::commands::printer::Printer;
 #[derive(Debug, Args)]
 pub(super) struct LiveArgs {
     /// Checks the objects of a cluster and its running pods, instead of files: those of the
-    /// context, or of another one with `--cluster=NAME`.
+    /// context, or of another one with `--cluster=NAME`. With `--change`: how many streams of its
+    /// pods the change would cut now.
     #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true,
         default_missing_value = "",
-        conflicts_with_all = ["files", "list", "explain", "change", "crds"])]
+        conflicts_with_all = ["files", "list", "explain", "crds"])]
     cluster: Option<String>,
     #[command(flatten)]
     context: ContextArgs,
@@ -61,7 +62,16 @@ impl LiveArgs {
         Ok(())
     }
 
-    fn selection(&self) -> Selection {
+    pub(super) async fn connect(&self) -> Result<Cluster, FleetError> {
+        let name = self.cluster.clone().filter(|name| !name.is_empty());
+        self.context.connect(name).await
+    }
+
+    pub(super) fn at_a_time(&self) -> usize {
+        self.reach.at_a_time()
+    }
+
+    pub(super) fn selection(&self) -> Selection {
         Selection {
             everywhere: self.all_namespaces,
             labels: self.selector.clone(),
@@ -101,8 +111,7 @@ struct Seen {
 }
 
 async fn look(arguments: &LiveArgs) -> Result<Seen, FleetError> {
-    let name = arguments.cluster.clone().filter(|name| !name.is_empty());
-    let cluster = arguments.context.connect(name).await?;
+    let cluster = arguments.connect().await?;
     let mut objects = cluster.objects(arguments.all_namespaces, ROOT_NAMESPACE).await?;
     let selection = arguments.selection();
     let mut pods = RunningPods::default();
@@ -133,8 +142,7 @@ async fn ask(
     arguments: &LiveArgs,
     refused: &mut Vec<FleetError>,
 ) -> HashMap<String, GateAnswer> {
-    let options =
-        AskOptions { gates: Gates::Every, streams: 1, at_a_time: arguments.reach.at_a_time() };
+    let options = AskOptions { gates: Gates::Every, streams: 1, at_a_time: arguments.at_a_time() };
     let survey = cluster.survey(pods, options).await;
     let is_refused = survey.failure.is_some();
     refused.extend(survey.failure);

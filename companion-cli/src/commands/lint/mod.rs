@@ -1,6 +1,7 @@
 //! `laststream lint …`
 
 mod cluster;
+mod cut;
 mod judged;
 mod places;
 mod running;
@@ -12,9 +13,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use laststream_base::versions::{self, ISTIO, KUBERNETES, Program, Release};
+use laststream_lint::change::Change;
 use laststream_lint::crds::{Definition, Definitions};
 use laststream_lint::output::{self, Checked};
-use laststream_lint::{self as lint, Assume, Finding, Rule, Severity};
+use laststream_lint::upgrade::Step;
+use laststream_lint::{self as lint, Assume, Finding, Rule, Severity, SourceFile};
 
 use self::cluster::LiveArgs;
 use crate::commands::exit::Exit;
@@ -42,11 +45,18 @@ pub(crate) struct Lint {
     files: Vec<PathBuf>,
     #[command(flatten)]
     live: LiveArgs,
-    /// Says which parts of a change replace listeners or filter chains in Istio, on which
-    /// workloads, and how long streams then have. OLD and NEW are files or folders, one of them may
-    /// be `-`.
+    /// Says which parts of a change replace listeners or filter chains in Istio and in Envoy
+    /// Gateway, on which workloads, and how long streams then have. OLD and NEW are files or
+    /// folders, one of them may be `-`. With `--cluster`: how many streams that would cut now.
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], conflicts_with_all = ["files", "list"])]
     change: Option<Vec<PathBuf>>,
+    /// Says what an upgrade changes for these files, or for the objects of a cluster: for streams,
+    /// ports, drains, trust and the objects themselves. Separate several programs by commas, or
+    /// repeat the option: istio, envoy, envoy-gateway, kubernetes. Those of Istio and of Envoy
+    /// Gateway include the Envoy in them.
+    #[arg(long, value_name = "PROGRAM=FROM:TO", value_delimiter = ',',
+        conflicts_with_all = ["change", "list", "explain"])]
+    upgrade: Vec<Step>,
     /// The format of the findings.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -80,6 +90,8 @@ const EXAMPLES: &str = "Examples:
   laststream lint --output sarif mesh/ > laststream.sarif
   laststream lint --explain LS204
   laststream lint --change mesh/ changed/
+  laststream lint --upgrade istio=1.30:1.31,kubernetes=1.34:1.36 mesh/
+  laststream lint --change mesh/ changed/ --cluster -A
   laststream lint --cluster -n shop";
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -119,12 +131,14 @@ impl Lint {
     }
 
     fn assume(&self) -> Result<Assume, String> {
-        Ok(Assume {
+        let assume = Assume {
             istio: self.istio,
             kubernetes: self.kubernetes,
             crds: read_crds(&self.crds)?,
             ignored: self.ignore.iter().map(|rule| rule.code).collect(),
-        })
+            ..Assume::default()
+        };
+        Ok(assume.with_upgrade(self.upgrade.clone()))
     }
 }
 
@@ -157,48 +171,67 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Result<Exit, Exit> {
         let warning = given.and_then(|given| outside_of_table(&program, given));
         warning.into_iter().for_each(|warning| printer.warning(&warning));
     }
-    let (findings, checked) = if lint.live.is_given() {
-        let assume = lint.assume().map_err(|message| printer.failed(&message))?;
+    let mut cut = None;
+    let assume = lint.assume().map_err(|message| printer.failed(&message))?;
+    let (findings, checked) = if let Some([old, new]) = lint.change.as_deref() {
+        let (change, files) =
+            read_change([old, new], assume).map_err(|message| printer.failed(&message))?;
+        if lint.live.is_given() {
+            cut = Some(cut::now(&change, &lint.live, printer)?);
+        }
+        (change.findings(), Checked::Files(files))
+    } else if lint.live.is_given() {
         cluster::findings(&lint.live, assume, printer)?
     } else {
-        findings(lint).map_err(|message| printer.failed(&message))?
+        findings(&lint.files, assume).map_err(|message| printer.failed(&message))?
     };
     match lint.output {
-        Format::Text if findings.is_empty() => {}
-        Format::Text => printer.coloured(&output::text(&findings)),
-        Format::Json => printer.json(&output::json(&findings, checked)),
+        Format::Text => {
+            if !findings.is_empty() {
+                printer.coloured(&output::text(&findings));
+            }
+            if let Some(cut) = cut.as_ref().filter(|cut| !cut.is_empty()) {
+                printer.stdout(&output::cut(cut));
+            }
+        }
+        Format::Json => printer.json(&output::json(&findings, checked, cut.as_deref())),
         Format::Sarif => {
             printer.json(&output::sarif(&findings, std::env::current_dir().ok().as_deref()))
         }
     }
     printer.status_line(&output::summary(&findings, checked));
+    if let Some(cut) = &cut {
+        printer.status_line(&output::cut_summary(cut));
+    }
     let counts = findings.iter().any(|finding| finding.rule.severity >= lint.fail_on);
     Ok(if counts { Exit::Negative } else { Exit::Fine })
 }
 
 /// The findings in files, and the number of checked files.
-fn findings(lint: &Lint) -> Result<(Vec<Finding>, Checked), String> {
-    let gather = |paths: &[PathBuf]| {
-        lint::gather(paths, &mut io::stdin().lock()).map_err(|error| error.to_string())
-    };
-    let assume = lint.assume()?;
-    if let Some([old, new]) = lint.change.as_deref() {
-        let [old, new] = [gather(std::slice::from_ref(old))?, gather(std::slice::from_ref(new))?];
-        let files = old.len() + new.len();
-        let findings = lint::change(old, new, assume).map_err(|error| error.to_string())?;
-        return Ok((findings, Checked::Files(files)));
-    }
-    let sources = gather(&lint.files)?;
+fn findings(files: &[PathBuf], assume: Assume) -> Result<(Vec<Finding>, Checked), String> {
+    let sources = gather(files)?;
     let files = sources.len();
     let findings = lint::lint(sources, assume).map_err(|error| error.to_string())?;
     Ok((findings, Checked::Files(files)))
 }
 
+/// The change, and the number of its files.
+fn read_change(sides: [&PathBuf; 2], assume: Assume) -> Result<(Change, usize), String> {
+    let [old, new] = sides.map(|side| gather(std::slice::from_ref(side)));
+    let (old, new) = (old?, new?);
+    let files = old.len() + new.len();
+    let change = Change::read(old, new, assume).map_err(|error| error.to_string())?;
+    Ok((change, files))
+}
+
+fn gather(paths: &[PathBuf]) -> Result<Vec<SourceFile>, String> {
+    lint::gather(paths, &mut io::stdin().lock()).map_err(|error| error.to_string())
+}
+
 fn read_crds(files: &[PathBuf]) -> Result<Definitions, String> {
     let mut definitions = Vec::new();
     for file in files {
-        let sources = lint::gather(std::slice::from_ref(file), &mut io::stdin().lock());
-        for source in sources.map_err(|error| error.to_string())? {
+        for source in gather(std::slice::from_ref(file))? {
             let text = source.text.unwrap_or_default();
             let crds = Definition::of_crds(&source.name, &text);
             definitions.extend(crds.map_err(|error| error.to_string())?);

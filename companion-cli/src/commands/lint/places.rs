@@ -61,7 +61,7 @@ impl Owner {
 }
 
 /// The labels of what Envoy Gateway makes for a Gateway in another namespace.
-const ENVOY_GATEWAY: [&str; 2] =
+pub(super) const ENVOY_GATEWAY: [&str; 2] =
     ["gateway.envoyproxy.io/owning-gateway-namespace", "gateway.envoyproxy.io/owning-gateway-name"];
 
 /// The place of findings in an object.

@@ -169,7 +169,7 @@ const DRAIN_DURATION: &str = "drainDuration";
 /// What the gate's own configuration shows of a proxy of ambient mode.
 const TUNNELS: &str = ". Envoy after 1.40 resets this proxy's tunnels, with the requests in them";
 
-pub(super) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+pub(in crate::rules) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let time = |node: Node<'g>| node.text().and_then(milliseconds).unwrap_or(DRAIN);
     let mut compare = |place: Node<'g>, drain: u64, deadline: u64, more: &str| {
         let needed = deadline.saturating_mul(3) / 2;

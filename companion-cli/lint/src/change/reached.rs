@@ -1,0 +1,186 @@
+//! The running proxies that a part of a change reaches, and the streams that it would cut there.
+
+use std::collections::BTreeMap;
+
+use laststream_base::time_span::TimeSpan;
+
+use super::pairs::{Pair, group};
+use super::part::Effect;
+use super::proxies::Proxies;
+use crate::envoy_filter::patch_of;
+use crate::inputs::Inputs;
+use crate::node::Node;
+use crate::objects::{Object, objects, of_kind};
+
+/// The API groups of the Gateway API, and of Envoy Gateway.
+const GATEWAY_API: &str = "gateway.networking.k8s.io";
+pub(super) const ENVOY_GATEWAY: &str = "gateway.envoyproxy.io";
+/// The labels with the name of the Gateway that a pod was made for.
+const GATEWAY_LABELS: [&str; 2] =
+    ["gateway.networking.k8s.io/gateway-name", "gateway.envoyproxy.io/owning-gateway-name"];
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ProxyRole {
+    #[default]
+    Sidecar,
+    Gateway,
+    Waypoint,
+    /// A proxy of Envoy Gateway.
+    EnvoyGateway,
+}
+
+/// A proxy that runs in a cluster.
+#[derive(Debug, Clone, Default)]
+pub struct RunningProxy {
+    /// The object that makes its pods, such as `Deployment shop/web`.
+    pub workload: String,
+    /// The namespace of its pod, or of the Gateway that Envoy Gateway made it for.
+    pub namespace: String,
+    pub labels: BTreeMap<String, String>,
+    pub role: ProxyRole,
+    /// Its drain time, if its pod says one.
+    pub drain: Option<TimeSpan>,
+}
+
+/// The streams of a running proxy.
+#[derive(Debug, Clone, Default)]
+pub struct ProxyStreams {
+    /// The number in flight, by scope.
+    pub in_flight: BTreeMap<String, u64>,
+    /// The scope and the age in milliseconds of each stream that is listed.
+    pub listed: Vec<(String, u64)>,
+    /// Why streams may be missing here.
+    pub unknown: Option<String>,
+}
+
+/// The streams that a part of a change can cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    All,
+    /// Those that come to the app or to a gateway.
+    Inbound,
+    Outbound,
+}
+
+/// The proxies that a part of a change reaches.
+#[derive(Debug, Clone)]
+pub(crate) struct Reached {
+    /// None for all namespaces.
+    namespace: Option<String>,
+    labels: Vec<(String, String)>,
+    /// None for any Gateway, and for proxies without one.
+    gateways: Option<Vec<String>>,
+    roles: &'static [ProxyRole],
+    side: Side,
+}
+
+impl Reached {
+    pub(super) fn of(
+        pair: &Pair<'_>,
+        proxies: &Proxies<'_>,
+        effect: Effect,
+        node: Node<'_>,
+        inputs: &Inputs,
+    ) -> Self {
+        let context = patch_of(node).map_or("", |patch| patch.context());
+        let labels = proxies.labels.iter();
+        let namespace = proxies.reached_namespace(group(pair) == GATEWAY_API);
+        Self {
+            namespace: namespace.filter(|_| !pair.latest().is_some_and(goes_by_route)),
+            labels: labels.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            gateways: pair.latest().and_then(|object| gateways(object, inputs)),
+            roles: roles(pair, context, effect),
+            side: match (context, effect) {
+                ("SIDECAR_OUTBOUND", _) => Side::Outbound,
+                ("SIDECAR_INBOUND", _) | (_, Effect::Tls | Effect::Authorization) => Side::Inbound,
+                _ => Side::All,
+            },
+        }
+    }
+
+    pub(super) fn has(&self, proxy: &RunningProxy) -> bool {
+        let gateway = GATEWAY_LABELS.iter().find_map(|label| proxy.labels.get(*label));
+        let is_named = |names: &Vec<String>| gateway.is_some_and(|gateway| names.contains(gateway));
+        self.roles.contains(&proxy.role)
+            && self.namespace.as_ref().is_none_or(|own| *own == proxy.namespace)
+            && self.gateways.as_ref().is_none_or(is_named)
+            && self.labels.iter().all(|(key, value)| proxy.labels.get(key) == Some(value))
+    }
+
+    /// The Gateways as text for a message; none if they are not known.
+    pub(super) fn describe(&self) -> Option<String> {
+        let names = self.gateways.as_ref()?.iter().map(|name| format!("Gateway `{name}`"));
+        Some(names.collect::<Vec<_>>().join(", "))
+    }
+
+    pub(super) fn has_scope(&self, scope: &str) -> bool {
+        match self.side {
+            Side::All => true,
+            Side::Inbound => scope != "outbound",
+            Side::Outbound => scope == "outbound",
+        }
+    }
+}
+
+/// Whether an object is a route, or is for one. A route may name a Gateway of another namespace.
+fn goes_by_route(object: Object<'_>) -> bool {
+    let mut kinds = object.policy_targets().filter_map(|target| target.text_of("kind"));
+    object.kind.ends_with("Route") || kinds.any(|kind| kind.ends_with("Route"))
+}
+
+fn roles(pair: &Pair<'_>, context: &str, effect: Effect) -> &'static [ProxyRole] {
+    use ProxyRole::{EnvoyGateway, Gateway, Sidecar, Waypoint};
+    let kind = pair.latest().map_or("", |object| object.kind);
+    match (group(pair), kind, context, effect) {
+        (ENVOY_GATEWAY, ..) => &[EnvoyGateway],
+        (.., "GATEWAY", _) => &[Gateway],
+        (.., "WAYPOINT", _) | (.., Effect::WaypointRoutes) => &[Waypoint],
+        (.., "SIDECAR_INBOUND" | "SIDECAR_OUTBOUND", _) | (.., Effect::Tls) => &[Sidecar],
+        (GATEWAY_API, ..) => &[Gateway, EnvoyGateway],
+        (_, "Gateway", ..) => &[Gateway],
+        (_, "Sidecar", ..) => &[Sidecar],
+        // istiod applies no EnvoyFilter to waypoints
+        (_, "EnvoyFilter", ..) => &[Sidecar, Gateway],
+        _ => &[Sidecar, Gateway, Waypoint],
+    }
+}
+
+/// The names of the Gateways whose proxies get the object; none if they are not known.
+fn gateways(object: Object<'_>, inputs: &Inputs) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    let version = object.node.text_of("apiVersion").unwrap_or_default();
+    if object.kind == "Gateway" && version.starts_with(GATEWAY_API) {
+        names.push(object.name());
+    } else if object.kind == "EnvoyProxy" {
+        let users = of_kind(inputs, "Gateway").filter(|gateway| {
+            let reference = "spec.infrastructure.parametersRef.name";
+            gateway.node.text_of(reference) == Some(object.name())
+        });
+        names.extend(users.map(Object::name));
+    } else if object.node.list("spec.targetSelectors").next().is_some() {
+        return None;
+    }
+    names.extend(parents(object));
+    for target in object.policy_targets() {
+        let name = target.text_of("name")?;
+        match target.text_of("kind")? {
+            "Gateway" => names.push(name),
+            kind if kind.ends_with("Route") => {
+                let routes = objects(inputs).filter(|one| one.kind == kind && one.name() == name);
+                let before = names.len();
+                names.extend(routes.flat_map(parents));
+                (names.len() > before).then_some(())?;
+            }
+            _ => return None,
+        }
+    }
+    (!names.is_empty()).then(|| names.into_iter().map(str::to_owned).collect())
+}
+
+/// The names of the Gateways of a route.
+fn parents<'g>(route: Object<'g>) -> impl Iterator<Item = &'g str> {
+    let parents = route.node.list("spec.parentRefs").filter(|parent: &Node<'g>| {
+        parent.get("kind").is_none_or(|kind| kind.text() == Some("Gateway"))
+    });
+    parents.filter_map(|parent| parent.text_of("name"))
+}

@@ -1,0 +1,266 @@
+//! The objects that a change of a program affects.
+
+use laststream_base::ports;
+use regex::bytes::RegexBuilder;
+
+use super::super::grace;
+use crate::change::same;
+use crate::envoy_filter::{Patch, patches};
+use crate::finding::Findings;
+use crate::inputs::Inputs;
+use crate::listeners::{address, listener, uses};
+use crate::modules::{gates, modules};
+use crate::node::Node;
+use crate::objects::{Object, objects, of_kind};
+use crate::pods::pods;
+use crate::upgrade::ISTIO;
+use crate::volumes;
+
+/// The patch versions that are tried: an expression may name one of them.
+const PATCH_VERSIONS: u32 = 20;
+
+pub(super) fn patches_of_old_proxies<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let steps = inputs.assume.upgrade.iter().filter(|step| step.program == ISTIO);
+    let steps: Vec<_> = steps.collect();
+    let matches = |text: &str, (major, minor): (u32, u32)| {
+        let mut builder = RegexBuilder::new(text);
+        let Ok(expression) = builder.unicode(false).size_limit(1 << 20).build() else {
+            return false;
+        };
+        let mut versions = (0..PATCH_VERSIONS).map(|patch| format!("{major}.{minor}.{patch}"));
+        versions.any(|version| expression.is_match(version.as_bytes()))
+    };
+    for node in patches(inputs).filter_map(Patch::proxy_version) {
+        let Some(text) = node.text() else { continue };
+        for step in steps.iter().filter(|step| matches(text, step.from)) {
+            if !matches(text, step.to) {
+                let (major, minor) = step.to;
+                findings.at(node, format!("`{text}` matches no proxy of {major}.{minor}"));
+            }
+        }
+    }
+}
+
+pub(super) fn wasm_plugins<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for plugin in of_kind(inputs, "WasmPlugin") {
+        findings.at(head(plugin), format!("`{}` is a WasmPlugin", plugin.name()));
+    }
+}
+
+/// The node at which a finding about a whole object is reported.
+fn head(object: Object<'_>) -> Node<'_> {
+    object.node.get("kind").unwrap_or(object.node)
+}
+
+pub(super) fn old_tls_routes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    old_versions(&["TLSRoute", "ReferenceGrant"], inputs, findings);
+}
+
+pub(super) fn old_tcp_routes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    old_versions(&["TCPRoute", "UDPRoute"], inputs, findings);
+}
+
+fn old_versions<'g>(kinds: &[&str], inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for object in objects(inputs).filter(|object| kinds.contains(&object.kind)) {
+        let Some(version) = object.node.get("apiVersion") else { continue };
+        let text = version.text().unwrap_or_default();
+        if text.starts_with("gateway.networking.k8s.io/v1a") || text.ends_with("/v1beta1") {
+            let name = object.name();
+            findings.at(version, format!("`{name}` may be one that only older CRDs serve"));
+        }
+    }
+}
+
+pub(super) fn gate_on_metrics_port<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, _) in gates(inputs) {
+        for listener in uses(inputs, module).into_iter().filter_map(listener) {
+            let Some((place, port)) = address(listener) else { continue };
+            if ports::ISTIO_METRICS.iter().any(|metrics| u64::from(*metrics) == port) {
+                findings.at(place, format!("the gate `{}` listens on {port}", module.name()));
+            }
+        }
+    }
+}
+
+pub(super) fn counts_scrapes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, gate) in gates(inputs).filter(|(module, _)| module.patch().is_some()) {
+        let lacks = |prefix: &&str| !gate.admin.ignore.iter().any(|own| own == prefix);
+        if let Some(missing) = ["secure_stats", "secure_merged_stats"].into_iter().find(lacks) {
+            let place = module.part_or_all(&["gate", "admin", "ignore"]);
+            findings.at(place, format!("`{missing}` is not in the list"));
+        }
+    }
+}
+
+pub(super) fn unmerged_statistics<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let names = ["PILOT_AGENT_MERGE_ENVOY_STATS", "AGENT_MERGE_ENVOY_STATS"].into_iter();
+    let settings = names.flat_map(|name| grace::settings(inputs, name));
+    for setting in settings.filter(|setting| setting.text() == Some("false")) {
+        findings.at(setting, "this setting begins to count");
+    }
+}
+
+pub(super) fn missing_overlays<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for gateway in of_kind(inputs, "Gateway") {
+        let Some(reference) = gateway.node.fields("spec.infrastructure.parametersRef") else {
+            continue;
+        };
+        let name = reference.text_of("name").unwrap_or_default();
+        let is_map = reference.text_of("kind") == Some("ConfigMap");
+        let is_there = of_kind(inputs, "ConfigMap").any(|map| {
+            let spaces = map.namespace().zip(gateway.namespace());
+            map.name() == name && spaces.is_none_or(|(one, two)| one == two)
+        });
+        if is_map && !is_there {
+            findings.at(reference, format!("the ConfigMap `{name}` is not among these objects"));
+        }
+    }
+}
+
+/// The containers of pods that run an Envoy without a mesh, each with the words of its command.
+fn plain_envoys(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Vec<&str>)> {
+    let containers = pods(inputs).flat_map(|pod| pod.spec.list("containers"));
+    let with_words = containers.map(|container| {
+        let lists = ["command", "args"].into_iter().flat_map(|key| container.list(key));
+        let words = lists.filter_map(Node::text).flat_map(str::split_whitespace);
+        (container, words.collect::<Vec<_>>())
+    });
+    with_words.filter(|(container, words)| {
+        let image = container.text_of("image").unwrap_or_default();
+        let is_envoy = |word: &&str| *word == "envoy" || word.ends_with("/envoy");
+        image.contains("envoyproxy/envoy") || words.first().is_some_and(is_envoy)
+    })
+}
+
+pub(super) fn gradual_drains<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (container, words) in plain_envoys(inputs) {
+        if !words.iter().any(|word| word.starts_with("--drain-strategy")) {
+            findings.at(container, "this Envoy drains gradually");
+        }
+    }
+}
+
+pub(super) fn abrupt_drains<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    const CALL: &str = "/drain_listeners";
+    for (node, text) in inputs.scalars() {
+        let mut lines = text.lines().filter(|line| line.contains(CALL));
+        if let Some(line) = lines.find(|line| !line.contains("graceful")) {
+            findings.in_text(node, line, "this drain tells connections, too");
+        }
+    }
+}
+
+pub(super) fn fewer_workers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    const MESSAGE: &str = "Envoy starts no more workers than this allows";
+    const VARIABLE: &str = "ENVOY_CGROUP_CPU_DETECTION";
+    let is_set = |container: Node<'g>| {
+        container.list("env").any(|variable| variable.text_of("name") == Some(VARIABLE))
+    };
+    let limit = |container: Node<'g>| container.fields("resources.limits.cpu");
+    for (container, words) in plain_envoys(inputs) {
+        let is_counted = words.iter().any(|word| word.starts_with("--concurrency"));
+        let limit = limit(container).filter(|_| !is_counted && !is_set(container));
+        limit.into_iter().for_each(|limit| findings.at(limit, MESSAGE));
+    }
+    let proxies = of_kind(inputs, "EnvoyProxy").filter_map(Object::spec);
+    for spec in proxies.filter(|spec| spec.get("concurrency").is_none()) {
+        let kinds = ["envoyDeployment", "envoyDaemonSet"].into_iter();
+        let own = kinds
+            .filter_map(|kind| spec.fields("provider.kubernetes")?.get(kind)?.get("container"));
+        let limits = own.filter(|container| !is_set(*container)).filter_map(limit);
+        limits.for_each(|limit| findings.at(limit, MESSAGE));
+    }
+}
+
+pub(super) fn plugin_restrictions<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in modules(inputs) {
+        if let Some(restrictions) = module.plugin.field("capability_restriction_config") {
+            findings.at(restrictions, format!("the plugin `{}` has the old field", module.name()));
+        }
+    }
+}
+
+/// The most filters that are compared pair by pair.
+const MOST_COMPARED: usize = 200;
+
+pub(super) fn equal_plugins<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let all: Vec<_> = modules(inputs).take(MOST_COMPARED).collect();
+    for (index, one) in all.iter().enumerate() {
+        let is_twin = |other: &&crate::modules::Module<'g>| {
+            other.may_meet(*one) && same(Some(one.plugin), Some(other.plugin))
+        };
+        if let Some(other) = all.iter().take(index).find(is_twin) {
+            let message = format!("the configuration is that of the filter `{}`", other.name());
+            findings.at(one.plugin, message);
+        }
+    }
+}
+
+pub(super) fn expressions_with_other_characters<'g>(
+    inputs: &'g Inputs,
+    findings: &mut Findings<'g>,
+) {
+    for node in inputs.keyed("regex") {
+        if let Some(text) = node.text().filter(|text| !text.is_ascii()) {
+            findings.at(node, format!("`{text}` has other characters than ASCII"));
+        }
+    }
+}
+
+pub(super) fn lua<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let policies = of_kind(inputs, "EnvoyExtensionPolicy");
+    for lua in policies.filter_map(|policy| policy.spec()?.get("lua")) {
+        if lua.items().next().is_some() {
+            findings.at(lua, "without `enableLua` it is not run");
+        }
+    }
+}
+
+pub(super) fn client_ip_detections<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let policies = of_kind(inputs, "ClientTrafficPolicy");
+    for detection in policies.filter_map(|policy| policy.spec()?.get("clientIPDetection")) {
+        let ways = ["xForwardedFor", "customHeader", "directSourceIP"].into_iter();
+        let count = ways.filter(|way| detection.get(way).is_some()).count();
+        if count != 1 {
+            findings.at(detection, format!("it has {count} ways"));
+        }
+    }
+}
+
+pub(super) fn zero_hops<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for policy in of_kind(inputs, "ClientTrafficPolicy") {
+        let hops = policy.node.fields("spec.clientIPDetection.xForwardedFor.numTrustedHops");
+        if let Some(hops) = hops.filter(|hops| hops.number() == Some(0)) {
+            findings.at(hops, "the nearest peer is trusted before, and not any more");
+        }
+    }
+}
+
+pub(super) fn plain_registries<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for policy in of_kind(inputs, "EnvoyExtensionPolicy") {
+        let images = policy.node.list("spec.wasm").filter_map(|wasm| wasm.fields("code.image.url"));
+        for url in images {
+            let text = url.text().unwrap_or_default();
+            let text = text.split_once("://").map_or(text, |(_, rest)| rest);
+            let host = text.split('/').next().unwrap_or_default();
+            if host.split_once(':').is_some_and(|(_, port)| port != "443") {
+                findings.at(url, format!("does `{host}` have TLS?"));
+            }
+        }
+    }
+}
+
+pub(super) fn patches_of_lua<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let in_policy =
+        |node: Node<'_>| node.upwards().any(|up| up.text_of("kind") == Some("EnvoyPatchPolicy"));
+    let named = inputs.scalars().filter(|(_, text)| text.contains("envoy.filters.http.lua"));
+    for (node, _) in named.filter(|(node, _)| in_policy(*node)) {
+        findings.at(node, "the filter's name and place change");
+    }
+}
+
+pub(super) fn image_volumes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for volume in volumes::image_volumes(inputs).filter(|volume| volume.is_ours()) {
+        findings.at(volume.image, "this volume begins to work");
+    }
+}
