@@ -5,6 +5,7 @@
 #![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
 
 mod access;
+mod argo;
 mod ask;
 mod call;
 pub mod client;
