@@ -5,6 +5,7 @@
 mod argo;
 mod cost;
 mod gate;
+mod guard;
 mod kwok;
 mod lint;
 mod operator;
@@ -30,6 +31,7 @@ fn cases() -> Vec<Case> {
         case!("f2_a_thousand_pods", status::of_a_thousand, 300),
         case!("f3_ten_thousand_pods", status::of_ten_thousand, 600),
         case!("f4_lint_of_a_cluster", lint::of_a_cluster, 240),
+        case!("f6_guards", guard::case, 240),
         case!("f7_a_rollout_of_argo", argo::case, 240),
     ]
 }
