@@ -16,13 +16,17 @@ use super::pods::PodFacts;
 impl Cluster {
     /// Whether the API server says that the pod no longer exists.
     pub(super) async fn has_gone(&self, pod: &PodFacts) -> bool {
+        self.is_there(pod).await.is_ok_and(|is_there| !is_there)
+    }
+
+    /// Whether the pod exists. Another pod with its name is not the same.
+    pub(super) async fn is_there(&self, pod: &PodFacts) -> Result<bool, FleetError> {
         let call = Call::new("list", "pods").within(&pod.namespace);
         let pods: Api<Pod> = Api::namespaced(self.client(), &pod.namespace);
         let params = ListParams::default().fields(&format!("metadata.name={}", pod.name));
-        let listed = self.repeat(&call, || pods.list_metadata(&params)).await;
+        let listed = self.repeat(&call, || pods.list_metadata(&params)).await?;
         let is_it = |uid: Option<&String>| uid.map(String::as_str).unwrap_or_default() == pod.uid;
-        listed
-            .is_ok_and(|list| !list.items.iter().any(|listed| is_it(listed.metadata.uid.as_ref())))
+        Ok(listed.items.iter().any(|listed| is_it(listed.metadata.uid.as_ref())))
     }
 
     /// Whether a refusal of the statistics concerns all pods. `is_alone` means that no pod has

@@ -2,21 +2,12 @@
 //! so that a scale-down deletes the pods with the fewest streams first. The steps are coarse,
 //! because each write goes to every watcher of the pod.
 
-use std::collections::BTreeMap;
+use serde_json::json;
 
-use futures_util::{StreamExt as _, stream};
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
-
-use super::call::Call;
-use super::client::Cluster;
-use super::error::FleetError;
+use super::edits::Edit;
 use super::pod_report::Answer;
 use super::pods::{DELETION_COST, OWN_COST, PodFacts};
-
-/// The number of concurrent writes. Writes are few, and nothing waits for them.
-const AT_A_TIME: usize = 8;
+use laststream_gate::text::many;
 
 /// A change of a pod's deletion cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +18,20 @@ pub struct Change {
     pub from: Option<i32>,
     /// The cost from now on.
     pub to: i32,
+}
+
+impl Change {
+    pub fn edit(&self) -> Edit {
+        let Self { pod, streams, from, to } = self;
+        let before = from.map_or("none".to_owned(), |cost| cost.to_string());
+        Edit {
+            pod: pod.clone(),
+            annotations: json!({ DELETION_COST: to.to_string(), OWN_COST: to.to_string() }),
+            lowers: *to < from.unwrap_or(0),
+            words: format!("{before} -> {to}, {} in flight", many(*streams, "stream")),
+            fields: json!({ "streams": streams, "from": from, "to": to }),
+        }
+    }
 }
 
 /// The step of a number of streams: 0 for none, and one more for each doubling.
@@ -54,12 +59,8 @@ fn is_of_replica_set(pod: &PodFacts) -> bool {
 
 /// Whether the pod keeps its cost because no count has all of its streams.
 pub fn is_uncounted(pod: &PodFacts, answer: &Answer) -> bool {
-    let has_gate = match answer {
-        Answer::Stats(stats) => stats.state.is_some(),
-        Answer::Detail(_) => true,
-        Answer::Unasked | Answer::Silent(_) => false,
-    };
-    is_of_replica_set(pod) && !pod.terminating && has_gate && answer.in_flight().is_none()
+    let is_counted = answer.in_flight().is_some();
+    is_of_replica_set(pod) && !pod.terminating && answer.has_gate() && !is_counted
 }
 
 /// The change for a pod of a ReplicaSet that has answered. `None` if the pod is terminating, if no
@@ -74,72 +75,13 @@ pub fn change(pod: &PodFacts, answer: &Answer) -> Option<Change> {
     is_new.then(|| Change { pod: pod.clone(), streams, from, to })
 }
 
-/// The number of looks in a row that must see fewer streams before a cost is lowered, because
-/// streams come and go, and each write goes to every watcher of the pod.
-const LOOKS: u32 = 3;
-
-/// Delays lower costs until several looks in a row have asked for one.
-#[derive(Debug, Default)]
-pub struct Lowering {
-    looks: BTreeMap<String, u32>,
-}
-
-impl Lowering {
-    /// Selects the changes of one look that are due now.
-    pub fn changes_to_write(&mut self, changes: Vec<Change>) -> Vec<Change> {
-        let before = std::mem::take(&mut self.looks);
-        let mut settled = Vec::new();
-        for change in changes {
-            let looks = before.get(&change.pod.uid).copied().unwrap_or_default() + 1;
-            if change.to >= change.from.unwrap_or(0) || looks >= LOOKS {
-                settled.push(change);
-            } else {
-                self.looks.insert(change.pod.uid, looks);
-            }
-        }
-        settled
-    }
-}
-
-impl Cluster {
-    /// Writes the costs. Returns the changes that were written, and the first failure. Pods that
-    /// have gone meanwhile are skipped.
-    pub async fn write_costs(&self, changes: Vec<Change>) -> (Vec<Change>, Option<FleetError>) {
-        let mut writes = stream::iter(changes)
-            .map(|change| async move { (self.write_cost(&change).await, change) })
-            .buffered(AT_A_TIME);
-        let (mut written, mut failure) = (Vec::new(), None);
-        while let Some((result, change)) = writes.next().await {
-            match result {
-                Ok(()) => written.push(change),
-                Err(FleetError::NotFound(_)) => {}
-                Err(error) => drop(failure.get_or_insert(error)),
-            }
-        }
-        (written, failure)
-    }
-
-    async fn write_cost(&self, change: &Change) -> Result<(), FleetError> {
-        let pod = &change.pod;
-        let call = Call::new("patch", "pods");
-        let call = call.within(&pod.namespace).named(&pod.name);
-        let pods: Api<Pod> = Api::namespaced(self.client(), &pod.namespace);
-        // The API server compares the UID, so that a new pod with this name is not changed.
-        let patch = serde_json::json!({ "metadata": {
-            "uid": pod.uid,
-            "annotations": {
-                DELETION_COST: change.to.to_string(), OWN_COST: change.to.to_string(),
-            },
-        } });
-        let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
-        self.repeat(&call, || pods.patch_metadata(&pod.name, &params, &patch)).await.map(drop)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::Stats;
+    use crate::edits::Lowering;
     use crate::old_pods::tests::of_partial;
     use proptest::prelude::*;
 
@@ -199,12 +141,15 @@ mod tests {
 
     #[test]
     fn a_cost_rises_at_once_and_falls_after_several_looks() {
-        let look = |streams, from| found("ReplicaSet/a", streams, from).into_iter().collect();
+        let look = |streams, from| {
+            let found = found("ReplicaSet/a", streams, from);
+            found.iter().map(Change::edit).collect::<Vec<_>>()
+        };
         let mut lowering = Lowering::default();
-        assert_eq!(lowering.changes_to_write(look(1, 0)).len(), 1);
-        assert_eq!(lowering.changes_to_write(look(0, 1)).len(), 0);
-        assert_eq!(lowering.changes_to_write(look(1, 1)).len(), 0, "there is a stream again");
-        let looks = [0; 3].map(|streams| lowering.changes_to_write(look(streams, 1)).len());
+        assert_eq!(lowering.due(look(1, 0)).len(), 1);
+        assert_eq!(lowering.due(look(0, 1)).len(), 0);
+        assert_eq!(lowering.due(look(1, 1)).len(), 0, "there is a stream again");
+        let looks = [0; 3].map(|streams| lowering.due(look(streams, 1)).len());
         assert_eq!(looks, [0, 0, 1]);
     }
 

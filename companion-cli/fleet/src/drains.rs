@@ -78,8 +78,9 @@ fn without_proxy(pod: &PodFacts) -> Option<&'static str> {
 }
 
 impl Cluster {
-    /// Sends a command to the gates of these pods, in this order. The second value is the first
-    /// failure that concerns all pods, such as a missing right.
+    /// Sends a command to the gates of these pods, in this order. A pod that was replaced since it
+    /// was listed is left out, because its successor may have its name. The second value is the
+    /// first failure that concerns all pods, such as a missing right.
     pub async fn command_all(
         &self,
         pods: &[PodFacts],
@@ -89,7 +90,7 @@ impl Cluster {
         let mut answers = stream::iter(pods)
             .map(async |pod| match without_proxy(pod) {
                 Some(why) => (pod, Err(FleetError::Other(why.to_owned()))),
-                None => (pod, self.command(pod, command).await),
+                None => (pod, self.command_if_there(pod, command).await),
             })
             .buffered(at_a_time.max(1));
         let (mut outcomes, mut failure) = (Vec::new(), None);
@@ -109,6 +110,17 @@ impl Cluster {
             });
         }
         (outcomes, failure)
+    }
+
+    async fn command_if_there(
+        &self,
+        pod: &PodFacts,
+        command: &DrainCommand,
+    ) -> Result<Outcome, FleetError> {
+        if self.is_there(pod).await? {
+            return self.command(pod, command).await;
+        }
+        Err(FleetError::Other("it has gone since it was listed".to_owned()))
     }
 }
 

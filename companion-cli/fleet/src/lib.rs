@@ -5,6 +5,7 @@
 #![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
 
 mod access;
+mod argo;
 mod ask;
 mod call;
 pub mod client;
@@ -12,8 +13,10 @@ mod confirmation;
 pub mod cut_pods;
 pub mod deletion_cost;
 pub mod drains;
+pub mod edits;
 mod error;
 mod forward;
+pub mod guard;
 mod kubeconfig;
 pub mod listing;
 pub mod objects;

@@ -68,7 +68,7 @@ pub const KINDS: &[Kind] = &[
     kind(APPS, "deployments", "Deployment"),
     kind(APPS, "statefulsets", "StatefulSet"),
     kind(APPS, "daemonsets", "DaemonSet"),
-    kind(["argoproj.io", "v1alpha1"], "rollouts", "Rollout"),
+    ROLLOUTS,
     kind(["batch", "v1"], "cronjobs", "CronJob"),
     kind([NETWORKING, "v1alpha3"], "envoyfilters", "EnvoyFilter").of_mesh(),
     kind([NETWORKING, "v1beta1"], "proxyconfigs", "ProxyConfig").of_mesh(),
@@ -87,6 +87,9 @@ pub const KINDS: &[Kind] = &[
     kind(ENVOY_GATEWAY, "backendtrafficpolicies", "BackendTrafficPolicy"),
     kind(["karpenter.sh", "v1"], "nodepools", "NodePool").of_cluster(),
 ];
+
+/// Rollouts of Argo Rollouts.
+pub(super) const ROLLOUTS: Kind = kind(["argoproj.io", "v1alpha1"], "rollouts", "Rollout");
 
 /// ConfigMaps are read one by one, and listed in the root namespace with one of these labels: the
 /// settings of the mesh, and the defaults of the classes of Gateways.
@@ -224,9 +227,21 @@ impl Cluster {
 
     async fn config_map(&self, namespace: &str, name: &str) -> Result<Value, FleetError> {
         let call = Call::new("get", CONFIG_MAPS.resource).within(namespace).named(name).of_lint();
-        let path = format!("{}/{name}", CONFIG_MAPS.path(Some(namespace)));
+        Ok(trimmed(self.read(&call, CONFIG_MAPS, namespace, name).await?, CONFIG_MAPS))
+    }
+
+    /// One object. A kind that the cluster does not have has no objects: for it the API server
+    /// answers with a page instead of an object.
+    pub(super) async fn read(
+        &self,
+        call: &Call,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Value, FleetError> {
+        let path = format!("{}/{name}", kind.path(Some(namespace)));
         let client = self.client();
-        let answer = self.repeat(&call, || {
+        let answer = self.repeat(call, || {
             let request = http::Request::get(&path).body(Vec::new());
             let client = client.clone();
             async move {
@@ -234,7 +249,10 @@ impl Cluster {
                 client.request(request.map_err(kube::Error::BuildRequest)?).await
             }
         });
-        Ok(trimmed(answer.await?, CONFIG_MAPS))
+        match answer.await {
+            Err(FleetError::Api { status: 404, .. }) => Err(FleetError::NotFound(call.object())),
+            answer => answer,
+        }
     }
 }
 

@@ -25,6 +25,15 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// Whether a gate has answered, or its metrics are in the statistics.
+    pub(crate) fn has_gate(&self) -> bool {
+        match self {
+            Self::Stats(stats) => stats.state.is_some(),
+            Self::Detail(_) => true,
+            Self::Unasked | Self::Silent(_) => false,
+        }
+    }
+
     /// All streams in flight. `None` if no count has them all.
     pub fn in_flight(&self) -> Option<u64> {
         match self {

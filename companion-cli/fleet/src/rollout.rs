@@ -8,9 +8,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
 use kube::{Api, Resource};
 
+use super::argo;
 use super::call::Call;
 use super::client::Cluster;
 use super::error::FleetError;
+use super::objects::ROLLOUTS;
 use laststream_base::names;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub enum WorkloadKind {
     Deployment,
     StatefulSet,
     DaemonSet,
+    /// A Rollout of Argo Rollouts.
+    Rollout,
 }
 
 impl WorkloadKind {
@@ -32,6 +36,7 @@ impl WorkloadKind {
             Self::Deployment => "deployments",
             Self::StatefulSet => "statefulsets",
             Self::DaemonSet => "daemonsets",
+            Self::Rollout => ROLLOUTS.resource,
         }
     }
 }
@@ -46,13 +51,14 @@ impl FromStr for Workload {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WANTED: &str = "write it like `deployment/NAME`, `statefulset/NAME` or \
-            `daemonset/NAME`";
+        const WANTED: &str = "write it like `deployment/NAME`, `statefulset/NAME`, \
+            `daemonset/NAME` or `rollout/NAME`";
         let (kind, name) = text.split_once('/').ok_or(WANTED)?;
-        let kind = match kind.trim_end_matches(".apps") {
+        let kind = match kind.trim_end_matches(".apps").trim_end_matches(".argoproj.io") {
             "deployment" | "deployments" | "deploy" => WorkloadKind::Deployment,
             "statefulset" | "statefulsets" | "sts" => WorkloadKind::StatefulSet,
             "daemonset" | "daemonsets" | "ds" => WorkloadKind::DaemonSet,
+            "rollout" | "rollouts" | "ro" => WorkloadKind::Rollout,
             _ => return Err(WANTED),
         };
         if name.is_empty() || name.contains('/') {
@@ -81,6 +87,8 @@ pub struct RolloutFacts {
     pub available: i32,
     /// Pods that must take traffic in the end.
     pub needed: i32,
+    /// What its controller waits for, if that is not a number of pods.
+    pub waits_for: Option<String>,
     /// Why the rollout cannot be followed, or has failed.
     pub failed: Option<String>,
 }
@@ -106,7 +114,9 @@ pub fn progress(workload: &Workload, facts: &RolloutFacts) -> Progress {
     if let Some(why) = &facts.failed {
         return Progress::Failed(format!("{workload}: {why}"));
     }
-    if updated < wanted {
+    if let Some(what) = &facts.waits_for {
+        waiting(what.clone())
+    } else if updated < wanted {
         waiting(format!("{updated} of {wanted} new pods are there"))
     } else if total > updated {
         waiting(format!("{} old pods are still to be deleted", total - updated))
@@ -126,6 +136,9 @@ impl Cluster {
             WorkloadKind::Deployment => of_deployment(&self.object(&call, workload).await?),
             WorkloadKind::StatefulSet => of_stateful_set(&self.object(&call, workload).await?),
             WorkloadKind::DaemonSet => of_daemon_set(&self.object(&call, workload).await?),
+            WorkloadKind::Rollout => {
+                argo::facts(&self.read(&call, ROLLOUTS, self.namespace(), &workload.name).await?)
+            }
         }
     }
 
@@ -160,6 +173,7 @@ fn of_deployment(object: &Deployment) -> Result<RolloutFacts, FleetError> {
         needed: updated,
         total: status.replicas.unwrap_or_default(),
         available: status.available_replicas.unwrap_or_default(),
+        waits_for: None,
         failed: too_late.then(|| "it exceeded its progress deadline".to_owned()),
     })
 }
@@ -183,6 +197,7 @@ fn of_stateful_set(object: &StatefulSet) -> Result<RolloutFacts, FleetError> {
         updated: if is_new { status.replicas } else { updated },
         total: 0, // pods are replaced one by one, so none is left over
         available: status.ready_replicas.unwrap_or_default(),
+        waits_for: None,
         failed: on_delete(strategy.type_.as_deref()),
     })
 }
@@ -200,6 +215,7 @@ fn of_daemon_set(object: &DaemonSet) -> Result<RolloutFacts, FleetError> {
         updated: status.updated_number_scheduled.unwrap_or_default(),
         total: 0,
         available: status.number_available.unwrap_or_default(),
+        waits_for: None,
         failed: on_delete(strategy.type_.as_deref()),
     })
 }
@@ -210,7 +226,7 @@ fn on_delete(strategy: Option<&str>) -> Option<String> {
 }
 
 /// The selector as text, for the request that lists pods.
-fn selector(selector: &LabelSelector) -> Result<String, FleetError> {
+pub(super) fn selector(selector: &LabelSelector) -> Result<String, FleetError> {
     let selector = Selector::try_from(selector.clone());
     let selector = selector.map_err(|error| FleetError::Other(format!("its selector: {error}")))?;
     Ok(selector.to_string())
@@ -289,6 +305,9 @@ mod tests {
         }
         assert_eq!("sts/b".parse::<Workload>().unwrap().to_string(), "statefulset/b");
         assert_eq!("ds/c".parse::<Workload>().unwrap().to_string(), "daemonset/c");
+        for text in ["rollout/d", "ro/d", "rollouts.argoproj.io/d"] {
+            assert_eq!(text.parse::<Workload>().unwrap().to_string(), "rollout/d");
+        }
         for text in ["", "a", "pod/a", "deployment/", "deployment/a/b", "deployment/a?x"] {
             assert!(text.parse::<Workload>().is_err(), "{text}");
         }

@@ -40,6 +40,8 @@ pub enum Gates {
     /// The same, and gates whose count does not have all streams, because they may know Envoy's own
     /// count.
     Uncounted,
+    /// The same, and gates with streams in flight, because only they know the ages of these.
+    Busy,
     /// Every gate. A pod without one is asked for its statistics.
     Every,
     /// Every gate, and no statistics, because a pod that ends has closed the port for them.
@@ -51,9 +53,12 @@ impl Gates {
     fn are_answered_by(self, stats: &Stats) -> bool {
         stats.state.is_none_or(|state| {
             // A gate has no word for its count before its first evaluation.
-            let has_count =
-                stats.count.is_some() && (self != Self::Uncounted || stats.inexact().is_none());
-            state == "serving" && has_count
+            let has_all = match self {
+                Self::Uncounted => stats.inexact().is_none(),
+                Self::Busy => stats.inexact().is_none() && stats.total() == 0,
+                Self::Draining | Self::Every | Self::Only => true,
+            };
+            state == "serving" && stats.count.is_some() && has_all
         })
     }
 }

@@ -111,6 +111,21 @@ fn a_change_is_confirmed_on_a_terminal_with_the_streams_that_it_cuts() -> Outcom
     Ok(())
 }
 
+/// As the controller of a StatefulSet replaces it.
+#[test]
+fn a_pod_that_was_replaced_since_it_was_listed_is_left_alone() -> Outcome {
+    let cluster = Cluster::start(|asked, _| {
+        let is_first = asked.parameter("limit").is_some();
+        let mut now = pod("web-1");
+        now["metadata"]["uid"] = json!(if is_first { "old" } else { "new" });
+        Ok(if asked.path() == LIST { list(&[now], "") } else { Answer::new(404) })
+    })?;
+    let said = cluster.run(&[&RELEASE[..], &["--yes"]].concat())?.expect(1)?;
+    said.stderr_contains("pod/web-1: it has gone since it was listed")?;
+    assert_eq!(cluster.server.asked().len(), 2, "no gate is asked");
+    Ok(())
+}
+
 #[test]
 fn each_pod_without_a_result_is_named() -> Outcome {
     let mut other = pod("cron");

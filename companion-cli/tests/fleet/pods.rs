@@ -278,7 +278,7 @@ fn costs_of_other_programs_stay_and_a_refusal_stops_no_other_write() -> Outcome 
     let said = cluster.run(&COSTS)?.expect(2)?;
     assert_eq!(said.stdout, "shop/b: none -> 2, 2 streams in flight\n");
     let said = said.stderr_contains("no right to `patch` `pods`")?;
-    said.stderr_contains("1 pods have a cost that another program")?;
+    said.stderr_contains("1 pod with a cost that another program")?;
     assert_eq!(cluster.asked(&format!("{LIST}/c")), 0);
     let said = cluster.run(&[&COSTS[..], &["--overwrite", "-o", "json"]].concat())?.expect(2)?;
     let costs = said.json_lines()?;
@@ -307,5 +307,51 @@ fn a_count_that_lacks_streams_is_not_written() -> Outcome {
     said.stderr_contains("the costs of 1 pod stay, because no count has all streams there")?;
     let asked = ["a", "b"].map(|pod| cluster.asked(&format!("{LIST}/{pod}/portforward")));
     assert_eq!(asked, [1, 0]);
+    Ok(())
+}
+
+/// A guard is written and removed with its mark, and one of an operator is never touched.
+#[test]
+fn a_guard_is_removed_only_with_its_own_mark() -> Outcome {
+    let guard = "karpenter.sh/do-not-disrupt";
+    let mark = "laststream.io/guarded-since";
+    let pods = [
+        of_replica_set("a", json!({ guard: "true", mark: "2026-01-01T00:00:00Z" })),
+        of_replica_set("b", json!({ guard: "true" })),
+        of_replica_set("c", json!({ mark: "2026-01-01T00:00:00Z" })),
+        of_replica_set("d", json!({})),
+    ];
+    let idle = PAGE.replace("inbound{} 2", "inbound{} 0");
+    let cluster = Cluster::with_pods(&pods, move |asked| match asked.path() {
+        path if path.ends_with("/stats/prometheus") => Answer::new(200).body(idle.clone()),
+        _ if asked.method == "PATCH" => Answer::new(200).body(pod("x").to_string()),
+        _ => Answer::new(404),
+    })?;
+    let said = cluster.run(&[&COSTS[..], &["--guard", "-o", "json", "--dry-run"]].concat())?;
+    let said =
+        said.expect(0)?.stderr_contains("1 pod with a `karpenter.sh/do-not-disrupt` that")?;
+    let changed = said.json_lines()?;
+    let names: Vec<_> = changed.iter().filter_map(|change| change["pod"].as_str()).collect();
+    assert_eq!(names, ["a", "c"], "{changed:?}");
+    assert_eq!((&changed[0]["guarded"], &changed[0]["written"]), (&json!(false), &json!(false)));
+    let said = cluster.run(&["deletion-cost", "-n", "shop", "--clear"])?.expect(0)?;
+    let lines = format!("shop/a: removed {guard}, {mark}\nshop/c: removed {mark}\n");
+    assert_eq!(said.stdout, lines);
+    let patched = ["a", "b", "c", "d"].map(|pod| cluster.asked(&format!("{LIST}/{pod}")));
+    assert_eq!(patched, [1, 0, 1, 0]);
+    Ok(())
+}
+
+#[test]
+fn a_guard_needs_the_age_of_a_stream() -> Outcome {
+    let cluster =
+        Cluster::with_pods(&[of_replica_set("a", json!({}))], |asked| match asked.path() {
+            path if path.ends_with("/stats/prometheus") => Answer::new(200).body(PAGE),
+            _ if asked.method == "PATCH" => Answer::new(200).body(pod("x").to_string()),
+            _ => status(500, "InternalError", "no port-forward"),
+        })?;
+    let said = cluster.run(&[&COSTS[..], &["--guard=5s"]].concat())?.expect(1)?;
+    assert_eq!(said.stdout, "shop/a: none -> 2, 2 streams in flight\n", "its cost alone");
+    said.stderr_contains("the guards of 1 pod stay as they are, because the ages of streams")?;
     Ok(())
 }

@@ -25,6 +25,8 @@ fn contradictions_are_refused() -> Outcome {
         (&["status", "a", "-l", "app=a"], "--selector"),
         (&["status", "deployment/a"], "write `NAME` or `pod/NAME`"),
         (&["rollout", "pod/a"], "deployment/NAME"),
+        (&["deletion-cost", "--guard-at-most", "1h"], "--guard"),
+        (&["deletion-cost", "--clear", "--guard"], "--guard"),
         (&["rollout", "deployment/a?x"], "is not a name in Kubernetes"),
         (&["status", "-n", ""], "is not a name in Kubernetes"),
         (&["status", "-n", "a/../.."], "is not a name in Kubernetes"),

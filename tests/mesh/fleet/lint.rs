@@ -1,40 +1,28 @@
 //! F6: `laststream lint --cluster` on a real API server: each of many mistakes is found at its
 //! object with the way out, nothing is found when they are mended, and a missing right is named.
 
-use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
-
 use super::cost::Requests;
+use super::operator::{self, SOON, grant, laststream};
 use super::planted::{self, PLANTED};
-use super::pods::{self, Kind};
+use super::pods;
 use super::status;
 use super::world::World;
-use super::{kwok, stand_in};
 use crate::cluster::Cluster;
-use crate::program::ask;
 use crate::seen::row;
 use kit::command::CommandOutput;
 use kit::prelude::*;
-use kit::process::guarded;
-use kit::user;
 
 pub(super) const NAMESPACE: &str = "linted";
 pub(super) const NODE: &str = "linted-node";
-/// The user with the project's ClusterRoles and no others.
-const OPERATOR: &str = "operator";
-const SOON: Duration = Duration::from_secs(60);
-const LINT: [&str; 8] =
-    ["lint", "--cluster", "--namespace", NAMESPACE, "--as", OPERATOR, "-o", "json"];
+const ROLES: [&str; 2] = ["laststream-reader", "laststream-linter"];
 
 pub(crate) async fn of_a_cluster() -> Outcome {
     let world = World::get().await?;
-    world.cluster.namespace(NAMESPACE).await?;
+    operator::place(world, NAMESPACE, NODE, "10.244.250.0/24").await?;
     for release in ["istio-1.31", "gateway-api-1.6"] {
         world.cluster.definitions(release).await?;
     }
-    world.cluster.apply_all(&[kwok::node(NODE, "10.244.250.0/24")]).await?;
-    kwok::nodes_ready(&world.cluster).await?;
-    grant(world, "ClusterRoleBinding").await?;
+    grant(world, NAMESPACE, "ClusterRoleBinding", &ROLES).await?;
     spoiled(world).await?;
     mended(world).await?;
     one_namespace(world).await
@@ -64,35 +52,8 @@ pub(super) async fn measure(cluster: &Cluster, case: &'static str, pods: usize) 
     Ok(())
 }
 
-/// Runs `laststream` as the operator.
 async fn lint(world: &World) -> Outcome<CommandOutput> {
-    let mut command = guarded(user::laststream()?);
-    command.args(LINT).env("KUBECONFIG", world.cluster.kubeconfig());
-    command.env("HOME", std::env::temp_dir());
-    ask(command, "").await
-}
-
-/// Binds the ClusterRoles to the operator, for the whole cluster or for the namespace.
-async fn grant(world: &World, kind: &str) -> Outcome {
-    const GROUP: &str = "rbac.authorization.k8s.io";
-    let rights = kit::workspace().join("envoyfilter-manifests/rights");
-    let rights = rights.to_str().context("a path")?.to_owned();
-    world.cluster.run(&["apply", "--kustomize", &rights]).await?;
-    let binding = |role: &str| {
-        json!({
-            "apiVersion": format!("{GROUP}/v1"), "kind": kind,
-            "metadata": { "name": role, "namespace": NAMESPACE },
-            "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": role },
-            "subjects": [{ "apiGroup": GROUP, "kind": "User", "name": OPERATOR }],
-        })
-    };
-    let mut bindings = ["laststream-reader", "laststream-linter"].map(binding);
-    if kind == "ClusterRoleBinding" {
-        for binding in &mut bindings {
-            binding["metadata"]["namespace"] = Value::Null;
-        }
-    }
-    world.cluster.apply_all(&bindings).await
+    laststream(world, NAMESPACE, &["lint", "--cluster", "-o", "json"]).await
 }
 
 /// Creates all workloads, and waits until KWOK runs their pods.
@@ -104,25 +65,7 @@ async fn create(world: &World, good: bool) -> Outcome {
     let mut objects: Vec<Value> = workloads.collect();
     objects.push(planted::gate()?);
     cluster.apply_all(&objects).await?;
-    let wait = ["wait", "--for=condition=Ready", "pods", "--all", "--timeout=60s"];
-    cluster.run(&[&wait[..], &["--namespace", NAMESPACE]].concat()).await?;
-    serve(world).await
-}
-
-/// Serves statistics at the addresses of the pods: without the module for `gone`.
-async fn serve(world: &World) -> Outcome {
-    let pods = ["get", "pods", "--namespace", NAMESPACE, "--output", "json"];
-    let said: Value = serde_json::from_str(&world.cluster.run(&pods).await?)?;
-    let index = |wanted| (0..100).find(|index| Kind::of(*index) == wanted).context("a kind");
-    let (serving, without) = (index(Kind::Serving)?, index(Kind::Without)?);
-    let mut addresses: BTreeMap<Ipv4Addr, usize> = BTreeMap::new();
-    for pod in said["items"].as_array().context("pods")? {
-        let is_gone = pod["metadata"]["labels"]["app"] == "gone";
-        let address = pod["status"]["podIP"].as_str().context("an address")?.parse()?;
-        addresses.insert(address, if is_gone { without } else { serving });
-    }
-    stand_in::serve_pods(addresses);
-    Ok(())
+    operator::serve(world, NAMESPACE).await
 }
 
 /// The way out of a finding of this rule at an object.
@@ -189,10 +132,10 @@ async fn mended(world: &World) -> Outcome {
 
 /// With rights in the namespace alone, what cannot be read elsewhere is named.
 async fn one_namespace(world: &World) -> Outcome {
-    for role in ["laststream-reader", "laststream-linter"] {
+    for role in ROLES {
         world.cluster.run(&["delete", "clusterrolebinding", role]).await?;
     }
-    grant(world, "RoleBinding").await?;
+    grant(world, NAMESPACE, "RoleBinding", &ROLES).await?;
     let right = "no right to `list` `envoyfilters` in namespace `istio-system`";
     let look = async || {
         let said = lint(world).await?.expect(1)?;

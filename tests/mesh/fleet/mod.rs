@@ -2,10 +2,13 @@
 //! status and addresses and forwards their ports, but runs no container. Stand-ins serve statistics
 //! and gates.
 
+mod argo;
 mod cost;
 mod gate;
+mod guard;
 mod kwok;
 mod lint;
+mod operator;
 mod planted;
 mod pods;
 mod stand_in;
@@ -28,5 +31,7 @@ fn cases() -> Vec<Case> {
         case!("f2_a_thousand_pods", status::of_a_thousand, 300),
         case!("f3_ten_thousand_pods", status::of_ten_thousand, 600),
         case!("f6_lint_of_a_cluster", lint::of_a_cluster, 240),
+        case!("f8_guards", guard::case, 240),
+        case!("f7_a_rollout_of_argo", argo::case, 240),
     ]
 }

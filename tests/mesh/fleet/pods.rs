@@ -7,6 +7,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use laststream_fleet::{self as fleet, STATS_PORT_ANNOTATION};
 
 use super::kwok;
+use super::operator::KEPT;
 use super::stand_in::SILENT;
 use super::world::send;
 use crate::cluster::Cluster;
@@ -165,8 +166,7 @@ fn pod(index: usize) -> Value {
         _ => None,
     };
     // KWOK removes a deleted pod at once unless it has a finalizer.
-    let finalizers: &[&str] =
-        if kind == Kind::Terminating { &["laststream.dev/test"] } else { &[] };
+    let finalizers: &[&str] = if kind == Kind::Terminating { &[KEPT] } else { &[] };
     let set = format!("app-{}", index / ON_A_NODE);
     let hook = [
         "pilot-agent",

@@ -211,6 +211,7 @@ fn without(verb: &str, resource: &str) -> (Vec<&'static str>, i32) {
         ("streams", "pods/proxy") => arguments.extend(["--gate-port", "1"]),
         ("rollout", "statefulsets") => arguments[1] = "statefulset/edge",
         ("rollout", "daemonsets") => arguments[1] = "daemonset/edge",
+        ("rollout", "rollouts") => arguments[1] = "rollout/edge",
         _ => {}
     }
     (arguments, code)
@@ -222,7 +223,13 @@ const RIGHTS: [(&str, &[(&str, &str)]); 3] = [
     ("streams", &[("list", "pods"), ("get", "pods/proxy"), ("get", "pods/portforward")]),
     (
         "rollout",
-        &[("list", "pods"), ("get", "deployments"), ("get", "statefulsets"), ("get", "daemonsets")],
+        &[
+            ("list", "pods"),
+            ("get", "deployments"),
+            ("get", "statefulsets"),
+            ("get", "daemonsets"),
+            ("get", "rollouts"),
+        ],
     ),
 ];
 

@@ -1,5 +1,6 @@
 //! The settings of a pod or of a template for pods, and the answer of a gate, as `lint` takes them.
 
+use laststream_fleet::guard::GUARDED_SINCE;
 use laststream_fleet::{Class, PodReport};
 use laststream_lint::live::{GateAnswer, PodSettings};
 use serde_json::Value;
@@ -9,8 +10,8 @@ const PROXIES: [&str; 2] = [ISTIO_PROXY, "envoy"];
 pub(super) const ISTIO_PROXY: &str = "istio-proxy";
 /// The annotations that say how a proxy stops.
 const ANNOTATIONS: [&str; 3] = ["sidecar.istio.io/", "proxy.istio.io/", "laststream.io/"];
-/// The annotation that a deletion cost is compared with; it changes while a pod runs.
-const OWN_COST: &str = "laststream.io/deletion-cost";
+/// The annotations that `laststream deletion-cost` writes while a pod runs.
+const WRITTEN: [&str; 2] = ["laststream.io/deletion-cost", GUARDED_SINCE];
 /// Kubernetes' default grace period, in seconds.
 const GRACE: u64 = 30;
 
@@ -18,7 +19,8 @@ const GRACE: u64 = 30;
 pub(super) fn of(pod: &Value) -> PodSettings {
     let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
     let annotations = annotations.filter(|(name, _)| {
-        *name != OWN_COST && ANNOTATIONS.iter().any(|prefix| name.starts_with(prefix))
+        !WRITTEN.contains(&name.as_str())
+            && ANNOTATIONS.iter().any(|prefix| name.starts_with(prefix))
     });
     PodSettings {
         hook: containers(pod).find(|one| is_named(one, &PROXIES)).and_then(hook),
@@ -88,7 +90,7 @@ mod tests {
     fn the_settings_of_a_pod_are_those_of_its_proxy() {
         let pod = json!({
             "metadata": { "annotations": {
-                "sidecar.istio.io/nativeSidecar": "true", "app/own": "1", OWN_COST: "3",
+                "sidecar.istio.io/nativeSidecar": "true", "app/own": "1", WRITTEN[0]: "3",
             } },
             "spec": {
                 "initContainers": [{

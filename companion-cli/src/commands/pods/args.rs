@@ -2,7 +2,9 @@
 
 use clap::Args;
 use laststream_base::names;
-use laststream_fleet::{AskOptions, Cluster, FleetError, Gates, Ports, Selection, Survey};
+use laststream_fleet::{
+    AskOptions, Cluster, FleetError, Gates, PodFacts, Ports, Selection, Survey,
+};
 
 use crate::commands::cluster_args::{ClusterArgs, node};
 use crate::commands::exit::Exit;
@@ -151,12 +153,11 @@ impl FleetArgs {
         self.pods.cluster.connect().await
     }
 
-    /// Lists the pods and asks them.
-    pub(in crate::commands) async fn survey(
+    /// The pods, and the names that none of them has.
+    pub(in crate::commands) async fn listed(
         &self,
         cluster: &Cluster,
-        options: AskOptions,
-    ) -> Result<Survey, FleetError> {
+    ) -> Result<(Vec<PodFacts>, Vec<String>), FleetError> {
         let selection = Selection {
             everywhere: self.is_everywhere(),
             node: self.node.clone(),
@@ -165,6 +166,16 @@ impl FleetArgs {
         };
         let pods = cluster.pods(&selection).await?;
         let missing = selection.missing(&pods);
+        Ok((pods, missing))
+    }
+
+    /// Lists the pods and asks them.
+    pub(in crate::commands) async fn survey(
+        &self,
+        cluster: &Cluster,
+        options: AskOptions,
+    ) -> Result<Survey, FleetError> {
+        let (pods, missing) = self.listed(cluster).await?;
         Ok(Survey { missing, ..cluster.survey(pods, options).await })
     }
 }

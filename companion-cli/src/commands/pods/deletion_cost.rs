@@ -1,9 +1,14 @@
 //! `laststream deletion-cost`
 
+use std::collections::BTreeMap;
+
 use clap::Args;
+use k8s_openapi::jiff::Timestamp;
 use laststream_base::time_span::TimeSpan;
-use laststream_fleet::deletion_cost::{self, Change, Lowering};
-use laststream_fleet::{AskOptions, Cluster, FleetError, Gates, PodFacts, Survey};
+use laststream_fleet::deletion_cost::{self, Change};
+use laststream_fleet::edits::{Edit, Lowering};
+use laststream_fleet::guard::{self, Rule};
+use laststream_fleet::{Answer, AskOptions, Cluster, FleetError, Gates, PodFacts, Survey};
 use laststream_gate::text::many;
 
 use super::args::FleetArgs;
@@ -20,6 +25,11 @@ use crate::commands::printer::Printer;
 /// for one pod at most once in 30 s. It rises at once and falls after three looks; with `--once` it
 /// falls at once. A second annotation, `laststream.io/deletion-cost`, marks it as this command's
 /// own. A pod with streams that no count has keeps its cost, and a warning says so.
+///
+/// With `--guard` the command also writes `karpenter.sh/do-not-disrupt` for pods with long streams,
+/// of any owner, so that Karpenter leaves their nodes alone, and removes it when no long stream is
+/// left or `--guard-at-most` has passed. `laststream.io/guarded-since` marks it as the command's
+/// own.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DeletionCost {
@@ -34,10 +44,20 @@ pub(crate) struct DeletionCost {
     /// Replaces costs that an operator or another program has written. Otherwise they stay.
     #[arg(long)]
     overwrite: bool,
+    /// Guards pods that have a stream of this age or older, 1m if none is given.
+    #[arg(long, value_name = "AGE", num_args = 0..=1, require_equals = true,
+        default_missing_value = "1m")]
+    guard: Option<TimeSpan>,
+    /// How long a pod is guarded at most. It is not guarded again until no long stream is left.
+    #[arg(long, value_name = "TIME", default_value = "1h", requires = "guard")]
+    guard_at_most: TimeSpan,
+    /// Removes what this command has written, costs and guards, and ends.
+    #[arg(long, conflicts_with_all = ["once", "interval", "overwrite", "guard"])]
+    clear: bool,
     /// Writes nothing; prints what it would write.
     #[arg(long)]
     dry_run: bool,
-    /// The format of the result. `json` prints one object in each line, for each cost.
+    /// The format of the result. `json` prints one object in each line, for each change.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }
@@ -47,13 +67,14 @@ Examples:
   laststream deletion-cost -n istio-ingress -l istio=ingressgateway
   laststream deletion-cost -n shop -l app=shop --once && kubectl scale deployment/shop --replicas 2
   laststream deletion-cost -n shop -l app=shop --once --dry-run
+  laststream deletion-cost -n shop -l app=shop --guard=2m --guard-at-most 30m
+  laststream deletion-cost -n shop -l app=shop --clear
 
-Only ReplicaSets read the annotation. envoyfilter-manifests/rights has the rights.
+Only ReplicaSets read the cost, and Karpenter. envoyfilter-manifests/rights has the rights.
 
 The costs stay when the command ends, and new pods have none: later scale-downs take the new pods
-first, however many streams these have. Run the command all the time, or remove the costs:
-  kubectl annotate pods -n shop -l app=shop controller.kubernetes.io/pod-deletion-cost- \
-          laststream.io/deletion-cost-";
+first, however many streams these have. Guards stay, too. Run the command all the time, or remove
+both with `--clear`.";
 
 /// The shortest interval, because each write is work for all watchers of pods.
 const SHORTEST: TimeSpan = TimeSpan::seconds(30);
@@ -67,6 +88,9 @@ pub(in crate::commands) fn run(command: &DeletionCost, printer: &Printer) -> Exi
     }
     block_on(printer, async {
         let cluster = command.fleet.connect().await?;
+        if command.clear {
+            return clear(command, &cluster, printer).await;
+        }
         let mut has_answered = false;
         let mut state = State::default();
         loop {
@@ -81,12 +105,43 @@ pub(in crate::commands) fn run(command: &DeletionCost, printer: &Printer) -> Exi
     })
 }
 
+async fn clear(
+    command: &DeletionCost,
+    cluster: &Cluster,
+    printer: &Printer,
+) -> Result<Exit, FleetError> {
+    let (pods, missing) = command.fleet.listed(cluster).await?;
+    let edits = pods.iter().filter_map(Edit::clearing).collect();
+    write(edits, pods.len(), command, cluster, printer).await?;
+    Ok(ending_of_statistics(&Survey { missing, ..Survey::default() }, cluster, printer))
+}
+
+const FOREIGN_COST: &str = "{} with a cost that another program or an operator wrote; it stays, \
+    and `--overwrite` replaces it";
+const UNCOUNTED: &str = "the costs of {} stay, because no count has all streams there; `laststream \
+    status -o wide` says why";
+const FOREIGN_GUARD: &str = "{} with a `karpenter.sh/do-not-disrupt` that another program or an \
+    operator wrote; it stays";
+const UNKNOWN_AGES: &str = "the guards of {} stay as they are, because the ages of streams are not \
+    known there; `laststream streams` says why";
+
 /// State of the earlier looks.
 #[derive(Default)]
 struct State {
-    lowering: Lowering,
-    foreign: usize,
-    uncounted: usize,
+    costs: Lowering,
+    guards: Lowering,
+    warned: BTreeMap<&'static str, usize>,
+}
+
+impl State {
+    /// Warns about pods if their number is new. Returns whether there are any.
+    fn warn(&mut self, warning: &'static str, pods: usize, printer: &Printer) -> bool {
+        let is_new = self.warned.insert(warning, pods) != Some(pods);
+        if is_new && pods > 0 {
+            printer.warning(&warning.replace("{}", &many(pods as u64, "pod")));
+        }
+        pods > 0
+    }
 }
 
 async fn look(
@@ -95,62 +150,62 @@ async fn look(
     state: &mut State,
     printer: &Printer,
 ) -> Result<Exit, FleetError> {
-    let options = AskOptions { gates: Gates::Uncounted, ..command.fleet.ask_options() };
+    let gates = if command.guard.is_some() { Gates::Busy } else { Gates::Uncounted };
+    let options = AskOptions { gates, ..command.fleet.ask_options() };
     let survey = command.fleet.survey(cluster, options).await?;
     let keeps = |pod: &PodFacts| !command.overwrite && deletion_cost::is_foreign(pod);
-    let foreign = survey.pods.iter().filter(|(pod, _)| keeps(pod)).count();
-    if foreign > 0 && foreign != state.foreign {
-        printer.warning(&format!(
-            "{foreign} pods have a cost that another program or an operator wrote, and keep it; \
-             `--overwrite` replaces it"
-        ));
-    }
-    state.foreign = foreign;
-    let uncounted = warn_uncounted(&survey, state, printer);
+    state.warn(FOREIGN_COST, count(&survey, |pod, _| keeps(pod)), printer);
+    let uncounted = count(&survey, deletion_cost::is_uncounted);
+    let mut is_open = state.warn(UNCOUNTED, uncounted, printer);
     let own = survey.pods.iter().filter(|(pod, _)| !keeps(pod));
-    let changes = own.filter_map(|(pod, answer)| deletion_cost::change(pod, answer)).collect();
-    let changes = if command.once { changes } else { state.lowering.changes_to_write(changes) };
-    let (written, failure) = match command.dry_run {
-        true => (changes, None),
-        false => cluster.write_costs(changes).await,
-    };
-    print(&written, command, printer);
-    if let Some(failure) = failure {
-        return Err(failure);
+    let changes = own.filter_map(|(pod, answer)| deletion_cost::change(pod, answer));
+    let mut costs: Vec<Edit> = changes.map(|change| Change::edit(&change)).collect();
+    let mut guards = Vec::new();
+    if let Some(age) = command.guard {
+        let rule = Rule { age: age.duration(), at_most: command.guard_at_most.duration() };
+        state.warn(FOREIGN_GUARD, count(&survey, |pod, _| guard::is_foreign(pod)), printer);
+        let unknown = count(&survey, |pod, answer| guard::is_unknown(pod, answer, rule));
+        is_open |= state.warn(UNKNOWN_AGES, unknown, printer);
+        let (all, now) = (survey.pods.iter(), Timestamp::now());
+        guards.extend(all.filter_map(|(pod, answer)| guard::change(pod, answer, rule, now)));
     }
-    if written.is_empty() && command.once {
-        printer
-            .status_line(&format!("{}, nothing to write", many(survey.pods.len() as u64, "pod")));
+    if !command.once {
+        (costs, guards) = (state.costs.due(costs), state.guards.due(guards));
     }
+    costs.extend(guards);
+    write(costs, survey.pods.len(), command, cluster, printer).await?;
     let exit = ending_of_statistics(&survey, cluster, printer);
-    Ok(if exit == Exit::Fine && uncounted > 0 { Exit::Negative } else { exit })
+    Ok(if exit == Exit::Fine && is_open { Exit::Negative } else { exit })
 }
 
-/// Warns if the number of pods with streams that no count has is new. Returns that number.
-fn warn_uncounted(survey: &Survey, state: &mut State, printer: &Printer) -> usize {
-    let answers = survey.pods.iter();
-    let uncounted =
-        answers.filter(|(pod, answer)| deletion_cost::is_uncounted(pod, answer)).count();
-    if uncounted > 0 && uncounted != state.uncounted {
-        printer.warning(&format!(
-            "the costs of {} stay, because no count has all streams there; `laststream status -o \
-             wide` says why",
-            many(uncounted as u64, "pod")
-        ));
-    }
-    state.uncounted = uncounted;
-    uncounted
+fn count(survey: &Survey, is_meant: impl Fn(&PodFacts, &Answer) -> bool) -> usize {
+    survey.pods.iter().filter(|(pod, answer)| is_meant(pod, answer)).count()
 }
 
-fn print(changes: &[Change], command: &DeletionCost, printer: &Printer) {
-    for Change { pod, streams, from, to } in changes {
-        let json = serde_json::json!({
-            "namespace": pod.namespace, "pod": pod.name, "streams": streams, "from": from, "to": to,
-            "written": !command.dry_run,
+/// Writes the changes, and prints those that were written.
+async fn write(
+    edits: Vec<Edit>,
+    pods: usize,
+    command: &DeletionCost,
+    cluster: &Cluster,
+    printer: &Printer,
+) -> Result<(), FleetError> {
+    let (written, failure) = match command.dry_run {
+        true => (edits, None),
+        false => cluster.write(edits).await,
+    };
+    for Edit { pod, words, fields, .. } in &written {
+        let mut json = serde_json::json!({
+            "namespace": pod.namespace, "pod": pod.name, "written": !command.dry_run,
         });
-        let before = from.map_or("none".to_owned(), |cost| cost.to_string());
-        let (path, streams) = (pod.path(), many(*streams, "stream"));
-        let text = format!("{path}: {before} -> {to}, {streams} in flight");
+        for (name, value) in fields.as_object().into_iter().flatten() {
+            json[name] = value.clone();
+        }
+        let text = format!("{}: {words}", pod.path());
         printer.result(command.output, &json.to_string(), &text);
     }
+    if written.is_empty() && failure.is_none() && (command.once || command.clear) {
+        printer.status_line(&format!("{}, nothing to write", many(pods as u64, "pod")));
+    }
+    failure.map_or(Ok(()), Err)
 }

@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal as _;
 
-use laststream_fleet::drains::PodOutcome;
 use laststream_fleet::table::{self, Width};
 use laststream_fleet::{AskOptions, Cluster, FleetError, Gates, PodFacts, PodReport};
 use laststream_gate::DrainCommand;
@@ -31,15 +30,14 @@ pub(in crate::commands) fn run(options: &DrainOptions<'_>, printer: &Printer) ->
     }
     block_on(printer, async {
         let cluster = options.pods.cluster.connect().await?;
-        let (mut pods, mut outcomes) = targets(options.pods, &cluster).await?;
+        let (pods, mut outcomes) = targets(options.pods, &cluster).await?;
         if !options.yes && !pods.is_empty() {
             let missing = outcomes.iter().map(|outcome| outcome.line().0);
             missing.for_each(|line| printer.status_line(&line));
-            let Some(shown) = confirmed(options, &cluster, &pods, printer).await? else {
+            if !is_confirmed(options, &cluster, &pods, printer).await? {
                 printer.status_line("nothing was changed");
                 return Ok(Exit::Negative);
-            };
-            outcomes.extend(keep_shown(&cluster, options, &mut pods, &shown).await?);
+            }
         }
         let at_a_time = options.pods.reach.at_a_time();
         let (answered, failure) = cluster.command_all(&pods, options.command, at_a_time).await;
@@ -53,29 +51,13 @@ fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Removes the pods that were not shown, or were replaced since: a successor may have the name.
-async fn keep_shown(
-    cluster: &Cluster,
-    options: &DrainOptions<'_>,
-    pods: &mut Vec<PodFacts>,
-    shown: &[String],
-) -> Result<Vec<PodOutcome>, FleetError> {
-    let now = cluster.pods(&options.pods.selection()).await?;
-    let is_same = |pod: &PodFacts| {
-        shown.contains(&pod.uid) && now.iter().any(|current| current.uid == pod.uid)
-    };
-    let gone = pods.extract_if(.., |pod| !is_same(pod));
-    Ok(gone.map(|pod| PodOutcome::failed(&pod, "it has gone since it was shown")).collect())
-}
-
-/// Shows the pods and what the command would do to them, and asks. The UIDs of the pods that were
-/// shown; none if the answer is not yes.
-async fn confirmed(
+/// Shows the pods and what the command would do to them, and asks.
+async fn is_confirmed(
     options: &DrainOptions<'_>,
     cluster: &Cluster,
     pods: &[PodFacts],
     printer: &Printer,
-) -> Result<Option<Vec<String>>, FleetError> {
+) -> Result<bool, FleetError> {
     let ask = AskOptions { gates: Gates::Only, ..options.pods.reach.ask_options() };
     let survey = cluster.survey(pods.to_vec(), ask).await;
     if let Some(failure) = survey.failure {
@@ -87,8 +69,7 @@ async fn confirmed(
     let count = many(reports.len() as u64, "pod");
     let place = format!("{count} in namespace `{}` of {}", cluster.namespace(), cluster.server());
     let in_flight: Vec<_> = survey.pods.iter().map(|(_, answer)| answer.in_flight()).collect();
-    let is_confirmed = printer.confirm(&question(options.command, &place, &in_flight));
-    Ok(is_confirmed.then(|| survey.pods.into_iter().map(|(pod, _)| pod.uid).collect()))
+    Ok(printer.confirm(&question(options.command, &place, &in_flight)))
 }
 
 /// The question, with the streams that the command cuts. A number that is not known is `None`.

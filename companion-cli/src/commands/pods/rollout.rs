@@ -29,12 +29,14 @@ use crate::commands::printer::Printer;
 #[command(after_help = "Examples:\n  \
         laststream rollout deployment/web -n shop\n  \
         laststream rollout statefulset/cart -n shop --timeout 10m\n  \
-        laststream rollout daemonset/ingress -n istio-ingress --watch=false\n\n\
+        laststream rollout daemonset/ingress -n istio-ingress --watch=false\n  \
+        laststream rollout rollout/web -n shop\n\n\
         Exit codes, as those of `kubectl rollout status`: 0 the rollout is complete and no old \
         pod holds a stream, or `--watch=false` is given and it has not failed, 1 it failed, the \
         time-out came first, or the cluster cannot be asked, 64 wrong arguments.")]
 pub(crate) struct Rollout {
-    /// What rolls: `deployment/NAME`, `statefulset/NAME` or `daemonset/NAME`.
+    /// What rolls: `deployment/NAME`, `statefulset/NAME`, `daemonset/NAME`, or `rollout/NAME` of
+    /// Argo Rollouts.
     #[arg(value_name = "KIND/NAME")]
     workload: Workload,
     #[command(flatten)]

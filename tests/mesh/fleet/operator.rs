@@ -1,0 +1,87 @@
+//! A user with ClusterRoles of the project and no others, and pods for its commands.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use super::kwok;
+use super::pods::Kind;
+use super::stand_in;
+use super::world::World;
+use crate::program::ask;
+use kit::command::CommandOutput;
+use kit::prelude::*;
+use kit::process::guarded;
+use kit::user;
+
+const OPERATOR: &str = "operator";
+pub(super) const SOON: Duration = Duration::from_secs(60);
+/// The finalizer that keeps deleted pods.
+pub(super) const KEPT: &str = "laststream.dev/test";
+
+/// Runs `laststream` as the operator, in this namespace.
+pub(super) async fn laststream(
+    world: &World,
+    namespace: &str,
+    arguments: &[&str],
+) -> Outcome<CommandOutput> {
+    let mut command = guarded(user::laststream()?);
+    command.args(arguments).args(["--namespace", namespace, "--as", OPERATOR]);
+    command.env("KUBECONFIG", world.cluster.kubeconfig()).env("HOME", std::env::temp_dir());
+    ask(command, "").await
+}
+
+/// Creates a namespace, and a node whose pods get addresses of this range.
+pub(super) async fn place(world: &World, namespace: &str, node: &str, range: &str) -> Outcome {
+    world.cluster.namespace(namespace).await?;
+    world.cluster.apply_all(&[kwok::node(node, range)]).await?;
+    kwok::nodes_ready(&world.cluster).await
+}
+
+/// Binds the ClusterRoles to the operator, for the whole cluster or for the namespace.
+pub(super) async fn grant(world: &World, namespace: &str, kind: &str, roles: &[&str]) -> Outcome {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    let rights = kit::workspace().join("envoyfilter-manifests/rights");
+    let rights = rights.to_str().context("a path")?.to_owned();
+    world.cluster.run(&["apply", "--kustomize", &rights]).await?;
+    let namespace = (kind == "RoleBinding").then_some(namespace);
+    let binding = |role: &&str| {
+        json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": kind,
+            "metadata": { "name": role, "namespace": namespace },
+            "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": role },
+            "subjects": [{ "apiGroup": GROUP, "kind": "User", "name": OPERATOR }],
+        })
+    };
+    world.cluster.apply_all(&roles.iter().map(binding).collect::<Vec<_>>()).await
+}
+
+/// A pod with a proxy on this node.
+pub(super) fn pod(namespace: &str, node: &str, name: &str, annotations: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": namespace, "annotations": annotations,
+            "labels": { "app": "web", "kind": "running" },
+        },
+        "spec": { "nodeName": node, "containers": [{ "name": "istio-proxy", "image": "none" }] },
+    })
+}
+
+/// Waits until KWOK runs all pods of the namespace, and serves statistics at their addresses:
+/// without the module for those with the label `app` of `gone`.
+pub(super) async fn serve(world: &World, namespace: &str) -> Outcome {
+    let wait = ["wait", "--for=condition=Ready", "pods", "--all", "--timeout=60s"];
+    world.cluster.run(&[&wait[..], &["--namespace", namespace]].concat()).await?;
+    let pods = ["get", "pods", "--namespace", namespace, "--output", "json"];
+    let said: Value = serde_json::from_str(&world.cluster.run(&pods).await?)?;
+    let index = |wanted| (0..100).find(|index| Kind::of(*index) == wanted).context("a kind");
+    let (serving, without) = (index(Kind::Serving)?, index(Kind::Without)?);
+    let mut addresses: BTreeMap<Ipv4Addr, usize> = BTreeMap::new();
+    for pod in said["items"].as_array().context("pods")? {
+        let is_gone = pod["metadata"]["labels"]["app"] == "gone";
+        let address = pod["status"]["podIP"].as_str().context("an address")?.parse()?;
+        addresses.insert(address, if is_gone { without } else { serving });
+    }
+    stand_in::serve_pods(addresses);
+    Ok(())
+}
