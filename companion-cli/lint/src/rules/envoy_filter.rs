@@ -88,10 +88,11 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS107",
         severity: Severity::Error,
-        title: "the type of the configuration is not known to Envoy",
+        title: "the type of the configuration is not known to Envoy, or not for this patch",
         why: "The API server takes anything in `patch.value`. istiod cannot make the message, and \
             drops the patch. This happens to types of the v2 API (`envoy.config.filter.…`) and to \
-            misspelt names.",
+            misspelt names. With a filter of another kind, such as an HTTP filter for \
+            NETWORK_FILTER, Envoy refuses the listener.",
         fix: "Write the v3 type, with `type.googleapis.com/` in front.",
         check: wrong_type,
     },
