@@ -12,6 +12,11 @@ pub(super) struct Patch<'g> {
 }
 
 impl<'g> Patch<'g> {
+    /// All patches of an EnvoyFilter.
+    pub(super) fn all_of(filter: Object<'g>) -> impl Iterator<Item = Self> {
+        filter.node.list("spec.configPatches").map(move |node| Self { filter, node })
+    }
+
     pub(super) fn apply_to(self) -> &'g str {
         self.node.text_of("applyTo").unwrap_or_default()
     }
@@ -69,9 +74,7 @@ pub(super) fn envoy_filters(texts: &Texts) -> impl Iterator<Item = Object<'_>> {
 }
 
 pub(super) fn patches(texts: &Texts) -> impl Iterator<Item = Patch<'_>> {
-    envoy_filters(texts).flat_map(|filter| {
-        filter.node.list("spec.configPatches").map(move |node| Patch { filter, node })
-    })
+    envoy_filters(texts).flat_map(Patch::all_of)
 }
 
 /// The patches with this `applyTo`.

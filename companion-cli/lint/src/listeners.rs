@@ -4,14 +4,23 @@ use super::inputs::Inputs;
 use super::node::Node;
 use super::wasm_filter::Module;
 
+/// The most filters that run one module; those of its own resource come first. More of one name on
+/// one proxy would not add information, and the work would grow with the square of the files.
+const MOST_USES: usize = 32;
+
 /// The filters that run a module: the module's own filter, or those that subscribe to its extension
 /// configuration by name.
 pub(super) fn uses<'g>(inputs: &'g Inputs, module: Module<'g>) -> Vec<Node<'g>> {
     if module.extension().is_none() {
         return vec![module.filter()];
     }
-    let filters = inputs.waiting_for(module.name());
-    filters.filter(|(_, reach)| module.reach().may_meet(reach)).map(|(filter, _)| filter).collect()
+    let reach = module.reach();
+    let filters = |own: bool| {
+        inputs
+            .waiting_for(module.name())
+            .filter(move |(_, other)| reach.is_of_resource(other) == own && reach.may_meet(other))
+    };
+    filters(true).chain(filters(false)).map(|(filter, _)| filter).take(MOST_USES).collect()
 }
 
 pub(super) fn connection_manager(filter: Node<'_>) -> Option<Node<'_>> {

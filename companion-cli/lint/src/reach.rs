@@ -44,6 +44,14 @@ impl Reach {
         }
     }
 
+    /// Whether both parts are in one resource, or in one Envoy's configuration.
+    pub(super) fn is_of_resource(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Selector(one), Self::Selector(two)) => one.place == two.place,
+            _ => self == other,
+        }
+    }
+
     /// Whether one Envoy may get both parts.
     pub(super) fn may_meet(&self, other: &Self) -> bool {
         match (self, other) {

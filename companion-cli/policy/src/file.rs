@@ -267,7 +267,8 @@ pub enum Engine {
     /// In Istio the version of each proxy decides.
     Auto,
     /// Envoy's native matchers around filters: cheaper, without counters of the decisions. A policy
-    /// that they cannot express is rejected. Istio's Envoy lacks `match_delegate`, which they need.
+    /// that they cannot express is rejected. Istio's list of extensions does not name
+    /// `match_delegate`, which they need.
     Native,
     /// Envoy's native matchers in its composite filter: proxies of Istio 1.31 and newer, and Envoy
     /// 1.39 and newer. Older proxies of Istio get the module. A policy that the matchers cannot

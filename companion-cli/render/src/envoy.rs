@@ -77,9 +77,11 @@ pub(super) fn needs_file(field: &str, source: &ModuleLocation) -> Result<(), Pol
     if source.path().is_some() {
         return Ok(());
     }
+    let (flag, name) = if field == "module" { ("", "") } else { (" --frames", "_frames") };
     let message = format!(
-        "`{}` is nothing that Envoy itself can load reliably: fetch it, and name the file",
-        source.url()
+        "is no file, and Envoy itself fetches no image and waits for no download: write the file \
+            with `laststream module{flag} --file /etc/envoy/laststream{name}.wasm`, and name the \
+            file here"
     );
     Err(PolicyProblem::new(field, message))
 }

@@ -4,7 +4,7 @@
 use super::volume::Program;
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map};
-use laststream_policy::file::GateSecret;
+use laststream_policy::file::{Delivery, GateSecret, Placement};
 use laststream_policy::{KUBELET, Policy, PolicyProblem};
 
 /// How long the gate holds each request, and how long `pilot-agent wait` waits for the answer. The
@@ -119,11 +119,17 @@ pub(super) fn port(policy: &Policy) -> Result<u16, PolicyProblem> {
     if matches!(policy.gate_secret, Some(GateSecret::Sds(_))) {
         return Err(PolicyProblem::new("gate.secret", NO_HOOK));
     }
+    let in_bootstrap =
+        matches!(policy.placement, Placement::Waypoint(_) | Placement::EnvoyGateway(_));
+    let way_out = if in_bootstrap && policy.delivery != Delivery::ImageVolume {
+        "write `delivery: image_volume`, without which this proxy can have none"
+    } else {
+        "leave `enabled: false` out"
+    };
     policy.gate_port.ok_or_else(|| {
         PolicyProblem::new(
             "gate",
-            "there is none, and a stop hook asks the gate: leave `enabled: false` \
-            out, or place it where a gate can be",
+            format!("there is none, and a stop hook asks the gate: {way_out}"),
         )
     })
 }

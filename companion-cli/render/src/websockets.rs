@@ -112,6 +112,7 @@ mod tests {
         let policy = tests::policy(&format!("module: /m.wasm\n{plain}"));
         let refused = render(Kind::Envoy, &policy, &|_, _| Ok(DIGEST.into()));
         let refused = refused.expect_err("an image").to_string();
-        assert!(refused.contains("websockets.module"), "{refused}");
+        assert!(refused.contains("websockets.module: is no file"), "{refused}");
+        assert!(refused.contains("laststream module --frames --file"), "{refused}");
     }
 }

@@ -22,7 +22,7 @@ fn unreadable_input_is_a_finding_with_the_reason() {
         (b"a: 1\nb: \xff\n".to_vec(), 2, "not UTF-8"),
         (b"\xff\xfea\0:\0".to_vec(), 1, "UTF-16"),
         (vec![b' '; LARGEST_FILE as usize + 1], 1, "larger than 16 MiB"),
-        (b"a: \"x\n".to_vec(), 2, "quoted"),
+        (b"a: \"x\n".to_vec(), 1, "quote"),
         (b"a:\n\tb: 1\n".to_vec(), 2, "tab"),
         (b"a: *nobody\n".to_vec(), 1, "anchor"),
         (b"a: &a {b: *a}\n".to_vec(), 1, "within what it stands for"),
@@ -90,8 +90,11 @@ fn every_spelling_of_a_manifest_has_the_same_finding() {
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n  job.yaml: |\n{}",
         indented(JOB, 4)
     );
+    // The readers of Kubernetes do not want the second line deeper than the key.
+    let folded = JOB.replace("{name: a}", "\n  name: 'a\n  b'");
     for (text, line, column) in [
         (JOB.to_owned(), 7, 30),
+        (folded, 9, 30),
         (format!("\u{feff}{JOB}"), 7, 30),
         (JOB.replace('\n', "\r\n"), 7, 30),
         (format!("---\n\n{JOB}...\n"), 9, 30),

@@ -18,7 +18,7 @@ use crate::seen::row;
 use kit::prelude::*;
 
 /// The releases whose CRDs the cluster gets; it has Istio's own already.
-const OTHERS: [&str; 2] = ["gateway-api-1.6", "envoy-gateway-1.9"];
+pub(super) const OTHERS: [&str; 2] = ["gateway-api-1.6", "envoy-gateway-1.9"];
 
 /// The files of the part `crds`, one for each release.
 fn releases() -> Outcome<Vec<(String, PathBuf)>> {

@@ -18,6 +18,7 @@ mod order;
 mod scheme;
 mod secure_metrics;
 mod stage;
+mod verdicts;
 mod volumes;
 mod waypoint;
 pub(crate) mod world;
@@ -65,6 +66,7 @@ fn cases() -> Vec<Case> {
         case!("c1_table_of_crds", crds::table, 60),
         case!("c2_verdicts_of_the_api_server", crds::verdicts, 120),
         case!("c3_objects_for_monitoring", monitoring::objects, 120),
+        case!("c4_verdicts_on_the_tests_files", verdicts::of_the_tests_files, 300),
         case!("m7_gateway_api", gateway_api::overlay, 180),
         case!("m7_order_of_applying", order::of_the_overlay, 120),
         case!("m8_secure_metrics", secure_metrics::beside_a_gate, 120),

@@ -2,6 +2,7 @@
 //! them. It needs root.
 
 mod closed;
+mod dead_proxy;
 mod experiment;
 mod fleet;
 mod gateway_api;
@@ -65,6 +66,7 @@ fn cases() -> Vec<Case> {
         case!("n6_gateway_api_rolling_restarts", gateway_api::rolling, 900),
         case!("n7_reconnects", reconnects::case, 900),
         case!("n8_streaming_profile", streaming::case, 900),
+        case!("n9_a_proxy_that_ends_in_a_drain", dead_proxy::case, 700),
         case!("p2_deletion_cost", scaling::deletion_cost, 700),
         case!("v1_image_volumes_without_a_registry", volumes::case, 700),
     ]

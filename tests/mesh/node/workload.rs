@@ -14,7 +14,7 @@ use kit::prelude::*;
 /// Generous, because all cases start their pods at the same time.
 const READY: Duration = Duration::from_secs(300);
 /// The port on which a sidecar takes requests; the app itself listens on the loopback interface.
-const SIDECAR: u16 = 8000;
+pub(crate) const SIDECAR: u16 = 8000;
 /// The port on which gateways listen.
 pub(crate) const GATEWAY: u16 = 8080;
 /// The port on which sidecars take calls of the app.

@@ -66,7 +66,8 @@ pub(super) const RULES: &[Rule] = &[
         fix: "List the load balancer's ranges in `xff_trusted_cidrs`. Put `custom_header` into a \
             filter chain with `direct_source_prefix_ranges`. Behind the PROXY protocol take the \
             extension out. A ClientTrafficPolicy has no such filter chain: write \
-            `xForwardedFor.trustedCIDRs` in place of `customHeader`.",
+            `xForwardedFor.trustedCIDRs` in place of `customHeader`, or let a NetworkPolicy admit \
+            only the load balancer, and say so: `# laststream-lint: ignore=LS362`.",
         check: client_of_every_peer,
     },
     Rule {

@@ -1,5 +1,7 @@
 //! LS366 to LS368: Envoy's composite filter in the place of the module.
 
+use std::collections::HashSet;
+
 use regex::Regex;
 
 use super::scheme_helpers::{action_around, is_composite, peer_info_filters, writers};
@@ -82,25 +84,25 @@ fn not_cleared<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn half_replaced<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let names = |nodes: Vec<Node<'g>>| -> Vec<&'g str> {
-        nodes.into_iter().filter_map(patched_filter).filter_map(|it| it.text_of("name")).collect()
+    let names = |nodes: &[Node<'g>]| -> HashSet<&'g str> {
+        let patched = nodes.iter().copied().filter_map(patched_filter);
+        patched.filter_map(|filter| filter.text_of("name")).collect()
     };
-    let tellers = names(peer_info_filters(inputs).iter().map(|teller| teller.node).collect());
-    let counting: Vec<Node<'g>> =
-        counters(inputs).flat_map(|(module, _)| uses(inputs, module)).collect();
-    let modules = names(counting.clone());
+    let tellers: Vec<_> = peer_info_filters(inputs).iter().map(|teller| teller.node).collect();
+    let counting: Vec<_> = counters(inputs).flat_map(|(module, _)| uses(inputs, module)).collect();
+    let (tellers, modules) = (names(&tellers), names(&counting));
+    let place = |patch: Patch<'g>| (patch.node.tree, patch.node.id);
+    let counting: HashSet<_> = counting.into_iter().filter_map(patch_of).map(place).collect();
     for patch in patches(inputs).filter(|patch| replaced(*patch).is_some()) {
         let name = replaced(patch).and_then(Node::text).unwrap_or_default();
-        let is_beside = |other: &Patch<'g>| is_same_change(patch, *other);
+        let mut beside = Patch::all_of(patch.filter).filter(|other| is_same_change(patch, *other));
         let needed = if tellers.contains(&name) {
             let takes_module = |other: Patch<'g>| {
                 replaced(other).and_then(Node::text).is_some_and(|name| modules.contains(&name))
             };
-            (!patches(inputs).filter(is_beside).any(takes_module))
-                .then_some("the module behind it needs the peer")
+            (!beside.any(takes_module)).then_some("the module behind it needs the peer")
         } else if modules.contains(&name) {
-            let counts = counting.iter().filter_map(|filter| patch_of(*filter));
-            (!counts.into_iter().any(|other| is_same_change(patch, other)))
+            (!beside.any(|other| counting.contains(&place(other))))
                 .then_some("nothing counts the requests of these proxies")
         } else {
             None
@@ -122,10 +124,8 @@ fn replaced(patch: Patch<'_>) -> Option<Node<'_>> {
     patch.filter_match().filter(|_| takes_away)?.fields("subFilter.name")
 }
 
-/// Whether both patches are in one EnvoyFilter, for the same versions and listeners.
+/// Whether two patches of one EnvoyFilter are for the same versions and listeners.
 fn is_same_change(one: Patch<'_>, other: Patch<'_>) -> bool {
     let version = |patch: Patch<'_>| patch.proxy_version().and_then(Node::text).map(str::to_owned);
-    one.filter.node == other.filter.node
-        && one.context() == other.context()
-        && version(one) == version(other)
+    one.context() == other.context() && version(one) == version(other)
 }

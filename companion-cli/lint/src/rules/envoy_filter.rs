@@ -1,5 +1,6 @@
 //! LS1xx: the shape of EnvoyFilters, which the API server hardly checks.
 
+mod fields;
 mod types;
 
 use crate::envoy_filter::{Patch, envoy_filters, patches, patches_of};
@@ -10,7 +11,9 @@ use crate::modules::ours;
 use crate::node::Node;
 use crate::objects::{Object, ROOT_NAMESPACE, of_kind};
 use crate::plugin_configs::wasm_plugins;
+use fields::dropped;
 use laststream_base::classes::AGENTGATEWAYS;
+use regex_syntax::hir::{Hir, HirKind};
 use types::{nearly, wrong_type};
 
 pub(super) const RULES: &[Rule] = &[
@@ -27,13 +30,16 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS102",
         severity: Severity::Error,
-        title: "a patch does nothing: its `patch`, operation, value or filter is missing",
+        title: "a patch, or a field in it, does nothing",
         why: "The API server accepts the patch and istiod skips it, mostly without a word in its \
-            log: also REMOVE and REPLACE of a filter that the match does not name, and a filter \
-            whose configuration is in `config`, which Envoy's API no longer has.",
+            log, if its `patch`, operation, value or filter is missing; also REMOVE and REPLACE of \
+            a filter that the match does not name. istiod drops each field that Envoy's message \
+            does not have: misspelt ones, those of another `applyTo`, and `config` of a filter, \
+            which Envoy's API no longer has.",
         fix: "Write `patch: {operation: …, value: …}`; only REMOVE needs no value. Name the \
             filter: `match.listener.filterChain.filter`, for HTTP_FILTER with its `subFilter`. \
-            Write `typed_config` in place of `config`.",
+            Write the fields of the message that `applyTo` names, and `typed_config` in place of \
+            `config`.",
         check: patch,
     },
     Rule {
@@ -82,10 +88,11 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS107",
         severity: Severity::Error,
-        title: "the type of the configuration is not known to Envoy",
+        title: "the type of the configuration is not known to Envoy, or not for this patch",
         why: "The API server takes anything in `patch.value`. istiod cannot make the message, and \
             drops the patch. This happens to types of the v2 API (`envoy.config.filter.…`) and to \
-            misspelt names.",
+            misspelt names. With a filter of another kind, such as an HTTP filter for \
+            NETWORK_FILTER, Envoy refuses the listener.",
         fix: "Write the v3 type, with `type.googleapis.com/` in front.",
         check: wrong_type,
     },
@@ -224,8 +231,8 @@ fn patch<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
                     let name = patch.operation();
                     findings.at(operation, format!("{name} does nothing without `{missing}`"));
                 }
-                if let Some(config) = untyped_config(patch) {
-                    findings.at(config, "istiod drops `config`: write `typed_config`");
+                for (field, why) in dropped(patch) {
+                    findings.at(field, why);
                 }
             }
         }
@@ -244,13 +251,6 @@ fn missing_filter(patch: Patch<'_>) -> Option<&'static str> {
         _ => return None,
     };
     ["REMOVE", "REPLACE"].contains(&patch.operation()).then_some(missing)
-}
-
-/// The configuration of a filter in the field that the v2 API had.
-fn untyped_config(patch: Patch<'_>) -> Option<Node<'_>> {
-    let is_filter = patch.apply_to().ends_with("_FILTER");
-    let value = patch.value().filter(|value| is_filter && value.get("typed_config").is_none())?;
-    value.get("config")
 }
 
 fn ignored_operation<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -313,14 +313,38 @@ fn proxy_version<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         if text.len() > 1024 {
             findings
                 .at(node, "the expression is longer than 1024 characters: Istio does not match it");
-        } else if let Err(why) =
-            regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(text)
-        {
-            let why = why.to_string();
-            let why =
-                why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            findings.at(node, format!("`{text}` is no regular expression: {why}"));
+            continue;
         }
+        match regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(text) {
+            Ok(parsed) if repetitions(&parsed) > MOST_REPETITIONS => findings.at(
+                node,
+                format!("Go compiles no more than {MOST_REPETITIONS} repetitions of a part"),
+            ),
+            Ok(_) => {}
+            Err(why) => {
+                let why = why.to_string();
+                let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                findings.at(node, format!("`{text}` is no regular expression: {why}"));
+            }
+        }
+    }
+}
+
+/// The most repetitions of one part that Go's package `regexp` compiles, also of repetitions within
+/// repetitions.
+const MOST_REPETITIONS: u32 = 1_000;
+
+fn repetitions(part: &Hir) -> u32 {
+    match part.kind() {
+        HirKind::Repetition(repetition) => {
+            let own = repetition.max.unwrap_or(repetition.min).max(1);
+            own.saturating_mul(repetitions(&repetition.sub))
+        }
+        HirKind::Capture(capture) => repetitions(&capture.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().map(repetitions).max().unwrap_or(1)
+        }
+        _ => 1,
     }
 }
 
@@ -358,10 +382,9 @@ fn root_namespace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for filter in envoy_filters(inputs)
         .filter(|filter| filter.namespace() == Some(ROOT_NAMESPACE) && carries_us(&filter.node))
     {
-        let is_gateway =
-            |patch: &Patch<'g>| patch.filter.node == filter.node && patch.context() == "GATEWAY";
+        let mut contexts = Patch::all_of(filter).map(Patch::context);
         if let Some(selector) =
-            filter.selector().filter(|_| patches(inputs).any(|patch| is_gateway(&patch)))
+            filter.selector().filter(|_| contexts.any(|context| context == "GATEWAY"))
         {
             findings.at(selector, "these labels are looked for in every namespace");
         }

@@ -14,7 +14,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "the file cannot be read",
         why: "A text that is neither YAML nor JSON cannot be applied, and nothing in it was \
-            checked. Documents before and after the place are still checked.",
+            checked. Documents before and after the place are still checked. A file larger than \
+            16 MiB is no manifest; one call reads up to 128 MiB and 2,000,000 values.",
         fix: "Repair the place. Templates are not manifests: render them first, for example `helm \
             template … | laststream lint -`.",
         check: unreadable,

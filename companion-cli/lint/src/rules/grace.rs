@@ -8,7 +8,7 @@ use crate::finding::Rule;
 use crate::finding::{Findings, Severity};
 use crate::inputs::Inputs;
 use crate::node::Node;
-use crate::objects::object_of;
+use crate::objects::{Object, object_of};
 use crate::pods::{Pod, pod_around, pods};
 use crate::reach::ProxySelector;
 use crate::split_pods::SplitPods;
@@ -233,6 +233,7 @@ fn concerned<'g>(inputs: &'g Inputs, parts: &SplitPods<'g>, node: Node<'g>) -> V
             let selected = ProxySelector::of_plugin(object);
             pods(inputs).filter(|pod| selected.may_select(inputs, *pod)).collect()
         }
+        (None, Some(object)) if object.kind == "Service" => return grace_of_knative(object),
         (None, Some(object)) => parts.of_object(object).collect(),
         (None, None) => return grace_in_values(node),
     };
@@ -242,6 +243,12 @@ fn concerned<'g>(inputs: &'g Inputs, parts: &SplitPods<'g>, node: Node<'g>) -> V
 
 /// Kinds of objects that contain the values of a chart.
 const CHARTS: [&str; 3] = ["HelmRelease", "Application", "ApplicationSet"];
+
+/// The grace period that a Service of Knative gives its pods: the time-out of their requests.
+fn grace_of_knative(service: Object<'_>) -> Vec<(String, u64)> {
+    let seconds = service.node.fields("spec.template.spec.timeoutSeconds").and_then(Node::number);
+    seconds.map(|seconds| (format!("`{}`", service.name()), seconds)).into_iter().collect()
+}
 
 /// The grace period that the values of a chart give its pod.
 fn grace_in_values(node: Node<'_>) -> Vec<(String, u64)> {

@@ -1,5 +1,7 @@
 //! LS351 and LS352: early header mutations that should save the peer's x-forwarded-proto.
 
+use std::collections::HashSet;
+
 use laststream_filter::config::wire::{ForwardedProto, ORIGINAL_HEADER, Preset};
 
 use super::scheme_filters::{Restorer, restorers};
@@ -99,18 +101,15 @@ fn native_readers(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
     let reads = |name: &Node<'_>| {
         name.text().is_some_and(|name| name.eq_ignore_ascii_case(ORIGINAL_HEADER))
     };
-    let of_writer = |writer: &SupportingFilter<'_>, name: Node<'_>| {
-        matcher_around(writer.node).is_some_and(|matcher| name.upwards().any(|up| up == matcher))
+    let names = inputs.keyed_field("header_name", "headerName").filter(reads);
+    let around: HashSet<_> = names.flat_map(Node::upwards).map(|up| (up.tree, up.id)).collect();
+    let has_name = |writer: &SupportingFilter<'_>| {
+        matcher_around(writer.node).is_some_and(|up| around.contains(&(up.tree, up.id)))
     };
-    let names: Vec<Node<'_>> =
-        inputs.keyed_field("header_name", "headerName").filter(reads).collect();
     let is_placed = |writer: &SupportingFilter<'_>| {
         matches!(writer.reach, Reach::Selector(_)) || writer.manager.is_some()
     };
-    writers(inputs)
-        .filter(is_placed)
-        .filter(|writer| names.iter().any(|name| of_writer(writer, *name)))
-        .collect()
+    writers(inputs).filter(is_placed).filter(has_name).collect()
 }
 
 /// The mutation that writes a header.
@@ -152,22 +151,25 @@ fn not_saved<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mutations = mutations(inputs);
     let mut reported = Vec::new();
     for reader in readers(inputs) {
-        let appends: Vec<_> = mutations
+        let mut first = None;
+        let is_saved = mutations
             .iter()
             .filter(|helper| reader.may_meet(helper))
             .filter_map(|helper| append_of(helper.node, &reader.header))
-            .map(|append| (append, saves_nothing(append)))
-            .collect();
-        match appends.first() {
+            .any(|append| {
+                let why = saves_nothing(append);
+                first = first.or(why.map(|why| (append, why)));
+                why.is_none()
+            });
+        match first {
+            _ if is_saved => {}
             None => findings.at(
                 reader.place,
                 format!("no early header mutation of these files writes `{}`", reader.header),
             ),
-            Some((append, Some(why)))
-                if appends.iter().all(|(_, why)| why.is_some()) && !reported.contains(append) =>
-            {
-                reported.push(*append);
-                findings.at(*append, *why);
+            Some((append, why)) if !reported.contains(&append) => {
+                reported.push(append);
+                findings.at(append, why);
             }
             Some(_) => {}
         }

@@ -1,6 +1,6 @@
 //! LS701 to LS704: other settings that affect requests: Lua, retries, time-outs.
 
-use crate::envoy_filter::{Patch, patches};
+use crate::envoy_filter::Patch;
 use crate::finding::Rule;
 use crate::finding::{Findings, Severity};
 use crate::inputs::Inputs;
@@ -235,7 +235,7 @@ fn is_timed(inputs: &Inputs, route: Object<'_>, gateway: &str) -> bool {
 fn timeout_above_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let gates: Vec<(u64, bool)> = gates(inputs)
         .filter_map(|(module, gate)| {
-            Some((gate.deadline_ms, is_for_gateways(inputs, module.patch()?.filter)))
+            Some((gate.deadline_ms, is_for_gateways(module.patch()?.filter)))
         })
         .collect();
     for route in http_routes(inputs) {
@@ -254,8 +254,8 @@ fn timeout_above_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 /// Whether all patches of an EnvoyFilter that name proxies name gateways.
-fn is_for_gateways(inputs: &Inputs, filter: Object<'_>) -> bool {
-    let own = patches(inputs).filter(|patch| patch.filter.node == filter.node);
-    let mut contexts = own.map(Patch::context).filter(|context| *context != "ANY").peekable();
+fn is_for_gateways(filter: Object<'_>) -> bool {
+    let contexts = Patch::all_of(filter).map(Patch::context);
+    let mut contexts = contexts.filter(|context| *context != "ANY").peekable();
     contexts.peek().is_some() && contexts.all(|context| context == "GATEWAY")
 }

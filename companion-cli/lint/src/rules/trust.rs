@@ -213,12 +213,14 @@ fn matchers_on_kept_header<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) 
     for writer in &writers {
         let is_kept = writer.manager.map_or_else(|| stands_where_kept(inputs, writer.node), keeps);
         let is_placed = writer.manager.is_some() || matches!(writer.reach, Reach::Selector(_));
-        let removed = if is_placed {
-            is_removed(&mutations, |helper| helper.may_meet(writer))
-        } else {
-            is_removed_somewhere(inputs)
+        let is_removed = || {
+            if is_placed {
+                is_removed(&mutations, |helper| helper.may_meet(writer))
+            } else {
+                is_removed_somewhere(inputs)
+            }
         };
-        if is_kept && !removed {
+        if is_kept && !is_removed() {
             findings.at(
                 writer.node,
                 "Envoy keeps what an untrusted client claims, and no early \

@@ -17,12 +17,12 @@ use crate::rules::envoy_gateway::proxy_of;
 const MOST_GATES: usize = 64;
 
 pub(super) fn shared_vm<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let vm = |module: Module<'g>| (module.vm_id(), module.vm_configuration());
+    let counters: Vec<_> = counters(inputs).map(|(counter, _)| (counter, vm(counter))).collect();
     for (gate, _) in gates(inputs) {
-        let shared = counters(inputs).find(|(counter, _)| {
-            let same = |one: Module<'g>, two: Module<'g>| {
-                one.vm_id() == two.vm_id() && one.vm_configuration() == two.vm_configuration()
-            };
-            gate.may_meet(*counter) && same(gate, *counter) && gate.shares_code(*counter)
+        let own = vm(gate);
+        let shared = counters.iter().find(|(counter, vm)| {
+            *vm == own && gate.may_meet(*counter) && gate.shares_code(*counter)
         });
         if let Some((counter, _)) = shared {
             findings.at(
@@ -34,12 +34,14 @@ pub(super) fn shared_vm<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 pub(super) fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let counters: Vec<_> =
+        counters(inputs).map(|(counter, scope)| (counter, scope, counter.vm_id())).collect();
     for (gate, wire) in gates(inputs) {
-        let mut others = counters(inputs)
-            .filter(|(counter, scope)| wire.scopes.contains(scope) && gate.may_meet(*counter));
-        let Some((counter, _)) = others.find(|(counter, _)| counter.vm_id() != gate.vm_id()) else {
-            continue;
-        };
+        let own = gate.vm_id();
+        let other = counters.iter().find(|(counter, scope, vm_id)| {
+            *vm_id != own && wire.scopes.contains(scope) && gate.may_meet(*counter)
+        });
+        let Some((counter, ..)) = other else { continue };
         let place =
             gate.vm().and_then(|vm| vm.field("vm_id")).or_else(|| gate.vm()).unwrap_or(gate.plugin);
         findings.at(
