@@ -85,10 +85,11 @@ impl Reached {
         let context = patch_of(node).map_or("", |patch| patch.context());
         let labels = proxies.labels.iter();
         let namespace = proxies.reached_namespace(group(pair) == GATEWAY_API);
+        let with_gateway = pair.latest().filter(|_| effect != Effect::WaypointRoutes);
         Self {
             namespace: namespace.filter(|_| !pair.latest().is_some_and(goes_by_route)),
             labels: labels.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
-            gateways: pair.latest().and_then(|object| gateways(object, inputs)),
+            gateways: with_gateway.and_then(|object| gateways(object, inputs)),
             roles: roles(pair, context, effect),
             side: match (context, effect) {
                 ("SIDECAR_OUTBOUND", _) => Side::Outbound,
