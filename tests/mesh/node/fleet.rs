@@ -124,14 +124,19 @@ async fn one_holds(world: &World, held: &str) -> Outcome {
         let expected = u64::from(pod["pod"] == held);
         ensure_eq!(pod["in_flight"]["gateway"].as_u64(), Some(expected), "{pod}");
     }
-    let said = laststream(world, &["streams", "-o", "json"]).await?.expect(0)?;
-    let listing: Value = serde_json::from_str(&said.stdout)?;
-    let streams = listing["streams"].as_array().context("streams")?;
-    ensure!(
-        streams.len() == 1 && streams[0]["pod"] == held && listing["complete"] == true,
-        "one stream in {held}: {}",
-        said.stdout
-    );
+    // On a busy machine a worker may answer too late, and the listing says so.
+    wait_for(SOON, "a complete listing", async || {
+        let said = laststream(world, &["streams", "-o", "json"]).await?.expect(0)?;
+        let listing: Value = serde_json::from_str(&said.stdout)?;
+        let streams = listing["streams"].as_array().context("streams")?;
+        ensure!(
+            streams.len() == 1 && streams[0]["pod"] == held && listing["complete"] == true,
+            "one stream in {held}: {}",
+            said.stdout
+        );
+        Ok(())
+    })
+    .await?;
     let said = laststream(world, &["status", "--node", NAME]).await?.expect(0)?.stdout;
     let line = said.lines().find(|line| line.contains(held)).context("the held pod")?;
     ensure!(line.contains("holding 1: "), "{said}");
