@@ -186,8 +186,8 @@ impl Conditions<'_> {
         all([self.https_test(first_pass), self.trusted.clone()])
     }
 
-    /// The test that the sources as a whole say https. After a redirect the saved header is gone, so
-    /// conditions that a silent source meets hold only on the first pass.
+    /// The test that the sources as a whole say https. After a redirect the saved header is gone,
+    /// so conditions that a silent source meets hold only on the first pass.
     fn https_test(&self, first_pass: Option<Test>) -> Test {
         let sources = &self.sources;
         if let [only] = &sources[..] {
