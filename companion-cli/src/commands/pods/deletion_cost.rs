@@ -48,7 +48,7 @@ pub(crate) struct DeletionCost {
     #[arg(long, value_name = "AGE", num_args = 0..=1, require_equals = true,
         default_missing_value = "1m")]
     guard: Option<TimeSpan>,
-    /// How long a pod is guarded at most. It is not guarded again until no long stream is left.
+    /// How long a guard lasts at most. The pod gets no other until no long stream is left.
     #[arg(long, value_name = "TIME", default_value = "1h", requires = "guard")]
     guard_at_most: TimeSpan,
     /// Removes what this command has written, costs and guards, and ends.
