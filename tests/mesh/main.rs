@@ -7,6 +7,7 @@
 mod agent;
 mod cluster;
 mod control_plane;
+mod cut_streams;
 mod envoy_gateway;
 mod fleet;
 mod isolation;

@@ -75,40 +75,40 @@ async fn replaced() -> Outcome<u64> {
     Ok(counts.sum())
 }
 
-/// A policy of the Gateway's route.
-fn policy(kind: &str, spec: Value) -> Value {
-    policy_of(kind, "HTTPRoute", spec)
+/// A policy of a Gateway's route, which has the Gateway's name.
+pub(super) fn policy(gateway: &str, kind: &str, spec: Value) -> Value {
+    policy_of(gateway, kind, "HTTPRoute", spec)
 }
 
-fn policy_of(kind: &str, target: &str, mut spec: Value) -> Value {
+pub(super) fn policy_of(gateway: &str, kind: &str, target: &str, mut spec: Value) -> Value {
     spec["targetRefs"] = json!([{
-        "group": "gateway.networking.k8s.io", "kind": target, "name": GATEWAY,
+        "group": "gateway.networking.k8s.io", "kind": target, "name": gateway,
     }]);
     json!({
         "apiVersion": "gateway.envoyproxy.io/v1alpha1", "kind": kind,
-        "metadata": { "name": GATEWAY, "namespace": EDGE }, "spec": spec,
+        "metadata": { "name": gateway, "namespace": EDGE }, "spec": spec,
     })
 }
 
 fn changes() -> Vec<Change> {
     let client = |time: &str| {
         let spec = json!({ "timeout": { "http": { "idleTimeout": time } } });
-        policy_of("ClientTrafficPolicy", "Gateway", spec)
+        policy_of(GATEWAY, "ClientTrafficPolicy", "Gateway", spec)
     };
     let backend = |time: &str| {
         let spec = json!({ "timeout": { "http": { "connectionIdleTimeout": time } } });
-        policy("BackendTrafficPolicy", spec)
+        policy(GATEWAY, "BackendTrafficPolicy", spec)
     };
     let cors = |origin: &str| {
         let spec = json!({ "cors": { "allowOrigins": [origin], "allowMethods": ["GET"] } });
-        policy("SecurityPolicy", spec)
+        policy(GATEWAY, "SecurityPolicy", spec)
     };
     let authorization =
-        policy("SecurityPolicy", json!({ "authorization": { "defaultAction": "Allow" } }));
+        policy(GATEWAY, "SecurityPolicy", json!({ "authorization": { "defaultAction": "Allow" } }));
     let external = |path: &str| {
         let service = json!([{ "name": GATEWAY, "port": 80 }]);
         let http = json!({ "backendRefs": service, "path": path });
-        policy("SecurityPolicy", json!({ "extAuth": { "http": http } }))
+        policy(GATEWAY, "SecurityPolicy", json!({ "extAuth": { "http": http } }))
     };
     let route = |header: &str| {
         let headers = json!({ "add": [{ "name": header, "value": "1" }] });

@@ -4,6 +4,7 @@
 mod changes;
 mod controller;
 mod count;
+mod cut;
 mod network;
 mod pod;
 mod rolling;
@@ -18,7 +19,7 @@ pub(crate) const LEVEL: Level = Level {
     name: "envoy-gateway",
     needs_root: false,
     makes_cgroups: false,
-    parts: &["etcd", "kube-apiserver", "mesh-kubectl", "envoy-gateway"],
+    parts: &["etcd", "kube-apiserver", "mesh-kubectl", "envoy-gateway", "kwok"],
     at_a_time: Some(1), // its Envoys have fixed ports
     cases,
 };
@@ -30,5 +31,6 @@ fn cases() -> Vec<Case> {
         case!("g3_rolling_restart", rolling::case, 300),
         case!("g4_streaming_profile", streaming::case, 240),
         case!("g5_changes", changes::case, 300),
+        case!("g6_streams_that_a_change_cuts", cut::case, 300),
     ]
 }

@@ -5,7 +5,6 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use super::gate::Gate;
 use crate::cluster::Cluster;
 use crate::isolation::{folder, run_tool};
 use crate::parts::part;
@@ -19,12 +18,12 @@ const PORT: u16 = 10247;
 const START: Duration = Duration::from_secs(60);
 const OWN_STAGES: &str = "tests/mesh/fleet/stages.yaml";
 
-/// Starts KWOK, which forwards the gate's port of every pod to `gate`.
-pub(super) async fn start(cluster: &Cluster, gate: &Gate) -> Outcome<Program> {
+/// Starts KWOK, which forwards this port of every pod to `to`.
+pub(crate) async fn start(cluster: &Cluster, port: u16, to: SocketAddr) -> Outcome<Program> {
     run_tool("ip", &["address", "add", &format!("{ADDRESS}/32"), "dev", "lo"])?;
     let folder = folder("kwok")?;
     let forwards = folder.join("forwards.json");
-    fs::write(&forwards, port_forward(gate).to_string())?;
+    fs::write(&forwards, port_forward(port, to).to_string())?;
     let program = part("kwok")?;
     let stages = program.with_file_name("stages.yaml");
     let own_stages = Path::new(env!("CARGO_MANIFEST_DIR")).join(OWN_STAGES);
@@ -46,18 +45,17 @@ pub(super) async fn start(cluster: &Cluster, gate: &Gate) -> Outcome<Program> {
     Ok(program)
 }
 
-fn port_forward(gate: &Gate) -> Value {
-    let to = gate.address();
+fn port_forward(port: u16, to: SocketAddr) -> Value {
     let target = json!({ "address": to.ip().to_string(), "port": to.port() });
     json!({
         "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterPortForward",
         "metadata": { "name": "gates" },
-        "spec": { "forwards": [{ "ports": [gate.port], "target": target }] },
+        "spec": { "forwards": [{ "ports": [port], "target": target }] },
     })
 }
 
 /// A node for KWOK, which gives its pods addresses of this range.
-pub(super) fn node(name: &str, range: &str) -> Value {
+pub(crate) fn node(name: &str, range: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": { "name": name, "annotations": { "kwok.x-k8s.io/node": "fake" } },
@@ -66,7 +64,7 @@ pub(super) fn node(name: &str, range: &str) -> Value {
 }
 
 /// Waits until KWOK has made all nodes ready.
-pub(super) async fn nodes_ready(cluster: &Cluster) -> Outcome {
+pub(crate) async fn nodes_ready(cluster: &Cluster) -> Outcome {
     let wait = ["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=300s"];
     cluster.kubectl(&wait).await?.expect(0).map(drop)
 }

@@ -6,7 +6,7 @@ mod argo;
 mod cost;
 mod gate;
 mod guard;
-mod kwok;
+pub(crate) mod kwok;
 mod lint;
 mod operator;
 mod planted;

@@ -64,7 +64,7 @@ impl World {
         let cluster = Cluster::start(&Settings::default()).await?;
         cluster.namespace(NAMESPACE).await?;
         let gate = Gate::start(GATE, HELD)?;
-        let mut kwok = kwok::start(&cluster, &gate).await?;
+        let mut kwok = kwok::start(&cluster, gate.port, gate.address()).await?;
         Ok(Self {
             cluster,
             kwok_pid: kwok.process().pid(),

@@ -1,6 +1,7 @@
 //! The level with a real kubelet: pods with Istio's agent and Envoy, stopped as Kubernetes stops
 //! them. It needs root.
 
+mod changes;
 mod closed;
 mod dead_proxy;
 mod experiment;
@@ -55,6 +56,7 @@ pub(crate) const LEVEL: Level = Level {
 /// for the others.
 fn cases() -> Vec<Case> {
     vec![
+        case!("e3_streams_that_a_change_cuts", changes::case, 700),
         case!("f1_commands_for_many_pods", fleet::case, 700),
         case!("f4_statistics_that_the_agent_keeps", closed::case, 700),
         case!("n1_a_request_of_ten_seconds", experiment::case, 700),

@@ -1,0 +1,114 @@
+//! The streams that a change would cut, by `laststream lint --change --cluster`, compared with the
+//! streams that Envoy cuts after the change.
+
+use std::slice;
+
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::cluster::Cluster;
+use crate::program::ask;
+use crate::seen::row;
+use kit::prelude::*;
+use kit::process::guarded;
+use kit::user::{self, User};
+
+/// The drain time of the gateway's Envoy.
+pub(crate) const DRAIN: Duration = Duration::from_secs(6);
+/// How long the streams last that begin before the drain time and outlast it.
+pub(crate) const LONG: Duration = Duration::from_secs(120);
+/// How long the streams last that begin just before the change and end within the drain time.
+pub(crate) const SHORT: Duration = Duration::from_secs(5);
+const OLDER: usize = 3;
+const YOUNGER: usize = 2;
+const SOON: Duration = Duration::from_secs(60);
+
+/// A change of one object.
+pub(crate) struct Change {
+    pub(crate) what: &'static str,
+    pub(crate) old: Value,
+    pub(crate) new: Value,
+    /// Whether Envoy replaces listeners or filter chains.
+    pub(crate) replaces: bool,
+    /// A request, and its status once Envoy has the change.
+    pub(crate) sign: Option<(Request, u16)>,
+}
+
+/// A gateway, whose pods are the only ones of their namespace that changes reach. It has the old
+/// objects.
+pub(crate) struct Gateway<'w> {
+    pub(crate) case: &'static str,
+    pub(crate) cluster: &'w Cluster,
+    pub(crate) user: &'w User,
+    pub(crate) namespace: &'static str,
+    pub(crate) address: SocketAddr,
+    /// The path of a request that takes so long.
+    pub(crate) takes: fn(Duration) -> String,
+}
+
+impl Gateway<'_> {
+    /// Makes a change while streams are open.
+    pub(crate) async fn compare(&self, change: &Change) -> Outcome {
+        let what = change.what;
+        let mut streams = JoinSet::new();
+        let open = |streams: &mut JoinSet<_>, count, takes| {
+            for _ in 0..count {
+                streams.spawn(is_cut(self.address, (self.takes)(takes)));
+            }
+        };
+        open(&mut streams, OLDER, LONG);
+        sleep(DRAIN + Duration::from_secs(1)).await;
+        open(&mut streams, YOUNGER, SHORT);
+        let look = async || self.predicted(change).await;
+        let predicted = wait_for(SOON, &format!("all streams before {what}"), look).await?;
+        self.cluster.apply_all(slice::from_ref(&change.new)).await?;
+        self.arrived(change).await?;
+        sleep(2 * DRAIN).await;
+        let mut cut = 0;
+        while let Some(ended) = streams.try_join_next() {
+            cut += usize::from(ended?.context(what)?);
+        }
+        let seen = format!("{predicted} and {cut}, of {} streams", OLDER + YOUNGER);
+        row(self.case, format!("{what}: predicted and cut"), seen);
+        ensure_eq!(predicted, if change.replaces { OLDER } else { 0 }, "predicted for {what}");
+        ensure_eq!((cut, streams.len()), (predicted, OLDER - predicted), "cut, open after {what}");
+        Ok(())
+    }
+
+    async fn arrived(&self, change: &Change) -> Outcome {
+        let Some((request, status)) = &change.sign else { return Ok(()) };
+        let look = async || once(self.address, request).await?.expect(*status).map(drop);
+        wait_for(SOON, &format!("{} in Envoy", change.what), look).await
+    }
+
+    /// The number of streams older than the drain time that the change would cut.
+    async fn predicted(&self, change: &Change) -> Outcome<usize> {
+        let file = |side, object: &Value| {
+            self.user.argument(&format!("{}-{side}.yaml", self.case), object.to_string())
+        };
+        let (old, new) = (file("old", &change.old)?, file("new", &change.new)?);
+        let mut command = guarded(user::laststream()?);
+        command.args(["lint", "--change", &old, &new, "--cluster", "-o", "json"]);
+        command.args(["--namespace", self.namespace]).env("HOME", std::env::temp_dir());
+        command.env("KUBECONFIG", self.cluster.kubeconfig());
+        let said = ask(command, "").await?.json()?;
+        let rows = said["cut_now"].as_array().context("`cut_now`")?;
+        ensure_eq!(rows.len(), usize::from(change.replaces), "workloads: {said}");
+        for row in rows {
+            ensure_eq!(row["unlisted"], 0, "{said}");
+            ensure_eq!(row["unknown"], json!({}), "{said}");
+            ensure_eq!(row["drain_seconds"], DRAIN.as_secs(), "{said}");
+        }
+        let older: u64 = rows.iter().filter_map(|row| row["older"].as_u64()).sum();
+        Ok(usize::try_from(older)?)
+    }
+}
+
+/// Whether a stream is cut, at its end.
+async fn is_cut(to: SocketAddr, path: String) -> Outcome<bool> {
+    let mut client = Client::connect(to).await?.patience(2 * LONG);
+    match client.request(&Request::get(&path)).await {
+        Ok(response) => response.expect(200).map(|_| false),
+        Err(_) => Ok(true),
+    }
+}
