@@ -19,6 +19,7 @@ pub(super) fn table() -> Outcome<String> {
     for (name, what) in [
         ("counting", "counting"),
         ("alb-changed-wasm", "counting, and restoring the scheme from the headers of `aws_alb`"),
+        ("alb-changed-composite", "the same from Istio 1.31 on, by Envoy's own matchers"),
         ("lua-alb", "the same scheme by Lua, and no counting"),
     ] {
         let (work, time) = (row(&results, "instructions", name)?, row(&results, "latency", name)?);
