@@ -6,6 +6,7 @@ mod changes;
 mod crds;
 mod delivery;
 mod engines;
+mod exact;
 mod failures;
 mod gateway_api;
 mod identities;
@@ -70,6 +71,7 @@ fn cases() -> Vec<Case> {
         case!("m7_gateway_api", gateway_api::overlay, 180),
         case!("m7_order_of_applying", order::of_the_overlay, 120),
         case!("m8_secure_metrics", secure_metrics::beside_a_gate, 120),
+        case!("m9_exact_without_a_restart", exact::without_a_restart, 180),
         case!("v2_image_volumes_that_are_missing", volumes::missing, 120),
         case!("w1_waypoint", waypoint::made_by_istio, 180),
         case!("w2_tunnels", waypoint::traffic::through_tunnels, 180),

@@ -239,17 +239,17 @@ pub(super) const CHANGES: &[Change] = &[
     },
     Change {
         program: ENVOY,
-        since: Some((1, 40)),
+        since: Some((1, 38)),
         rule: Rule {
             code: "LS917",
             severity: Severity::Info,
-            title: "Envoy 1.40: the count can become `exact` without a restart",
+            title: "Envoy 1.38: the count can become `exact` without a restart",
             why: "These pods do not export Envoy's own count, so the gate says `assumed`. A \
-                listener can have a `stats_matcher` of its own now, which takes the place of the \
-                bootstrap's: an EnvoyFilter is enough.",
-            fix: "Patch `stats_matcher` into the LISTENER, with an inclusion list of the suffixes \
-                downstream_rq_active and downstream_rq_total. The former listener is drained \
-                once. (https://github.com/envoyproxy/envoy/blob/v1.40.0/changelogs/1.40.0.yaml)",
+                listener can have a matcher of statistics of its own now, which takes the place \
+                of the bootstrap's: an EnvoyFilter is enough.",
+            fix: "Apply the EnvoyFilter of docs/metrics.md, or leave the annotation for the next \
+                start. The former listener is drained once. (https://www.envoyproxy.io/docs/envoy/\
+                latest/configuration/advanced/metadata_configurations)",
             check: hooks::no_request_gauge,
         },
     },
