@@ -19,7 +19,7 @@ const PODS: &str = "/api/v1/namespaces/many/pods";
 const AT_A_TIME: usize = 32;
 const ON_A_NODE: usize = 100;
 /// The limit for KWOK to run all pods.
-const SETTLED: Duration = Duration::from_secs(240);
+const SETTLED: Duration = Duration::from_secs(900);
 const PAUSE: Duration = Duration::from_millis(500);
 /// The output format: a pod in each line with its name, its address, and whether it is ready.
 const LINES: &str = "jsonpath={range .items[*]}{.metadata.name} {.status.podIP} \
