@@ -13,10 +13,12 @@ use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 use kit::wire::free_port;
 use kit::xds::{Verdict, Xds};
+use laststream_local::envoy::Version;
 
 cases! {
     the_count_survives_replaced_configuration_and_code,
     the_count_survives_replaced_and_removed_listeners,
+    clients_of_a_replaced_filter_chain_leave_by_the_drain_strategy,
 }
 
 /// Requests that are held, all of which must be counted.
@@ -148,4 +150,33 @@ async fn the_count_survives_replaced_and_removed_listeners(lab: &Lab) -> Outcome
     xds.replace_listeners(&envoy, &[]).await?.accepted()?;
     held.counted(&envoy, "after the listener was removed").await?;
     held.release(&envoy).await
+}
+
+/// Since Envoy 1.40 the connections of a replaced filter chain follow `--drain-strategy`. With
+/// `gradual` hardly any is asked to leave at the beginning of a drain time of ten minutes; before,
+/// each one was.
+async fn clients_of_a_replaced_filter_chain_leave_by_the_drain_strategy(lab: &Lab) -> Outcome {
+    const FOLLOWS: Version = Version::new(1, 40, 0);
+    for strategy in ["gradual", "immediate"] {
+        let upstream = Upstream::start().await?;
+        let (xds, port) = (Xds::new()?, free_port()?);
+        let chain = |name: &str| {
+            Listener::new("main", hcm(lab, "{}").with("/server_name", name.into())).port(port)
+        };
+        xds.write_listeners(&[chain("one")])?;
+        let config = clusters(Bootstrap::new(), &upstream).listeners_from(&xds).build();
+        let extra = vec!["--drain-strategy".into(), strategy.into()];
+        let options = Options { drain_time_s: Some(600), extra, ..Options::default() };
+        let envoy = Envoy::start(&lab.envoy, config, options).await?;
+        let mut old = Client::connect(envoy.address("main").await?).await?;
+        old.get("/echo").await?.expect(200)?;
+        xds.replace_listeners(&envoy, &[chain("two")]).await?.accepted()?;
+        let answer = old.get("/echo").await?.expect(200)?;
+        let is_told = answer.header("connection").as_deref() == Some("close");
+        let expected = strategy == "immediate" || lab.version < FOLLOWS;
+        ensure_eq!(is_told, expected, "{strategy}: the client is asked to leave");
+        ensure_eq!(counts(&envoy).await?, (0, 0), "{strategy}: in flight");
+        ensure_eq!(envoy.stat(BEGUN).await?, Some(2), "{strategy}: begun");
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! One EnvoyFilter with all parts: the counters, the gate, and the parts that restore the scheme.
 
 mod newer;
+pub(super) mod statistics;
 
 use laststream_filter::config::wire::Scope;
 
@@ -32,7 +33,7 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, Poli
     }
     about.extend(scheme.about());
     about.extend(lacks_secret(policy).then(|| NO_SECRET.to_owned()));
-    let object = object(policy, Some(source), patches.into_iter().flatten());
+    let object = object(policy, &policy.name, Some(source), patches.into_iter().flatten());
     Ok(objects("envoyfilter.yaml", &about, &[object]))
 }
 
@@ -107,6 +108,7 @@ pub const IMAGE_ANNOTATION: &str = "laststream.dev/image";
 
 fn object(
     policy: &Policy,
+    name: &str,
     source: Option<&ModuleLocation>,
     patches: impl IntoIterator<Item = Patch>,
 ) -> Map {
@@ -124,7 +126,7 @@ fn object(
     };
     Map::of("apiVersion", "networking.istio.io/v1alpha3")
         .with("kind", "EnvoyFilter")
-        .with("metadata", metadata(policy, &policy.name).with_some("annotations", image))
+        .with("metadata", metadata(policy, name).with_some("annotations", image))
         .with("spec", spec(selector, targets).with("configPatches", patches))
 }
 
@@ -367,5 +369,5 @@ pub(super) fn around_the_module(
     if patches.is_empty() {
         return None;
     }
-    Some(object(policy, None, patches))
+    Some(object(policy, &policy.name, None, patches))
 }

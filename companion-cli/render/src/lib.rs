@@ -61,6 +61,9 @@ pub enum Kind {
     /// Pod annotations for Istio's bootstrap: statistics, drain times, and
     /// EXIT_ON_ZERO_ACTIVE_CONNECTIONS if the policy keeps it.
     ProxyConfig,
+    /// An EnvoyFilter that makes the count of running proxies exact, until their pods have the
+    /// annotations of `proxy-config`. For Istio 1.30 and newer; `all` does not write it.
+    Statistics,
     /// The pod's volume with the module's image, for `delivery: image_volume`.
     ImageVolume,
     /// The ConfigMap that Istio merges over the Deployment of a Gateway of the Gateway API, or of
@@ -165,6 +168,7 @@ pub fn render(
         Kind::EnvoyGateway => Ok(envoy_gateway::render(policy, &policy.source(resolve)?)?.into()),
         Kind::Lifecycle => lifecycle(policy, home_of(policy).unwrap_or(HookPlace::Pod)),
         Kind::ProxyConfig => one(proxy_config::render(policy)?),
+        Kind::Statistics => one(envoyfilter::statistics::render(policy)?),
         Kind::ImageVolume => one(image_volume::render(policy, resolve)?),
         Kind::Overlay => Ok(overlay::render(policy, resolve)?.into()),
         Kind::VirtualService => one(virtualservice::render(policy)?),

@@ -33,7 +33,7 @@ pub struct Status {
     pub holding: u64,
     /// Each scope that the gate waits for.
     pub scopes: Vec<ScopeStatus>,
-    /// How many workers' counters answered.
+    /// How many counters answered: each worker's, and the main thread's, which has no streams.
     pub counters: u64,
     /// How many do not answer any more.
     pub lost_counters: u64,

@@ -1,24 +1,19 @@
-//! M9: the EnvoyFilter of docs/metrics.md makes the count of a running gateway exact, without
-//! another pod and without the annotation.
+//! M9: `render statistics` makes the count of a running gateway exact, without another pod and
+//! without the annotation.
 
-use super::install::block;
 use super::stage::Stage;
 use crate::seen::row;
 use kit::prelude::*;
 
-const HEADING: &str = "## Envoy's own count without a restart";
-
 pub(super) async fn without_a_restart() -> Outcome {
     let stage = Stage::new("m9").await?;
     stage.apply(&stage.gateway_objects(json!({}))).await?;
-    stage.put(&stage.gateway_policy("drain: {finish: nothing}\n")).await?;
+    let policy = stage.gateway_policy("drain: {finish: nothing}\n");
+    stage.put(&policy).await?;
     let _gateway = stage.gateway(&[]).await?;
     stage.answers(200).await?;
     stage.status_with("count", "assumed").await?;
-    let filter = block(&stage, "docs/metrics.md", HEADING, "yaml")?
-        .replace("istio-ingress}", &format!("{}}}", stage.name))
-        .replace("istio: ingressgateway", &format!("istio: {}", stage.name));
-    stage.world.cluster.apply(&filter).await?;
+    stage.world.cluster.apply(&stage.render(&["statistics"], &policy)?).await?;
     stage.status_with("count", "exact").await?;
     let mut held = Vec::new();
     stage.hold(&mut held, 1).await?;
@@ -31,7 +26,7 @@ pub(super) async fn without_a_restart() -> Outcome {
     stage.nothing_refused()?;
     row(
         "M9",
-        "the EnvoyFilter of docs/metrics.md, on a running gateway without the annotation",
+        "`render statistics`, on a running gateway without the annotation",
         "`assumed` becomes `exact`; a request holds a drain, and after it the gate is drained",
     );
     Ok(())

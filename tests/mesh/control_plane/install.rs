@@ -161,7 +161,7 @@ async fn install(stage: &Stage, page: &Page, names: (&str, &str)) -> Outcome {
 }
 
 /// The first block of this kind in a section, each command in one line.
-pub(super) fn block(stage: &Stage, file: &str, heading: &str, kind: &str) -> Outcome<String> {
+fn block(stage: &Stage, file: &str, heading: &str, kind: &str) -> Outcome<String> {
     let text = std::fs::read_to_string(kit::workspace().join(file))?;
     let section = text.split_once(&format!("\n{heading}")).context("no such section")?.1;
     let section = section.split("\n## ").next().unwrap_or_default();

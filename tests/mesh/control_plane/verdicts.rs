@@ -11,6 +11,7 @@ use super::crds;
 use super::world::World;
 use crate::cluster::Cluster;
 use crate::isolation::folder;
+use crate::release::Release;
 use crate::seen::row;
 use kit::prelude::*;
 
@@ -148,7 +149,8 @@ async fn verdicts_of_server(
 /// How lint's findings in an object differ from the API server's verdict, if they do.
 fn difference(document: &Document, verdict: Verdict) -> Outcome<Option<String>> {
     let source = SourceFile::new("object.yaml", document.text.clone().into_bytes());
-    let findings = lint(vec![source], Assume::default())?;
+    let istio = (Release::chosen()? == Release::Istio1_30).then_some((1, 30));
+    let findings = lint(vec![source], Assume { istio, ..Assume::default() })?;
     let mut errors = findings.iter().filter(|finding| finding.rule.severity == Severity::Error);
     let of_server = |code: &str| OF_THE_SERVER.contains(&code);
     Ok(match verdict {

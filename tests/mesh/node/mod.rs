@@ -3,6 +3,7 @@
 
 mod changes;
 mod closed;
+mod cpu_limit;
 mod dead_proxy;
 mod experiment;
 mod fleet;
@@ -69,6 +70,7 @@ fn cases() -> Vec<Case> {
         case!("n7_reconnects", reconnects::case, 1800),
         case!("n8_streaming_profile", streaming::case, 1800),
         case!("n9_a_proxy_that_ends_in_a_drain", dead_proxy::case, 1200),
+        case!("n10_a_container_with_a_cpu_limit", cpu_limit::case, 1200),
         case!("p2_deletion_cost", scaling::deletion_cost, 1200),
         case!("v1_image_volumes_without_a_registry", volumes::case, 1200),
     ]

@@ -12,7 +12,9 @@ use super::workload::{GATEWAY, Workload};
 use super::world::World;
 use kit::{Context as _, Outcome};
 
-const SECRET: &str = "secret-of-the-test";
+pub(super) const GATE: u16 = 16091;
+pub(super) const SECRET_HEADER: &str = "x-laststream-secret";
+pub(super) const SECRET: &str = "secret-of-the-test";
 const APP_AT: &str = "127.0.0.1:8000";
 
 /// The rendered bootstrap, changed so that kubelet reaches the gate, and with a secret.
@@ -43,23 +45,27 @@ fn bootstrap(world: &World) -> Outcome<String> {
     Ok(bootstrap.to_string())
 }
 
-pub(crate) async fn run(world: &'static World, namespace: &'static str) -> Outcome<Seen> {
+/// Applies a pod with an app and an Envoy. Envoy's container also has these fields.
+pub(super) async fn create(
+    world: &World,
+    namespace: &str,
+    name: &str,
+    fields: &[(&str, Value)],
+) -> Outcome {
     let config = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": { "name": "plain", "namespace": namespace },
+        "metadata": { "name": name, "namespace": namespace },
         "data": { "envoy.yaml": bootstrap(world)? },
     });
-    let hook = json!({ "preStop": { "httpGet": {
-        "port": 16091, "path": "/prestop?wait",
-        "httpHeaders": [{ "name": "x-laststream-secret", "value": SECRET }],
-    } } });
-    let envoy = json!({
-        "name": "envoy", "image": IMAGE, "imagePullPolicy": "Never", "lifecycle": hook,
-        "command": ["envoy", "-c", "/etc/envoy/envoy.yaml", "--concurrency", "1",
-            "--drain-strategy", "immediate"],
+    let mut envoy = json!({
+        "name": "envoy", "image": IMAGE, "imagePullPolicy": "Never",
+        "command": ["envoy", "-c", "/etc/envoy/envoy.yaml", "--drain-strategy", "immediate"],
         "volumeMounts": [{ "name": "config", "mountPath": "/etc/envoy" }],
         "readinessProbe": { "tcpSocket": { "port": GATEWAY }, "periodSeconds": 1 },
     });
+    for (field, value) in fields {
+        envoy[field] = value.clone();
+    }
     let app = json!({
         "name": "app", "image": IMAGE, "imagePullPolicy": "Never",
         "command": [super::image::APP, super::inside::ROLE, "app", APP_AT],
@@ -67,15 +73,24 @@ pub(crate) async fn run(world: &'static World, namespace: &'static str) -> Outco
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
-            "name": "plain", "namespace": namespace,
-            "labels": { "app": "plain", "sidecar.istio.io/inject": "false" },
+            "name": name, "namespace": namespace,
+            "labels": { "app": name, "sidecar.istio.io/inject": "false" },
         },
         "spec": {
             "nodeName": NAME, "terminationGracePeriodSeconds": 30, "containers": [app, envoy],
-            "volumes": [{ "name": "config", "configMap": { "name": "plain" } }],
+            "volumes": [{ "name": "config", "configMap": { "name": name } }],
         },
     });
-    world.cluster.apply_all(&[config, pod]).await?;
+    world.cluster.apply_all(&[config, pod]).await
+}
+
+pub(crate) async fn run(world: &'static World, namespace: &'static str) -> Outcome<Seen> {
+    let hook = json!({ "preStop": { "httpGet": {
+        "port": GATE, "path": "/prestop?wait",
+        "httpHeaders": [{ "name": SECRET_HEADER, "value": SECRET }],
+    } } });
+    let fields = [("lifecycle", hook), ("args", json!(["--concurrency", "1"]))];
+    create(world, namespace, "plain", &fields).await?;
     let lane = Lane {
         what: "httpGet on the pod's address with the secret, an Envoy without a mesh",
         workload: Workload { namespace, name: "plain", ..Workload::default() },

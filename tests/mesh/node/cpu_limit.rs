@@ -1,0 +1,52 @@
+//! N10: without `--concurrency`, Envoy 1.40 starts as many workers as its container's CPU limit
+//! allows, and older ones as many as the node has processors. Each worker has a counter.
+
+use super::plain::{self, GATE, SECRET, SECRET_HEADER};
+use super::workload::Workload;
+use super::world::World;
+use crate::release::Release;
+use crate::seen::row;
+use kit::prelude::*;
+use laststream_local::envoy::Version;
+
+const NAMESPACE: &str = "limited";
+const SOON: Duration = Duration::from_secs(60);
+/// The first Envoy that obeys the limit. 1.37 wants to, and does not open the files.
+const OBEYS: Version = Version::new(1, 40, 0);
+
+pub(crate) async fn case() -> Outcome {
+    let world = World::get().await?;
+    let _turn = world.turns.read().await;
+    world.cluster.namespace(NAMESPACE).await?;
+    let processors = std::thread::available_parallelism()?.get() as u64;
+    ensure!(processors > 1, "a limit of one processor changes nothing here");
+    let limited = if Release::chosen()?.envoy() >= OBEYS { 1 } else { processors };
+    let limit = ("resources", json!({ "limits": { "cpu": "1" } }));
+    let off = json!([{ "name": "ENVOY_CGROUP_CPU_DETECTION", "value": "false" }]);
+    plain::create(world, NAMESPACE, "limited", &[limit.clone()]).await?;
+    plain::create(world, NAMESPACE, "former", &[limit, ("env", off)]).await?;
+    for (name, workers) in [("limited", limited), ("former", processors)] {
+        let seen = counters(world, name, workers).await?;
+        row("N10", format!("an Envoy whose container has a limit of 1 CPU: pod `{name}`"), seen);
+    }
+    Ok(())
+}
+
+/// Waits until the counters have answered the gate: one for each worker, and that of the main
+/// thread, which has no streams.
+async fn counters(world: &World, name: &str, workers: u64) -> Outcome<String> {
+    let workload = Workload { namespace: NAMESPACE, name, ..Workload::default() };
+    let gate = SocketAddr::new(workload.pod(world).await?.address, GATE);
+    let ask =
+        |path: &str| Request::get(path).host(&gate.ip().to_string()).header(SECRET_HEADER, SECRET);
+    let exact = wait_for(SOON, "an exact count", async || {
+        let status = once(gate, &ask("/status")).await?.expect(200)?.json()?;
+        ensure_eq!(status["count"], "exact", "{status}");
+        Ok(status)
+    });
+    let status = exact.await?;
+    ensure_eq!(status["counters"], workers + 1, "{name}: {status}");
+    let drained = once(gate, &ask("/prestop?wait")).await?.expect(200)?.json()?;
+    ensure_eq!(drained["state"], "drained", "{name}: {drained}");
+    Ok(format!("{workers} workers, count exact; drained"))
+}
