@@ -10,7 +10,7 @@ const HEADING: &str = "## Envoy's own count without a restart";
 
 pub(super) async fn without_a_restart() -> Outcome {
     let stage = Stage::new("m9").await?;
-    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    stage.apply(&stage.gateway_objects()?).await?;
     stage.put(&stage.gateway_policy("drain: {finish: nothing}\n")).await?;
     let _gateway = stage.gateway(&[]).await?;
     stage.answers(200).await?;
