@@ -96,7 +96,12 @@ impl Stage {
         let app = self.upstream.h1().port();
         objects(
             include_str!("objects/gateway.yaml"),
-            &[("name", &self.name), ("port", &self.port), ("app", &app)],
+            &[
+                ("name", &self.name),
+                ("selector", &self.selector),
+                ("port", &self.port),
+                ("app", &app),
+            ],
         )
     }
 
