@@ -1,6 +1,6 @@
 //! Streams in flight are counted exactly, over all workers.
 
-use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, LONG_LIVED, SOON, Stage};
+use crate::cases::stage::{ACTIVE, BEGUN, SOON, Stage};
 use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
@@ -9,7 +9,6 @@ use kit::websocket::WebSocket;
 cases! {
     empty_configuration_counts_and_touches_nothing,
     held_streams_are_counted_exactly,
-    long_lived_streams_are_counted_apart,
 }
 
 async fn empty_configuration_counts_and_touches_nothing(lab: &Lab) -> Outcome {
@@ -114,33 +113,4 @@ async fn on_both_workers(stage: &Stage) -> Outcome {
     });
     ensure_eq!(busy.count(), 2, "workers with connections");
     Ok(())
-}
-
-async fn long_lived_streams_are_counted_apart(lab: &Lab) -> Outcome {
-    let rules = r#"{
-        "count": {
-            "long_lived": {
-                "upgrades": true, "event_streams": true, "routes": [{"exact": "streaming"}]
-            }
-        }
-    }"#;
-    let stage = Stage::set(lab, rules).await?;
-    let socket = WebSocket::open(stage.main, "/echo").await?;
-    let mut events = Client::connect(stage.main).await?;
-    events
-        .send(&Request::get("/stream/20/events").header("accept", "text/event-stream").bytes())
-        .await?;
-    let mut plain = stage.upstream.hold(stage.main, "plain").await?;
-    let mut connection = h2::Client::connect(stage.main).await?;
-    let call = connection.open(h2::request("POST", "http", "/grpc"), false).await?;
-    stage.envoy.wait_for_stat(IN_FLIGHT, 4, SOON).await?;
-    ensure_eq!(stage.envoy.stat(LONG_LIVED).await?, Some(3), "long-lived");
-    drop((events, call, connection));
-    stage.envoy.wait_for_stat(LONG_LIVED, 1, SOON).await?;
-    socket.close(1000).await?;
-    stage.envoy.wait_for_stat(LONG_LIVED, 0, SOON).await?;
-    ensure_eq!(stage.envoy.stat(IN_FLIGHT).await?, Some(1), "the plain one");
-    stage.upstream.release("plain");
-    plain.response("GET").await?.expect(200)?;
-    stage.wait_until_idle().await
 }

@@ -9,7 +9,6 @@ mod alike;
 mod composite;
 mod engines;
 mod run;
-mod slips;
 
 use laststream_policy::file::Engine as Native;
 
@@ -29,7 +28,6 @@ const LEAST_NATIVE_ROWS_OF_DESTINATIONS: usize = 50;
 
 cases! {
     rows_are_many_and_sound,
-    invalid_table_rows_are_rejected,
     every_row_holds,
     every_row_holds_by_envoys_own_matchers,
     every_row_holds_by_the_composite_filter,
@@ -53,10 +51,6 @@ async fn rows_are_many_and_sound(_: &Lab) -> Outcome {
             {believed:?}"
     );
     Ok(())
-}
-
-async fn invalid_table_rows_are_rejected(_: &Lab) -> Outcome {
-    slips::all_are_refused()
 }
 
 async fn every_row_holds(lab: &Lab) -> Outcome {

@@ -1,27 +1,18 @@
 //! Thousands of operations of every kind over both workers: afterwards every gauge is zero, and no
 //! stream was missed.
 
-use std::cell::Cell;
-
 use crate::cases::stage::{BEGUN, IN_FLIGHT, LONG_LIVED, SOON};
-use crate::lab::{Lab, MODULE, cases, module_before_the_drain_crate};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::extension;
-use kit::bootstrap::filters::Wasm;
 use kit::certificates::Authority;
 use kit::load::{self, bed};
 use kit::prelude::*;
-use kit::xds::{Verdict, Xds};
 
 cases! {
     every_kind_of_stream_is_counted,
-    streams_are_counted_through_upgrades_from_an_earlier_module,
 }
 
 const OPERATIONS: usize = 20_000;
-/// The number in the case that replaces the module meanwhile.
-const OPERATIONS_OF_AN_UPGRADE: usize = 6_000;
-/// The number of upgrades, each followed by a downgrade.
-const UPGRADES: usize = 3;
 const PARALLEL: usize = 16;
 const SEED: u64 = 11;
 const LISTENERS: [&str; 2] = ["load", "load-quic"];
@@ -36,70 +27,28 @@ const POLICY: &str = r#"{
 }"#;
 
 async fn every_kind_of_stream_is_counted(lab: &Lab) -> Outcome {
-    counts(lab, &lab.stream(POLICY).filter(), OPERATIONS, async |_| Ok(())).await
-}
-
-/// Each module counts its own streams until they end, whichever module counts new ones.
-async fn streams_are_counted_through_upgrades_from_an_earlier_module(lab: &Lab) -> Outcome {
-    let earlier = module_before_the_drain_crate()?;
-    let xds = Xds::new()?;
-    let now = lab.stream(POLICY);
-    let before = Wasm { module: &earlier.path().join(MODULE), ..now.clone() };
-    xds.write_filter("laststream", &before.typed_config())?;
-    let upgrade = async |envoy: &Envoy| {
-        for round in 1..=UPGRADES {
-            for (module, direction) in [(&now, "upgrade"), (&before, "downgrade")] {
-                tokio::time::sleep(Duration::from_millis(300)).await;
-                let verdict =
-                    xds.replace_filter(envoy, "laststream", &module.typed_config()).await?;
-                ensure_eq!(verdict, Verdict::Accepted, "{direction} {round}");
-            }
-        }
-        Ok(())
-    };
-    counts(lab, &filters::discovered("laststream", &xds), OPERATIONS_OF_AN_UPGRADE, upgrade).await
-}
-
-/// Runs this number of operations through the filter, and `meanwhile`, which must end first.
-async fn counts(
-    lab: &Lab,
-    filter: &Value,
-    operations: usize,
-    meanwhile: impl AsyncFnOnce(&Envoy) -> Outcome,
-) -> Outcome {
     let authority = Authority::new()?;
     let upstream = Upstream::start().await?;
     let hcm = |prefix: &str| {
         bed::routes(
             Hcm::new(prefix)
                 .filter(filters::direct_peer())
-                .filter(filter.clone())
+                .filter(lab.stream(POLICY).filter())
                 .filter(witness(prefix)),
         )
     };
     let [tcp, quic] = LISTENERS.map(hcm);
-    let envoy = Envoy::start(
-        &lab.envoy,
-        bed::bootstrap(&upstream, tcp, quic, &authority)?.build(),
-        Options::default(),
-    )
-    .await?;
+    let bootstrap = bed::bootstrap(&upstream, tcp, quic, &authority)?.build();
+    let envoy = Envoy::start(&lab.envoy, bootstrap, Options::default()).await?;
     let targets = bed::targets(&envoy, &authority).await?;
-    let has_ended = Cell::new(false);
-    let meanwhile = async {
-        meanwhile(&envoy).await?;
-        has_ended.set(true);
-        watch(&envoy).await
-    };
     let report = tokio::select! {
-        report = load::run(operations, PARALLEL, SEED, targets) => report,
-        outcome = meanwhile => return outcome,
+        report = load::run(OPERATIONS, PARALLEL, SEED, targets) => report,
+        outcome = watch(&envoy) => return outcome,
     };
     report.check()?;
-    ensure!(has_ended.get(), "the load ended first: {report}");
-    ensure!(report.operations >= operations as u64, "{} operations", report.operations);
+    ensure!(report.operations >= OPERATIONS as u64, "{} operations", report.operations);
     wait_for(SOON, "every stream to be gone", async || gone(&envoy).await).await?;
-    missed_none(&envoy, operations).await
+    missed_none(&envoy).await
 }
 
 /// A native filter behind the module that counts the requests that pass the module.
@@ -134,7 +83,7 @@ async fn gone(envoy: &Envoy) -> Outcome {
     Ok(())
 }
 
-async fn missed_none(envoy: &Envoy, operations: usize) -> Outcome {
+async fn missed_none(envoy: &Envoy) -> Outcome {
     let stats = envoy.stats().await?;
     let sum = |end: &str| {
         stats
@@ -150,7 +99,7 @@ async fn missed_none(envoy: &Envoy, operations: usize) -> Outcome {
         "begun, by the module and by the filter behind it: {stats:#?}"
     );
     let all = sum(".downstream_rq_total");
-    ensure!(begun > operations as u64 && begun <= all, "{begun} begun of {all} that Envoy saw");
+    ensure!(begun > OPERATIONS as u64 && begun <= all, "{begun} begun of {all} that Envoy saw");
     let verdicts: u64 = stats
         .iter()
         .filter(|(name, _)| name.contains("laststream_forwarded_proto_"))

@@ -18,11 +18,8 @@ use kit::prelude::*;
 cases! {
     the_plain_envoy_manifest_counts_restores_and_drains,
     into::a_merged_bootstrap_drains_under_load,
-    rendered::a_rendered_gateway_restores_counts_and_holds,
-    rendered::a_rendered_gateway_has_the_engine_of_its_version,
     rendered::a_rendered_wasmplugin_restores,
     rendered::rendered_envoy_gateway_patches_restore,
-    rendered::a_rendered_gateway_closes_websockets,
     rendered::every_rendered_bootstrap_is_accepted,
     clients::rendered_clients_are_those_of_trusted_peers,
     clients::an_empty_list_of_trusted_peers_believes_everyone,

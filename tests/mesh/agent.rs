@@ -94,7 +94,7 @@ impl Agent {
 
     /// Ends the agent, and waits for its Envoy, which outlives it for a moment.
     pub(crate) async fn stop(self) -> Outcome {
-        let admin = local(self.ports.admin);
+        let admin = self.admin_address();
         drop(self);
         wait_for(START, "the former Envoy to end", async || {
             let is_there = tokio::net::TcpStream::connect(admin).await.is_ok();
@@ -105,7 +105,11 @@ impl Agent {
     }
 
     fn admin(&self) -> Admin {
-        Admin(local(self.ports.admin))
+        Admin(self.admin_address())
+    }
+
+    pub(crate) fn admin_address(&self) -> SocketAddr {
+        local(self.ports.admin)
     }
 
     pub(crate) async fn admin_get(&self, path: &str) -> Outcome<Response> {
@@ -114,7 +118,7 @@ impl Agent {
 
     /// Ends Envoy, and waits until it is gone: it would share its ports with the next one.
     pub(crate) async fn end(self) -> Outcome {
-        let admin = local(self.ports.admin);
+        let admin = self.admin_address();
         once(admin, &Request::post("/quitquitquit", "")).await?.expect(200)?;
         wait_for(START, "Envoy to end", async || {
             ensure!(once(admin, &Request::get("/ready")).await.is_err(), "it answers");

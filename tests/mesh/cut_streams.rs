@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::cluster::Cluster;
+use crate::objects::Change;
 use crate::program::ask;
 use crate::seen::row;
 use kit::prelude::*;
@@ -23,17 +24,6 @@ const OLDER: usize = 3;
 const YOUNGER: usize = 2;
 const SOON: Duration = Duration::from_secs(60);
 
-/// A change of one object.
-pub(crate) struct Change {
-    pub(crate) what: &'static str,
-    pub(crate) old: Value,
-    pub(crate) new: Value,
-    /// Whether Envoy replaces listeners or filter chains.
-    pub(crate) replaces: bool,
-    /// A request, and its status once Envoy has the change.
-    pub(crate) sign: Option<(Request, u16)>,
-}
-
 /// A gateway, whose pods are the only ones of their namespace that changes reach. It has the old
 /// objects.
 pub(crate) struct Gateway<'w> {
@@ -49,7 +39,7 @@ pub(crate) struct Gateway<'w> {
 impl Gateway<'_> {
     /// Makes a change while streams are open.
     pub(crate) async fn compare(&self, change: &Change) -> Outcome {
-        let what = change.what;
+        let what = &change.what;
         let mut streams = JoinSet::new();
         let open = |streams: &mut JoinSet<_>, count, takes| {
             for _ in 0..count {
@@ -66,11 +56,11 @@ impl Gateway<'_> {
         sleep(2 * DRAIN).await;
         let mut cut = 0;
         while let Some(ended) = streams.try_join_next() {
-            cut += usize::from(ended?.context(what)?);
+            cut += usize::from(ended?.with_context(|| what.clone())?);
         }
         let seen = format!("{predicted} and {cut}, of {} streams", OLDER + YOUNGER);
         row(self.case, format!("{what}: predicted and cut"), seen);
-        ensure_eq!(predicted, if change.replaces { OLDER } else { 0 }, "predicted for {what}");
+        ensure_eq!(predicted, if change.replaces() { OLDER } else { 0 }, "predicted for {what}");
         ensure_eq!((cut, streams.len()), (predicted, OLDER - predicted), "cut, open after {what}");
         Ok(())
     }
@@ -93,7 +83,7 @@ impl Gateway<'_> {
         command.env("KUBECONFIG", self.cluster.kubeconfig());
         let said = ask(command, "").await?.json()?;
         let rows = said["cut_now"].as_array().context("`cut_now`")?;
-        ensure_eq!(rows.len(), usize::from(change.replaces), "workloads: {said}");
+        ensure_eq!(rows.len(), usize::from(change.replaces()), "workloads: {said}");
         for row in rows {
             ensure_eq!(row["unlisted"], 0, "{said}");
             ensure_eq!(row["unknown"], json!({}), "{said}");

@@ -15,6 +15,7 @@ mod istio;
 mod level;
 mod mesh_tls;
 mod node;
+mod objects;
 mod parts;
 mod program;
 mod release;

@@ -97,16 +97,6 @@ fn wrong_values_are_wrong_arguments() -> Outcome {
     Ok(())
 }
 
-/// A proxy's loopback interface is another machine's, and the token would pass the proxy.
-#[test]
-fn a_prometheus_on_this_machine_is_asked_without_the_proxy() -> Outcome {
-    let (server, proxy) = (prometheus()?, FakeServer::start(|_, _| Ok(Answer::new(403)))?);
-    let mut size = size(&server);
-    run(size.env("HTTP_PROXY", proxy.url("")).env("ALL_PROXY", proxy.url("")))?.expect(0)?;
-    assert_eq!(proxy.asked().len(), 0);
-    Ok(())
-}
-
 /// Thanos Query replies with such a warning if one of its stores does not answer.
 #[test]
 fn warnings_of_prometheus_are_reported_once() -> Outcome {

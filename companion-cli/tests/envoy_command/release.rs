@@ -83,21 +83,6 @@ fn a_missing_file_is_requested_once() {
 }
 
 #[test]
-fn a_failing_server_is_asked_again() {
-    let home = Home::new();
-    let server = Server::start(|path, before| match before {
-        0 => status(503),
-        1 => status(500),
-        _ => published(path, envoy("1.40.0").as_bytes()),
-    });
-    assert_eq!(origin(&pinned(&home, &server)), Origin::Release);
-    assert_eq!(server.asked().len(), 3);
-    let (home, server) = (Home::new(), Server::start(|_, _| status(502)));
-    assert_eq!(http_error(&home, &server), "the server answers with status 502");
-    assert_eq!(server.asked().len(), 3);
-}
-
-#[test]
 fn half_a_body_is_never_used() {
     let half = |path: &str| -> Reply {
         let reply = published(path, envoy("1.40.0").as_bytes());

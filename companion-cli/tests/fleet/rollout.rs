@@ -100,44 +100,6 @@ fn failures_and_time_outs_end_with_one() -> Outcome {
     Ok(())
 }
 
-/// A Rollout of Argo Rollouts; in a cluster without these, a page instead of an object.
-#[test]
-fn a_rollout_of_argo_is_followed_by_its_phase() -> Outcome {
-    const ROLLOUT: &str = "/apis/argoproj.io/v1alpha1/namespaces/shop/rollouts/web";
-    let object = |phase: &str| {
-        json!({
-            "metadata": { "name": "web", "namespace": "shop", "generation": 2 },
-            "spec": { "replicas": 1, "selector": { "matchLabels": { "app": "web" } } },
-            "status": {
-                "observedGeneration": "2", "phase": phase, "message": "CanaryPauseStep",
-                "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1,
-            },
-        })
-    };
-    let json = |object: Value| Answer::new(200).body(object.to_string());
-    for (answer, watch, code, words) in [
-        (json(object("Healthy")), "", 0, "rollout/web successfully rolled out"),
-        (json(object("Paused")), "=false", 0, "waiting for rollout/web: it is paused: CanaryPause"),
-        (json(object("Degraded")), "", 1, "rollout/web: it is degraded: CanaryPauseStep"),
-        (
-            Answer::new(404).body("404 page not found"),
-            "",
-            1,
-            "rollouts `web` in namespace `shop` d",
-        ),
-        (status(403, "Forbidden", "no"), "", 1, "no right to `get` `rollouts` in namespace `shop`"),
-    ] {
-        let cluster = Cluster::with_pods(&[with_hook(24)], move |asked| match asked.path() {
-            ROLLOUT => answer.clone(),
-            _ => Answer::new(500),
-        })?;
-        let said = cluster.run(&["rollout", "rollout/web", &format!("--watch{watch}")])?;
-        let said = said.expect(code)?;
-        assert!(format!("{}{}", said.stdout, said.stderr).contains(words), "{words}: {said:?}");
-    }
-    Ok(())
-}
-
 #[test]
 fn an_api_server_that_restarts_does_not_end_a_rollout() -> Outcome {
     let cluster = Cluster::start(move |asked, before| {

@@ -6,7 +6,6 @@
 mod access;
 mod ends;
 mod policies;
-mod serves;
 mod starts;
 mod support;
 mod watches;

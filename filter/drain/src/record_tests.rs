@@ -26,20 +26,6 @@ fn zero(now: u64) -> Observation {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn a_drain_without_evaluations_does_not_open_for_a_later_hook() {
-    let policy = Policy::default();
-    let mut record = Record::default();
-    assert!(record.drain(&policy, 1_000, 0));
-    record.begin = Step::Done;
-    let later = 1_000 + policy.deadline + policy.open_for;
-    let busy = Observation { holding: 1, ..zero(later) };
-    assert_eq!(record.clone().evaluate(&policy, later - 1, &busy).0, Reason::Open(Phase::Expired));
-    assert_eq!(record.clone().evaluate(&policy, later, &busy).0, Reason::NotDraining);
-    assert!(record.drain(&policy, later, 0), "the hook gets a deadline of its own");
-    assert_eq!(record.evaluate(&policy, later, &busy).0, Reason::Streams(1));
-}
-
-#[wasm_bindgen_test(unsupported = test)]
 fn the_deadline_opens_a_gate_that_waits_for_its_last_call() {
     let mut policy = Policy::default();
     (policy.begin, policy.finish) = (BeginCall::Nothing, Finish::DrainAgent);
@@ -63,16 +49,6 @@ fn the_deadline_opens_a_gate_that_waits_for_its_last_call() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
-fn a_begin_call_that_is_no_longer_configured_is_not_made() {
-    let mut policy = Policy { delay: 500, ..Policy::default() };
-    let mut record = Record::default();
-    record.drain(&policy, 1_000, 0);
-    policy.begin = BeginCall::Nothing;
-    let (reason, action) = record.evaluate(&policy, 1_500, &zero(1_500));
-    assert_eq!((reason, action), (Reason::Quiet { since: 1_500 }, None));
-}
-
-#[wasm_bindgen_test(unsupported = test)]
 fn the_begin_call_stays_recorded_after_the_drain() {
     let policy = Policy::default();
     let mut record = Record { phase: Phase::Drained, begin: Step::Done, ..Record::default() };
@@ -86,16 +62,6 @@ fn the_begin_call_stays_recorded_after_the_drain() {
     record.serve_again(&policy);
     record.begin_is_undone(&policy);
     assert_eq!(record.begin, Step::Due);
-}
-
-#[wasm_bindgen_test(unsupported = test)]
-fn a_deadline_that_a_configuration_makes_earlier_opens_the_gate() {
-    let mut policy = Policy { deadline: 300_000, ..Policy::default() };
-    let mut record = Record::default();
-    record.drain(&policy, 1_000, 0);
-    policy.deadline = 23_000;
-    let busy = Observation { holding: 1, ..zero(61_000) };
-    assert_eq!(record.evaluate(&policy, 61_000, &busy).0, Reason::Open(Phase::Expired));
 }
 
 #[wasm_bindgen_test(unsupported = test)]

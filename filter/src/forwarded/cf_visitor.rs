@@ -14,29 +14,3 @@ pub fn scheme(header: &[u8]) -> Option<Scheme> {
         _ => None,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use wasm_bindgen_test::wasm_bindgen_test;
-
-    use super::{Scheme, scheme};
-
-    #[wasm_bindgen_test(unsupported = test)]
-    fn reads_exactly_one_known_scheme() {
-        assert_eq!(scheme(br#"{"scheme":"https"}"#), Some(Scheme::Https));
-        assert_eq!(scheme(br#" { "x": [1], "scheme" : "HTTP" } "#), Some(Scheme::Http));
-        for header in [
-            &br#"{"scheme":"https","scheme":"http"}"#[..],
-            b"https",
-            br#"{"scheme":1}"#,
-            br#"{"scheme":"ftp"}"#,
-            b"{}",
-            b"",
-            b"\xff",
-            br#"{"scheme":"https"} x"#,
-            br#"["https"]"#,
-        ] {
-            assert_eq!(scheme(header), None, "{}", String::from_utf8_lossy(header));
-        }
-    }
-}

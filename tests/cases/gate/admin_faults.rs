@@ -7,7 +7,6 @@ use futures_util::future::try_join_all;
 
 use super::bench::{Bench, SOON, same};
 use super::states::kept;
-use super::watch::opens;
 use crate::cases::stage::{hcm, routes};
 use crate::lab::{Lab, cases};
 use kit::admin_proxy::{AdminFault, AdminProxy, CallHandling};
@@ -16,7 +15,6 @@ use kit::prelude::*;
 cases! {
     a_faulty_admin_interface_opens_nothing,
     an_unknown_cluster_opens_nothing,
-    a_drain_goes_on_when_envoy_answers_again,
 }
 
 const DEADLINE: u64 = 20_000;
@@ -97,20 +95,4 @@ async fn opens_nothing(bench: &Bench, words: &str) -> Outcome {
     .await?;
     same(&hook.await??.expect(200)?.json()?, "state", "expired")?;
     kept(bench, DEADLINE).await
-}
-
-/// A fault that comes and goes in a drain costs no more than the pause between two queries.
-async fn a_drain_goes_on_when_envoy_answers_again(lab: &Lab) -> Outcome {
-    let (bench, trouble, _proxy) = troubled(lab, 90_000).await?;
-    for (fault, _) in FAULTS {
-        set(&trouble, Some(fault));
-        for _ in 0..4 {
-            bench.get("/prestop?wait=500ms").await?.expect(503)?;
-        }
-        set(&trouble, None);
-        opens(&bench).await.with_context(|| format!("after {fault:?}"))?;
-        bench.until("count", "exact").await?;
-        bench.delete("/drain").await?.expect(200)?;
-    }
-    Ok(())
 }

@@ -1,16 +1,13 @@
 //! The gate trusts a zero only if streams are known to be counted and none is older than the
-//! counters. Cases: filters that are added, removed or missing, and an Envoy without statistics.
+//! counters. Cases: an Envoy without statistics, and other configurations.
 
-use crate::cases::stage::{allow_all, discovered, hcm, routes};
+use crate::cases::stage::{discovered, hcm, routes};
 use crate::lab::{Lab, cases};
 use kit::bootstrap::only_stats_with_prefixes;
 use kit::prelude::*;
-use kit::wire::free_port;
 use kit::xds::Xds;
 
-use super::bench::{
-    Bench, SOON, bootstrap, gate_filter, gate_listener, gate_listener_with, options, same,
-};
+use super::bench::{Bench, SOON, bootstrap, gate_filter, gate_listener_with, options, same};
 use super::states::kept;
 use super::watch::{opens_only_at_zero, stays_closed};
 
@@ -18,89 +15,13 @@ const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
 const SHORT: &str = r#"{"quiet_ms": 300, "deadline_ms": 2500, "admin": {"timeout_ms": 400}}"#;
 
 cases! {
-    a_listener_replaced_by_one_with_the_filter_is_not_empty,
-    a_filter_that_comes_and_goes_by_discovery_leaves_nothing_out,
-    without_a_counter_of_its_scope_envoy_is_believed,
     without_any_source_the_deadline_decides,
     a_rejected_counter_proves_no_quiet_period,
     a_drain_goes_on_through_other_configurations,
 }
 
-/// `main` comes from discovery: of listeners, or of the filter called `laststream`.
-async fn bench(lab: &Lab, xds: &Xds, gate: Listener, main: Option<Hcm>) -> Outcome<Bench> {
-    let upstream = Upstream::start().await?;
-    let mut bootstrap = bootstrap(&upstream).listener(gate);
-    bootstrap = match main {
-        Some(hcm) => bootstrap.listener(Listener::new("main", hcm).direction("INBOUND")),
-        None => bootstrap.listeners_from(xds),
-    };
-    Bench::start(lab, upstream, bootstrap, options()).await
-}
-
 fn without() -> Hcm {
     routes(Hcm::new("main"))
-}
-
-/// Releases a held request, which must end with 200.
-async fn release(bench: &Bench, key: &str, mut client: Client) -> Outcome {
-    bench.release(key, &mut client).await
-}
-
-async fn a_listener_replaced_by_one_with_the_filter_is_not_empty(lab: &Lab) -> Outcome {
-    let xds = Xds::new()?;
-    let port = free_port()?;
-    xds.write_listeners(&[Listener::new("main", without()).port(port)])?;
-    let bench = bench(lab, &xds, gate_listener(lab, GATE), None).await?;
-    let old = bench.held("old").await?;
-    xds.replace_listeners(&bench.envoy, &[Listener::new("main", hcm(lab, "{}")).port(port)])
-        .await?
-        .accepted()?;
-    bench.until("count", "partial").await?;
-    bench.post("/quitquitquit").await?.expect(503)?;
-    bench.post("/drain").await?.expect(202)?;
-    stays_closed(&bench, 15).await?;
-    release(&bench, "old", old).await?;
-    opens_only_at_zero(&bench).await
-}
-
-/// The filter is none, the module, none and the module, each time with a request in flight.
-async fn a_filter_that_comes_and_goes_by_discovery_leaves_nothing_out(lab: &Lab) -> Outcome {
-    let xds = Xds::new()?;
-    xds.write_filter("laststream", &allow_all())?;
-    let bench = bench(lab, &xds, gate_listener(lab, GATE), Some(discovered(&xds))).await?;
-    let mut held = Vec::new();
-    for (key, next) in [
-        ("a", lab.stream("{}").typed_config()),
-        ("b", allow_all()),
-        ("c", lab.stream("{}").typed_config()),
-    ] {
-        held.push((key, bench.held(key).await?));
-        xds.replace_filter(&bench.envoy, "laststream", &next).await?.accepted()?;
-    }
-    bench.post("/drain").await?.expect(202)?;
-    // The counted request ends first, so the remaining ones are all uncounted.
-    let (key, counted) = held.remove(1);
-    release(&bench, key, counted).await?;
-    for (key, client) in held {
-        stays_closed(&bench, 8).await?;
-        release(&bench, key, client).await?;
-    }
-    opens_only_at_zero(&bench).await
-}
-
-/// The filter is missing, or counts another scope than the gate's.
-async fn without_a_counter_of_its_scope_envoy_is_believed(lab: &Lab) -> Outcome {
-    for main in [without(), hcm(lab, r#"{"scope": "inbound"}"#)] {
-        let bench = Bench::with(lab, GATE, main).await?;
-        let held = bench.held("a").await?;
-        bench.until("count", "unknown").await?;
-        bench.post("/quitquitquit").await?.expect(503)?;
-        bench.post("/drain").await?.expect(202)?;
-        stays_closed(&bench, 10).await?;
-        release(&bench, "a", held).await?;
-        opens_only_at_zero(&bench).await?;
-    }
-    Ok(())
 }
 
 /// Nothing is in flight, but no counter proves it, and this Envoy does not keep the statistics.
@@ -132,9 +53,9 @@ async fn a_rejected_counter_proves_no_quiet_period(lab: &Lab) -> Outcome {
     same(&bench.status().await?, "count", "rejected")?;
     let line = bench.envoy.wait_for_log(&format!("rejects `{COUNTER}`"), SOON).await?;
     ensure!(line.contains("statsInclusionPrefixes"), "the way out: {line}");
-    let held = bench.held("a").await?;
+    let mut held = bench.held("a").await?;
     stays_closed(&bench, 10).await?;
-    release(&bench, "a", held).await?;
+    bench.release("a", &mut held).await?;
     opens_only_at_zero(&bench).await
 }
 
@@ -145,8 +66,11 @@ async fn a_drain_goes_on_through_other_configurations(lab: &Lab) -> Outcome {
     xds.write_filter("laststream", &lab.stream("{}").typed_config())?;
     xds.write_filter("gate", &gate(GATE))?;
     let listener = gate_listener_with("gate", filters::discovered("gate", &xds));
-    let bench = bench(lab, &xds, listener, Some(discovered(&xds))).await?;
-    let held = bench.held("a").await?;
+    let upstream = Upstream::start().await?;
+    let main = Listener::new("main", discovered(&xds)).direction("INBOUND");
+    let bootstrap = bootstrap(&upstream).listener(listener).listener(main);
+    let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
+    let mut held = bench.held("a").await?;
     let waiter = bench.hook();
     let left = bench.until("state", "draining").await?["deadline_in_ms"].as_u64();
     let left = left.context("the time until the deadline")?;
@@ -169,7 +93,7 @@ async fn a_drain_goes_on_through_other_configurations(lab: &Lab) -> Outcome {
     let status = bench.status().await?;
     let is_shorter = status["deadline_in_ms"].as_u64().is_some_and(|left| left < 60_000);
     ensure!(is_shorter, "a shorter deadline counts: {status}");
-    release(&bench, "a", held).await?;
+    bench.release("a", &mut held).await?;
     let answer = waiter.await??.expect(200)?;
     ensure_eq!(answer.json()?["state"], "drained", "{}", answer.text());
     opens_only_at_zero(&bench).await

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::lab::{Lab, frames_module};
+use crate::lab::Lab;
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::set;
 use kit::forwarded_proto::listeners::Certificates;
@@ -43,11 +43,6 @@ pub(super) const GATEWAY: &[Place] = &[("main", "GATEWAY")];
 pub(super) const SIDECAR: &[Place] = &[("in", "SIDECAR_INBOUND"), ("out", "SIDECAR_OUTBOUND")];
 
 impl Proxy {
-    /// A proxy that got this EnvoyFilter and the module.
-    pub(super) async fn with(lab: &Lab, places: &[Place], filter: &Value) -> Outcome<Self> {
-        Self::start(lab, places, filter, &[], Delivery::Module(&lab.module), None).await
-    }
-
     /// A proxy that has filters already, such as a WasmPlugin's. With certificates, its inbound
     /// listener requires client certificates.
     pub(super) async fn start(
@@ -92,7 +87,6 @@ impl Proxy {
 fn listener(name: &str, context: &str, there: &[Value]) -> Listener {
     let hcm = Hcm::new(name)
         .upgrades()
-        .route(Route::prefix("/chat").name("chat").cluster("app").timeout("0s"))
         .route(Route::prefix("/").cluster("app").timeout("0s"))
         .use_remote_address(context == "GATEWAY", 0);
     let hcm = there.iter().cloned().fold(hcm, Hcm::filter);
@@ -133,26 +127,12 @@ impl Mesh<'_> {
                 };
                 self.managers(patch, listeners, insert)
             }
-            ("HTTP_FILTER", "REPLACE") => {
-                let own = "/match/listener/filterChain/filter/subFilter/name";
-                let own = patch.pointer(own).context("no filter to replace")?;
-                let filter = self.discovering(value)?;
-                let replace = |manager: &mut Value| {
-                    let filters = manager["http_filters"].as_array_mut();
-                    for there in filters.into_iter().flatten().filter(|there| there["name"] == *own)
-                    {
-                        *there = filter.clone();
-                    }
-                };
-                self.managers(patch, listeners, replace)
-            }
             ("NETWORK_FILTER", "MERGE") => {
                 ensure_eq!(value["name"], HCM, "the filter's name");
                 self.managers(patch, listeners, |manager| merge(manager, &value["typed_config"]))
             }
             ("ROUTE_CONFIGURATION", "MERGE") => self
                 .managers(patch, listeners, |manager| merge(&mut manager["route_config"], value)),
-            ("HTTP_ROUTE", "MERGE") => self.route(patch, listeners),
             ("LISTENER", "ADD") => self.add(patch, listeners),
             (what, operation) => bail!("istiod has not been taught {operation} for {what}"),
         }
@@ -183,8 +163,6 @@ impl Mesh<'_> {
         );
         match self.delivery {
             Delivery::Module(file) => {
-                let frames = frames_module()?;
-                let file = if uri.contains("laststream-frames@") { &frames } else { file };
                 set(
                     &mut config,
                     "/config/vm_config/code",
@@ -239,27 +217,6 @@ impl Mesh<'_> {
             }
         }
         ensure_eq!(found, 1, "listeners in {context}");
-        Ok(())
-    }
-
-    /// Merges a value into the route of that name. istiod parses the value with a library that
-    /// refuses an object of type `Any` without `@type`.
-    fn route(&self, patch: &Value, listeners: &mut [Value]) -> Outcome {
-        let name = &patch["match"]["routeConfiguration"]["vhost"]["route"]["name"];
-        let value = &patch["patch"]["value"];
-        for config in value["typed_per_filter_config"].as_object().context("no filter")?.values() {
-            ensure!(config["@type"].is_string(), "Any JSON doesn't have '@type'");
-            ensure!(config["config"]["@type"].is_string(), "Any JSON doesn't have '@type'");
-        }
-        let mut found = 0;
-        self.managers(patch, listeners, |manager| {
-            let routes = manager["route_config"]["virtual_hosts"][0]["routes"].as_array_mut();
-            for route in routes.into_iter().flatten().filter(|route| route["name"] == *name) {
-                merge(route, value);
-                found += 1;
-            }
-        })?;
-        ensure_eq!(found, 1, "routes named {name}");
         Ok(())
     }
 

@@ -4,16 +4,11 @@
 use laststream_policy::{Overrides, Policy};
 use laststream_render::{Kind, render};
 
-use super::gate_says;
 use super::mesh::{Delivery, GATEWAY, Proxy};
-use crate::cases::forwarded_proto::FIRST_WITH_COMPOSITE;
-use crate::cases::gate::ends::OLD;
-use crate::cases::stage::{BEGUN, SOON};
 use crate::lab::Lab;
 use kit::bootstrap::filters;
 use kit::h1::Connect;
 use kit::prelude::*;
-use kit::websocket::{Frame, WebSocket};
 
 /// The EnvoyFilter of a folder's policy. The tests' clients are on the loopback interface.
 pub(super) fn filter(folder: &str) -> Outcome<Value> {
@@ -40,50 +35,6 @@ fn all(kind: Kind, policy: &str) -> Outcome<Vec<Value>> {
         render(kind, &policy, &|_, _| Err("no module is read".into())).map_err(Error::msg)?;
     let file = rendered.files.first().context("nothing was rendered")?;
     serde_saphyr::from_multiple(&file.text).with_context(|| file.text.clone())
-}
-
-pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> Outcome {
-    let proxy = Proxy::with(lab, GATEWAY, &filter("gateway-behind-alb")?).await?;
-    let main = proxy.envoy.address("main").await?;
-    restores(main, &proxy.upstream).await?;
-    let mut client = proxy.upstream.hold(main, "a").await?;
-    let gate = proxy.envoy.address("laststream.istio-ingress.gate").await?;
-    let refused = gate_says(gate, "/prestop", 503).await?;
-    ensure_eq!(refused["state"], "draining", "{refused}");
-    count_is_exact(gate).await?;
-    ensure!(
-        !proxy.upstream.received().iter().any(|request| request.path == "/drain"),
-        "the agent is told at zero, not before"
-    );
-    proxy.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
-    let let_go = gate_says(gate, "/prestop?wait", 200).await?;
-    ensure_eq!(let_go["state"], "drained", "{let_go}");
-    let told = || {
-        proxy
-            .upstream
-            .received()
-            .into_iter()
-            .find(|request| request.path == "/drain")
-            .context("no request to the agent")
-    };
-    let told = wait_for(SOON, "the agent to be told", async || told()).await?;
-    ensure_eq!(told.method, "POST", "the agent takes no other method");
-    Ok(())
-}
-
-/// From Envoy 1.39 on the matchers decide, on an older one the module, which counts its decisions.
-pub(super) async fn a_rendered_gateway_has_the_engine_of_its_version(lab: &Lab) -> Outcome {
-    const WRITTEN: &str = "http.main.composite.filter_delegation_success";
-    const OVERRIDDEN: &str = "wasmcustom.laststream_forwarded_proto_overridden_gateway_total";
-    let proxy = Proxy::with(lab, GATEWAY, &filter("gateway-behind-alb")?).await?;
-    restores(proxy.envoy.address("main").await?, &proxy.upstream).await?;
-    proxy.envoy.wait_for_stat(BEGUN, 3, SOON).await?;
-    let is_new = lab.version >= FIRST_WITH_COMPOSITE;
-    let (has, lacks) = if is_new { (WRITTEN, OVERRIDDEN) } else { (OVERRIDDEN, WRITTEN) };
-    proxy.envoy.wait_for_stat(has, 1, SOON).await?;
-    ensure_eq!(proxy.envoy.stat(lacks).await?.unwrap_or(0), 0, "{lacks}");
-    Ok(())
 }
 
 /// The EnvoyFilter beside a WasmPlugin adds the parts that the plugin cannot carry, in the right
@@ -181,41 +132,6 @@ async fn restores(main: SocketAddr, upstream: &Upstream) -> Outcome {
         Connect::to(main).from([127, 0, 0, 9].into()).open().await?.request(&https).await?;
     stranger.expect(200)?;
     ensure_eq!(scheme()?, "http", "from a stranger");
-    Ok(())
-}
-
-async fn count_is_exact(gate: SocketAddr) -> Outcome {
-    wait_for(SOON, "the count to be exact", async || {
-        let status = gate_says(gate, "/status", 200).await?;
-        ensure_eq!(status["count"], "exact", "{status}");
-        Ok(())
-    })
-    .await
-}
-
-/// The frame filter is on the route that the policy names, and on no other.
-pub(super) async fn a_rendered_gateway_closes_websockets(lab: &Lab) -> Outcome {
-    // Old streams are ended as soon as the drain begins, so that the test is short.
-    let policy =
-        super::read("websockets/policy.yaml")?.replace("over: 20s", "over: 1s, at_age: 2s");
-    let proxy = Proxy::with(lab, GATEWAY, &yaml(Kind::EnvoyFilter, &policy)?).await?;
-    let main = proxy.envoy.address("main").await?;
-    let gate = proxy.envoy.address("laststream.istio-ingress.gate").await?;
-    let mut sockets = Vec::new();
-    for path in ["/chat", "/other"] {
-        let mut socket = WebSocket::open(main, path).await?;
-        socket.echo("hello").await?;
-        sockets.push(socket);
-    }
-    tokio::time::sleep(OLD).await;
-    once(gate, &Request::post("/drain", "").host("localhost")).await?.expect(202)?;
-    let [on, off] = sockets.as_mut_slice() else { bail!("two WebSockets") };
-    let code = async || {
-        on.send(&Frame::text("hello")).await?;
-        on.receive().await?.close_code().context("no close frame")
-    };
-    ensure_eq!(wait_for(SOON, "a close frame", code).await?, 1001, "the code");
-    ensure!(off.receive().await.is_err(), "a close frame on a route without the frame filter");
     Ok(())
 }
 

@@ -68,128 +68,14 @@ fn promtool_accepts_the_files() -> Outcome {
     Ok(())
 }
 
-/// A series in promtool's notation, with samples a minute apart.
-fn series(name: &str, labels: &str, samples: &str) -> Value {
-    let labels = format!("job=\"laststream\", instance=\"a\", {labels}");
-    json!({"series": format!("{name}{{{labels}}}"), "values": samples})
-}
-
-const POD: &str = "namespace=\"shop\", pod=\"p\", workload=\"w\"";
-
-fn alert(name: &str, at: &str, fires: bool) -> Value {
-    // promtool's own alert test compares labels and annotations, too. This test asks only whether
-    // the alert fires, so it reads the series that Prometheus keeps for alerts.
-    let expr = format!("count(ALERTS{{alertname=\"{name}\", alertstate=\"firing\"}}) or vector(0)");
-    json!({
-        "expr": expr, "eval_time": at,
-        "exp_samples": [{"labels": "{}", "value": u64::from(fires)}],
-    })
-}
-
-fn test(input: Vec<Value>, asked: Vec<Value>) -> Value {
-    json!({"interval": "1m", "input_series": input, "promql_expr_test": asked})
-}
-
-fn up(samples: &str) -> Value {
-    series("up", &format!("gate=\"expected\", {POD}"), samples)
-}
-
-/// A drain that is near its deadline from the second minute on.
-fn near_the_deadline(seconds: &str, deadline: &str) -> Value {
-    test(
-        vec![
-            up("1x3"),
-            series("laststream_gate_state", POD, "1x3"),
-            series("laststream_gate_drain_seconds", POD, seconds),
-            series("laststream_gate_deadline_seconds", POD, deadline),
-        ],
-        vec![
-            alert("LaststreamDrainNearDeadline", "1m", false),
-            alert("LaststreamDrainNearDeadline", "2m", true),
-        ],
-    )
-}
-
-fn tests_of_drains() -> Vec<Value> {
-    vec![
-        // A drain of 100 s at 81 s; then the proxy does not answer, and its last samples stay.
-        test(
-            vec![
-                up("1 1 1 0 0 0"),
-                series("laststream_gate_state", POD, "0 1 1 1 1 1"),
-                series("laststream_gate_drain_seconds", POD, "0 80 81 81 81 81"),
-                series("laststream_gate_deadline_seconds", POD, "100x5"),
-            ],
-            vec![
-                alert("LaststreamDrainNearDeadline", "1m", false),
-                alert("LaststreamDrainNearDeadline", "2m", true),
-                // The alert lasts longer than Alertmanager's grouping.
-                alert("LaststreamDrainNearDeadline", "3m", true),
-                alert("LaststreamDrainNearDeadline", "5m", false),
-            ],
-        ),
-        // A drain of the default deadline is scraped at least once in the last 10 s of it; with a
-        // short one, the alert fires after half of it, because most drains end before.
-        near_the_deadline("12 12 14 14", "23x3"),
-        near_the_deadline("5 5 7 7", "12x3"),
-        // The pod is gone a minute after its drain expired; the alert stays for the window.
-        test(
-            vec![
-                up("1 1 1 _ _ _ _ _ _ _ _ _ _ _ _ _"),
-                series("laststream_gate_expired_total", POD, "0 0 1 _ _ _ _ _ _ _ _ _ _ _ _ _"),
-                series("laststream_gate_state", POD, "0x2"),
-            ],
-            vec![
-                alert("LaststreamDrainExpired", "1m", false),
-                alert("LaststreamDrainExpired", "2m", true),
-                alert("LaststreamDrainExpired", "9m", true),
-                alert("LaststreamDrainExpired", "14m", false),
-            ],
-        ),
-    ]
-}
-
-fn tests_of_gates() -> Vec<Value> {
-    vec![
-        // A state that changes every minute is still not exact.
-        test(
-            vec![
-                up("1x20"),
-                series("laststream_gate_state", POD, "0x20"),
-                series("laststream_gate_count_partial", POD, "0 1 0 1 0 1 0 1 0 0 0"),
-                series("laststream_gate_count_unknown", POD, "0 0 1 0 1 0 1 0 1 0 0"),
-                series("laststream_gate_count_exact", POD, "1 0 0 0 0 0 0 0 0 1 1"),
-            ],
-            vec![
-                alert("LaststreamCountNotExact", "5m", false),
-                alert("LaststreamCountNotExact", "7m", true),
-                alert("LaststreamCountNotExact", "9m", false),
-            ],
-        ),
-        test(
-            vec![up("1x10 0x10")],
-            vec![
-                alert("LaststreamGateAbsent", "4m", false),
-                alert("LaststreamGateAbsent", "6m", true),
-                alert("LaststreamGateAbsent", "12m", false),
-            ],
-        ),
-    ]
-}
-
 /// Tests the default durations, because the case on real Envoys shortens them.
 fn promtool_tests_the_rules() -> Outcome {
+    const TESTS: &str = include_str!("rules_test.yaml");
     let user = User::new()?;
     user.file("prometheus-rules.yaml", read("prometheus-rules.yaml")?)?;
-    let tests = [tests_of_drains(), tests_of_gates()].concat();
-    let document = json!({
-        "rule_files": ["prometheus-rules.yaml"], "evaluation_interval": "1m", "tests": tests,
-    });
-    let file = user.file("tests.yaml", document.to_string())?;
-    promtool(&["test", "rules"], &file)?.expect(0)?.stdout_contains("SUCCESS")?;
-    let wrong = document.to_string().replace("\"2m\"", "\"1m\"");
-    let file = user.file("tests.yaml", wrong)?;
-    promtool(&["test", "rules"], &file)?.expect(1)?;
+    let test = |text: &str| promtool(&["test", "rules"], &user.file("tests.yaml", text)?);
+    test(TESTS)?.expect(0)?.stdout_contains("SUCCESS")?;
+    test(&TESTS.replace("eval_time: 2m", "eval_time: 1m"))?.expect(1)?;
     Ok(())
 }
 

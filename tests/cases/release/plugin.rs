@@ -1,20 +1,16 @@
-//! The plugin for kubectl: its manifest by krew's own rules, and the program under kubectl.
+//! The plugin for kubectl: its manifest by krew's own rules.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::symlink;
 
 use laststream_release::{PLUGIN, Platform, VERSION, program_archive};
 
-use super::{Release, run, unpacked};
+use super::{Release, unpacked};
 use crate::lab::envoyless_cases;
 use kit::prelude::*;
-use kit::process::guarded;
-use kit::programs::program;
 use kit::registry::sha256;
 
 envoyless_cases! {
     the_manifest_keeps_krews_rules,
-    kubectl_runs_the_plugin,
 }
 
 /// The rules of krew's `ValidatePlugin`, and its naming guide's limit for short descriptions.
@@ -69,17 +65,5 @@ fn check_platform(release: &Release, platform: Platform, entry: &Value) -> Outco
         entry["bin"].as_str().is_some_and(|bin| installed.contains(bin)),
         "`bin` is not among {installed:?}"
     );
-    Ok(())
-}
-
-/// The program is linked under the name that krew uses.
-fn kubectl_runs_the_plugin() -> Outcome {
-    let release = Release::get()?;
-    let folder = unpacked(&release.file(&program_archive(Platform::Amd64)))?;
-    symlink(folder.path().join("laststream"), folder.path().join("kubectl-laststream"))?;
-    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH")?);
-    let output =
-        run(guarded(program("kubectl")?).args(["laststream", "version"]).env("PATH", path))?;
-    ensure!(output.stdout.contains(VERSION), "kubectl laststream version: {output:?}");
     Ok(())
 }

@@ -12,7 +12,7 @@ const HELD: usize = 3;
 /// With the rendered annotation, Envoy's own count is the second witness.
 pub(super) async fn with_a_witness() -> Outcome {
     let stage = Stage::new("m4b-witness").await?;
-    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    stage.apply(&stage.gateway_objects()?).await?;
     let policy = stage.gateway_policy("");
     let rendered = stage.render(&["proxy-config"], &policy)?;
     ensure!(
@@ -52,7 +52,7 @@ pub(super) async fn with_a_witness() -> Outcome {
 /// deadline.
 pub(super) async fn without_a_witness() -> Outcome {
     let stage = Stage::new("m4b-blind").await?;
-    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    stage.apply(&stage.gateway_objects()?).await?;
     let policy =
         stage.gateway_policy("drain: {deadline: 6s, grace_period: 20s, finish: nothing}\n");
     let _agent = stage.gateway(&[]).await?;

@@ -17,7 +17,7 @@ const CLIENTS: usize = 4;
 pub(super) async fn under_load() -> Outcome {
     let stage = Stage::new("m3").await?;
     let other = other_module(&stage)?;
-    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    stage.apply(&stage.gateway_objects()?).await?;
     stage.put(&stage.gateway_policy(&policy(0))).await?;
     let agent = stage.gateway(&[]).await?;
     stage.answers(200).await?;

@@ -14,7 +14,7 @@ pub(super) async fn gateway() -> Outcome {
     let policy = stage
         .gateway_policy("forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}\n");
     let rendered = stage.render(&["envoyfilter"], &policy)?;
-    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    stage.apply(&stage.gateway_objects()?).await?;
     let warnings = accepted(&stage, &rendered).await?;
     row(
         "M1",
@@ -32,7 +32,7 @@ pub(super) async fn gateway() -> Outcome {
 pub(super) async fn sidecar() -> Outcome {
     let stage = Stage::new("m1-sidecar").await?;
     let out = free_port()?;
-    stage.apply(&sidecar_objects(&stage, out)).await?;
+    stage.apply(&stage.sidecar_objects(out)?).await?;
     let (name, gate, module) = (stage.name, stage.gate, &stage.world.module);
     let policy = format!(
         "namespace: {name}\nplacement: {{sidecar: {{selector: {{app: {name}}}}}}}\n\
@@ -59,43 +59,6 @@ pub(super) async fn sidecar() -> Outcome {
     .await?;
     counts_one(&outbound, &agent, "outbound").await?;
     outbound.nothing_refused()
-}
-
-/// A sidecar without captured ports. It listens for callers of the app, and for calls of the app.
-pub(super) fn sidecar_objects(stage: &Stage, out: u16) -> Vec<serde_json::Value> {
-    let app = stage.upstream.h1().port();
-    let host = format!("app.{}.test", stage.name);
-    let ingress = json!({
-        "port": { "number": stage.port, "name": "http", "protocol": "HTTP" },
-        "bind": "127.0.0.1", "captureMode": "NONE", "defaultEndpoint": format!("127.0.0.1:{app}"),
-    });
-    // Istio finds services by the listener's port.
-    let egress = json!({
-        "port": { "number": out, "name": "http-out", "protocol": "HTTP" },
-        "bind": "127.0.0.1", "captureMode": "NONE", "hosts": [format!("{}/*", stage.name)],
-    });
-    let selector = json!({ "labels": { "app": stage.name } });
-    let called = json!({
-        "hosts": [host, "test.local"], "location": "MESH_INTERNAL", "resolution": "STATIC",
-        "endpoints": [{ "address": "127.0.0.1" }],
-        "ports": [{ "number": out, "name": "http", "protocol": "HTTP", "targetPort": app }],
-    });
-    vec![
-        stage.pod("app"),
-        stage.object(
-            "networking",
-            "Sidecar",
-            stage.name,
-            json!({ "workloadSelector": selector, "ingress": [ingress], "egress": [egress] }),
-        ),
-        stage.object("networking", "ServiceEntry", "called", called),
-        stage.object(
-            "security",
-            "PeerAuthentication",
-            "plain",
-            json!({ "mtls": { "mode": "DISABLE" } }),
-        ),
-    ]
 }
 
 /// Checks that the API server, `istioctl` and `lint` accept the manifests; returns a text for the

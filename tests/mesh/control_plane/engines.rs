@@ -28,7 +28,7 @@ const VERSIONS: [(&str, bool); 5] = [
 
 pub(super) async fn by_version() -> Outcome {
     let stage = Stage::new("m8-versions").await?;
-    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    stage.apply(&stage.gateway_objects()?).await?;
     stage.put(&stage.gateway_policy(TRUSTING)).await?;
     // The Envoy of an older Istio ignores the matcher of the composite filter.
     let has_matcher = Release::chosen()? >= Release::Istio1_31;
@@ -65,7 +65,7 @@ pub(super) async fn changed_under_load() -> Outcome {
     let stage = Stage::new("m8-change").await?;
     let by_module = stage.gateway_policy(&format!("{TRUSTING}engine: wasm\n"));
     let by_version = stage.gateway_policy(TRUSTING);
-    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    stage.apply(&stage.gateway_objects()?).await?;
     stage.put(&by_module).await?;
     let variables = [("ISTIO_META_ISTIO_VERSION", "1.31.0")];
     let labels = [("istio", stage.name)];

@@ -7,7 +7,7 @@ use kit::prelude::*;
 
 pub(super) async fn without_a_restart() -> Outcome {
     let stage = Stage::new("m9").await?;
-    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    stage.apply(&stage.gateway_objects()?).await?;
     let policy = stage.gateway_policy("drain: {finish: nothing}\n");
     stage.put(&policy).await?;
     let _gateway = stage.gateway(&[]).await?;

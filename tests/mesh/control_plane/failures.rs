@@ -24,7 +24,7 @@ pub(super) async fn no_registry_at_start() -> Outcome {
     let port = Reserved::new()?;
     let (registry, policy) = own_registry(&stage, "", &port)?;
     let name = registry.name();
-    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    stage.apply(&stage.gateway_objects()?).await?;
     stage.put(&policy).await?;
     drop(registry);
     // `render` fails while the registry is unreachable.
@@ -52,7 +52,7 @@ pub(super) async fn no_registry_at_update() -> Outcome {
     let stage = Stage::new("m4-update").await?;
     let port = Reserved::new()?;
     let (registry, policy) = own_registry(&stage, "", &port)?;
-    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    stage.apply(&stage.gateway_objects()?).await?;
     let rendered = stage.put(&policy).await?;
     let agent = fetching_from(&stage, &registry.name()).await?;
     stage.answers(200).await?;
@@ -79,7 +79,7 @@ pub(super) async fn no_registry_at_update() -> Outcome {
 /// silence for zero.
 pub(super) async fn wrong_checksums() -> Outcome {
     let stage = Stage::new("m4-checksums").await?;
-    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    stage.apply(&stage.gateway_objects()?).await?;
     let policy = stage.gateway_policy("drain: {finish: nothing}\n");
     let rendered = stage.put(&policy).await?;
     let agent = stage.gateway(&[WITNESS]).await?;
@@ -136,7 +136,7 @@ pub(super) async fn wrong_checksums() -> Outcome {
 /// The same resource under another name.
 pub(super) async fn two_of_one_name() -> Outcome {
     let stage = Stage::new("m4-twins").await?;
-    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    stage.apply(&stage.gateway_objects()?).await?;
     let rendered = stage.put(&stage.gateway_policy("")).await?;
     let _agent = stage.gateway(&[WITNESS]).await?;
     stage.answers(200).await?;

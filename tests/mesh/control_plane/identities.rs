@@ -3,6 +3,7 @@
 
 use super::stage::{SOON, Stage};
 use crate::agent::{Agent, Proxy};
+use crate::objects::{Given, objects};
 use crate::seen::row;
 use kit::prelude::*;
 
@@ -18,11 +19,15 @@ pub(super) async fn by_certificate() -> Outcome {
          original_header: x-forwarded-proto\n  sources: [{{header: x-forwarded-proto}}]\n",
         app.world.module, app.gate
     );
-    app.apply(&sidecar(&app)).await?;
+    let given: &[Given<'_>] =
+        &[("name", &app.name), ("port", &app.port), ("app", &app.upstream.h1().port())];
+    app.apply(&objects(include_str!("objects/m5.yaml"), given)?).await?;
     app.put(&policy).await?;
     let sidecar =
         app.proxy(&Proxy { labels: &[("app", "m5")], sidecar: true, ..Proxy::default() }).await?;
-    app.apply(&service(&app, &sidecar)).await?;
+    let given: &[Given<'_>] =
+        &[("name", &app.name), ("port", &app.port), ("host", &HOST), ("address", &sidecar.address)];
+    app.apply(&objects(include_str!("objects/m5_service.yaml"), given)?).await?;
     let _proxies = (gateway(&trusted).await?, gateway(&stranger).await?);
     // Both gateways send https, because each trusts its client.
     ensure_eq!(seen(&app, &trusted, "https").await?, "https", "behind the trusted gateway, https");
@@ -62,49 +67,9 @@ async fn seen(app: &Stage, gateway: &Stage, proto: &str) -> Outcome<String> {
     Ok(app.upstream.last()?.header("x-forwarded-proto").unwrap_or_default())
 }
 
-/// A sidecar that accepts only mTLS.
-fn sidecar(stage: &Stage) -> Vec<Value> {
-    let ingress = json!({
-        "port": { "number": stage.port, "name": "http", "protocol": "HTTP" },
-        "bind": "0.0.0.0", "captureMode": "NONE",
-        "defaultEndpoint": format!("127.0.0.1:{}", stage.upstream.h1().port()),
-    });
-    let spec = json!({
-        "workloadSelector": { "labels": { "app": "m5" } }, "ingress": [ingress],
-        "egress": [{ "hosts": ["./*"] }],
-    });
-    vec![
-        stage.pod("app"),
-        stage.object("networking", "Sidecar", "m5", spec),
-        stage.object(
-            "security",
-            "PeerAuthentication",
-            "strict",
-            json!({ "mtls": { "mode": "STRICT" } }),
-        ),
-    ]
-}
-
-/// The sidecar as a service of the mesh with one endpoint.
-fn service(stage: &Stage, sidecar: &Agent) -> Vec<Value> {
-    let entry = json!({
-        "hosts": [HOST], "location": "MESH_INTERNAL", "resolution": "STATIC",
-        "ports": [{ "number": 80, "name": "http", "protocol": "HTTP", "targetPort": stage.port }],
-        "endpoints": [
-            { "address": sidecar.address, "labels": { "security.istio.io/tlsMode": "istio" } },
-        ],
-        "subjectAltNames": ["spiffe://cluster.local/ns/m5/sa/m5"],
-    });
-    let mutual = json!({ "host": HOST, "trafficPolicy": { "tls": { "mode": "ISTIO_MUTUAL" } } });
-    vec![
-        stage.object("networking", "ServiceEntry", "m5", entry),
-        stage.object("networking", "DestinationRule", "m5", mutual),
-    ]
-}
-
 /// A gateway with the filter, which trusts its clients.
 async fn gateway(stage: &Stage) -> Outcome<Agent> {
-    let mut objects = stage.gateway_objects(json!({}));
+    let mut objects = stage.gateway_objects()?;
     for object in objects.iter_mut().filter(|object| object["kind"] == "VirtualService") {
         object["spec"]["http"] =
             json!([{ "route": [{ "destination": { "host": HOST, "port": { "number": 80 } } }] }]);

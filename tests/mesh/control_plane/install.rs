@@ -37,7 +37,7 @@ pub(super) async fn as_documented() -> Outcome {
     let script = block(&stage, "README.md", "## Install in Istio", "sh")?;
     let (before, rest) = script.split_once(HERE_DOCUMENT).context("no policy in README.md")?;
     let (policy, after) = rest.split_once("\nE\n").context("the policy has no end")?;
-    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    stage.apply(&stage.gateway_objects()?).await?;
     let former = gateway(&stage, &json!({})).await?;
     stage.answers(200).await?;
 

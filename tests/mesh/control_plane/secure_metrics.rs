@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use rustls::ClientConfig;
 
-use super::delivery::sidecar_objects;
 use super::stage::{SOON, Stage, WITNESS};
 use crate::agent::{Agent, Proxy};
 use crate::mesh_tls;
@@ -21,7 +20,7 @@ const MERGED: u16 = 15092;
 
 pub(super) async fn beside_a_gate() -> Outcome {
     let stage = Stage::new("m8").await?;
-    stage.apply(&sidecar_objects(&stage, free_port()?)).await?;
+    stage.apply(&stage.sidecar_objects(free_port()?)?).await?;
     let (name, gate, module) = (stage.name, stage.gate, &stage.world.module);
     let policy = format!(
         "namespace: {name}\nplacement: {{sidecar: {{selector: {{app: {name}}}}}}}\n\

@@ -5,6 +5,7 @@ use tokio::task::block_in_place;
 
 use super::world::World;
 use crate::agent::{Agent, Proxy};
+use crate::objects::objects;
 use kit::command::CommandOutput;
 use kit::prelude::*;
 use kit::user::User;
@@ -67,15 +68,6 @@ impl Stage {
         self.world.cluster.apply_all(objects).await
     }
 
-    /// An object of Istio's API, in the case's namespace.
-    pub(crate) fn object(&self, group: &str, kind: &str, name: &str, spec: Value) -> Value {
-        let metadata = json!({ "name": name, "namespace": self.name });
-        json!({
-            "apiVersion": format!("{group}.istio.io/v1"), "kind": kind, "metadata": metadata,
-            "spec": spec,
-        })
-    }
-
     /// The pod of the case's proxy, from which istiod takes the labels. It does not run.
     pub(crate) fn pod(&self, label: &str) -> Value {
         let metadata = json!({
@@ -99,51 +91,27 @@ impl Stage {
         Ok(serde_json::from_str(&said.stdout)?)
     }
 
-    /// A gateway for all hosts, with the upstream behind it. `server` has additional fields of the
-    /// Gateway's server.
-    pub(crate) fn gateway_objects(&self, server: Value) -> Vec<Value> {
-        let mut one = json!({
-            "port": { "number": self.port, "name": "http", "protocol": "HTTP" },
-            "bind": "127.0.0.1", "hosts": ["*"],
-        });
-        if let (Some(one), Some(more)) = (one.as_object_mut(), server.as_object()) {
-            one.extend(more.clone());
-        }
-        let host = format!("app.{}.test", self.name);
-        let selector = json!({ "istio": self.selector });
-        let route = json!({ "destination": { "host": host, "port": { "number": 80 } } });
-        let entry = json!({
-            "hosts": [host], "location": "MESH_INTERNAL", "resolution": "STATIC",
-            "endpoints": [{ "address": "127.0.0.1" }],
-            "ports": [
-                {
-                    "number": 80, "name": "http", "protocol": "HTTP",
-                    "targetPort": self.upstream.h1().port(),
-                },
+    /// A gateway for all hosts, with the upstream behind it.
+    pub(crate) fn gateway_objects(&self) -> Outcome<Vec<Value>> {
+        let app = self.upstream.h1().port();
+        objects(
+            include_str!("objects/gateway.yaml"),
+            &[
+                ("name", &self.name),
+                ("selector", &self.selector),
+                ("port", &self.port),
+                ("app", &app),
             ],
-        });
-        vec![
-            self.pod("istio"),
-            self.object(
-                "networking",
-                "Gateway",
-                self.name,
-                json!({ "selector": selector, "servers": [one] }),
-            ),
-            self.object(
-                "networking",
-                "VirtualService",
-                self.name,
-                json!({ "hosts": ["*"], "gateways": [self.name], "http": [{ "route": [route] }] }),
-            ),
-            self.object("networking", "ServiceEntry", "app", entry),
-            self.object(
-                "security",
-                "PeerAuthentication",
-                "plain",
-                json!({ "mtls": { "mode": "DISABLE" } }),
-            ),
-        ]
+        )
+    }
+
+    /// A sidecar without captured ports, which listens for calls of the app on `out`.
+    pub(crate) fn sidecar_objects(&self, out: u16) -> Outcome<Vec<Value>> {
+        let app = self.upstream.h1().port();
+        objects(
+            include_str!("objects/sidecar.yaml"),
+            &[("name", &self.name), ("port", &self.port), ("app", &app), ("out", &out)],
+        )
     }
 
     /// The output of `laststream render` for this policy; the arguments begin with the kind.

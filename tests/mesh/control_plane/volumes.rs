@@ -11,7 +11,7 @@ const FILE: &str = "/opt/laststream/plugin.wasm";
 pub(super) async fn missing() -> Outcome {
     let stage = Stage::new("v2").await?;
     dropped(&stage).await?;
-    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    stage.apply(&stage.gateway_objects()?).await?;
     let _running = stage.gateway(&[]).await?;
     stage.answers(200).await?;
     stage.put(&stage.gateway_policy("delivery: image_volume\n")).await?;

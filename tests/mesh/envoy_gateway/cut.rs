@@ -1,12 +1,12 @@
 //! G6: changes of Envoy Gateway's objects, two of which replace filter chains, and the streams of a
 //! Gateway that they cut. KWOK forwards the gate's port, as kubelet does.
 
-use super::changes::{policy, policy_of};
 use super::controller::NAMESPACE;
 use super::pod::{GATE, PORT, Pod};
-use super::world::{EDGE, World};
-use crate::cut_streams::{Change, DRAIN, Gateway};
+use super::world::World;
+use crate::cut_streams::{DRAIN, Gateway};
 use crate::fleet::kwok;
+use crate::objects::changes;
 use kit::prelude::*;
 use kit::wire::local;
 
@@ -17,7 +17,7 @@ pub(super) async fn case() -> Outcome {
     let world = World::get().await?;
     let upstream = Upstream::start().await?;
     world.gateway(GATEWAY, upstream.h1()).await?;
-    let changes = changes();
+    let changes = changes(include_str!("objects/cut.yaml"), &[("gateway", &GATEWAY)])?;
     // Envoy starts with the old objects, so none of them replaces a listener.
     let old: Vec<Value> = changes.iter().map(|change| change.old.clone()).collect();
     world.cluster.apply_all(&old).await?;
@@ -57,36 +57,4 @@ async fn object_of_pod(world: &World, deployment: &Value) -> Outcome {
     world.cluster.apply_all(&[pod]).await?;
     let wait = ["wait", "--for=condition=Ready", "pod", GATEWAY, "--timeout=60s"];
     world.cluster.run(&[&wait[..], &["--namespace", NAMESPACE]].concat()).await.map(drop)
-}
-
-fn changes() -> Vec<Change> {
-    let client = |time: &str| {
-        let spec = json!({ "timeout": { "http": { "idleTimeout": time } } });
-        policy_of(GATEWAY, "ClientTrafficPolicy", "Gateway", spec)
-    };
-    let authorization = json!({ "authorization": { "defaultAction": "Allow" } });
-    let cors = json!({ "cors": { "allowOrigins": ["https://one.test"], "allowMethods": ["GET"] } });
-    let security = |spec| policy(GATEWAY, "SecurityPolicy", spec);
-    let own = json!({
-        "backendRefs": [{ "name": GATEWAY, "port": 80 }], "timeouts": { "request": "0s" },
-    });
-    let redirect = json!({ "type": "RequestRedirect", "requestRedirect": { "statusCode": 302 } });
-    let moved = json!({
-        "matches": [{ "path": { "type": "PathPrefix", "value": "/moved" } }],
-        "filters": [redirect],
-    });
-    let route = |rules: &[&Value]| {
-        json!({
-            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
-            "metadata": { "name": GATEWAY, "namespace": EDGE },
-            "spec": { "parentRefs": [{ "name": GATEWAY }], "rules": rules },
-        })
-    };
-    let sign = Some((Request::get("/moved"), 302));
-    let of = |what, old, new, replaces, sign| Change { what, old, new, replaces, sign };
-    vec![
-        of("an idle time of clients", client("471s"), client("473s"), true, None),
-        of("the first CORS", security(authorization), security(cors), true, None),
-        of("a rule of a route", route(&[&own]), route(&[&moved, &own]), false, sign),
-    ]
 }

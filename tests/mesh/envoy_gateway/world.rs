@@ -9,6 +9,7 @@ use super::controller::{Controller, HOST, NAMESPACE};
 use crate::cluster::{Cluster, Settings};
 use crate::control_plane::world::push;
 use crate::isolation::{folder, run_tool};
+use crate::objects::{Given, objects};
 use crate::started::Started;
 use kit::command::CommandOutput;
 use kit::prelude::*;
@@ -69,45 +70,9 @@ impl World {
     /// Creates a Gateway, and routes all its requests to this upstream.
     pub(crate) async fn gateway(&self, name: &str, upstream: SocketAddr) -> Outcome {
         let app = forwarded(upstream).await?;
-        let metadata = |name: &str| json!({ "name": name, "namespace": EDGE });
-        let route = json!({
-            "parentRefs": [{ "name": name }],
-            // Without this time-out Envoy's default applies, 15 s, which is shorter than requests
-            // of these cases.
-            "rules": [{
-                "backendRefs": [{ "name": name, "port": 80 }], "timeouts": { "request": "0s" },
-            }],
-        });
-        let port = json!({ "name": "http", "port": app.port(), "protocol": "TCP" });
-        self.cluster
-            .apply_all(&[
-                json!({
-                    "apiVersion": "v1", "kind": "Service", "metadata": metadata(name),
-                    "spec": { "ports": [{ "name": "http", "port": 80 }] },
-                }),
-                json!({
-                    "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-                    "metadata": {
-                        "name": name, "namespace": EDGE,
-                        "labels": { "kubernetes.io/service-name": name },
-                    },
-                    "addressType": "IPv4", "ports": [port],
-                    "endpoints": [{ "addresses": [APP], "conditions": { "ready": true } }],
-                }),
-                json!({
-                    "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
-                    "metadata": metadata(name), "spec": route,
-                }),
-                json!({
-                    "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
-                    "metadata": metadata(name),
-                    "spec": {
-                        "gatewayClassName": "envoy",
-                        "listeners": [{ "name": "http", "port": 80, "protocol": "HTTP" }],
-                    },
-                }),
-            ])
-            .await
+        let given: &[Given<'_>] = &[("name", &name), ("port", &app.port()), ("address", &APP)];
+        let objects = objects(include_str!("objects/gateway.yaml"), given)?;
+        self.cluster.apply_all(&objects).await
     }
 
     /// Renders a policy for a Gateway, applies it as its files say, and returns the folder.

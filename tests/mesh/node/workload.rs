@@ -371,7 +371,7 @@ pub(crate) fn sidecars(namespace: &str) -> Value {
 
 /// The label of a gateway's pods. It has the namespace in it, because Istio looks for the pods of a
 /// Gateway in all namespaces.
-fn gateway_label(namespace: &str, name: &str) -> String {
+pub(super) fn gateway_label(namespace: &str, name: &str) -> String {
     format!("{namespace}-{name}")
 }
 

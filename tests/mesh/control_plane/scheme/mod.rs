@@ -4,11 +4,14 @@
 
 mod rows;
 
+use std::fmt::Display;
+
 use laststream_filter::config;
 use laststream_filter::config::wire::Fallback;
 
 use super::stage::{BEGUN, SOON, Stage};
 use crate::agent::{Agent, Proxy};
+use crate::objects::{Given, objects};
 use crate::seen::row;
 use kit::forwarded_proto::listeners::{ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2};
 use kit::forwarded_proto::table::{Row, Section, Table};
@@ -45,7 +48,7 @@ async fn all_rows(name: &'static str, (setup, hops): (&str, u32)) -> Outcome {
     // Sections with a saved header come last, so that the listener changes once.
     sections.sort_by_key(|section| section.configuration.contains("original_header"));
     let stage = Stage::new(name).await?;
-    stage.apply(&objects(&stage)).await?;
+    stage.apply(&all_objects(&stage)?).await?;
     let first = sections.first().context("no rows")?;
     stage.put(&policy(&stage, first)?).await?;
     let agent = gateway(&stage, hops).await?;
@@ -98,46 +101,28 @@ async fn gateway(stage: &Stage, hops: u32) -> Outcome<Agent> {
 
 /// Objects for the hosts of the tables: one over HTTP/1 and one over HTTP/2 to the app, and one
 /// that redirects to https.
-fn objects(stage: &Stage) -> Vec<Value> {
-    let port = json!({ "number": stage.port, "name": "http", "protocol": "HTTP" });
-    let server = |host: &str, tls: bool| {
-        let mut server = json!({ "port": port, "bind": "127.0.0.1", "hosts": [host] });
-        if tls {
-            server["tls"] = json!({ "httpsRedirect": true });
-        }
-        server
-    };
-    let servers = [server(TO_HTTP1, false), server(TO_HTTP2, false), server(TLS_ONLY, true)];
-    let gateway = json!({ "selector": { "istio": stage.name }, "servers": servers });
-    let mut objects =
-        vec![stage.pod("istio"), stage.object("networking", "Gateway", stage.name, gateway)];
+fn all_objects(stage: &Stage) -> Outcome<Vec<Value>> {
+    let hosts = [("to_http1", &TO_HTTP1), ("to_http2", &TO_HTTP2), ("tls_only", &TLS_ONLY)];
+    let mut given: Vec<Given<'_>> = vec![("name", &stage.name), ("port", &stage.port)];
+    given.extend(hosts.iter().map(|(name, host)| (*name, *host as &dyn Display)));
+    let mut all = objects(include_str!("../objects/scheme.yaml"), &given)?;
     let apps = [
         (TO_HTTP1, "HTTP", stage.upstream.h1()),
         (TO_HTTP2, "HTTP2", stage.upstream.h2()),
         (TLS_ONLY, "HTTP", stage.upstream.h1()),
     ];
     for (host, protocol, address) in apps {
-        let name = host.replace('.', "-");
-        let app = format!("{name}.{}.test", stage.name);
-        let entry = json!({
-            "hosts": [app], "location": "MESH_EXTERNAL", "resolution": "STATIC",
-            "endpoints": [{ "address": "127.0.0.1" }],
-            "ports": [
-                { "number": 80, "name": "app", "protocol": protocol, "targetPort": address.port() },
-            ],
-        });
-        let destination = json!([{ "destination": { "host": app, "port": { "number": 80 } } }]);
-        let told = |route: &str| json!({ "response": { "set": { ROUTE: route } } });
-        let https = json!({
-            "match": [{ "headers": { "x-forwarded-proto": { "exact": "https" } } }],
-            "route": destination, "headers": told("https"),
-        });
-        let http = json!({ "route": destination, "headers": told("http") });
-        let routes = json!({ "hosts": [host], "gateways": [stage.name], "http": [https, http] });
-        objects.push(stage.object("networking", "ServiceEntry", &name, entry));
-        objects.push(stage.object("networking", "VirtualService", &name, routes));
+        let given: &[Given<'_>] = &[
+            ("name", &stage.name),
+            ("app", &host.replace('.', "-")),
+            ("host", &host),
+            ("protocol", &protocol),
+            ("target", &address.port()),
+            ("route", &ROUTE),
+        ];
+        all.extend(objects(include_str!("../objects/scheme_app.yaml"), given)?);
     }
-    objects
+    Ok(all)
 }
 
 fn policy(stage: &Stage, section: &Section) -> Outcome<String> {

@@ -12,6 +12,7 @@ use super::gateway_api::{hook, template};
 use super::stage::{SOON, Stage, named};
 use crate::agent::{Agent, Proxy};
 use crate::isolation::folder;
+use crate::objects::{Given, objects};
 use crate::seen::row;
 use kit::prelude::*;
 use kit::wire::local;
@@ -126,50 +127,11 @@ const DELETE: [&str; 3] = ["delete", "--namespace", "istio-system"];
 async fn stage(name: &'static str) -> Outcome<Stage> {
     crds::apply("gateway-api-1.6").await?;
     let stage = Stage::new(name).await?;
-    let endpoint = json!({ "address": "127.0.0.1" });
-    let mut app = stage.object(
-        "networking",
-        "ServiceEntry",
-        "app",
-        json!({
-            "hosts": [format!("app.{name}.test")], "addresses": [VIP],
-            "location": "MESH_INTERNAL", "resolution": "STATIC", "endpoints": [endpoint],
-            "ports": [
-                {
-                    "number": 80, "name": "http", "protocol": "HTTP",
-                    "targetPort": stage.upstream.h1().port(),
-                },
-                {
-                    "number": 90, "name": "tcp", "protocol": "TCP",
-                    "targetPort": stage.upstream.tcp().port(),
-                },
-            ],
-        }),
-    );
-    app["metadata"]["labels"] = json!({ "istio.io/use-waypoint": name });
-    let mut pod = stage.pod("app");
-    pod["metadata"]["labels"] = labels(name).into_iter().collect();
-    stage.apply(&[app, pod, endpoints(name)]).await?;
+    let (http, tcp) = (stage.upstream.h1().port(), stage.upstream.tcp().port());
+    let given: &[Given<'_>] = &[("name", &name), ("vip", &VIP), ("http", &http), ("tcp", &tcp)];
+    stage.apply(&objects(include_str!("../objects/waypoint.yaml"), given)?).await?;
     gateway(&stage, name).await?;
     Ok(stage)
-}
-
-/// The EndpointSlice that the endpoint controller would make of the waypoint's Service. Without it
-/// the Gateway has no address, and no service is behind the waypoint.
-fn endpoints(name: &str) -> Value {
-    let ready = json!({ "ready": true, "serving": true });
-    let pod = json!({ "kind": "Pod", "name": name, "namespace": name });
-    json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-        "metadata": {
-            "name": format!("{name}-1"), "namespace": name,
-            "labels": { "kubernetes.io/service-name": name },
-        },
-        "ports": [{ "name": "mesh", "port": 15008, "protocol": "TCP" }],
-        "endpoints": [
-            { "addresses": ["10.244.0.6"], "conditions": ready, "targetRef": pod },
-        ],
-    })
 }
 
 fn labels(gateway: &str) -> [(&str, &str); 3] {
@@ -181,17 +143,8 @@ fn labels(gateway: &str) -> [(&str, &str); 3] {
 }
 
 async fn gateway(stage: &Stage, name: &str) -> Outcome {
-    let listeners = json!([{ "name": "mesh", "port": 15008, "protocol": "HBONE" }]);
-    stage
-        .apply(&[json!({
-            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
-            "metadata": {
-                "name": name, "namespace": stage.name,
-                "labels": { "istio.io/waypoint-for": "service" },
-            },
-            "spec": { "gatewayClassName": "istio-waypoint", "listeners": listeners },
-        })])
-        .await
+    let given: &[Given<'_>] = &[("name", &stage.name), ("gateway", &name)];
+    stage.apply(&objects(include_str!("../objects/waypoint_gateway.yaml"), given)?).await
 }
 
 /// Renders, applies as the README of the example says, and returns the template of the pods.
