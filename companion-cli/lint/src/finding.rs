@@ -41,6 +41,8 @@ pub struct Rule {
 }
 
 pub(super) type Check = for<'g> fn(&'g Inputs, &mut Findings<'g>);
+/// The codes of a group of rules, each with its check.
+pub(super) type Checks = &'static [(&'static str, Check)];
 
 impl PartialEq for Rule {
     fn eq(&self, other: &Self) -> bool {

@@ -4,8 +4,7 @@ mod fields;
 mod types;
 
 use crate::envoy_filter::{Patch, envoy_filters, patches, patches_of};
-use crate::finding::Rule;
-use crate::finding::{Findings, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::ours;
 use crate::node::Node;
@@ -16,156 +15,21 @@ use laststream_base::classes::AGENTGATEWAYS;
 use regex_syntax::hir::{Hir, HirKind};
 use types::{nearly, wrong_type};
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS101",
-        severity: Severity::Error,
-        title: "a patch does not say what it applies to",
-        why: "The API server takes a patch without `applyTo`, and `INVALID` too; istiod skips it, \
-            and the proxy runs as if it were not there.",
-        fix: "Name one of LISTENER, FILTER_CHAIN, LISTENER_FILTER, NETWORK_FILTER, HTTP_FILTER, \
-            ROUTE_CONFIGURATION, VIRTUAL_HOST, HTTP_ROUTE, CLUSTER, EXTENSION_CONFIG.",
-        check: apply_to,
-    },
-    Rule {
-        code: "LS102",
-        severity: Severity::Error,
-        title: "a patch, or a field in it, does nothing",
-        why: "The API server accepts the patch and istiod skips it, mostly without a word in its \
-            log, if its `patch`, operation, value or filter is missing; also REMOVE and REPLACE of \
-            a filter that the match does not name. istiod drops each field that Envoy's message \
-            does not have: misspelt ones, those of another `applyTo`, and `config` of a filter, \
-            which Envoy's API no longer has.",
-        fix: "Write `patch: {operation: …, value: …}`; only REMOVE needs no value. Name the \
-            filter: `match.listener.filterChain.filter`, for HTTP_FILTER with its `subFilter`. \
-            Write the fields of the message that `applyTo` names, and `typed_config` in place of \
-            `config`.",
-        check: patch,
-    },
-    Rule {
-        code: "LS103",
-        severity: Severity::Error,
-        title: "Istio ignores this operation here",
-        why: "istiod has no code for this operation on this kind of thing, and says nothing: \
-            extension configurations can only be added, route configurations only be merged, \
-            listeners and clusters have no order to insert in. For BOOTSTRAP it has no code since \
-            Istio 1.21.",
-        fix: "Take an operation that works here. A part of the bootstrap goes into a ConfigMap \
-            that the annotation sidecar.istio.io/bootstrapOverride names.",
-        check: ignored_operation,
-    },
-    Rule {
-        code: "LS104",
-        severity: Severity::Error,
-        title: "the HTTP filter lands behind the router",
-        why: "ADD, and INSERT_AFTER without a sub-filter, append to the chain. The router must be \
-            its last filter: Envoy refuses the whole listener, and every update of listeners with \
-            it.",
-        fix: "Use INSERT_FIRST, or INSERT_BEFORE with the router as `subFilter` and a `priority`.",
-        check: behind_the_router,
-    },
-    Rule {
-        code: "LS105",
-        severity: Severity::Warning,
-        title: "the place is relative to other filters, and there is no priority",
-        why: "Patches of equal priority are applied by age of their resources, so the place \
-            changes when another one is deleted and applied again. If the filter named is not \
-            there, nothing happens at all. istioctl says IST0151.",
-        fix: "Use INSERT_FIRST, or give the resource a `spec.priority` above those that it builds \
-            on.",
-        check: relative_without_priority,
-    },
-    Rule {
-        code: "LS106",
-        severity: Severity::Error,
-        title: "`proxyVersion` does not match what it looks like",
-        why: "It is a regular expression in Go's syntax, matched anywhere in the version. One that \
-            cannot be compiled or is longer than 1024 characters matches no proxy, so the patch is \
-            never applied; the API server takes it.",
-        fix: "Write an anchored expression with escaped dots, such as `^1\\.29.*`.",
-        check: proxy_version,
-    },
-    Rule {
-        code: "LS107",
-        severity: Severity::Error,
-        title: "the type of the configuration is not known to Envoy, or not for this patch",
-        why: "The API server takes anything in `patch.value`. istiod cannot make the message, and \
-            drops the patch. This happens to types of the v2 API (`envoy.config.filter.…`) and to \
-            misspelt names. With a filter of another kind, such as an HTTP filter for \
-            NETWORK_FILTER, Envoy refuses the listener.",
-        fix: "Write the v3 type, with `type.googleapis.com/` in front.",
-        check: wrong_type,
-    },
-    Rule {
-        code: "LS108",
-        severity: Severity::Warning,
-        title: "the resource is for every proxy of its namespace",
-        why: "Without `workloadSelector` or `targetRefs` each sidecar and gateway in the namespace \
-            gets it, also those that are added later: the gate's port is taken on all of them, \
-            and a second gateway's streams are counted, but no gate waits for them.",
-        fix: "Select the workload by its labels: `workloadSelector: {labels: {istio: \
-            ingressgateway}}`.",
-        check: no_selector,
-    },
-    Rule {
-        code: "LS109",
-        severity: Severity::Error,
-        title: "the match can never match",
-        why: "istiod compares names as they are. Names of filters from before Envoy 1.17 are gone, \
-            HTTP filters are found only below the HTTP connection manager, and listeners, routes \
-            and clusters are matched by `listener`, `routeConfiguration` and `cluster` only.",
-        fix: "Match `envoy.filters.network.http_connection_manager` by its full name, and use the \
-            match that belongs to `applyTo`.",
-        check: hopeless_match,
-    },
-    Rule {
-        code: "LS110",
-        severity: Severity::Info,
-        title: "Istio does not look at the context here",
-        why: "An extension configuration is given to every proxy that the resource selects and \
-            that subscribes to its name; `match.context` changes nothing.",
-        fix: "Remove it, and select the proxies by `workloadSelector`.",
-        check: context_of_extension,
-    },
-    Rule {
-        code: "LS111",
-        severity: Severity::Error,
-        title: "this API went away with Istio 1.6",
-        why: "`workloadLabels` and `filters` are from before Istio 1.4. The API server refuses the \
-            fields, or drops them: nothing is patched.",
-        fix: "Write `workloadSelector` and `configPatches`. To restore x-forwarded-proto, \
-            laststream needs no Lua: `laststream render envoyfilter`.",
-        check: old_api,
-    },
-    Rule {
-        code: "LS112",
-        severity: Severity::Warning,
-        title: "laststream's resource reaches the gateways of all namespaces",
-        why: "It stands in Istio's root namespace, where a selector is for the whole mesh: \
-            gateways of other teams with the same labels get the module, the gate's port and the \
-            trust in your load balancer, too.",
-        fix: "Move it to the gateway's own namespace, or name the Gateway in `targetRefs`.",
-        check: root_namespace,
-    },
-    Rule {
-        code: "LS113",
-        severity: Severity::Error,
-        title: "the EnvoyFilter has no patches",
-        why: "The API server takes an EnvoyFilter without `spec.configPatches`, and istiod does \
-            nothing for it: no counter, no gate, and no message.",
-        fix: "Write the patches under `spec.configPatches`, or render the resource again.",
-        check: no_patches,
-    },
-    Rule {
-        code: "LS114",
-        severity: Severity::Error,
-        title: "the target is not an Envoy",
-        why: "Gateways of the classes istio-agentgateway and istio-agentgateway-waypoint are \
-            agentgateway. It reads no EnvoyFilter and runs no Wasm, so nothing is counted, and \
-            there is no gate.",
-        fix: "Take a Gateway of the class `istio`, or a waypoint of the class `istio-waypoint`.",
-        check: not_an_envoy,
-    },
+pub(super) const CHECKS: Checks = &[
+    ("LS101", apply_to),
+    ("LS102", patch),
+    ("LS103", ignored_operation),
+    ("LS104", behind_the_router),
+    ("LS105", relative_without_priority),
+    ("LS106", proxy_version),
+    ("LS107", wrong_type),
+    ("LS108", no_selector),
+    ("LS109", hopeless_match),
+    ("LS110", context_of_extension),
+    ("LS111", old_api),
+    ("LS112", root_namespace),
+    ("LS113", no_patches),
+    ("LS114", not_an_envoy),
 ];
 
 const ON_FILTERS: &[&str] =

@@ -7,8 +7,7 @@ use laststream_filter::config::{self, Config, Problem};
 
 use crate::envoy_filter::{Patch, patch_of};
 use crate::envoys::{self, whole_bootstraps};
-use crate::finding::Rule;
-use crate::finding::{Findings, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::{connection_manager, uses};
 use crate::modules::{Module, counters, ours};
@@ -16,86 +15,15 @@ use crate::node::{Node, is_string_value};
 use crate::plugin_configs::plugin_configs;
 use crate::reach::{ProxySelector, Reach};
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS301",
-        severity: Severity::Error,
-        title: "the module refuses its configuration",
-        why: "Envoy then refuses the filter: a running proxy keeps its former configuration; a new \
-            one does not become ready, or does what its failure policy says.",
-        fix: "Correct the field. `laststream config check` says the same about a file, `laststream \
-            config schema` prints what there is.",
-        check: refused,
-    },
-    Rule {
-        code: "LS302",
-        severity: Severity::Error,
-        title: "the module's configuration is not a StringValue",
-        why: "Envoy hands a Struct, and every other message, over in protobuf's binary form. The \
-            module wants JSON as text, and refuses the rest.",
-        fix: "Write it as text: `configuration: {\"@type\": \
-            type.googleapis.com/google.protobuf.StringValue, value: '{…}'}`.",
-        check: not_a_string,
-    },
-    Rule {
-        code: "LS303",
-        severity: Severity::Warning,
-        title: "the module takes its configuration, and warns",
-        why: "It is allowed, and rarely meant.",
-        fix: "Name only the addresses of your load balancer.",
-        check: warned,
-    },
-    Rule {
-        code: "LS304",
-        severity: Severity::Error,
-        title: "the scope is not that of the listeners which the filter is put on",
-        why: "The scope is part of the metrics' names and of what the gate waits for. Requests \
-            into the app that are counted as gateway traffic do not hold the drain; one counter on \
-            both directions of a sidecar counts outbound calls as inbound requests.",
-        fix: "Give each direction its own filter: context GATEWAY with scope gateway, \
-            SIDECAR_INBOUND with inbound, SIDECAR_OUTBOUND with outbound.",
-        check: scope_and_context,
-    },
-    Rule {
-        code: "LS305",
-        severity: Severity::Warning,
-        title: "two filters count the same requests",
-        why: "Each stream is counted twice. A stream that is excluded or exempt is subtracted \
-            twice from Envoy's own count, so the gate may overlook a stream that no filter counts.",
-        fix: "Remove one of the two filters. If both are needed, give each its own listener.",
-        check: counted_twice,
-    },
-    Rule {
-        code: "LS306",
-        severity: Severity::Info,
-        title: "no laststream filter is in this Envoy",
-        why: "Most rules judge how laststream is built in. Without a filter of it in the file, the \
-            linter does not know whether a restart of this Envoy loses streams.",
-        fix: "Nothing, if this Envoy needs no drains. Otherwise `laststream render envoy --into \
-            FILE` adds the filters, the gate and its cluster.",
-        check: without_laststream,
-    },
-    Rule {
-        code: "LS307",
-        severity: Severity::Error,
-        title: "the Wasm filter has a field that Envoy does not know",
-        why: "istiod drops the field from an EnvoyFilter and says nothing: the filter runs without \
-            it, such as without its failure policy or its code. An Envoy with a bootstrap of its \
-            own does not start.",
-        fix: "Correct the name, or move the field to where it belongs.",
-        check: fields::unknown,
-    },
-    Rule {
-        code: "LS308",
-        severity: Severity::Info,
-        title: "the restriction of capabilities stands where Envoy 1.40 deprecates it",
-        why: "From Envoy 1.40 on it is a part of `vm_config`, and of the identity of the VM: two \
-            filters with different restrictions get different VMs. In the filter's own `config` it \
-            still works, until a later Envoy.",
-        fix: "With Envoy 1.40 on all proxies, move it to `config.vm_config`. Older ones do not \
-            know it there.",
-        check: fields::moved,
-    },
+pub(super) const CHECKS: Checks = &[
+    ("LS301", refused),
+    ("LS302", not_a_string),
+    ("LS303", warned),
+    ("LS304", scope_and_context),
+    ("LS305", counted_twice),
+    ("LS306", without_laststream),
+    ("LS307", fields::unknown),
+    ("LS308", fields::moved),
 ];
 
 fn without_laststream<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

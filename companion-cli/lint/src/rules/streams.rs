@@ -2,25 +2,14 @@
 
 use std::collections::HashSet;
 
-use crate::finding::{Findings, Rule, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::node::Node;
 use crate::objects::of_kind;
 use crate::rules::traffic::{http_routes, untimed_rules};
 use laststream_base::time_span::milliseconds;
 
-pub(super) const RULES: &[Rule] = &[Rule {
-    code: "LS640",
-    severity: Severity::Warning,
-    title: "the route carries streams, and has a total time-out",
-    why: "A total time-out ends with the last byte of a response. It cuts an event stream, or the \
-        answer of a language model, in the middle, however well it runs. Without a line about it \
-        an HTTPRoute has 15 s at Envoy Gateway, and an AIGatewayRoute 60 s.",
-    fix: "Write `timeouts: {request: 0s}`, in a VirtualService no `timeout`, and limit silence \
-        instead: with `profile: streaming` in the policy, `laststream render` does it for Envoy \
-        Gateway and Envoy.",
-    check: total_timeout,
-}];
+pub(super) const CHECKS: Checks = &[("LS640", total_timeout)];
 
 /// The longest time-out that is taken for one of ordinary requests; milliseconds.
 const ORDINARY: u64 = 60_000;

@@ -1,8 +1,7 @@
 //! LS701 to LS704: other settings that affect requests: Lua, retries, time-outs.
 
 use crate::envoy_filter::Patch;
-use crate::finding::Rule;
-use crate::finding::{Findings, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::{connection_manager, routes};
 use crate::modules::{gates, ours};
@@ -10,52 +9,11 @@ use crate::node::Node;
 use crate::objects::{Object, of_kind};
 use laststream_base::time_span::milliseconds;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS701",
-        severity: Severity::Error,
-        title: "every request is declared https",
-        why: "Lua that writes `https` into x-forwarded-proto does so for plain http, too: \
-            redirects to https stop working, cookies are marked secure on connections that are \
-            not, and a client that connects past the load balancer is believed.",
-        fix: "Recover what the load balancer said: laststream's `forwarded_proto` with \
-            `trust.peers` and a preset; http stays http.",
-        check: hard_coded_https,
-    },
-    Rule {
-        code: "LS702",
-        severity: Severity::Warning,
-        title: "requests are retried that may already have been executed",
-        why: "Retries hide that a pod went away with requests in flight. A request that is tried \
-            again after the upstream has begun to work, on a 503, a reset or a time-out of one \
-            try, may be done twice; and retries do not help when the last pod goes.",
-        fix: "Match safe methods only (`match: [{method: {exact: GET}}]`), or write `retryOn: \
-            connect-failure,refused-stream`; and hold the proxy with the gate, so that nothing is \
-            lost.",
-        check: retries,
-    },
-    Rule {
-        code: "LS703",
-        severity: Severity::Warning,
-        title: "the route cuts requests after 15 s, and the drain waits for longer ones",
-        why: "A route of Envoy without `timeout` answers 504 after 15 s, and so does a rule of an \
-            HTTPRoute at Envoy Gateway. A drain deadline for longer requests then has no effect, \
-            and longer requests get 504 at any other time, too.",
-        fix: "Write the route's `timeout`, in an HTTPRoute `timeouts: {request: …}`: `0s` for \
-            none, or what your longest request takes. (Istio's own routes have none unless a \
-            VirtualService says so.)",
-        check: default_timeout,
-    },
-    Rule {
-        code: "LS704",
-        severity: Severity::Warning,
-        title: "requests may take longer than the gate holds",
-        why: "At its deadline the gate opens. A request that may still run then is cut when the \
-            proxy stops.",
-        fix: "Make `gate.deadline_ms` at least the longest time-out, and the grace period longer \
-            still (deadline and 7 s).",
-        check: timeout_above_deadline,
-    },
+pub(super) const CHECKS: Checks = &[
+    ("LS701", hard_coded_https),
+    ("LS702", retries),
+    ("LS703", default_timeout),
+    ("LS704", timeout_above_deadline),
 ];
 
 fn hard_coded_https<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

@@ -9,8 +9,7 @@ use super::scheme_helpers::{
     written,
 };
 use crate::envoy_filter::patch_of;
-use crate::finding::Rule;
-use crate::finding::{Findings, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::{connection_manager, uses};
 use crate::modules::Module;
@@ -20,47 +19,8 @@ use crate::plugin_configs::{WasmPlugin, wasm_plugins};
 use crate::reach::Reach;
 use laststream_policy::warnings::is_wide;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS356",
-        severity: Severity::Error,
-        title: "a module that fails leaves an x-forwarded-proto that may be wrong",
-        why: "With FAIL_OPEN, requests pass when the module cannot be fetched or has died. On a \
-            sidecar, with `use_remote_address: false` and with trusted hops Envoy keeps the \
-            x-forwarded-proto that any peer sent, so every peer can then claim https. If a sidecar \
-            removes the header, Envoy writes the connection's scheme: https for every \
-            client of a mesh with mTLS.",
-        fix: "Remove `x-forwarded-proto` in the early header mutation, after it was saved: Envoy \
-            then writes the connection's scheme. On a sidecar overwrite it with `http` instead. \
-            `laststream render` does it. Or take FAIL_CLOSED.",
-        check: fails_open,
-    },
-    Rule {
-        code: "LS357",
-        severity: Severity::Error,
-        title: "Envoy's own matchers stand where Envoy does not write http first",
-        why: "Matchers write the header for trusted peers and leave it for all others. On a \
-            sidecar, with `use_remote_address: false` and with trusted hops it is then what an \
-            untrusted client claims. On a listener with TLS it is https, also where the load \
-            balancer says http, unless a second filter writes http.",
-        fix: "Add `remove: x-forwarded-proto` to the early header mutation. For a listener with \
-            TLS render the policy for a gateway, or with `engine: wasm`.",
-        check: matchers_on_kept_header,
-    },
-    Rule {
-        code: "LS358",
-        severity: Severity::Warning,
-        title: "a trusted range is wider than any load balancer's own addresses",
-        why: "A range of IPv4 shorter than /16, or of IPv6 shorter than /48, is larger than one \
-            network: nodes, pods and other tenants are in it, and each of them can claim https. \
-            With `externalTrafficPolicy: Cluster` kube-proxy replaces the client's address by a \
-            node's, so every client comes from a trusted address. Behind the published ranges of \
-            a CDN stands every customer of the CDN.",
-        fix: "Name the load balancer's subnets only, and set `externalTrafficPolicy: Local` where \
-            clients reach the gateway without a load balancer of layer 7.",
-        check: wide_ranges,
-    },
-];
+pub(super) const CHECKS: Checks =
+    &[("LS356", fails_open), ("LS357", matchers_on_kept_header), ("LS358", wide_ranges)];
 
 /// Whether the peer's own header is removed, or overwritten with http, before Envoy looks at it.
 pub(super) fn is_removed(

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::overlay;
-use crate::finding::{Findings, Rule, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::{Module, modules};
 use crate::pods::pods;
@@ -11,50 +11,8 @@ use crate::reach::Reach;
 use crate::volumes::{Holders, ImageVolume, image_volumes};
 use laststream_render::IMAGE_ANNOTATION;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS571",
-        severity: Severity::Error,
-        title: "this Kubernetes has no image volumes unless a feature gate is on",
-        why: "Before 1.35 the API server drops the volume and its mount from the pod and accepts \
-            the rest, without a warning. The proxy then has no module: it refuses its listeners, \
-            and new pods never become ready.",
-        fix: "Set the feature gate `ImageVolume` on API server and kubelet (1.33 or later), or \
-            render with `delivery: proxy`. The rule needs `--kubernetes VERSION`.",
-        check: no_image_volumes,
-    },
-    Rule {
-        code: "LS572",
-        severity: Severity::Error,
-        title: "a proxy that is to load the module from a volume has no such file",
-        why: "Envoy refuses a listener whose module is a file that is not there, whatever the \
-            failure policy says. A running proxy keeps its former listeners and takes no change \
-            of them any more; a new one never becomes ready.",
-        fix: "Mount the volume into the proxy of every pod that the EnvoyFilter chooses, in the \
-            folder of `filename`: `laststream render image-volume`, `laststream render overlay`.",
-        check: no_file,
-    },
-    Rule {
-        code: "LS573",
-        severity: Severity::Warning,
-        title: "the volume has another image than the EnvoyFilter was rendered for",
-        why: "The module changes only with the pods, and its configuration changes at once. A \
-            module that does not know a field of its new configuration refuses it, and the \
-            listener with it.",
-        fix: "Render and apply both files, and let the pods roll: `laststream render all`.",
-        check: other_image,
-    },
-    Rule {
-        code: "LS574",
-        severity: Severity::Warning,
-        title: "the image of the volume is named by a tag",
-        why: "A node keeps the image that the tag had when the node pulled it, so pods on \
-            different nodes may run different modules. With `pullPolicy: Always` a pod cannot \
-            start while the registry cannot be reached.",
-        fix: "Name the digest, `HOST/REPOSITORY@sha256:…`, with `pullPolicy: IfNotPresent`.",
-        check: by_tag,
-    },
-];
+pub(super) const CHECKS: Checks =
+    &[("LS571", no_image_volumes), ("LS572", no_file), ("LS573", other_image), ("LS574", by_tag)];
 
 /// The volume with the program, whose version matters less than the module's.
 const PROGRAM: &str = "laststream-program";
