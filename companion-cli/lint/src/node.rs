@@ -1,6 +1,8 @@
 //! Navigation of nodes: by key, by index, to parents, and their positions. Aliases and merge keys
 //! are followed.
 
+use std::hash::{Hash, Hasher};
+
 use super::plain::Meaning;
 use super::texts::{Texts, number};
 use laststream_base::yaml::tree::{Kind, NONE, Position, Raw, Style, Tree};
@@ -21,6 +23,14 @@ pub(super) struct Node<'g> {
 impl PartialEq for Node<'_> {
     fn eq(&self, other: &Self) -> bool {
         (self.tree, self.id) == (other.tree, other.id)
+    }
+}
+
+impl Eq for Node<'_> {}
+
+impl Hash for Node<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.tree, self.id).hash(state);
     }
 }
 

@@ -48,14 +48,12 @@ impl<'g> ImageVolume<'g> {
     }
 
     /// The nodes around the volume, also those around an embedded text that contains it.
-    fn holders(self) -> impl Iterator<Item = (u32, u32)> {
-        std::iter::successors(Some(self.image), |node| node.carrier())
-            .flat_map(Node::upwards)
-            .map(|node| (node.tree, node.id))
+    fn holders(self) -> impl Iterator<Item = Node<'g>> {
+        self.image.outwards()
     }
 }
 
-pub(super) struct Holders<'g>(HashMap<(u32, u32), Vec<ImageVolume<'g>>>);
+pub(super) struct Holders<'g>(HashMap<Node<'g>, Vec<ImageVolume<'g>>>);
 
 impl<'g> Holders<'g> {
     pub(super) fn of(texts: &'g Texts) -> Self {
@@ -68,8 +66,8 @@ impl<'g> Holders<'g> {
         Self(holders)
     }
 
-    pub(super) fn within(&self, node: Node<'_>) -> &[ImageVolume<'g>] {
-        self.0.get(&(node.tree, node.id)).map_or(&[], Vec::as_slice)
+    pub(super) fn within(&self, node: Node<'g>) -> &[ImageVolume<'g>] {
+        self.0.get(&node).map_or(&[], Vec::as_slice)
     }
 }
 

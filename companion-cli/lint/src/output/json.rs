@@ -23,21 +23,9 @@ pub fn json(findings: &[Finding], checked: Checked, cut: Option<&[CutStreams]>) 
         "findings": findings.iter().map(one).collect::<Vec<_>>(),
     });
     if let (Some(cut), Value::Object(fields)) = (cut, &mut document) {
-        fields.insert("cut_now".to_owned(), cut.iter().map(streams).collect());
+        fields.insert("cut_now".to_owned(), value!(cut));
     }
     format!("{document:#}\n")
-}
-
-fn streams(row: &CutStreams) -> Value {
-    value!({
-        "workload": row.workload,
-        "pods": row.pods,
-        "streams": row.streams,
-        "older": row.older,
-        "unlisted": row.unlisted,
-        "drain_seconds": row.drain_seconds,
-        "unknown": row.unknown,
-    })
 }
 
 fn one(finding: &Finding) -> Value {
@@ -47,7 +35,7 @@ fn one(finding: &Finding) -> Value {
         "title": finding.rule.title,
     });
     let place = match &finding.object {
-        Some(object) => value!({ "object": object.json() }),
+        Some(object) => value!({ "object": object }),
         None => value!({
             "file": finding.file, "line": finding.line, "column": finding.column,
         }),

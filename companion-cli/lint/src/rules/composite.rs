@@ -59,8 +59,8 @@ fn half_replaced<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let tellers: Vec<_> = peer_info_filters(inputs).iter().map(|teller| teller.node).collect();
     let counting: Vec<_> = counters(inputs).flat_map(|(module, _)| uses(inputs, module)).collect();
     let (tellers, modules) = (names(&tellers), names(&counting));
-    let place = |patch: Patch<'g>| (patch.node.tree, patch.node.id);
-    let counting: HashSet<_> = counting.into_iter().filter_map(patch_of).map(place).collect();
+    let counting: HashSet<_> =
+        counting.into_iter().filter_map(patch_of).map(|patch| patch.node).collect();
     for patch in patches(inputs).filter(|patch| replaced(*patch).is_some()) {
         let name = replaced(patch).and_then(Node::text).unwrap_or_default();
         let mut beside = Patch::all_of(patch.filter).filter(|other| is_same_change(patch, *other));
@@ -70,7 +70,7 @@ fn half_replaced<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             };
             (!beside.any(takes_module)).then_some("the module behind it needs the peer")
         } else if modules.contains(&name) {
-            (!beside.any(|other| counting.contains(&place(other))))
+            (!beside.any(|other| counting.contains(&other.node)))
                 .then_some("nothing counts the requests of these proxies")
         } else {
             None

@@ -75,9 +75,9 @@ fn native_readers(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
         name.text().is_some_and(|name| name.eq_ignore_ascii_case(ORIGINAL_HEADER))
     };
     let names = inputs.keyed_field("header_name", "headerName").filter(reads);
-    let around: HashSet<_> = names.flat_map(Node::upwards).map(|up| (up.tree, up.id)).collect();
+    let around: HashSet<_> = names.flat_map(Node::upwards).collect();
     let has_name = |writer: &SupportingFilter<'_>| {
-        matcher_around(writer.node).is_some_and(|up| around.contains(&(up.tree, up.id)))
+        matcher_around(writer.node).is_some_and(|up| around.contains(&up))
     };
     let is_placed = |writer: &SupportingFilter<'_>| {
         matches!(writer.reach, Reach::Selector(_)) || writer.manager.is_some()

@@ -15,12 +15,12 @@ pub(super) const CHECKS: Checks = &[("LS640", total_timeout)];
 const ORDINARY: u64 = 60_000;
 
 fn total_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let untimed: HashSet<_> = untimed_rules(inputs).map(|rule| (rule.tree, rule.id)).collect();
+    let untimed: HashSet<_> = untimed_rules(inputs).collect();
     let rules = |kind| of_kind(inputs, kind).flat_map(|route| route.node.list("spec.rules"));
     for rule in rules("HTTPRoute").filter(|rule| is_model(*rule) || asks_for_events(*rule)) {
         match rule.fields("timeouts.request") {
             Some(time) => report(time, findings),
-            None if untimed.contains(&(rule.tree, rule.id)) => {
+            None if untimed.contains(&rule) => {
                 findings.at(rule, "Envoy Gateway ends each stream after 15 s");
             }
             None => {}

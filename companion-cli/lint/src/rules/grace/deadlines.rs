@@ -21,15 +21,14 @@ struct AskedGates<'g> {
     parts: SplitPods<'g>,
     /// The gate with the shortest deadline, by port.
     shortest: HashMap<u64, Deadline<'g>>,
-    /// The gate of a pod with the longest deadline, by tree and number of the pod's template, and
-    /// by port.
-    of_pods: HashMap<(u32, u32, u64), Deadline<'g>>,
+    /// The gate of a pod with the longest deadline, by the pod's template and by port.
+    of_pods: HashMap<(Node<'g>, u64), Deadline<'g>>,
 }
 
 impl<'g> AskedGates<'g> {
     fn of(inputs: &'g Inputs) -> Self {
         let mut shortest: HashMap<u64, Deadline<'g>> = HashMap::new();
-        let mut of_modules: HashMap<(u32, u32), Vec<u64>> = HashMap::new();
+        let mut of_modules: HashMap<Node<'g>, Vec<u64>> = HashMap::new();
         for (module, gate) in gates(inputs) {
             let own = ports(inputs, module);
             for port in &own {
@@ -38,15 +37,14 @@ impl<'g> AskedGates<'g> {
                     *known = (module, gate.deadline_ms);
                 }
             }
-            of_modules.insert((module.typed.tree, module.typed.id), own);
+            of_modules.insert(module.typed, own);
         }
-        let mut of_pods: HashMap<(u32, u32, u64), Deadline<'g>> = HashMap::new();
+        let mut of_pods: HashMap<(Node<'g>, u64), Deadline<'g>> = HashMap::new();
         for (module, gate, pod) in gated_pods(inputs) {
-            let template = pod.template;
-            let own = of_modules.get(&(module.typed.tree, module.typed.id));
+            let own = of_modules.get(&module.typed);
             for port in own.into_iter().flatten() {
-                let place = (template.tree, template.id, *port);
-                let known = of_pods.entry(place).or_insert((module, gate.deadline_ms));
+                let known =
+                    of_pods.entry((pod.template, *port)).or_insert((module, gate.deadline_ms));
                 if gate.deadline_ms > known.1 {
                     *known = (module, gate.deadline_ms);
                 }
@@ -66,7 +64,7 @@ impl<'g> AskedGates<'g> {
         let shortest = self.shortest.get(&port).copied();
         let Some(pod) = hook.pod() else { return shortest };
         let parts = self.parts.with_others(pod);
-        let place = |part: &Pod<'g>| (part.template.tree, part.template.id, port);
+        let place = |part: &Pod<'g>| (part.template, port);
         let own = parts.iter().filter_map(|part| self.of_pods.get(&place(part)).copied());
         let longest = own.max_by_key(|(_, deadline)| *deadline);
         let is_known = parts.iter().any(|part| part.is_whole());
@@ -192,7 +190,7 @@ pub(in crate::rules) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &
     for (_, gate, pod) in gated_pods(inputs) {
         let of_part = |part: Pod<'g>| part.proxy_config()?.get(DRAIN_DURATION);
         let own = parts.with_others(pod).into_iter().find_map(of_part);
-        compared.extend(own.map(|node| (node.tree, node.id)));
+        compared.extend(own);
         let place = own.or_else(|| pod.grace()).unwrap_or(pod.spec);
         let more = if gate.admin.tunnels.is_empty() { "" } else { TUNNELS };
         compare(place, own.or(of_mesh).map_or(DRAIN, time), gate.deadline_ms, more);
@@ -201,7 +199,7 @@ pub(in crate::rules) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &
     // files.
     let deadline = gates(inputs).map(|(_, gate)| gate.deadline_ms).min().unwrap_or(0);
     for node in inputs.keyed(DRAIN_DURATION).filter(|node| pod_around(*node).is_none()) {
-        if !compared.contains(&(node.tree, node.id)) {
+        if !compared.contains(&node) {
             compare(node, time(node), deadline, "");
         }
     }
