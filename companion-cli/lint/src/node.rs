@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use super::plain::Meaning;
 use super::texts::{Texts, number};
+use laststream_base::time_span::milliseconds;
 use laststream_base::yaml::tree::{Kind, NONE, Position, Raw, Style, Tree};
 
 /// The greatest depth of merge keys within merge keys.
@@ -161,6 +162,11 @@ impl<'g> Node<'g> {
 
     pub(super) fn number(self) -> Option<u64> {
         self.text()?.replace('_', "").parse().ok()
+    }
+
+    /// A span of time, in milliseconds.
+    pub(super) fn millis(self) -> Option<u64> {
+        milliseconds(self.text()?)
     }
 
     /// The text at the end of a path of fields, such as `metadata.name`.

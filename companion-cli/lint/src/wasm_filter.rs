@@ -92,6 +92,12 @@ impl<'g> Module<'g> {
         self.vm().and_then(|vm| vm.text_of("vm_id")).unwrap_or_default()
     }
 
+    /// The node of the VM's id, or else what it would be in.
+    pub(super) fn vm_id_place(self) -> Node<'g> {
+        let vm = self.vm().unwrap_or(self.plugin);
+        vm.field("vm_id").unwrap_or(vm)
+    }
+
     pub(super) fn remote(self) -> Option<Node<'g>> {
         self.vm()?.fields("code.remote")
     }

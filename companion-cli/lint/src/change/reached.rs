@@ -153,10 +153,8 @@ fn gateways(object: Object<'_>, inputs: &Inputs) -> Option<Vec<String>> {
     if object.kind == "Gateway" && version.starts_with(GATEWAY_API) {
         names.push(object.name());
     } else if object.kind == "EnvoyProxy" {
-        let users = of_kind(inputs, "Gateway").filter(|gateway| {
-            let reference = "spec.infrastructure.parametersRef.name";
-            gateway.node.text_of(reference) == Some(object.name())
-        });
+        let users = of_kind(inputs, "Gateway")
+            .filter(|gateway| gateway.parameters("EnvoyProxy") == Some(object.name()));
         names.extend(users.map(Object::name));
     } else if object.node.list("spec.targetSelectors").next().is_some() {
         return None;

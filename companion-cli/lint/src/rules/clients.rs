@@ -42,10 +42,8 @@ fn no_destination<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(teller, "the local addresses of the connection are not told");
         }
         if !gets_headers(inputs, &restorer) {
-            findings.at(
-                restorer.place,
-                "no listener filter of these files takes PROXY protocol headers",
-            );
+            let message = "no listener filter of these files takes PROXY protocol headers";
+            findings.at(restorer.place, message);
         }
     }
 }
@@ -148,6 +146,12 @@ fn extensions(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
         .filter_map(|(list, item)| Some((list, item.field("typed_config")?)))
 }
 
+/// The policies of Envoy Gateway that say how the client's address is detected.
+pub(super) fn detections(inputs: &Inputs) -> impl Iterator<Item = (Object<'_>, Node<'_>)> {
+    of_kind(inputs, "ClientTrafficPolicy")
+        .filter_map(|policy| Some((policy, policy.spec()?.get("clientIPDetection")?)))
+}
+
 fn has_hops(node: Node<'_>) -> bool {
     let hops = node.field("xff_num_trusted_hops").and_then(Node::number);
     hops.is_some_and(|hops| hops > 0)
@@ -171,9 +175,7 @@ fn client_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(config, CHOSEN_BY_HEADER);
         }
     }
-    for policy in of_kind(inputs, "ClientTrafficPolicy") {
-        let detection = policy.spec().and_then(|spec| spec.get("clientIPDetection"));
-        let Some(detection) = detection else { continue };
+    for (policy, detection) in detections(inputs) {
         let ranges = detection.get("xForwardedFor").and_then(|xff| xff.get("trustedCIDRs"));
         let everyone = |range: Node<'g>| range.text().is_none_or(|range| range.ends_with("/0"));
         if let Some(header) = detection.get("customHeader") {
@@ -230,10 +232,7 @@ fn kept_beside_detection<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         })
     };
     let is_written = writers(inputs).next().is_some();
-    let policies = of_kind(inputs, "ClientTrafficPolicy");
-    for policy in policies.filter(|policy| is_written || restores(policy)) {
-        if let Some(detection) = policy.spec().and_then(|spec| spec.get("clientIPDetection")) {
-            findings.at(detection, KEPT);
-        }
+    for (_, detection) in detections(inputs).filter(|(policy, _)| is_written || restores(policy)) {
+        findings.at(detection, KEPT);
     }
 }

@@ -1,5 +1,6 @@
 //! LS2xx: how the module reaches the proxy.
 
+use crate::envoy_filter::patch_of;
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::{Module, modules};
@@ -141,19 +142,9 @@ fn short_fetch<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let Some(http) = module.uri().and_then(Node::parent) else { continue };
         match http.field("timeout") {
             None => findings.at(http, "there is no `timeout`: the agent gives up after 5 s"),
-            Some(node)
-                if node
-                    .text()
-                    .and_then(laststream_base::time_span::milliseconds)
-                    .is_some_and(|time| time < 10_000) =>
-            {
-                findings.at(
-                    node,
-                    format!(
-                        "{} is little for a pull through the internet",
-                        node.text().unwrap_or_default()
-                    ),
-                );
+            Some(node) if node.millis().is_some_and(|time| time < 10_000) => {
+                let time = node.text().unwrap_or_default();
+                findings.at(node, format!("{time} is little for a pull through the internet"));
             }
             Some(_) => {}
         }
@@ -171,10 +162,8 @@ fn no_policy<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn secret_in_the_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for secret in inputs
-        .keyed("ISTIO_META_WASM_IMAGE_PULL_SECRET")
-        .filter(|node| crate::envoy_filter::patch_of(*node).is_some())
-    {
+    let secrets = inputs.keyed("ISTIO_META_WASM_IMAGE_PULL_SECRET");
+    for secret in secrets.filter(|node| patch_of(*node).is_some()) {
         findings.at(secret.key().unwrap_or(secret), "the pull secret stands here for all to read");
     }
 }

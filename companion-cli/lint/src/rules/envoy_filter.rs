@@ -8,7 +8,7 @@ use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::ours;
 use crate::node::Node;
-use crate::objects::{Object, ROOT_NAMESPACE, of_kind};
+use crate::objects::{Object, ROOT_NAMESPACE, beside};
 use crate::plugin_configs::wasm_plugins;
 use fields::dropped;
 use laststream_base::classes::AGENTGATEWAYS;
@@ -34,39 +34,56 @@ pub(super) const CHECKS: Checks = &[
 
 const ON_FILTERS: &[&str] =
     &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER", "REPLACE"];
-const KINDS: [(&str, &[&str]); 11] = [
-    ("LISTENER", &["ADD", "MERGE", "REMOVE"]),
-    ("FILTER_CHAIN", &["ADD", "MERGE", "REMOVE"]),
-    ("LISTENER_FILTER", ON_FILTERS),
-    ("NETWORK_FILTER", ON_FILTERS),
-    ("HTTP_FILTER", ON_FILTERS),
-    ("ROUTE_CONFIGURATION", &["MERGE"]),
-    ("VIRTUAL_HOST", &["ADD", "MERGE", "REMOVE", "REPLACE"]),
-    ("HTTP_ROUTE", &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER"]),
-    ("CLUSTER", &["ADD", "MERGE", "REMOVE"]),
-    ("EXTENSION_CONFIG", &["ADD"]),
-    ("BOOTSTRAP", &[]),
+const ON_ROUTES: &[&str] =
+    &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER"];
+/// The operation for lists. It does nothing with filters: only MERGE merges those.
+const REPLACE_LISTS: &str = "MERGE_AND_REPLACE_LIST";
+
+/// What a patch applies to.
+struct Kind {
+    name: &'static str,
+    /// The field of `match` that it uses; empty if it uses none.
+    matched_by: &'static str,
+    operations: &'static [&'static str],
+    replaces_lists: bool,
+}
+
+const fn kind(
+    name: &'static str,
+    matched_by: &'static str,
+    operations: &'static [&'static str],
+    replaces_lists: bool,
+) -> Kind {
+    Kind { name, matched_by, operations, replaces_lists }
+}
+
+const KINDS: [Kind; 11] = [
+    kind("LISTENER", "listener", &["ADD", "MERGE", "REMOVE"], true),
+    kind("FILTER_CHAIN", "listener", &["ADD", "MERGE", "REMOVE"], true),
+    kind("LISTENER_FILTER", "listener", ON_FILTERS, false),
+    kind("NETWORK_FILTER", "listener", ON_FILTERS, false),
+    kind("HTTP_FILTER", "listener", ON_FILTERS, false),
+    kind("ROUTE_CONFIGURATION", "routeConfiguration", &["MERGE"], true),
+    kind("VIRTUAL_HOST", "routeConfiguration", &["ADD", "MERGE", "REMOVE", "REPLACE"], true),
+    kind("HTTP_ROUTE", "routeConfiguration", ON_ROUTES, true),
+    kind("CLUSTER", "cluster", &["ADD", "MERGE", "REMOVE"], true),
+    kind("EXTENSION_CONFIG", "", &["ADD"], false),
+    kind("BOOTSTRAP", "", &[], false),
 ];
-/// The kinds for which MERGE_AND_REPLACE_LIST works. Filters are not among them: only MERGE merges
-/// those.
-const REPLACE_LISTS: [&str; 6] =
-    ["LISTENER", "FILTER_CHAIN", "ROUTE_CONFIGURATION", "VIRTUAL_HOST", "HTTP_ROUTE", "CLUSTER"];
-const OPERATIONS: [&str; 8] = [
-    "MERGE",
-    "ADD",
-    "REMOVE",
-    "INSERT_BEFORE",
-    "INSERT_AFTER",
-    "INSERT_FIRST",
-    "REPLACE",
-    "MERGE_AND_REPLACE_LIST",
-];
+
+fn kind_of(patch: Patch<'_>) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == patch.apply_to())
+}
+
+fn is_operation(name: &str) -> bool {
+    name == REPLACE_LISTS || ON_FILTERS.contains(&name)
+}
 
 fn apply_to<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for patch in patches(inputs) {
         match patch.node.get("applyTo") {
             None => findings.at(patch.node, "the patch has no `applyTo`"),
-            Some(node) if KINDS.iter().all(|(kind, _)| *kind != patch.apply_to()) => {
+            Some(node) if kind_of(patch).is_none() => {
                 findings.at(node, format!("no patch applies to `{}`", patch.apply_to()));
             }
             Some(_) => {}
@@ -82,7 +99,7 @@ fn patch<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         };
         match patch.operation_node() {
             None => findings.at(node, "the patch has no `operation`"),
-            Some(operation) if !OPERATIONS.contains(&patch.operation()) => {
+            Some(operation) if !is_operation(patch.operation()) => {
                 findings.at(operation, format!("there is no operation `{}`", patch.operation()));
             }
             Some(_)
@@ -119,22 +136,16 @@ fn missing_filter(patch: Patch<'_>) -> Option<&'static str> {
 
 fn ignored_operation<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for patch in patches(inputs) {
-        let Some(operation) =
-            patch.operation_node().filter(|_| OPERATIONS.contains(&patch.operation()))
-        else {
-            continue;
-        };
-        let Some((kind, known)) = KINDS.iter().find(|(kind, _)| *kind == patch.apply_to()) else {
-            continue;
-        };
         let name = patch.operation();
-        let replaces_lists = name == "MERGE_AND_REPLACE_LIST" && REPLACE_LISTS.contains(kind);
+        let operation = patch.operation_node().filter(|_| is_operation(name));
+        let Some((operation, kind)) = operation.zip(kind_of(patch)) else { continue };
+        let works = kind.operations.contains(&name) || kind.replaces_lists && name == REPLACE_LISTS;
+        let (kind, known) = (kind.name, kind.operations.join(", "));
         if known.is_empty() {
             findings.at(operation, format!("{name} does nothing with {kind} since Istio 1.21"));
-        } else if !replaces_lists && !known.contains(&name) {
-            let known = known.join(", ");
-            findings
-                .at(operation, format!("{name} does nothing with {kind}: what works is {known}"));
+        } else if !works {
+            let message = format!("{name} does nothing with {kind}: what works is {known}");
+            findings.at(operation, message);
         }
     }
 }
@@ -160,13 +171,10 @@ fn relative_without_priority<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>
         let relative = matches!(patch.operation(), "INSERT_BEFORE" | "INSERT_AFTER" | "REPLACE");
         let has_priority = patch.filter.spec().is_some_and(|spec| spec.get("priority").is_some());
         if let Some(operation) = patch.operation_node().filter(|_| relative && !has_priority) {
-            findings.at(
-                operation,
-                format!(
-                    "{} depends on what is there already, and `spec.priority` is missing",
-                    patch.operation()
-                ),
-            );
+            let name = patch.operation();
+            let message =
+                format!("{name} depends on what is there already, and `spec.priority` is missing");
+            findings.at(operation, message);
         }
     }
 }
@@ -267,30 +275,14 @@ const OLD_NAMES: [(&str, &str); 8] = [
     ("envoy.ext_authz", "envoy.filters.http.ext_authz"),
     ("envoy.grpc_web", "envoy.filters.http.grpc_web"),
 ];
-/// The field of `match` that each `applyTo` uses.
-const MATCHES: [(&str, &str); 9] = [
-    ("LISTENER", "listener"),
-    ("FILTER_CHAIN", "listener"),
-    ("LISTENER_FILTER", "listener"),
-    ("NETWORK_FILTER", "listener"),
-    ("HTTP_FILTER", "listener"),
-    ("ROUTE_CONFIGURATION", "routeConfiguration"),
-    ("VIRTUAL_HOST", "routeConfiguration"),
-    ("HTTP_ROUTE", "routeConfiguration"),
-    ("CLUSTER", "cluster"),
-];
-
 fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for patch in patches(inputs) {
-        let wanted =
-            MATCHES.iter().find(|(kind, _)| *kind == patch.apply_to()).map(|(_, wanted)| *wanted);
-        for kind in ["listener", "routeConfiguration", "cluster"] {
-            let there = patch.matching().and_then(|matching| matching.get(kind));
-            if let (Some(there), Some(wanted)) = (there, wanted.filter(|wanted| *wanted != kind)) {
-                findings.at(
-                    there,
-                    format!("{} is matched by `{wanted}`, not by `{kind}`", patch.apply_to()),
-                );
+        let wanted = kind_of(patch).map_or("", |kind| kind.matched_by);
+        let others = ["listener", "routeConfiguration", "cluster"].into_iter();
+        for other in others.filter(|other| !wanted.is_empty() && *other != wanted) {
+            if let Some(there) = patch.matching().and_then(|matching| matching.get(other)) {
+                let kind = patch.apply_to();
+                findings.at(there, format!("{kind} is matched by `{wanted}`, not by `{other}`"));
             }
         }
         let Some(filter) = patch.filter_match() else { continue };
@@ -308,10 +300,8 @@ fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             }
         }
         if let Some(sub_filter) = sub_filter.filter(|_| patch.apply_to() == "NETWORK_FILTER") {
-            findings.at(
-                sub_filter,
-                "Istio refuses `subFilter` for a NETWORK_FILTER: it names an HTTP filter",
-            );
+            let message = "Istio refuses `subFilter` for a NETWORK_FILTER: it names an HTTP filter";
+            findings.at(sub_filter, message);
         }
         let is_manager =
             name.and_then(Node::text).is_some_and(|name| name == MANAGER || OLD_NAMES[0].0 == name);
@@ -323,12 +313,9 @@ fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn not_an_envoy<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let class_of = |policy: Object<'g>, gateway: &str| {
-        let named = of_kind(inputs, "Gateway").filter(move |object| {
-            let spaces = object.namespace().zip(policy.namespace());
-            object.name() == gateway && spaces.is_none_or(|(one, two)| one == two)
-        });
-        named.filter_map(|object| object.node.text_of("spec.gatewayClassName")).next()
+    let class_of = |policy: Object<'g>, gateway: &'g str| {
+        let mut named = beside(policy, "Gateway", gateway);
+        named.find_map(|object| object.node.text_of("spec.gatewayClassName"))
     };
     let plugins = wasm_plugins(inputs).map(|plugin| plugin.object);
     let policies = envoy_filters(inputs).chain(plugins);

@@ -93,6 +93,11 @@ fn named<'g>(pod: Node<'g>, name: &'static str) -> Option<Node<'g>> {
     pod.list("containers").find(|container| container.text_of("name") == Some(name))
 }
 
+/// The stop hook of Envoy.
+fn hook_of(proxy: Object<'_>) -> Option<Node<'_>> {
+    named(pod_of(proxy)?, "envoy")?.fields("lifecycle.preStop")
+}
+
 /// Counters in EnvoyExtensionPolicies: the policy, and the index in its list.
 fn counters(inputs: &Inputs) -> impl Iterator<Item = (Object<'_>, usize)> {
     of_kind(inputs, "EnvoyExtensionPolicy").flat_map(|policy| {
@@ -118,7 +123,7 @@ fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let own = module.vm_id();
         let gateways = gateways_of(inputs, proxy);
         let expected: Vec<VmId<'_>> = counters(inputs)
-            .filter(|(policy, _)| meets(policy.namespace(), proxy.namespace()))
+            .filter(|(policy, _)| policy.is_near(proxy))
             .filter(|(policy, _)| policy.may_target_one_of(&gateways))
             .map(|(policy, index)| VmId {
                 namespace: policy.namespace().or(proxy.namespace()),
@@ -131,10 +136,10 @@ fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             expected.iter().any(|expected| expected.is(own))
         };
         if !agrees {
-            let place = module.vm().and_then(|vm| vm.field("vm_id")).unwrap_or(module.plugin);
             let expected =
                 expected.first().map_or_else(|| format!("{POLICY}…"), |first| first.text());
-            findings.at(place, format!("`{own}` is not the counter's: `{expected}`"));
+            findings
+                .at(module.vm_id_place(), format!("`{own}` is not the counter's: `{expected}`"));
         }
     }
 }
@@ -167,23 +172,14 @@ impl VmId<'_> {
 /// The Gateways of these files that name an EnvoyProxy.
 fn gateways_of<'g>(inputs: &'g Inputs, proxy: Object<'g>) -> Vec<&'g str> {
     let names = |gateway: &Object<'g>| {
-        let reference = gateway.spec()?.fields("infrastructure.parametersRef")?;
-        let is_this = names_proxy(reference, proxy.name());
-        Some(is_this && meets(gateway.namespace(), proxy.namespace()))
+        gateway.parameters("EnvoyProxy") == Some(proxy.name()) && gateway.is_near(proxy)
     };
-    of_kind(inputs, "Gateway")
-        .filter(|gateway| names(gateway) == Some(true))
-        .map(Object::name)
-        .collect()
+    of_kind(inputs, "Gateway").filter(names).map(Object::name).collect()
 }
 
 /// Whether a `parametersRef` names the EnvoyProxy of this name.
 fn names_proxy(reference: Node<'_>, name: &str) -> bool {
     reference.text_of("kind") == Some("EnvoyProxy") && reference.text_of("name") == Some(name)
-}
-
-fn meets(one: Option<&str>, two: Option<&str>) -> bool {
-    one.zip(two).is_none_or(|(one, two)| one == two)
 }
 
 fn unnamed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -230,11 +226,8 @@ fn replaced_counter<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let counting: Vec<Object<'_>> = counters(inputs).map(|(policy, _)| policy).collect();
     for policy in of_kind(inputs, "EnvoyExtensionPolicy") {
         let own = counting.iter().any(|counter| counter.node == policy.node);
-        let beside: Vec<Object<'_>> = counting
-            .iter()
-            .filter(|counter| !own && meets(counter.namespace(), policy.namespace()))
-            .copied()
-            .collect();
+        let beside: Vec<Object<'_>> =
+            counting.iter().filter(|counter| !own && counter.is_near(policy)).copied().collect();
         let is_merged = policy.node.fields("spec.mergeType").is_some()
             && policy.node.list("spec.wasm").next().is_none();
         let takes = |target: Node<'g>| match target.text_of("kind") {
@@ -297,9 +290,7 @@ fn covers(item: Node<'_>, statistic: &str) -> bool {
 fn no_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for proxy in of_kind(inputs, "EnvoyProxy") {
         let Some(deleted) = deleted_manager(proxy) else { continue };
-        let envoy = pod_of(proxy).and_then(|pod| named(pod, "envoy"));
-        let hook = envoy.and_then(|envoy| envoy.fields("lifecycle.preStop"));
-        if hook.is_none_or(|hook| !patch::has_kind(hook)) {
+        if hook_of(proxy).is_none_or(|hook| !patch::has_kind(hook)) {
             findings.at(deleted, "the hook that asks it fails at once");
         }
     }

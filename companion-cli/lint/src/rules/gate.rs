@@ -8,12 +8,11 @@ use laststream_filter::gate::access::ADDRESS_KEY;
 
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
-use crate::listeners::{address, connection_manager, is_loopback, listener, routes, uses};
+use crate::listeners::{addresses, is_loopback, listeners, managers, routes, uses};
 use crate::modules::{Module, gates};
 use crate::node::Node;
-use crate::pods::stop_hooks;
+use crate::pods::{Pod, stop_hooks};
 use clusters::missing_cluster;
-use laststream_base::time_span::milliseconds;
 use neighbours::{other_vm_id, shared_vm, two_gates, uncounted_scope};
 
 pub(super) const CHECKS: Checks = &[
@@ -36,19 +35,10 @@ pub(super) const CHECKS: Checks = &[
 
 fn open_gate<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, _) in gates(inputs).filter(|(_, gate)| !has_secret(gate)) {
-        for listener in uses(inputs, module).into_iter().filter_map(listener) {
-            if let Some((address, _)) =
-                address(listener).filter(|(address, _)| !is_loopback(*address))
-            {
-                findings.at(
-                    address,
-                    format!(
-                        "the gate `{}` listens on `{}`",
-                        module.name(),
-                        address.text().unwrap_or_default()
-                    ),
-                );
-            }
+        let addresses = addresses(inputs, module).filter(|(address, _)| !is_loopback(*address));
+        for (address, _) in addresses {
+            let (gate, text) = (module.name(), address.text().unwrap_or_default());
+            findings.at(address, format!("the gate `{gate}` listens on `{text}`"));
         }
     }
 }
@@ -67,14 +57,12 @@ fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn open_route<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, _) in gates(inputs) {
-        for manager in uses(inputs, module).into_iter().filter_map(connection_manager) {
+        for manager in managers(inputs, module) {
             for route in routes(manager) {
                 let status = route.fields("direct_response.status");
                 if status.and_then(Node::number) != Some(503) {
-                    findings.at(
-                        status.unwrap_or(route),
-                        "behind the gate there must be a direct response with 503",
-                    );
+                    let message = "behind the gate there must be a direct response with 503";
+                    findings.at(status.unwrap_or(route), message);
                 }
             }
         }
@@ -82,20 +70,14 @@ fn open_route<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn inbound_only<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (module, gate) in gates(inputs)
-        .filter(|(_, gate)| gate.begin.inbound_only && gate.scopes.contains(&Scope::Gateway))
-    {
-        findings.at(
-            module.part_or_all(&["gate", "begin", "inbound_only"]),
-            format!(
-                "the gate waits for {} streams, and drains inbound listeners only",
-                gate.scopes.first().map_or("gateway", Into::into)
-            ),
-        );
+    let is_wrong = |gate: &Gate| gate.begin.inbound_only && gate.scopes.contains(&Scope::Gateway);
+    for (module, gate) in gates(inputs).filter(|(_, gate)| is_wrong(gate)) {
+        let scope: &str = gate.scopes.first().map_or("gateway", Into::into);
+        let message =
+            format!("the gate waits for {scope} streams, and drains inbound listeners only");
+        findings.at(module.part_or_all(&["gate", "begin", "inbound_only"]), message);
     }
-    for hook in
-        stop_hooks(inputs).filter(|hook| hook.pod().is_some_and(crate::pods::Pod::is_gateway))
-    {
+    for hook in stop_hooks(inputs).filter(|hook| hook.pod().is_some_and(Pod::is_gateway)) {
         if let Some(item) = hook.item_with("inboundonly") {
             findings.in_text(item, "inboundonly", "a gateway has no inbound listeners");
         }
@@ -109,15 +91,13 @@ const LAST_ANSWER: u64 = 5_000;
 
 fn idle_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, gate) in gates(inputs) {
-        for manager in uses(inputs, module).into_iter().filter_map(connection_manager) {
+        for manager in managers(inputs, module) {
             let node = manager.field("stream_idle_timeout");
-            let idle = node.and_then(Node::text).and_then(milliseconds).unwrap_or(IDLE);
+            let idle = node.and_then(Node::millis).unwrap_or(IDLE);
             let deadline = gate.deadline_ms / 1000;
             if idle == 0 {
-                findings.at(
-                    node.unwrap_or(manager),
-                    format!("Envoy holds for ever: write `{}s`", deadline + 10),
-                );
+                let message = format!("Envoy holds for ever: write `{}s`", deadline + 10);
+                findings.at(node.unwrap_or(manager), message);
             } else if idle <= gate.deadline_ms.saturating_add(LAST_ANSWER) {
                 let message = format!(
                     "the gate holds for {deadline} s and up to 5 s more, and Envoy for {} s",
@@ -142,8 +122,7 @@ fn listeners_with<'g>(
     value: &'static str,
 ) -> impl Iterator<Item = (Module<'g>, Node<'g>)> {
     gates(inputs).flat_map(move |(module, _)| {
-        let listeners = uses(inputs, module).into_iter().filter_map(listener);
-        let fields = listeners.filter_map(move |listener| listener.field(field));
+        let fields = listeners(inputs, module).filter_map(move |listener| listener.field(field));
         fields.filter(move |node| node.text() == Some(value)).map(move |node| (module, node))
     })
 }
@@ -165,12 +144,9 @@ fn gate_without_state<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, gate) in gates(inputs).filter(|(_, gate)| gate.secret.is_none()) {
         let key = gate.secret_key.as_deref().unwrap_or(ADDRESS_KEY);
         for filter in uses(inputs, module) {
-            let Some(filters) = filter
-                .parent()
-                .filter(|list| list.key_text().is_some_and(|key| key.starts_with("http")))
-            else {
-                continue;
-            };
+            let is_http =
+                |list: &Node<'_>| list.key_text().is_some_and(|key| key.starts_with("http"));
+            let Some(filters) = filter.parent().filter(is_http) else { continue };
             let in_front = filters.items().take_while(|other| *other != filter);
             let mut states =
                 in_front.flat_map(|other| other.list("typed_config.on_request_headers"));
@@ -183,21 +159,18 @@ fn gate_without_state<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn counts_itself<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, gate) in gates(inputs) {
-        for manager in uses(inputs, module).into_iter().filter_map(connection_manager) {
-            let Some(node) = manager.field("stat_prefix") else { continue };
-            let Some(prefix) = node
-                .text()
-                .filter(|prefix| !gate.admin.ignore.iter().any(|ignored| ignored == prefix))
-            else {
+        for manager in managers(inputs, module) {
+            let node = manager.field("stat_prefix");
+            let Some((node, prefix)) = node.and_then(|node| Some((node, node.text()?))) else {
                 continue;
             };
-            findings.at(
-                node,
-                format!(
-                    "`{prefix}` is not in `gate.admin.ignore`, which is {}",
-                    gate.admin.ignore.join(", ")
-                ),
-            );
+            let ignored = &gate.admin.ignore;
+            if !ignored.iter().any(|ignored| ignored == prefix) {
+                let ignored = ignored.join(", ");
+                let message =
+                    format!("`{prefix}` is not in `gate.admin.ignore`, which is {ignored}");
+                findings.at(node, message);
+            }
         }
     }
 }

@@ -14,7 +14,6 @@ use crate::split_pods::SplitPods;
 use deadlines::{
     drain_below_deadline, grace_below_deadline, grace_below_hook, hook_below_deadline,
 };
-use laststream_base::time_span::milliseconds;
 use requests::request_beyond_grace;
 
 pub(super) const CHECKS: Checks = &[
@@ -65,10 +64,9 @@ fn exit_on_zero<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         } else {
             "no pod of these files sets"
         };
-        findings.at(
-            node,
-            format!("{what} terminationGracePeriodSeconds: SIGKILL after 30 s is the only end"),
-        );
+        let message =
+            format!("{what} terminationGracePeriodSeconds: SIGKILL after 30 s is the only end");
+        findings.at(node, message);
     }
 }
 
@@ -107,13 +105,10 @@ pub(super) fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Finding
                 .filter(|key| *key != "value")
                 .or_else(|| node.parent()?.get("name")?.text())
                 .unwrap_or_default();
-            findings.at(
-                node,
-                format!(
-                    "`{name}` is not looked at: the sidecar of `{}` is a native one",
-                    pod.object.name()
-                ),
-            );
+            let pod = pod.object.name();
+            let message =
+                format!("`{name}` is not looked at: the sidecar of `{pod}` is a native one");
+            findings.at(node, message);
         }
     }
 }
@@ -121,13 +116,12 @@ pub(super) fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Finding
 fn agent_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let parts = SplitPods::of(inputs);
     for node in [MINIMUM, DURATION].into_iter().flat_map(|name| settings(inputs, name)) {
-        let Some(time) = node.text().and_then(milliseconds) else { continue };
+        let Some(time) = node.millis() else { continue };
         let is_short = |(_, grace): &(String, u64)| grace.saturating_mul(1000) <= time;
         if let Some((pod, grace)) = concerned(inputs, &parts, node).into_iter().find(is_short) {
-            findings.at(
-                node,
-                format!("the agent waits {} s, and {pod} has {grace} s of grace", time / 1000),
-            );
+            let time = time / 1000;
+            let message = format!("the agent waits {time} s, and {pod} has {grace} s of grace");
+            findings.at(node, message);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
-use crate::listeners::{address, is_loopback, listener, uses};
+use crate::listeners::{addresses, is_loopback};
 use crate::modules::{gated_pods, gates};
 use crate::node::Node;
 use crate::pods::{Hook, Pod, hooks, stop_hooks};
@@ -40,11 +40,8 @@ fn netstat<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             } else {
                 ""
             };
-            findings.in_text(
-                node,
-                "netstat -",
-                format!("sockets are counted instead of streams{others}"),
-            );
+            let message = format!("sockets are counted instead of streams{others}");
+            findings.in_text(node, "netstat -", message);
         }
     }
 }
@@ -80,10 +77,7 @@ fn drains_the_agent<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn unreachable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let own = gates(inputs)
-        .flat_map(|(module, _)| uses(inputs, module))
-        .filter_map(listener)
-        .filter_map(address);
+    let own = gates(inputs).flat_map(|(module, _)| addresses(inputs, module));
     let loopback: Vec<u64> =
         own.filter(|(address, _)| is_loopback(*address)).map(|(_, port)| port).collect();
     for http in stop_hooks(inputs).filter_map(Hook::http) {
@@ -131,10 +125,8 @@ pub(super) fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'
                 .annotation(SUFFIXES)
                 .or_else(|| pod.template.get("metadata"))
                 .unwrap_or(pod.template);
-            findings.at(
-                place,
-                format!("`{missing}` is not among the statistics of `{}`", pod.object.name()),
-            );
+            let pod = pod.object.name();
+            findings.at(place, format!("`{missing}` is not among the statistics of `{pod}`"));
         }
     }
 }

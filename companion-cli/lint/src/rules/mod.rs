@@ -9,6 +9,7 @@ mod document;
 mod ends;
 mod envoy_filter;
 mod envoy_gateway;
+mod fields;
 mod files;
 mod gate;
 mod grace;

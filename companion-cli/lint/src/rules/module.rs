@@ -3,7 +3,7 @@
 mod fields;
 
 use laststream_filter::config::wire::Scope;
-use laststream_filter::config::{self, Config, Problem};
+use laststream_filter::config::{self, Config, Problem, Refused};
 
 use crate::envoy_filter::{Patch, patch_of};
 use crate::envoys::{self, whole_bootstraps};
@@ -39,18 +39,31 @@ fn without_laststream<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
+/// A configuration: the root of its fields, the node with its text, and the verdict on it.
+struct Judged<'g> {
+    root: Option<Node<'g>>,
+    text: Node<'g>,
+    verdict: Result<Config, Refused>,
+}
+
+/// The configurations of all filters, plugins and policies.
+fn judged(inputs: &Inputs) -> impl Iterator<Item = Judged<'_>> {
+    let filters = ours(inputs).filter_map(|module| {
+        let text = module.text()?;
+        Some(Judged { root: text.embedded(), text, verdict: module.verdict()? })
+    });
+    let plugins = plugin_configs(inputs).map(|(root, text)| Judged {
+        root: Some(root),
+        text: root,
+        verdict: config::parse(text.as_bytes()),
+    });
+    filters.chain(plugins)
+}
+
 fn refused<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for module in ours(inputs) {
-        let (Some(text), Some(Err(refused))) = (module.text(), module.verdict()) else { continue };
-        for problem in &refused.0 {
-            report(text.embedded(), text, problem, findings);
-        }
-    }
-    for (root, text) in plugin_configs(inputs) {
-        if let Err(refused) = config::parse(text.as_bytes()) {
-            for problem in &refused.0 {
-                report(Some(root), root, problem, findings);
-            }
+    for Judged { root, text, verdict } in judged(inputs) {
+        for problem in verdict.err().into_iter().flat_map(|refused| refused.0) {
+            report(root, text, &problem, findings);
         }
     }
 }
@@ -107,51 +120,26 @@ fn not_a_string<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 const SAID_ELSEWHERE: &str = "gate.begin.inbound_only";
 
 fn warned<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for module in ours(inputs) {
-        let (Some(text), Some(Ok(config))) = (module.text(), module.verdict()) else { continue };
-        report_warnings(text.embedded(), text, &config, findings);
-    }
-    for (root, text) in plugin_configs(inputs) {
-        if let Ok(config) = config::parse(text.as_bytes()) {
-            report_warnings(Some(root), root, &config, findings);
+    for Judged { root, text, verdict } in judged(inputs) {
+        for warning in verdict.iter().flat_map(Config::warnings) {
+            let (path, message) = warning.split_once(": ").unwrap_or(("", &warning));
+            let node = root.and_then(|root| at_path(root, path)).unwrap_or(text);
+            if path != SAID_ELSEWHERE {
+                findings.at(node, message);
+            }
         }
-    }
-}
-
-fn report_warnings<'g>(
-    root: Option<Node<'g>>,
-    text: Node<'g>,
-    config: &Config,
-    findings: &mut Findings<'g>,
-) {
-    for warning in config.warnings() {
-        let (path, message) = warning.split_once(": ").unwrap_or(("", &warning));
-        if path == SAID_ELSEWHERE {
-            continue;
-        }
-        let node = root.and_then(|root| at_path(root, path)).unwrap_or(text);
-        findings.at(node, message);
     }
 }
 
 fn scope_and_context<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, scope) in counters(inputs) {
-        for patch in uses(inputs, module)
-            .into_iter()
-            .filter_map(patch_of)
-            .filter(|patch| patch.apply_to() == "HTTP_FILTER")
-        {
-            if !fits(scope, patch.context()) {
+        let patches = uses(inputs, module).into_iter().filter_map(patch_of);
+        for patch in patches.filter(|patch| patch.apply_to() == "HTTP_FILTER") {
+            let (name, context) = (module.name(), patch.context());
+            if !fits(scope, context) {
                 let place = patch.context_node().unwrap_or(patch.node);
-                findings.at(
-                    place,
-                    format!(
-                        "`{}` counts as {}, and {} is not that",
-                        module.name(),
-                        scope,
-                        patch.context()
-                    ),
-                );
+                findings
+                    .at(place, format!("`{name}` counts as {scope}, and {context} is not that"));
             }
         }
     }

@@ -19,13 +19,9 @@ const MERGED_BY_NAME: [&str; 3] = ["containers", "initContainers", "volumes"];
 
 /// The ConfigMaps that a Gateway names, that are the default of a class, or that hold a Deployment.
 fn overlays(inputs: &Inputs) -> impl Iterator<Item = Object<'_>> {
-    let named: HashSet<&str> = of_kind(inputs, "Gateway")
-        .filter_map(|gateway| {
-            let parameters = gateway.spec()?.fields("infrastructure.parametersRef")?;
-            let is_map = parameters.text_of("kind") == Some("ConfigMap");
-            parameters.text_of("name").filter(|_| is_map)
-        })
-        .collect();
+    let gateways = of_kind(inputs, "Gateway");
+    let named: HashSet<&str> =
+        gateways.filter_map(|gateway| gateway.parameters("ConfigMap")).collect();
     objects(inputs).filter(move |object| {
         let labels = object.node.fields("metadata.labels");
         let is_default = labels.is_some_and(|labels| labels.get(CLASS_LABEL).is_some());

@@ -7,7 +7,6 @@ use crate::inputs::Inputs;
 use crate::node::Node;
 use crate::objects::of_kind;
 use crate::rules::traffic::{http_routes, untimed_rules};
-use laststream_base::time_span::milliseconds;
 
 pub(super) const CHECKS: Checks = &[("LS640", total_timeout)];
 
@@ -40,8 +39,7 @@ fn total_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn report<'g>(time: Node<'g>, findings: &mut Findings<'g>) {
-    let total = time.text().and_then(milliseconds);
-    if let Some(total) = total.filter(|total| (1..=ORDINARY).contains(total)) {
+    if let Some(total) = time.millis().filter(|total| (1..=ORDINARY).contains(total)) {
         findings.at(time, format!("each stream ends after {} s", total.div_ceil(1000)));
     }
 }

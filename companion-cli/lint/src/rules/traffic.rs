@@ -7,7 +7,6 @@ use crate::listeners::{connection_manager, routes};
 use crate::modules::{gates, ours};
 use crate::node::Node;
 use crate::objects::{Object, of_kind};
-use laststream_base::time_span::milliseconds;
 
 pub(super) const CHECKS: Checks = &[
     ("LS701", hard_coded_https),
@@ -28,11 +27,8 @@ fn hard_coded_https<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             proto && (line.contains("\"https\"") || line.contains("'https'"))
         };
         if let Some(line) = text.lines().find(writes) {
-            findings.in_text(
-                node,
-                line,
-                "x-forwarded-proto becomes https whatever the client used",
-            );
+            let message = "x-forwarded-proto becomes https whatever the client used";
+            findings.in_text(node, line, message);
         }
     }
 }
@@ -176,12 +172,10 @@ fn is_of_envoy_gateway(inputs: &Inputs, gateway: &str) -> bool {
 /// Whether a policy of Envoy Gateway may give this route or its Gateway a time-out.
 fn is_timed(inputs: &Inputs, route: Object<'_>, gateway: &str) -> bool {
     of_kind(inputs, "BackendTrafficPolicy").any(|policy| {
-        let spaces = policy.namespace().zip(route.namespace());
         let mut targets = policy.policy_targets();
         let is_target = |target: Node<'_>| match target.text_of("kind") {
             Some("HTTPRoute") => {
-                target.text_of("name") == Some(route.name())
-                    && spaces.is_none_or(|(one, two)| one == two)
+                target.text_of("name") == Some(route.name()) && policy.is_near(route)
             }
             _ => target.text_of("name") == Some(gateway),
         };
@@ -201,9 +195,7 @@ fn timeout_above_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let deadlines = gates.iter().filter(|(_, of_gateways)| meets(*of_gateways));
         let Some(longest) = deadlines.map(|(deadline, _)| *deadline).max() else { continue };
         let timeout = route.node.get("timeout");
-        let is_longer = |node: &Node<'g>| {
-            node.text().and_then(milliseconds).is_some_and(|timeout| timeout > longest)
-        };
+        let is_longer = |node: &Node<'g>| node.millis().is_some_and(|timeout| timeout > longest);
         if let Some(node) = timeout.filter(is_longer) {
             findings
                 .at(node, format!("the gate of these files lets go after {} s", longest / 1000));

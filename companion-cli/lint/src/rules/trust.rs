@@ -3,6 +3,7 @@
 
 use laststream_filter::config::wire::{ForwardedProto, Scope};
 
+use super::clients::detections;
 use super::scheme_filters::{restorers, restoring_modules};
 use super::scheme_helpers::{
     FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, writers,
@@ -224,9 +225,9 @@ fn wide_ranges<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let prefix = range.field("address_prefix").and_then(wide_prefix);
         prefix.into_iter().for_each(|text| findings.at(range, trusted(&text)));
     }
-    let detections = of_kind(inputs, "ClientTrafficPolicy")
-        .flat_map(|policy| policy.node.list("spec.clientIPDetection.xForwardedFor.trustedCIDRs"));
-    for range in detections {
+    let ranges =
+        detections(inputs).flat_map(|(_, detection)| detection.list("xForwardedFor.trustedCIDRs"));
+    for range in ranges {
         let text = range.text().filter(|text| is_wide(text));
         text.into_iter().for_each(|text| findings.at(range, trusted(text)));
     }

@@ -67,8 +67,8 @@ fn tunnels_hold<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn vm_id_in_waypoint<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, _) in gates_of_waypoints(inputs).filter(|(module, _)| !module.vm_id().is_empty()) {
-        let place = module.vm().and_then(|vm| vm.field("vm_id")).unwrap_or(module.plugin);
-        findings.at(place, format!("the counter has none, the gate `{}`", module.vm_id()));
+        let message = format!("the counter has none, the gate `{}`", module.vm_id());
+        findings.at(module.vm_id_place(), message);
     }
 }
 

@@ -87,13 +87,11 @@ pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
         let deadline = deadline_ms.div_ceil(1000);
         let needed = deadline.saturating_add(AFTER);
         if grace < needed {
-            findings.at(
-                place,
-                format!(
-                    "{grace} s of grace, and the gate needs {deadline} s and \
-                {AFTER} s after it: write {needed}"
-                ),
+            let message = format!(
+                "{grace} s of grace, and the gate needs {deadline} s and {AFTER} s after it: \
+                 write {needed}"
             );
+            findings.at(place, message);
         }
     };
     let asked = AskedGates::of(inputs);
@@ -134,10 +132,9 @@ pub(super) fn grace_below_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'
         let Some(grace) = of_pod.or_else(|| hook.grace_in_values()?.number()) else { continue };
         let Some((seconds, place)) = longest(hook) else { continue };
         if seconds >= grace {
-            findings.at(
-                place,
-                format!("the hook may take {seconds} s, and the pod has {grace} s of grace"),
-            );
+            let message =
+                format!("the hook may take {seconds} s, and the pod has {grace} s of grace");
+            findings.at(place, message);
         }
     }
 }
@@ -148,14 +145,10 @@ pub(super) fn hook_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Finding
         let Some((module, deadline)) = asked.asked_by(hook) else { continue };
         let Some((seconds, place)) = longest(hook) else { continue };
         if seconds.saturating_mul(1000) < deadline {
-            findings.at(
-                place,
-                format!(
-                    "the hook waits {seconds} s, the gate `{}` up to {} s",
-                    module.name(),
-                    deadline.div_ceil(1000)
-                ),
-            );
+            let (gate, deadline) = (module.name(), deadline.div_ceil(1000));
+            let message =
+                format!("the hook waits {seconds} s, the gate `{gate}` up to {deadline} s");
+            findings.at(place, message);
         }
     }
 }
@@ -168,19 +161,17 @@ const DRAIN_DURATION: &str = "drainDuration";
 const TUNNELS: &str = ". Envoy after 1.40 resets this proxy's tunnels, with the requests in them";
 
 pub(in crate::rules) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let time = |node: Node<'g>| node.text().and_then(milliseconds).unwrap_or(DRAIN);
+    let time = |node: Node<'g>| node.millis().unwrap_or(DRAIN);
     let mut compare = |place: Node<'g>, drain: u64, deadline: u64, more: &str| {
         let needed = deadline.saturating_mul(3) / 2;
         if drain < needed {
             let (drain, deadline, needed) =
                 (drain / 1000, deadline.div_ceil(1000), needed.div_ceil(1000));
-            findings.at(
-                place,
-                format!(
-                    "Envoy drains for {drain} s, the gate holds for {deadline} s: write \
-                    `drainDuration: {needed}s`{more}"
-                ),
+            let message = format!(
+                "Envoy drains for {drain} s, the gate holds for {deadline} s: write \
+                 `drainDuration: {needed}s`{more}"
             );
+            findings.at(place, message);
         }
     };
     let parts = SplitPods::of(inputs);

@@ -11,7 +11,6 @@ use crate::node::Node;
 use crate::objects::of_kind;
 use crate::pods::{DEFAULT_GRACE, Hook, Pod, pods, stop_hooks};
 use crate::rules::grace::deadlines::port_of;
-use laststream_base::time_span::milliseconds;
 use laststream_render::{fixed_options, question};
 
 /// Running pods, with the object among the sources that makes them.
@@ -132,7 +131,7 @@ const AUTOSCALER_LIMIT: (&str, u64) = ("--max-graceful-termination-sec=", 600);
 /// The times in seconds that nodes leave to their pods, with the nodes that set them.
 fn limits(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, u64)> {
     let pools = of_kind(inputs, "NodePool").filter_map(|pool| pool.node.fields(POOL_LIMIT));
-    let pools = pools.filter_map(|limit| Some((limit, milliseconds(limit.text()?)? / 1000)));
+    let pools = pools.filter_map(|limit| Some((limit, limit.millis()? / 1000)));
     let containers = pods(inputs).flat_map(|pod| pod.spec.list("containers"));
     let autoscalers = containers.filter(|container| {
         container.text_of("image").is_some_and(|image| image.contains("cluster-autoscaler"))
