@@ -14,7 +14,7 @@ use super::error::FleetError;
 use super::pods::{PodFacts, Selection, fields};
 
 /// A kind of objects that `lint` judges.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     /// The API group; empty for Kubernetes' core.
     pub group: &'static str,
@@ -69,9 +69,9 @@ const ENVOY_GATEWAY: [&str; 2] = ["gateway.envoyproxy.io", "v1alpha1"];
 
 /// The kinds that are listed. Each is one that a rule reads.
 pub const KINDS: &[Kind] = &[
-    kind(APPS, "deployments", "Deployment", Scope::Namespace),
-    kind(APPS, "statefulsets", "StatefulSet", Scope::Namespace),
-    kind(APPS, "daemonsets", "DaemonSet", Scope::Namespace),
+    DEPLOYMENTS,
+    STATEFUL_SETS,
+    DAEMON_SETS,
     ROLLOUTS,
     kind(["batch", "v1"], "cronjobs", "CronJob", Scope::Namespace),
     kind([NETWORKING, "v1alpha3"], "envoyfilters", "EnvoyFilter", Scope::Mesh),
@@ -92,6 +92,9 @@ pub const KINDS: &[Kind] = &[
     kind(["karpenter.sh", "v1"], "nodepools", "NodePool", Scope::Cluster),
 ];
 
+pub(super) const DEPLOYMENTS: Kind = kind(APPS, "deployments", "Deployment", Scope::Namespace);
+pub(super) const STATEFUL_SETS: Kind = kind(APPS, "statefulsets", "StatefulSet", Scope::Namespace);
+pub(super) const DAEMON_SETS: Kind = kind(APPS, "daemonsets", "DaemonSet", Scope::Namespace);
 /// Rollouts of Argo Rollouts.
 pub(super) const ROLLOUTS: Kind =
     kind(["argoproj.io", "v1alpha1"], "rollouts", "Rollout", Scope::Namespace);

@@ -38,6 +38,10 @@ impl<'g> ImageVolume<'g> {
         !path.is_empty() && file.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
     }
 
+    pub(super) fn reference_place(self) -> Node<'g> {
+        self.image.get("reference").unwrap_or(self.image)
+    }
+
     pub(super) fn name(self) -> &'g str {
         let name = |volume: Node<'g>| volume.text_of("name").or_else(|| volume.key_text());
         self.image.parent().and_then(name).unwrap_or_default()

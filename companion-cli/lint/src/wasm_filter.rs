@@ -61,7 +61,7 @@ pub(super) struct Module<'g> {
 
 impl<'g> Module<'g> {
     pub(super) fn of(texts: &'g Texts, known: &'g FilterFacts) -> Self {
-        let node = |id| Node { texts, tree: known.tree, id };
+        let node = |id| texts.node(known.tree, id);
         Self { typed: node(known.typed), plugin: node(known.plugin), known }
     }
 

@@ -126,7 +126,7 @@ fn names_peers(ranges: Node<'_>) -> bool {
 
 fn ports_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mutations = mutations(inputs);
-    for node in inputs.keyed_field("forward_proto_config", "forwardProtoConfig") {
+    for node in inputs.keyed_field("forward_proto_config") {
         let place = SupportingFilter::new(node);
         if !is_limited(node) {
             findings.at(node, "its filter chain takes every peer");
@@ -141,7 +141,7 @@ fn ports_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 /// The extensions that detect the client's address: each one's list, and its configuration.
 fn extensions(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
     inputs
-        .keyed_field("original_ip_detection_extensions", "originalIpDetectionExtensions")
+        .keyed_field("original_ip_detection_extensions")
         .flat_map(|list| list.items().map(move |item| (list, item)))
         .filter_map(|(list, item)| Some((list, item.field("typed_config")?)))
 }

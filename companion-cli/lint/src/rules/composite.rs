@@ -89,7 +89,7 @@ fn patched_filter(node: Node<'_>) -> Option<Node<'_>> {
 /// The name of the HTTP filter that a patch replaces or removes.
 fn replaced(patch: Patch<'_>) -> Option<Node<'_>> {
     let takes_away = matches!(patch.operation(), "REPLACE" | "REMOVE");
-    patch.filter_match().filter(|_| takes_away)?.fields("subFilter.name")
+    patch.sub_filter().filter(|_| takes_away)
 }
 
 /// Whether two patches of one EnvoyFilter are for the same versions and listeners.

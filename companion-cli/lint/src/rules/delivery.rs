@@ -54,7 +54,7 @@ const RBAC: &str = "envoy.extensions.filters.http.rbac.v3.RBAC";
 fn type_urls<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let extensions: Vec<_> =
         modules(inputs).filter(|module| module.extension().is_some()).map(Module::name).collect();
-    for discovery in inputs.keyed_field("config_discovery", "configDiscovery") {
+    for discovery in inputs.keyed_field("config_discovery") {
         let name = discovery.parent().and_then(|filter| filter.text_of("name")).unwrap_or_default();
         let Some(types) = discovery.field("type_urls") else {
             if extensions.contains(&name) {

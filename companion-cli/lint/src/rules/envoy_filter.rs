@@ -36,43 +36,29 @@ const ON_FILTERS: &[&str] =
     &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER", "REPLACE"];
 const ON_ROUTES: &[&str] =
     &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER"];
-/// The operation for lists. It does nothing with filters: only MERGE merges those.
+/// The operation for lists works where MERGE does, except with filters, which only MERGE merges.
 const REPLACE_LISTS: &str = "MERGE_AND_REPLACE_LIST";
 
-/// What a patch applies to.
-struct Kind {
-    name: &'static str,
-    /// The field of `match` that it uses; empty if it uses none.
-    matched_by: &'static str,
-    operations: &'static [&'static str],
-    replaces_lists: bool,
-}
-
-const fn kind(
-    name: &'static str,
-    matched_by: &'static str,
-    operations: &'static [&'static str],
-    replaces_lists: bool,
-) -> Kind {
-    Kind { name, matched_by, operations, replaces_lists }
-}
+/// What a patch applies to, the field of `match` that it uses (empty if it uses none), and the
+/// operations that work, beside the one for lists.
+type Kind = (&'static str, &'static str, &'static [&'static str]);
 
 const KINDS: [Kind; 11] = [
-    kind("LISTENER", "listener", &["ADD", "MERGE", "REMOVE"], true),
-    kind("FILTER_CHAIN", "listener", &["ADD", "MERGE", "REMOVE"], true),
-    kind("LISTENER_FILTER", "listener", ON_FILTERS, false),
-    kind("NETWORK_FILTER", "listener", ON_FILTERS, false),
-    kind("HTTP_FILTER", "listener", ON_FILTERS, false),
-    kind("ROUTE_CONFIGURATION", "routeConfiguration", &["MERGE"], true),
-    kind("VIRTUAL_HOST", "routeConfiguration", &["ADD", "MERGE", "REMOVE", "REPLACE"], true),
-    kind("HTTP_ROUTE", "routeConfiguration", ON_ROUTES, true),
-    kind("CLUSTER", "cluster", &["ADD", "MERGE", "REMOVE"], true),
-    kind("EXTENSION_CONFIG", "", &["ADD"], false),
-    kind("BOOTSTRAP", "", &[], false),
+    ("LISTENER", "listener", &["ADD", "MERGE", "REMOVE"]),
+    ("FILTER_CHAIN", "listener", &["ADD", "MERGE", "REMOVE"]),
+    ("LISTENER_FILTER", "listener", ON_FILTERS),
+    ("NETWORK_FILTER", "listener", ON_FILTERS),
+    ("HTTP_FILTER", "listener", ON_FILTERS),
+    ("ROUTE_CONFIGURATION", "routeConfiguration", &["MERGE"]),
+    ("VIRTUAL_HOST", "routeConfiguration", &["ADD", "MERGE", "REMOVE", "REPLACE"]),
+    ("HTTP_ROUTE", "routeConfiguration", ON_ROUTES),
+    ("CLUSTER", "cluster", &["ADD", "MERGE", "REMOVE"]),
+    ("EXTENSION_CONFIG", "", &["ADD"]),
+    ("BOOTSTRAP", "", &[]),
 ];
 
-fn kind_of(patch: Patch<'_>) -> Option<&'static Kind> {
-    KINDS.iter().find(|kind| kind.name == patch.apply_to())
+fn kind_of(patch: Patch<'_>) -> Option<Kind> {
+    KINDS.into_iter().find(|(name, ..)| *name == patch.apply_to())
 }
 
 fn is_operation(name: &str) -> bool {
@@ -138,12 +124,13 @@ fn ignored_operation<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for patch in patches(inputs) {
         let name = patch.operation();
         let operation = patch.operation_node().filter(|_| is_operation(name));
-        let Some((operation, kind)) = operation.zip(kind_of(patch)) else { continue };
-        let works = kind.operations.contains(&name) || kind.replaces_lists && name == REPLACE_LISTS;
-        let (kind, known) = (kind.name, kind.operations.join(", "));
+        let Some((operation, (kind, _, known))) = operation.zip(kind_of(patch)) else { continue };
+        let merges = known.contains(&"MERGE") && known != ON_FILTERS;
+        let works = known.contains(&name) || merges && name == REPLACE_LISTS;
         if known.is_empty() {
             findings.at(operation, format!("{name} does nothing with {kind} since Istio 1.21"));
         } else if !works {
+            let known = known.join(", ");
             let message = format!("{name} does nothing with {kind}: what works is {known}");
             findings.at(operation, message);
         }
@@ -152,7 +139,7 @@ fn ignored_operation<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn behind_the_router<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for patch in patches_of(inputs, "HTTP_FILTER") {
-        let sub_filter = patch.filter_match().and_then(|filter| filter.text_of("subFilter.name"));
+        let sub_filter = patch.sub_filter().and_then(Node::text);
         let after_router = sub_filter == Some("envoy.filters.http.router");
         let appends = match patch.operation() {
             "ADD" => true,
@@ -277,7 +264,7 @@ const OLD_NAMES: [(&str, &str); 8] = [
 ];
 fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for patch in patches(inputs) {
-        let wanted = kind_of(patch).map_or("", |kind| kind.matched_by);
+        let wanted = kind_of(patch).map_or("", |(_, matched_by, _)| matched_by);
         let others = ["listener", "routeConfiguration", "cluster"].into_iter();
         for other in others.filter(|other| !wanted.is_empty() && *other != wanted) {
             if let Some(there) = patch.matching().and_then(|matching| matching.get(other)) {
@@ -286,8 +273,7 @@ fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             }
         }
         let Some(filter) = patch.filter_match() else { continue };
-        let sub_filter = filter.get("subFilter").and_then(|filter| filter.get("name"));
-        let name = filter.get("name");
+        let (name, sub_filter) = (filter.get("name"), patch.sub_filter());
         for node in [name, sub_filter].into_iter().flatten() {
             let text = node.text().unwrap_or_default();
             if let Some((old, new)) = OLD_NAMES.iter().find(|(old, _)| text == *old) {

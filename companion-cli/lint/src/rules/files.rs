@@ -34,15 +34,10 @@ fn unreadable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn key_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for tree in inputs.trees() {
         for &(again, first) in &inputs.tree(tree).twice {
-            let key = |id| Node { texts: inputs, tree, id };
+            let key = |id| inputs.node(tree, id);
             let line = key(first).position().line;
-            findings.at(
-                key(again),
-                format!(
-                    "`{}` stands already in line {line}",
-                    key(again).text().unwrap_or_default()
-                ),
-            );
+            let text = key(again).text().unwrap_or_default();
+            findings.at(key(again), format!("`{text}` stands already in line {line}"));
         }
     }
 }
@@ -83,16 +78,12 @@ fn word_for_text<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             continue;
         }
         let (text, noun) = (node.text().unwrap_or_default(), meaning.noun());
-        if is_secret(node) {
-            findings.at(node, format!("this is {noun} to Kubernetes, and a text is expected"));
-        } else {
-            findings.at(
-                node,
-                format!(
-                    "`{text}` is {noun} to Kubernetes, and a text is expected: write \"{text}\""
-                ),
-            );
-        }
+        let (what, hint) = match is_secret(node) {
+            true => ("this".to_owned(), String::new()),
+            false => (format!("`{text}`"), format!(": write \"{text}\"")),
+        };
+        let message = format!("{what} is {noun} to Kubernetes, and a text is expected{hint}");
+        findings.at(node, message);
     }
 }
 
@@ -149,10 +140,8 @@ fn in_object(node: Node<'_>) -> bool {
 fn inflated<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for tree in inputs.trees() {
         for &id in &inputs.tree(tree).inflated {
-            findings.at(
-                Node { texts: inputs, tree, id },
-                "the document is more than ten times as large as it looks",
-            );
+            let message = "the document is more than ten times as large as it looks";
+            findings.at(inputs.node(tree, id), message);
         }
     }
 }
@@ -160,15 +149,11 @@ fn inflated<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn unknown_ignored<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for tree in inputs.trees() {
         for mark in crate::ignore::ignore_comments(inputs.tree(tree)) {
-            for code in
-                mark.codes.iter().filter(|code| super::all().all(|rule| rule.code != **code))
-            {
-                let position = inputs.in_file(tree, Position { line: mark.line, column: 1 });
-                findings.in_file(
-                    inputs.file_of(tree),
-                    position,
-                    format!("there is no rule `{code}`"),
-                );
+            let position = inputs.in_file(tree, Position { line: mark.line, column: 1 });
+            let is_unknown = |code: &&String| super::all().all(|rule| rule.code != **code);
+            for code in mark.codes.iter().filter(is_unknown) {
+                let message = format!("there is no rule `{code}`");
+                findings.in_file(inputs.file_of(tree), position, message);
             }
         }
     }

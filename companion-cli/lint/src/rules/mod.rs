@@ -87,20 +87,14 @@ pub(super) fn of_changes() -> impl Iterator<Item = &'static Rule> {
     rules().filter(|rule| files::hides_objects(rule) || is_of(change::CHECKS, rule))
 }
 
-/// The rules about these steps, and those about files that cannot be read.
+/// The rules about these steps, and those about what could not be read: LS809 is of clusters.
 pub(super) fn of_upgrades(steps: &[Step]) -> impl Iterator<Item = &'static Rule> {
     let is_covered = |rule: &Rule| {
-        upgrade::CHANGES
-            .iter()
-            .filter(|(code, ..)| *code == rule.code)
-            .any(|(_, program, since, _)| steps.iter().any(|step| step.covers(program, *since)))
+        let mut rows = upgrade::CHANGES.iter().filter(|(code, ..)| *code == rule.code);
+        rows.any(|(_, program, since, _)| steps.iter().any(|step| step.covers(program, *since)))
     };
-    rules().filter(move |rule| files::hides_objects(rule) || is_covered(rule))
-}
-
-/// The rules about what the API server refuses.
-pub(super) fn about_rights() -> impl Iterator<Item = &'static Rule> {
-    rules().filter(|rule| rule.code == "LS809")
+    rules()
+        .filter(move |rule| files::hides_objects(rule) || rule.code == "LS809" || is_covered(rule))
 }
 
 /// The rules about the objects of a cluster. Its API server has judged each by its CRD, and has

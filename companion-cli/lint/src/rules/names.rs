@@ -90,7 +90,7 @@ fn nameless<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(value, format!("the {word} that is added has no `name`"));
         }
     }
-    let lists = inputs.keyed_field("http_filters", "httpFilters");
+    let lists = inputs.keyed_field("http_filters");
     for filter in lists.flat_map(Node::items).filter(is_nameless) {
         findings.at(filter, "the HTTP filter has no `name`");
     }
@@ -98,7 +98,7 @@ fn nameless<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 /// The names of the extension configurations that filters subscribe to.
 fn subscriptions(inputs: &Inputs) -> Vec<Node<'_>> {
-    let discoveries = inputs.keyed_field("config_discovery", "configDiscovery");
+    let discoveries = inputs.keyed_field("config_discovery");
     discoveries.filter_map(|discovery| discovery.parent()?.field("name")).collect()
 }
 
@@ -121,13 +121,8 @@ fn missing_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for name in subscriptions(inputs) {
         let in_patch = crate::envoy_filter::patch_of(name).is_some();
         if in_patch && name.text().is_some_and(|name| !added.contains(name)) {
-            findings.at(
-                name,
-                format!(
-                    "no EXTENSION_CONFIG of these files is called `{}`",
-                    name.text().unwrap_or_default()
-                ),
-            );
+            let text = name.text().unwrap_or_default();
+            findings.at(name, format!("no EXTENSION_CONFIG of these files is called `{text}`"));
         }
     }
 }

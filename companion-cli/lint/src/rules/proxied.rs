@@ -20,7 +20,7 @@ pub(super) const CHECKS: Checks = &[("LS365", two_header_filters)];
 const TAKEN_TWICE: &str = "another filter of this listener takes the load balancer's header";
 
 fn two_header_filters<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let lists = inputs.keyed_field("listener_filters", "listenerFilters");
+    let lists = inputs.keyed_field("listener_filters");
     for list in lists {
         let configs = list.items().filter_map(|filter| filter.field("typed_config"));
         for second in configs.filter(|config| is_type(*config, "ProxyProtocol")).skip(1) {

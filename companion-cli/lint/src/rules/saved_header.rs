@@ -74,7 +74,7 @@ fn native_readers(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
     let reads = |name: &Node<'_>| {
         name.text().is_some_and(|name| name.eq_ignore_ascii_case(ORIGINAL_HEADER))
     };
-    let names = inputs.keyed_field("header_name", "headerName").filter(reads);
+    let names = inputs.keyed_field("header_name").filter(reads);
     let around: HashSet<_> = names.flat_map(Node::upwards).collect();
     let has_name = |writer: &SupportingFilter<'_>| {
         matcher_around(writer.node).is_some_and(|up| around.contains(&up))

@@ -40,7 +40,7 @@ fn restored_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 /// Whether the filter's patch replaces the module, so that no proxy has both.
 fn takes_the_place(writer: &SupportingFilter<'_>, restorer: &Restorer<'_>) -> bool {
     let Some(patch) = patch_of(writer.node) else { return false };
-    let name = patch.filter_match().and_then(|filter| filter.text_of("subFilter.name"));
+    let name = patch.sub_filter().and_then(Node::text);
     patch.operation() == "REPLACE" && name == Some(restorer.name())
 }
 
@@ -164,7 +164,7 @@ fn comes_after<'g>(inputs: &'g Inputs, teller: Node<'g>, restorer: &Restorer<'g>
         }
         // Istio puts WasmPlugins in front of the router before it applies patches.
         (Holder::Plugin(..), Some(own)) => {
-            let beside = own.filter_match()?.text_of("subFilter.name")?;
+            let beside = own.sub_filter()?.text()?;
             let is_last = own.operation() == "INSERT_BEFORE" && beside == ROUTER;
             is_last.then_some(true)
         }

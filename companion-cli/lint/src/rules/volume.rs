@@ -1,6 +1,6 @@
 //! LS57x: the module in an image volume.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::overlay;
 use crate::finding::{Checks, Findings};
@@ -63,11 +63,11 @@ fn no_file<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let volumes = Holders::of(inputs);
     let overlays: Vec<_> = overlay::pod_specs(inputs).collect();
     let pods: Vec<_> = pods(inputs).filter(|pod| pod.is_whole() && pod.has_proxy()).collect();
-    let mut seen = BTreeSet::new();
+    let mut seen = HashSet::new();
     for (module, Wanted { path, .. }) in from_volumes(inputs) {
         let Some(filter) = module.patch().map(|patch| patch.filter) else { continue };
         let Reach::Selector(mesh) = module.reach() else { continue };
-        if !seen.insert((filter.node.tree, filter.node.id, path)) {
+        if !seen.insert((filter.node, path)) {
             continue;
         }
         let holds = |node| volumes.within(node).iter().any(|volume| volume.holds(path));
@@ -93,10 +93,8 @@ fn other_image<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let mut here = wanted.iter().filter(|wanted| volume.holds(wanted.path)).peekable();
         let Some(first) = here.peek().map(|wanted| wanted.image) else { continue };
         if here.all(|wanted| wanted.image != volume.reference()) {
-            findings.at(
-                volume.image.get("reference").unwrap_or(volume.image),
-                format!("the EnvoyFilter was rendered for `{first}`"),
-            );
+            let message = format!("the EnvoyFilter was rendered for `{first}`");
+            findings.at(volume.reference_place(), message);
         }
     }
 }
@@ -104,9 +102,7 @@ fn other_image<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn by_tag<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let by_tag = |volume: &ImageVolume<'_>| !volume.reference().contains("@sha256:");
     for volume in ours(inputs).filter(|volume| by_tag(volume) && volume.name() != PROGRAM) {
-        findings.at(
-            volume.image.get("reference").unwrap_or(volume.image),
-            format!("`{}` names no digest", volume.reference()),
-        );
+        let message = format!("`{}` names no digest", volume.reference());
+        findings.at(volume.reference_place(), message);
     }
 }

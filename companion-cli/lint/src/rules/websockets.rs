@@ -46,7 +46,7 @@ fn always_on<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn never_on<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for module in frame_filters(inputs) {
         let is_on = inputs
-            .keyed_field("typed_per_filter_config", "typedPerFilterConfig")
+            .keyed_field("typed_per_filter_config")
             .any(|filters| filters.entries().any(|(name, _)| name == module.name()));
         if !is_on {
             findings.at(module.filter(), format!("no route names `{}`", module.name()));
