@@ -13,7 +13,7 @@
 //! | `change` | the effects of a change in Envoy |
 //! | `upgrade` | steps between versions of Istio, Envoy, Envoy Gateway, Kubernetes |
 //! | `live` | the facts about a cluster that are in none of its objects |
-//! | `rules` | the rules |
+//! | `rules` | the rules; their texts are in LINT.md |
 //! | `output` | text, JSON, SARIF |
 
 #![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]

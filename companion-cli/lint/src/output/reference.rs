@@ -24,16 +24,5 @@ pub fn list() -> String {
 }
 
 pub fn list_json() -> String {
-    let rules: Vec<_> = rules()
-        .map(|rule| {
-            value!({
-                "code": rule.code,
-                "severity": rule.severity.name(),
-                "title": rule.title,
-                "why": rule.why,
-                "fix": rule.fix,
-            })
-        })
-        .collect();
-    format!("{:#}\n", serde_json::Value::from(rules))
+    format!("{:#}\n", value!(rules().collect::<Vec<_>>()))
 }

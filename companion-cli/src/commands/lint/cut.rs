@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 
 use laststream_base::time_span::TimeSpan;
-use laststream_fleet::{Answer, FleetError, PodFacts, listing};
+use laststream_fleet::{Answer, FleetError, ISTIO_PROXY, PodFacts, listing};
 use laststream_lint::change::{Change, CutStreams, ProxyRole, ProxyStreams, RunningProxy};
 use serde_json::Value;
 
 use super::cluster::LiveArgs;
 use super::places;
-use super::settings::{ISTIO_PROXY, containers, is_named};
+use super::settings::{containers, is_named};
 use crate::commands::printer::Printer;
 
 /// The most streams that one gate lists.

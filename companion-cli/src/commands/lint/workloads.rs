@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use laststream_fleet::ISTIO_PROXY;
 use laststream_fleet::objects::trim_metadata;
 use laststream_lint::live::{ClusterObject, GateAnswer, LivePod, Workload};
 use serde_json::{Value, json};
 
 use super::places::{self, place};
 use super::running::{RunningPod, RunningPods};
-use super::settings::{self, ISTIO_PROXY, containers, is_named};
+use super::settings::{self, containers, is_named};
 
 /// The label that keeps Istio's webhook away from a pod.
 const INJECT: &str = "sidecar.istio.io/inject";
