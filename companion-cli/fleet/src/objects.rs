@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::call::Call;
 use super::client::Cluster;
 use super::error::FleetError;
-use super::pods::{PodFacts, Selection, fields};
+use super::pods::{PodFacts, Selection, fields, params};
 
 /// A kind of objects that `lint` judges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,8 +183,7 @@ impl Cluster {
         selection: &Selection,
         mut keep: impl FnMut(PodFacts, Value) -> Option<T>,
     ) -> Result<Vec<T>, FleetError> {
-        let mut params = ListParams::default().fields(&fields(selection));
-        params.label_selector.clone_from(&selection.labels);
+        let params = params(selection, &fields(selection));
         let own = (!selection.everywhere).then(|| self.namespace());
         let read = |pod: Value| {
             let facts = PodFacts::of(&Pod::deserialize(&pod).ok()?, selection.ports);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::Api;
 use kube::api::ListParams;
 
 use super::call::Call;
@@ -251,11 +252,21 @@ impl Cluster {
         selection: &Selection,
         fields: String,
     ) -> Result<Vec<PodFacts>, FleetError> {
-        let mut params = ListParams::default().fields(&fields);
-        params.label_selector.clone_from(&selection.labels);
-        let facts = |pod: &Pod| PodFacts::of(pod, selection.ports);
-        self.list(Call::new("list", "pods"), selection.everywhere, params, facts).await
+        let call = Call::new("list", "pods");
+        let (pods, call): (Api<Pod>, _) = if selection.everywhere {
+            (Api::all(self.client()), call)
+        } else {
+            (Api::namespaced(self.client(), self.namespace()), call.within(self.namespace()))
+        };
+        let page = async |params: &ListParams| pods.list(params).await;
+        let facts = |pod| PodFacts::of(&pod, selection.ports);
+        self.pages(&call, params(selection, &fields), page, facts).await
     }
+}
+
+pub(super) fn params(selection: &Selection, fields: &str) -> ListParams {
+    let label_selector = selection.labels.clone();
+    ListParams { label_selector, ..ListParams::default().fields(fields) }
 }
 
 /// The fields by which the API server selects pods that have not ended.

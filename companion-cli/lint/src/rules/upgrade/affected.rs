@@ -44,13 +44,9 @@ pub(super) fn patches_of_old_proxies<'g>(inputs: &'g Inputs, findings: &mut Find
 
 pub(super) fn wasm_plugins<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for plugin in of_kind(inputs, "WasmPlugin") {
-        findings.at(head(plugin), format!("`{}` is a WasmPlugin", plugin.name()));
+        let place = plugin.node.get("kind").unwrap_or(plugin.node);
+        findings.at(place, format!("`{}` is a WasmPlugin", plugin.name()));
     }
-}
-
-/// The node at which a finding about a whole object is reported.
-fn head(object: Object<'_>) -> Node<'_> {
-    object.node.get("kind").unwrap_or(object.node)
 }
 
 pub(super) fn old_tls_routes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
