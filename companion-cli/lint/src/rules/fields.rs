@@ -6,8 +6,8 @@ use crate::node::{Node, camel};
 /// The key that takes in other maps.
 const MERGE: &str = "<<";
 
-/// Reports the keys of a map that are none of these fields, in neither spelling of protobuf. `words`
-/// has nothing for a key that is no mistake.
+/// Reports the keys of a map that are none of these fields, in neither spelling of protobuf.
+/// `words` has nothing for a key that is no mistake.
 pub(super) fn unknown<'g>(
     map: Node<'g>,
     fields: &str,

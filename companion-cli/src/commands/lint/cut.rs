@@ -16,8 +16,8 @@ use crate::commands::printer::Printer;
 /// The most streams that one gate lists.
 const LISTED: u32 = 100;
 
-/// The streams that the change would cut in the pods of the cluster. Asks the gates of those that it
-/// reaches.
+/// The streams that the change would cut in the pods of the cluster. Asks the gates of those that
+/// it reaches.
 pub(super) async fn now(
     change: &Change,
     arguments: &LiveArgs,
