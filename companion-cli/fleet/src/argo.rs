@@ -1,4 +1,4 @@
-//! Rollouts of Argo Rollouts. They are read as plain JSON, because no crate has their type.
+//! Rollouts of Argo Rollouts.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use laststream_base::visible::brief;
@@ -14,22 +14,17 @@ const HASH: &str = "rollouts-pod-template-hash=";
 const WORKLOAD_GENERATION: &str = "rollout.argoproj.io/workload-generation";
 
 pub(super) fn facts(object: &Value) -> Result<RolloutFacts, FleetError> {
-    let (spec, status) = (&object["spec"], &object["status"]);
-    let number = |count: &Value| count.as_i64().and_then(|count| i32::try_from(count).ok());
-    let count = |field: &str| number(&status[field]).unwrap_or_default();
+    let status = &object["status"];
     let phase = status["phase"].as_str().unwrap_or_default();
-    Ok(RolloutFacts {
-        selector: selector_of(spec, status)?,
+    let facts = RolloutFacts {
+        selector: selector_of(&object["spec"], status)?,
         observed: is_observed(object),
-        wanted: number(&spec["replicas"]).unwrap_or(1),
-        updated: count("updatedReplicas"),
-        needed: count("updatedReplicas"),
-        // Argo keeps the old pods for a while after the new ones have taken over.
-        total: count("replicas"),
-        available: count("availableReplicas"),
         waits_for: waits_for(phase, status),
         failed: (phase == "Degraded").then(|| format!("it is degraded{}", message(status))),
-    })
+        ..RolloutFacts::default()
+    };
+    // Argo keeps the old pods for a while after the new ones have taken over.
+    Ok(facts.with_replicas(object))
 }
 
 /// Whether Argo has seen the newest specification, also of the Deployment that it refers to.

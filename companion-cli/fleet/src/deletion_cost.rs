@@ -9,31 +9,6 @@ use super::pod_report::Answer;
 use super::pods::{DELETION_COST, OWN_COST, PodFacts};
 use laststream_gate::text::many;
 
-/// A change of a pod's deletion cost.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    pub pod: PodFacts,
-    pub streams: u64,
-    /// The cost so far.
-    pub from: Option<i32>,
-    /// The cost from now on.
-    pub to: i32,
-}
-
-impl Change {
-    pub fn edit(&self) -> Edit {
-        let Self { pod, streams, from, to } = self;
-        let before = from.map_or("none".to_owned(), |cost| cost.to_string());
-        Edit {
-            pod: pod.clone(),
-            annotations: json!({ DELETION_COST: to.to_string(), OWN_COST: to.to_string() }),
-            lowers: *to < from.unwrap_or(0),
-            words: format!("{before} -> {to}, {} in flight", many(*streams, "stream")),
-            fields: json!({ "streams": streams, "from": from, "to": to }),
-        }
-    }
-}
-
 /// The step of a number of streams: 0 for none, and one more for each doubling.
 pub fn step(streams: u64) -> i32 {
     streams.checked_ilog2().map_or(0, |doublings| i32::try_from(doublings).unwrap_or(0) + 1)
@@ -65,14 +40,18 @@ pub fn is_uncounted(pod: &PodFacts, answer: &Answer) -> bool {
 
 /// The change for a pod of a ReplicaSet that has answered. `None` if the pod is terminating, if no
 /// count has all of its streams, or if the cost stays the same.
-pub fn change(pod: &PodFacts, answer: &Answer) -> Option<Change> {
-    if !is_of_replica_set(pod) {
-        return None;
-    }
-    let streams = answer.in_flight()?;
-    let (from, to) = (pod.deletion_cost, cost(streams, pod.deletion_cost));
-    let is_new = !pod.terminating && from.unwrap_or(0) != to;
-    is_new.then(|| Change { pod: pod.clone(), streams, from, to })
+pub fn change(pod: &PodFacts, answer: &Answer) -> Option<Edit> {
+    let streams = answer.in_flight().filter(|_| is_of_replica_set(pod) && !pod.terminating)?;
+    let from = pod.deletion_cost;
+    let to = cost(streams, from);
+    let before = from.map_or("none".to_owned(), |cost| cost.to_string());
+    (from.unwrap_or(0) != to).then(|| Edit {
+        pod: pod.clone(),
+        annotations: json!({ DELETION_COST: to.to_string(), OWN_COST: to.to_string() }),
+        lowers: to < from.unwrap_or(0),
+        words: format!("{before} -> {to}, {} in flight", many(streams, "stream")),
+        fields: json!({ "streams": streams, "from": from, "to": to }),
+    })
 }
 
 #[cfg(test)]
@@ -107,8 +86,12 @@ mod tests {
         Stats { state: Some("serving"), in_flight, ..Stats::default() }
     }
 
-    fn found(owner: &str, streams: u64, from: i32) -> Option<Change> {
+    fn found(owner: &str, streams: u64, from: i32) -> Option<Edit> {
         change(&pod(owner, from), &Answer::Stats(stats(streams)))
+    }
+
+    fn new_cost(edit: &Edit) -> Option<i64> {
+        edit.fields["to"].as_i64()
     }
 
     #[test]
@@ -126,7 +109,7 @@ mod tests {
             (partial(None), None),
         ] {
             let pod = pod("ReplicaSet/web-5d", 0);
-            assert_eq!(change(&pod, &answer).map(|change| change.to), cost, "{answer:?}");
+            assert_eq!(change(&pod, &answer).as_ref().and_then(new_cost), cost, "{answer:?}");
             assert_eq!(is_uncounted(&pod, &answer), cost.is_none(), "{answer:?}");
         }
         let without = Answer::Stats(Stats::default());
@@ -135,16 +118,13 @@ mod tests {
 
     #[test]
     fn only_pods_of_replica_sets_have_a_cost() {
-        assert_eq!(found("ReplicaSet/web-5d", 4, 0).map(|change| change.to), Some(3));
+        assert_eq!(found("ReplicaSet/web-5d", 4, 0).as_ref().and_then(new_cost), Some(3));
         assert_eq!(found("StatefulSet/cart", 4, 0), None);
     }
 
     #[test]
     fn a_cost_rises_at_once_and_falls_after_several_looks() {
-        let look = |streams, from| {
-            let found = found("ReplicaSet/a", streams, from);
-            found.iter().map(Change::edit).collect::<Vec<_>>()
-        };
+        let look = |streams, from| found("ReplicaSet/a", streams, from).into_iter().collect();
         let mut lowering = Lowering::default();
         assert_eq!(lowering.due(look(1, 0)).len(), 1);
         assert_eq!(lowering.due(look(0, 1)).len(), 0);

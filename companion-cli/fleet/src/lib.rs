@@ -39,7 +39,10 @@ pub use call::Call;
 pub use client::Cluster;
 pub use error::FleetError;
 pub use pod_report::{Answer, Class, Life, PodReport, summary};
-pub use pods::{GATE_PORT_ANNOTATION, Hook, PodFacts, Ports, STATS_PORT_ANNOTATION, Selection};
+pub use pods::{
+    GATE_PORT_ANNOTATION, GRACE, ISTIO_PROXY, OWN_COST, PROXIES, STATS_PORT_ANNOTATION,
+};
+pub use pods::{Hook, PodFacts, Ports, Selection};
 pub use statistics::Detour;
 pub use stats::Stats;
 pub use survey::{AskOptions, Gates, Survey};

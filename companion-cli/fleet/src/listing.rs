@@ -106,7 +106,7 @@ fn listed(answer: &Answer) -> Option<&[Stream]> {
 }
 
 /// Why the answer does not list all streams.
-fn missing(answer: &Answer, limit: u32) -> Option<String> {
+pub fn missing(answer: &Answer, limit: u32) -> Option<String> {
     match answer {
         Answer::Detail(detail) => missing_of_gate(detail, limit),
         Answer::Stats(stats) => {

@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 
 use futures_util::{StreamExt as _, stream};
-use kube::api::{ListParams, ObjectList, Request};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{GetParams, ListParams, ObjectList, Request};
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::call::Call;
 use super::client::Cluster;
 use super::error::FleetError;
-use super::pods::{Selection, fields};
+use super::pods::{PodFacts, Selection, fields, params};
 
 /// A kind of objects that `lint` judges.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     /// The API group; empty for Kubernetes' core.
     pub group: &'static str,
@@ -33,27 +35,29 @@ enum Scope {
     Mesh,
 }
 
-const fn kind(api: [&'static str; 2], resource: &'static str, kind: &'static str) -> Kind {
-    Kind { group: api[0], version: api[1], resource, kind, scope: Scope::Namespace }
+const fn kind(
+    [group, version]: [&'static str; 2],
+    resource: &'static str,
+    kind: &'static str,
+    scope: Scope,
+) -> Kind {
+    Kind { group, version, resource, kind, scope }
 }
 
 impl Kind {
-    const fn of_mesh(self) -> Self {
-        Self { scope: Scope::Mesh, ..self }
-    }
-
-    const fn of_cluster(self) -> Self {
-        Self { scope: Scope::Cluster, ..self }
+    /// Its `apiVersion`.
+    fn api(self) -> String {
+        match self.group {
+            "" => self.version.to_owned(),
+            group => format!("{group}/{}", self.version),
+        }
     }
 
     /// The path of all its objects, or of those in a namespace.
     fn path(self, namespace: Option<&str>) -> String {
-        let api = match self.group {
-            "" => format!("/api/{}", self.version),
-            group => format!("/apis/{group}/{}", self.version),
-        };
+        let root = if self.group.is_empty() { "api" } else { "apis" };
         let place = namespace.map(|name| format!("/namespaces/{name}")).unwrap_or_default();
-        format!("{api}{place}/{}", self.resource)
+        format!("/{root}/{}{place}/{}", self.api(), self.resource)
     }
 }
 
@@ -65,38 +69,42 @@ const ENVOY_GATEWAY: [&str; 2] = ["gateway.envoyproxy.io", "v1alpha1"];
 
 /// The kinds that are listed. Each is one that a rule reads.
 pub const KINDS: &[Kind] = &[
-    kind(APPS, "deployments", "Deployment"),
-    kind(APPS, "statefulsets", "StatefulSet"),
-    kind(APPS, "daemonsets", "DaemonSet"),
+    DEPLOYMENTS,
+    STATEFUL_SETS,
+    DAEMON_SETS,
     ROLLOUTS,
-    kind(["batch", "v1"], "cronjobs", "CronJob"),
-    kind([NETWORKING, "v1alpha3"], "envoyfilters", "EnvoyFilter").of_mesh(),
-    kind([NETWORKING, "v1beta1"], "proxyconfigs", "ProxyConfig").of_mesh(),
-    kind([NETWORKING, "v1"], "gateways", "Gateway"),
-    kind([NETWORKING, "v1"], "virtualservices", "VirtualService"),
-    kind(EXTENSIONS, "trafficextensions", "TrafficExtension").of_mesh(),
-    kind(EXTENSIONS, "wasmplugins", "WasmPlugin").of_mesh(),
-    kind(GATEWAY_API, "gatewayclasses", "GatewayClass").of_cluster(),
-    kind(GATEWAY_API, "gateways", "Gateway"),
-    kind(GATEWAY_API, "httproutes", "HTTPRoute"),
-    kind(GATEWAY_API, "grpcroutes", "GRPCRoute"),
-    kind(ENVOY_GATEWAY, "envoyproxies", "EnvoyProxy"),
-    kind(ENVOY_GATEWAY, "envoyextensionpolicies", "EnvoyExtensionPolicy"),
-    kind(ENVOY_GATEWAY, "envoypatchpolicies", "EnvoyPatchPolicy"),
-    kind(ENVOY_GATEWAY, "clienttrafficpolicies", "ClientTrafficPolicy"),
-    kind(ENVOY_GATEWAY, "backendtrafficpolicies", "BackendTrafficPolicy"),
-    kind(["karpenter.sh", "v1"], "nodepools", "NodePool").of_cluster(),
+    kind(["batch", "v1"], "cronjobs", "CronJob", Scope::Namespace),
+    kind([NETWORKING, "v1alpha3"], "envoyfilters", "EnvoyFilter", Scope::Mesh),
+    kind([NETWORKING, "v1beta1"], "proxyconfigs", "ProxyConfig", Scope::Mesh),
+    kind([NETWORKING, "v1"], "gateways", "Gateway", Scope::Namespace),
+    kind([NETWORKING, "v1"], "virtualservices", "VirtualService", Scope::Namespace),
+    kind(EXTENSIONS, "trafficextensions", "TrafficExtension", Scope::Mesh),
+    kind(EXTENSIONS, "wasmplugins", "WasmPlugin", Scope::Mesh),
+    kind(GATEWAY_API, "gatewayclasses", "GatewayClass", Scope::Cluster),
+    kind(GATEWAY_API, "gateways", "Gateway", Scope::Namespace),
+    kind(GATEWAY_API, "httproutes", "HTTPRoute", Scope::Namespace),
+    kind(GATEWAY_API, "grpcroutes", "GRPCRoute", Scope::Namespace),
+    kind(ENVOY_GATEWAY, "envoyproxies", "EnvoyProxy", Scope::Namespace),
+    kind(ENVOY_GATEWAY, "envoyextensionpolicies", "EnvoyExtensionPolicy", Scope::Namespace),
+    kind(ENVOY_GATEWAY, "envoypatchpolicies", "EnvoyPatchPolicy", Scope::Namespace),
+    kind(ENVOY_GATEWAY, "clienttrafficpolicies", "ClientTrafficPolicy", Scope::Namespace),
+    kind(ENVOY_GATEWAY, "backendtrafficpolicies", "BackendTrafficPolicy", Scope::Namespace),
+    kind(["karpenter.sh", "v1"], "nodepools", "NodePool", Scope::Cluster),
 ];
 
+pub(super) const DEPLOYMENTS: Kind = kind(APPS, "deployments", "Deployment", Scope::Namespace);
+pub(super) const STATEFUL_SETS: Kind = kind(APPS, "statefulsets", "StatefulSet", Scope::Namespace);
+pub(super) const DAEMON_SETS: Kind = kind(APPS, "daemonsets", "DaemonSet", Scope::Namespace);
 /// Rollouts of Argo Rollouts.
-pub(super) const ROLLOUTS: Kind = kind(["argoproj.io", "v1alpha1"], "rollouts", "Rollout");
+pub(super) const ROLLOUTS: Kind =
+    kind(["argoproj.io", "v1alpha1"], "rollouts", "Rollout", Scope::Namespace);
 
 /// ConfigMaps are read one by one, and listed in the root namespace with one of these labels: the
 /// settings of the mesh, and the defaults of the classes of Gateways.
-pub const CONFIG_MAPS: Kind = kind(["", "v1"], "configmaps", "ConfigMap");
+pub const CONFIG_MAPS: Kind = kind(["", "v1"], "configmaps", "ConfigMap", Scope::Namespace);
 const CONFIG_LABELS: [&str; 2] = ["istio.io/rev", "gateway.istio.io/defaults-for-class"];
 
-const PODS: Kind = kind(["", "v1"], "pods", "Pod");
+const PODS: Kind = kind(["", "v1"], "pods", "Pod", Scope::Namespace);
 /// The annotation that names a ConfigMap with a part of the bootstrap.
 const BOOTSTRAP: &str = "sidecar.istio.io/bootstrapOverride";
 /// The annotation in which kubectl keeps a copy of the whole object.
@@ -140,7 +148,9 @@ impl Cluster {
         let groups = self.groups().await?;
         let own = (!everywhere).then(|| self.namespace());
         let mut wanted: Vec<Wanted<'_>> = Vec::new();
-        for kind in KINDS.iter().filter(|kind| groups.as_ref().is_none_or(|has| has.of(kind))) {
+        for kind in
+            KINDS.iter().filter(|kind| groups.as_ref().is_none_or(|all| all.contains(kind.group)))
+        {
             wanted.push((*kind, own.filter(|_| kind.scope != Scope::Cluster), None));
             if kind.scope == Scope::Mesh && own.is_some_and(|own| own != root) {
                 wanted.push((*kind, Some(root), None));
@@ -163,19 +173,24 @@ impl Cluster {
         Ok(objects)
     }
 
-    /// The result of `keep` for each pod of a selection, with all of its fields.
+    /// The result of `keep` for each pod of a selection that was not deleted, with all of its
+    /// fields.
     ///
     /// # Errors
     /// The API server does not list them.
     pub async fn whole_pods<T>(
         &self,
         selection: &Selection,
-        keep: impl FnMut(Value) -> T,
+        mut keep: impl FnMut(PodFacts, Value) -> Option<T>,
     ) -> Result<Vec<T>, FleetError> {
-        let mut params = ListParams::default().fields(&fields(selection));
-        params.label_selector.clone_from(&selection.labels);
+        let params = params(selection, &fields(selection));
         let own = (!selection.everywhere).then(|| self.namespace());
-        self.values(Call::new("list", PODS.resource), PODS, own, params, keep).await
+        let read = |pod: Value| {
+            let facts = PodFacts::of(&Pod::deserialize(&pod).ok()?, selection.ports);
+            if facts.terminating { None } else { keep(facts, pod) }
+        };
+        let pods = self.values(Call::new("list", PODS.resource), PODS, own, params, read).await?;
+        Ok(pods.into_iter().flatten().collect())
     }
 
     /// Kubernetes' version, major and minor; `None` if the API server does not say it.
@@ -188,11 +203,11 @@ impl Cluster {
     }
 
     /// The API groups of the cluster; `None` if the API server does not say which.
-    async fn groups(&self) -> Result<Option<Groups>, FleetError> {
+    async fn groups(&self) -> Result<Option<BTreeSet<String>>, FleetError> {
         let call = Call::new("get", "apis").of_lint();
         let client = self.client();
         match self.repeat(&call, || client.list_api_groups()).await {
-            Ok(list) => Ok(Some(Groups(list.groups.into_iter().map(|group| group.name).collect()))),
+            Ok(list) => Ok(Some(list.groups.into_iter().map(|group| group.name).collect())),
             Err(error) if error.is_final() => Err(error),
             Err(_) => Ok(None),
         }
@@ -239,15 +254,10 @@ impl Cluster {
         namespace: &str,
         name: &str,
     ) -> Result<Value, FleetError> {
-        let path = format!("{}/{name}", kind.path(Some(namespace)));
-        let client = self.client();
-        let answer = self.repeat(call, || {
-            let request = http::Request::get(&path).body(Vec::new());
-            let client = client.clone();
-            async move {
-                let request = request.map_err(kube::core::request::Error::BuildRequest);
-                client.request(request.map_err(kube::Error::BuildRequest)?).await
-            }
+        let (client, path) = (self.client(), Request::new(kind.path(Some(namespace))));
+        let answer = self.repeat(call, || async {
+            let request = path.get(name, &GetParams::default());
+            client.request(request.map_err(kube::Error::BuildRequest)?).await
         });
         match answer.await {
             Err(FleetError::Api { status: 404, .. }) => Err(FleetError::NotFound(call.object())),
@@ -256,24 +266,12 @@ impl Cluster {
     }
 }
 
-struct Groups(BTreeSet<String>);
-
-impl Groups {
-    fn of(&self, kind: &Kind) -> bool {
-        kind.group.is_empty() || self.0.contains(kind.group)
-    }
-}
-
 /// The object with its kind, which items of a list do not name, and without the fields that no user
 /// has written.
 fn trimmed(mut object: Value, kind: Kind) -> Value {
-    let api = match kind.group {
-        "" => kind.version.to_owned(),
-        group => format!("{group}/{}", kind.version),
-    };
     let Some(fields) = object.as_object_mut() else { return object };
     fields.remove("status");
-    fields.insert("apiVersion".to_owned(), api.into());
+    fields.insert("apiVersion".to_owned(), kind.api().into());
     fields.insert("kind".to_owned(), kind.kind.into());
     if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
         trim_metadata(metadata);

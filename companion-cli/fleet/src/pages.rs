@@ -1,11 +1,6 @@
 //! Lists of the API server, page by page.
 
-use std::fmt::Debug;
-
-use k8s_openapi::NamespaceResourceScope;
 use kube::api::{ListParams, ObjectList};
-use kube::{Api, Resource};
-use serde::de::DeserializeOwned;
 
 use super::call::Call;
 use super::client::Cluster;
@@ -16,28 +11,6 @@ use super::error::FleetError;
 const PAGE: u32 = 500;
 
 impl Cluster {
-    /// Lists objects in all namespaces or in the cluster's own, and returns the result of `keep`
-    /// for each.
-    pub(super) async fn list<K, T>(
-        &self,
-        call: Call,
-        everywhere: bool,
-        params: ListParams,
-        keep: impl Fn(&K) -> T,
-    ) -> Result<Vec<T>, FleetError>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
-        K: Clone + DeserializeOwned + Debug,
-    {
-        let (objects, call): (Api<K>, _) = if everywhere {
-            (Api::all(self.client()), call)
-        } else {
-            (Api::namespaced(self.client(), self.namespace()), call.within(self.namespace()))
-        };
-        let page = async |params: &ListParams| objects.list(params).await;
-        self.pages(&call, params, page, |object| keep(&object)).await
-    }
-
     /// Requests a list page by page, and returns the result of `keep` for each object.
     ///
     /// # Errors

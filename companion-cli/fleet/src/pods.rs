@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::Api;
 use kube::api::ListParams;
 
 use super::call::Call;
@@ -14,7 +15,8 @@ use super::guard::Guard;
 use laststream_base::ports;
 
 /// The names of proxy containers: Istio's and Envoy Gateway's.
-const PROXIES: [&str; 2] = ["istio-proxy", ENVOY_GATEWAYS];
+pub const PROXIES: [&str; 2] = [ISTIO_PROXY, ENVOY_GATEWAYS];
+pub const ISTIO_PROXY: &str = "istio-proxy";
 const ENVOY_GATEWAYS: &str = "envoy";
 /// The port on which Istio's agent serves Envoy's statistics.
 const ISTIO_STATS: u16 = 15020;
@@ -28,11 +30,11 @@ const OWNED_BY_ENVOY_GATEWAY: &str = "gateway.envoyproxy.io/owning-gateway-name"
 pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// The annotation with the cost that this program wrote last. A deletion cost that differs from it
 /// was written by an operator or another program.
-pub(super) const OWN_COST: &str = "laststream.io/deletion-cost";
+pub const OWN_COST: &str = "laststream.io/deletion-cost";
 /// The number of names that are looked up at a time.
 const AT_A_TIME: usize = 16;
 /// Kubernetes' default grace period, in seconds.
-const GRACE: u64 = 30;
+pub const GRACE: u64 = 30;
 /// The time after the end of the grace period from which a pod is overdue. A running kubelet ends a
 /// pod within seconds of its grace period, and clocks differ.
 const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
@@ -250,11 +252,21 @@ impl Cluster {
         selection: &Selection,
         fields: String,
     ) -> Result<Vec<PodFacts>, FleetError> {
-        let mut params = ListParams::default().fields(&fields);
-        params.label_selector.clone_from(&selection.labels);
-        let facts = |pod: &Pod| PodFacts::of(pod, selection.ports);
-        self.list(Call::new("list", "pods"), selection.everywhere, params, facts).await
+        let call = Call::new("list", "pods");
+        let (pods, call): (Api<Pod>, _) = if selection.everywhere {
+            (Api::all(self.client()), call)
+        } else {
+            (Api::namespaced(self.client(), self.namespace()), call.within(self.namespace()))
+        };
+        let page = async |params: &ListParams| pods.list(params).await;
+        let facts = |pod| PodFacts::of(&pod, selection.ports);
+        self.pages(&call, params(selection, &fields), page, facts).await
     }
+}
+
+pub(super) fn params(selection: &Selection, fields: &str) -> ListParams {
+    let label_selector = selection.labels.clone();
+    ListParams { label_selector, ..ListParams::default().fields(fields) }
 }
 
 /// The fields by which the API server selects pods that have not ended.

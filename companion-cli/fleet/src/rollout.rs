@@ -3,47 +3,28 @@
 use std::fmt;
 use std::str::FromStr;
 
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
-use kube::{Api, Resource};
+use serde::Deserialize as _;
+use serde_json::Value;
 
 use super::argo;
 use super::call::Call;
 use super::client::Cluster;
 use super::error::FleetError;
-use super::objects::ROLLOUTS;
+use super::objects::{DAEMON_SETS, DEPLOYMENTS, Kind, ROLLOUTS, STATEFUL_SETS};
 use laststream_base::names;
 
+/// A Deployment, a StatefulSet, a DaemonSet, or a Rollout of Argo Rollouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
-    pub kind: WorkloadKind,
+    pub kind: Kind,
     pub name: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WorkloadKind {
-    Deployment,
-    StatefulSet,
-    DaemonSet,
-    /// A Rollout of Argo Rollouts.
-    Rollout,
-}
-
-impl WorkloadKind {
-    fn resource(self) -> &'static str {
-        match self {
-            Self::Deployment => "deployments",
-            Self::StatefulSet => "statefulsets",
-            Self::DaemonSet => "daemonsets",
-            Self::Rollout => ROLLOUTS.resource,
-        }
-    }
 }
 
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.kind.resource().trim_end_matches('s'), self.name)
+        write!(f, "{}/{}", self.kind.resource.trim_end_matches('s'), self.name)
     }
 }
 
@@ -55,10 +36,10 @@ impl FromStr for Workload {
             `daemonset/NAME` or `rollout/NAME`";
         let (kind, name) = text.split_once('/').ok_or(WANTED)?;
         let kind = match kind.trim_end_matches(".apps").trim_end_matches(".argoproj.io") {
-            "deployment" | "deployments" | "deploy" => WorkloadKind::Deployment,
-            "statefulset" | "statefulsets" | "sts" => WorkloadKind::StatefulSet,
-            "daemonset" | "daemonsets" | "ds" => WorkloadKind::DaemonSet,
-            "rollout" | "rollouts" | "ro" => WorkloadKind::Rollout,
+            "deployment" | "deployments" | "deploy" => DEPLOYMENTS,
+            "statefulset" | "statefulsets" | "sts" => STATEFUL_SETS,
+            "daemonset" | "daemonsets" | "ds" => DAEMON_SETS,
+            "rollout" | "rollouts" | "ro" => ROLLOUTS,
             _ => return Err(WANTED),
         };
         if name.is_empty() || name.contains('/') {
@@ -129,100 +110,86 @@ pub fn progress(workload: &Workload, facts: &RolloutFacts) -> Progress {
 
 impl Cluster {
     /// Reads a workload's facts from the API server.
-    pub async fn rollout(&self, workload: &Workload) -> Result<RolloutFacts, FleetError> {
-        let call = Call::new("get", workload.kind.resource());
-        let call = call.within(self.namespace()).named(&workload.name);
-        match workload.kind {
-            WorkloadKind::Deployment => of_deployment(&self.object(&call, workload).await?),
-            WorkloadKind::StatefulSet => of_stateful_set(&self.object(&call, workload).await?),
-            WorkloadKind::DaemonSet => of_daemon_set(&self.object(&call, workload).await?),
-            WorkloadKind::Rollout => {
-                argo::facts(&self.read(&call, ROLLOUTS, self.namespace(), &workload.name).await?)
+    pub async fn rollout(
+        &self,
+        Workload { kind, name }: &Workload,
+    ) -> Result<RolloutFacts, FleetError> {
+        let call = Call::new("get", kind.resource).within(self.namespace()).named(name);
+        let object = self.read(&call, *kind, self.namespace(), name).await?;
+        if *kind == ROLLOUTS { argo::facts(&object) } else { facts(*kind, &object) }
+    }
+}
+
+fn facts(kind: Kind, object: &Value) -> Result<RolloutFacts, FleetError> {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let own = LabelSelector::deserialize(&spec["selector"]);
+    let own = own.map_err(|error| FleetError::Other(format!("its selector: {error}")))?;
+    let generation = |of: &Value, field: &str| of[field].as_i64();
+    let observed = generation(status, "observedGeneration");
+    let facts = RolloutFacts {
+        selector: selector(&own)?,
+        observed: observed >= generation(&object["metadata"], "generation"),
+        ..RolloutFacts::default()
+    };
+    let count = |field: &str| number(&status[field]).unwrap_or_default();
+    let strategy = &spec["updateStrategy"];
+    let on_delete = || {
+        (strategy["type"] == "OnDelete")
+            .then(|| "its update strategy is OnDelete, so nothing rolls by itself".to_owned())
+    };
+    Ok(match kind {
+        DEPLOYMENTS => {
+            let conditions = status["conditions"].as_array();
+            let is_late = conditions.into_iter().flatten().any(|condition| {
+                condition["type"] == "Progressing"
+                    && condition["reason"] == "ProgressDeadlineExceeded"
+            });
+            let failed = is_late.then(|| "it exceeded its progress deadline".to_owned());
+            RolloutFacts { failed, ..facts.with_replicas(object) }
+        }
+        STATEFUL_SETS => {
+            let replicas = number(&spec["replicas"]).unwrap_or(1);
+            let partition = number(&strategy["rollingUpdate"]["partition"]).unwrap_or(0);
+            // Once all pods are new, the two revisions are the same, and the controller counts no
+            // pod as updated to another one.
+            let is_new = status["currentRevision"] == status["updateRevision"];
+            RolloutFacts {
+                wanted: replicas.saturating_sub(partition),
+                needed: replicas, // pods below the partition too, as in kubectl
+                updated: count(if is_new { "replicas" } else { "updatedReplicas" }),
+                available: count("readyReplicas"),
+                failed: on_delete(),
+                ..facts
             }
         }
+        _ => RolloutFacts {
+            wanted: count("desiredNumberScheduled"),
+            needed: count("desiredNumberScheduled"),
+            updated: count("updatedNumberScheduled"),
+            available: count("numberAvailable"),
+            failed: on_delete(),
+            ..facts
+        },
+    })
+}
+
+impl RolloutFacts {
+    /// Adds the numbers of an object that makes ReplicaSets.
+    pub(super) fn with_replicas(self, object: &Value) -> Self {
+        let count = |field: &str| number(&object["status"][field]).unwrap_or_default();
+        Self {
+            wanted: number(&object["spec"]["replicas"]).unwrap_or(1),
+            updated: count("updatedReplicas"),
+            needed: count("updatedReplicas"),
+            total: count("replicas"),
+            available: count("availableReplicas"),
+            ..self
+        }
     }
-
-    async fn object<K>(&self, call: &Call, workload: &Workload) -> Result<K, FleetError>
-    where
-        K: Resource<Scope = k8s_openapi::NamespaceResourceScope>
-            + Clone
-            + fmt::Debug
-            + serde::de::DeserializeOwned,
-        K: k8s_openapi::Metadata,
-        <K as Resource>::DynamicType: Default,
-    {
-        let api: Api<K> = Api::namespaced(self.client(), self.namespace());
-        self.repeat(call, || api.get(&workload.name)).await
-    }
 }
 
-fn of_deployment(object: &Deployment) -> Result<RolloutFacts, FleetError> {
-    let (Some(spec), status) = (&object.spec, object.status.clone().unwrap_or_default()) else {
-        return Ok(RolloutFacts::default());
-    };
-    let too_late = status.conditions.iter().flatten().any(|condition| {
-        condition.type_ == "Progressing"
-            && condition.reason.as_deref() == Some("ProgressDeadlineExceeded")
-    });
-    let updated = status.updated_replicas.unwrap_or_default();
-    Ok(RolloutFacts {
-        selector: selector(&spec.selector)?,
-        observed: status.observed_generation >= object.metadata.generation,
-        wanted: spec.replicas.unwrap_or(1),
-        updated,
-        needed: updated,
-        total: status.replicas.unwrap_or_default(),
-        available: status.available_replicas.unwrap_or_default(),
-        waits_for: None,
-        failed: too_late.then(|| "it exceeded its progress deadline".to_owned()),
-    })
-}
-
-fn of_stateful_set(object: &StatefulSet) -> Result<RolloutFacts, FleetError> {
-    let (Some(spec), status) = (&object.spec, object.status.clone().unwrap_or_default()) else {
-        return Ok(RolloutFacts::default());
-    };
-    let strategy = spec.update_strategy.clone().unwrap_or_default();
-    let partition = strategy.rolling_update.and_then(|update| update.partition).unwrap_or(0);
-    let needed = spec.replicas.unwrap_or(1);
-    // Once all pods are new, the two revisions are the same, and the controller counts no pod as
-    // updated to another one.
-    let is_new = status.current_revision == status.update_revision;
-    let updated = status.updated_replicas.unwrap_or_default();
-    Ok(RolloutFacts {
-        selector: selector(&spec.selector)?,
-        observed: status.observed_generation >= object.metadata.generation,
-        wanted: needed.saturating_sub(partition),
-        needed, // pods below the partition too, as in kubectl
-        updated: if is_new { status.replicas } else { updated },
-        total: 0, // pods are replaced one by one, so none is left over
-        available: status.ready_replicas.unwrap_or_default(),
-        waits_for: None,
-        failed: on_delete(strategy.type_.as_deref()),
-    })
-}
-
-fn of_daemon_set(object: &DaemonSet) -> Result<RolloutFacts, FleetError> {
-    let (Some(spec), status) = (&object.spec, object.status.clone().unwrap_or_default()) else {
-        return Ok(RolloutFacts::default());
-    };
-    let strategy = spec.update_strategy.clone().unwrap_or_default();
-    Ok(RolloutFacts {
-        selector: selector(&spec.selector)?,
-        observed: status.observed_generation >= object.metadata.generation,
-        wanted: status.desired_number_scheduled,
-        needed: status.desired_number_scheduled,
-        updated: status.updated_number_scheduled.unwrap_or_default(),
-        total: 0,
-        available: status.number_available.unwrap_or_default(),
-        waits_for: None,
-        failed: on_delete(strategy.type_.as_deref()),
-    })
-}
-
-fn on_delete(strategy: Option<&str>) -> Option<String> {
-    (strategy == Some("OnDelete"))
-        .then(|| "its update strategy is OnDelete, so nothing rolls by itself".to_owned())
+fn number(count: &Value) -> Option<i32> {
+    count.as_i64().and_then(|count| i32::try_from(count).ok())
 }
 
 /// The selector as text, for the request that lists pods.
@@ -290,7 +257,7 @@ mod tests {
                     "updatedReplicas": 2, "currentRevision": "a", "updateRevision": "b",
                 },
             });
-            let facts = of_stateful_set(&serde_json::from_value(set).unwrap()).unwrap();
+            let facts = super::facts(STATEFUL_SETS, &set).unwrap();
             progress(&"sts/cart".parse().unwrap(), &facts)
         };
         assert_eq!(set(5), Progress::Done);

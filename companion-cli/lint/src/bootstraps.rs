@@ -3,7 +3,7 @@
 
 use super::inputs::Inputs;
 use super::node::Node;
-use super::objects::of_kind;
+use super::objects::{near, of_kind};
 use super::pods::{Pod, pods};
 use laststream_render::bootstrap::VARIABLE;
 
@@ -101,11 +101,10 @@ fn of_config_map<'g>(
     name: &str,
     file: &str,
 ) -> Result<Option<Node<'g>>, String> {
-    let mut maps = of_kind(inputs, "ConfigMap").filter(|map| {
-        let spaces = map.namespace().zip(pod.namespace());
-        map.name() == name && spaces.is_none_or(|(one, two)| one == two)
-    });
-    let Some(map) = maps.next() else { return Ok(None) };
+    let mut maps = of_kind(inputs, "ConfigMap").filter(|map| map.name() == name);
+    let Some(map) = maps.find(|map| near(map.namespace(), pod.namespace())) else {
+        return Ok(None);
+    };
     let is_binary = map.node.get("binaryData").is_some_and(|data| data.get(file).is_some());
     match map.node.get("data").and_then(|data| data.get(file)) {
         Some(text) => Ok(text.embedded()),

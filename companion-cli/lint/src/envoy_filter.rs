@@ -55,6 +55,11 @@ impl<'g> Patch<'g> {
         self.matching()?.get("listener")?.get("filterChain")?.get("filter")
     }
 
+    /// The name of an HTTP filter in that match.
+    pub(super) fn sub_filter(self) -> Option<Node<'g>> {
+        self.filter_match()?.fields("subFilter.name")
+    }
+
     /// Whether the listeners of one proxy may get both patches.
     pub(super) fn contexts_meet(self, other: Self) -> bool {
         let kind = |patch: Self| match patch.context() {

@@ -5,11 +5,22 @@ use super::inputs::Inputs;
 use super::live::ClusterObject;
 use super::node::Node;
 use laststream_base::yaml::tree::Position;
+use serde::Serialize;
 
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, strum::IntoStaticStr,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    clap::ValueEnum,
+    strum::IntoStaticStr,
+    Serialize,
 )]
 #[strum(serialize_all = "lowercase")]
+#[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Good to know.
     Info,
@@ -26,7 +37,7 @@ impl Severity {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Rule {
     /// The stable code, which is never reused for another rule.
     pub code: &'static str,
@@ -37,10 +48,13 @@ pub struct Rule {
     pub why: &'static str,
     /// The change that resolves the finding.
     pub fix: &'static str,
+    #[serde(skip)]
     pub(super) check: Check,
 }
 
 pub(super) type Check = for<'g> fn(&'g Inputs, &mut Findings<'g>);
+/// The codes of a group of rules, each with its check.
+pub(super) type Checks = &'static [(&'static str, Check)];
 
 impl PartialEq for Rule {
     fn eq(&self, other: &Self) -> bool {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 
 use super::change::part::Part;
-use super::crds::{Definitions, Fault, Validators};
+use super::crds::{Definitions, Fault, Validators, Violation};
 use super::kustomize;
 use super::live::Live;
 use super::node::{Node, is_string_value};
@@ -150,13 +150,11 @@ impl Inputs {
                     && object.node.get("$patch").is_none()
             });
             let judged = whole.flat_map(|object| validators.judge(self, object));
-            judged
-                .map(|found| (found.fault, found.node.tree, found.node.id, found.message))
-                .collect()
+            let fact = |Violation { fault, node, message }| (fault, node.tree, node.id, message);
+            judged.map(fact).collect()
         });
-        all.iter().filter(move |found| found.0 == fault).map(|(_, tree, id, message)| {
-            (Node { texts: self, tree: *tree, id: *id }, message.as_str())
-        })
+        let wanted = all.iter().filter(move |found| found.0 == fault);
+        wanted.map(|(_, tree, id, message)| (self.node(*tree, *id), message.as_str()))
     }
 
     /// The filters that subscribe to a configuration of this name, and the proxies that they reach.
@@ -166,9 +164,7 @@ impl Inputs {
     ) -> impl Iterator<Item = (Node<'g>, &'g Reach)> {
         let waiting = self.waiting.get_or_init(|| by_awaited_name(self));
         let places = waiting.get(name).map_or(&[][..], Vec::as_slice);
-        places
-            .iter()
-            .map(move |(tree, id, reach)| (Node { texts: self, tree: *tree, id: *id }, reach))
+        places.iter().map(|(tree, id, reach)| (self.node(*tree, *id), reach))
     }
 }
 
@@ -177,11 +173,8 @@ fn holders(texts: &Texts, tree: u32) -> Vec<u32> {
     if texts.depth(tree) >= DEEPEST_TEXT {
         return Vec::new();
     }
-    (0_u32..)
-        .zip(&texts.tree(tree).nodes)
-        .map(|(id, _)| id)
-        .filter(|&id| holds_text(Node { texts, tree, id }))
-        .collect()
+    let ids = 0..number(texts.tree(tree).nodes.len());
+    ids.filter(|&id| holds_text(texts.node(tree, id))).collect()
 }
 
 fn holds_text(node: Node<'_>) -> bool {
@@ -218,13 +211,10 @@ fn is_of_chart(node: Node<'_>) -> bool {
 
 fn by_awaited_name(texts: &Texts) -> Waiting {
     let mut by_name = Waiting::new();
-    let filters = texts.keyed_field("config_discovery", "configDiscovery").filter_map(Node::parent);
+    let filters = texts.keyed_field("config_discovery").filter_map(Node::parent);
     for (filter, name) in filters.filter_map(|filter| Some((filter, filter.text_of("name")?))) {
-        by_name.entry(name.to_owned()).or_default().push((
-            filter.tree,
-            filter.id,
-            Reach::of(filter),
-        ));
+        let waiting = (filter.tree, filter.id, Reach::of(filter));
+        by_name.entry(name.to_owned()).or_default().push(waiting);
     }
     by_name
 }

@@ -13,7 +13,7 @@
 //! | `change` | the effects of a change in Envoy |
 //! | `upgrade` | steps between versions of Istio, Envoy, Envoy Gateway, Kubernetes |
 //! | `live` | the facts about a cluster that are in none of its objects |
-//! | `rules` | the rules |
+//! | `rules` | the rules; their texts are in LINT.md |
 //! | `output` | text, JSON, SARIF |
 
 #![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
@@ -58,14 +58,12 @@ use std::collections::HashSet;
 
 use inputs::Inputs;
 
+/// All findings in files.
+///
+/// # Errors
+/// The files hold more values than allowed.
 pub fn lint(sources: Vec<SourceFile>, assume: Assume) -> Result<Vec<Finding>, SourceError> {
-    let inputs = Inputs::read(sources, assume)?;
-    let steps = &inputs.assume.upgrade;
-    Ok(if steps.is_empty() {
-        findings_of(&inputs, rules::all())
-    } else {
-        findings_of(&inputs, rules::of_upgrades(steps))
-    })
+    Ok(judged(&Inputs::read(sources, assume)?, rules::all()))
 }
 
 /// All findings in the objects of a cluster and in what it knows beside them, by object.
@@ -79,12 +77,15 @@ pub fn cluster(
 ) -> Result<Vec<Finding>, SourceError> {
     let mut inputs = Inputs::read(sources, assume)?;
     inputs.live = live;
-    let steps = &inputs.assume.upgrade;
-    Ok(if steps.is_empty() {
-        findings_of(&inputs, rules::of_clusters())
-    } else {
-        findings_of(&inputs, rules::of_upgrades(steps).chain(rules::about_rights()))
-    })
+    Ok(judged(&inputs, rules::of_clusters()))
+}
+
+/// The findings of these rules, or of those about an upgrade.
+fn judged(inputs: &Inputs, usual: impl Iterator<Item = &'static Rule>) -> Vec<Finding> {
+    match inputs.assume.upgrade.as_slice() {
+        [] => findings_of(inputs, usual),
+        steps => findings_of(inputs, rules::of_upgrades(steps)),
+    }
 }
 
 fn findings_of(inputs: &Inputs, rules: impl Iterator<Item = &'static Rule>) -> Vec<Finding> {
@@ -123,6 +124,7 @@ fn leave_out_explained(findings: &mut Vec<Finding>) {
     });
 }
 
+/// All rules, in the order of their codes.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    rules::all().chain(rules::upgrades())
+    rules::rules()
 }

@@ -41,15 +41,38 @@ pub(super) fn listener(filter: Node<'_>) -> Option<Node<'_>> {
     })
 }
 
-pub(super) fn address(listener: Node<'_>) -> Option<(Node<'_>, u64)> {
+fn address(listener: Node<'_>) -> Option<(Node<'_>, u64)> {
     let socket = listener.fields("address.socket_address")?;
     Some((socket.field("address")?, socket.field("port_value")?.number()?))
 }
 
+/// The connection managers that run a module.
+pub(super) fn managers<'g>(
+    inputs: &'g Inputs,
+    module: Module<'g>,
+) -> impl Iterator<Item = Node<'g>> {
+    uses(inputs, module).into_iter().filter_map(connection_manager)
+}
+
+/// The listeners that run a module.
+pub(super) fn listeners<'g>(
+    inputs: &'g Inputs,
+    module: Module<'g>,
+) -> impl Iterator<Item = Node<'g>> {
+    uses(inputs, module).into_iter().filter_map(listener)
+}
+
+/// The addresses and ports of the listeners that run a module.
+pub(super) fn addresses<'g>(
+    inputs: &'g Inputs,
+    module: Module<'g>,
+) -> impl Iterator<Item = (Node<'g>, u64)> {
+    listeners(inputs, module).filter_map(address)
+}
+
 /// The ports of the listeners that run a module.
 pub(super) fn ports(inputs: &Inputs, module: Module<'_>) -> Vec<u64> {
-    let listeners = uses(inputs, module).into_iter().filter_map(listener);
-    listeners.filter_map(address).map(|(_, port)| port).collect()
+    addresses(inputs, module).map(|(_, port)| port).collect()
 }
 
 /// Whether only the local machine can reach this address.

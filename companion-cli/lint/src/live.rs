@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde_json::{Value, json};
-
 /// An object of a cluster, at which findings are reported.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct ClusterObject {
     /// Its kind.
     pub kind: String,
@@ -25,12 +23,6 @@ impl ClusterObject {
     pub fn rights() -> Self {
         let name = "laststream-linter".to_owned();
         Self { kind: "ClusterRole".to_owned(), namespace: None, name, made: None }
-    }
-
-    pub(super) fn json(&self) -> Value {
-        json!({
-            "kind": self.kind, "namespace": self.namespace, "name": self.name, "made": self.made,
-        })
     }
 
     /// The path that stands for the object where a file is expected.

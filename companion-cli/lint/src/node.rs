@@ -1,8 +1,11 @@
 //! Navigation of nodes: by key, by index, to parents, and their positions. Aliases and merge keys
 //! are followed.
 
+use std::hash::{Hash, Hasher};
+
 use super::plain::Meaning;
 use super::texts::{Texts, number};
+use laststream_base::time_span::milliseconds;
 use laststream_base::yaml::tree::{Kind, NONE, Position, Raw, Style, Tree};
 
 /// The greatest depth of merge keys within merge keys.
@@ -21,6 +24,14 @@ pub(super) struct Node<'g> {
 impl PartialEq for Node<'_> {
     fn eq(&self, other: &Self) -> bool {
         (self.tree, self.id) == (other.tree, other.id)
+    }
+}
+
+impl Eq for Node<'_> {}
+
+impl Hash for Node<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.tree, self.id).hash(state);
     }
 }
 
@@ -153,6 +164,11 @@ impl<'g> Node<'g> {
         self.text()?.replace('_', "").parse().ok()
     }
 
+    /// A span of time, in milliseconds.
+    pub(super) fn millis(self) -> Option<u64> {
+        milliseconds(self.text()?)
+    }
+
     /// The text at the end of a path of fields, such as `metadata.name`.
     pub(super) fn text_of(self, path: &str) -> Option<&'g str> {
         self.fields(path)?.text()
@@ -279,23 +295,22 @@ impl<'g> Node<'g> {
 
 /// Look-ups of nodes in all texts.
 impl Texts {
+    pub(super) fn node(&self, tree: u32, id: u32) -> Node<'_> {
+        Node { texts: self, tree, id }
+    }
+
     pub(super) fn documents(&self) -> impl Iterator<Item = Node<'_>> {
-        self.trees().flat_map(move |tree| {
-            self.tree(tree).roots.iter().map(move |&id| Node { texts: self, tree, id })
-        })
+        self.trees()
+            .flat_map(move |tree| self.tree(tree).roots.iter().map(move |&id| self.node(tree, id)))
     }
 
     pub(super) fn keyed<'g>(&'g self, key: &str) -> impl Iterator<Item = Node<'g>> {
-        self.places_of(key).iter().map(move |&(tree, id)| Node { texts: self, tree, id })
+        self.places_of(key).iter().map(|&(tree, id)| self.node(tree, id))
     }
 
     /// All values of a protobuf field, in either spelling.
-    pub(super) fn keyed_field<'g>(
-        &'g self,
-        snake: &str,
-        camel: &str,
-    ) -> impl Iterator<Item = Node<'g>> {
-        let mut nodes: Vec<Node<'g>> = self.keyed(snake).chain(self.keyed(camel)).collect();
+    pub(super) fn keyed_field<'g>(&'g self, name: &str) -> impl Iterator<Item = Node<'g>> {
+        let mut nodes: Vec<Node<'g>> = self.keyed(name).chain(self.keyed(&camel(name))).collect();
         nodes.sort_by_key(|node| (node.tree, node.id));
         nodes.into_iter()
     }
@@ -305,7 +320,7 @@ impl Texts {
         self.trees().flat_map(move |tree| {
             self.tree(tree).nodes.iter().enumerate().filter_map(move |(id, raw)| match &raw.kind {
                 Kind::Scalar(text, _) if self.embedded_in(tree, number(id)).is_none() => {
-                    Some((Node { texts: self, tree, id: number(id) }, text.as_ref()))
+                    Some((self.node(tree, number(id)), text.as_ref()))
                 }
                 _ => None,
             })

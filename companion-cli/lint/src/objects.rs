@@ -49,9 +49,19 @@ impl<'g> Object<'g> {
     /// Whether two policies of Envoy Gateway may target one Gateway, judged by namespaces and by
     /// the names of their targets.
     pub(super) fn may_share_target(self, other: Self) -> bool {
-        let spaces = self.namespace().zip(other.namespace());
         let others = other.gateways().unwrap_or_default();
-        self.may_target_one_of(&others) && spaces.is_none_or(|(one, two)| one == two)
+        self.may_target_one_of(&others) && self.is_near(other)
+    }
+
+    /// Whether both may be in one namespace.
+    pub(super) fn is_near(self, other: Self) -> bool {
+        near(self.namespace(), other.namespace())
+    }
+
+    /// The name of the object of this kind that a Gateway takes its parameters from.
+    pub(super) fn parameters(self, kind: &str) -> Option<&'g str> {
+        let reference = self.node.fields("spec.infrastructure.parametersRef")?;
+        reference.text_of("name").filter(|_| reference.text_of("kind") == Some(kind))
     }
 
     /// Whether a policy may target one of these Gateways; true if the Gateways, or the policy's own
@@ -100,6 +110,21 @@ pub(super) fn of_kind<'g>(
     kind: &'static str,
 ) -> impl Iterator<Item = Object<'g>> {
     objects(texts).filter(move |object| object.kind == kind)
+}
+
+/// The objects of this kind and name that may be in the namespace of another one.
+pub(super) fn beside<'g>(
+    other: Object<'g>,
+    kind: &'static str,
+    name: &'g str,
+) -> impl Iterator<Item = Object<'g>> {
+    of_kind(other.node.texts, kind)
+        .filter(move |object| object.name() == name && object.is_near(other))
+}
+
+/// Whether two namespaces may be the same one. One that is not written may be any.
+pub(super) fn near(one: Option<&str>, two: Option<&str>) -> bool {
+    one.zip(two).is_none_or(|(one, two)| one == two)
 }
 
 pub(super) fn object_of(node: Node<'_>) -> Option<Object<'_>> {

@@ -16,14 +16,9 @@ impl<'g> Overlaid<'g> {
     pub(super) fn by(texts: &'g Texts, overlay: Pod<'g>) -> Self {
         let own = overlay.object;
         let gateways = of_kind(texts, "Gateway").filter_map(|gateway| {
-            let spec = gateway.spec()?;
-            let parameters = spec.fields("infrastructure.parametersRef")?;
-            let is_named = parameters.text_of("name") == Some(own.name())
-                && parameters.text_of("kind") == Some("ConfigMap");
-            let spaces = gateway.namespace().zip(own.namespace());
-            let together = spaces.is_none_or(|(one, two)| one == two);
-            let class = spec.text_of("gatewayClassName").unwrap_or_default();
-            (is_named && together).then_some((gateway.name(), class))
+            let is_named = gateway.parameters("ConfigMap") == Some(own.name());
+            let class = gateway.node.text_of("spec.gatewayClassName").unwrap_or_default();
+            (is_named && gateway.is_near(own)).then_some((gateway.name(), class))
         });
         Self {
             namespace: overlay.namespace(),

@@ -3,7 +3,7 @@
 
 use super::envoy_filter::{Patch, patch_of};
 use super::node::Node;
-use super::objects::{Object, ROOT_NAMESPACE};
+use super::objects::{Object, ROOT_NAMESPACE, near};
 use super::overlaid::Overlaid;
 use super::pods::Pod;
 use super::texts::Texts;
@@ -99,14 +99,16 @@ impl ProxySelector {
         }
     }
 
+    /// Whether the resource may be for proxies of this namespace.
+    fn reaches(&self, namespace: Option<&str>) -> bool {
+        let own = self.namespace.as_deref();
+        own == Some(ROOT_NAMESPACE) || near(own, namespace)
+    }
+
     /// Whether the resource selects a pod of this namespace with these labels. One with targets
     /// selects no such pod.
     pub(super) fn selects(&self, namespace: Option<&str>, labels: &[(&str, &str)]) -> bool {
-        let space = match (self.namespace.as_deref(), namespace) {
-            (Some(own), Some(theirs)) => own == theirs || own == ROOT_NAMESPACE,
-            _ => true,
-        };
-        space
+        self.reaches(namespace)
             && self.targets.is_empty()
             && self
                 .labels
@@ -125,10 +127,6 @@ impl ProxySelector {
 
     /// Whether the resource may select a pod that Istio makes for one of these Gateways.
     pub(super) fn may_select_gateway(&self, overlaid: &Overlaid<'_>) -> bool {
-        let space = match (self.namespace.as_deref(), overlaid.namespace) {
-            (Some(own), Some(theirs)) => own == theirs || own == ROOT_NAMESPACE,
-            _ => true,
-        };
         let by_target = |(kind, name): &(String, String)| match kind.as_str() {
             "Gateway" => overlaid.may_be_named(name),
             "GatewayClass" => overlaid.may_be_of(name),
@@ -139,7 +137,7 @@ impl ProxySelector {
             "gateway.networking.k8s.io/gateway-class-name" => overlaid.may_be_of(value),
             _ => false,
         };
-        space
+        self.reaches(overlaid.namespace)
             && (self.targets.is_empty() || self.targets.iter().any(by_target))
             && self.labels.iter().all(by_label)
     }
@@ -155,10 +153,8 @@ impl ProxySelector {
         if self.replaces(other) {
             return false;
         }
-        let spaces = match (&self.namespace, &other.namespace) {
-            (Some(one), Some(two)) => one == two || one == ROOT_NAMESPACE || two == ROOT_NAMESPACE,
-            _ => true,
-        };
+        let spaces =
+            self.reaches(other.namespace.as_deref()) || other.reaches(self.namespace.as_deref());
         let differ = |key: &String, value: &String| {
             other.labels.iter().any(|(there, text)| there == key && text != value)
         };

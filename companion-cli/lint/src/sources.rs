@@ -56,19 +56,13 @@ pub enum SourceError {
 impl SourceFile {
     /// Decodes a text.
     pub fn new(name: impl Into<String>, bytes: Vec<u8>) -> Self {
-        let name = name.into();
-        match decode(bytes) {
-            Ok(text) => {
-                let lines = std::iter::once(0)
-                    .chain(text.match_indices('\n').map(|(at, _)| at + 1))
-                    .collect();
-                Self { name, text: Some(text), trouble: None, object: None, lines }
-            }
-            Err(trouble) => {
-                let (text, lines) = (None, Vec::new());
-                Self { name, text, trouble: Some(trouble), object: None, lines }
-            }
-        }
+        let (text, trouble) = match decode(bytes) {
+            Ok(text) => (Some(text), None),
+            Err(trouble) => (None, Some(trouble)),
+        };
+        let ends = text.iter().flat_map(|text| text.match_indices('\n')).map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(ends).collect();
+        Self { name: name.into(), text, trouble, object: None, lines }
     }
 
     /// The JSON of a cluster's object.

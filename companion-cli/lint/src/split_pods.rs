@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::node::Node;
-use super::objects::Object;
+use super::objects::{Object, near};
 use super::overlaid::Overlaid;
 use super::pods::{DEFAULT_GRACE, Pod, metadata_patches, pods};
 use super::texts::Texts;
@@ -51,14 +51,18 @@ impl<'g> SplitPods<'g> {
     }
 
     pub(super) fn of_object(&self, object: Object<'g>) -> impl Iterator<Item = Pod<'g>> {
+        self.parts_of(object, object.namespace()).map(|part| part.pod)
+    }
+
+    /// The parts of the object that has the kind and name of this one.
+    fn parts_of(
+        &self,
+        object: Object<'g>,
+        space: Option<&'g str>,
+    ) -> impl Iterator<Item = &Part<'g>> {
         let name = (object.kind, object.name());
         let same = self.named.get(&name).filter(|_| !name.1.is_empty());
-        let space = object.namespace();
-        let same = same
-            .into_iter()
-            .flatten()
-            .filter(move |part| part.namespace.zip(space).is_none_or(|(one, two)| one == two));
-        same.map(|part| part.pod)
+        same.into_iter().flatten().filter(move |part| near(part.namespace, space))
     }
 
     /// The part itself, then the other parts of the same pod.
@@ -78,14 +82,10 @@ impl<'g> SplitPods<'g> {
     }
 
     fn patches_beside(&self, pod: Pod<'g>) -> Vec<Pod<'g>> {
-        let name = (pod.object.kind, pod.object.name());
-        let same = self.named.get(&name).filter(|_| !name.1.is_empty());
-        let (is_whole, space) = (pod.is_whole(), pod.namespace());
-        let others = same.into_iter().flatten().filter(|other| {
-            !(other.is_whole && is_whole)
-                && other.pod.template != pod.template
-                && other.namespace.zip(space).is_none_or(|(one, two)| one == two)
-        });
+        let is_whole = pod.is_whole();
+        let others = self
+            .parts_of(pod.object, pod.namespace())
+            .filter(|other| !(other.is_whole && is_whole) && other.pod.template != pod.template);
         others.map(|other| other.pod).collect()
     }
 }

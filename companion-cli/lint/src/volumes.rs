@@ -38,6 +38,10 @@ impl<'g> ImageVolume<'g> {
         !path.is_empty() && file.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
     }
 
+    pub(super) fn reference_place(self) -> Node<'g> {
+        self.image.get("reference").unwrap_or(self.image)
+    }
+
     pub(super) fn name(self) -> &'g str {
         let name = |volume: Node<'g>| volume.text_of("name").or_else(|| volume.key_text());
         self.image.parent().and_then(name).unwrap_or_default()
@@ -48,14 +52,12 @@ impl<'g> ImageVolume<'g> {
     }
 
     /// The nodes around the volume, also those around an embedded text that contains it.
-    fn holders(self) -> impl Iterator<Item = (u32, u32)> {
-        std::iter::successors(Some(self.image), |node| node.carrier())
-            .flat_map(Node::upwards)
-            .map(|node| (node.tree, node.id))
+    fn holders(self) -> impl Iterator<Item = Node<'g>> {
+        self.image.outwards()
     }
 }
 
-pub(super) struct Holders<'g>(HashMap<(u32, u32), Vec<ImageVolume<'g>>>);
+pub(super) struct Holders<'g>(HashMap<Node<'g>, Vec<ImageVolume<'g>>>);
 
 impl<'g> Holders<'g> {
     pub(super) fn of(texts: &'g Texts) -> Self {
@@ -68,8 +70,8 @@ impl<'g> Holders<'g> {
         Self(holders)
     }
 
-    pub(super) fn within(&self, node: Node<'_>) -> &[ImageVolume<'g>] {
-        self.0.get(&(node.tree, node.id)).map_or(&[], Vec::as_slice)
+    pub(super) fn within(&self, node: Node<'g>) -> &[ImageVolume<'g>] {
+        self.0.get(&node).map_or(&[], Vec::as_slice)
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) struct Module<'g> {
 
 impl<'g> Module<'g> {
     pub(super) fn of(texts: &'g Texts, known: &'g FilterFacts) -> Self {
-        let node = |id| Node { texts, tree: known.tree, id };
+        let node = |id| texts.node(known.tree, id);
         Self { typed: node(known.typed), plugin: node(known.plugin), known }
     }
 
@@ -90,6 +90,12 @@ impl<'g> Module<'g> {
 
     pub(super) fn vm_id(self) -> &'g str {
         self.vm().and_then(|vm| vm.text_of("vm_id")).unwrap_or_default()
+    }
+
+    /// The node of the VM's id, or else what it would be in.
+    pub(super) fn vm_id_place(self) -> Node<'g> {
+        let vm = self.vm().unwrap_or(self.plugin);
+        vm.field("vm_id").unwrap_or(vm)
     }
 
     pub(super) fn remote(self) -> Option<Node<'g>> {

@@ -18,7 +18,7 @@ pub struct Change {
 }
 
 /// The streams of one workload that a change would cut now.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct CutStreams {
     pub workload: String,
     pub pods: u64,

@@ -1,6 +1,8 @@
 //! The effects of a changed object on Envoy's listeners, derived from how istiod translates the
 //! object into Envoy's configuration.
 
+use std::collections::BTreeSet;
+
 use super::envoy_gateway;
 use super::pairs::{Pair, group, same};
 use super::part::Effect;
@@ -32,16 +34,8 @@ pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     if !pair.differs("spec") && !pair.comes_or_goes() && !is_mesh_config {
         return Vec::new();
     }
-    let at = |path: &str| {
-        let [old, new] = pair.field(path);
-        new.or(old).unwrap_or(object.node)
-    };
     let whole = |effect: Effect| {
-        vec![(
-            effect,
-            at("spec"),
-            format!("{} `{}` is {}", object.kind, object.name(), pair.verb()),
-        )]
+        vec![(effect, pair.latest_field("spec").unwrap_or(object.node), pair.words())]
     };
     let is_istio = group(pair).ends_with("istio.io");
     match object.kind {
@@ -144,11 +138,8 @@ fn patch_effect(patch: Node<'_>) -> Option<Effect> {
 /// The effect of the changed fields of a Wasm filter at `path`. Envoy gets the `discovered` fields
 /// by discovery.
 fn plugin(pair: &Pair<'_>, path: &str, discovered: &[&str]) -> Effect {
-    let keys = pair.field(path).into_iter().flatten().flat_map(Node::entries);
-    let moves = keys
-        .map(|(key, _)| key)
-        .filter(|key| !discovered.contains(key))
-        .any(|key| pair.differs(&format!("{path}.{key}")));
+    let mut keys = pair.keys(path).into_iter().filter(|key| !discovered.contains(key));
+    let moves = keys.any(|key| pair.differs(&format!("{path}.{key}")));
     if pair.comes_or_goes() || moves { Effect::WasmPlace } else { Effect::NothingDrains }
 }
 
@@ -181,8 +172,7 @@ fn ports<'g>(pair: &Pair<'g>, fields: &[&str]) -> Vec<Found<'g>> {
     else {
         return Vec::new();
     };
-    let [before, after] = pair.field(&format!("spec.{changed}"));
-    let node = after.or(before).unwrap_or(old.node);
+    let node = pair.latest_field(&format!("spec.{changed}")).unwrap_or(old.node);
     let what = format!("`{changed}` of {} `{}` {}", old.kind, old.name(), changes(pair));
     vec![(Effect::Listeners, node, what)]
 }
@@ -211,10 +201,9 @@ fn virtual_service<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
         [("tcp", Effect::TcpRoutes), ("tls", Effect::TcpRoutes), ("http", for_http)]
     {
         let path = format!("spec.{field}");
-        let [old, new] = pair.field(&path);
         let is_concerned =
             pair.differs(&path) || pair.differs("spec.hosts") || pair.differs("spec.gateways");
-        if let Some(node) = new.or(old).filter(|_| is_concerned) {
+        if let Some(node) = pair.latest_field(&path).filter(|_| is_concerned) {
             found.push((effect, node, format!("routes for {field} are {}", pair.verb())));
         }
     }
@@ -225,9 +214,7 @@ fn virtual_service<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
 fn mesh<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     let [old, new] = pair.field("data.mesh").map(|node| node.and_then(Node::embedded));
     let keys = [old, new].into_iter().flatten().flat_map(Node::entries).map(|(key, _)| key);
-    let mut keys: Vec<&str> = keys.collect();
-    keys.sort_unstable();
-    keys.dedup();
+    let keys: BTreeSet<&str> = keys.collect();
     let value = |side: Option<Node<'g>>, key: &str| side.and_then(|mesh| mesh.get(key));
     keys.into_iter()
         .filter(|key| !same(value(old, key), value(new, key)))

@@ -1,6 +1,8 @@
 //! The effects of a changed object of Envoy Gateway, by which part of Envoy's configuration its
 //! translator writes each field into (`internal/xds/translator` of version 1.9.1).
 
+use std::collections::BTreeSet;
+
 use super::effects::Found;
 use super::pairs::Pair;
 use super::part::Effect;
@@ -11,34 +13,21 @@ use crate::objects::{Object, of_kind};
 const TARGETS: [&str; 4] = ["targetRef", "targetRefs", "targetSelectors", "mergeType"];
 
 /// The effects of the fields below `spec`, by kind. `*` is any other field.
-const FIELDS: &[(&str, &str, Effect)] = &[
-    ("EnvoyExtensionPolicy", "*", Effect::GatewayFilters),
-    ("SecurityPolicy", "apiKeyAuth", Effect::GatewayFilters),
-    ("SecurityPolicy", "basicAuth", Effect::GatewayFilters),
-    ("SecurityPolicy", "extAuth", Effect::GatewayFilters),
-    ("SecurityPolicy", "jwt", Effect::GatewayFilters),
-    ("SecurityPolicy", "*", Effect::FirstFilter),
-    ("BackendTrafficPolicy", "requestBuffer", Effect::GatewayFilters),
-    ("BackendTrafficPolicy", "responseOverride", Effect::GatewayFilters),
-    ("BackendTrafficPolicy", "admissionControl", Effect::FirstFilter),
-    ("BackendTrafficPolicy", "bandwidthLimit", Effect::FirstFilter),
-    ("BackendTrafficPolicy", "compression", Effect::FirstFilter),
-    ("BackendTrafficPolicy", "compressor", Effect::FirstFilter),
-    ("BackendTrafficPolicy", "faultInjection", Effect::FirstFilter),
-    ("BackendTrafficPolicy", "rateLimit", Effect::FirstFilter),
-    ("BackendTrafficPolicy", "*", Effect::NothingDrains),
-    ("ClientTrafficPolicy", "*", Effect::GatewayFilters),
-    ("HTTPRouteFilter", "credentialInjection", Effect::GatewayFilters),
-    ("HTTPRouteFilter", "*", Effect::NothingDrains),
-    ("EnvoyProxy", "telemetry", Effect::GatewayFilters),
-    ("EnvoyProxy", "filterOrder", Effect::GatewayFilters),
-    ("EnvoyProxy", "geoIP", Effect::GatewayFilters),
-    ("EnvoyProxy", "backendTLS", Effect::NothingDrains),
-    ("EnvoyProxy", "luaValidation", Effect::NothingDrains),
-    ("EnvoyProxy", "mergeBackends", Effect::NothingDrains),
-    ("EnvoyProxy", "preserveRouteOrder", Effect::NothingDrains),
-    ("EnvoyProxy", "routingType", Effect::NothingDrains),
-    ("EnvoyProxy", "*", Effect::PodsReplaced),
+const FIELDS: &[(&str, Effect, &str)] = &[
+    ("EnvoyExtensionPolicy", Effect::GatewayFilters, "*"),
+    ("SecurityPolicy", Effect::GatewayFilters, "apiKeyAuth basicAuth extAuth jwt"),
+    ("SecurityPolicy", Effect::FirstFilter, "*"),
+    ("BackendTrafficPolicy", Effect::GatewayFilters, "requestBuffer responseOverride"),
+    ("BackendTrafficPolicy", Effect::FirstFilter, "admissionControl bandwidthLimit compression"),
+    ("BackendTrafficPolicy", Effect::FirstFilter, "compressor faultInjection rateLimit"),
+    ("BackendTrafficPolicy", Effect::NothingDrains, "*"),
+    ("ClientTrafficPolicy", Effect::GatewayFilters, "*"),
+    ("HTTPRouteFilter", Effect::GatewayFilters, "credentialInjection"),
+    ("HTTPRouteFilter", Effect::NothingDrains, "*"),
+    ("EnvoyProxy", Effect::GatewayFilters, "telemetry filterOrder geoIP"),
+    ("EnvoyProxy", Effect::NothingDrains, "backendTLS luaValidation mergeBackends"),
+    ("EnvoyProxy", Effect::NothingDrains, "preserveRouteOrder routingType"),
+    ("EnvoyProxy", Effect::PodsReplaced, "*"),
 ];
 
 /// The effects of an object of Envoy Gateway; none for other kinds.
@@ -47,13 +36,8 @@ pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     if object.kind == "EnvoyPatchPolicy" {
         return vec![patches(pair, object)];
     }
-    let sides = pair.field("spec");
-    let mut keys: Vec<&str> =
-        sides.into_iter().flatten().flat_map(Node::entries).map(|(key, _)| key).collect();
-    keys.sort_unstable();
-    keys.dedup();
     let is_moved = TARGETS.iter().any(|field| pair.differs(&format!("spec.{field}")));
-    let fields = keys.into_iter().filter(|key| !TARGETS.contains(key));
+    let fields = pair.keys("spec").into_iter().filter(|key| !TARGETS.contains(key));
     fields.filter_map(|field| of_field(pair, object, field, is_moved)).collect()
 }
 
@@ -65,8 +49,11 @@ fn of_field<'g>(
 ) -> Option<Found<'g>> {
     let path = format!("spec.{field}");
     let [old, new] = pair.field(&path);
-    let known = |name| FIELDS.iter().find(move |row| row.0 == object.kind && row.1 == name);
-    let effect = known(field).or_else(|| known("*"))?.2;
+    let known = |name: &str| {
+        let mut rows = FIELDS.iter().filter(|(kind, ..)| *kind == object.kind);
+        rows.find(|(.., fields)| fields.split(' ').any(|own| own == name))
+    };
+    let (_, effect, _) = *known(field).or_else(|| known("*"))?;
     if !is_moved && !pair.differs(&path) {
         return None;
     }
@@ -78,8 +65,7 @@ fn of_field<'g>(
         }
         effect => effect,
     };
-    let what = format!("`{field}` of {} `{}` is {}", object.kind, object.name(), pair.verb());
-    Some((effect, new.or(old)?, what))
+    Some((effect, new.or(old)?, format!("`{field}` of {}", pair.words())))
 }
 
 /// Statistics are in the bootstrap, logs and traces in listeners.
@@ -90,14 +76,12 @@ fn only_metrics_differ(pair: &Pair<'_>) -> bool {
 
 /// The effect of patches of Envoy's own configuration, by their type.
 fn patches<'g>(pair: &Pair<'g>, object: Object<'g>) -> Found<'g> {
-    let sides = pair.field("spec.jsonPatches");
-    let mut types = sides.into_iter().flatten().flat_map(Node::items);
+    const PATCHES: &str = "spec.jsonPatches";
+    let mut types = pair.field(PATCHES).into_iter().flatten().flat_map(Node::items);
     let is_of_listener =
         types.any(|patch| patch.text_of("type").is_none_or(|name| name.ends_with(".Listener")));
     let effect = if is_of_listener { Effect::GatewayFilters } else { Effect::NothingDrains };
-    let [old, new] = sides;
-    let what = format!("{} `{}` is {}", object.kind, object.name(), pair.verb());
-    (effect, new.or(old).unwrap_or(object.node), what)
+    (effect, pair.latest_field(PATCHES).unwrap_or(object.node), pair.words())
 }
 
 /// Fields of an HTTPRoute's rules that need a filter in the listener.
@@ -113,19 +97,16 @@ pub(super) fn of_route(pair: &Pair<'_>) -> Effect {
     };
     let texts = pair.latest().map(|route| route.node.texts);
     let gateways = texts.into_iter().flat_map(|texts| of_kind(texts, "Gateway"));
-    let is_elsewhere = gateways.map(is_of_istio).collect::<Vec<_>>();
-    let is_of_istio = !is_elsewhere.is_empty() && is_elsewhere.into_iter().all(|is_it| is_it);
+    let mut gateways = gateways.peekable();
+    let is_of_istio = gateways.peek().is_some() && gateways.all(is_of_istio);
     if old == new || is_of_istio { Effect::NothingDrains } else { Effect::FirstFilter }
 }
 
 /// The kinds of filters that the rules need in the listener.
-fn needed(rules: Node<'_>) -> Vec<&str> {
+fn needed(rules: Node<'_>) -> BTreeSet<&str> {
     let filters = rules.items().flat_map(|rule| rule.list("filters"));
     let kinds = filters.filter_map(|filter| filter.text_of("type"));
-    let mut all: Vec<&str> = kinds.filter(|kind| ROUTE_FILTERS.contains(kind)).collect();
-    let mut persistence = rules.items().filter_map(|rule| rule.get("sessionPersistence"));
-    all.extend(persistence.next().map(|_| "sessionPersistence"));
-    all.sort_unstable();
-    all.dedup();
-    all
+    let persistence = rules.items().filter_map(|rule| rule.get("sessionPersistence"));
+    let kinds = kinds.filter(|kind| ROUTE_FILTERS.contains(kind));
+    kinds.chain(persistence.map(|_| "sessionPersistence")).collect()
 }

@@ -13,6 +13,7 @@ mod waypoints;
 use super::inputs::Inputs;
 pub use cut::{Change, CutStreams};
 use laststream_base::time_span::TimeSpan;
+use pairs::group;
 pub(crate) use pairs::same;
 pub(super) use part::Effect;
 use part::Part;
@@ -22,6 +23,8 @@ pub use reached::{ProxyRole, ProxyStreams, RunningProxy};
 /// The drain time of Envoy Gateway's proxies without a `drainTimeout`.
 const GATEWAY_DRAIN: TimeSpan = TimeSpan::seconds(60);
 
+const ON_WAYPOINTS: &str = "; on a waypoint the routes stand in the chain: it is replaced";
+
 /// All parts of the change from the old files to the new ones.
 pub(super) fn parts(inputs: &Inputs) -> Vec<Part> {
     let mut parts = Vec::new();
@@ -29,23 +32,16 @@ pub(super) fn parts(inputs: &Inputs) -> Vec<Part> {
         for (effect, node, what) in effects::of(&pair) {
             let proxies = proxies::Proxies::of(&pair);
             let reached = Reached::of(&pair, &proxies, effect, node, inputs);
-            let named = proxies.describe(node, inputs);
-            let named = reached.describe().filter(|_| !proxies.has_targets()).unwrap_or(named);
-            let mut message = format!("{what}: {named}");
-            if effect == Effect::WaypointRoutes {
-                message.push_str("; on a waypoint the routes stand in the chain: it is replaced");
-            }
-            if effect.replaces() {
-                message.push_str("; ");
-                let is_of_envoy_gateway =
-                    effect == Effect::FirstFilter || pairs::group(&pair) == ENVOY_GATEWAY;
-                let time = if is_of_envoy_gateway {
-                    proxies::time_at_envoy_gateway(inputs)
-                } else {
-                    proxies.time_left(inputs)
-                };
-                message.push_str(&time);
-            }
+            let gateways = reached.describe().filter(|_| proxies.targets.is_empty());
+            let named = gateways.unwrap_or_else(|| proxies.describe(node, inputs));
+            let on_waypoints = if effect == Effect::WaypointRoutes { ON_WAYPOINTS } else { "" };
+            let time = match effect {
+                _ if !effect.replaces() => String::new(),
+                Effect::FirstFilter => proxies::time_at_envoy_gateway(inputs),
+                _ if group(&pair) == ENVOY_GATEWAY => proxies::time_at_envoy_gateway(inputs),
+                _ => proxies.time_left(inputs),
+            };
+            let message = format!("{what}: {named}{on_waypoints}{time}");
             parts.push(Part::new(effect, node, message, reached));
         }
     }

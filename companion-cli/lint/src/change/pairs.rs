@@ -1,6 +1,6 @@
 //! The objects that differ between the old files and the new ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::inputs::Inputs;
 use crate::node::Node;
@@ -32,6 +32,18 @@ impl<'g> Pair<'g> {
         [Self::side(self.old, path), Self::side(self.new, path)]
     }
 
+    /// A field after the change, or before it if it was removed.
+    pub(super) fn latest_field(&self, path: &str) -> Option<Node<'g>> {
+        let [old, new] = self.field(path);
+        new.or(old)
+    }
+
+    /// The keys of a map before and after.
+    pub(super) fn keys(&self, path: &str) -> BTreeSet<&'g str> {
+        let sides = self.field(path).into_iter().flatten();
+        sides.flat_map(Node::entries).map(|(key, _)| key).collect()
+    }
+
     /// Whether a field differs. A field that is missing is the same as an empty one.
     pub(super) fn differs(&self, path: &str) -> bool {
         let [old, new] = self.field(path).map(|node| node.filter(|node| !is_empty(*node)));
@@ -41,6 +53,12 @@ impl<'g> Pair<'g> {
     /// Whether the object was added or removed.
     pub(super) fn comes_or_goes(&self) -> bool {
         self.old.is_none() || self.new.is_none()
+    }
+
+    /// The change in words.
+    pub(super) fn words(&self) -> String {
+        let (kind, name) = self.latest().map_or(("", ""), |object| (object.kind, object.name()));
+        format!("{kind} `{name}` is {}", self.verb())
     }
 
     /// The change as a word: new, removed or changed.
@@ -82,14 +100,11 @@ pub(super) fn changed(inputs: &Inputs) -> Vec<Pair<'_>> {
         let is_old = inputs.file_of(object.node.tree) < old_files;
         *(if is_old { &mut pair.old } else { &mut pair.new }) = Some(object);
     }
-    let node = |object: Option<Object<'_>>| object.map(|object| (object.node.tree, object.node.id));
-    pairs
-        .into_values()
-        .filter(|pair| {
-            node(pair.old) != node(pair.new)
-                && !same(pair.old.map(|object| object.node), pair.new.map(|object| object.node))
-        })
-        .collect()
+    let differs = |pair: &Pair<'_>| {
+        let [old, new] = [pair.old, pair.new].map(|object| object.map(|object| object.node));
+        old != new && !same(old, new)
+    };
+    pairs.into_values().filter(differs).collect()
 }
 
 /// Whether two nodes are equal, whatever their YAML style and the order of their keys.

@@ -63,6 +63,6 @@ impl Part {
     }
 
     pub(crate) fn node<'g>(&self, texts: &'g Texts) -> Node<'g> {
-        Node { texts, tree: self.tree, id: self.id }
+        texts.node(self.tree, self.id)
     }
 }

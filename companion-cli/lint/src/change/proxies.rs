@@ -19,11 +19,11 @@ const EVERYWHERE: [&str; 6] =
 const MOST_NAMED: usize = 5;
 
 pub(super) struct Proxies<'g> {
-    namespace: Option<&'g str>,
+    pub(super) namespace: Option<&'g str>,
     pub(super) labels: Vec<(&'g str, &'g str)>,
-    targets: Vec<String>,
+    pub(super) targets: Vec<String>,
     /// Whether the object applies only to proxies of its namespace.
-    is_of_namespace: bool,
+    pub(super) is_of_namespace: bool,
 }
 
 impl<'g> Proxies<'g> {
@@ -34,28 +34,12 @@ impl<'g> Proxies<'g> {
         let labels = selector.into_iter().flat_map(Node::entries);
         let labels = labels.filter_map(|(key, value)| Some((key, value.text()?))).collect();
         let targets = object.into_iter().flat_map(Object::policy_targets);
+        let targets =
+            targets.map(|target| format!("{} `{}`", text(target, "kind"), text(target, "name")));
         let namespace = object.and_then(Object::namespace);
         let kind = object.map_or("", |object| object.kind);
         let is_of_namespace = namespace != Some(ROOT_NAMESPACE) && !EVERYWHERE.contains(&kind);
-        Self {
-            namespace,
-            labels,
-            targets: targets
-                .map(|target| format!("{} `{}`", text(target, "kind"), text(target, "name")))
-                .collect(),
-            is_of_namespace,
-        }
-    }
-
-    /// The namespace of the running proxies; none for all of them. A Gateway of the Gateway API has
-    /// its proxies in its own.
-    pub(super) fn reached_namespace(&self, is_of_gateway_api: bool) -> Option<String> {
-        let namespace = self.namespace.filter(|_| self.is_of_namespace || is_of_gateway_api);
-        namespace.map(str::to_owned)
-    }
-
-    pub(super) fn has_targets(&self) -> bool {
-        !self.targets.is_empty()
+        Self { namespace, labels, targets: targets.collect(), is_of_namespace }
     }
 
     /// The proxies as text for a message.
@@ -67,20 +51,19 @@ impl<'g> Proxies<'g> {
             Some("WAYPOINT") => "waypoints: ",
             _ => "",
         };
-        let space = match (self.is_of_namespace, self.namespace) {
-            (true, Some(namespace)) => format!("in namespace `{namespace}`"),
-            (true, None) => "in its namespace".into(),
-            (false, _) => "in every namespace".into(),
+        let space = match self.namespace {
+            _ if !self.is_of_namespace => "in every namespace".into(),
+            Some(namespace) => format!("in namespace `{namespace}`"),
+            None => "in its namespace".into(),
         };
         if !self.targets.is_empty() {
             return format!("{context}{} {space}", self.targets.join(", "));
         }
         let labels: Vec<String> =
             self.labels.iter().map(|(key, value)| format!("`{key}: {value}`")).collect();
-        let who = if labels.is_empty() {
-            "every proxy".to_owned()
-        } else {
-            format!("pods with {}", labels.join(", "))
+        let who = match labels.join(", ") {
+            none if none.is_empty() => "every proxy".to_owned(),
+            labels => format!("pods with {labels}"),
         };
         format!("{context}{who} {space}{}", self.named(inputs))
     }
@@ -124,9 +107,9 @@ impl<'g> Proxies<'g> {
         let has_default = times.contains(&None);
         let shortest = times.into_iter().flatten().min();
         match shortest.filter(|time| !has_default || *time <= ISTIO_DRAIN) {
-            Some(time) => format!("streams that are older have {time} (`{DRAIN_DURATION}`)"),
+            Some(time) => format!("; streams that are older have {time} (`{DRAIN_DURATION}`)"),
             None => format!(
-                "streams that are older have {ISTIO_DRAIN} (Istio's default for proxies without \
+                "; streams that are older have {ISTIO_DRAIN} (Istio's default for proxies without \
                  `{DRAIN_DURATION}`)"
             ),
         }
@@ -139,9 +122,9 @@ pub(super) fn time_at_envoy_gateway(inputs: &Inputs) -> String {
     let times =
         inputs.keyed("drainTimeout").filter(|node| node.has_keys(&["drainTimeout", "shutdown"]));
     match times.filter_map(span).min() {
-        Some(time) => format!("streams that are older have {time} (`shutdown.drainTimeout`)"),
+        Some(time) => format!("; streams that are older have {time} (`shutdown.drainTimeout`)"),
         None => format!(
-            "streams that are older have {GATEWAY_DRAIN} (Envoy Gateway's default without \
+            "; streams that are older have {GATEWAY_DRAIN} (Envoy Gateway's default without \
              `shutdown.drainTimeout`)"
         ),
     }

@@ -84,10 +84,12 @@ impl Reached {
     ) -> Self {
         let context = patch_of(node).map_or("", |patch| patch.context());
         let labels = proxies.labels.iter();
-        let namespace = proxies.reached_namespace(group(pair) == GATEWAY_API);
+        // A Gateway of the Gateway API has its proxies in its own namespace.
+        let is_of_namespace = proxies.is_of_namespace || group(pair) == GATEWAY_API;
+        let is_of_namespace = is_of_namespace && !pair.latest().is_some_and(goes_by_route);
         let with_gateway = pair.latest().filter(|_| effect != Effect::WaypointRoutes);
         Self {
-            namespace: namespace.filter(|_| !pair.latest().is_some_and(goes_by_route)),
+            namespace: proxies.namespace.filter(|_| is_of_namespace).map(str::to_owned),
             labels: labels.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             gateways: with_gateway.and_then(|object| gateways(object, inputs)),
             roles: roles(pair, context, effect),
@@ -153,10 +155,8 @@ fn gateways(object: Object<'_>, inputs: &Inputs) -> Option<Vec<String>> {
     if object.kind == "Gateway" && version.starts_with(GATEWAY_API) {
         names.push(object.name());
     } else if object.kind == "EnvoyProxy" {
-        let users = of_kind(inputs, "Gateway").filter(|gateway| {
-            let reference = "spec.infrastructure.parametersRef.name";
-            gateway.node.text_of(reference) == Some(object.name())
-        });
+        let users = of_kind(inputs, "Gateway")
+            .filter(|gateway| gateway.parameters("EnvoyProxy") == Some(object.name()));
         names.extend(users.map(Object::name));
     } else if object.node.list("spec.targetSelectors").next().is_some() {
         return None;

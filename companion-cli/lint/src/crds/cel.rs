@@ -15,29 +15,8 @@ use serde_json::Value;
 use url::Url;
 
 /// Reserved words of CEL, which cannot be field names; Kubernetes puts underscores around them.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+const RESERVED: &str = "true false null in as break const continue else for function if import \
+    let loop package namespace return var void while";
 
 /// The name under which rules find [`duration`]: the evaluator's own function takes `10sec` for ten
 /// seconds, and cannot be replaced under its name.
@@ -186,7 +165,7 @@ fn to_cel(schema: &Value, value: &Value) -> Cel {
 }
 
 fn field_name(name: &str) -> String {
-    if RESERVED.contains(&name) {
+    if RESERVED.split(' ').any(|word| word == name) {
         return format!("__{name}__");
     }
     let name = name.replace("__", "__underscores__").replace('.', "__dot__");

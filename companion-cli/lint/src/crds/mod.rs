@@ -16,4 +16,4 @@ mod table;
 mod verdict;
 
 pub use table::{CrdError, Definition, Definitions};
-pub(super) use verdict::{Fault, Validators};
+pub(super) use verdict::{Fault, Validators, Violation};

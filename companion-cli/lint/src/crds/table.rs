@@ -102,16 +102,7 @@ impl Definition {
         let mut lines: Vec<Self> = Vec::new();
         for (release, definitions) in releases {
             for definition in definitions {
-                let same = |known: &&mut Self| {
-                    (&known.group, &known.kind, &known.versions, &known.schema)
-                        == (
-                            &definition.group,
-                            &definition.kind,
-                            &definition.versions,
-                            &definition.schema,
-                        )
-                };
-                match lines.iter_mut().find(same) {
+                match lines.iter_mut().find(|known| known.key() == definition.key()) {
                     Some(known) => known.releases.push(release.clone()),
                     None => lines.push(Self { releases: vec![release.clone()], ..definition }),
                 }
@@ -120,6 +111,10 @@ impl Definition {
         let mut lines: Vec<String> = lines.iter().map(Self::line).collect();
         lines.sort();
         lines.concat()
+    }
+
+    fn key(&self) -> (&str, &str, &[String], &Value) {
+        (&self.group, &self.kind, &self.versions, &self.schema)
     }
 
     fn line(&self) -> String {

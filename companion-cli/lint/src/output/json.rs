@@ -4,7 +4,7 @@ use serde_json::{Value, json as value};
 
 use super::Checked;
 use crate::change::CutStreams;
-use crate::{Finding, Severity};
+use crate::{Finding, Rule, Severity};
 
 /// All findings, with the number of findings of each severity, and the streams that a change would
 /// cut now, if a cluster was asked.
@@ -22,43 +22,25 @@ pub fn json(findings: &[Finding], checked: Checked, cut: Option<&[CutStreams]>) 
         "infos": count(Severity::Info),
         "findings": findings.iter().map(one).collect::<Vec<_>>(),
     });
-    if let (Some(cut), Value::Object(fields)) = (cut, &mut document) {
-        fields.insert("cut_now".to_owned(), cut.iter().map(streams).collect());
+    if let Some(cut) = cut {
+        document["cut_now"] = value!(cut);
     }
     format!("{document:#}\n")
 }
 
-fn streams(row: &CutStreams) -> Value {
-    value!({
-        "workload": row.workload,
-        "pods": row.pods,
-        "streams": row.streams,
-        "older": row.older,
-        "unlisted": row.unlisted,
-        "drain_seconds": row.drain_seconds,
-        "unknown": row.unknown,
-    })
-}
-
 fn one(finding: &Finding) -> Value {
-    let mut fields = value!({
-        "code": finding.rule.code,
-        "severity": finding.rule.severity.name(),
-        "title": finding.rule.title,
-    });
-    let place = match &finding.object {
-        Some(object) => value!({ "object": object.json() }),
-        None => value!({
-            "file": finding.file, "line": finding.line, "column": finding.column,
-        }),
-    };
-    let rest = value!({
-        "path": finding.path, "message": finding.message, "fix": finding.rule.fix,
-    });
-    for part in [place, rest] {
-        if let (Some(all), Value::Object(part)) = (fields.as_object_mut(), part) {
-            all.extend(part);
+    let Rule { code, severity, title, fix, .. } = finding.rule;
+    let mut fields = value!({ "code": code, "severity": severity, "title": title });
+    match &finding.object {
+        Some(object) => fields["object"] = value!(object),
+        None => {
+            fields["file"] = finding.file.as_str().into();
+            fields["line"] = finding.line.into();
+            fields["column"] = finding.column.into();
         }
     }
+    fields["path"] = finding.path.as_str().into();
+    fields["message"] = finding.message.as_str().into();
+    fields["fix"] = (*fix).into();
     fields
 }

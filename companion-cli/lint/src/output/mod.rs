@@ -17,6 +17,6 @@ pub enum Checked {
 
 pub use cut::{cut, cut_summary};
 pub use json::json;
-pub use reference::{explanation, list, list_json, reference};
+pub use reference::{explanation, list, list_json};
 pub use sarif::sarif;
 pub use text::{summary, text};

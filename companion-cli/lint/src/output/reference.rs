@@ -1,4 +1,4 @@
-//! The rules as text: one explained, all in a list, all as a document.
+//! The rules as text: one explained, all in a list.
 
 use std::fmt::Write as _;
 
@@ -24,36 +24,5 @@ pub fn list() -> String {
 }
 
 pub fn list_json() -> String {
-    let rules: Vec<_> = rules()
-        .map(|rule| {
-            value!({
-                "code": rule.code,
-                "severity": rule.severity.name(),
-                "title": rule.title,
-                "why": rule.why,
-                "fix": rule.fix,
-            })
-        })
-        .collect();
-    format!("{:#}\n", serde_json::Value::from(rules))
-}
-
-/// The document LINT.md.
-pub fn reference() -> String {
-    let mut out = String::from(
-        "# What `laststream lint` finds\n\nMade from the rules themselves; `laststream lint \
-            --explain CODE` prints the same.\n",
-    );
-    for rule in rules() {
-        let _ = write!(
-            out,
-            "\n## {}\n\n**{}** ({}). {}\n\n*Fix:* {}\n",
-            rule.code,
-            rule.title,
-            rule.severity.name(),
-            rule.why,
-            rule.fix
-        );
-    }
-    out
+    format!("{:#}\n", value!(rules().collect::<Vec<_>>()))
 }

@@ -7,7 +7,7 @@ use super::scheme_filters::{Holder, Restorer, is_patched_beside, restorers};
 use super::scheme_helpers::{SupportingFilter, mutations, peer_info_filters, writers};
 use super::trust::{is_removed, is_removed_somewhere, keeps, stands_at_sidecar};
 use crate::envoy_filter::patch_of;
-use crate::finding::{Findings, Rule, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::{listener, uses};
 use crate::node::Node;
@@ -16,83 +16,13 @@ use crate::proxy_protocol::{
     header_filters, is_type, listener_filters, policy_setting, policy_settings, topology_settings,
 };
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS359",
-        severity: Severity::Error,
-        title: "no destination port of a PROXY protocol header reaches the module",
-        why: "With the preset `nlb` the scheme follows from that port. It needs the listener \
-            filter `envoy.filters.listener.proxy_protocol`, and the local addresses of the \
-            connection in the filter state beside the peer's. Without one of them every request \
-            of the load balancer is http.",
-        fix: "Add the listener filter, and let `set_filter_state` write \
-            `%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% %DOWNSTREAM_LOCAL_ADDRESS% \
-            %DOWNSTREAM_DIRECT_LOCAL_ADDRESS%`. `laststream render` does both.",
-        check: no_destination,
-    },
-    Rule {
-        code: "LS360",
-        severity: Severity::Error,
-        title: "redirected connections look like those with a PROXY protocol header",
-        why: "With the preset `nlb` the module recognises a PROXY protocol header by a local \
-            address that is not the socket's own. After a redirection by iptables, a sidecar's \
-            listeners and the `original_dst` listener filter restore the former local address, \
-            which is not the socket's own either: a plain request to the app's port 443 would \
-            become https.",
-        fix: "Restore the scheme at the proxy that meets the load balancer, in a listener without \
-            `original_dst` and `use_original_dst`.",
-        check: redirected,
-    },
-    Rule {
-        code: "LS361",
-        severity: Severity::Error,
-        title: "forward_proto_config believes every peer",
-        why: "Envoy's `forward_proto_config` takes the scheme from any PROXY protocol header, \
-            whichever peer sent it. Where Envoy keeps the peer's own x-forwarded-proto \
-            (`use_remote_address: false`, trusted hops), that header even wins over the port.",
-        fix: "Put it into a filter chain with `direct_source_prefix_ranges` of the load balancer, \
-            with `use_remote_address: true` or an early removal of `x-forwarded-proto`. Where \
-            filter chains are not yours, take the preset `nlb` with the module.",
-        check: ports_of_every_peer,
-    },
-    Rule {
-        code: "LS362",
-        severity: Severity::Error,
-        title: "the client's address is believed of every peer",
-        why: "Envoy takes an empty `xff_trusted_cidrs`, or none, for trust in every peer, and \
-            `custom_header` has no list of peers at all. Behind a PROXY protocol header the list \
-            is compared with the address that the header names, not with the peer's. Any client \
-            can then choose its address.",
-        fix: "List the load balancer's ranges in `xff_trusted_cidrs`. Put `custom_header` into a \
-            filter chain with `direct_source_prefix_ranges`. Behind the PROXY protocol take the \
-            extension out. A ClientTrafficPolicy has no such filter chain: write \
-            `xForwardedFor.trustedCIDRs` in place of `customHeader`, or let a NetworkPolicy admit \
-            only the load balancer, and say so: `# laststream-lint: ignore=LS362`.",
-        check: client_of_every_peer,
-    },
-    Rule {
-        code: "LS363",
-        severity: Severity::Error,
-        title: "Envoy refuses original IP detection beside use_remote_address",
-        why: "`original_ip_detection_extensions` may not be mixed with `use_remote_address: true` \
-            or `xff_num_trusted_hops`, nor `xff_trusted_cidrs` with `xff_num_trusted_hops`: Envoy \
-            refuses the whole listener. An Istio gateway has `use_remote_address: true`, and \
-            merging `false` over it leaves it as it is.",
-        fix: "Take one of them out. In Istio use `gatewayTopology.numTrustedProxies`; it counts \
-            hops of every peer.",
-        check: mixed,
-    },
-    Rule {
-        code: "LS364",
-        severity: Severity::Error,
-        title: "original IP detection leaves the peer's own x-forwarded-proto",
-        why: "Original IP detection needs `use_remote_address: false`, and without \
-            `use_remote_address` Envoy keeps the x-forwarded-proto that any peer sent. It is then \
-            what is left when the module fails, and what `keep` and Envoy's own matchers leave.",
-        fix: "Remove `x-forwarded-proto` in the early header mutation, after it was saved. In \
-            Envoy Gateway add it to `headers.earlyRequestHeaders.remove` as well.",
-        check: kept_beside_detection,
-    },
+pub(super) const CHECKS: Checks = &[
+    ("LS359", no_destination),
+    ("LS360", redirected),
+    ("LS361", ports_of_every_peer),
+    ("LS362", client_of_every_peer),
+    ("LS363", mixed),
+    ("LS364", kept_beside_detection),
 ];
 
 /// The first line of the filter state for `nlb`.
@@ -112,10 +42,8 @@ fn no_destination<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(teller, "the local addresses of the connection are not told");
         }
         if !gets_headers(inputs, &restorer) {
-            findings.at(
-                restorer.place,
-                "no listener filter of these files takes PROXY protocol headers",
-            );
+            let message = "no listener filter of these files takes PROXY protocol headers";
+            findings.at(restorer.place, message);
         }
     }
 }
@@ -198,7 +126,7 @@ fn names_peers(ranges: Node<'_>) -> bool {
 
 fn ports_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mutations = mutations(inputs);
-    for node in inputs.keyed_field("forward_proto_config", "forwardProtoConfig") {
+    for node in inputs.keyed_field("forward_proto_config") {
         let place = SupportingFilter::new(node);
         if !is_limited(node) {
             findings.at(node, "its filter chain takes every peer");
@@ -213,9 +141,15 @@ fn ports_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 /// The extensions that detect the client's address: each one's list, and its configuration.
 fn extensions(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
     inputs
-        .keyed_field("original_ip_detection_extensions", "originalIpDetectionExtensions")
+        .keyed_field("original_ip_detection_extensions")
         .flat_map(|list| list.items().map(move |item| (list, item)))
         .filter_map(|(list, item)| Some((list, item.field("typed_config")?)))
+}
+
+/// The policies of Envoy Gateway that say how the client's address is detected.
+pub(super) fn detections(inputs: &Inputs) -> impl Iterator<Item = (Object<'_>, Node<'_>)> {
+    of_kind(inputs, "ClientTrafficPolicy")
+        .filter_map(|policy| Some((policy, policy.spec()?.get("clientIPDetection")?)))
 }
 
 fn has_hops(node: Node<'_>) -> bool {
@@ -241,9 +175,7 @@ fn client_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(config, CHOSEN_BY_HEADER);
         }
     }
-    for policy in of_kind(inputs, "ClientTrafficPolicy") {
-        let detection = policy.spec().and_then(|spec| spec.get("clientIPDetection"));
-        let Some(detection) = detection else { continue };
+    for (policy, detection) in detections(inputs) {
         let ranges = detection.get("xForwardedFor").and_then(|xff| xff.get("trustedCIDRs"));
         let everyone = |range: Node<'g>| range.text().is_none_or(|range| range.ends_with("/0"));
         if let Some(header) = detection.get("customHeader") {
@@ -300,10 +232,7 @@ fn kept_beside_detection<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         })
     };
     let is_written = writers(inputs).next().is_some();
-    let policies = of_kind(inputs, "ClientTrafficPolicy");
-    for policy in policies.filter(|policy| is_written || restores(policy)) {
-        if let Some(detection) = policy.spec().and_then(|spec| spec.get("clientIPDetection")) {
-            findings.at(detection, KEPT);
-        }
+    for (_, detection) in detections(inputs).filter(|(policy, _)| is_written || restores(policy)) {
+        findings.at(detection, KEPT);
     }
 }

@@ -6,46 +6,14 @@ use regex::Regex;
 
 use super::scheme_helpers::{action_around, is_composite, peer_info_filters, writers};
 use crate::envoy_filter::{Patch, patch_of, patches};
-use crate::finding::{Findings, Rule, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::uses;
 use crate::modules::counters;
 use crate::node::Node;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS366",
-        severity: Severity::Error,
-        title: "the composite filter is for proxies that do not have its matcher",
-        why: "`matcher` of the composite filter came with Envoy 1.39, in Istio 1.31. Envoy 1.38 \
-            accepts it and ignores it: every https request of the load balancer stays http, and an \
-            app that redirects http does it for ever. An older Envoy refuses the listener.",
-        fix: "Limit the patch with `match.proxy.proxyVersion`, as `laststream render envoyfilter` \
-            does; all other proxies then keep the module.",
-        check: too_old,
-    },
-    Rule {
-        code: "LS367",
-        severity: Severity::Error,
-        title: "the composite filter writes x-forwarded-proto, and the route is not chosen again",
-        why: "Envoy has chosen the route by the former value. `httpsRedirect` and `require_tls` \
-            then redirect an https request to its own address, for ever, and routes by scheme are \
-            the wrong ones.",
-        fix: "In the action's `filter_chain`, put a `set_filter_state` with `clear_route_cache: \
-            true` behind the filter that writes the header.",
-        check: not_cleared,
-    },
-    Rule {
-        code: "LS368",
-        severity: Severity::Error,
-        title: "a patch replaces one of laststream's filters, and others still need it",
-        why: "For some proxies `render envoyfilter` replaces the module by the composite filter, \
-            and the peer information by a module that only counts. With one of the two patches \
-            alone requests are not counted, or the module trusts no peer and leaves http.",
-        fix: "Keep all rendered patches with the same `proxyVersion`, or remove all of them.",
-        check: half_replaced,
-    },
-];
+pub(super) const CHECKS: Checks =
+    &[("LS366", too_old), ("LS367", not_cleared), ("LS368", half_replaced)];
 
 /// The last versions of Istio before the matcher.
 const TOO_OLD: [&str; 3] = ["1.28.9", "1.29.9", "1.30.9"];
@@ -91,8 +59,8 @@ fn half_replaced<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let tellers: Vec<_> = peer_info_filters(inputs).iter().map(|teller| teller.node).collect();
     let counting: Vec<_> = counters(inputs).flat_map(|(module, _)| uses(inputs, module)).collect();
     let (tellers, modules) = (names(&tellers), names(&counting));
-    let place = |patch: Patch<'g>| (patch.node.tree, patch.node.id);
-    let counting: HashSet<_> = counting.into_iter().filter_map(patch_of).map(place).collect();
+    let counting: HashSet<_> =
+        counting.into_iter().filter_map(patch_of).map(|patch| patch.node).collect();
     for patch in patches(inputs).filter(|patch| replaced(*patch).is_some()) {
         let name = replaced(patch).and_then(Node::text).unwrap_or_default();
         let mut beside = Patch::all_of(patch.filter).filter(|other| is_same_change(patch, *other));
@@ -102,7 +70,7 @@ fn half_replaced<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             };
             (!beside.any(takes_module)).then_some("the module behind it needs the peer")
         } else if modules.contains(&name) {
-            (!beside.any(|other| counting.contains(&place(other))))
+            (!beside.any(|other| counting.contains(&other.node)))
                 .then_some("nothing counts the requests of these proxies")
         } else {
             None
@@ -121,7 +89,7 @@ fn patched_filter(node: Node<'_>) -> Option<Node<'_>> {
 /// The name of the HTTP filter that a patch replaces or removes.
 fn replaced(patch: Patch<'_>) -> Option<Node<'_>> {
     let takes_away = matches!(patch.operation(), "REPLACE" | "REMOVE");
-    patch.filter_match().filter(|_| takes_away)?.fields("subFilter.name")
+    patch.sub_filter().filter(|_| takes_away)
 }
 
 /// Whether two patches of one EnvoyFilter are for the same versions and listeners.

@@ -1,120 +1,24 @@
 //! LS2xx: how the module reaches the proxy.
 
-use crate::finding::Rule;
-use crate::finding::{Findings, Severity};
+use crate::envoy_filter::patch_of;
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::{Module, modules};
 use crate::node::Node;
 use crate::plugin_configs::wasm_plugins;
 use laststream_base::digest::is_hex;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS201",
-        severity: Severity::Error,
-        title: "Envoy cannot fetch a module from `oci://`",
-        why: "Only Istio's agent understands oci://, and it rewrites only extension \
-            configurations. In a filter that is written into a listener, or in a plain Envoy, the \
-            URI reaches Envoy unchanged. The module never loads, and the failure policy decides \
-            about every request.",
-        fix: "Make two patches: EXTENSION_CONFIG ADD with the module, and HTTP_FILTER with \
-            `config_discovery` that asks for its name. Plain Envoy wants a local file or http(s).",
-        check: inline_oci,
-    },
-    Rule {
-        code: "LS202",
-        severity: Severity::Error,
-        title: "`type_urls` does not list what the agent may answer with",
-        why: "When a module cannot be fetched, the agent puts an RBAC filter in its place. Without \
-            that type Envoy refuses the answer, and requests get 500 instead of what the failure \
-            policy says.",
-        fix: "List both: type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm and \
-            type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC.",
-        check: type_urls,
-    },
-    Rule {
-        code: "LS203",
-        severity: Severity::Warning,
-        title: "the module comes without a checksum",
-        why: "The proxy runs any file that the URI returns. Envoy wants `sha256` with every remote \
-            source; in Istio the value `nil` means none.",
-        fix: "For oci:// write the digest of the manifest (`laststream inspect REF` prints it), \
-            for http(s):// the SHA-256 of the module's file.",
-        check: no_checksum,
-    },
-    Rule {
-        code: "LS204",
-        severity: Severity::Error,
-        title: "`sha256` is not the digest in the URI",
-        why: "For oci:// the agent compares `sha256` with the digest of the image's manifest, not \
-            with the checksum of the module in it. It then says \"which does not match\", and \
-            every request gets 403.",
-        fix: "Write the digest of the URI, without `sha256:`.",
-        check: other_checksum,
-    },
-    Rule {
-        code: "LS205",
-        severity: Severity::Error,
-        title: "a digest is not 64 hexadecimal digits",
-        why: "Nothing can be equal to it, so the fetch fails.",
-        fix: "Write 64 digits from 0 to 9 and a to f; with `sha256:` in front in the URI, without \
-            in `sha256`.",
-        check: malformed_checksum,
-    },
-    Rule {
-        code: "LS206",
-        severity: Severity::Warning,
-        title: "the image is referenced by a mutable tag",
-        why: "The agent fetches a tag once and keeps it: proxies that start later may run \
-            something else than those that run, and nothing in git shows it. `latest` is fetched \
-            again at every change of the resource.",
-        fix: "Name the digest: `oci://registry/repository@sha256:…`. `laststream push \
-            --digest-file` and `laststream inspect` print it.",
-        check: floating_tag,
-    },
-    Rule {
-        code: "LS207",
-        severity: Severity::Warning,
-        title: "the fetch has little or no time",
-        why: "Without `http_uri.timeout` the agent gives up after 5 s. It does not try again: \
-            until the resource changes, what the failure policy says happens to every request.",
-        fix: "Write `timeout: 30s` beside the URI, as Istio's own WasmPlugin has it.",
-        check: short_fetch,
-    },
-    Rule {
-        code: "LS208",
-        severity: Severity::Warning,
-        title: "the failure policy is not set",
-        why: "Without a failure policy Envoy fails closed: while the registry cannot be reached, \
-            new gateways answer 403 to everything. FAIL_OPEN lets requests through uncounted. \
-            Either can be right; the default is rarely a decision.",
-        fix: "Write `failure_policy`: FAIL_OPEN for the counter under Istio, FAIL_RELOAD where the \
-            code is a local file or the gate's.",
-        check: no_policy,
-    },
-    Rule {
-        code: "LS209",
-        severity: Severity::Error,
-        title: "a registry's password stands in the resource",
-        why: "istiod resolves the names of pull secrets for WasmPlugin only. In an EnvoyFilter \
-            this variable must hold the secret itself, readable for every user who may read the \
-            resource.",
-        fix: "Give the proxy a docker configuration (DOCKER_CONFIG), or use a WasmPlugin with \
-            `imagePullSecret`.",
-        check: secret_in_the_open,
-    },
-    Rule {
-        code: "LS210",
-        severity: Severity::Info,
-        title: "this address of Istio's images or charts is switched off",
-        why: "From 1.31 on Istio publishes nothing at gcr.io/istio-release, registry.istio.io and \
-            istio-release.storage.googleapis.com. The last test without them is from 8 to 9 \
-            December 2026; afterwards new pods cannot pull their proxy.",
-        fix: "Images are at `docker.io/istio`, charts at \
-            `https://blob.istio.io/istio-release/charts` and \
-            `oci://ghcr.io/istio/release/charts`.",
-        check: former_hosts,
-    },
+pub(super) const CHECKS: Checks = &[
+    ("LS201", inline_oci),
+    ("LS202", type_urls),
+    ("LS203", no_checksum),
+    ("LS204", other_checksum),
+    ("LS205", malformed_checksum),
+    ("LS206", floating_tag),
+    ("LS207", short_fetch),
+    ("LS208", no_policy),
+    ("LS209", secret_in_the_open),
+    ("LS210", former_hosts),
 ];
 
 /// Hosts that end in December 2026, by the upgrade notes of Istio 1.31.
@@ -150,7 +54,7 @@ const RBAC: &str = "envoy.extensions.filters.http.rbac.v3.RBAC";
 fn type_urls<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let extensions: Vec<_> =
         modules(inputs).filter(|module| module.extension().is_some()).map(Module::name).collect();
-    for discovery in inputs.keyed_field("config_discovery", "configDiscovery") {
+    for discovery in inputs.keyed_field("config_discovery") {
         let name = discovery.parent().and_then(|filter| filter.text_of("name")).unwrap_or_default();
         let Some(types) = discovery.field("type_urls") else {
             if extensions.contains(&name) {
@@ -238,19 +142,9 @@ fn short_fetch<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let Some(http) = module.uri().and_then(Node::parent) else { continue };
         match http.field("timeout") {
             None => findings.at(http, "there is no `timeout`: the agent gives up after 5 s"),
-            Some(node)
-                if node
-                    .text()
-                    .and_then(laststream_base::time_span::milliseconds)
-                    .is_some_and(|time| time < 10_000) =>
-            {
-                findings.at(
-                    node,
-                    format!(
-                        "{} is little for a pull through the internet",
-                        node.text().unwrap_or_default()
-                    ),
-                );
+            Some(node) if node.millis().is_some_and(|time| time < 10_000) => {
+                let time = node.text().unwrap_or_default();
+                findings.at(node, format!("{time} is little for a pull through the internet"));
             }
             Some(_) => {}
         }
@@ -268,10 +162,8 @@ fn no_policy<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn secret_in_the_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for secret in inputs
-        .keyed("ISTIO_META_WASM_IMAGE_PULL_SECRET")
-        .filter(|node| crate::envoy_filter::patch_of(*node).is_some())
-    {
+    let secrets = inputs.keyed("ISTIO_META_WASM_IMAGE_PULL_SECRET");
+    for secret in secrets.filter(|node| patch_of(*node).is_some()) {
         findings.at(secret.key().unwrap_or(secret), "the pull secret stands here for all to read");
     }
 }

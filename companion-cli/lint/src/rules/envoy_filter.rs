@@ -4,205 +4,72 @@ mod fields;
 mod types;
 
 use crate::envoy_filter::{Patch, envoy_filters, patches, patches_of};
-use crate::finding::Rule;
-use crate::finding::{Findings, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::ours;
 use crate::node::Node;
-use crate::objects::{Object, ROOT_NAMESPACE, of_kind};
+use crate::objects::{Object, ROOT_NAMESPACE, beside};
 use crate::plugin_configs::wasm_plugins;
 use fields::dropped;
 use laststream_base::classes::AGENTGATEWAYS;
 use regex_syntax::hir::{Hir, HirKind};
 use types::{nearly, wrong_type};
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS101",
-        severity: Severity::Error,
-        title: "a patch does not say what it applies to",
-        why: "The API server takes a patch without `applyTo`, and `INVALID` too; istiod skips it, \
-            and the proxy runs as if it were not there.",
-        fix: "Name one of LISTENER, FILTER_CHAIN, LISTENER_FILTER, NETWORK_FILTER, HTTP_FILTER, \
-            ROUTE_CONFIGURATION, VIRTUAL_HOST, HTTP_ROUTE, CLUSTER, EXTENSION_CONFIG.",
-        check: apply_to,
-    },
-    Rule {
-        code: "LS102",
-        severity: Severity::Error,
-        title: "a patch, or a field in it, does nothing",
-        why: "The API server accepts the patch and istiod skips it, mostly without a word in its \
-            log, if its `patch`, operation, value or filter is missing; also REMOVE and REPLACE of \
-            a filter that the match does not name. istiod drops each field that Envoy's message \
-            does not have: misspelt ones, those of another `applyTo`, and `config` of a filter, \
-            which Envoy's API no longer has.",
-        fix: "Write `patch: {operation: …, value: …}`; only REMOVE needs no value. Name the \
-            filter: `match.listener.filterChain.filter`, for HTTP_FILTER with its `subFilter`. \
-            Write the fields of the message that `applyTo` names, and `typed_config` in place of \
-            `config`.",
-        check: patch,
-    },
-    Rule {
-        code: "LS103",
-        severity: Severity::Error,
-        title: "Istio ignores this operation here",
-        why: "istiod has no code for this operation on this kind of thing, and says nothing: \
-            extension configurations can only be added, route configurations only be merged, \
-            listeners and clusters have no order to insert in. For BOOTSTRAP it has no code since \
-            Istio 1.21.",
-        fix: "Take an operation that works here. A part of the bootstrap goes into a ConfigMap \
-            that the annotation sidecar.istio.io/bootstrapOverride names.",
-        check: ignored_operation,
-    },
-    Rule {
-        code: "LS104",
-        severity: Severity::Error,
-        title: "the HTTP filter lands behind the router",
-        why: "ADD, and INSERT_AFTER without a sub-filter, append to the chain. The router must be \
-            its last filter: Envoy refuses the whole listener, and every update of listeners with \
-            it.",
-        fix: "Use INSERT_FIRST, or INSERT_BEFORE with the router as `subFilter` and a `priority`.",
-        check: behind_the_router,
-    },
-    Rule {
-        code: "LS105",
-        severity: Severity::Warning,
-        title: "the place is relative to other filters, and there is no priority",
-        why: "Patches of equal priority are applied by age of their resources, so the place \
-            changes when another one is deleted and applied again. If the filter named is not \
-            there, nothing happens at all. istioctl says IST0151.",
-        fix: "Use INSERT_FIRST, or give the resource a `spec.priority` above those that it builds \
-            on.",
-        check: relative_without_priority,
-    },
-    Rule {
-        code: "LS106",
-        severity: Severity::Error,
-        title: "`proxyVersion` does not match what it looks like",
-        why: "It is a regular expression in Go's syntax, matched anywhere in the version. One that \
-            cannot be compiled or is longer than 1024 characters matches no proxy, so the patch is \
-            never applied; the API server takes it.",
-        fix: "Write an anchored expression with escaped dots, such as `^1\\.29.*`.",
-        check: proxy_version,
-    },
-    Rule {
-        code: "LS107",
-        severity: Severity::Error,
-        title: "the type of the configuration is not known to Envoy, or not for this patch",
-        why: "The API server takes anything in `patch.value`. istiod cannot make the message, and \
-            drops the patch. This happens to types of the v2 API (`envoy.config.filter.…`) and to \
-            misspelt names. With a filter of another kind, such as an HTTP filter for \
-            NETWORK_FILTER, Envoy refuses the listener.",
-        fix: "Write the v3 type, with `type.googleapis.com/` in front.",
-        check: wrong_type,
-    },
-    Rule {
-        code: "LS108",
-        severity: Severity::Warning,
-        title: "the resource is for every proxy of its namespace",
-        why: "Without `workloadSelector` or `targetRefs` each sidecar and gateway in the namespace \
-            gets it, also those that are added later: the gate's port is taken on all of them, \
-            and a second gateway's streams are counted, but no gate waits for them.",
-        fix: "Select the workload by its labels: `workloadSelector: {labels: {istio: \
-            ingressgateway}}`.",
-        check: no_selector,
-    },
-    Rule {
-        code: "LS109",
-        severity: Severity::Error,
-        title: "the match can never match",
-        why: "istiod compares names as they are. Names of filters from before Envoy 1.17 are gone, \
-            HTTP filters are found only below the HTTP connection manager, and listeners, routes \
-            and clusters are matched by `listener`, `routeConfiguration` and `cluster` only.",
-        fix: "Match `envoy.filters.network.http_connection_manager` by its full name, and use the \
-            match that belongs to `applyTo`.",
-        check: hopeless_match,
-    },
-    Rule {
-        code: "LS110",
-        severity: Severity::Info,
-        title: "Istio does not look at the context here",
-        why: "An extension configuration is given to every proxy that the resource selects and \
-            that subscribes to its name; `match.context` changes nothing.",
-        fix: "Remove it, and select the proxies by `workloadSelector`.",
-        check: context_of_extension,
-    },
-    Rule {
-        code: "LS111",
-        severity: Severity::Error,
-        title: "this API went away with Istio 1.6",
-        why: "`workloadLabels` and `filters` are from before Istio 1.4. The API server refuses the \
-            fields, or drops them: nothing is patched.",
-        fix: "Write `workloadSelector` and `configPatches`. To restore x-forwarded-proto, \
-            laststream needs no Lua: `laststream render envoyfilter`.",
-        check: old_api,
-    },
-    Rule {
-        code: "LS112",
-        severity: Severity::Warning,
-        title: "laststream's resource reaches the gateways of all namespaces",
-        why: "It stands in Istio's root namespace, where a selector is for the whole mesh: \
-            gateways of other teams with the same labels get the module, the gate's port and the \
-            trust in your load balancer, too.",
-        fix: "Move it to the gateway's own namespace, or name the Gateway in `targetRefs`.",
-        check: root_namespace,
-    },
-    Rule {
-        code: "LS113",
-        severity: Severity::Error,
-        title: "the EnvoyFilter has no patches",
-        why: "The API server takes an EnvoyFilter without `spec.configPatches`, and istiod does \
-            nothing for it: no counter, no gate, and no message.",
-        fix: "Write the patches under `spec.configPatches`, or render the resource again.",
-        check: no_patches,
-    },
-    Rule {
-        code: "LS114",
-        severity: Severity::Error,
-        title: "the target is not an Envoy",
-        why: "Gateways of the classes istio-agentgateway and istio-agentgateway-waypoint are \
-            agentgateway. It reads no EnvoyFilter and runs no Wasm, so nothing is counted, and \
-            there is no gate.",
-        fix: "Take a Gateway of the class `istio`, or a waypoint of the class `istio-waypoint`.",
-        check: not_an_envoy,
-    },
+pub(super) const CHECKS: Checks = &[
+    ("LS101", apply_to),
+    ("LS102", patch),
+    ("LS103", ignored_operation),
+    ("LS104", behind_the_router),
+    ("LS105", relative_without_priority),
+    ("LS106", proxy_version),
+    ("LS107", wrong_type),
+    ("LS108", no_selector),
+    ("LS109", hopeless_match),
+    ("LS110", context_of_extension),
+    ("LS111", old_api),
+    ("LS112", root_namespace),
+    ("LS113", no_patches),
+    ("LS114", not_an_envoy),
 ];
 
 const ON_FILTERS: &[&str] =
     &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER", "REPLACE"];
-const KINDS: [(&str, &[&str]); 11] = [
-    ("LISTENER", &["ADD", "MERGE", "REMOVE"]),
-    ("FILTER_CHAIN", &["ADD", "MERGE", "REMOVE"]),
-    ("LISTENER_FILTER", ON_FILTERS),
-    ("NETWORK_FILTER", ON_FILTERS),
-    ("HTTP_FILTER", ON_FILTERS),
-    ("ROUTE_CONFIGURATION", &["MERGE"]),
-    ("VIRTUAL_HOST", &["ADD", "MERGE", "REMOVE", "REPLACE"]),
-    ("HTTP_ROUTE", &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER"]),
-    ("CLUSTER", &["ADD", "MERGE", "REMOVE"]),
-    ("EXTENSION_CONFIG", &["ADD"]),
-    ("BOOTSTRAP", &[]),
+const ON_ROUTES: &[&str] =
+    &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER"];
+/// The operation for lists works where MERGE does, except with filters, which only MERGE merges.
+const REPLACE_LISTS: &str = "MERGE_AND_REPLACE_LIST";
+
+/// What a patch applies to, the field of `match` that it uses (empty if it uses none), and the
+/// operations that work, beside the one for lists.
+type Kind = (&'static str, &'static str, &'static [&'static str]);
+
+const KINDS: [Kind; 11] = [
+    ("LISTENER", "listener", &["ADD", "MERGE", "REMOVE"]),
+    ("FILTER_CHAIN", "listener", &["ADD", "MERGE", "REMOVE"]),
+    ("LISTENER_FILTER", "listener", ON_FILTERS),
+    ("NETWORK_FILTER", "listener", ON_FILTERS),
+    ("HTTP_FILTER", "listener", ON_FILTERS),
+    ("ROUTE_CONFIGURATION", "routeConfiguration", &["MERGE"]),
+    ("VIRTUAL_HOST", "routeConfiguration", &["ADD", "MERGE", "REMOVE", "REPLACE"]),
+    ("HTTP_ROUTE", "routeConfiguration", ON_ROUTES),
+    ("CLUSTER", "cluster", &["ADD", "MERGE", "REMOVE"]),
+    ("EXTENSION_CONFIG", "", &["ADD"]),
+    ("BOOTSTRAP", "", &[]),
 ];
-/// The kinds for which MERGE_AND_REPLACE_LIST works. Filters are not among them: only MERGE merges
-/// those.
-const REPLACE_LISTS: [&str; 6] =
-    ["LISTENER", "FILTER_CHAIN", "ROUTE_CONFIGURATION", "VIRTUAL_HOST", "HTTP_ROUTE", "CLUSTER"];
-const OPERATIONS: [&str; 8] = [
-    "MERGE",
-    "ADD",
-    "REMOVE",
-    "INSERT_BEFORE",
-    "INSERT_AFTER",
-    "INSERT_FIRST",
-    "REPLACE",
-    "MERGE_AND_REPLACE_LIST",
-];
+
+fn kind_of(patch: Patch<'_>) -> Option<Kind> {
+    KINDS.into_iter().find(|(name, ..)| *name == patch.apply_to())
+}
+
+fn is_operation(name: &str) -> bool {
+    name == REPLACE_LISTS || ON_FILTERS.contains(&name)
+}
 
 fn apply_to<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for patch in patches(inputs) {
         match patch.node.get("applyTo") {
             None => findings.at(patch.node, "the patch has no `applyTo`"),
-            Some(node) if KINDS.iter().all(|(kind, _)| *kind != patch.apply_to()) => {
+            Some(node) if kind_of(patch).is_none() => {
                 findings.at(node, format!("no patch applies to `{}`", patch.apply_to()));
             }
             Some(_) => {}
@@ -218,7 +85,7 @@ fn patch<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         };
         match patch.operation_node() {
             None => findings.at(node, "the patch has no `operation`"),
-            Some(operation) if !OPERATIONS.contains(&patch.operation()) => {
+            Some(operation) if !is_operation(patch.operation()) => {
                 findings.at(operation, format!("there is no operation `{}`", patch.operation()));
             }
             Some(_)
@@ -255,29 +122,24 @@ fn missing_filter(patch: Patch<'_>) -> Option<&'static str> {
 
 fn ignored_operation<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for patch in patches(inputs) {
-        let Some(operation) =
-            patch.operation_node().filter(|_| OPERATIONS.contains(&patch.operation()))
-        else {
-            continue;
-        };
-        let Some((kind, known)) = KINDS.iter().find(|(kind, _)| *kind == patch.apply_to()) else {
-            continue;
-        };
         let name = patch.operation();
-        let replaces_lists = name == "MERGE_AND_REPLACE_LIST" && REPLACE_LISTS.contains(kind);
+        let operation = patch.operation_node().filter(|_| is_operation(name));
+        let Some((operation, (kind, _, known))) = operation.zip(kind_of(patch)) else { continue };
+        let merges = known.contains(&"MERGE") && known != ON_FILTERS;
+        let works = known.contains(&name) || merges && name == REPLACE_LISTS;
         if known.is_empty() {
             findings.at(operation, format!("{name} does nothing with {kind} since Istio 1.21"));
-        } else if !replaces_lists && !known.contains(&name) {
+        } else if !works {
             let known = known.join(", ");
-            findings
-                .at(operation, format!("{name} does nothing with {kind}: what works is {known}"));
+            let message = format!("{name} does nothing with {kind}: what works is {known}");
+            findings.at(operation, message);
         }
     }
 }
 
 fn behind_the_router<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for patch in patches_of(inputs, "HTTP_FILTER") {
-        let sub_filter = patch.filter_match().and_then(|filter| filter.text_of("subFilter.name"));
+        let sub_filter = patch.sub_filter().and_then(Node::text);
         let after_router = sub_filter == Some("envoy.filters.http.router");
         let appends = match patch.operation() {
             "ADD" => true,
@@ -296,13 +158,10 @@ fn relative_without_priority<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>
         let relative = matches!(patch.operation(), "INSERT_BEFORE" | "INSERT_AFTER" | "REPLACE");
         let has_priority = patch.filter.spec().is_some_and(|spec| spec.get("priority").is_some());
         if let Some(operation) = patch.operation_node().filter(|_| relative && !has_priority) {
-            findings.at(
-                operation,
-                format!(
-                    "{} depends on what is there already, and `spec.priority` is missing",
-                    patch.operation()
-                ),
-            );
+            let name = patch.operation();
+            let message =
+                format!("{name} depends on what is there already, and `spec.priority` is missing");
+            findings.at(operation, message);
         }
     }
 }
@@ -403,35 +262,18 @@ const OLD_NAMES: [(&str, &str); 8] = [
     ("envoy.ext_authz", "envoy.filters.http.ext_authz"),
     ("envoy.grpc_web", "envoy.filters.http.grpc_web"),
 ];
-/// The field of `match` that each `applyTo` uses.
-const MATCHES: [(&str, &str); 9] = [
-    ("LISTENER", "listener"),
-    ("FILTER_CHAIN", "listener"),
-    ("LISTENER_FILTER", "listener"),
-    ("NETWORK_FILTER", "listener"),
-    ("HTTP_FILTER", "listener"),
-    ("ROUTE_CONFIGURATION", "routeConfiguration"),
-    ("VIRTUAL_HOST", "routeConfiguration"),
-    ("HTTP_ROUTE", "routeConfiguration"),
-    ("CLUSTER", "cluster"),
-];
-
 fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for patch in patches(inputs) {
-        let wanted =
-            MATCHES.iter().find(|(kind, _)| *kind == patch.apply_to()).map(|(_, wanted)| *wanted);
-        for kind in ["listener", "routeConfiguration", "cluster"] {
-            let there = patch.matching().and_then(|matching| matching.get(kind));
-            if let (Some(there), Some(wanted)) = (there, wanted.filter(|wanted| *wanted != kind)) {
-                findings.at(
-                    there,
-                    format!("{} is matched by `{wanted}`, not by `{kind}`", patch.apply_to()),
-                );
+        let wanted = kind_of(patch).map_or("", |(_, matched_by, _)| matched_by);
+        let others = ["listener", "routeConfiguration", "cluster"].into_iter();
+        for other in others.filter(|other| !wanted.is_empty() && *other != wanted) {
+            if let Some(there) = patch.matching().and_then(|matching| matching.get(other)) {
+                let kind = patch.apply_to();
+                findings.at(there, format!("{kind} is matched by `{wanted}`, not by `{other}`"));
             }
         }
         let Some(filter) = patch.filter_match() else { continue };
-        let sub_filter = filter.get("subFilter").and_then(|filter| filter.get("name"));
-        let name = filter.get("name");
+        let (name, sub_filter) = (filter.get("name"), patch.sub_filter());
         for node in [name, sub_filter].into_iter().flatten() {
             let text = node.text().unwrap_or_default();
             if let Some((old, new)) = OLD_NAMES.iter().find(|(old, _)| text == *old) {
@@ -444,10 +286,8 @@ fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             }
         }
         if let Some(sub_filter) = sub_filter.filter(|_| patch.apply_to() == "NETWORK_FILTER") {
-            findings.at(
-                sub_filter,
-                "Istio refuses `subFilter` for a NETWORK_FILTER: it names an HTTP filter",
-            );
+            let message = "Istio refuses `subFilter` for a NETWORK_FILTER: it names an HTTP filter";
+            findings.at(sub_filter, message);
         }
         let is_manager =
             name.and_then(Node::text).is_some_and(|name| name == MANAGER || OLD_NAMES[0].0 == name);
@@ -459,12 +299,9 @@ fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn not_an_envoy<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let class_of = |policy: Object<'g>, gateway: &str| {
-        let named = of_kind(inputs, "Gateway").filter(move |object| {
-            let spaces = object.namespace().zip(policy.namespace());
-            object.name() == gateway && spaces.is_none_or(|(one, two)| one == two)
-        });
-        named.filter_map(|object| object.node.text_of("spec.gatewayClassName")).next()
+    let class_of = |policy: Object<'g>, gateway: &'g str| {
+        let mut named = beside(policy, "Gateway", gateway);
+        named.find_map(|object| object.node.text_of("spec.gatewayClassName"))
     };
     let plugins = wasm_plugins(inputs).map(|plugin| plugin.object);
     let policies = envoy_filters(inputs).chain(plugins);

@@ -4,7 +4,7 @@
 mod patch;
 
 use super::hooks::ENVOY_COUNT_STATS;
-use crate::finding::{Findings, Rule, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::{Module, gates};
 use crate::node::Node;
@@ -12,114 +12,17 @@ use crate::objects::{Object, object_of, of_kind};
 use laststream_filter::config::wire::Gate;
 use patch::{grace_below_deadline, hook_below_deadline, mixed_hook, unknown_field};
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS591",
-        severity: Severity::Error,
-        title: "the gate's vm_id is not the one that Envoy Gateway gives the counter",
-        why: "Envoy Gateway makes it of the EnvoyExtensionPolicy: \
-            `envoyextensionpolicy/NAMESPACE/NAME/wasm/INDEX`. With another one the gate finds no \
-            counter, says `unknown`, and holds every stop until its deadline. `vmSharingScope` of \
-            Envoy Gateway 1.10 changes that vm_id.",
-        fix: "Write that vm_id into the gate's `vm_config`; or render both: `laststream render \
-            envoy-gateway`. Take `vmSharingScope` out of the counter's policy.",
-        check: other_vm_id,
-    },
-    Rule {
-        code: "LS592",
-        severity: Severity::Error,
-        title: "the stop hook is mixed with Envoy Gateway's own",
-        why: "Envoy Gateway's own hook is an httpGet, and the patch is merged over it. Two kinds \
-            of hook are refused by the API server, and only the controller's log says so: the \
-            former Deployment runs on. `httpGet: null` does not help, because the API server drops \
-            the null when it stores the EnvoyProxy.",
-        fix: "Write `preStop: {$patch: replace, exec: …}`.",
-        check: mixed_hook,
-    },
-    Rule {
-        code: "LS593",
-        severity: Severity::Warning,
-        title: "the patch of the Deployment has an unknown field",
-        why: "Envoy Gateway drops it without an error, and the EnvoyProxy stays Accepted: the \
-            Deployment is as if it were not written.",
-        fix: "Correct the name, or move the field to where it belongs.",
-        check: unknown_field,
-    },
-    Rule {
-        code: "LS594",
-        severity: Severity::Error,
-        title: "the grace period in the EnvoyProxy is over before the gate's deadline",
-        why: "kubelet counts the hook into the grace period. When that is over, SIGKILL comes \
-            while the gate still holds.",
-        fix: "Make terminationGracePeriodSeconds the gate's deadline and 2 s more, for kubelet; or \
-            the deadline shorter.",
-        check: grace_below_deadline,
-    },
-    Rule {
-        code: "LS595",
-        severity: Severity::Error,
-        title: "the EnvoyProxy's stop hook gives up before the gate does",
-        why: "`laststream prestop` ends after --timeout, 25 s when it is not written, and SIGTERM \
-            follows: streams that the gate would have held are cut.",
-        fix: "Make --timeout longer than the gate's deadline.",
-        check: hook_below_deadline,
-    },
-    Rule {
-        code: "LS596",
-        severity: Severity::Warning,
-        title: "no Gateway names the EnvoyProxy that has the gate",
-        why: "Envoy Gateway looks at an EnvoyProxy only if a Gateway or a GatewayClass names it. \
-            Streams are then counted, but the pods have no gate, and stop as before.",
-        fix: "Write `infrastructure: {parametersRef: {group: gateway.envoyproxy.io, kind: \
-            EnvoyProxy, name: NAME}}` into the Gateway.",
-        check: unnamed,
-    },
-    Rule {
-        code: "LS597",
-        severity: Severity::Warning,
-        title: "Envoy Gateway's shutdown manager counts the gate's own connections",
-        why: "It adds up `listener.*.downstream_cx_active` of all names without `admin`, `worker`, \
-            19001 and 19003. A hook that waits at the gate is such a connection: the manager then \
-            waits for it until `drainTimeout`.",
-        fix: "Give the gate's listener a `stat_prefix` such as laststream_gate_admin; or remove \
-            the container shutdown-manager in the patch, as what is rendered does.",
-        check: counted_connections,
-    },
-    Rule {
-        code: "LS598",
-        severity: Severity::Warning,
-        title: "another EnvoyExtensionPolicy takes the place of the counter's",
-        why: "Envoy Gateway uses the most specific EnvoyExtensionPolicy: that of a route, then of \
-            a listener, then of the Gateway. Of two for the same Gateway the older one wins, and \
-            only the status of the other one says so. Requests that the winner is for are not \
-            counted, and only Envoy's own count holds the drain for them.",
-        fix: "Put what this policy does into the Gateway's policy, beside the counter. From Envoy \
-            Gateway 1.9 on, a route's policy without `wasm` may have a `mergeType` instead.",
-        check: replaced_counter,
-    },
-    Rule {
-        code: "LS599",
-        severity: Severity::Warning,
-        title: "the gate cannot ask this Envoy for its own count",
-        why: "The gate asks through the cluster of Envoy Gateway's Prometheus endpoint. It is \
-            not there when that is disabled. And `matches` hides every statistic that it does not \
-            name. The count is then `assumed`, and streams that the filter does not see can be \
-            cut.",
-        fix: "Leave Prometheus on, and add matches with the suffixes downstream_rq_active, \
-            downstream_rq_total, downstream_cx_tx_bytes_buffered and \
-            downstream_cx_http3_active.",
-        check: no_own_count,
-    },
-    Rule {
-        code: "LS600",
-        severity: Severity::Error,
-        title: "the shutdown manager is deleted, and Envoy has no other stop hook",
-        why: "Envoy Gateway's own hook asks the container shutdown-manager. Without that container \
-            the hook fails at once, kubelet sends SIGTERM, and all requests in flight are cut.",
-        fix: "Write `preStop: {$patch: replace, exec: …}` into the container envoy of the patch, \
-            or keep the shutdown manager: `laststream render envoy-gateway` does the first.",
-        check: no_hook,
-    },
+pub(super) const CHECKS: Checks = &[
+    ("LS591", other_vm_id),
+    ("LS592", mixed_hook),
+    ("LS593", unknown_field),
+    ("LS594", grace_below_deadline),
+    ("LS595", hook_below_deadline),
+    ("LS596", unnamed),
+    ("LS597", counted_connections),
+    ("LS598", replaced_counter),
+    ("LS599", no_own_count),
+    ("LS600", no_hook),
 ];
 
 /// A gate in the bootstrap of an EnvoyProxy.
@@ -190,6 +93,11 @@ fn named<'g>(pod: Node<'g>, name: &'static str) -> Option<Node<'g>> {
     pod.list("containers").find(|container| container.text_of("name") == Some(name))
 }
 
+/// The stop hook of Envoy.
+fn hook_of(proxy: Object<'_>) -> Option<Node<'_>> {
+    named(pod_of(proxy)?, "envoy")?.fields("lifecycle.preStop")
+}
+
 /// Counters in EnvoyExtensionPolicies: the policy, and the index in its list.
 fn counters(inputs: &Inputs) -> impl Iterator<Item = (Object<'_>, usize)> {
     of_kind(inputs, "EnvoyExtensionPolicy").flat_map(|policy| {
@@ -215,7 +123,7 @@ fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let own = module.vm_id();
         let gateways = gateways_of(inputs, proxy);
         let expected: Vec<VmId<'_>> = counters(inputs)
-            .filter(|(policy, _)| meets(policy.namespace(), proxy.namespace()))
+            .filter(|(policy, _)| policy.is_near(proxy))
             .filter(|(policy, _)| policy.may_target_one_of(&gateways))
             .map(|(policy, index)| VmId {
                 namespace: policy.namespace().or(proxy.namespace()),
@@ -228,10 +136,10 @@ fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             expected.iter().any(|expected| expected.is(own))
         };
         if !agrees {
-            let place = module.vm().and_then(|vm| vm.field("vm_id")).unwrap_or(module.plugin);
             let expected =
                 expected.first().map_or_else(|| format!("{POLICY}…"), |first| first.text());
-            findings.at(place, format!("`{own}` is not the counter's: `{expected}`"));
+            findings
+                .at(module.vm_id_place(), format!("`{own}` is not the counter's: `{expected}`"));
         }
     }
 }
@@ -264,23 +172,14 @@ impl VmId<'_> {
 /// The Gateways of these files that name an EnvoyProxy.
 fn gateways_of<'g>(inputs: &'g Inputs, proxy: Object<'g>) -> Vec<&'g str> {
     let names = |gateway: &Object<'g>| {
-        let reference = gateway.spec()?.fields("infrastructure.parametersRef")?;
-        let is_this = names_proxy(reference, proxy.name());
-        Some(is_this && meets(gateway.namespace(), proxy.namespace()))
+        gateway.parameters("EnvoyProxy") == Some(proxy.name()) && gateway.is_near(proxy)
     };
-    of_kind(inputs, "Gateway")
-        .filter(|gateway| names(gateway) == Some(true))
-        .map(Object::name)
-        .collect()
+    of_kind(inputs, "Gateway").filter(names).map(Object::name).collect()
 }
 
 /// Whether a `parametersRef` names the EnvoyProxy of this name.
 fn names_proxy(reference: Node<'_>, name: &str) -> bool {
     reference.text_of("kind") == Some("EnvoyProxy") && reference.text_of("name") == Some(name)
-}
-
-fn meets(one: Option<&str>, two: Option<&str>) -> bool {
-    one.zip(two).is_none_or(|(one, two)| one == two)
 }
 
 fn unnamed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -327,11 +226,8 @@ fn replaced_counter<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let counting: Vec<Object<'_>> = counters(inputs).map(|(policy, _)| policy).collect();
     for policy in of_kind(inputs, "EnvoyExtensionPolicy") {
         let own = counting.iter().any(|counter| counter.node == policy.node);
-        let beside: Vec<Object<'_>> = counting
-            .iter()
-            .filter(|counter| !own && meets(counter.namespace(), policy.namespace()))
-            .copied()
-            .collect();
+        let beside: Vec<Object<'_>> =
+            counting.iter().filter(|counter| !own && counter.is_near(policy)).copied().collect();
         let is_merged = policy.node.fields("spec.mergeType").is_some()
             && policy.node.list("spec.wasm").next().is_none();
         let takes = |target: Node<'g>| match target.text_of("kind") {
@@ -394,9 +290,7 @@ fn covers(item: Node<'_>, statistic: &str) -> bool {
 fn no_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for proxy in of_kind(inputs, "EnvoyProxy") {
         let Some(deleted) = deleted_manager(proxy) else { continue };
-        let envoy = pod_of(proxy).and_then(|pod| named(pod, "envoy"));
-        let hook = envoy.and_then(|envoy| envoy.fields("lifecycle.preStop"));
-        if hook.is_none_or(|hook| !patch::has_kind(hook)) {
+        if hook_of(proxy).is_none_or(|hook| !patch::has_kind(hook)) {
             findings.at(deleted, "the hook that asks it fails at once");
         }
     }

@@ -1,63 +1,18 @@
 //! LS001 to LS005: files that cannot be read, or are not read as they look.
 
-use crate::finding::Rule;
-use crate::finding::{Findings, Severity, is_secret};
+use crate::finding::{Checks, Findings, Rule, is_secret};
 use crate::inputs::Inputs;
 use crate::node::{Node, is_string_value};
 use crate::objects::{Object, object_of};
 use crate::plain::Meaning;
 use laststream_base::yaml::tree::Position;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS001",
-        severity: Severity::Error,
-        title: "the file cannot be read",
-        why: "A text that is neither YAML nor JSON cannot be applied, and nothing in it was \
-            checked. Documents before and after the place are still checked. A file larger than \
-            16 MiB is no manifest; one call reads up to 128 MiB and 2,000,000 values.",
-        fix: "Repair the place. Templates are not manifests: render them first, for example `helm \
-            template … | laststream lint -`.",
-        check: unreadable,
-    },
-    Rule {
-        code: "LS002",
-        severity: Severity::Error,
-        title: "a key stands twice in one map",
-        why: "kubectl takes the last one and says nothing, strict tools refuse the file, and \
-            people read the first one.",
-        fix: "Keep one of them.",
-        check: key_twice,
-    },
-    Rule {
-        code: "LS003",
-        severity: Severity::Error,
-        title: "this unquoted value is not a string in YAML 1.1",
-        why: "Kubernetes reads YAML 1.1: `on`, `yes` and `n` are booleans, `1_000` and `0o7` are \
-            numbers, `~` is nothing. Where a text is expected the API server refuses the object, \
-            and within `patch.value` Istio drops the patch.",
-        fix: "Put it in quotes.",
-        check: word_for_text,
-    },
-    Rule {
-        code: "LS004",
-        severity: Severity::Error,
-        title: "aliases make the document too large",
-        why: "Readers of Kubernetes refuse documents that consist mostly of aliases, because a few \
-            lines can stand for gigabytes.",
-        fix: "Write the parts out, or generate them.",
-        check: inflated,
-    },
-    Rule {
-        code: "LS005",
-        severity: Severity::Warning,
-        title: "a comment ignores a rule that does not exist",
-        why: "No rule has this code, so the comment has no effect: the finding that it should hide \
-            is still reported.",
-        fix: "Correct the code, or remove it from the comment: `laststream lint --list` names them \
-            all.",
-        check: unknown_ignored,
-    },
+pub(super) const CHECKS: Checks = &[
+    ("LS001", unreadable),
+    ("LS002", key_twice),
+    ("LS003", word_for_text),
+    ("LS004", inflated),
+    ("LS005", unknown_ignored),
 ];
 
 /// Whether a finding of this rule means that objects of the file are missing.
@@ -79,15 +34,10 @@ fn unreadable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn key_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for tree in inputs.trees() {
         for &(again, first) in &inputs.tree(tree).twice {
-            let key = |id| Node { texts: inputs, tree, id };
+            let key = |id| inputs.node(tree, id);
             let line = key(first).position().line;
-            findings.at(
-                key(again),
-                format!(
-                    "`{}` stands already in line {line}",
-                    key(again).text().unwrap_or_default()
-                ),
-            );
+            let text = key(again).text().unwrap_or_default();
+            findings.at(key(again), format!("`{text}` stands already in line {line}"));
         }
     }
 }
@@ -128,16 +78,12 @@ fn word_for_text<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             continue;
         }
         let (text, noun) = (node.text().unwrap_or_default(), meaning.noun());
-        if is_secret(node) {
-            findings.at(node, format!("this is {noun} to Kubernetes, and a text is expected"));
-        } else {
-            findings.at(
-                node,
-                format!(
-                    "`{text}` is {noun} to Kubernetes, and a text is expected: write \"{text}\""
-                ),
-            );
-        }
+        let (what, hint) = match is_secret(node) {
+            true => ("this".to_owned(), String::new()),
+            false => (format!("`{text}`"), format!(": write \"{text}\"")),
+        };
+        let message = format!("{what} is {noun} to Kubernetes, and a text is expected{hint}");
+        findings.at(node, message);
     }
 }
 
@@ -194,10 +140,8 @@ fn in_object(node: Node<'_>) -> bool {
 fn inflated<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for tree in inputs.trees() {
         for &id in &inputs.tree(tree).inflated {
-            findings.at(
-                Node { texts: inputs, tree, id },
-                "the document is more than ten times as large as it looks",
-            );
+            let message = "the document is more than ten times as large as it looks";
+            findings.at(inputs.node(tree, id), message);
         }
     }
 }
@@ -205,15 +149,11 @@ fn inflated<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn unknown_ignored<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for tree in inputs.trees() {
         for mark in crate::ignore::ignore_comments(inputs.tree(tree)) {
-            for code in
-                mark.codes.iter().filter(|code| super::all().all(|rule| rule.code != **code))
-            {
-                let position = inputs.in_file(tree, Position { line: mark.line, column: 1 });
-                findings.in_file(
-                    inputs.file_of(tree),
-                    position,
-                    format!("there is no rule `{code}`"),
-                );
+            let position = inputs.in_file(tree, Position { line: mark.line, column: 1 });
+            let is_unknown = |code: &&String| super::all().all(|rule| rule.code != **code);
+            for code in mark.codes.iter().filter(is_unknown) {
+                let message = format!("there is no rule `{code}`");
+                findings.in_file(inputs.file_of(tree), position, message);
             }
         }
     }

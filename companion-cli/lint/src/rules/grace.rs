@@ -4,8 +4,7 @@
 pub(super) mod deadlines;
 mod requests;
 
-use crate::finding::Rule;
-use crate::finding::{Findings, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::node::Node;
 use crate::objects::{Object, object_of};
@@ -15,106 +14,18 @@ use crate::split_pods::SplitPods;
 use deadlines::{
     drain_below_deadline, grace_below_deadline, grace_below_hook, hook_below_deadline,
 };
-use laststream_base::time_span::milliseconds;
 use requests::request_beyond_grace;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS551",
-        severity: Severity::Error,
-        title: "the grace period is over before the gate's deadline",
-        why: "kubelet counts the hook into the grace period. When that is over, SIGTERM and \
-            SIGKILL come while the gate still holds, and nothing that the gate does at its \
-            deadline is done.",
-        fix: "Make terminationGracePeriodSeconds the deadline and 7 s more (5 s for the agent, 2 s \
-            for kubelet), or the deadline shorter.",
-        check: grace_below_deadline,
-    },
-    Rule {
-        code: "LS552",
-        severity: Severity::Error,
-        title: "the hook may take longer than the grace period",
-        why: "kubelet gives up waiting at the end of the grace period and leaves 2 s for SIGTERM; \
-            what is in flight then is cut.",
-        fix: "Raise terminationGracePeriodSeconds above the hook's longest time and what comes \
-            after it, or shorten the hook.",
-        check: grace_below_hook,
-    },
-    Rule {
-        code: "LS553",
-        severity: Severity::Warning,
-        title: "the hook gives up before the gate does",
-        why: "`pilot-agent wait` ends after --timeoutSeconds, 60 when it is not written, and \
-            SIGTERM follows: streams that the gate would have held are cut.",
-        fix: "Make --timeoutSeconds longer than the gate's deadline.",
-        check: hook_below_deadline,
-    },
-    Rule {
-        code: "LS554",
-        severity: Severity::Warning,
-        title: "EXIT_ON_ZERO_ACTIVE_CONNECTIONS has no deadline",
-        why: "It waits for connections, not for requests: an idle keep-alive connection, or one of \
-            the proxy's own pool, holds the pod until SIGKILL. Nothing but the grace period ends \
-            it, and missing statistics end the proxy at once.",
-        fix: "Count streams with laststream's gate: it has a deadline. Or set \
-            terminationGracePeriodSeconds of these pods on purpose.",
-        check: exit_on_zero,
-    },
-    Rule {
-        code: "LS555",
-        severity: Severity::Warning,
-        title: "the setting does nothing with native sidecars",
-        why: "A native sidecar is drained by Istio's own hook and gets SIGTERM when the app has \
-            gone; the agent then ends at once. EXIT_ON_ZERO_ACTIVE_CONNECTIONS, \
-            MINIMUM_DRAIN_DURATION and terminationDrainDuration are not looked at, unless the \
-            proxy has another hook. Native is the default from Istio 1.27 on with Kubernetes 1.33.",
-        fix: "Remove the setting, or write `sidecar.istio.io/nativeSidecar: \"false\"`. For \
-            requests that begin while the app goes, hold with the gate.",
-        check: with_native_sidecar,
-    },
-    Rule {
-        code: "LS556",
-        severity: Severity::Error,
-        title: "the agent drains for longer than the pod may live",
-        why: "After SIGTERM the agent waits for terminationDrainDuration or \
-            MINIMUM_DRAIN_DURATION; kubelet kills it when the grace period is over.",
-        fix: "Raise terminationGracePeriodSeconds above it, with a few seconds to spare.",
-        check: agent_beyond_grace,
-    },
-    Rule {
-        code: "LS557",
-        severity: Severity::Warning,
-        title: "requests may take longer than the pod may live",
-        why: "A route's time-out says how long a request is allowed to take. When the pod that \
-            serves it, or the gateway that it comes through, is stopped, it has the grace period \
-            and no more.",
-        fix: "Raise terminationGracePeriodSeconds above the time-out and what the drain needs, or \
-            shorten the time-out.",
-        check: request_beyond_grace,
-    },
-    Rule {
-        code: "LS558",
-        severity: Severity::Warning,
-        title: "Envoy's drain time is too short for the gate's deadline",
-        why: "In the last third of its drain time (Istio's drainDuration; 45 s when it is not \
-            written) Envoy after 1.40 resets WebSockets, other upgrades and CONNECT tunnels, also \
-            those that the gate still waits for. The tunnels of ambient mode (HBONE) are among \
-            them, with the requests in them. Other requests complete.",
-        fix: "Write `drainDuration` in the annotation proxy.istio.io/config of the pods: 1.5 times \
-            the gate's deadline, or more. `laststream render proxy-config` does.",
-        check: drain_below_deadline,
-    },
-    Rule {
-        code: "LS559",
-        severity: Severity::Info,
-        title: "EXIT_ON_ZERO_ACTIVE_CONNECTIONS counts connections until the grace period is over",
-        why: "It waits for connections, not for requests: an idle keep-alive connection, a tunnel, \
-            or a connection of the app's own holds the pod for the whole grace period, and what is \
-            in flight then is cut.",
-        fix: "Nothing, if that is what you want. laststream's gate waits for requests, and has a \
-            deadline before the end of the grace period.",
-        check: exit_on_zero_with_grace,
-    },
+pub(super) const CHECKS: Checks = &[
+    ("LS551", grace_below_deadline),
+    ("LS552", grace_below_hook),
+    ("LS553", hook_below_deadline),
+    ("LS554", exit_on_zero),
+    ("LS555", with_native_sidecar),
+    ("LS556", agent_beyond_grace),
+    ("LS557", request_beyond_grace),
+    ("LS558", drain_below_deadline),
+    ("LS559", exit_on_zero_with_grace),
 ];
 
 const EXIT_ON_ZERO: &str = "EXIT_ON_ZERO_ACTIVE_CONNECTIONS";
@@ -153,10 +64,9 @@ fn exit_on_zero<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         } else {
             "no pod of these files sets"
         };
-        findings.at(
-            node,
-            format!("{what} terminationGracePeriodSeconds: SIGKILL after 30 s is the only end"),
-        );
+        let message =
+            format!("{what} terminationGracePeriodSeconds: SIGKILL after 30 s is the only end");
+        findings.at(node, message);
     }
 }
 
@@ -195,13 +105,10 @@ pub(super) fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Finding
                 .filter(|key| *key != "value")
                 .or_else(|| node.parent()?.get("name")?.text())
                 .unwrap_or_default();
-            findings.at(
-                node,
-                format!(
-                    "`{name}` is not looked at: the sidecar of `{}` is a native one",
-                    pod.object.name()
-                ),
-            );
+            let pod = pod.object.name();
+            let message =
+                format!("`{name}` is not looked at: the sidecar of `{pod}` is a native one");
+            findings.at(node, message);
         }
     }
 }
@@ -209,13 +116,12 @@ pub(super) fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Finding
 fn agent_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let parts = SplitPods::of(inputs);
     for node in [MINIMUM, DURATION].into_iter().flat_map(|name| settings(inputs, name)) {
-        let Some(time) = node.text().and_then(milliseconds) else { continue };
+        let Some(time) = node.millis() else { continue };
         let is_short = |(_, grace): &(String, u64)| grace.saturating_mul(1000) <= time;
         if let Some((pod, grace)) = concerned(inputs, &parts, node).into_iter().find(is_short) {
-            findings.at(
-                node,
-                format!("the agent waits {} s, and {pod} has {grace} s of grace", time / 1000),
-            );
+            let time = time / 1000;
+            let message = format!("the agent waits {time} s, and {pod} has {grace} s of grace");
+            findings.at(node, message);
         }
     }
 }

@@ -1,88 +1,20 @@
 //! LS501 to LS506: hooks that stop proxies.
 
-use crate::finding::Rule;
-use crate::finding::{Findings, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
-use crate::listeners::{address, is_loopback, listener, uses};
+use crate::listeners::{addresses, is_loopback};
 use crate::modules::{gated_pods, gates};
 use crate::node::Node;
 use crate::pods::{Hook, Pod, hooks, stop_hooks};
 use crate::split_pods::SplitPods;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS501",
-        severity: Severity::Warning,
-        title: "`global.proxy.lifecycle` replaces Istio's own hooks",
-        why: "Istio does not merge: with this value every proxy of the mesh loses the hook that \
-            holds the app until the proxy is ready, and native sidecars lose the one that drains \
-            them. Gateways made from `Gateway` resources get it, too.",
-        fix: "Give the hook to the pods that need it: a container named istio-proxy with image \
-            auto and a `lifecycle`; or write all that is needed into this value: a `preStop`, and \
-            `postStart` with `pilot-agent wait`, to hold the app.",
-        check: clobbers,
-    },
-    Rule {
-        code: "LS502",
-        severity: Severity::Error,
-        title: "the hook counts sockets with netstat",
-        why: "A listening socket says nothing of streams. pilot-agent listens on 15020 itself, so \
-            `grep -v envoy` alone never gets to zero and burns the whole grace period, and each \
-            new listener of the sidecar breaks the list again. Distroless images have no netstat: \
-            the hook fails at once.",
-        fix: "Wait for the gate: `[pilot-agent, wait, \
-            --url=http://127.0.0.1:16091/prestop?wait=10s, --requestTimeoutMillis=11000, \
-            --timeoutSeconds=24]`. To outlive the app, too, set `gate.app`.",
-        check: netstat,
-    },
-    Rule {
-        code: "LS503",
-        severity: Severity::Warning,
-        title: "the proxy's hook needs a shell",
-        why: "Distroless proxy images have none. The hook then fails at once (FailedPreStopHook), \
-            and SIGTERM follows in the same second.",
-        fix: "Call a program of the image directly: pilot-agent is in every proxy image, and \
-            `pilot-agent wait` polls an URL until it answers 200.",
-        check: shell,
-    },
-    Rule {
-        code: "LS504",
-        severity: Severity::Error,
-        title: "the hook begins with the agent's /drain",
-        why: "After `POST /drain` the agent takes the drain for done: the next SIGTERM ends it \
-            within milliseconds, with all streams that still run. The call returns at once, so \
-            that SIGTERM follows at once.",
-        fix: "Begin with Envoy's `/drain_listeners?graceful&skip_exit`, hold, and tell the agent \
-            last: `GET /prestop` of the gate does all three with `\"finish\": \"drain_agent\"`.",
-        check: drains_the_agent,
-    },
-    Rule {
-        code: "LS505",
-        severity: Severity::Error,
-        title: "kubelet cannot reach what the hook calls",
-        why: "An httpGet hook is a GET from the node to the pod's address. Envoy's admin port and \
-            the gate listen on the loopback interface, and the agent takes /drain and \
-            /quitquitquit as POST from localhost only. kubelet ignores the answer and goes on.",
-        fix: "Use an exec hook, as `laststream render lifecycle` writes it: `pilot-agent wait \
-            --url=http://127.0.0.1:16091/prestop?wait=10s --requestTimeoutMillis=11000 \
-            --timeoutSeconds=24`.",
-        check: unreachable,
-    },
-    Rule {
-        code: "LS506",
-        severity: Severity::Warning,
-        title: "the gate cannot ask Envoy for its own count",
-        why: "The gate's count is `exact` only if Envoy's own agrees: http.*.downstream_rq_active, \
-            and downstream_rq_total, without which the gate cannot know that nothing began in \
-            between. Istio's default leaves both out of the statistics: the count is then \
-            `assumed`, and streams that the filter does not see can be cut. It is a setting of the \
-            bootstrap: pods must restart to get it.",
-        fix: "Annotate the pods: `sidecar.istio.io/statsInclusionSuffixes: \
-            downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered,\
-            downstream_cx_http3_active`, or set `proxyStatsMatcher` in their proxy configuration. \
-            Istio takes the annotation in place of `inclusionSuffixes`, not beside it.",
-        check: no_request_gauge,
-    },
+pub(super) const CHECKS: Checks = &[
+    ("LS501", clobbers),
+    ("LS502", netstat),
+    ("LS503", shell),
+    ("LS504", drains_the_agent),
+    ("LS505", unreachable),
+    ("LS506", no_request_gauge),
 ];
 
 fn clobbers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -108,11 +40,8 @@ fn netstat<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             } else {
                 ""
             };
-            findings.in_text(
-                node,
-                "netstat -",
-                format!("sockets are counted instead of streams{others}"),
-            );
+            let message = format!("sockets are counted instead of streams{others}");
+            findings.in_text(node, "netstat -", message);
         }
     }
 }
@@ -148,10 +77,7 @@ fn drains_the_agent<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn unreachable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let own = gates(inputs)
-        .flat_map(|(module, _)| uses(inputs, module))
-        .filter_map(listener)
-        .filter_map(address);
+    let own = gates(inputs).flat_map(|(module, _)| addresses(inputs, module));
     let loopback: Vec<u64> =
         own.filter(|(address, _)| is_loopback(*address)).map(|(_, port)| port).collect();
     for http in stop_hooks(inputs).filter_map(Hook::http) {
@@ -199,10 +125,8 @@ pub(super) fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'
                 .annotation(SUFFIXES)
                 .or_else(|| pod.template.get("metadata"))
                 .unwrap_or(pod.template);
-            findings.at(
-                place,
-                format!("`{missing}` is not among the statistics of `{}`", pod.object.name()),
-            );
+            let pod = pod.object.name();
+            findings.at(place, format!("`{missing}` is not among the statistics of `{pod}`"));
         }
     }
 }

@@ -1,45 +1,11 @@
 //! LS601 to LS603: Jobs beside a sidecar.
 
-use crate::finding::Rule;
-use crate::finding::{Findings, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::pods::pods;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS601",
-        severity: Severity::Error,
-        title: "the proxy is ended with pkill",
-        why: "The signal comes while streams may still run, and cuts them. It needs a shell, \
-            shared process ids or a container that does nothing else, and the Job's own exit code \
-            is easily lost on the way.",
-        fix: "Run the command as `laststream exec -- COMMAND`: it ends the sidecar when the last \
-            outbound stream is out, and passes the exit code on. Native sidecars end by \
-            themselves.",
-        check: pkill,
-    },
-    Rule {
-        code: "LS602",
-        severity: Severity::Warning,
-        title: "the Job shares process ids between its containers",
-        why: "Every container may look into the others and signal them, only so that one can end \
-            the sidecar.",
-        fix: "Run the command as `laststream exec -- COMMAND`, or use native sidecars, and remove \
-            `shareProcessNamespace`.",
-        check: shared_processes,
-    },
-    Rule {
-        code: "LS603",
-        severity: Severity::Warning,
-        title: "a shell loop waits for the sidecar",
-        why: "It has no deadline, needs a shell with wget or curl, and waits for ever where no \
-            sidecar is injected.",
-        fix: "Run the command as `laststream exec -- COMMAND` (it waits with a deadline), or \
-            set `holdApplicationUntilProxyStarts`. Native sidecars start \
-            first by themselves.",
-        check: waiting_loop,
-    },
-];
+pub(super) const CHECKS: Checks =
+    &[("LS601", pkill), ("LS602", shared_processes), ("LS603", waiting_loop)];
 
 fn pkill<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (node, text) in inputs.scalars() {

@@ -1,13 +1,15 @@
-//! The rules, grouped by subject. A new rule needs an entry in its group's list, a function below
-//! it, and two examples in `tests/lint/rules`.
+//! The rules, grouped by subject. A new rule needs a section in LINT.md, an entry in its group's
+//! list, a function below it, and two examples in `tests/lint/rules`.
 
 mod change;
 mod clients;
 mod composite;
 mod delivery;
+mod document;
 mod ends;
 mod envoy_filter;
 mod envoy_gateway;
+mod fields;
 mod files;
 mod gate;
 mod grace;
@@ -31,78 +33,80 @@ mod volume;
 mod waypoint;
 mod websockets;
 
-use super::finding::Rule;
+use super::finding::{Check, Checks, Rule};
 use super::upgrade::Step;
+pub(super) use document::rules;
 
-/// All rules, by code, without those about upgrades.
+const GROUPS: [Checks; 26] = [
+    files::CHECKS,
+    schema::CHECKS,
+    envoy_filter::CHECKS,
+    names::CHECKS,
+    delivery::CHECKS,
+    module::CHECKS,
+    saved_header::CHECKS,
+    scheme::CHECKS,
+    trust::CHECKS,
+    clients::CHECKS,
+    proxied::CHECKS,
+    composite::CHECKS,
+    gate::CHECKS,
+    hooks::CHECKS,
+    grace::CHECKS,
+    overlay::CHECKS,
+    volume::CHECKS,
+    waypoint::CHECKS,
+    envoy_gateway::CHECKS,
+    jobs::CHECKS,
+    ends::CHECKS,
+    websockets::CHECKS,
+    streams::CHECKS,
+    traffic::CHECKS,
+    change::CHECKS,
+    live::CHECKS,
+];
+
+/// The codes of all rules, each with its check.
+fn checks() -> impl Iterator<Item = (&'static str, Check)> {
+    let changes = upgrade::CHANGES.iter().map(|(code, .., check)| (*code, *check));
+    GROUPS.into_iter().flatten().copied().chain(changes)
+}
+
+fn is_of(group: Checks, rule: &Rule) -> bool {
+    group.iter().any(|(code, _)| *code == rule.code)
+}
+
+/// All rules, without those about upgrades.
 pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
-    [
-        files::RULES,
-        schema::RULES,
-        envoy_filter::RULES,
-        names::RULES,
-        delivery::RULES,
-        module::RULES,
-        saved_header::RULES,
-        scheme::RULES,
-        trust::RULES,
-        clients::RULES,
-        proxied::RULES,
-        composite::RULES,
-        gate::RULES,
-        hooks::RULES,
-        grace::RULES,
-        overlay::RULES,
-        volume::RULES,
-        waypoint::RULES,
-        envoy_gateway::RULES,
-        jobs::RULES,
-        ends::RULES,
-        websockets::RULES,
-        streams::RULES,
-        traffic::RULES,
-        change::RULES,
-        live::RULES,
-    ]
-    .into_iter()
-    .flatten()
+    rules().filter(|rule| !upgrade::CHANGES.iter().any(|(code, ..)| *code == rule.code))
 }
 
 /// The rules about a change, and those about files that cannot be read: without their objects a
 /// change looks smaller than it is.
 pub(super) fn of_changes() -> impl Iterator<Item = &'static Rule> {
-    files::RULES.iter().filter(|rule| files::hides_objects(rule)).chain(change::RULES)
+    rules().filter(|rule| files::hides_objects(rule) || is_of(change::CHECKS, rule))
 }
 
-/// The rules about upgrades, by code.
-pub(super) fn upgrades() -> impl Iterator<Item = &'static Rule> {
-    upgrade::CHANGES.iter().map(|change| &change.rule)
-}
-
-/// The rules about these steps, and those about files that cannot be read.
+/// The rules about these steps, and those about what could not be read: LS809 is of clusters.
 pub(super) fn of_upgrades(steps: &[Step]) -> impl Iterator<Item = &'static Rule> {
-    let is_covered = |change: &&upgrade::Change| {
-        steps.iter().any(|step| step.covers(change.program, change.since))
+    let is_covered = |rule: &Rule| {
+        let mut rows = upgrade::CHANGES.iter().filter(|(code, ..)| *code == rule.code);
+        rows.any(|(_, program, since, _)| steps.iter().any(|step| step.covers(program, *since)))
     };
-    let changes = upgrade::CHANGES.iter().filter(is_covered).map(|change| &change.rule);
-    files::RULES.iter().filter(|rule| files::hides_objects(rule)).chain(changes)
-}
-
-/// The rules about what the API server refuses.
-pub(super) fn about_rights() -> impl Iterator<Item = &'static Rule> {
-    live::RULES.iter().filter(|rule| rule.code == "LS809")
+    rules()
+        .filter(move |rule| files::hides_objects(rule) || rule.code == "LS809" || is_covered(rule))
 }
 
 /// The rules about the objects of a cluster. Its API server has judged each by its CRD, and has
 /// written the text itself.
 pub(super) fn of_clusters() -> impl Iterator<Item = &'static Rule> {
     all().filter(|rule| {
-        let is_of_text = files::RULES.contains(rule) && !files::hides_objects(rule);
+        let is_of_text = is_of(files::CHECKS, rule) && !files::hides_objects(rule);
         !is_of_text && !is_of_schema(rule)
     })
 }
 
 /// Whether a rule only reports verdicts of a CRD's schema.
 pub(super) fn is_of_schema(rule: &Rule) -> bool {
-    schema::RULES.contains(rule)
+    is_of(schema::CHECKS, rule)
 }

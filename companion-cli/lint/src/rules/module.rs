@@ -3,12 +3,11 @@
 mod fields;
 
 use laststream_filter::config::wire::Scope;
-use laststream_filter::config::{self, Config, Problem};
+use laststream_filter::config::{self, Config, Problem, Refused};
 
 use crate::envoy_filter::{Patch, patch_of};
 use crate::envoys::{self, whole_bootstraps};
-use crate::finding::Rule;
-use crate::finding::{Findings, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::{connection_manager, uses};
 use crate::modules::{Module, counters, ours};
@@ -16,86 +15,15 @@ use crate::node::{Node, is_string_value};
 use crate::plugin_configs::plugin_configs;
 use crate::reach::{ProxySelector, Reach};
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS301",
-        severity: Severity::Error,
-        title: "the module refuses its configuration",
-        why: "Envoy then refuses the filter: a running proxy keeps its former configuration; a new \
-            one does not become ready, or does what its failure policy says.",
-        fix: "Correct the field. `laststream config check` says the same about a file, `laststream \
-            config schema` prints what there is.",
-        check: refused,
-    },
-    Rule {
-        code: "LS302",
-        severity: Severity::Error,
-        title: "the module's configuration is not a StringValue",
-        why: "Envoy hands a Struct, and every other message, over in protobuf's binary form. The \
-            module wants JSON as text, and refuses the rest.",
-        fix: "Write it as text: `configuration: {\"@type\": \
-            type.googleapis.com/google.protobuf.StringValue, value: '{…}'}`.",
-        check: not_a_string,
-    },
-    Rule {
-        code: "LS303",
-        severity: Severity::Warning,
-        title: "the module takes its configuration, and warns",
-        why: "It is allowed, and rarely meant.",
-        fix: "Name only the addresses of your load balancer.",
-        check: warned,
-    },
-    Rule {
-        code: "LS304",
-        severity: Severity::Error,
-        title: "the scope is not that of the listeners which the filter is put on",
-        why: "The scope is part of the metrics' names and of what the gate waits for. Requests \
-            into the app that are counted as gateway traffic do not hold the drain; one counter on \
-            both directions of a sidecar counts outbound calls as inbound requests.",
-        fix: "Give each direction its own filter: context GATEWAY with scope gateway, \
-            SIDECAR_INBOUND with inbound, SIDECAR_OUTBOUND with outbound.",
-        check: scope_and_context,
-    },
-    Rule {
-        code: "LS305",
-        severity: Severity::Warning,
-        title: "two filters count the same requests",
-        why: "Each stream is counted twice. A stream that is excluded or exempt is subtracted \
-            twice from Envoy's own count, so the gate may overlook a stream that no filter counts.",
-        fix: "Remove one of the two filters. If both are needed, give each its own listener.",
-        check: counted_twice,
-    },
-    Rule {
-        code: "LS306",
-        severity: Severity::Info,
-        title: "no laststream filter is in this Envoy",
-        why: "Most rules judge how laststream is built in. Without a filter of it in the file, the \
-            linter does not know whether a restart of this Envoy loses streams.",
-        fix: "Nothing, if this Envoy needs no drains. Otherwise `laststream render envoy --into \
-            FILE` adds the filters, the gate and its cluster.",
-        check: without_laststream,
-    },
-    Rule {
-        code: "LS307",
-        severity: Severity::Error,
-        title: "the Wasm filter has a field that Envoy does not know",
-        why: "istiod drops the field from an EnvoyFilter and says nothing: the filter runs without \
-            it, such as without its failure policy or its code. An Envoy with a bootstrap of its \
-            own does not start.",
-        fix: "Correct the name, or move the field to where it belongs.",
-        check: fields::unknown,
-    },
-    Rule {
-        code: "LS308",
-        severity: Severity::Info,
-        title: "the restriction of capabilities stands where Envoy 1.40 deprecates it",
-        why: "From Envoy 1.40 on it is a part of `vm_config`, and of the identity of the VM: two \
-            filters with different restrictions get different VMs. In the filter's own `config` it \
-            still works, until a later Envoy.",
-        fix: "With Envoy 1.40 on all proxies, move it to `config.vm_config`. Older ones do not \
-            know it there.",
-        check: fields::moved,
-    },
+pub(super) const CHECKS: Checks = &[
+    ("LS301", refused),
+    ("LS302", not_a_string),
+    ("LS303", warned),
+    ("LS304", scope_and_context),
+    ("LS305", counted_twice),
+    ("LS306", without_laststream),
+    ("LS307", fields::unknown),
+    ("LS308", fields::moved),
 ];
 
 fn without_laststream<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -111,18 +39,31 @@ fn without_laststream<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
+/// A configuration: the root of its fields, the node with its text, and the verdict on it.
+struct Judged<'g> {
+    root: Option<Node<'g>>,
+    text: Node<'g>,
+    verdict: Result<Config, Refused>,
+}
+
+/// The configurations of all filters, plugins and policies.
+fn judged(inputs: &Inputs) -> impl Iterator<Item = Judged<'_>> {
+    let filters = ours(inputs).filter_map(|module| {
+        let text = module.text()?;
+        Some(Judged { root: text.embedded(), text, verdict: module.verdict()? })
+    });
+    let plugins = plugin_configs(inputs).map(|(root, text)| Judged {
+        root: Some(root),
+        text: root,
+        verdict: config::parse(text.as_bytes()),
+    });
+    filters.chain(plugins)
+}
+
 fn refused<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for module in ours(inputs) {
-        let (Some(text), Some(Err(refused))) = (module.text(), module.verdict()) else { continue };
-        for problem in &refused.0 {
-            report(text.embedded(), text, problem, findings);
-        }
-    }
-    for (root, text) in plugin_configs(inputs) {
-        if let Err(refused) = config::parse(text.as_bytes()) {
-            for problem in &refused.0 {
-                report(Some(root), root, problem, findings);
-            }
+    for Judged { root, text, verdict } in judged(inputs) {
+        for problem in verdict.err().into_iter().flat_map(|refused| refused.0) {
+            report(root, text, &problem, findings);
         }
     }
 }
@@ -179,51 +120,26 @@ fn not_a_string<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 const SAID_ELSEWHERE: &str = "gate.begin.inbound_only";
 
 fn warned<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for module in ours(inputs) {
-        let (Some(text), Some(Ok(config))) = (module.text(), module.verdict()) else { continue };
-        report_warnings(text.embedded(), text, &config, findings);
-    }
-    for (root, text) in plugin_configs(inputs) {
-        if let Ok(config) = config::parse(text.as_bytes()) {
-            report_warnings(Some(root), root, &config, findings);
+    for Judged { root, text, verdict } in judged(inputs) {
+        for warning in verdict.iter().flat_map(Config::warnings) {
+            let (path, message) = warning.split_once(": ").unwrap_or(("", &warning));
+            let node = root.and_then(|root| at_path(root, path)).unwrap_or(text);
+            if path != SAID_ELSEWHERE {
+                findings.at(node, message);
+            }
         }
-    }
-}
-
-fn report_warnings<'g>(
-    root: Option<Node<'g>>,
-    text: Node<'g>,
-    config: &Config,
-    findings: &mut Findings<'g>,
-) {
-    for warning in config.warnings() {
-        let (path, message) = warning.split_once(": ").unwrap_or(("", &warning));
-        if path == SAID_ELSEWHERE {
-            continue;
-        }
-        let node = root.and_then(|root| at_path(root, path)).unwrap_or(text);
-        findings.at(node, message);
     }
 }
 
 fn scope_and_context<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, scope) in counters(inputs) {
-        for patch in uses(inputs, module)
-            .into_iter()
-            .filter_map(patch_of)
-            .filter(|patch| patch.apply_to() == "HTTP_FILTER")
-        {
-            if !fits(scope, patch.context()) {
+        let patches = uses(inputs, module).into_iter().filter_map(patch_of);
+        for patch in patches.filter(|patch| patch.apply_to() == "HTTP_FILTER") {
+            let (name, context) = (module.name(), patch.context());
+            if !fits(scope, context) {
                 let place = patch.context_node().unwrap_or(patch.node);
-                findings.at(
-                    place,
-                    format!(
-                        "`{}` counts as {}, and {} is not that",
-                        module.name(),
-                        scope,
-                        patch.context()
-                    ),
-                );
+                findings
+                    .at(place, format!("`{name}` counts as {scope}, and {context} is not that"));
             }
         }
     }

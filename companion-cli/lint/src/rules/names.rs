@@ -5,69 +5,18 @@ use std::collections::{HashMap, HashSet};
 use laststream_base::ports;
 
 use crate::envoy_filter::{Patch, patches, patches_of};
-use crate::finding::Rule;
-use crate::finding::{Findings, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::node::Node;
 use crate::reach::ProxySelector;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS121",
-        severity: Severity::Error,
-        title: "two extension configurations of one name reach one proxy",
-        why: "EXTENSION_CONFIG ignores the context, so both go to every proxy that both resources \
-            select. Envoy refuses the update (duplicate name found among added/updated resources), \
-            and requests get 500 where the filter was waited for.",
-        fix: "Give each its own name, for example with its namespace and direction in it.",
-        check: extension_twice,
-    },
-    Rule {
-        code: "LS122",
-        severity: Severity::Error,
-        title: "two listeners of one name reach one proxy",
-        why: "Envoy refuses the whole update of listeners: no new port comes up and no route of a \
-            new port works, until one of the two is deleted.",
-        fix: "Give each its own name, or select different workloads.",
-        check: listener_twice,
-    },
-    Rule {
-        code: "LS123",
-        severity: Severity::Error,
-        title: "the listener or filter has no name",
-        why: "istiod drops listeners without a name and says nothing: the port is never opened. A \
-            filter without a name goes through, and Envoy refuses the whole listener.",
-        fix: "Write `name:` in the value.",
-        check: nameless,
-    },
-    Rule {
-        code: "LS124",
-        severity: Severity::Warning,
-        title: "no filter subscribes to the extension configuration",
-        why: "The agent fetches a module only when a filter asks for its name with \
-            `config_discovery`. Both patches are needed; with the first alone nothing happens.",
-        fix: "Add the HTTP_FILTER patch with `config_discovery` and this name, or give lint the \
-            file that has it.",
-        check: unused_extension,
-    },
-    Rule {
-        code: "LS125",
-        severity: Severity::Warning,
-        title: "the filter waits for a configuration that is not here",
-        why: "Without an EXTENSION_CONFIG of that name the listener waits for ever \
-            (initial_fetch_timeout 0s) or takes no requests.",
-        fix: "Add the EXTENSION_CONFIG patch with this name, or give lint the file that has it.",
-        check: missing_extension,
-    },
-    Rule {
-        code: "LS126",
-        severity: Severity::Error,
-        title: "the listener wants a port that the proxy has already",
-        why: "Envoy refuses a listener whose address is in use, and goes on without it: the hook \
-            that asks there runs to its time-out at every stop.",
-        fix: "Take a port that neither Istio nor the app uses, such as 16091.",
-        check: port_taken,
-    },
+pub(super) const CHECKS: Checks = &[
+    ("LS121", extension_twice),
+    ("LS122", listener_twice),
+    ("LS123", nameless),
+    ("LS124", unused_extension),
+    ("LS125", missing_extension),
+    ("LS126", port_taken),
 ];
 
 fn added_to<'g>(inputs: &'g Inputs, kind: &'static str) -> impl Iterator<Item = Patch<'g>> {
@@ -141,7 +90,7 @@ fn nameless<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(value, format!("the {word} that is added has no `name`"));
         }
     }
-    let lists = inputs.keyed_field("http_filters", "httpFilters");
+    let lists = inputs.keyed_field("http_filters");
     for filter in lists.flat_map(Node::items).filter(is_nameless) {
         findings.at(filter, "the HTTP filter has no `name`");
     }
@@ -149,7 +98,7 @@ fn nameless<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 /// The names of the extension configurations that filters subscribe to.
 fn subscriptions(inputs: &Inputs) -> Vec<Node<'_>> {
-    let discoveries = inputs.keyed_field("config_discovery", "configDiscovery");
+    let discoveries = inputs.keyed_field("config_discovery");
     discoveries.filter_map(|discovery| discovery.parent()?.field("name")).collect()
 }
 
@@ -172,13 +121,8 @@ fn missing_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for name in subscriptions(inputs) {
         let in_patch = crate::envoy_filter::patch_of(name).is_some();
         if in_patch && name.text().is_some_and(|name| !added.contains(name)) {
-            findings.at(
-                name,
-                format!(
-                    "no EXTENSION_CONFIG of these files is called `{}`",
-                    name.text().unwrap_or_default()
-                ),
-            );
+            let text = name.text().unwrap_or_default();
+            findings.at(name, format!("no EXTENSION_CONFIG of these files is called `{text}`"));
         }
     }
 }

@@ -3,48 +3,14 @@
 
 use std::collections::HashSet;
 
-use crate::finding::{Findings, Rule, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::{Inputs, OVERLAY_KEYS};
 use crate::node::Node;
 use crate::objects::{Object, objects, of_kind};
 use crate::pods::CLASS_LABEL;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS561",
-        severity: Severity::Error,
-        title: "Istio cannot merge the overlay of a Gateway",
-        why: "istiod merges each key of the ConfigMap over an object that it makes, as a strategic \
-            merge patch. With an unknown key, a text that is not YAML, or an item without its \
-            merge key it changes nothing, and only its log says so (`error rendering templates`): \
-            the Gateway stays Programmed, and the former Deployment runs on, without the hook.",
-        fix: "Use the keys deployment, service, serviceAccount, horizontalPodAutoscaler, \
-            podDisruptionBudget; or render the ConfigMap: `laststream render overlay`.",
-        check: not_merged,
-    },
-    Rule {
-        code: "LS562",
-        severity: Severity::Error,
-        title: "the overlay changes a container that Istio does not make",
-        why: "The container of a gateway and of a waypoint is `istio-proxy`. An item of another \
-            name is a new container without an image: the API server refuses the Deployment, and \
-            only istiod's log says so.",
-        fix: "Write `name: istio-proxy`.",
-        check: other_container,
-    },
-    Rule {
-        code: "LS563",
-        severity: Severity::Warning,
-        title: "the overlay's stop hook is lost, or mixed with the hook of another layer",
-        why: "Values of Istio's charts, the class's own overlay and this one are merged. Two hooks \
-            of different kinds become one hook of two kinds. The API server refuses it, and \
-            only istiod's log says so. With `$patch: replace` the hook is lost if no other layer \
-            has one.",
-        fix: "Write null for the other kinds: `preStop: {exec: …, httpGet: null, sleep: null, \
-            tcpSocket: null}`.",
-        check: mixed_hook,
-    },
-];
+pub(super) const CHECKS: Checks =
+    &[("LS561", not_merged), ("LS562", other_container), ("LS563", mixed_hook)];
 
 /// The kinds of hook, of which a container has one at most.
 const HOOKS: [&str; 4] = ["exec", "httpGet", "sleep", "tcpSocket"];
@@ -53,13 +19,9 @@ const MERGED_BY_NAME: [&str; 3] = ["containers", "initContainers", "volumes"];
 
 /// The ConfigMaps that a Gateway names, that are the default of a class, or that hold a Deployment.
 fn overlays(inputs: &Inputs) -> impl Iterator<Item = Object<'_>> {
-    let named: HashSet<&str> = of_kind(inputs, "Gateway")
-        .filter_map(|gateway| {
-            let parameters = gateway.spec()?.fields("infrastructure.parametersRef")?;
-            let is_map = parameters.text_of("kind") == Some("ConfigMap");
-            parameters.text_of("name").filter(|_| is_map)
-        })
-        .collect();
+    let gateways = of_kind(inputs, "Gateway");
+    let named: HashSet<&str> =
+        gateways.filter_map(|gateway| gateway.parameters("ConfigMap")).collect();
     objects(inputs).filter(move |object| {
         let labels = object.node.fields("metadata.labels");
         let is_default = labels.is_some_and(|labels| labels.get(CLASS_LABEL).is_some());

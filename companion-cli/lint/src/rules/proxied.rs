@@ -4,7 +4,7 @@ use laststream_filter::config::wire::Preset;
 
 use super::scheme_filters::{is_patched_beside, restoring_modules};
 use crate::envoy_filter::{Patch, patch_of};
-use crate::finding::{Findings, Rule, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::uses;
 use crate::modules::Module;
@@ -15,23 +15,12 @@ use crate::pods::pod_around;
 use crate::proxy_protocol::{header_filters, is_type, policy_settings, topology_settings};
 use crate::reach::{ProxySelector, Reach};
 
-pub(super) const RULES: &[Rule] = &[Rule {
-    code: "LS365",
-    severity: Severity::Error,
-    title: "two filters take PROXY protocol headers from one connection",
-    why: "The first filter takes the load balancer's header. The second one takes what the client \
-        sends next for another header, and replaces the addresses and ports with the client's own. \
-        With the preset `nlb` the client then chooses the scheme.",
-    fix: "Keep one. Beside a rendered EnvoyFilter, remove `gatewayTopology.proxyProtocol` and \
-        other EnvoyFilters with this listener filter. Beside `proxyProtocol` of a \
-        ClientTrafficPolicy, remove the filter from the EnvoyPatchPolicy.",
-    check: two_header_filters,
-}];
+pub(super) const CHECKS: Checks = &[("LS365", two_header_filters)];
 
 const TAKEN_TWICE: &str = "another filter of this listener takes the load balancer's header";
 
 fn two_header_filters<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let lists = inputs.keyed_field("listener_filters", "listenerFilters");
+    let lists = inputs.keyed_field("listener_filters");
     for list in lists {
         let configs = list.items().filter_map(|filter| filter.field("typed_config"));
         for second in configs.filter(|config| is_type(*config, "ProxyProtocol")).skip(1) {

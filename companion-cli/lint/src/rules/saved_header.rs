@@ -8,39 +8,12 @@ use super::scheme_filters::{Restorer, restorers};
 use super::scheme_helpers::{
     FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, writers,
 };
-use crate::finding::{Findings, Rule, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::node::Node;
 use crate::reach::Reach;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS351",
-        severity: Severity::Error,
-        title: "the x-forwarded-proto that the load balancer sent is not saved",
-        why: "An Istio gateway overwrites x-forwarded-proto before any filter runs. The module \
-            reads what was sent from a header that an early header mutation fills; without it the \
-            load balancer says nothing and the fallback decides, or whatever a client writes into \
-            that header is believed.",
-        fix: "Add a NETWORK_FILTER MERGE with `early_header_mutation_extensions` that overwrites \
-            the header with `%REQ(x-forwarded-proto)%`, and changes `x-forwarded-proto` only after \
-            that. A WasmPlugin needs an EnvoyFilter with it, an EnvoyExtensionPolicy an \
-            EnvoyPatchPolicy: `laststream render` writes both. Where Envoy keeps the header, \
-            write `\"original_header\": \"x-forwarded-proto\"`.",
-        check: not_saved,
-    },
-    Rule {
-        code: "LS352",
-        severity: Severity::Error,
-        title: "a forged copy of the saved header survives",
-        why: "A client may send the saved header itself. The peer's own x-forwarded-proto is read \
-            there only if the mutation overwrites the header whatever the peer sent. Without \
-            `keep_empty_value` it overwrites nothing if the peer sent none, or an empty one.",
-        fix: "Write `append_action: OVERWRITE_IF_EXISTS_OR_ADD` and `keep_empty_value: true`, or \
-            `remove` the header before it is appended.",
-        check: forgeable,
-    },
-];
+pub(super) const CHECKS: Checks = &[("LS351", not_saved), ("LS352", forgeable)];
 
 const OVERWRITES: &str = "OVERWRITE_IF_EXISTS_OR_ADD";
 
@@ -101,10 +74,10 @@ fn native_readers(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
     let reads = |name: &Node<'_>| {
         name.text().is_some_and(|name| name.eq_ignore_ascii_case(ORIGINAL_HEADER))
     };
-    let names = inputs.keyed_field("header_name", "headerName").filter(reads);
-    let around: HashSet<_> = names.flat_map(Node::upwards).map(|up| (up.tree, up.id)).collect();
+    let names = inputs.keyed_field("header_name").filter(reads);
+    let around: HashSet<_> = names.flat_map(Node::upwards).collect();
     let has_name = |writer: &SupportingFilter<'_>| {
-        matcher_around(writer.node).is_some_and(|up| around.contains(&(up.tree, up.id)))
+        matcher_around(writer.node).is_some_and(|up| around.contains(&up))
     };
     let is_placed = |writer: &SupportingFilter<'_>| {
         matches!(writer.reach, Reach::Selector(_)) || writer.manager.is_some()

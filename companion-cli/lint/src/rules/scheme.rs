@@ -6,52 +6,15 @@ use super::module::{fits, in_one_chain, share_chain};
 use super::scheme_filters::{Holder, Restorer, restorers, restoring_modules, section};
 use super::scheme_helpers::{SupportingFilter, peer_info_filters, writers, written};
 use crate::envoy_filter::{Patch, patch_of};
-use crate::finding::{Findings, Rule, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::uses;
 use crate::modules::Module;
 use crate::node::Node;
 use crate::objects::Object;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS353",
-        severity: Severity::Error,
-        title: "no filter tells the module the direct peer",
-        why: "Trust in addresses needs the connection's own peer. A `set_filter_state` \
-            filter in front of the module writes it. Without it no peer is trusted: every request \
-            keeps the scheme of the connection. Any other address is what a header claims.",
-        fix: "Put `envoy.filters.http.set_filter_state` in front, with the key of `trust.peer_key` \
-            and %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%. A WasmPlugin needs an EnvoyFilter \
-            with it, an EnvoyExtensionPolicy an EnvoyPatchPolicy.",
-        check: no_peer,
-    },
-    Rule {
-        code: "LS354",
-        severity: Severity::Error,
-        title: "the filter that tells the direct peer comes after the module",
-        why: "Filters run in their order: when the module looks, the filter state is not there \
-            yet, and no peer is trusted. Of two INSERT_FIRST in one resource the later one ends up \
-            in front.",
-        fix: "Put `set_filter_state` in front: in a chain before the module, in an EnvoyFilter as \
-            a later INSERT_FIRST patch.",
-        check: peer_too_late,
-    },
-    Rule {
-        code: "LS355",
-        severity: Severity::Error,
-        title: "two filters restore x-forwarded-proto on the same requests",
-        why: "Two filters decide one after the other, by two policies that may differ, and the \
-            second one sees what the first has written. Each request pays for both. With two \
-            policies there are two early header mutations: the second one removes what the first \
-            one saved, and x-forwarded-proto is gone by then. So what the load balancer says in \
-            it is lost, and its https requests become http.",
-        fix: "Render all of it from one policy for each proxy. `engine` chooses the module or the \
-            matchers; the other one is then left out. Take `forwarded_proto` out of all other \
-            policies.",
-        check: restored_twice,
-    },
-];
+pub(super) const CHECKS: Checks =
+    &[("LS353", no_peer), ("LS354", peer_too_late), ("LS355", restored_twice)];
 
 fn restored_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let writers: Vec<_> = writers(inputs).collect();
@@ -77,7 +40,7 @@ fn restored_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 /// Whether the filter's patch replaces the module, so that no proxy has both.
 fn takes_the_place(writer: &SupportingFilter<'_>, restorer: &Restorer<'_>) -> bool {
     let Some(patch) = patch_of(writer.node) else { return false };
-    let name = patch.filter_match().and_then(|filter| filter.text_of("subFilter.name"));
+    let name = patch.sub_filter().and_then(Node::text);
     patch.operation() == "REPLACE" && name == Some(restorer.name())
 }
 
@@ -201,7 +164,7 @@ fn comes_after<'g>(inputs: &'g Inputs, teller: Node<'g>, restorer: &Restorer<'g>
         }
         // Istio puts WasmPlugins in front of the router before it applies patches.
         (Holder::Plugin(..), Some(own)) => {
-            let beside = own.filter_match()?.text_of("subFilter.name")?;
+            let beside = own.sub_filter()?.text()?;
             let is_last = own.operation() == "INSERT_BEFORE" && beside == ROUTER;
             is_last.then_some(true)
         }

@@ -12,14 +12,14 @@ use crate::reach::Reach;
 /// Envoy's own filters that write x-forwarded-proto behind a matcher: as the header of an IP tag,
 /// or as a header mutation in an action of the composite filter.
 pub(super) fn writers(inputs: &Inputs) -> impl Iterator<Item = SupportingFilter<'_>> {
-    let tags = inputs.keyed_field("ip_tag_header", "ipTagHeader");
+    let tags = inputs.keyed_field("ip_tag_header");
     let tags = tags.filter(|tag| tag.get("header").is_some_and(is_forwarded_proto));
     let keys = inputs.keyed("key").filter(|key| is_forwarded_proto(*key));
     let mutations = keys.filter(|key| action_around(*key).is_some());
     tags.chain(mutations).map(SupportingFilter::new)
 }
 
-fn is_forwarded_proto(name: Node<'_>) -> bool {
+pub(super) fn is_forwarded_proto(name: Node<'_>) -> bool {
     name.text().is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
 }
 
@@ -96,7 +96,7 @@ pub(super) fn mutations_before(mutation: Node<'_>) -> impl Iterator<Item = Node<
 
 /// The filters that write filter state, by its key.
 pub(super) fn peer_info_filters(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
-    inputs.keyed_field("object_key", "objectKey").map(SupportingFilter::new).collect()
+    inputs.keyed_field("object_key").map(SupportingFilter::new).collect()
 }
 
 /// The value that the filter writes: the name of its first tag, or the value of its mutation.

@@ -2,36 +2,24 @@
 
 use std::collections::HashSet;
 
-use crate::finding::{Findings, Rule, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::node::Node;
 use crate::objects::of_kind;
 use crate::rules::traffic::{http_routes, untimed_rules};
-use laststream_base::time_span::milliseconds;
 
-pub(super) const RULES: &[Rule] = &[Rule {
-    code: "LS640",
-    severity: Severity::Warning,
-    title: "the route carries streams, and has a total time-out",
-    why: "A total time-out ends with the last byte of a response. It cuts an event stream, or the \
-        answer of a language model, in the middle, however well it runs. Without a line about it \
-        an HTTPRoute has 15 s at Envoy Gateway, and an AIGatewayRoute 60 s.",
-    fix: "Write `timeouts: {request: 0s}`, in a VirtualService no `timeout`, and limit silence \
-        instead: with `profile: streaming` in the policy, `laststream render` does it for Envoy \
-        Gateway and Envoy.",
-    check: total_timeout,
-}];
+pub(super) const CHECKS: Checks = &[("LS640", total_timeout)];
 
 /// The longest time-out that is taken for one of ordinary requests; milliseconds.
 const ORDINARY: u64 = 60_000;
 
 fn total_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let untimed: HashSet<_> = untimed_rules(inputs).map(|rule| (rule.tree, rule.id)).collect();
+    let untimed: HashSet<_> = untimed_rules(inputs).collect();
     let rules = |kind| of_kind(inputs, kind).flat_map(|route| route.node.list("spec.rules"));
     for rule in rules("HTTPRoute").filter(|rule| is_model(*rule) || asks_for_events(*rule)) {
         match rule.fields("timeouts.request") {
             Some(time) => report(time, findings),
-            None if untimed.contains(&(rule.tree, rule.id)) => {
+            None if untimed.contains(&rule) => {
                 findings.at(rule, "Envoy Gateway ends each stream after 15 s");
             }
             None => {}
@@ -51,8 +39,7 @@ fn total_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn report<'g>(time: Node<'g>, findings: &mut Findings<'g>) {
-    let total = time.text().and_then(milliseconds);
-    if let Some(total) = total.filter(|total| (1..=ORDINARY).contains(total)) {
+    if let Some(total) = time.millis().filter(|total| (1..=ORDINARY).contains(total)) {
         findings.at(time, format!("each stream ends after {} s", total.div_ceil(1000)));
     }
 }

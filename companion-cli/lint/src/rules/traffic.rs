@@ -1,61 +1,18 @@
 //! LS701 to LS704: other settings that affect requests: Lua, retries, time-outs.
 
 use crate::envoy_filter::Patch;
-use crate::finding::Rule;
-use crate::finding::{Findings, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::{connection_manager, routes};
 use crate::modules::{gates, ours};
 use crate::node::Node;
 use crate::objects::{Object, of_kind};
-use laststream_base::time_span::milliseconds;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS701",
-        severity: Severity::Error,
-        title: "every request is declared https",
-        why: "Lua that writes `https` into x-forwarded-proto does so for plain http, too: \
-            redirects to https stop working, cookies are marked secure on connections that are \
-            not, and a client that connects past the load balancer is believed.",
-        fix: "Recover what the load balancer said: laststream's `forwarded_proto` with \
-            `trust.peers` and a preset; http stays http.",
-        check: hard_coded_https,
-    },
-    Rule {
-        code: "LS702",
-        severity: Severity::Warning,
-        title: "requests are retried that may already have been executed",
-        why: "Retries hide that a pod went away with requests in flight. A request that is tried \
-            again after the upstream has begun to work, on a 503, a reset or a time-out of one \
-            try, may be done twice; and retries do not help when the last pod goes.",
-        fix: "Match safe methods only (`match: [{method: {exact: GET}}]`), or write `retryOn: \
-            connect-failure,refused-stream`; and hold the proxy with the gate, so that nothing is \
-            lost.",
-        check: retries,
-    },
-    Rule {
-        code: "LS703",
-        severity: Severity::Warning,
-        title: "the route cuts requests after 15 s, and the drain waits for longer ones",
-        why: "A route of Envoy without `timeout` answers 504 after 15 s, and so does a rule of an \
-            HTTPRoute at Envoy Gateway. A drain deadline for longer requests then has no effect, \
-            and longer requests get 504 at any other time, too.",
-        fix: "Write the route's `timeout`, in an HTTPRoute `timeouts: {request: …}`: `0s` for \
-            none, or what your longest request takes. (Istio's own routes have none unless a \
-            VirtualService says so.)",
-        check: default_timeout,
-    },
-    Rule {
-        code: "LS704",
-        severity: Severity::Warning,
-        title: "requests may take longer than the gate holds",
-        why: "At its deadline the gate opens. A request that may still run then is cut when the \
-            proxy stops.",
-        fix: "Make `gate.deadline_ms` at least the longest time-out, and the grace period longer \
-            still (deadline and 7 s).",
-        check: timeout_above_deadline,
-    },
+pub(super) const CHECKS: Checks = &[
+    ("LS701", hard_coded_https),
+    ("LS702", retries),
+    ("LS703", default_timeout),
+    ("LS704", timeout_above_deadline),
 ];
 
 fn hard_coded_https<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -70,11 +27,8 @@ fn hard_coded_https<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             proto && (line.contains("\"https\"") || line.contains("'https'"))
         };
         if let Some(line) = text.lines().find(writes) {
-            findings.in_text(
-                node,
-                line,
-                "x-forwarded-proto becomes https whatever the client used",
-            );
+            let message = "x-forwarded-proto becomes https whatever the client used";
+            findings.in_text(node, line, message);
         }
     }
 }
@@ -218,12 +172,10 @@ fn is_of_envoy_gateway(inputs: &Inputs, gateway: &str) -> bool {
 /// Whether a policy of Envoy Gateway may give this route or its Gateway a time-out.
 fn is_timed(inputs: &Inputs, route: Object<'_>, gateway: &str) -> bool {
     of_kind(inputs, "BackendTrafficPolicy").any(|policy| {
-        let spaces = policy.namespace().zip(route.namespace());
         let mut targets = policy.policy_targets();
         let is_target = |target: Node<'_>| match target.text_of("kind") {
             Some("HTTPRoute") => {
-                target.text_of("name") == Some(route.name())
-                    && spaces.is_none_or(|(one, two)| one == two)
+                target.text_of("name") == Some(route.name()) && policy.is_near(route)
             }
             _ => target.text_of("name") == Some(gateway),
         };
@@ -243,9 +195,7 @@ fn timeout_above_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let deadlines = gates.iter().filter(|(_, of_gateways)| meets(*of_gateways));
         let Some(longest) = deadlines.map(|(deadline, _)| *deadline).max() else { continue };
         let timeout = route.node.get("timeout");
-        let is_longer = |node: &Node<'g>| {
-            node.text().and_then(milliseconds).is_some_and(|timeout| timeout > longest)
-        };
+        let is_longer = |node: &Node<'g>| node.millis().is_some_and(|timeout| timeout > longest);
         if let Some(node) = timeout.filter(is_longer) {
             findings
                 .at(node, format!("the gate of these files lets go after {} s", longest / 1000));

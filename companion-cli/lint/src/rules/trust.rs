@@ -3,14 +3,14 @@
 
 use laststream_filter::config::wire::{ForwardedProto, Scope};
 
+use super::clients::detections;
 use super::scheme_filters::{restorers, restoring_modules};
 use super::scheme_helpers::{
-    FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, writers,
-    written,
+    FORWARDED_PROTO, SupportingFilter, is_forwarded_proto, matcher_around, mutations,
+    mutations_before, writers, written,
 };
 use crate::envoy_filter::patch_of;
-use crate::finding::Rule;
-use crate::finding::{Findings, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::{connection_manager, uses};
 use crate::modules::Module;
@@ -20,47 +20,8 @@ use crate::plugin_configs::{WasmPlugin, wasm_plugins};
 use crate::reach::Reach;
 use laststream_policy::warnings::is_wide;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS356",
-        severity: Severity::Error,
-        title: "a module that fails leaves an x-forwarded-proto that may be wrong",
-        why: "With FAIL_OPEN, requests pass when the module cannot be fetched or has died. On a \
-            sidecar, with `use_remote_address: false` and with trusted hops Envoy keeps the \
-            x-forwarded-proto that any peer sent, so every peer can then claim https. If a sidecar \
-            removes the header, Envoy writes the connection's scheme: https for every \
-            client of a mesh with mTLS.",
-        fix: "Remove `x-forwarded-proto` in the early header mutation, after it was saved: Envoy \
-            then writes the connection's scheme. On a sidecar overwrite it with `http` instead. \
-            `laststream render` does it. Or take FAIL_CLOSED.",
-        check: fails_open,
-    },
-    Rule {
-        code: "LS357",
-        severity: Severity::Error,
-        title: "Envoy's own matchers stand where Envoy does not write http first",
-        why: "Matchers write the header for trusted peers and leave it for all others. On a \
-            sidecar, with `use_remote_address: false` and with trusted hops it is then what an \
-            untrusted client claims. On a listener with TLS it is https, also where the load \
-            balancer says http, unless a second filter writes http.",
-        fix: "Add `remove: x-forwarded-proto` to the early header mutation. For a listener with \
-            TLS render the policy for a gateway, or with `engine: wasm`.",
-        check: matchers_on_kept_header,
-    },
-    Rule {
-        code: "LS358",
-        severity: Severity::Warning,
-        title: "a trusted range is wider than any load balancer's own addresses",
-        why: "A range of IPv4 shorter than /16, or of IPv6 shorter than /48, is larger than one \
-            network: nodes, pods and other tenants are in it, and each of them can claim https. \
-            With `externalTrafficPolicy: Cluster` kube-proxy replaces the client's address by a \
-            node's, so every client comes from a trusted address. Behind the published ranges of \
-            a CDN stands every customer of the CDN.",
-        fix: "Name the load balancer's subnets only, and set `externalTrafficPolicy: Local` where \
-            clients reach the gateway without a load balancer of layer 7.",
-        check: wide_ranges,
-    },
-];
+pub(super) const CHECKS: Checks =
+    &[("LS356", fails_open), ("LS357", matchers_on_kept_header), ("LS358", wide_ranges)];
 
 /// Whether the peer's own header is removed, or overwritten with http, before Envoy looks at it.
 pub(super) fn is_removed(
@@ -68,7 +29,7 @@ pub(super) fn is_removed(
     meets: impl Fn(&SupportingFilter<'_>) -> bool,
 ) -> bool {
     mutations.iter().filter(|helper| meets(helper)).any(|helper| {
-        helper.node.items().filter_map(|item| item.get("remove")).any(is_header)
+        helper.node.items().filter_map(|item| item.get("remove")).any(is_forwarded_proto)
             || overwrites(helper)
     })
 }
@@ -82,15 +43,15 @@ fn overwrites(helper: &SupportingFilter<'_>) -> bool {
 /// whose listeners these files do not show.
 pub(super) fn is_removed_somewhere(inputs: &Inputs) -> bool {
     let early = inputs.keyed("earlyRequestHeaders").filter_map(|headers| headers.get("remove"));
-    inputs.keyed("remove").any(is_header)
+    inputs.keyed("remove").any(is_forwarded_proto)
         || inputs.keyed("append").any(writes_http)
-        || early.flat_map(Node::items).any(is_header)
+        || early.flat_map(Node::items).any(is_forwarded_proto)
 }
 
 /// Whether an `append` leaves the header as http: it overwrites the header, or a mutation in front
 /// of it removes the header.
 fn writes_http(append: Node<'_>) -> bool {
-    append.fields("header.key").is_some_and(is_header)
+    append.fields("header.key").is_some_and(is_forwarded_proto)
         && append.text_of("header.value") == Some("http")
         && (append.text_of("append_action") == Some("OVERWRITE_IF_EXISTS_OR_ADD")
             || is_removed_before(append))
@@ -99,11 +60,7 @@ fn writes_http(append: Node<'_>) -> bool {
 /// Whether a mutation in front of this one, in the same list, removes the header.
 fn is_removed_before(mutation: Node<'_>) -> bool {
     let before = mutation.parent().into_iter().flat_map(mutations_before);
-    before.filter_map(|item| item.get("remove")).any(is_header)
-}
-
-fn is_header(name: Node<'_>) -> bool {
-    name.text().is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
+    before.filter_map(|item| item.get("remove")).any(is_forwarded_proto)
 }
 
 /// Whether this connection manager keeps the x-forwarded-proto that the peer sent.
@@ -120,7 +77,7 @@ fn trusted_hops(inputs: &Inputs) -> bool {
     let is_set = |node: Node<'_>| node.number().is_some_and(|hops| hops > 0);
     let kept = |node: Node<'_>| patch_of(node).is_some() && node.text() == Some("false");
     keys.iter().any(|key| inputs.keyed(key).any(is_set))
-        || inputs.keyed_field("use_remote_address", "useRemoteAddress").any(kept)
+        || inputs.keyed_field("use_remote_address").any(kept)
 }
 
 /// Whether a filter of the mesh may be in listeners that keep the header: those of a sidecar, or
@@ -152,9 +109,7 @@ fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let removed = is_removed_somewhere(inputs);
     let overwritten = inputs.keyed("append").any(writes_http);
     for (policy, config) in open_plugins(inputs) {
-        let reads_kept = config
-            .text_of("original_header")
-            .is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO));
+        let reads_kept = config.get("original_header").is_some_and(is_forwarded_proto);
         let scope = config.parent().and_then(|config| config.text_of("scope"));
         let is_inbound = scope == Some("inbound");
         if !removed && (reads_kept || is_inbound || trusted_hops(inputs)) {
@@ -221,11 +176,9 @@ fn matchers_on_kept_header<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) 
             }
         };
         if is_kept && !is_removed() {
-            findings.at(
-                writer.node,
-                "Envoy keeps what an untrusted client claims, and no early \
-                header mutation removes it",
-            );
+            let message = "Envoy keeps what an untrusted client claims, and no early header \
+                mutation removes it";
+            findings.at(writer.node, message);
         } else if written(writer) == Some("https")
             && has_tls(writer)
             && !writers.iter().any(|other| written(other) == Some("http") && other.may_meet(writer))
@@ -253,20 +206,17 @@ fn wide_ranges<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(item.unwrap_or(place), trusted(range));
         }
     }
-    let chains =
-        inputs.keyed_field("forward_proto_config", "forwardProtoConfig").filter_map(|chain| {
-            chain
-                .upwards()
-                .find_map(|up| up.fields("filter_chain_match.direct_source_prefix_ranges"))
-        });
-    let cidrs = inputs.keyed_field("xff_trusted_cidrs", "xffTrustedCidrs");
+    const RANGES: &str = "filter_chain_match.direct_source_prefix_ranges";
+    let configs = inputs.keyed_field("forward_proto_config");
+    let chains = configs.filter_map(|node| node.upwards().find_map(|up| up.fields(RANGES)));
+    let cidrs = inputs.keyed_field("xff_trusted_cidrs");
     for range in chains.chain(cidrs.filter_map(|cidrs| cidrs.get("cidrs"))).flat_map(Node::items) {
         let prefix = range.field("address_prefix").and_then(wide_prefix);
         prefix.into_iter().for_each(|text| findings.at(range, trusted(&text)));
     }
-    let detections = of_kind(inputs, "ClientTrafficPolicy")
-        .flat_map(|policy| policy.node.list("spec.clientIPDetection.xForwardedFor.trustedCIDRs"));
-    for range in detections {
+    let ranges =
+        detections(inputs).flat_map(|(_, detection)| detection.list("xForwardedFor.trustedCIDRs"));
+    for range in ranges {
         let text = range.text().filter(|text| is_wide(text));
         text.into_iter().for_each(|text| findings.at(range, trusted(text)));
     }
@@ -291,10 +241,9 @@ fn wide_in_matchers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     };
     for matcher in writers(inputs).filter_map(|writer| matcher_around(writer.node)) {
         let inside = |node: &Node<'_>| node.upwards().any(|up| up == matcher);
-        for address in inputs.keyed_field("address_prefix", "addressPrefix").filter(inside) {
-            wide_prefix(address)
-                .into_iter()
-                .for_each(|range| findings.at(address, trusted(&range)));
+        for address in inputs.keyed_field("address_prefix").filter(inside) {
+            let range = wide_prefix(address);
+            range.into_iter().for_each(|range| findings.at(address, trusted(&range)));
         }
         for prefix in inputs.keyed("prefix").filter(inside) {
             of_octet(prefix).into_iter().for_each(|range| findings.at(prefix, trusted(&range)));

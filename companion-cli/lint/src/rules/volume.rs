@@ -1,9 +1,9 @@
 //! LS57x: the module in an image volume.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::overlay;
-use crate::finding::{Findings, Rule, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::{Module, modules};
 use crate::pods::pods;
@@ -11,50 +11,8 @@ use crate::reach::Reach;
 use crate::volumes::{Holders, ImageVolume, image_volumes};
 use laststream_render::IMAGE_ANNOTATION;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS571",
-        severity: Severity::Error,
-        title: "this Kubernetes has no image volumes unless a feature gate is on",
-        why: "Before 1.35 the API server drops the volume and its mount from the pod and accepts \
-            the rest, without a warning. The proxy then has no module: it refuses its listeners, \
-            and new pods never become ready.",
-        fix: "Set the feature gate `ImageVolume` on API server and kubelet (1.33 or later), or \
-            render with `delivery: proxy`. The rule needs `--kubernetes VERSION`.",
-        check: no_image_volumes,
-    },
-    Rule {
-        code: "LS572",
-        severity: Severity::Error,
-        title: "a proxy that is to load the module from a volume has no such file",
-        why: "Envoy refuses a listener whose module is a file that is not there, whatever the \
-            failure policy says. A running proxy keeps its former listeners and takes no change \
-            of them any more; a new one never becomes ready.",
-        fix: "Mount the volume into the proxy of every pod that the EnvoyFilter chooses, in the \
-            folder of `filename`: `laststream render image-volume`, `laststream render overlay`.",
-        check: no_file,
-    },
-    Rule {
-        code: "LS573",
-        severity: Severity::Warning,
-        title: "the volume has another image than the EnvoyFilter was rendered for",
-        why: "The module changes only with the pods, and its configuration changes at once. A \
-            module that does not know a field of its new configuration refuses it, and the \
-            listener with it.",
-        fix: "Render and apply both files, and let the pods roll: `laststream render all`.",
-        check: other_image,
-    },
-    Rule {
-        code: "LS574",
-        severity: Severity::Warning,
-        title: "the image of the volume is named by a tag",
-        why: "A node keeps the image that the tag had when the node pulled it, so pods on \
-            different nodes may run different modules. With `pullPolicy: Always` a pod cannot \
-            start while the registry cannot be reached.",
-        fix: "Name the digest, `HOST/REPOSITORY@sha256:…`, with `pullPolicy: IfNotPresent`.",
-        check: by_tag,
-    },
-];
+pub(super) const CHECKS: Checks =
+    &[("LS571", no_image_volumes), ("LS572", no_file), ("LS573", other_image), ("LS574", by_tag)];
 
 /// The volume with the program, whose version matters less than the module's.
 const PROGRAM: &str = "laststream-program";
@@ -105,11 +63,11 @@ fn no_file<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let volumes = Holders::of(inputs);
     let overlays: Vec<_> = overlay::pod_specs(inputs).collect();
     let pods: Vec<_> = pods(inputs).filter(|pod| pod.is_whole() && pod.has_proxy()).collect();
-    let mut seen = BTreeSet::new();
+    let mut seen = HashSet::new();
     for (module, Wanted { path, .. }) in from_volumes(inputs) {
         let Some(filter) = module.patch().map(|patch| patch.filter) else { continue };
         let Reach::Selector(mesh) = module.reach() else { continue };
-        if !seen.insert((filter.node.tree, filter.node.id, path)) {
+        if !seen.insert((filter.node, path)) {
             continue;
         }
         let holds = |node| volumes.within(node).iter().any(|volume| volume.holds(path));
@@ -135,10 +93,8 @@ fn other_image<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let mut here = wanted.iter().filter(|wanted| volume.holds(wanted.path)).peekable();
         let Some(first) = here.peek().map(|wanted| wanted.image) else { continue };
         if here.all(|wanted| wanted.image != volume.reference()) {
-            findings.at(
-                volume.image.get("reference").unwrap_or(volume.image),
-                format!("the EnvoyFilter was rendered for `{first}`"),
-            );
+            let message = format!("the EnvoyFilter was rendered for `{first}`");
+            findings.at(volume.reference_place(), message);
         }
     }
 }
@@ -146,9 +102,7 @@ fn other_image<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn by_tag<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let by_tag = |volume: &ImageVolume<'_>| !volume.reference().contains("@sha256:");
     for volume in ours(inputs).filter(|volume| by_tag(volume) && volume.name() != PROGRAM) {
-        findings.at(
-            volume.image.get("reference").unwrap_or(volume.image),
-            format!("`{}` names no digest", volume.reference()),
-        );
+        let message = format!("`{}` names no digest", volume.reference());
+        findings.at(volume.reference_place(), message);
     }
 }

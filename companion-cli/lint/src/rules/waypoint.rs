@@ -5,7 +5,7 @@ use laststream_filter::config::wire::{Gate, Scope};
 
 use crate::bootstraps::{BootstrapPart, bootstraps};
 use crate::envoy_filter::{envoy_filters, patches};
-use crate::finding::{Findings, Rule, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::{Module, gates};
 use crate::node::Node;
@@ -17,60 +17,12 @@ use laststream_policy::module_json::TUNNELS;
 
 mod fields;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS581",
-        severity: Severity::Error,
-        title: "the agent cannot read the part of the bootstrap",
-        why: "ISTIO_BOOTSTRAP_OVERRIDE names a file. Where that is not mounted, Istio's agent only \
-            logs `Failed to read bootstrap override`, and Envoy starts without the gate: each stop \
-            hook runs to its time-out.",
-        fix: "Mount a volume there, with the file in it; or render the overlay: `laststream render \
-            overlay`.",
-        check: unreadable_bootstrap,
-    },
-    Rule {
-        code: "LS582",
-        severity: Severity::Error,
-        title: "the tunnels of a waypoint hold the drain",
-        why: "Requests reach a waypoint in tunnels. ztunnel keeps them open when no request is in \
-            them. To Envoy each is a request of the connection manager `connect_terminate`, so the \
-            gate holds every drain until its deadline. In `gate.admin.ignore` the bytes that wait \
-            in a tunnel are left out, too, and the end of a response can be lost.",
-        fix: "Write `\"admin\": {\"tunnels\": [\"connect_terminate\"]}` in the gate's \
-            configuration.",
-        check: tunnels_hold,
-    },
-    Rule {
-        code: "LS583",
-        severity: Severity::Error,
-        title: "the gate has a vm_id, and the counter of a waypoint has none",
-        why: "Istio gives the VM of a WasmPlugin no vm_id, and shared data and queues belong to a \
-            vm_id. A gate with one finds no counter, says `unknown`, and holds until Envoy's own \
-            count is zero.",
-        fix: "Remove `vm_id` from the gate's `vm_config`.",
-        check: vm_id_in_waypoint,
-    },
-    Rule {
-        code: "LS584",
-        severity: Severity::Error,
-        title: "the EnvoyFilter is for a waypoint",
-        why: "The API server and Istio's validation accept the context WAYPOINT, and targets that \
-            are waypoints, but istiod up to 1.31 does not apply EnvoyFilters to waypoints, and \
-            says nothing.",
-        fix: "Write `placement: {waypoint: …}` in the policy: the counter is then a WasmPlugin, \
-            and the gate stands in the bootstrap.",
-        check: envoy_filter_for_waypoint,
-    },
-    Rule {
-        code: "LS585",
-        severity: Severity::Error,
-        title: "Envoy does not know a field of the bootstrap",
-        why: "Istio's agent starts Envoy with --allow-unknown-static-fields: a field that is \
-            misspelt or in the wrong place is left out, and nothing says so.",
-        fix: "Correct the name, or render the overlay: `laststream render overlay`.",
-        check: fields::unknown,
-    },
+pub(super) const CHECKS: Checks = &[
+    ("LS581", unreadable_bootstrap),
+    ("LS582", tunnels_hold),
+    ("LS583", vm_id_in_waypoint),
+    ("LS584", envoy_filter_for_waypoint),
+    ("LS585", fields::unknown),
 ];
 
 fn unreadable_bootstrap<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -115,8 +67,8 @@ fn tunnels_hold<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn vm_id_in_waypoint<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, _) in gates_of_waypoints(inputs).filter(|(module, _)| !module.vm_id().is_empty()) {
-        let place = module.vm().and_then(|vm| vm.field("vm_id")).unwrap_or(module.plugin);
-        findings.at(place, format!("the counter has none, the gate `{}`", module.vm_id()));
+        let message = format!("the counter has none, the gate `{}`", module.vm_id());
+        findings.at(module.vm_id_place(), message);
     }
 }
 

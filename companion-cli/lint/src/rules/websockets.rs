@@ -3,58 +3,14 @@
 use laststream_filter::config::wire::Role;
 
 use crate::envoy_filter::patch_of;
-use crate::finding::{Findings, Rule, Severity};
+use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::uses;
 use crate::modules::{Module, modules, ours};
 use crate::node::Node;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        code: "LS630",
-        severity: Severity::Error,
-        title: "WebSockets get a separate filter chain",
-        why: "A list in `upgrade_configs[].filters` replaces the whole chain for upgrades. In \
-            Istio that drops authentication and authorization for WebSockets, and nothing says so.",
-        fix: "Put the filter into the chain of all requests with `disabled: true`, and enable it \
-            on routes by `typed_per_filter_config`, as `laststream render` does for `websockets`.",
-        check: own_chain,
-    },
-    Rule {
-        code: "LS631",
-        severity: Severity::Error,
-        title: "the frame filter is on for every route",
-        why: "Without `disabled: true` in the chain, Envoy enters the frame filter for every chunk \
-            of every request and response.",
-        fix: "Write `disabled: true` beside the filter's name, and enable it on the routes of \
-            WebSockets by `typed_per_filter_config`.",
-        check: always_on,
-    },
-    Rule {
-        code: "LS632",
-        severity: Severity::Warning,
-        title: "the frame filter is off for every route",
-        why: "No route enables it by `typed_per_filter_config`, so no WebSocket gets a close \
-            frame: the gate resets them (1006).",
-        fix: "Name the routes in `websockets.routes` of the policy, or add a patch for HTTP_ROUTE \
-            with the filter's name and `{\"@type\": \
-            type.googleapis.com/envoy.config.route.v3.FilterConfig, is_optional: true, config: \
-            {\"@type\": type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm}}`. \
-            istiod refuses `config: {}`.",
-        check: never_on,
-    },
-    Rule {
-        code: "LS633",
-        severity: Severity::Error,
-        title: "the frame filter has the module of another role",
-        why: "The role `websocket` is that of a second file: the first one has no callbacks for \
-            bodies, and each refuses the configuration of the other. Envoy then refuses the \
-            listener, or serves without the filter.",
-        fix: "Push the other file with `laststream push --module builtin-frames` under another \
-            name.",
-        check: wrong_module,
-    },
-];
+pub(super) const CHECKS: Checks =
+    &[("LS630", own_chain), ("LS631", always_on), ("LS632", never_on), ("LS633", wrong_module)];
 
 fn frame_filters(inputs: &Inputs) -> impl Iterator<Item = Module<'_>> {
     let is_one =
@@ -90,7 +46,7 @@ fn always_on<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn never_on<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for module in frame_filters(inputs) {
         let is_on = inputs
-            .keyed_field("typed_per_filter_config", "typedPerFilterConfig")
+            .keyed_field("typed_per_filter_config")
             .any(|filters| filters.entries().any(|(name, _)| name == module.name()));
         if !is_on {
             findings.at(module.filter(), format!("no route names `{}`", module.name()));

@@ -1,13 +1,7 @@
 //! `laststream lint --cluster`: the objects of an API server, its running pods, and their gates.
 
-use std::collections::HashMap;
-
 use clap::Args;
-use laststream_fleet::objects::Objects;
-use laststream_fleet::{
-    AskOptions, Cluster, FleetError, Gates, PodFacts, PodReport, Selection, client,
-};
-use laststream_lint::live::GateAnswer;
+use laststream_fleet::{AskOptions, Cluster, FleetError, Gates, PodReport, Selection};
 use laststream_lint::output::Checked;
 use laststream_lint::{Assume, Finding};
 use laststream_policy::warnings::ROOT_NAMESPACE;
@@ -67,8 +61,9 @@ impl LiveArgs {
         self.context.connect(name).await
     }
 
-    pub(super) fn at_a_time(&self) -> usize {
-        self.reach.at_a_time()
+    /// How gates are asked, each for at most so many streams.
+    pub(super) fn ask_options(&self, streams: u32) -> AskOptions {
+        AskOptions { gates: Gates::Every, streams, ..self.reach.ask_options() }
     }
 
     pub(super) fn selection(&self) -> Selection {
@@ -82,73 +77,38 @@ impl LiveArgs {
 }
 
 /// The findings, and the number of checked objects.
-pub(super) fn findings(
+pub(super) async fn findings(
     arguments: &LiveArgs,
     assume: Assume,
-    printer: &Printer,
-) -> Result<(Vec<Finding>, Checked), Exit> {
-    let seen = client::runtime().and_then(|runtime| {
-        let seen = runtime.block_on(look(arguments));
-        runtime.shutdown_background(); // a hanging credential program must not delay the end
-        seen
-    });
-    let seen = seen.map_err(|error| printer.failed(&error))?;
-    let Seen { objects, pods, answers, kubernetes } = seen;
-    let assume = Assume { kubernetes: assume.kubernetes.or(kubernetes), ..assume };
-    let refused = objects.refused.iter().map(ToString::to_string).collect();
-    let is_narrowed = arguments.selector.is_some();
-    let cluster = workloads::Cluster::of(objects.objects, pods, &answers, is_narrowed);
-    judged(cluster, refused, &assume).map_err(|message| printer.failed(&message))
-}
-
-/// What the API server and the gates have told.
-struct Seen {
-    objects: Objects,
-    pods: RunningPods,
-    /// The gates' answers, by the UIDs of their pods.
-    answers: HashMap<String, GateAnswer>,
-    kubernetes: Option<(u32, u32)>,
-}
-
-async fn look(arguments: &LiveArgs) -> Result<Seen, FleetError> {
+) -> Result<(Vec<Finding>, Checked), FleetError> {
     let cluster = arguments.connect().await?;
-    let mut objects = cluster.objects(arguments.all_namespaces, ROOT_NAMESPACE).await?;
-    let selection = arguments.selection();
+    let mut seen = cluster.objects(arguments.all_namespaces, ROOT_NAMESPACE).await?;
     let mut pods = RunningPods::default();
-    let listed = cluster.whole_pods(&selection, |pod| pods.read(pod, selection.ports)).await;
-    match listed {
-        Ok(listed) => pods.keep(listed.into_iter().flatten()),
+    let read = |facts, pod| Some(pods.read(facts, pod));
+    match cluster.whole_pods(&arguments.selection(), read).await {
+        Ok(listed) => pods.keep(listed),
         Err(error) if error.is_final() => return Err(error),
-        Err(error) => objects.refused.push(error),
+        Err(error) => seen.refused.push(error),
     }
     let is_own = |object: &Value| {
         arguments.all_namespaces || object["metadata"]["namespace"] == cluster.namespace()
     };
-    let has_objects = arguments.selector.is_none() && objects.objects.iter().any(is_own);
-    if pods.pods.is_empty() && objects.refused.is_empty() && !has_objects {
+    let is_narrowed = arguments.selector.is_some();
+    let has_objects = !is_narrowed && seen.objects.iter().any(is_own);
+    if pods.pods.is_empty() && seen.refused.is_empty() && !has_objects {
         let why = "nothing to check was found: are the namespace and the labels right?";
         return Err(FleetError::Other(why.to_owned()));
     }
-    let asked = pods.with_gate().cloned().collect();
-    let answers = ask(&cluster, asked, arguments, &mut objects.refused).await;
-    let kubernetes = cluster.version().await;
-    Ok(Seen { objects, pods, answers, kubernetes })
-}
-
-/// Asks the gates of these pods.
-async fn ask(
-    cluster: &Cluster,
-    pods: Vec<PodFacts>,
-    arguments: &LiveArgs,
-    refused: &mut Vec<FleetError>,
-) -> HashMap<String, GateAnswer> {
-    let options = AskOptions { gates: Gates::Every, streams: 1, at_a_time: arguments.at_a_time() };
-    let survey = cluster.survey(pods, options).await;
+    let survey = cluster.survey(pods.with_gate(), arguments.ask_options(1)).await;
     let is_refused = survey.failure.is_some();
-    refused.extend(survey.failure);
+    seen.refused.extend(survey.failure);
     let answers = survey.pods.into_iter().map(|(pod, said)| {
         let answer = answer(PodReport::of(&pod, &said), is_refused);
         (pod.uid, answer)
     });
-    answers.collect()
+    let kubernetes = assume.kubernetes.or(cluster.version().await);
+    let assume = Assume { kubernetes, ..assume };
+    let refused = seen.refused.iter().map(ToString::to_string).collect();
+    let found = workloads::Cluster::of(seen.objects, pods, &answers.collect(), is_narrowed);
+    judged(&found, refused, &assume).map_err(|error| FleetError::Other(error.to_string()))
 }

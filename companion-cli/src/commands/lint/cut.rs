@@ -3,71 +3,48 @@
 
 use std::collections::HashMap;
 
-use k8s_openapi::api::core::v1::Pod;
 use laststream_base::time_span::TimeSpan;
-use laststream_fleet::listing::Listing;
-use laststream_fleet::{Answer, AskOptions, FleetError, Gates, PodFacts, Ports, client};
+use laststream_fleet::{Answer, FleetError, ISTIO_PROXY, PodFacts, listing};
 use laststream_lint::change::{Change, CutStreams, ProxyRole, ProxyStreams, RunningProxy};
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::cluster::LiveArgs;
-use super::places::{self, Owner};
-use super::settings::{ISTIO_PROXY, containers, is_named};
-use crate::commands::exit::Exit;
+use super::places;
+use super::settings::{containers, is_named};
 use crate::commands::printer::Printer;
 
 /// The most streams that one gate lists.
 const LISTED: u32 = 100;
 
-/// The streams that the change would cut in the pods of the cluster.
-pub(super) fn now(
-    change: &Change,
-    arguments: &LiveArgs,
-    printer: &Printer,
-) -> Result<Vec<CutStreams>, Exit> {
-    let asked = client::runtime().and_then(|runtime| {
-        let asked = runtime.block_on(ask(change, arguments, printer));
-        runtime.shutdown_background(); // a hanging credential program must not delay the end
-        asked
-    });
-    asked.map_err(|error| printer.failed(&error))
-}
-
-/// Asks the gates of the pods that the change reaches.
-async fn ask(
+/// The streams that the change would cut in the pods of the cluster. Asks the gates of those that
+/// it reaches.
+pub(super) async fn now(
     change: &Change,
     arguments: &LiveArgs,
     printer: &Printer,
 ) -> Result<Vec<CutStreams>, FleetError> {
     let cluster = arguments.connect().await?;
-    let selection = arguments.selection();
-    let read = |pod: Value| running(&pod, selection.ports);
-    let listed = cluster.whole_pods(&selection, read).await?;
-    let reached = listed.into_iter().flatten().filter(|(_, proxy)| change.reaches(proxy));
     let mut proxies = HashMap::new();
-    let mut facts = Vec::new();
-    for (pod, proxy) in reached {
-        proxies.insert(pod.uid.clone(), proxy);
-        facts.push(pod);
-    }
-    let options =
-        AskOptions { gates: Gates::Every, streams: LISTED, at_a_time: arguments.at_a_time() };
-    let survey = cluster.survey(facts, options).await;
+    let read = |facts: PodFacts, pod: Value| {
+        let proxy = running(&facts, &pod).filter(|proxy| change.reaches(proxy))?;
+        proxies.insert(facts.uid.clone(), proxy);
+        Some(facts)
+    };
+    let reached = cluster.whole_pods(&arguments.selection(), read).await?;
+    let survey = cluster.survey(reached, arguments.ask_options(LISTED)).await;
     if let Some(failure) = &survey.failure {
         printer.warning(&failure.to_string());
     }
-    let answered = survey
-        .pods
-        .into_iter()
-        .filter_map(|answer| Some((proxies.remove(&answer.0.uid)?, streams(answer))));
+    let answers = survey.pods.iter();
+    let answered =
+        answers.filter_map(|(pod, answer)| Some((proxies.remove(&pod.uid)?, streams(answer))));
     Ok(change.cut(&answered.collect::<Vec<_>>()))
 }
 
 /// The streams that a pod's gate has told, or its statistics.
-fn streams(answer: (PodFacts, Answer)) -> ProxyStreams {
+fn streams(answer: &Answer) -> ProxyStreams {
     let mut streams = ProxyStreams::default();
-    match &answer.1 {
+    match answer {
         Answer::Unasked => streams.unknown = Some("its proxy does not run".to_owned()),
         Answer::Silent(why) => streams.unknown = Some(why.clone()),
         Answer::Stats(stats) => {
@@ -84,17 +61,13 @@ fn streams(answer: (PodFacts, Answer)) -> ProxyStreams {
             streams.listed = listed.map(|stream| (stream.scope.clone(), stream.age_ms)).collect();
         }
     }
-    if streams.unknown.is_none() {
-        let listing = Listing::of(&[answer], LISTED);
-        streams.unknown = listing.pods.into_iter().find_map(|pod| pod.why);
-    }
+    streams.unknown = streams.unknown.or_else(|| listing::missing(answer, LISTED));
     streams
 }
 
-/// A pod with a proxy that was not deleted.
-fn running(pod: &Value, ports: Ports) -> Option<(PodFacts, RunningProxy)> {
-    let facts = PodFacts::of(&Pod::deserialize(pod).ok()?, ports);
-    let own = facts.proxy.as_deref().filter(|_| !facts.terminating)?;
+/// The proxy of a pod.
+fn running(facts: &PodFacts, pod: &Value) -> Option<RunningProxy> {
+    let own = facts.proxy.as_deref()?;
     let proxy = containers(pod).find(|container| is_named(container, &[own]))?;
     let metadata = &pod["metadata"];
     let labels = metadata["labels"].as_object().into_iter().flatten();
@@ -118,16 +91,15 @@ fn running(pod: &Value, ports: Ports) -> Option<(PodFacts, RunningProxy)> {
         let mut after = arguments().skip_while(|word| *word != "--drain-time-s");
         after.nth(1).and_then(|seconds| format!("{seconds}s").parse().ok())
     };
-    let proxy = RunningProxy {
-        workload: Owner::of_pod(pod).place().to_string(),
+    Some(RunningProxy {
+        workload: places::owner(pod).to_string(),
         namespace: owning_namespace.unwrap_or(&facts.namespace).to_owned(),
         labels: labels
             .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
             .collect(),
         role,
         drain,
-    };
-    Some((facts, proxy))
+    })
 }
 
 /// The `drainDuration` in the text of an annotation.
@@ -140,6 +112,9 @@ fn drain_of_istio(config: &str) -> Option<TimeSpan> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use laststream_fleet::Ports;
+    use serde::Deserialize as _;
     use serde_json::json;
 
     use super::*;
@@ -154,7 +129,8 @@ mod tests {
                 },
                 "spec": { "containers": [{ "name": name, "args": arguments }] },
             });
-            let (_, proxy) = running(&pod, Ports::default()).unwrap();
+            let facts = Pod::deserialize(&pod).map(|pod| PodFacts::of(&pod, Ports::default()));
+            let proxy = running(&facts.unwrap(), &pod).unwrap();
             (proxy.role, proxy.namespace, proxy.drain.map(TimeSpan::whole_seconds))
         };
         let none = || json!({});

@@ -11,19 +11,17 @@ use super::workloads::Cluster;
 
 /// The findings, and the number of judged objects.
 pub(super) fn judged(
-    cluster: Cluster,
+    cluster: &Cluster,
     refused: Vec<String>,
     assume: &Assume,
-) -> Result<(Vec<Finding>, Checked), String> {
-    let checked = Checked::Objects(cluster.objects.len());
-    let whole = part(&cluster, refused.clone(), &|_| true, assume);
-    let findings = match whole {
+) -> Result<(Vec<Finding>, Checked), SourceError> {
+    let findings = match part(cluster, refused.clone(), &|_| true, assume) {
         Err(SourceError::TooLarge | SourceError::TooManyValues) => {
-            by_namespace(&cluster, refused, assume)
+            by_namespace(cluster, refused, assume)?
         }
-        whole => whole,
+        whole => whole?,
     };
-    Ok((findings.map_err(|error| error.to_string())?, checked))
+    Ok((findings, Checked::Objects(cluster.objects.len())))
 }
 
 /// Judges each namespace beside the root namespace and the objects of the whole cluster, then those

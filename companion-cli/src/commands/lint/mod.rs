@@ -21,6 +21,7 @@ use laststream_lint::{self as lint, Assume, Finding, Rule, Severity, SourceFile}
 
 use self::cluster::LiveArgs;
 use crate::commands::exit::Exit;
+use crate::commands::pods::result_of;
 use crate::commands::printer::Printer;
 
 /// Checks manifests, or the objects of a cluster, for mistakes that lose requests: EnvoyFilters,
@@ -177,11 +178,11 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Result<Exit, Exit> {
         let (change, files) =
             read_change([old, new], assume).map_err(|message| printer.failed(&message))?;
         if lint.live.is_given() {
-            cut = Some(cut::now(&change, &lint.live, printer)?);
+            cut = Some(result_of(printer, cut::now(&change, &lint.live, printer))?);
         }
         (change.findings(), Checked::Files(files))
     } else if lint.live.is_given() {
-        cluster::findings(&lint.live, assume, printer)?
+        result_of(printer, cluster::findings(&lint.live, assume))?
     } else {
         findings(&lint.files, assume).map_err(|message| printer.failed(&message))?
     };

@@ -4,59 +4,38 @@
 use laststream_lint::live::ClusterObject;
 use serde_json::Value;
 
-/// The object that makes pods: its kind, namespace and name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Owner {
-    pub(super) kind: String,
-    pub(super) namespace: String,
-    pub(super) name: String,
-}
-
 /// The labels with a hash of the template, and the kind that makes ReplicaSets with it.
 const MAKERS: [(&str, &str); 2] =
     [("pod-template-hash", "Deployment"), ("rollouts-pod-template-hash", "Rollout")];
 
-impl Owner {
-    /// The owner of a pod. A ReplicaSet's own owner has the ReplicaSet's name without the hash of
-    /// the template, so ReplicaSets need not be read. A pod without an owner, or one that the
-    /// kubelet made from a file, is its own.
-    pub(super) fn of_pod(pod: &Value) -> Self {
-        let metadata = &pod["metadata"];
-        let namespace = text(&metadata["namespace"]);
-        let owner = controller(pod).map(|owner| (text(&owner["kind"]), text(&owner["name"])));
-        let (kind, name) = owner
-            .filter(|(kind, _)| kind != "Node")
-            .unwrap_or_else(|| ("Pod".to_owned(), text(&metadata["name"])));
-        if kind == "ReplicaSet" {
-            for (label, maker) in MAKERS {
-                let hash = metadata["labels"][label].as_str();
-                let made = hash.and_then(|hash| name.strip_suffix(hash)?.strip_suffix('-'));
-                if let Some(made) = made {
-                    return Self { kind: maker.to_owned(), namespace, name: made.to_owned() };
-                }
-            }
-        }
-        Self { kind, namespace, name }
-    }
+/// The owner of a pod. A ReplicaSet's own owner has the ReplicaSet's name without the hash of the
+/// template, so ReplicaSets need not be read. A pod without an owner, or one that the kubelet made
+/// from a file, is its own.
+pub(super) fn owner(pod: &Value) -> ClusterObject {
+    let metadata = &pod["metadata"];
+    let owner = controller(pod).filter(|(kind, _)| *kind != "Node");
+    let (kind, name) = owner.unwrap_or_else(|| ("Pod", text(&metadata["name"])));
+    let made_by = |(label, maker): (&str, &'static str)| {
+        let hash = metadata["labels"][label].as_str()?;
+        Some((maker, name.strip_suffix(hash)?.strip_suffix('-')?))
+    };
+    let maker = MAKERS.into_iter().filter(|_| kind == "ReplicaSet").find_map(made_by);
+    let (kind, name) = maker.unwrap_or((kind, name));
+    named(kind, text(&metadata["namespace"]), name)
+}
 
-    /// The owner that an object is.
-    pub(super) fn of_object(object: &Value) -> Self {
-        let metadata = &object["metadata"];
-        Self {
-            kind: text(&object["kind"]),
-            namespace: text(&metadata["namespace"]),
-            name: text(&metadata["name"]),
-        }
-    }
+/// The object itself.
+pub(super) fn own(object: &Value) -> ClusterObject {
+    let metadata = &object["metadata"];
+    named(text(&object["kind"]), text(&metadata["namespace"]), text(&metadata["name"]))
+}
 
-    /// The place of findings in pods whose owner was not listed.
-    pub(super) fn place(&self) -> ClusterObject {
-        ClusterObject {
-            kind: self.kind.clone(),
-            namespace: Some(self.namespace.clone()).filter(|name| !name.is_empty()),
-            name: self.name.clone(),
-            made: None,
-        }
+fn named(kind: &str, namespace: &str, name: &str) -> ClusterObject {
+    ClusterObject {
+        kind: kind.to_owned(),
+        namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
+        name: name.to_owned(),
+        made: None,
     }
 }
 
@@ -66,29 +45,26 @@ pub(super) const ENVOY_GATEWAY: [&str; 2] =
 
 /// The place of findings in an object.
 pub(super) fn place(object: &Value) -> ClusterObject {
-    let own = Owner::of_object(object);
-    let made = Some(format!("{} {}", own.kind, own.name));
     let label = |name: &str| object["metadata"]["labels"][name].as_str();
-    if let [Some(namespace), Some(name)] = ENVOY_GATEWAY.map(label) {
-        let (namespace, name) = (Some(namespace.to_owned()), name.to_owned());
-        return ClusterObject { kind: "Gateway".to_owned(), namespace, name, made };
-    }
-    match controller(object) {
-        Some(owner) => {
-            let (kind, name) = (text(&owner["kind"]), text(&owner["name"]));
-            ClusterObject { kind, name, made, ..own.place() }
-        }
-        None => own.place(),
-    }
+    let own = own(object);
+    let made_of = match (ENVOY_GATEWAY.map(label), controller(object)) {
+        ([Some(namespace), Some(name)], _) => named("Gateway", namespace, name),
+        (_, Some((kind, name))) => named(kind, text(&object["metadata"]["namespace"]), name),
+        (_, None) => return own,
+    };
+    ClusterObject { made: Some(format!("{} {}", own.kind, own.name)), ..made_of }
 }
 
-fn controller(object: &Value) -> Option<&Value> {
+/// The kind and name of the object's controller.
+fn controller(object: &Value) -> Option<(&str, &str)> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
-    owners.iter().find(|owner| owner["controller"] == true).or_else(|| owners.first())
+    let controller = owners.iter().find(|owner| owner["controller"] == true);
+    let owner = controller.or_else(|| owners.first())?;
+    Some((text(&owner["kind"]), text(&owner["name"])))
 }
 
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -106,10 +82,7 @@ mod tests {
 
     #[test]
     fn pods_belong_to_what_a_user_has_written() {
-        let of = |kind, name, labels| {
-            let owner = Owner::of_pod(&owned(kind, name, &labels));
-            format!("{} {}/{}", owner.kind, owner.namespace, owner.name)
-        };
+        let of = |kind, name, labels| owner(&owned(kind, name, &labels)).to_string();
         let hash = json!({ "pod-template-hash": "5d" });
         assert_eq!(of("ReplicaSet", "web-a-5d", hash.clone()), "Deployment shop/web-a");
         assert_eq!(of("ReplicaSet", "web-7f", hash), "ReplicaSet shop/web-7f");

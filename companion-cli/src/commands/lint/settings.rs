@@ -1,19 +1,14 @@
 //! The settings of a pod or of a template for pods, and the answer of a gate, as `lint` takes them.
 
 use laststream_fleet::guard::GUARDED_SINCE;
-use laststream_fleet::{Class, PodReport};
+use laststream_fleet::{Class, GRACE, OWN_COST, PROXIES, PodReport};
 use laststream_lint::live::{GateAnswer, PodSettings};
 use serde_json::Value;
 
-/// The names of proxies: Istio's and Envoy Gateway's.
-const PROXIES: [&str; 2] = [ISTIO_PROXY, "envoy"];
-pub(super) const ISTIO_PROXY: &str = "istio-proxy";
 /// The annotations that say how a proxy stops.
 const ANNOTATIONS: [&str; 3] = ["sidecar.istio.io/", "proxy.istio.io/", "laststream.io/"];
 /// The annotations that `laststream deletion-cost` writes while a pod runs.
-const WRITTEN: [&str; 2] = ["laststream.io/deletion-cost", GUARDED_SINCE];
-/// Kubernetes' default grace period, in seconds.
-const GRACE: u64 = 30;
+const WRITTEN: [&str; 2] = [OWN_COST, GUARDED_SINCE];
 
 /// The settings of an object with `metadata` and `spec` of a pod.
 pub(super) fn of(pod: &Value) -> PodSettings {

@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use laststream_fleet::ISTIO_PROXY;
 use laststream_fleet::objects::trim_metadata;
 use laststream_lint::live::{ClusterObject, GateAnswer, LivePod, Workload};
 use serde_json::{Value, json};
 
-use super::places::{Owner, place};
+use super::places::{self, place};
 use super::running::{RunningPod, RunningPods};
-use super::settings::{self, ISTIO_PROXY, containers, is_named};
+use super::settings::{self, containers, is_named};
 
 /// The label that keeps Istio's webhook away from a pod.
 const INJECT: &str = "sidecar.istio.io/inject";
@@ -33,17 +34,17 @@ impl Cluster {
         answers: &HashMap<String, GateAnswer>,
         is_narrowed: bool,
     ) -> Self {
-        let mut newest = newest(running.newest);
-        let mut pods: BTreeMap<Owner, Vec<RunningPod>> = BTreeMap::new();
+        let mut newest = running.newest;
+        let mut pods: BTreeMap<ClusterObject, Vec<RunningPod>> = BTreeMap::new();
         for pod in running.pods {
             pods.entry(pod.owner.clone()).or_default().push(pod);
         }
         let mut cluster = Self::default();
         for object in objects {
-            let owner = Owner::of_object(&object);
+            let owner = places::own(&object);
             let makes_pods = object["spec"]["template"]["spec"]["containers"].is_array();
             match (pods.remove(&owner), newest.remove(&owner)) {
-                (Some(own), Some(newest)) if makes_pods => {
+                (Some(own), Some((_, newest))) if makes_pods => {
                     cluster.add_workload(object, own, newest, answers);
                 }
                 _ if makes_pods && is_narrowed => {}
@@ -51,11 +52,10 @@ impl Cluster {
             }
         }
         for (owner, own) in pods {
-            let Some(newest) = newest.remove(&owner) else { continue };
+            let Some((_, newest)) = newest.remove(&owner) else { continue };
             let pods = live(own, answers);
-            let object = owner.place();
-            cluster.add(object.clone(), &shown(newest));
-            cluster.workloads.push(Workload { object, template: None, pods });
+            cluster.add(owner.clone(), &shown(newest));
+            cluster.workloads.push(Workload { object: owner, template: None, pods });
         }
         cluster
     }
@@ -84,18 +84,6 @@ impl Cluster {
         let pods = live(pods, answers);
         self.workloads.push(Workload { object: place, template: Some(template), pods });
     }
-}
-
-/// The newest whole pod of each owner.
-fn newest(pods: HashMap<(Owner, String), (String, Value)>) -> HashMap<Owner, Value> {
-    let mut by_owner: HashMap<Owner, (String, Value)> = HashMap::new();
-    for ((owner, _), pod) in pods {
-        let is_newer = by_owner.get(&owner).is_none_or(|other| pod.0 > other.0);
-        if is_newer {
-            by_owner.insert(owner, pod);
-        }
-    }
-    by_owner.into_iter().map(|(owner, (_, pod))| (owner, pod)).collect()
 }
 
 /// The pod as `lint` reads it, without what Istio's webhook has written for itself. A running pod

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use laststream_base::time_span::TimeSpan;
-use laststream_fleet::deletion_cost::{self, Change};
+use laststream_fleet::deletion_cost;
 use laststream_fleet::edits::{Edit, Lowering};
 use laststream_fleet::guard::{self, Rule};
 use laststream_fleet::{Answer, AskOptions, Cluster, FleetError, Gates, PodFacts, Survey};
@@ -159,7 +159,7 @@ async fn look(
     let mut is_open = state.warn(UNCOUNTED, uncounted, printer);
     let own = survey.pods.iter().filter(|(pod, _)| !keeps(pod));
     let changes = own.filter_map(|(pod, answer)| deletion_cost::change(pod, answer));
-    let mut costs: Vec<Edit> = changes.map(|change| Change::edit(&change)).collect();
+    let mut costs: Vec<Edit> = changes.collect();
     let mut guards = Vec::new();
     if let Some(age) = command.guard {
         let rule = Rule { age: age.duration(), at_most: command.guard_at_most.duration() };

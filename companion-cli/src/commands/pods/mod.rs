@@ -20,17 +20,25 @@ use crate::commands::exit::Exit;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Runs the work of a command, and prints the error if it fails.
+/// Does the work of a command.
 pub(super) fn block_on(
     printer: &Printer,
     work: impl Future<Output = Result<Exit, FleetError>>,
 ) -> Exit {
+    result_of(printer, work).unwrap_or_else(|exit| exit)
+}
+
+/// Does a part of the work of a command, and prints the error if it fails.
+pub(super) fn result_of<T>(
+    printer: &Printer,
+    work: impl Future<Output = Result<T, FleetError>>,
+) -> Result<T, Exit> {
     let done = client::runtime().and_then(|runtime| {
         let done = runtime.block_on(work);
         runtime.shutdown_background(); // a hanging credential program must not delay the end
         done
     });
-    done.unwrap_or_else(|error| printer.failed(&error))
+    done.map_err(|error| printer.failed(&error))
 }
 
 /// The pods that a command for pods means, and the results for names that no pod has.

@@ -1,11 +1,12 @@
 //! The patch of an EnvoyProxy's Deployment: LS592 to LS595.
 
-use super::{is_json_merge, named, patched, placed, pod_of};
+use super::{hook_of, is_json_merge, patched, placed};
 use crate::finding::Findings;
 use crate::inputs::Inputs;
 use crate::node::Node;
 use crate::objects::of_kind;
 use crate::pods::Hook;
+use crate::rules::fields;
 use laststream_base::time_span::milliseconds;
 use laststream_policy::KUBELET;
 
@@ -17,102 +18,31 @@ const OWN: &str = "httpGet";
 const DIRECTIVE: char = '$';
 
 /// Fields of a Deployment's spec and of a DaemonSet's.
-const SPEC: [&str; 9] = [
-    "minReadySeconds",
-    "paused",
-    "progressDeadlineSeconds",
-    "replicas",
-    "revisionHistoryLimit",
-    "selector",
-    "strategy",
-    "template",
-    "updateStrategy",
-];
-const POD: [&str; 43] = [
-    "activeDeadlineSeconds",
-    "affinity",
-    "automountServiceAccountToken",
-    "containers",
-    "dnsConfig",
-    "dnsPolicy",
-    "enableServiceLinks",
-    "ephemeralContainers",
-    "hostAliases",
-    "hostIPC",
-    "hostNetwork",
-    "hostPID",
-    "hostUsers",
-    "hostname",
-    "hostnameOverride",
-    "imagePullSecrets",
-    "initContainers",
-    "nodeName",
-    "nodeSelector",
-    "os",
-    "overhead",
-    "preemptionPolicy",
-    "priority",
-    "priorityClassName",
-    "readinessGates",
-    "resourceClaims",
-    "resources",
-    "restartPolicy",
-    "runtimeClassName",
-    "schedulerName",
-    "schedulingGates",
-    "schedulingGroup",
-    "securityContext",
-    "serviceAccount",
-    "serviceAccountName",
-    "setHostnameAsFQDN",
-    "shareProcessNamespace",
-    "subdomain",
-    "terminationGracePeriodSeconds",
-    "tolerations",
-    "topologySpreadConstraints",
-    "volumes",
-    "workloadRef",
-];
-const CONTAINER: [&str; 25] = [
-    "args",
-    "command",
-    "env",
-    "envFrom",
-    "image",
-    "imagePullPolicy",
-    "lifecycle",
-    "livenessProbe",
-    "name",
-    "ports",
-    "readinessProbe",
-    "resizePolicy",
-    "resources",
-    "restartPolicy",
-    "restartPolicyRules",
-    "securityContext",
-    "startupProbe",
-    "stdin",
-    "stdinOnce",
-    "terminationMessagePath",
-    "terminationMessagePolicy",
-    "tty",
-    "volumeDevices",
-    "volumeMounts",
-    "workingDir",
-];
-const LIFECYCLE: [&str; 3] = ["postStart", "preStop", "stopSignal"];
-const HOOK: [&str; 4] = ["exec", "httpGet", "sleep", "tcpSocket"];
+const SPEC: &str = "minReadySeconds paused progressDeadlineSeconds replicas revisionHistoryLimit \
+    selector strategy template updateStrategy";
+const POD: &str = "activeDeadlineSeconds affinity automountServiceAccountToken containers \
+    dnsConfig dnsPolicy enableServiceLinks ephemeralContainers hostAliases hostIPC hostNetwork \
+    hostPID hostUsers hostname hostnameOverride imagePullSecrets initContainers nodeName \
+    nodeSelector os overhead preemptionPolicy priority priorityClassName readinessGates \
+    resourceClaims resources restartPolicy runtimeClassName schedulerName schedulingGates \
+    schedulingGroup securityContext serviceAccount serviceAccountName setHostnameAsFQDN \
+    shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations \
+    topologySpreadConstraints volumes workloadRef";
+const CONTAINER: &str = "args command env envFrom image imagePullPolicy lifecycle livenessProbe \
+    name ports readinessProbe resizePolicy resources restartPolicy restartPolicyRules \
+    securityContext startupProbe stdin stdinOnce terminationMessagePath terminationMessagePolicy \
+    tty volumeDevices volumeMounts workingDir";
+const LIFECYCLE: &str = "postStart preStop stopSignal";
+const HOOK: &str = "exec httpGet sleep tcpSocket";
 
 /// Whether a hook has an action.
 pub(super) fn has_kind(hook: Node<'_>) -> bool {
-    HOOK.iter().any(|kind| hook.get(kind).is_some())
+    HOOK.split(' ').any(|kind| hook.get(kind).is_some())
 }
 
 pub(super) fn mixed_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for proxy in of_kind(inputs, "EnvoyProxy") {
-        let envoy = pod_of(proxy).and_then(|pod| named(pod, "envoy"));
-        let hook = envoy.and_then(|envoy| envoy.fields("lifecycle.preStop"));
-        let Some(hook) = hook else { continue };
+        let Some(hook) = hook_of(proxy) else { continue };
         if is_json_merge(proxy) {
             let directive = hook.get("$patch");
             let message = "`JSONMerge` does not know `$patch`: write `type: StrategicMerge`";
@@ -120,7 +50,7 @@ pub(super) fn mixed_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             continue;
         }
         let replaces = hook.text_of("$patch") == Some("replace");
-        if !replaces && HOOK.iter().any(|kind| *kind != OWN && hook.get(kind).is_some()) {
+        if !replaces && HOOK.split(' ').any(|kind| kind != OWN && hook.get(kind).is_some()) {
             let message = format!("Envoy Gateway's own `{OWN}` stays beside it");
             findings.at(hook.get(OWN).unwrap_or(hook), message);
         }
@@ -130,28 +60,26 @@ pub(super) fn mixed_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 pub(super) fn unknown_field<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for value in of_kind(inputs, "EnvoyProxy").filter_map(patched) {
         let Some(spec) = value.get("spec") else { continue };
-        report(spec, &SPEC, findings);
+        report(spec, SPEC, findings);
         let template = spec.get("template");
-        let template = template.inspect(|node| report(*node, &["metadata", "spec"], findings));
+        let template = template.inspect(|node| report(*node, "metadata spec", findings));
         let Some(pod) = template.and_then(|template| template.get("spec")) else { continue };
-        report(pod, &POD, findings);
+        report(pod, POD, findings);
         for container in pod.list("containers").chain(pod.list("initContainers")) {
-            report(container, &CONTAINER, findings);
+            report(container, CONTAINER, findings);
             let Some(lifecycle) = container.get("lifecycle") else { continue };
-            report(lifecycle, &LIFECYCLE, findings);
+            report(lifecycle, LIFECYCLE, findings);
             if let Some(hook) = lifecycle.get("preStop") {
-                report(hook, &HOOK, findings);
+                report(hook, HOOK, findings);
             }
         }
     }
 }
 
-fn report<'g>(map: Node<'g>, known: &[&str], findings: &mut Findings<'g>) {
-    for (name, value) in map.entries() {
-        if !known.contains(&name) && !name.starts_with(DIRECTIVE) {
-            findings.at(value.key().unwrap_or(value), format!("`{name}` is dropped"));
-        }
-    }
+fn report<'g>(map: Node<'g>, known: &str, findings: &mut Findings<'g>) {
+    fields::unknown(map, known, findings, |name| {
+        (!name.starts_with(DIRECTIVE)).then(|| format!("`{name}` is dropped"))
+    });
 }
 
 pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -170,9 +98,7 @@ pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
 
 pub(super) fn hook_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for placed in placed(inputs) {
-        let envoy = placed.pod().and_then(|pod| named(pod, "envoy"));
-        let hook = envoy.and_then(|envoy| envoy.fields("lifecycle.preStop"));
-        let Some(node) = hook else { continue };
+        let Some(node) = hook_of(placed.proxy) else { continue };
         let hook = Hook { node };
         let words = hook.words();
         let waits =
@@ -180,14 +106,8 @@ pub(super) fn hook_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Finding
         let time = hook.option("--timeout").map_or(Some(USUAL_WAIT), milliseconds);
         if let Some(time) = time.filter(|time| waits && *time < placed.gate.deadline_ms) {
             let place = hook.item_with("--timeout").or_else(|| hook.command()).unwrap_or(node);
-            findings.at(
-                place,
-                format!(
-                    "the hook waits {} s, the gate up to {} s",
-                    time / 1000,
-                    placed.gate.deadline_ms.div_ceil(1000)
-                ),
-            );
+            let (time, deadline) = (time / 1000, placed.gate.deadline_ms.div_ceil(1000));
+            findings.at(place, format!("the hook waits {time} s, the gate up to {deadline} s"));
         }
     }
 }

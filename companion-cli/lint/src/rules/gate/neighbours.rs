@@ -42,12 +42,8 @@ pub(super) fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             *vm_id != own && wire.scopes.contains(scope) && gate.may_meet(*counter)
         });
         let Some((counter, ..)) = other else { continue };
-        let place =
-            gate.vm().and_then(|vm| vm.field("vm_id")).or_else(|| gate.vm()).unwrap_or(gate.plugin);
-        findings.at(
-            place,
-            format!("the counter `{}` has the vm_id `{}`", counter.name(), counter.vm_id()),
-        );
+        let (name, vm_id) = (counter.name(), counter.vm_id());
+        findings.at(gate.vm_id_place(), format!("the counter `{name}` has the vm_id `{vm_id}`"));
     }
 }
 
@@ -77,13 +73,10 @@ pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g
             .collect();
         if !missing.is_empty() {
             let place = module.part_or_all(&["gate", "scopes"]);
-            findings.at(
-                place,
-                format!(
-                    "no filter of these files counts {} streams where this gate is",
-                    missing.join(" or ")
-                ),
-            );
+            let missing = missing.join(" or ");
+            let message =
+                format!("no filter of these files counts {missing} streams where this gate is");
+            findings.at(place, message);
         }
     }
 }
@@ -112,14 +105,9 @@ pub(super) fn two_gates<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             contexts && module.may_meet(*other)
         };
         if let Some((other, _)) = earlier.iter().find(meets) {
-            findings.at(
-                module.plugin,
-                format!(
-                    "the gate `{}` is on the same proxies as `{}`",
-                    module.name(),
-                    other.name()
-                ),
-            );
+            let (own, other) = (module.name(), other.name());
+            let message = format!("the gate `{own}` is on the same proxies as `{other}`");
+            findings.at(module.plugin, message);
         }
         if earlier.len() < MOST_GATES {
             earlier.push((module, place));

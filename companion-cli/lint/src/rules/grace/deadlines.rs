@@ -21,15 +21,14 @@ struct AskedGates<'g> {
     parts: SplitPods<'g>,
     /// The gate with the shortest deadline, by port.
     shortest: HashMap<u64, Deadline<'g>>,
-    /// The gate of a pod with the longest deadline, by tree and number of the pod's template, and
-    /// by port.
-    of_pods: HashMap<(u32, u32, u64), Deadline<'g>>,
+    /// The gate of a pod with the longest deadline, by the pod's template and by port.
+    of_pods: HashMap<(Node<'g>, u64), Deadline<'g>>,
 }
 
 impl<'g> AskedGates<'g> {
     fn of(inputs: &'g Inputs) -> Self {
         let mut shortest: HashMap<u64, Deadline<'g>> = HashMap::new();
-        let mut of_modules: HashMap<(u32, u32), Vec<u64>> = HashMap::new();
+        let mut of_modules: HashMap<Node<'g>, Vec<u64>> = HashMap::new();
         for (module, gate) in gates(inputs) {
             let own = ports(inputs, module);
             for port in &own {
@@ -38,15 +37,14 @@ impl<'g> AskedGates<'g> {
                     *known = (module, gate.deadline_ms);
                 }
             }
-            of_modules.insert((module.typed.tree, module.typed.id), own);
+            of_modules.insert(module.typed, own);
         }
-        let mut of_pods: HashMap<(u32, u32, u64), Deadline<'g>> = HashMap::new();
+        let mut of_pods: HashMap<(Node<'g>, u64), Deadline<'g>> = HashMap::new();
         for (module, gate, pod) in gated_pods(inputs) {
-            let template = pod.template;
-            let own = of_modules.get(&(module.typed.tree, module.typed.id));
+            let own = of_modules.get(&module.typed);
             for port in own.into_iter().flatten() {
-                let place = (template.tree, template.id, *port);
-                let known = of_pods.entry(place).or_insert((module, gate.deadline_ms));
+                let known =
+                    of_pods.entry((pod.template, *port)).or_insert((module, gate.deadline_ms));
                 if gate.deadline_ms > known.1 {
                     *known = (module, gate.deadline_ms);
                 }
@@ -66,7 +64,7 @@ impl<'g> AskedGates<'g> {
         let shortest = self.shortest.get(&port).copied();
         let Some(pod) = hook.pod() else { return shortest };
         let parts = self.parts.with_others(pod);
-        let place = |part: &Pod<'g>| (part.template.tree, part.template.id, port);
+        let place = |part: &Pod<'g>| (part.template, port);
         let own = parts.iter().filter_map(|part| self.of_pods.get(&place(part)).copied());
         let longest = own.max_by_key(|(_, deadline)| *deadline);
         let is_known = parts.iter().any(|part| part.is_whole());
@@ -89,13 +87,11 @@ pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
         let deadline = deadline_ms.div_ceil(1000);
         let needed = deadline.saturating_add(AFTER);
         if grace < needed {
-            findings.at(
-                place,
-                format!(
-                    "{grace} s of grace, and the gate needs {deadline} s and \
-                {AFTER} s after it: write {needed}"
-                ),
+            let message = format!(
+                "{grace} s of grace, and the gate needs {deadline} s and {AFTER} s after it: \
+                 write {needed}"
             );
+            findings.at(place, message);
         }
     };
     let asked = AskedGates::of(inputs);
@@ -136,10 +132,9 @@ pub(super) fn grace_below_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'
         let Some(grace) = of_pod.or_else(|| hook.grace_in_values()?.number()) else { continue };
         let Some((seconds, place)) = longest(hook) else { continue };
         if seconds >= grace {
-            findings.at(
-                place,
-                format!("the hook may take {seconds} s, and the pod has {grace} s of grace"),
-            );
+            let message =
+                format!("the hook may take {seconds} s, and the pod has {grace} s of grace");
+            findings.at(place, message);
         }
     }
 }
@@ -150,14 +145,10 @@ pub(super) fn hook_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Finding
         let Some((module, deadline)) = asked.asked_by(hook) else { continue };
         let Some((seconds, place)) = longest(hook) else { continue };
         if seconds.saturating_mul(1000) < deadline {
-            findings.at(
-                place,
-                format!(
-                    "the hook waits {seconds} s, the gate `{}` up to {} s",
-                    module.name(),
-                    deadline.div_ceil(1000)
-                ),
-            );
+            let (gate, deadline) = (module.name(), deadline.div_ceil(1000));
+            let message =
+                format!("the hook waits {seconds} s, the gate `{gate}` up to {deadline} s");
+            findings.at(place, message);
         }
     }
 }
@@ -170,19 +161,17 @@ const DRAIN_DURATION: &str = "drainDuration";
 const TUNNELS: &str = ". Envoy after 1.40 resets this proxy's tunnels, with the requests in them";
 
 pub(in crate::rules) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let time = |node: Node<'g>| node.text().and_then(milliseconds).unwrap_or(DRAIN);
+    let time = |node: Node<'g>| node.millis().unwrap_or(DRAIN);
     let mut compare = |place: Node<'g>, drain: u64, deadline: u64, more: &str| {
         let needed = deadline.saturating_mul(3) / 2;
         if drain < needed {
             let (drain, deadline, needed) =
                 (drain / 1000, deadline.div_ceil(1000), needed.div_ceil(1000));
-            findings.at(
-                place,
-                format!(
-                    "Envoy drains for {drain} s, the gate holds for {deadline} s: write \
-                    `drainDuration: {needed}s`{more}"
-                ),
+            let message = format!(
+                "Envoy drains for {drain} s, the gate holds for {deadline} s: write \
+                 `drainDuration: {needed}s`{more}"
             );
+            findings.at(place, message);
         }
     };
     let parts = SplitPods::of(inputs);
@@ -192,7 +181,7 @@ pub(in crate::rules) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &
     for (_, gate, pod) in gated_pods(inputs) {
         let of_part = |part: Pod<'g>| part.proxy_config()?.get(DRAIN_DURATION);
         let own = parts.with_others(pod).into_iter().find_map(of_part);
-        compared.extend(own.map(|node| (node.tree, node.id)));
+        compared.extend(own);
         let place = own.or_else(|| pod.grace()).unwrap_or(pod.spec);
         let more = if gate.admin.tunnels.is_empty() { "" } else { TUNNELS };
         compare(place, own.or(of_mesh).map_or(DRAIN, time), gate.deadline_ms, more);
@@ -201,7 +190,7 @@ pub(in crate::rules) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &
     // files.
     let deadline = gates(inputs).map(|(_, gate)| gate.deadline_ms).min().unwrap_or(0);
     for node in inputs.keyed(DRAIN_DURATION).filter(|node| pod_around(*node).is_none()) {
-        if !compared.contains(&(node.tree, node.id)) {
+        if !compared.contains(&node) {
             compare(node, time(node), deadline, "");
         }
     }

@@ -5,27 +5,23 @@ use std::collections::HashMap;
 use crate::finding::Findings;
 use crate::inputs::Inputs;
 use crate::node::Node;
-use crate::objects::{Object, of_kind};
+use crate::objects::{Object, near, of_kind};
 use crate::pods::{Pod, pods};
 use crate::rules::traffic::{Route, http_routes};
 use crate::split_pods::SplitPods;
-use laststream_base::time_span::milliseconds;
 
 pub(super) fn request_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let graces = Graces::of(inputs);
     for route in http_routes(inputs) {
         let Some(node) = route.node.get("timeout") else { continue };
-        let Some(longest) = node.text().and_then(milliseconds) else { continue };
+        let Some(longest) = node.millis() else { continue };
         let short = graces.on_the_way(route).into_iter();
         let short = short.filter(|(grace, _)| grace.saturating_mul(1000) < longest);
         if let Some((grace, name)) = short.min() {
-            findings.at(
-                node,
-                format!(
-                    "`{name}` has {grace} s of grace, and the request may take {} s",
-                    longest / 1000
-                ),
-            );
+            let longest = longest / 1000;
+            let message =
+                format!("`{name}` has {grace} s of grace, and the request may take {longest} s");
+            findings.at(node, message);
         }
     }
 }
@@ -86,7 +82,7 @@ impl<'g> Graces<'g> {
             _ => return None,
         };
         let graces = self.named.get(name)?.iter();
-        let near = graces.filter(|(there, _)| is_near(*there, namespace));
+        let near = graces.filter(|(there, _)| near(*there, namespace));
         Some((near.map(|(_, grace)| *grace).min()?, name))
     }
 
@@ -96,7 +92,7 @@ impl<'g> Graces<'g> {
         let (namespace, name) =
             name.split_once('/').map_or((own, name), |(namespace, name)| (Some(namespace), name));
         let resources = self.resources.get(name).into_iter().flatten();
-        let near = resources.filter(|resource| is_near(resource.namespace(), namespace));
+        let near = resources.filter(|resource| near(resource.namespace(), namespace));
         let selectors = near.filter_map(|resource| resource.spec()?.get("selector"));
         let selectors: Vec<Node<'g>> =
             selectors.filter(|selector| selector.entries().next().is_some()).collect();
@@ -112,9 +108,4 @@ impl<'g> Graces<'g> {
         });
         selected.map(|(grace, _)| *grace).min()
     }
-}
-
-/// Whether both may be in one namespace.
-fn is_near(one: Option<&str>, two: Option<&str>) -> bool {
-    one.zip(two).is_none_or(|(one, two)| one == two)
 }

@@ -11,7 +11,6 @@ use crate::node::Node;
 use crate::objects::of_kind;
 use crate::pods::{DEFAULT_GRACE, Hook, Pod, pods, stop_hooks};
 use crate::rules::grace::deadlines::port_of;
-use laststream_base::time_span::milliseconds;
 use laststream_render::{fixed_options, question};
 
 /// Running pods, with the object among the sources that makes them.
@@ -30,7 +29,7 @@ pub(super) fn running(inputs: &Inputs) -> Vec<Running<'_>> {
 }
 
 /// Names of pods for a message: at most three of them.
-pub(super) fn named(pods: &[&LivePod], all: usize) -> String {
+fn named(pods: &[&LivePod], all: usize) -> String {
     const SHOWN: usize = 3;
     let mut names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
     names.sort_unstable();
@@ -52,36 +51,41 @@ pub(super) fn grouped<'g>(
     groups
 }
 
-pub(super) fn not_rolled<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for Running { workload, pod } in running(inputs) {
-        let Some(template) = &workload.template else { continue };
-        // The webhook's own hook is in no template: the newest pod shows it.
-        let newest = workload.pods.first().filter(|pod| pod.settings.asks_gate());
-        let hook = template.hook.as_ref().or_else(|| newest?.settings.hook.as_ref());
-        let groups = grouped(&workload.pods, |pod| template.differences(hook, &pod.settings));
-        for (what, old) in groups {
-            let old = named(&old, workload.pods.len());
-            findings.at(pod.template, format!("{old} have {what}"));
+/// Reports the pods for which there are words, those with the same words at once.
+pub(super) fn report<'g>(
+    inputs: &'g Inputs,
+    findings: &mut Findings<'g>,
+    joint: &str,
+    words: impl Fn(&Running<'g>, &'g LivePod) -> Option<String>,
+) {
+    for running in running(inputs) {
+        let all = &running.workload.pods;
+        for (words, pods) in grouped(all, |pod| words(&running, pod)) {
+            let pods = named(&pods, all.len());
+            findings.at(running.pod.template, format!("{pods}{joint}{words}"));
         }
     }
 }
 
+pub(super) fn not_rolled<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    report(inputs, findings, " have ", |Running { workload, .. }, pod| {
+        let template = workload.template.as_ref()?;
+        // The webhook's own hook is in no template: the newest pod shows it.
+        let newest = workload.pods.first().filter(|pod| pod.settings.asks_gate());
+        let hook = template.hook.as_ref().or_else(|| newest?.settings.hook.as_ref());
+        template.differences(hook, &pod.settings)
+    });
+}
+
 /// The stop hooks of running pods that ask a gate through `pilot-agent wait`.
 fn waits(inputs: &Inputs) -> Vec<(Hook<'_>, Pod<'_>)> {
-    let running: HashMap<(u32, u32), Pod<'_>> = running(inputs)
-        .into_iter()
-        .map(|running| ((running.pod.template.tree, running.pod.template.id), running.pod))
-        .collect();
+    let running: HashMap<Node<'_>, Pod<'_>> =
+        running(inputs).into_iter().map(|Running { pod, .. }| (pod.template, pod)).collect();
     let asks = |hook: &Hook<'_>| {
         hook.runs_agent("wait") && hook.option("--url").is_some_and(|url| url.contains("/prestop"))
     };
     let hooks = stop_hooks(inputs).filter(|_| !running.is_empty()).filter(asks);
-    hooks
-        .filter_map(|hook| {
-            let template = hook.pod()?.template;
-            Some((hook, *running.get(&(template.tree, template.id))?))
-        })
-        .collect()
+    hooks.filter_map(|hook| Some((hook, *running.get(&hook.pod()?.template)?))).collect()
 }
 
 pub(super) fn hook_differs<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -105,13 +109,12 @@ pub(super) fn hook_asks_other_port<'g>(inputs: &'g Inputs, findings: &mut Findin
     if hooks.is_empty() {
         return;
     }
-    let mut gates: HashMap<(u32, u32), Vec<u64>> = HashMap::new();
+    let mut gates: HashMap<Node<'_>, Vec<u64>> = HashMap::new();
     for (module, _, pod) in gated_pods(inputs) {
-        let place = (pod.template.tree, pod.template.id);
-        gates.entry(place).or_default().extend(ports(inputs, module));
+        gates.entry(pod.template).or_default().extend(ports(inputs, module));
     }
     for (hook, pod) in hooks {
-        let Some(own) = gates.get(&(pod.template.tree, pod.template.id)) else { continue };
+        let Some(own) = gates.get(&pod.template) else { continue };
         let Some(asked) = hook.option("--url").and_then(port_of) else { continue };
         let place = hook.item_with("--url").or_else(|| hook.command());
         if let Some((place, gate)) = place.zip(own.first()).filter(|_| !own.contains(&asked)) {
@@ -128,7 +131,7 @@ const AUTOSCALER_LIMIT: (&str, u64) = ("--max-graceful-termination-sec=", 600);
 /// The times in seconds that nodes leave to their pods, with the nodes that set them.
 fn limits(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, u64)> {
     let pools = of_kind(inputs, "NodePool").filter_map(|pool| pool.node.fields(POOL_LIMIT));
-    let pools = pools.filter_map(|limit| Some((limit, milliseconds(limit.text()?)? / 1000)));
+    let pools = pools.filter_map(|limit| Some((limit, limit.millis()? / 1000)));
     let containers = pods(inputs).flat_map(|pod| pod.spec.list("containers"));
     let autoscalers = containers.filter(|container| {
         container.text_of("image").is_some_and(|image| image.contains("cluster-autoscaler"))

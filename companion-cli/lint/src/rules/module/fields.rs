@@ -4,7 +4,7 @@
 use crate::finding::Findings;
 use crate::inputs::Inputs;
 use crate::modules::modules;
-use crate::node::{Node, camel};
+use crate::rules::fields;
 
 /// The maps of a filter that are checked: the path below the plugin, and the fields there.
 const MAPS: [(&str, &str); 8] = [
@@ -30,23 +30,13 @@ const MAPS: [(&str, &str); 8] = [
 ];
 
 pub(super) fn unknown<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for module in modules(inputs) {
-        for (path, fields) in MAPS {
-            let map =
-                if path.is_empty() { Some(module.plugin) } else { module.plugin.fields(path) };
-            map.into_iter().for_each(|map| check(map, path, fields, findings));
-        }
-    }
-}
-
-fn check<'g>(map: Node<'g>, path: &str, fields: &str, findings: &mut Findings<'g>) {
-    for (key, value) in map.entries() {
-        let is_known = |field: &str| field == key || camel(field) == key;
-        if key != "<<" && !fields.split_ascii_whitespace().any(is_known) {
-            let name = path.rsplit('.').next().filter(|name| !name.is_empty());
-            let message = format!("`{}` has no field `{key}`", name.unwrap_or("config"));
-            findings.at(value.key().unwrap_or(value), message);
-        }
+    for (module, (path, known)) in modules(inputs).flat_map(|module| MAPS.map(|map| (module, map)))
+    {
+        let map = if path.is_empty() { Some(module.plugin) } else { module.plugin.fields(path) };
+        let Some(map) = map else { continue };
+        let name = path.rsplit('.').next().filter(|name| !name.is_empty()).unwrap_or("config");
+        let words = |key: &str| Some(format!("`{name}` has no field `{key}`"));
+        fields::unknown(map, known, findings, words);
     }
 }
 

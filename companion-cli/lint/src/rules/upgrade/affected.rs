@@ -3,15 +3,16 @@
 use laststream_base::ports;
 use regex::bytes::RegexBuilder;
 
+use super::super::clients::detections;
 use super::super::grace;
 use crate::change::same;
 use crate::envoy_filter::{Patch, patches};
 use crate::finding::Findings;
 use crate::inputs::Inputs;
-use crate::listeners::{address, listener, uses};
+use crate::listeners::addresses;
 use crate::modules::{gates, modules};
 use crate::node::Node;
-use crate::objects::{Object, objects, of_kind};
+use crate::objects::{Object, beside, objects, of_kind};
 use crate::pods::pods;
 use crate::upgrade::ISTIO;
 use crate::volumes;
@@ -43,13 +44,9 @@ pub(super) fn patches_of_old_proxies<'g>(inputs: &'g Inputs, findings: &mut Find
 
 pub(super) fn wasm_plugins<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for plugin in of_kind(inputs, "WasmPlugin") {
-        findings.at(head(plugin), format!("`{}` is a WasmPlugin", plugin.name()));
+        let place = plugin.node.get("kind").unwrap_or(plugin.node);
+        findings.at(place, format!("`{}` is a WasmPlugin", plugin.name()));
     }
-}
-
-/// The node at which a finding about a whole object is reported.
-fn head(object: Object<'_>) -> Node<'_> {
-    object.node.get("kind").unwrap_or(object.node)
 }
 
 pub(super) fn old_tls_routes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -73,8 +70,7 @@ fn old_versions<'g>(kinds: &[&str], inputs: &'g Inputs, findings: &mut Findings<
 
 pub(super) fn gate_on_metrics_port<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, _) in gates(inputs) {
-        for listener in uses(inputs, module).into_iter().filter_map(listener) {
-            let Some((place, port)) = address(listener) else { continue };
+        for (place, port) in addresses(inputs, module) {
             if ports::ISTIO_METRICS.iter().any(|metrics| u64::from(*metrics) == port) {
                 findings.at(place, format!("the gate `{}` listens on {port}", module.name()));
             }
@@ -102,17 +98,11 @@ pub(super) fn unmerged_statistics<'g>(inputs: &'g Inputs, findings: &mut Finding
 
 pub(super) fn missing_overlays<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for gateway in of_kind(inputs, "Gateway") {
-        let Some(reference) = gateway.node.fields("spec.infrastructure.parametersRef") else {
-            continue;
-        };
-        let name = reference.text_of("name").unwrap_or_default();
-        let is_map = reference.text_of("kind") == Some("ConfigMap");
-        let is_there = of_kind(inputs, "ConfigMap").any(|map| {
-            let spaces = map.namespace().zip(gateway.namespace());
-            map.name() == name && spaces.is_none_or(|(one, two)| one == two)
-        });
-        if is_map && !is_there {
-            findings.at(reference, format!("the ConfigMap `{name}` is not among these objects"));
+        let Some(name) = gateway.parameters("ConfigMap") else { continue };
+        if beside(gateway, "ConfigMap", name).next().is_none() {
+            let place = gateway.node.fields("spec.infrastructure.parametersRef");
+            let message = format!("the ConfigMap `{name}` is not among these objects");
+            findings.at(place.unwrap_or(gateway.node), message);
         }
     }
 }
@@ -217,8 +207,7 @@ pub(super) fn lua<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 pub(super) fn client_ip_detections<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let policies = of_kind(inputs, "ClientTrafficPolicy");
-    for detection in policies.filter_map(|policy| policy.spec()?.get("clientIPDetection")) {
+    for (_, detection) in detections(inputs) {
         let ways = ["xForwardedFor", "customHeader", "directSourceIP"].into_iter();
         let count = ways.filter(|way| detection.get(way).is_some()).count();
         if count != 1 {
@@ -228,8 +217,8 @@ pub(super) fn client_ip_detections<'g>(inputs: &'g Inputs, findings: &mut Findin
 }
 
 pub(super) fn zero_hops<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for policy in of_kind(inputs, "ClientTrafficPolicy") {
-        let hops = policy.node.fields("spec.clientIPDetection.xForwardedFor.numTrustedHops");
+    for (_, detection) in detections(inputs) {
+        let hops = detection.fields("xForwardedFor.numTrustedHops");
         if let Some(hops) = hops.filter(|hops| hops.number() == Some(0)) {
             findings.at(hops, "the nearest peer is trusted before, and not any more");
         }

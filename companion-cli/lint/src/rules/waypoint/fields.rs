@@ -4,7 +4,8 @@
 use crate::bootstraps::bootstraps;
 use crate::finding::Findings;
 use crate::inputs::Inputs;
-use crate::node::{Node, camel};
+use crate::node::Node;
+use crate::rules::fields;
 
 const BOOTSTRAP: &str = "node node_context_params static_resources dynamic_resources \
     cluster_manager hds_config flags_path stats_sinks deferred_stat_options stats_config \
@@ -58,10 +59,5 @@ fn check_listener<'g>(listener: Node<'g>, findings: &mut Findings<'g>) {
 }
 
 fn check<'g>(node: Node<'g>, fields: &str, what: &str, findings: &mut Findings<'g>) {
-    for (key, value) in node.entries() {
-        let is_known = |field: &str| field == key || camel(field) == key;
-        if !fields.split_ascii_whitespace().any(is_known) {
-            findings.at(value.key().unwrap_or(value), format!("{what} has no field `{key}`"));
-        }
-    }
+    fields::unknown(node, fields, findings, |key| Some(format!("{what} has no field `{key}`")));
 }

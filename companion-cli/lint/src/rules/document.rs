@@ -1,0 +1,55 @@
+//! The texts of the rules. They stand once, in LINT.md, where users read them: a section for each
+//! rule, with its code, title, severity, consequence and fix.
+
+use std::sync::LazyLock;
+
+use clap::ValueEnum as _;
+
+use super::checks;
+use crate::finding::{Rule, Severity};
+
+const DOCUMENT: &str = include_str!("../../../LINT.md");
+
+/// All rules, in the order of their codes.
+pub(crate) fn rules() -> impl Iterator<Item = &'static Rule> {
+    static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| sections().filter_map(read).collect());
+    RULES.iter()
+}
+
+fn sections() -> impl Iterator<Item = &'static str> {
+    DOCUMENT.split("\n## ").skip(1)
+}
+
+/// Reads a section. A test holds that each has this form, and that each check has a section.
+fn read(section: &'static str) -> Option<Rule> {
+    let (code, rest) = section.split_once("\n\n**")?;
+    let (title, rest) = rest.split_once("** (")?;
+    let (severity, rest) = rest.split_once("). ")?;
+    let (why, fix) = rest.split_once("\n\n*Fix:* ")?;
+    Some(Rule {
+        code,
+        severity: Severity::from_str(severity, false).ok()?,
+        title,
+        why,
+        fix: fix.trim_end(),
+        check: checks().find(|(own, _)| *own == code)?.1,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_check_has_a_section_and_each_section_a_check() {
+        let mut codes: Vec<&str> = checks().map(|(code, _)| code).collect();
+        codes.sort_unstable();
+        let read: Vec<&str> = rules().map(|rule| rule.code).collect();
+        assert_eq!(read, codes);
+        assert_eq!(sections().count(), codes.len());
+        for rule in rules() {
+            let texts = [rule.title, rule.why, rule.fix];
+            assert!(texts.iter().all(|text| !text.is_empty() && !text.contains('\n')), "{rule:?}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Maps beside the fields that their message has.
+
+use crate::finding::Findings;
+use crate::node::{Node, camel};
+
+/// The key that takes in other maps.
+const MERGE: &str = "<<";
+
+/// Reports the keys of a map that are none of these fields, in neither spelling of protobuf.
+/// `words` has nothing for a key that is no mistake.
+pub(super) fn unknown<'g>(
+    map: Node<'g>,
+    fields: &str,
+    findings: &mut Findings<'g>,
+    words: impl Fn(&str) -> Option<String>,
+) {
+    for (key, value) in map.entries().filter(|(key, _)| *key != MERGE) {
+        let is_known = |field: &str| field == key || camel(field) == key;
+        let words = if fields.split(' ').any(is_known) { None } else { words(key) };
+        words.into_iter().for_each(|words| findings.at(value.key().unwrap_or(value), words));
+    }
+}
