@@ -21,10 +21,10 @@ pub(crate) async fn case() -> Outcome {
     let processors = std::thread::available_parallelism()?.get() as u64;
     ensure!(processors > 1, "a limit of one processor changes nothing here");
     let limited = if Release::chosen()?.envoy() >= OBEYS { 1 } else { processors };
-    let limit = ("resources", json!({ "limits": { "cpu": "1" } }));
     let off = json!([{ "name": "ENVOY_CGROUP_CPU_DETECTION", "value": "false" }]);
-    plain::create(world, NAMESPACE, "limited", &[limit.clone()]).await?;
-    plain::create(world, NAMESPACE, "former", &[limit, ("env", off)]).await?;
+    let fields = [("resources", json!({ "limits": { "cpu": "1" } })), ("env", off)];
+    plain::create(world, NAMESPACE, "limited", &fields[..1]).await?;
+    plain::create(world, NAMESPACE, "former", &fields).await?;
     for (name, workers) in [("limited", limited), ("former", processors)] {
         let seen = counters(world, name, workers).await?;
         row("N10", format!("an Envoy whose container has a limit of 1 CPU: pod `{name}`"), seen);
