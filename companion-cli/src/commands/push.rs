@@ -71,10 +71,6 @@ pub(crate) struct Push {
     /// on PATH, the program prints its command and fails.
     #[arg(long, conflicts_with = "dry_run")]
     sign: bool,
-    /// A repository of the same registry that may already have the module, such as
-    /// `team/staging/laststream`.
-    #[arg(long, value_name = "REPOSITORY")]
-    mount_from: Option<String>,
     /// Moves a tag even if it points to another kind of image, such as the frame filter in place of
     /// the module.
     #[arg(long)]
@@ -193,7 +189,7 @@ impl Push {
             moves.push(format!("the tag `{}` moves from {before} to {after}", target.0));
         }
         moves.iter().for_each(|moved| printer.warning(moved));
-        registries.publish(image, self.mount_from.as_deref()).map_err(failed)
+        registries.publish(image).map_err(failed)
     }
 
     /// The module, and which one it is.

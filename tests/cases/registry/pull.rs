@@ -131,7 +131,7 @@ fn a_large_upload_that_is_cut_begins_anew() -> Outcome {
         let references = [reference(&format!("{}/a:1", faulty.name()))?];
         let (options, sources) = (options(), Sources::none());
         Registries::of(&references, &options, &sources, &Silent)
-            .and_then(|registries| registries.publish(&image, None))
+            .and_then(|registries| registries.publish(&image))
             .map_err(kit::Error::msg)
             .with_context(|| what.clone())?;
         ensure_eq!(faulty.count(Operation::Upload), 3, "{what}: uploads");

@@ -20,44 +20,33 @@ use laststream_http::url::Url;
 const LARGEST_TOKEN: u64 = 1 << 20;
 const WHAT: &str = "asking for a token";
 
-/// Permitted actions in repositories, as token servers write them:
+/// Permitted actions in a repository, as token servers write them:
 /// `repository:team/laststream:pull,push`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Scope(Vec<String>);
+pub(super) struct Scope(String);
 
 impl Scope {
     pub(super) fn pull(repository: &str) -> Self {
-        Self(vec![format!("repository:{repository}:pull")])
+        Self(format!("repository:{repository}:pull"))
     }
 
-    pub(super) fn push(repository: &str, others: &[String]) -> Self {
-        let others = others.iter().map(|other| format!("repository:{other}:pull"));
-        Self(std::iter::once(format!("repository:{repository}:pull,push")).chain(others).collect())
+    pub(super) fn push(repository: &str) -> Self {
+        Self(format!("repository:{repository}:pull,push"))
     }
 
     /// Adds the scopes that the registry itself names: behind a proxy its repositories can have
     /// other names.
     fn with(&self, named: Option<&str>) -> Vec<String> {
-        let mut all = self.0.clone();
-        all.extend(
-            named
-                .into_iter()
-                .flat_map(str::split_whitespace)
-                .filter(|scope| !self.covers(scope))
-                .map(str::to_owned),
-        );
-        all
+        let named = named.into_iter().flat_map(str::split_whitespace);
+        let others = named.filter(|scope| !self.covers(scope));
+        [self.0.as_str()].into_iter().chain(others).map(str::to_owned).collect()
     }
 
     fn covers(&self, scope: &str) -> bool {
         let Some((name, actions)) = scope.rsplit_once(':') else { return false };
-        let known = self
-            .0
-            .iter()
-            .filter_map(|known| known.rsplit_once(':'))
-            .find(|(known, _)| *known == name);
-        known.is_some_and(|(_, known)| {
-            actions.split(',').all(|action| known.split(',').any(|known| known == action))
+        self.0.rsplit_once(':').is_some_and(|(known, allowed)| {
+            known == name
+                && actions.split(',').all(|action| allowed.split(',').any(|known| known == action))
         })
     }
 }
@@ -293,17 +282,12 @@ mod tests {
 
     #[test]
     fn a_scope_is_asked_for_once() {
-        let scope = Scope::push("team/a", &["b".to_owned()]);
-        let own = ["repository:team/a:pull,push", "repository:b:pull"];
-        assert_eq!(scope.with(None), own);
-        assert_eq!(scope.with(Some("repository:team/a:pull repository:b:pull")), own);
-        assert_eq!(
-            scope.with(Some("repository:proxied/team/a:push,pull")),
-            [own[0], own[1], "repository:proxied/team/a:push,pull"]
-        );
-        assert_eq!(
-            scope.with(Some("repository:b:delete")),
-            [own[0], own[1], "repository:b:delete"]
-        );
+        let scope = Scope::push("team/a");
+        let own = "repository:team/a:pull,push";
+        assert_eq!(scope.with(None), [own]);
+        assert_eq!(scope.with(Some("repository:team/a:pull")), [own]);
+        for other in ["repository:proxied/team/a:push,pull", "repository:team/a:delete"] {
+            assert_eq!(scope.with(Some(other)), [own, other]);
+        }
     }
 }

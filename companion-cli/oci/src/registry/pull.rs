@@ -30,8 +30,7 @@ impl Registry<'_> {
     /// The digest of the manifest that a reference points to, before a push to it. `None` if there
     /// is none, or if the registry does not tell.
     pub fn find_before_push(&self, reference: &Reference) -> Result<Option<Digest>, RegistryError> {
-        let scope = Scope::push(&reference.repository, &[]);
-        let repository = Repository { registry: self, name: &reference.repository, scope };
+        let repository = self.to_push(&reference.repository);
         let call = repository.manifest_call(Method::HEAD, FINDING, reference);
         let answer = self.with_retries(|| {
             let answer = repository.call(&call)?;
