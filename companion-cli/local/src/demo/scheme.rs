@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use super::app::App;
 use super::bootstrap;
 use super::clock::Clock;
-use super::error::DemoError;
 use super::proxy::{Proxy, Starter};
 use laststream_gate::{GateError, Http};
 use laststream_http::Route;
@@ -125,7 +124,7 @@ pub(super) struct SchemeStage {
 
 impl SchemeStage {
     /// Starts the app and the gateway; [`SchemeStage::ready`] waits until the gateway serves.
-    pub(super) fn start(starter: &Starter) -> Result<Self, DemoError> {
+    pub(super) fn start(starter: &Starter) -> Result<Self, String> {
         let app = App::start()?;
         let admin = starter.admin("scheme");
         let mut config = bootstrap::rendered(&policy(app.port()), starter.module(), &admin)?;
@@ -150,7 +149,7 @@ impl SchemeStage {
         Ok(Self { proxy: starter.start("scheme", &config)?, _app: app, ports: [0; 3] })
     }
 
-    pub(super) fn ready(mut self, stop: &Clock) -> Result<Self, DemoError> {
+    pub(super) fn ready(mut self, stop: &Clock) -> Result<Self, String> {
         self.proxy.ready(stop)?;
         for (port, name) in self.ports.iter_mut().zip(LISTENERS) {
             *port = self.proxy.port(name)?;
@@ -158,7 +157,7 @@ impl SchemeStage {
         Ok(self)
     }
 
-    pub(super) fn play(&self) -> Result<Scheme, DemoError> {
+    pub(super) fn play(&self) -> Result<Scheme, String> {
         let row = |kind: &Kind| {
             let seen = |port: u16| {
                 seen(kind.from, port, kind.headers).map_err(|error| failed(kind.from, &error))
@@ -167,21 +166,18 @@ impl SchemeStage {
             let (nothing, lua, laststream) = (seen(nothing)?, seen(lua)?, seen(laststream)?);
             Ok(Row { request: kind.request, truth: kind.truth, nothing, lua, laststream })
         };
-        Ok(Scheme { rows: KINDS.iter().map(row).collect::<Result<_, DemoError>>()? })
+        Ok(Scheme { rows: KINDS.iter().map(row).collect::<Result<_, String>>()? })
     }
 }
 
-fn failed(from: Ipv4Addr, error: &GateError) -> DemoError {
+fn failed(from: Ipv4Addr, error: &GateError) -> String {
     let hint = match error {
         GateError::Unreachable(_) => {
             format!("; macOS must be told of the address: sudo ifconfig lo0 alias {from}")
         }
         _ => String::new(),
     };
-    DemoError::Connection {
-        what: "a request from a loopback address of its own",
-        why: format!("{error}{hint}"),
-    }
+    format!("a request from a loopback address of its own failed: {error}{hint}")
 }
 
 fn policy(app: u16) -> Value {
