@@ -14,6 +14,9 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::runtime;
 use tokio::sync::watch;
 
+/// The error of a server that does not start.
+pub(crate) const LISTEN: &str = "cannot listen on 127.0.0.1";
+
 /// The header limit, which is more than Envoy lets pass.
 const MOST_HEADERS: usize = 256;
 

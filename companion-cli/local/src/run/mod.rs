@@ -6,7 +6,6 @@
 
 mod drain;
 pub mod echo;
-mod error;
 mod folder;
 pub mod module;
 pub mod policy;
@@ -28,11 +27,11 @@ use crate::admin::Admin;
 use crate::log::Log;
 use crate::process::Process;
 pub use drain::{Drained, Step};
-pub use error::{ReplaceError, RunnerError};
 use folder::Folder;
 use laststream_gate::{Gate, Secret};
 use laststream_policy::Policy;
 use laststream_render::local::Ports;
+pub use start::RunnerError;
 pub use stop::StopRequests;
 
 /// The settings of a run.
@@ -109,11 +108,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 const TAIL: usize = 20;
 
 impl Runner {
-    /// Starts Envoy, and waits until it takes requests.
-    pub fn start(setup: &Setup) -> Result<Self, RunnerError> {
-        start::start(setup)
-    }
-
     /// The addresses and files of a run.
     pub fn places(&self) -> &Places {
         &self.places
@@ -138,15 +132,5 @@ impl Runner {
     /// The last lines of Envoy's log.
     pub fn tail(&self) -> String {
         self.log.tail(TAIL)
-    }
-
-    /// Hot-reloads the policy, the module, or both, without dropping requests. If Envoy rejects
-    /// one, nothing changes.
-    pub fn replace(
-        &mut self,
-        policy: Option<&Policy>,
-        module: Option<&[u8]>,
-    ) -> Result<(), ReplaceError> {
-        self.swap(policy, module)
     }
 }
