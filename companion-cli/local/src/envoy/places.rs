@@ -3,6 +3,7 @@
 
 use super::Version;
 use laststream_base::env_vars::{self, HOME, LASTSTREAM_CACHE, Lookup, XDG_CACHE_HOME};
+use laststream_http::retry::Policy;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -114,16 +115,9 @@ impl std::fmt::Display for Platform {
 
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// The time for a connection to the release server, with name resolution and TLS. It is short,
-    /// so that a search in a closed network fails soon.
-    pub connect: Duration,
-    /// The longest silence in a download.
-    pub stall: Duration,
-    /// The time for a whole download, also for that of pip.
-    pub download: Duration,
-    pub retries: u32,
-    /// The pause before the second attempt; it doubles before each further one.
-    pub pause: Duration,
+    /// The time for a whole download counts for that of pip, too.
+    pub http: laststream_http::Limits,
+    pub retries: Policy,
     /// The time for the answer of a program that is asked whether it is Envoy.
     pub answer: Duration,
     /// The largest size of an Envoy in bytes.
@@ -133,11 +127,17 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connect: Duration::from_secs(5),
-            stall: Duration::from_secs(20),
-            download: Duration::from_secs(30 * 60),
-            retries: 2,
-            pause: Duration::from_secs(1),
+            http: laststream_http::Limits {
+                // Short, so that a search in a closed network fails soon.
+                connect: Duration::from_secs(5),
+                silence: Duration::from_secs(20),
+                request: Duration::from_secs(30 * 60),
+            },
+            retries: Policy {
+                further: 2,
+                pause: Duration::from_secs(1),
+                longest_pause: Duration::from_secs(60),
+            },
             answer: Duration::from_secs(20),
             size: 1 << 30,
         }
