@@ -65,7 +65,7 @@ pub(super) fn chains(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Chain> {
         vec![Chain { matches: Some(from_peers(peers)), manager }, others]
     };
     let peers = policy.forwarded_proto.as_ref().map_or(&[][..], |proto| &proto.peers);
-    match (scheme.destination(), &policy.forwarded_for) {
+    match (scheme.destination(), &policy.file.forwarded_for) {
         (Some(destination), _) => limited(&destination.peers, by_ports(edge(), destination)),
         (None, Some(ForwardedFor::Xff)) => all(detecting(xff(peers))),
         (None, Some(ForwardedFor::Header(name))) => limited(peers, detecting(client_header(name))),

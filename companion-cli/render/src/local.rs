@@ -120,7 +120,7 @@ pub fn bootstrap(policy: &Policy, ports: Ports, app: SocketAddr, folder: &Path) 
 pub fn listeners(policy: &Policy, ports: Ports, folder: &Path, frames: &Path) -> Map {
     let filter = discovered("laststream", Watched::Stream, folder);
     let frames = ModuleLocation::File(frames.display().to_string());
-    let frames = policy.websockets.as_ref().map(|_| envoy::frames(policy, &frames));
+    let frames = policy.file.websockets.as_ref().map(|_| envoy::frames(policy, &frames));
     let modules: Vec<Map> = [filter].into_iter().chain(frames).collect();
     alone(envoy::main(policy, &Scheme::module(policy), &modules, ports.listen))
         .with("@type", LISTENER_TYPE)

@@ -282,7 +282,7 @@ pub(super) fn early_mutation(early: Early<'_>, policy: &Policy) -> List {
             mutations.note(WHY_HTTP).item(Map::of("append", http))
         }
     };
-    if policy.forwarded_for.is_some() {
+    if policy.file.forwarded_for.is_some() {
         mutations = mutations.note(WHY_EDGE);
         for header in EDGE_HEADERS {
             mutations = mutations.item(Map::of("remove", header));

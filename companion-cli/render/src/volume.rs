@@ -88,7 +88,7 @@ pub(super) struct Program<'a> {
 impl<'a> Program<'a> {
     /// The program for the proxy's container, if the policy has an image of it.
     pub(super) fn of(policy: &'a Policy) -> Option<Self> {
-        let image = policy.program_image.as_deref()?;
+        let image = policy.file.program_image.as_deref()?;
         let (source, name) = (PROGRAM, "laststream-program");
         Some(Self { image, source, name, folder: PROGRAM_FOLDER })
     }
