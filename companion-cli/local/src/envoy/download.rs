@@ -10,7 +10,6 @@ use laststream_http::retry::{Retryable, with_retries};
 use laststream_http::url::Url;
 use laststream_http::{self as client, HttpError, Request, Response, Settings, Trust};
 
-use http::Method;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -81,9 +80,7 @@ impl<'a> Client<'a> {
     }
 
     fn get(&self, url: &Url) -> Result<Response, DownloadError> {
-        let request =
-            Request { method: Method::GET, url, headers: &[], authorization: None, body: None };
-        let response = follow(&self.http, &request, url, true)?;
+        let response = follow(&self.http, &Request::get(url), url, true)?;
         match response.status {
             200..300 => Ok(response),
             status => Err(DownloadError::Status(status)),

@@ -1,7 +1,7 @@
 //! Authorization: the header of a request, and how to get it from a challenge.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use http::Method;
 use serde::Deserialize;
@@ -61,28 +61,20 @@ pub(super) struct Authorization {
 
 /// The authorization for each scope.
 #[derive(Default)]
-pub(super) struct Cache(Mutex<HashMap<Scope, Authorization>>);
+pub(super) struct Cache(RefCell<HashMap<Scope, Authorization>>);
 
 impl Cache {
     pub(super) fn get(&self, scope: &Scope) -> Option<Authorization> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(scope).cloned()
+        self.0.borrow().get(scope).cloned()
     }
 
     /// The values of all headers, which errors must not show.
     pub(super) fn headers(&self) -> Vec<Secret> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .map(|authorization| authorization.header.clone())
-            .collect()
+        self.0.borrow().values().map(|authorization| authorization.header.clone()).collect()
     }
 
     fn put(&self, scope: &Scope, authorization: &Authorization) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(scope.clone(), authorization.clone());
+        self.0.borrow_mut().insert(scope.clone(), authorization.clone());
     }
 }
 
@@ -125,7 +117,7 @@ impl Registry<'_> {
 
     /// Looks for credentials once, because a helper may be slow or prompt the user.
     fn login(&self, repository: &str) -> Result<Option<FoundLogin>, RegistryError> {
-        let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logins = self.logins.borrow_mut();
         if let Some(known) = logins.get(repository) {
             return Ok(known.clone());
         }
@@ -136,7 +128,7 @@ impl Registry<'_> {
 
     /// The source of the credentials that were sent, for messages.
     pub(super) fn login_shown(&self, repository: &str) -> Option<String> {
-        let logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        let logins = self.logins.borrow();
         logins.get(repository).and_then(Option::as_ref).map(|found| found.source.clone())
     }
 
@@ -215,13 +207,7 @@ impl Registry<'_> {
         for scope in scopes {
             url = url.with("scope", scope);
         }
-        self.ask_token_server(&Request {
-            method: Method::GET,
-            url: &url,
-            headers: &[],
-            authorization: shown.as_ref(),
-            body: None,
-        })
+        self.ask_token_server(&Request { authorization: shown.as_ref(), ..Request::get(&url) })
     }
 
     fn post_identity(
@@ -241,13 +227,8 @@ impl Registry<'_> {
             .finish();
         let headers = [("content-type", "application/x-www-form-urlencoded".to_owned())];
         let body = Some(form.as_bytes());
-        self.ask_token_server(&Request {
-            method: Method::POST,
-            url,
-            headers: &headers,
-            authorization: None,
-            body,
-        })
+        let request = Request::get(url);
+        self.ask_token_server(&Request { method: Method::POST, headers: &headers, body, ..request })
     }
 
     /// Sends a request to a token server. Redirects are not followed, because it holds a secret.
