@@ -36,7 +36,6 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server on a free port.
     pub(crate) fn start<H, F>(handler: H) -> io::Result<Self>
     where
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,

@@ -16,34 +16,26 @@ use laststream_base::children::{self, Scratch};
 use laststream_base::files::{check_place, write_atomically};
 use laststream_base::progress::Progress;
 
-/// The settings of a build.
 #[derive(Debug, Clone)]
 pub struct Make {
-    /// The checkout.
     pub source: PathBuf,
-    /// The file to write.
     pub output: PathBuf,
     pub frames: bool,
     /// Whether to make the module smaller with `wasm-opt`.
     pub optimise: bool,
     /// Whether the wasm32 target may be added to the toolchain if it is missing.
     pub may_install: bool,
-    /// Whether the network must not be used.
     pub offline: bool,
 }
 
 #[derive(Debug, Clone, Serialize)]
 pub struct BuiltModule {
-    /// The file.
     pub path: PathBuf,
-    /// The size in bytes.
     pub size: u64,
-    /// The SHA-256 of the file, in hexadecimal.
     pub sha256: String,
     pub version: String,
     /// The compiler: another one gives other bytes.
     pub compiler: String,
-    /// The version of `wasm-opt`, if it was used.
     pub wasm_opt: Option<String>,
 }
 

@@ -122,7 +122,6 @@ impl Checker {
         gate_port
     }
 
-    /// Checks `forwarded_for` and `websockets`.
     fn clients(&mut self, file: &File, proto: Option<&ForwardedProto>, site: Site<'_>) {
         if let Some(from) = &file.forwarded_for {
             self.forwarded_for(from, proto, site.placement);
@@ -132,7 +131,6 @@ impl Checker {
         }
     }
 
-    /// Checks the Job.
     fn beside_the_proxy(&mut self, file: &File, delivery: Delivery) {
         if let Some(job) = &file.job {
             self.job(job);

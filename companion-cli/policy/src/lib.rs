@@ -49,7 +49,6 @@ pub struct Policy {
     pub finish: Finish,
     /// Whether long-lived streams hold the drain.
     pub long_lived: LongLived,
-    /// The times of the drain.
     pub sizing: Sizing,
     pub retries: Option<Retries>,
     /// The fields that the profile gave, with their values.
@@ -74,7 +73,6 @@ pub struct ForwardedProto {
     /// The peer information that a filter writes for the module; `None` if no address range is
     /// trusted.
     pub peer_info: Option<PeerInfo>,
-    /// The address ranges that are trusted.
     pub peers: Vec<String>,
     /// The ports that decide the scheme, if its only source is the PROXY protocol header.
     pub destination_ports: Option<DestinationPorts>,

@@ -50,7 +50,6 @@ fn scope(direction: Direction) -> Scope {
     }
 }
 
-/// The configuration of the role `stream`.
 pub fn stream(policy: &Policy, scope: Scope, with_proto: bool) -> Value {
     let proto = policy.forwarded_proto.as_ref().filter(|_| with_proto);
     written([
@@ -61,7 +60,6 @@ pub fn stream(policy: &Policy, scope: Scope, with_proto: bool) -> Value {
     .into()
 }
 
-/// The configuration of the role `gate`.
 pub fn gate(policy: &Policy) -> Value {
     let (sizing, file) = (&policy.sizing, &policy.file);
     let scopes: Vec<Scope> = scopes(policy).into_iter().map(|(scope, _)| scope).collect();

@@ -18,7 +18,6 @@ pub enum ModuleLocation {
         repository: String,
         /// The tag in `module`, for comments only; the digest is the reference.
         tag: Option<String>,
-        /// The manifest's SHA-256 in hex.
         digest: String,
     },
     /// An image that kubelet mounts into the proxy, pinned to its manifest.
@@ -31,9 +30,7 @@ pub enum ModuleLocation {
     },
     /// A file behind HTTP, pinned to its content.
     Download {
-        /// The address.
         url: String,
-        /// The file's SHA-256 in hex.
         checksum: String,
     },
     File(String),

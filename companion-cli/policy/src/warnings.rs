@@ -65,7 +65,6 @@ const CLASS: &str = "namespace: is not `istio-system`, where istiod looks for wh
     class: anywhere else the rendered files have no effect. Leave it out, unless your istiod is in \
     this namespace";
 
-/// Whether the fallback is the connection's scheme.
 fn usual_fallback(proto: &Value) -> bool {
     proto.get("fallback").is_none_or(|fallback| fallback == "connection")
 }

@@ -54,7 +54,6 @@ const WHY_IMMEDIATE: &str = "Without `--drain-strategy immediate` Envoy tells cl
     with a probability that grows over its drain time (600 s): busy keep-alive connections stay, \
     and hold the drain to its deadline.";
 
-/// The name of the frame filter.
 const FRAMES: &str = "laststream-frames";
 
 /// The Envoy that the policy is for.

@@ -184,7 +184,6 @@ fn configurations(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>)
     patches
 }
 
-/// The counter's filter for a scope.
 fn counter(
     policy: &Policy,
     source: &ModuleLocation,
@@ -198,7 +197,6 @@ fn counter(
     parts::filter(&Role { name: &name, configuration, is_gate: false }, policy, source)
 }
 
-/// The gate's filter.
 fn gate_filter(policy: &Policy, source: &ModuleLocation) -> Map {
     let name = name_of(policy, "gate");
     let configuration = module_json::gate(policy);

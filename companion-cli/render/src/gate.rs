@@ -58,7 +58,6 @@ const CREDENTIAL_TYPE: &str =
 /// The header into which Envoy itself writes the secret of SDS. The early mutation removes a
 /// client's own.
 const EXPECTED: &str = "x-laststream-expected-secret";
-/// The name of the SDS resource.
 const RESOURCE: &str = "laststream-gate";
 
 /// The filters in front of the module.

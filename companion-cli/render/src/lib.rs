@@ -4,6 +4,8 @@
 //! Rendering is pure: the same policy gives the same bytes. Only the digest of an image may have to
 //! be asked for.
 
+#![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
+
 pub mod bootstrap;
 mod client_connection;
 mod envoy;
@@ -89,18 +91,14 @@ pub enum HookPlace {
     GatewayChart,
 }
 
-/// A rendered file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// Its name in the folder.
     pub name: String,
-    /// Its content.
     pub text: String,
     /// Whether it is an object for `kubectl apply`; patches and values are not.
     applies: bool,
 }
 
-/// The result of rendering.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
     /// The files, in the order of their kinds.

@@ -21,7 +21,6 @@ const NOT_RENDERED: &str = "it was not rendered by laststream; name another fold
 /// How a file in the folder differs from what would be rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
-    /// The file is missing.
     Missing(String),
     /// Its content differs; the text is a unified diff from the folder to the rendered file.
     Changed(String, String),

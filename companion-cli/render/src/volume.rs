@@ -56,13 +56,11 @@ impl Volume {
         &self.reference
     }
 
-    /// The item of the pod's `volumes`.
     pub(super) fn item(&self) -> Map {
         let (kind, settings) = &self.source;
         Map::of("name", self.name).with(*kind, settings.clone())
     }
 
-    /// The item of the container's `volumeMounts`.
     pub(super) fn mount(&self) -> Map {
         Map::of("name", self.name).with("mountPath", self.path).with("readOnly", true)
     }
@@ -110,7 +108,6 @@ impl<'a> Program<'a> {
         Volume { name: self.name, source, path: self.folder, reference: String::new() }
     }
 
-    /// The init container that copies the program.
     pub(super) fn init_container(&self) -> Map {
         let mount = Map::of("name", self.name).with("mountPath", self.folder);
         let command = List::of(self.source).item("install").item(self.folder);

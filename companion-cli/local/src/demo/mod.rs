@@ -54,7 +54,6 @@ pub struct Settings {
     pub stop: Arc<AtomicBool>,
 }
 
-/// The result of a demo.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
     pub envoy: String,

@@ -37,7 +37,6 @@ const ARGUMENTS: [&str; 9] = [
     "--disable-hot-restart",
 ];
 
-/// Starts Envoys, each in a separate folder.
 pub(super) struct Starter {
     guard: Vec<OsString>,
     binary: PathBuf,
@@ -95,7 +94,6 @@ fn write(file: &Path, bytes: &[u8]) -> Result<(), String> {
     fs::write(file, bytes).context(format_args!("cannot write `{}`", file.display()))
 }
 
-/// A running Envoy.
 pub(super) struct Proxy {
     name: String,
     admin: Admin,
@@ -104,7 +102,6 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// Waits until Envoy serves.
     pub(super) fn ready(&self, stop: &Clock) -> Result<(), String> {
         let (ended, is_stopped) = (|| self.exit_status(), || stop.is_over());
         let look = || self.admin.is_ready().then_some(());
@@ -133,7 +130,6 @@ impl Proxy {
         self.exit_status().is_some()
     }
 
-    /// The exit status, if Envoy has ended.
     pub(super) fn exit_status(&self) -> Option<ExitStatus> {
         self.process.lock().ok().and_then(|mut process| process.ended())
     }

@@ -18,13 +18,9 @@ use super::lane::Lane;
 #[strum(serialize_all = "snake_case")]
 pub enum Actor {
     Client,
-    /// The first pod's app.
     App,
-    /// The second pod's app.
     OtherApp,
-    /// The stop hook of the app's container.
     AppHook,
-    /// The stop hook of the proxy's container.
     Hook,
     /// The sidecar: Envoy and its agent.
     Proxy,
@@ -42,14 +38,11 @@ impl fmt::Display for Actor {
     }
 }
 
-/// An event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
     /// The time in seconds since the request was sent.
     pub at: f64,
-    /// The participant.
     pub who: Actor,
-    /// The description.
     pub what: String,
     /// The change of the lane's state, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]

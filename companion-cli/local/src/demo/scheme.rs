@@ -31,7 +31,6 @@ end
 /// The listeners, in the order of the columns.
 const LISTENERS: [&str; 3] = ["nothing", "lua", "main"];
 
-/// The values that the app saw.
 #[derive(Debug, Clone, Serialize)]
 pub struct Scheme {
     pub rows: Vec<Row>,
@@ -41,7 +40,6 @@ pub struct Scheme {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
     pub request: &'static str,
-    /// The scheme that the client used.
     pub truth: &'static str,
     pub nothing: String,
     /// The value behind a gateway with the usual Lua filter.
@@ -91,7 +89,6 @@ const KINDS: [Kind; 3] = [
 ];
 
 impl Scheme {
-    /// Differences from the expected result.
     pub fn surprises(&self) -> Vec<String> {
         let mut surprises = Vec::new();
         for (row, kind) in self.rows.iter().zip(&KINDS) {

@@ -23,7 +23,6 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The place of one version.
 pub(crate) struct Slot {
     folder: PathBuf,
     platform: String,
@@ -39,7 +38,6 @@ struct CacheRecord {
     platform: String,
 }
 
-/// The right to write in a slot.
 pub(crate) struct Lock {
     /// `None` where the file system has no locks. Then two processes may fetch the same file, and
     /// renaming still keeps the file whole.
@@ -73,7 +71,6 @@ impl Slot {
         self.folder.join("envoy.json")
     }
 
-    /// The binary, if it is whole.
     pub(crate) fn find(&self) -> Result<PathBuf, String> {
         let binary = self.binary();
         let now = match Fingerprint::of(&binary) {

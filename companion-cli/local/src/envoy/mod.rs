@@ -24,10 +24,8 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envoy {
-    /// The binary, as an absolute path.
     pub binary: PathBuf,
     pub version: Version,
-    /// The place where it was found.
     pub origin: Origin,
 }
 

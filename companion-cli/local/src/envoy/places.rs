@@ -20,7 +20,6 @@ pub struct Places {
     pub releases: String,
     /// The commands that start pip; the first one that exists is used.
     pub pip: Vec<Vec<OsString>>,
-    /// The machine to get an Envoy for.
     pub platform: Platform,
     /// Whether the proxy variables of the process count for releases. pip reads them itself.
     pub proxy_from_env: bool,
@@ -33,7 +32,6 @@ impl Places {
         Self::from_vars(&env_vars::of_process)
     }
 
-    /// The places that the given variables name.
     pub fn from_vars(lookup: Lookup<'_>) -> Self {
         let platform = Platform::here();
         Self {
@@ -76,9 +74,7 @@ fn cache_folder(lookup: Lookup<'_>, platform: &Platform) -> Option<PathBuf> {
 /// A kind of machine, in the words of Rust: `linux` and `x86_64`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Platform {
-    /// The operating system.
     pub os: String,
-    /// The processor.
     pub arch: String,
 }
 
@@ -120,7 +116,6 @@ pub struct Limits {
     pub retries: Policy,
     /// The time for the answer of a program that is asked whether it is Envoy.
     pub answer: Duration,
-    /// The largest size of an Envoy in bytes.
     pub size: u64,
 }
 

@@ -39,7 +39,6 @@ pub(crate) fn fetch(
     Ok(FetchedBinary { binary, sha256 })
 }
 
-/// Runs the first pip that exists.
 fn download(
     wanted: &Wanted,
     folder: &Path,

@@ -9,7 +9,6 @@ use laststream_base::causes::Context as _;
 use laststream_base::progress::Progress;
 use std::path::Path;
 
-/// Fetches the binary into a folder.
 pub(crate) fn fetch(
     wanted: &Wanted,
     folder: &Path,

@@ -33,7 +33,6 @@ impl From<String> for RunnerError {
 }
 
 impl Runner {
-    /// Starts Envoy, and waits until it takes requests.
     pub fn start(setup: &Setup) -> Result<Self, RunnerError> {
         let ports = Ports { listen: setup.listen, gate: setup.gate, admin: setup.admin };
         are_free(ports)?;
@@ -78,7 +77,6 @@ impl Runner {
     }
 }
 
-/// Writes the configuration, and returns the bootstrap's path.
 fn write_configuration(
     setup: &Setup,
     ports: Ports,

@@ -18,9 +18,7 @@ pub const MOST: u64 = 256 << 20;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Inspection {
-    /// The image, if it is one.
     pub image: Option<Image>,
-    /// The module, if there is one.
     pub module: Option<Module>,
     /// Why Istio and Envoy Gateway cannot load it, each as the end of “because …”. If the list is
     /// empty, they can.
@@ -45,13 +43,11 @@ impl Inspection {
 pub struct Checksum {
     /// The object of the checksum: `manifest` or `module`.
     pub of: &'static str,
-    /// SHA-256 in hexadecimal.
     pub sha256: String,
     /// The place to write it to.
     pub belongs: &'static str,
 }
 
-/// Inspects the bytes of a module.
 pub fn module(bytes: &[u8]) -> Inspection {
     inspection(None, Some(bytes))
 }

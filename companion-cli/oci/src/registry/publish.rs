@@ -16,7 +16,6 @@ use laststream_base::progress::Progress;
 pub struct Unpublished {
     /// The references that point to the image now.
     pub published: Vec<Reference>,
-    /// The error.
     pub problem: Box<PublishError>,
 }
 
@@ -26,10 +25,8 @@ impl From<PublishError> for Unpublished {
     }
 }
 
-/// Errors of publishing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the messages say what they are")]
 pub enum PublishError {
     #[error(transparent)]
     Reference(#[from] NotAReference),

@@ -16,10 +16,8 @@ const BEGINNING: &str = "beginning an upload";
 /// The way in which a blob came to its repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Arrival {
-    /// Its bytes were sent.
     #[strum(to_string = "sent")]
     Sent,
-    /// The repository had it already.
     #[strum(to_string = "is there already")]
     Present,
 }

@@ -135,7 +135,6 @@ async fn look(arguments: &LiveArgs) -> Result<Seen, FleetError> {
     Ok(Seen { objects, pods, answers, kubernetes })
 }
 
-/// Asks the gates of these pods.
 async fn ask(
     cluster: &Cluster,
     pods: Vec<PodFacts>,
