@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::error::In as _;
-use crate::{Digest, Platform, ReleaseError, VERSION};
+use crate::{Digest, Platform, VERSION};
+use laststream_base::causes::Context as _;
 
 /// The checksums of all other files, as `sha256sum --check` reads them.
 pub const CHECKSUMS: &str = "SHA256SUMS";
@@ -62,16 +62,19 @@ impl Files {
     }
 
     /// Writes the files, and the checksums last.
-    pub(crate) fn write(&self, folder: &Path) -> Result<(), ReleaseError> {
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), String> {
         let what = |name: &str| format!("cannot write `{}`", folder.join(name).display());
-        fs::create_dir_all(folder).in_(what(""))?;
-        if fs::read_dir(folder).in_(what(""))?.next().is_some() {
-            return Err(ReleaseError::NotEmpty(folder.to_owned()));
+        fs::create_dir_all(folder).context(what(""))?;
+        if fs::read_dir(folder).context(what(""))?.next().is_some() {
+            return Err(format!(
+                "`{}` is not empty: remove it, or name another folder",
+                folder.display()
+            ));
         }
         for (name, bytes) in &self.0 {
-            fs::write(folder.join(name), bytes).in_(what(name))?;
+            fs::write(folder.join(name), bytes).context(what(name))?;
         }
-        fs::write(folder.join(CHECKSUMS), self.checksums()).in_(what(CHECKSUMS))
+        fs::write(folder.join(CHECKSUMS), self.checksums()).context(what(CHECKSUMS))
     }
 
     fn checksums(&self) -> String {
@@ -98,6 +101,6 @@ mod tests {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a\n\
              e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  b\n"
         );
-        assert!(matches!(files.write(folder.path()), Err(ReleaseError::NotEmpty(_))));
+        assert!(files.write(folder.path()).unwrap_err().contains("is not empty"));
     }
 }

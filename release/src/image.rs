@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::error::In as _;
 use crate::layout::{Layout, index};
 use crate::{
     CONFIG, Descriptor, Digest, INDEX, Image, Inputs, Kind, LAYER, MANIFEST, Manifest, Packed,
-    Platform, ReleaseError, VERSION, archive, certificates, compress,
+    Platform, VERSION, archive, certificates, compress,
 };
+use laststream_base::causes::Context as _;
 
 /// The path of the program in the image, where the policy of a Job expects it.
 const PROGRAM: &str = "laststream";
@@ -19,7 +19,7 @@ const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";
 const USER: &str = "65532:65532";
 
 /// The command line: an index with one image for each platform.
-pub(crate) fn of_command(inputs: &Inputs) -> Result<Vec<u8>, ReleaseError> {
+pub(crate) fn of_command(inputs: &Inputs) -> Result<Vec<u8>, String> {
     let mut layout = Layout::default();
     let manifests: Vec<Value> = Platform::ALL
         .into_iter()
@@ -32,16 +32,12 @@ pub(crate) fn of_command(inputs: &Inputs) -> Result<Vec<u8>, ReleaseError> {
 }
 
 /// Adds the image of a platform, and returns its entry in the index.
-fn add_platform(
-    layout: &mut Layout,
-    inputs: &Inputs,
-    platform: Platform,
-) -> Result<Value, ReleaseError> {
+fn add_platform(layout: &mut Layout, inputs: &Inputs, platform: Platform) -> Result<Value, String> {
     let program = Packed { path: PROGRAM, mode: 0o755, bytes: inputs.program(platform) };
     let certificates = certificates::pem();
     let certificates = Packed { path: CERTIFICATES, mode: 0o644, bytes: certificates.as_bytes() };
-    let archive = archive(&[certificates, program]).in_("the layer of an image")?;
-    let layer = layout.add(LAYER, compress(&archive).in_("the layer of an image")?);
+    let archive = archive(&[certificates, program]).context("the layer of an image")?;
+    let layer = layout.add(LAYER, compress(&archive).context("the layer of an image")?);
     let config = layout.add(CONFIG, config(platform, &archive).to_string().into_bytes());
     let manifest = Manifest {
         schema_version: 2,
@@ -51,7 +47,7 @@ fn add_platform(
         annotations: annotations(),
     };
     let manifest =
-        layout.add(MANIFEST, serde_json::to_vec(&manifest).in_("the manifest of an image")?);
+        layout.add(MANIFEST, serde_json::to_vec(&manifest).context("the manifest of an image")?);
     let mut entry = json!(manifest);
     entry["platform"] = json!({ "architecture": platform.architecture(), "os": "linux" });
     Ok(entry)
@@ -88,9 +84,9 @@ pub(crate) fn of_module(
     name: &str,
     kind: Kind,
     module: Result<&[u8], &'static str>,
-) -> Result<Vec<u8>, ReleaseError> {
-    let module = module.map_err(ReleaseError::NoModule)?;
-    let image = Image::of(module, kind.annotations()).in_("the module's image")?;
+) -> Result<Vec<u8>, String> {
+    let module = module.context("this build of laststream-release has no module")?;
+    let image = Image::of(module, kind.annotations()).context("the module's image")?;
     check_module(inputs, name, &image.digest)?;
     let mut layout = Layout::default();
     layout.add(LAYER, image.layer);
@@ -100,14 +96,15 @@ pub(crate) fn of_module(
 }
 
 /// Checks that the released program carries the same module as this program.
-fn check_module(inputs: &Inputs, name: &str, digest: &Digest) -> Result<(), ReleaseError> {
+fn check_module(inputs: &Inputs, name: &str, digest: &Digest) -> Result<(), String> {
     let version: Value = serde_json::from_slice(&inputs.run(&["version", "-o", "json"])?)
-        .in_("`laststream version -o json`")?;
+        .context("`laststream version -o json`")?;
     match version[name]["digest"].as_str() {
         Some(program) if program == digest.as_str() => Ok(()),
-        program => Err(ReleaseError::OtherModule {
-            program: program.unwrap_or("none").to_owned(),
-            this: digest.to_string(),
-        }),
+        program => Err(format!(
+            "the released program has the module image `{}`, this one `{digest}`: build both from \
+                the same sources",
+            program.unwrap_or("none")
+        )),
     }
 }

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::In as _;
-use crate::{Platform, ReleaseError};
+use crate::Platform;
+use laststream_base::causes::Context as _;
 
 /// The inputs of a release: two programs and a bill of materials.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl Inputs {
     ///
     /// # Errors
     /// Names the file that cannot be read.
-    pub fn read(x86_64: &Path, aarch64: &Path, sbom: &Path) -> Result<Self, ReleaseError> {
+    pub fn read(x86_64: &Path, aarch64: &Path, sbom: &Path) -> Result<Self, String> {
         Ok(Self {
             x86_64: (x86_64.to_owned(), read(x86_64)?),
             aarch64: (aarch64.to_owned(), read(aarch64)?),
@@ -34,17 +34,19 @@ impl Inputs {
     }
 
     /// Runs the program of this machine's platform and returns what it prints.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Result<Vec<u8>, ReleaseError> {
-        let platform = Platform::of_this_machine()
-            .ok_or(ReleaseError::NoProgramForThisMachine(std::env::consts::ARCH))?;
-        let command = || format!("laststream {}", arguments.join(" "));
-        let output = Command::new(&self.of(platform).0).args(arguments).output().in_(command())?;
+    pub(crate) fn run(&self, arguments: &[&str]) -> Result<Vec<u8>, String> {
+        let platform = Platform::of_this_machine().ok_or_else(|| {
+            let machine = std::env::consts::ARCH;
+            format!("none of the released programs runs on this machine ({machine})")
+        })?;
+        let command = format!("laststream {}", arguments.join(" "));
+        let output =
+            Command::new(&self.of(platform).0).args(arguments).output().context(&command)?;
         if output.status.success() {
             return Ok(output.stdout);
         }
-        let problem =
-            format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
-        Err(ReleaseError::Command { command: command(), problem })
+        let problem = String::from_utf8_lossy(&output.stderr);
+        Err(format!("`{command}` failed: {}: {}", output.status, problem.trim()))
     }
 
     fn of(&self, platform: Platform) -> &(PathBuf, Vec<u8>) {
@@ -55,6 +57,6 @@ impl Inputs {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, ReleaseError> {
-    fs::read(path).in_(format!("cannot read `{}`", path.display()))
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).context(format!("cannot read `{}`", path.display()))
 }

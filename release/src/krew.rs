@@ -4,12 +4,12 @@
 use serde_json::{Value, json};
 
 use crate::files::Files;
-use crate::{Platform, ReleaseError, VERSION, program_archive, yaml};
+use crate::{Platform, VERSION, program_archive, yaml};
 
 /// The base URL of downloads; `VERSION` and the file name follow it.
 const DOWNLOADS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/releases/download");
 
-pub(crate) fn manifest(files: &Files) -> Result<String, ReleaseError> {
+pub(crate) fn manifest(files: &Files) -> Result<String, String> {
     let platforms: Vec<Value> =
         Platform::ALL.into_iter().filter_map(|platform| entry(platform, files)).collect();
     let plugin = json!({
@@ -28,10 +28,7 @@ pub(crate) fn manifest(files: &Files) -> Result<String, ReleaseError> {
         },
     });
     let yaml::Node::Map(plugin) = yaml::Node::from(&plugin) else {
-        return Err(ReleaseError::Json {
-            what: "the manifest of the plugin".to_owned(),
-            problem: "it is no object".to_owned(),
-        });
+        return Err("the manifest of the plugin is no object".to_owned());
     };
     Ok(yaml::write_map(&plugin))
 }

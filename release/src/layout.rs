@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::error::In as _;
-use crate::{Descriptor, INDEX, Packed, ReleaseError, archive};
+use crate::{Descriptor, INDEX, Packed, archive};
+use laststream_base::causes::Context as _;
 
 /// Blobs by their digest.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ impl Layout {
     }
 
     /// The archive, in which `root` has the name `tag`.
-    pub(crate) fn pack(self, root: &Descriptor, tag: &str) -> Result<Vec<u8>, ReleaseError> {
+    pub(crate) fn pack(self, root: &Descriptor, tag: &str) -> Result<Vec<u8>, String> {
         let mut root = json!(root);
         root["annotations"] = json!({ "org.opencontainers.image.ref.name": tag });
         let index = index(&[root]).to_string();
@@ -28,7 +28,7 @@ impl Layout {
         let mut files: Vec<_> = self.0.iter().map(|(path, bytes)| packed(path, bytes)).collect();
         files.push(packed("index.json", index.as_bytes()));
         files.push(packed("oci-layout", version.as_bytes()));
-        archive(&files).in_("an OCI layout")
+        archive(&files).context("an OCI layout")
     }
 }
 

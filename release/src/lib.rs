@@ -3,7 +3,6 @@
 //! is not done here.
 
 mod certificates;
-mod error;
 mod files;
 mod image;
 mod inputs;
@@ -23,7 +22,6 @@ pub(crate) use laststream_oci::image::{
     CONFIG, Descriptor, INDEX, Image, LAYER, MANIFEST, Manifest, Packed, archive, compress,
 };
 
-pub use error::ReleaseError;
 pub use files::{
     CHECKSUMS, PLUGIN, command_image, frames_image, module_image, program_archive, sbom_file,
     shell_archive,
@@ -31,8 +29,8 @@ pub use files::{
 pub use inputs::Inputs;
 pub use platform::Platform;
 
-use crate::error::In as _;
 use crate::files::Files;
+use laststream_base::causes::Context as _;
 
 /// The version of everything in the release.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -42,7 +40,7 @@ const LICENCE: &str = include_str!("../../LICENSE");
 ///
 /// # Errors
 /// Says what failed. The folder may then hold some of the files, but no checksums.
-pub fn write(inputs: &Inputs, folder: &Path) -> Result<(), ReleaseError> {
+pub fn write(inputs: &Inputs, folder: &Path) -> Result<(), String> {
     let mut files = Files::default();
     for platform in Platform::ALL {
         files.add(program_archive(platform), packed_program(inputs.program(platform))?);
@@ -62,10 +60,10 @@ pub fn write(inputs: &Inputs, folder: &Path) -> Result<(), ReleaseError> {
     files.write(folder)
 }
 
-fn packed_program(program: &[u8]) -> Result<Vec<u8>, ReleaseError> {
+fn packed_program(program: &[u8]) -> Result<Vec<u8>, String> {
     let program = Packed { path: "laststream", mode: 0o755, bytes: program };
     let licence = Packed { path: "LICENSE", mode: 0o644, bytes: LICENCE.as_bytes() };
     archive(&[program, licence])
         .and_then(|archive| compress(&archive))
-        .in_("the archive of the program")
+        .context("the archive of the program")
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use laststream_release::{Inputs, ReleaseError, write};
+use laststream_release::{Inputs, write};
 
 /// Puts the files of a release together from programs that are compiled already.
 #[derive(Debug, Parser)]
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<(), ReleaseError> {
+fn run(arguments: &Arguments) -> Result<(), String> {
     let inputs = Inputs::read(&arguments.x86_64, &arguments.aarch64, &arguments.sbom)?;
     write(&inputs, &arguments.folder)
 }

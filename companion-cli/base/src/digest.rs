@@ -13,7 +13,6 @@ const ALGORITHM: &str = "sha256:";
 pub struct Digest(String);
 
 impl Digest {
-    /// The digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         let mut hasher = Hasher::default();
         hasher.update(bytes);
@@ -47,12 +46,10 @@ impl Default for Hasher {
 }
 
 impl Hasher {
-    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The digest of all bytes.
     pub fn finish(self) -> Digest {
         let hex: String =
             self.0.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -77,7 +74,6 @@ impl fmt::Display for Digest {
     }
 }
 
-/// A text that is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no digest: write `sha256:` and 64 hexadecimal digits in lower case")]
 pub struct NotADigest(String);

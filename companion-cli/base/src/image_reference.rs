@@ -18,7 +18,6 @@ const LONGEST_TAG: usize = 128;
 pub struct Reference {
     /// The host, and the port if one was given.
     pub registry: String,
-    /// The name within the registry.
     pub repository: String,
     pub tag: Option<String>,
     pub digest: Option<Digest>,

@@ -10,7 +10,6 @@ pub trait Progress: Sync {
     fn finished(&self, what: &str);
 }
 
-/// Ignores all progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

@@ -19,19 +19,16 @@ const LONGEST: u64 = 24 * 60 * 60 * 1000;
 const WANTED: &str = "a time with its unit, such as `60s`, `500ms` or `1m30s`, a day at most";
 
 impl TimeSpan {
-    /// A length of time in seconds.
     #[must_use]
     pub const fn seconds(seconds: u64) -> Self {
         Self(seconds * 1000)
     }
 
-    /// A length of time in milliseconds.
     #[must_use]
     pub const fn of_millis(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// The time in milliseconds.
     #[must_use]
     pub const fn millis(self) -> u64 {
         self.0

@@ -12,11 +12,8 @@ pub const ENVOY: [(u32, u32, u32); 5] =
 /// A program whose releases have different rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Program {
-    /// Its name.
     pub name: &'static str,
-    /// The oldest release whose rules are known.
     pub oldest: Release,
-    /// The newest one.
     pub newest: Release,
     /// The version that the tests run.
     pub tested: &'static str,
@@ -49,7 +46,6 @@ pub const UPGRADES: [(&str, Release, Release); 4] = [
 pub const WITH_ENVOY: [(&str, u32); 2] = [("istio", 8), ("envoy-gateway", 30)];
 
 impl Program {
-    /// All programs of the table.
     pub const ALL: [Self; 4] = [ISTIO, KUBERNETES, GATEWAY_API, ENVOY_GATEWAY];
 
     /// The known release that is nearest to this one, if this one is not known.

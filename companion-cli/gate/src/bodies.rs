@@ -7,9 +7,7 @@ use serde_json::{Map, Value};
 /// `GET /status`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Status {
-    /// The gate's state, such as `draining`.
     pub state: String,
-    /// The reason for the state, in words.
     pub reason: String,
     /// The word for how far the counts can be believed, such as `exact`.
     pub count: String,
@@ -130,13 +128,11 @@ pub struct Scope {
 /// `GET /streams`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Streams {
-    /// The gate's state, such as `draining`.
     pub state: String,
     /// Streams that hold the drain.
     pub holding: u64,
     #[serde(default)]
     pub complete: bool,
-    /// The streams, the oldest first.
     pub streams: Vec<Stream>,
 }
 
@@ -159,7 +155,6 @@ pub struct Stream {
     pub route: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// The client's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -29,7 +29,6 @@ pub struct Gate {
 pub struct GateAnswer<T> {
     pub status: u16,
     pub body: T,
-    /// The body as it was received.
     pub text: String,
 }
 

@@ -49,7 +49,7 @@ impl Http {
         limit: Duration,
     ) -> Result<Response, GateError> {
         let url = Url::parse(url).ok_or_else(|| GateError::Other("this is no URL".to_owned()))?;
-        let request = Request { method, url: &url, headers, authorization: None, body: None };
+        let request = Request { method, headers, ..Request::get(&url) };
         let to_error = |error| gate_error(error, limit);
         let response = self.0.send_within(&request, within(limit)).map_err(to_error)?;
         let status = response.status;

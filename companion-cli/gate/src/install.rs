@@ -5,22 +5,9 @@ use std::io::{self, Read as _, Seek as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-const NAME: &str = "laststream";
+use laststream_base::causes::Context as _;
 
-#[derive(Debug, thiserror::Error)]
-pub enum InstallError {
-    #[error("`{}` is not a folder: create it, or mount a volume there", .0.display())]
-    NoFolder(PathBuf),
-    #[error(
-        "`{}` is a folder, so the program cannot be written there: remove or rename it",
-        .0.display()
-    )]
-    Taken(PathBuf),
-    #[error("the running program cannot be read: {0}")]
-    Read(io::Error),
-    #[error("cannot write into `{}`: {error}", folder.display())]
-    Write { folder: PathBuf, error: io::Error },
-}
+const NAME: &str = "laststream";
 
 /// A copy of this program.
 #[derive(Debug)]
@@ -31,24 +18,33 @@ pub struct Installed {
 }
 
 /// Copies this program into the folder. An older copy is replaced atomically, even while it runs.
-pub fn install(folder: &Path) -> Result<Installed, InstallError> {
+pub fn install(folder: &Path) -> Result<Installed, String> {
     if !folder.is_dir() {
-        return Err(InstallError::NoFolder(folder.to_owned()));
+        let folder = folder.display();
+        return Err(format!("`{folder}` is not a folder: create it, or mount a volume there"));
     }
     let path = folder.join(NAME);
     if path.is_dir() {
-        return Err(InstallError::Taken(path));
+        return Err(format!(
+            "`{}` is a folder, so the program cannot be written there: remove or rename it",
+            path.display()
+        ));
     }
-    let mut program = open().map_err(InstallError::Read)?;
-    let needs_libraries = has_interpreter(&mut program).map_err(InstallError::Read)?;
-    let write = |error| InstallError::Write { folder: folder.to_owned(), error };
-    let mut copy =
-        tempfile::Builder::new().prefix(".laststream-").tempfile_in(folder).map_err(write)?;
-    io::copy(&mut program, copy.as_file_mut()).map_err(write)?;
-    fs::set_permissions(copy.path(), Permissions::from_mode(0o755)).map_err(write)?;
-    copy.as_file().sync_all().map_err(write)?;
-    copy.persist(&path).map_err(|error| write(error.error))?;
+    let reading = "the running program cannot be read";
+    let mut program = open().context(reading)?;
+    let needs_libraries = has_interpreter(&mut program).context(reading)?;
+    let what = format!("cannot write into `{}`", folder.display());
+    copy(&mut program, folder, &path).context(what)?;
     Ok(Installed { path, needs_libraries })
+}
+
+fn copy(program: &mut File, folder: &Path, path: &Path) -> io::Result<()> {
+    let mut copy = tempfile::Builder::new().prefix(".laststream-").tempfile_in(folder)?;
+    io::copy(program, copy.as_file_mut())?;
+    fs::set_permissions(copy.path(), Permissions::from_mode(0o755))?;
+    copy.as_file().sync_all()?;
+    copy.persist(path)?;
+    Ok(())
 }
 
 /// Opens the running program. On Linux this works even if another file has taken its name since.

@@ -22,7 +22,7 @@ pub use command::DrainCommand;
 pub use error::GateError;
 pub use http::{Http, Response};
 pub use laststream_http::Secret;
-pub use secret::{SecretError, secret};
+pub use secret::secret;
 pub use wait::{Wait, WaitAnswer, WaitEnd, wait};
 
 /// The default address of the gate.

@@ -2,8 +2,9 @@
 //! the machine.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use laststream_base::causes::Context as _;
 use laststream_base::env_vars::{LASTSTREAM_SECRET, Lookup};
 use laststream_base::foreign;
 use laststream_http::Secret;
@@ -11,32 +12,25 @@ use laststream_http::Secret;
 /// The size limit of the file, which is more than any header may hold.
 const LONGEST: u64 = 64 << 10;
 
-/// Why the secret cannot be used. No error text repeats the secret.
-#[derive(Debug, thiserror::Error)]
-pub enum SecretError {
-    #[error("the secret cannot be read from `{}`: {error}", path.display())]
-    File { path: PathBuf, error: io::Error },
-    #[error(
-        "the secret in {0} is empty or holds something else than visible ASCII characters, so it \
-            cannot be sent as a header"
-    )]
-    Characters(String),
-}
-
-/// The secret from this file, else from the environment.
-pub fn secret(file: Option<&Path>, lookup: Lookup<'_>) -> Result<Option<Secret>, SecretError> {
+/// The secret from this file, else from the environment. No error repeats it.
+pub fn secret(file: Option<&Path>, lookup: Lookup<'_>) -> Result<Option<Secret>, String> {
     let (text, place) = match (file, lookup(LASTSTREAM_SECRET)) {
         (Some(path), _) => {
-            let text =
-                read(path).map_err(|error| SecretError::File { path: path.to_owned(), error })?;
-            (text, format!("`{}`", path.display()))
+            let place = format!("`{}`", path.display());
+            let what = format_args!("the secret cannot be read from {place}");
+            (read(path).context(what)?, place)
         }
         (None, Some(value)) => (value.to_string_lossy().into_owned(), LASTSTREAM_SECRET.to_owned()),
         (None, None) => return Ok(None),
     };
     let text = text.trim_end_matches(['\r', '\n']); // editors and `echo` end a file with one
     let is_sendable = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-    if is_sendable { Ok(Some(Secret::new(text))) } else { Err(SecretError::Characters(place)) }
+    is_sendable.then(|| Some(Secret::new(text))).ok_or_else(|| {
+        format!(
+            "the secret in {place} is empty or holds something else than visible ASCII characters, \
+                so it cannot be sent as a header"
+        )
+    })
 }
 
 fn read(path: &Path) -> io::Result<String> {
@@ -67,11 +61,10 @@ mod tests {
         assert_eq!(revealed(secret(None, &|_| None).expect("read")), None);
         for text in ["", "\n", "hunter2 is it\n", "hunter2\nhunter3", "hünter2"] {
             fs::write(&file, text).expect("written");
-            let error = secret(Some(&file), &vars).expect_err(text).to_string();
+            let error = secret(Some(&file), &vars).expect_err(text);
             assert!(!error.contains("unter"), "{error}");
         }
-        let error =
-            secret(Some(&folder.path().join("none")), &vars).expect_err("no file").to_string();
+        let error = secret(Some(&folder.path().join("none")), &vars).expect_err("no file");
         assert!(error.contains("none"), "{error}");
     }
 }

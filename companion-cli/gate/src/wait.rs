@@ -17,7 +17,6 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// The time before the end of the wait at which the last request is sent.
 const LAST: Duration = Duration::from_millis(200);
 
-/// The options of a wait.
 #[derive(Debug, Clone, Copy)]
 pub struct Wait {
     /// The time after which the wait is over, whatever the gate answers. Zero asks once.
@@ -30,11 +29,9 @@ pub struct Wait {
 
 pub type WaitAnswer = Result<GateAnswer<Outcome>, GateError>;
 
-/// The end of a wait.
 #[derive(Debug)]
 pub enum WaitEnd {
     Open(GateAnswer<Outcome>),
-    /// The time was over before the gate opened.
     Late(WaitAnswer),
 }
 

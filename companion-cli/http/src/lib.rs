@@ -84,20 +84,22 @@ pub struct Client {
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     pub method: Method,
-    /// Its address.
     pub url: &'a Url,
-    /// Its headers, besides those of the client.
     pub headers: &'a [(&'static str, String)],
-    /// The value of `authorization`.
     pub authorization: Option<&'a Secret>,
     pub body: Option<&'a [u8]>,
+}
+
+impl<'a> Request<'a> {
+    pub fn get(url: &'a Url) -> Self {
+        Self { method: Method::GET, url, headers: &[], authorization: None, body: None }
+    }
 }
 
 /// A response whose body has not been read yet.
 pub struct Response {
     pub status: u16,
     pub headers: HeaderMap,
-    /// The address that answered.
     pub url: Url,
     body: blocking::Response,
     limits: Limits,

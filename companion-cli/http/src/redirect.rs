@@ -32,7 +32,6 @@ pub enum FollowError {
 /// The reason why a redirect is not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RedirectRefusal {
-    /// From TLS to plain text.
     #[error("it leads from https to http")]
     Downgrade,
     /// To another host, where that is not allowed.

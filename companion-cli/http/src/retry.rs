@@ -13,7 +13,6 @@ pub trait Retryable {
     }
 }
 
-/// The number of retries, and their pauses.
 #[derive(Debug, Clone, Copy)]
 pub struct Policy {
     /// The number of attempts after the first.

@@ -54,12 +54,10 @@ impl Url {
         self.0.origin()
     }
 
-    /// Whether it is of this machine.
     pub fn is_loopback(&self) -> bool {
         self.0.host_str().is_some_and(is_loopback)
     }
 
-    /// Whether it begins with `https`.
     pub fn is_https(&self) -> bool {
         self.0.scheme() == "https"
     }

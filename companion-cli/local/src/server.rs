@@ -14,6 +14,9 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::runtime;
 use tokio::sync::watch;
 
+/// The error of a server that does not start.
+pub(crate) const LISTEN: &str = "cannot listen on 127.0.0.1";
+
 /// The header limit, which is more than Envoy lets pass.
 const MOST_HEADERS: usize = 256;
 
@@ -33,7 +36,6 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server on a free port.
     pub(crate) fn start<H, F>(handler: H) -> io::Result<Self>
     where
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,

@@ -13,11 +13,8 @@ use laststream_oci::image::TITLE;
 /// A module, as far as its bytes describe it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Module {
-    /// The size in bytes.
     pub size: u64,
-    /// The SHA-256 of the bytes, in hexadecimal.
     pub sha256: String,
-    /// Which module it is.
     pub kind: Kind,
     /// The version of laststream, if this is one of its modules.
     pub version: Option<String>,
@@ -30,7 +27,6 @@ pub struct Module {
     pub exports: Vec<String>,
 }
 
-/// Which module it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {

@@ -66,7 +66,6 @@ pub struct Compile {
     pub target_dir: PathBuf,
     /// Features of `filter/` to turn on.
     pub features: Vec<String>,
-    /// Whether the network must not be used.
     pub offline: bool,
     /// Whether the wasm32 target may be added to the toolchain if it is missing.
     pub may_install: bool,
@@ -75,7 +74,6 @@ pub struct Compile {
 
 #[derive(Debug, Clone)]
 pub struct Compiled {
-    /// The file with the module.
     pub wasm: PathBuf,
     /// Every source file that went into it, as the compiler names them.
     pub sources: Vec<PathBuf>,

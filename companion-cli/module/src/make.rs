@@ -2,89 +2,64 @@
 //! writes it atomically.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{fs, io};
 
 use serde::Serialize;
-use thiserror::Error;
 
 use super::analysis::{Module, analyse};
 use super::compile::{Compile, FRAMES, TARGET};
 use super::optimise;
+use laststream_base::causes::Context as _;
 use laststream_base::children::{self, Scratch};
 use laststream_base::files::{check_place, write_atomically};
 use laststream_base::progress::Progress;
 
-/// The settings of a build.
 #[derive(Debug, Clone)]
 pub struct Make {
-    /// The checkout.
     pub source: PathBuf,
-    /// The file to write.
     pub output: PathBuf,
     pub frames: bool,
     /// Whether to make the module smaller with `wasm-opt`.
     pub optimise: bool,
     /// Whether the wasm32 target may be added to the toolchain if it is missing.
     pub may_install: bool,
-    /// Whether the network must not be used.
     pub offline: bool,
 }
 
 #[derive(Debug, Clone, Serialize)]
 pub struct BuiltModule {
-    /// The file.
     pub path: PathBuf,
-    /// The size in bytes.
     pub size: u64,
-    /// The SHA-256 of the file, in hexadecimal.
     pub sha256: String,
     pub version: String,
     /// The compiler: another one gives other bytes.
     pub compiler: String,
-    /// The version of `wasm-opt`, if it was used.
     pub wasm_opt: Option<String>,
-}
-
-/// The reason why there is no module.
-#[derive(Debug, Error)]
-pub enum BuildError {
-    #[error("{0}")]
-    Compile(String),
-    #[error("{0}")]
-    Optimise(String),
-    #[error("the module that was made {0}")]
-    Unusable(String),
-    #[error("`{path}`: {source}")]
-    File { path: PathBuf, source: io::Error },
 }
 
 impl Make {
     /// Makes the module. The file at `output` is replaced only after the new module was checked.
-    pub fn run(&self, progress: &dyn Progress) -> Result<BuiltModule, BuildError> {
+    pub fn run(&self, progress: &dyn Progress) -> Result<BuiltModule, String> {
         let wasm_opt = OsStr::new(optimise::PROGRAM);
         // Checked first, because compiling takes a while.
-        check_place(&self.output).map_err(|source| self.output_error(source))?;
-        let version = self
-            .optimise
-            .then(|| optimise::version(wasm_opt))
-            .transpose()
-            .map_err(BuildError::Optimise)?;
+        let output = format!("`{}`", self.output.display());
+        check_place(&self.output).context(&output)?;
+        let version = self.optimise.then(|| optimise::version(wasm_opt)).transpose()?;
         // A new folder, so that nothing stale is used, and the sources stay as they are.
-        let scratch = Scratch::new(tempfile::tempdir)
-            .map_err(|source| BuildError::File { path: std::env::temp_dir(), source })?;
+        let scratch = Scratch::new(tempfile::tempdir).context(std::env::temp_dir().display())?;
         let mut wasm = self.compile(scratch.path(), progress)?;
         if self.optimise {
             check(&read(&wasm)?)?;
             progress.started("optimising it");
             let smaller = scratch.path().join("optimised.wasm");
-            optimise::optimise(wasm_opt, &wasm, &smaller).map_err(BuildError::Optimise)?;
+            optimise::optimise(wasm_opt, &wasm, &smaller)?;
             wasm = smaller;
         }
         let bytes = read(&wasm)?;
         let module = check(&bytes)?;
-        write_atomically(&self.output, &bytes).map_err(|source| self.output_error(source))?;
+        write_atomically(&self.output, &bytes).context(&output)?;
         Ok(BuiltModule {
             path: self.output.clone(),
             size: module.size,
@@ -95,11 +70,7 @@ impl Make {
         })
     }
 
-    fn output_error(&self, source: io::Error) -> BuildError {
-        BuildError::File { path: self.output.clone(), source }
-    }
-
-    fn compile(&self, scratch: &Path, progress: &dyn Progress) -> Result<PathBuf, BuildError> {
+    fn compile(&self, scratch: &Path, progress: &dyn Progress) -> Result<PathBuf, String> {
         let compile = Compile {
             workspace: self.source.clone(),
             target_dir: scratch.join("target"),
@@ -112,15 +83,16 @@ impl Make {
             progress.started(&format!("adding the Rust target {TARGET}"));
         }
         progress.started(&format!("compiling the module from {}", self.source.display()));
-        Ok(compile.run().map_err(BuildError::Compile)?.wasm)
+        Ok(compile.run()?.wasm)
     }
 }
 
 /// Rejects a module that Envoy would refuse, or that has no version of laststream.
-fn check(bytes: &[u8]) -> Result<Module, BuildError> {
-    let module = analyse(bytes).map_err(BuildError::Unusable)?;
+fn check(bytes: &[u8]) -> Result<Module, String> {
+    let unusable = |why: String| format!("the module that was made {why}");
+    let module = analyse(bytes).map_err(unusable)?;
     if module.version.is_none() {
-        return Err(BuildError::Unusable(
+        return Err(unusable(
             "does not say which laststream it is: its custom section is gone".to_owned(),
         ));
     }
@@ -134,6 +106,6 @@ fn compiler(source: &Path) -> String {
         .unwrap_or_default()
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
-    fs::read(path).map_err(|source| BuildError::File { path: path.to_owned(), source })
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).context(format_args!("`{}`", path.display()))
 }

@@ -8,32 +8,13 @@ use laststream_base::env_vars::{self, Lookup};
 
 const PROGRAM: &str = "cosign";
 
-/// The reason why an image is not signed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the messages say what they are")]
-pub enum SignError {
-    #[error("it is published, but not signed: `{PROGRAM}` is not on PATH; sign it with\n  {0}")]
-    Missing(String),
-    #[error(
-        "it is published, but not signed: `{PROGRAM}` cannot be started: {error}; the command \
-            was\n  {command}"
-    )]
-    Start { command: String, error: io::Error },
-    #[error(
-        "it is published, but not signed: `{PROGRAM}` failed ({status}), see above; the command \
-            was\n  {command}"
-    )]
-    Failed { command: String, status: std::process::ExitStatus },
-}
-
 /// Signs an image, named by its digest, because a tag could point to another image by now.
 pub fn sign(
     pinned: &str,
     plain_http: bool,
     insecure: bool,
     lookup: Lookup<'_>,
-) -> Result<(), SignError> {
+) -> Result<(), String> {
     let mut arguments = vec!["sign", "--yes"];
     arguments.extend(plain_http.then_some("--allow-http-registry"));
     arguments.extend(insecure.then_some("--allow-insecure-registry"));
@@ -41,13 +22,16 @@ pub fn sign(
     let command = format!("{PROGRAM} {}", arguments.join(" "));
     let folders = env_vars::search_path(lookup);
     let program = env_vars::files_of(PROGRAM.as_ref(), &folders).find(|path| path.is_file());
-    let Some(program) = program else { return Err(SignError::Missing(command)) };
+    let failed = |why: String| {
+        Err(format!("it is published, but not signed: `{PROGRAM}` {why}\n  {command}"))
+    };
+    let Some(program) = program else { return failed("is not on PATH; sign it with".to_owned()) };
     // cosign's standard output is text for humans, so it goes to standard error.
     let mut cosign = env_vars::command(program);
     match children::status(cosign.args(&arguments).stdout(Stdio::from(io::stderr()))) {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(SignError::Failed { command, status }),
-        Err(error) => Err(SignError::Start { command, error }),
+        Ok(status) => failed(format!("failed ({status}), see above; the command was")),
+        Err(error) => failed(format!("cannot be started: {error}; the command was")),
     }
 }
 
@@ -63,7 +47,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let lookup = |name: &str| (name == env_vars::PATH).then(|| folder.path().into());
         let sign = || sign("h/r@sha256:0", true, false, &lookup);
-        assert!(matches!(sign(), Err(SignError::Missing(_))));
+        assert!(sign().unwrap_err().contains("is not on PATH"));
         let (program, said) = (folder.path().join(PROGRAM), folder.path().join("said"));
         for (code, is_signed) in [(0, true), (7, false)] {
             let text = format!("#!/bin/sh\necho \"$@\" >'{}'; exit {code}\n", said.display());

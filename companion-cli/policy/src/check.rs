@@ -14,8 +14,8 @@ mod values;
 mod websockets;
 
 use super::file::{
-    Delivery, Engine, FailurePolicy, File, Finish, GateSecret, Gateways, Job, LongLived,
-    MOST_ATTEMPTS, Placement, Retries,
+    Delivery, Engine, FailurePolicy, File, Finish, GateSecret, Gateways, Job, MOST_ATTEMPTS,
+    Placement, Retries,
 };
 use super::{ForwardedProto, Policy, PolicyProblem, Sizing, sizing, warnings};
 use laststream_base::time_span::TimeSpan;
@@ -23,7 +23,7 @@ use site::Site;
 
 pub(super) use gate::has_gate;
 
-pub(super) fn check(file: &File) -> Result<Policy, Vec<PolicyProblem>> {
+pub(super) fn check(file: File) -> Result<Policy, Vec<PolicyProblem>> {
     let mut found = Checker(Vec::new());
     let policy = found.policy(file);
     if found.0.is_empty() { Ok(policy) } else { Err(found.0) }
@@ -41,29 +41,53 @@ impl Checker {
         self.0.push(PolicyProblem::new(path, message));
     }
 
-    fn policy(&mut self, file: &File) -> Policy {
-        let mut policy = with_defaults(file);
-        self.dns_label("name", &policy.name);
-        self.labels("labels", &policy.labels);
-        self.placement(&mut policy.placement, &policy.name);
-        policy.istio = self.istio(file.istio.as_deref(), &policy.placement);
-        policy.namespace = self.namespace(file.namespace.clone(), &policy.placement);
-        if let Some(secret) = &policy.pull_secret {
+    fn policy(&mut self, file: File) -> Policy {
+        let name = file.name.clone().unwrap_or_else(|| "laststream".into());
+        self.dns_label("name", &name);
+        self.labels("labels", &file.labels);
+        let usual_placement = || Placement::Gateway(Gateways::default());
+        let mut placement = file.placement.clone().unwrap_or_else(usual_placement);
+        self.placement(&mut placement, &name);
+        let istio = self.istio(file.istio.as_deref(), &placement);
+        let namespace = self.namespace(file.namespace.clone(), &placement);
+        if let Some(secret) = &file.pull_secret {
             self.dns_subdomain("pull_secret", secret);
         }
-        self.delivery(policy.delivery, file.module.as_deref());
-        policy.gate_port = self.gate(file, policy.delivery, &policy.placement);
-        let site = Site { placement: &policy.placement, has_gate: policy.gate_port.is_some() };
-        policy.sizing = self.drain(file, site);
-        policy.forwarded_proto = self.forwarded_proto(file.forwarded_proto.clone(), site.placement);
-        self.clients(file, policy.forwarded_proto.as_ref(), site);
+        let delivery = file.delivery.unwrap_or_default();
+        self.delivery(delivery, file.module.as_deref());
+        let gate_port = self.gate(&file, delivery, &placement);
+        let site = Site { placement: &placement, has_gate: gate_port.is_some() };
+        let sizing = self.drain(&file, site);
+        let forwarded_proto = self.forwarded_proto(file.forwarded_proto.clone(), &placement);
+        self.clients(&file, forwarded_proto.as_ref(), site);
         self.streams(file.streams, site);
-        self.profile(file, site);
-        let longest = policy.sizing.longest_request;
-        policy.retries = file.retries.clone().map(|retries| self.retries(retries, longest));
-        self.beside_the_proxy(file, policy.delivery);
-        (policy.count, policy.long_lived) = self.end(file, site.has_gate);
-        policy.warnings = warnings::of(&policy, file);
+        self.profile(&file, site);
+        let longest = sizing.longest_request;
+        let retries = file.retries.clone().map(|retries| self.retries(retries, longest));
+        self.beside_the_proxy(&file, delivery);
+        let (count, long_lived) = self.end(&file, site.has_gate);
+        let mut policy = Policy {
+            failure_policy: failure_policy(&file, &placement),
+            begin: file.drain.begin.unwrap_or_else(|| placement.usual_begin()),
+            finish: file.drain.finish.unwrap_or_else(|| placement.usual_finish()),
+            engine: file.engine.unwrap_or(Engine::Auto),
+            name,
+            namespace,
+            istio,
+            placement,
+            delivery,
+            count,
+            forwarded_proto,
+            gate_port,
+            long_lived,
+            sizing,
+            retries,
+            given: Vec::new(),
+            warnings: Vec::new(),
+            gate_dropped: false,
+            file,
+        };
+        policy.warnings = warnings::of(&policy);
         self.module(&mut policy);
         policy
     }
@@ -98,7 +122,6 @@ impl Checker {
         gate_port
     }
 
-    /// Checks `forwarded_for` and `websockets`.
     fn clients(&mut self, file: &File, proto: Option<&ForwardedProto>, site: Site<'_>) {
         if let Some(from) = &file.forwarded_for {
             self.forwarded_for(from, proto, site.placement);
@@ -108,7 +131,6 @@ impl Checker {
         }
     }
 
-    /// Checks the Job.
     fn beside_the_proxy(&mut self, file: &File, delivery: Delivery) {
         if let Some(job) = &file.job {
             self.job(job);
@@ -215,52 +237,6 @@ impl Checker {
         {
             self.problem("job.program", "is not an absolute path, such as `/laststream`");
         }
-    }
-}
-
-/// The policy with the written values and with defaults. Values that a check computes are still
-/// placeholders.
-fn with_defaults(file: &File) -> Policy {
-    let usual_placement = || Placement::Gateway(Gateways::default());
-    let placement = file.placement.clone().unwrap_or_else(usual_placement);
-    Policy {
-        failure_policy: failure_policy(file, &placement),
-        begin: file.drain.begin.unwrap_or_else(|| placement.usual_begin()),
-        finish: file.drain.finish.unwrap_or_else(|| placement.usual_finish()),
-        name: file.name.clone().unwrap_or_else(|| "laststream".into()),
-        namespace: None,
-        labels: file.labels.clone(),
-        istio: None,
-        placement,
-        delivery: file.delivery.unwrap_or_default(),
-        pull_secret: file.pull_secret.clone(),
-        program_image: file.program_image.clone(),
-        count: None,
-        forwarded_proto: None,
-        engine: file.engine.unwrap_or(Engine::Auto),
-        forwarded_for: file.forwarded_for.clone(),
-        gate_port: None,
-        gate_secret: file.gate.secret.clone(),
-        gate_hosts: file.gate.hosts.clone(),
-        evaluate_every: file.gate.evaluate_every,
-        notify: file.gate.notify.clone(),
-        long_lived: LongLived::default(),
-        long_lived_after: file.drain.long_lived_after,
-        end: file.end.clone(),
-        app: file.drain.wait_for_app.clone(),
-        sizing: harmless(),
-        grace_from: file.drain.grace_from.clone(),
-        exit_on_zero: file.drain.exit_on_zero,
-        websockets: file.websockets.clone(),
-        streams: file.streams,
-        retries: None,
-        stream_idle: file.stream_idle,
-        job: file.job.clone(),
-        given: Vec::new(),
-        warnings: Vec::new(),
-        gate_dropped: false,
-        module: file.module.clone(),
-        digest: file.digest.clone(),
     }
 }
 

@@ -8,12 +8,10 @@ pub struct PolicyProblem {
     pub path: String,
     /// The value, the expectation, and the fix.
     pub message: String,
-    /// Line and column, if known.
     pub place: Option<(u64, u64)>,
 }
 
 impl PolicyProblem {
-    /// A problem with a field.
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { path: path.into(), message: message.into(), place: None }
     }

@@ -16,87 +16,46 @@ mod sizing;
 mod source;
 pub mod warnings;
 
-use std::collections::BTreeMap;
-
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 pub use error::{PolicyError, PolicyProblem};
-use file::{
-    App, Begin, Delivery, Engine, FailurePolicy, File, Finish, ForwardedFor, GateSecret, LongLived,
-    Notify, Placement, Retries, Streams, Websockets,
-};
-use laststream_base::time_span::TimeSpan;
+use file::{Begin, Delivery, Engine, FailurePolicy, File, Finish, LongLived, Placement, Retries};
 use laststream_base::versions::Release;
 use laststream_base::yaml::tree::{MOST_NODES, Tree};
 pub use sizing::{ENVOY_DRAIN, ISTIO_DRAIN};
 pub use sizing::{KUBELET, Sizing, drain_sizing};
 pub use source::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Resolve, Wanted};
 
+/// A checked policy: what is written, and what follows from it.
 #[derive(Debug, Clone)]
 pub struct Policy {
+    /// The policy as it is written. Fields of the same names beside it have the defaults.
+    pub file: File,
     pub name: String,
     pub namespace: Option<String>,
-    pub labels: BTreeMap<String, String>,
-    /// The mesh's version of Istio.
     pub istio: Option<Release>,
-    /// The kind of proxy, with defaults filled in.
     pub placement: Placement,
-    /// The way of the module's image into the proxy.
     pub delivery: Delivery,
-    /// The pull secret's name.
-    pub pull_secret: Option<String>,
-    pub program_image: Option<String>,
-    /// The handling of requests when the module cannot be fetched or fails.
     pub failure_policy: FailurePolicy,
     /// `count` of the module's configuration, with the additions for `end`.
     pub count: Option<Value>,
-    /// `forwarded_proto` of the module's configuration.
     pub forwarded_proto: Option<ForwardedProto>,
     pub engine: Engine,
-    /// The header from which Envoy takes the client's address.
-    pub forwarded_for: Option<ForwardedFor>,
     /// The gate's port, if there is a gate.
     pub gate_port: Option<u16>,
-    /// Where the proxy has the gate's secret from.
-    pub gate_secret: Option<GateSecret>,
-    /// Host names that requests to the gate may carry.
-    pub gate_hosts: Vec<String>,
-    /// How often a gate that serves evaluates its count.
-    pub evaluate_every: Option<TimeSpan>,
-    pub notify: Option<Notify>,
     pub begin: Begin,
-    /// How it ends.
     pub finish: Finish,
     /// Whether long-lived streams hold the drain.
     pub long_lived: LongLived,
-    pub long_lived_after: Option<TimeSpan>,
-    /// Streams that the gate ends.
-    pub end: Option<file::End>,
-    /// The app that the drain also waits for.
-    pub app: Option<App>,
-    /// The times of the drain.
     pub sizing: Sizing,
-    /// The environment variable with the pod's own grace period.
-    pub grace_from: Option<String>,
-    /// Whether Istio's own `EXIT_ON_ZERO_ACTIVE_CONNECTIONS` is kept.
-    pub exit_on_zero: bool,
-    /// The routes on which WebSockets end with a close frame.
-    pub websockets: Option<Websockets>,
-    /// What the listing of streams shows of each request.
-    pub streams: Streams,
     pub retries: Option<Retries>,
-    /// How long a stream may be silent.
-    pub stream_idle: Option<TimeSpan>,
-    pub job: Option<file::Job>,
     /// The fields that the profile gave, with their values.
     pub given: Vec<String>,
     pub warnings: Vec<String>,
     /// Whether the gate is left out because `--module` is not an image for `delivery`.
     pub gate_dropped: bool,
-    module: Option<String>,
-    digest: Option<String>,
 }
 
 /// `forwarded_proto` of the policy, with the facts that rendering needs.
@@ -114,7 +73,6 @@ pub struct ForwardedProto {
     /// The peer information that a filter writes for the module; `None` if no address range is
     /// trusted.
     pub peer_info: Option<PeerInfo>,
-    /// The address ranges that are trusted.
     pub peers: Vec<String>,
     /// The ports that decide the scheme, if its only source is the PROXY protocol header.
     pub destination_ports: Option<DestinationPorts>,
@@ -170,7 +128,7 @@ impl Policy {
         let mut file = apply(file, overrides);
         let delivery_dropped = is_volume && file.delivery.is_none();
         let given = profile::fill(&mut file);
-        let checked = check::check(&file).map(|policy| Self {
+        let checked = check::check(file).map(|policy| Self {
             gate_dropped: delivery_dropped && wants_gate && policy.gate_port.is_none(),
             given,
             ..policy
@@ -187,20 +145,14 @@ impl Policy {
     /// The location of the module, pinned unless it is a file in the proxy. Asks the registry only
     /// if no digest is given.
     pub fn source(&self, resolve: Resolve<'_>) -> Result<ModuleLocation, PolicyProblem> {
-        let Some(module) = &self.module else {
+        let Some(module) = &self.file.module else {
             return Err(PolicyProblem::new(
                 "module",
                 "is required: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that \
                     the proxy can read",
             ));
         };
-        source::read(module, self.digest.as_deref(), Wanted::Module, resolve)
-            .and_then(|source| source.reachable(&self.placement))
-            .map(|source| match self.delivery {
-                Delivery::Proxy => source,
-                Delivery::ImageVolume => source.mounted(MODULE_FOLDER),
-            })
-            .map_err(|(field, message)| PolicyProblem::new(field, message))
+        self.located(module, self.file.digest.as_deref(), Wanted::Module, resolve)
     }
 
     /// The location of the frame filter's module, if the policy has WebSockets.
@@ -208,22 +160,34 @@ impl Policy {
         &self,
         resolve: Resolve<'_>,
     ) -> Result<Option<ModuleLocation>, PolicyProblem> {
-        let Some(websockets) = &self.websockets else { return Ok(None) };
+        let Some(websockets) = &self.file.websockets else { return Ok(None) };
         let digest = websockets.digest.as_deref();
-        source::read(&websockets.module, digest, Wanted::FrameFilter, resolve)
-            .and_then(|source| source.reachable(&self.placement))
-            .map(|source| match self.delivery {
-                Delivery::Proxy => Some(source),
-                Delivery::ImageVolume => Some(source.mounted(FRAMES_FOLDER)),
-            })
-            .map_err(|(field, message)| PolicyProblem::new(format!("websockets.{field}"), message))
+        self.located(&websockets.module, digest, Wanted::FrameFilter, resolve).map(Some).map_err(
+            |problem| PolicyProblem::new(format!("websockets.{}", problem.path), problem.message),
+        )
+    }
+
+    fn located(
+        &self,
+        module: &str,
+        digest: Option<&str>,
+        wanted: Wanted,
+        resolve: Resolve<'_>,
+    ) -> Result<ModuleLocation, PolicyProblem> {
+        let location = source::read(module, digest, wanted, resolve)?.reachable(&self.placement)?;
+        Ok(match (self.delivery, wanted) {
+            (Delivery::Proxy, _) => location,
+            (Delivery::ImageVolume, Wanted::Module) => location.mounted(MODULE_FOLDER),
+            (Delivery::ImageVolume, Wanted::FrameFilter) => location.mounted(FRAMES_FOLDER),
+        })
     }
 
     /// Images with a tag that is not used, because the policy has a digest beside it; and that
     /// digest.
     pub fn unused_tags(&self) -> Vec<(String, Wanted, String)> {
-        let module = self.module.as_deref().map(|module| (module, &self.digest, Wanted::Module));
-        let frames = self.websockets.as_ref();
+        let File { module, digest, websockets, .. } = &self.file;
+        let module = module.as_deref().map(|module| (module, digest, Wanted::Module));
+        let frames = websockets.as_ref();
         let frames = frames.map(|of| (of.module.as_str(), &of.digest, Wanted::FrameFilter));
         let of = |(module, digest, wanted): (&str, &Option<String>, Wanted)| {
             let (image, digest) = source::unused_tag(module, digest.as_deref())?;

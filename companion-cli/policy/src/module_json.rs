@@ -50,46 +50,42 @@ fn scope(direction: Direction) -> Scope {
     }
 }
 
-/// The configuration of the role `stream`.
 pub fn stream(policy: &Policy, scope: Scope, with_proto: bool) -> Value {
-    let mut json = Map::new();
-    json.insert("scope".into(), json!(scope));
-    if let Some(count) = &policy.count {
-        json.insert("count".into(), count.clone());
-    }
-    if let Some(proto) = policy.forwarded_proto.as_ref().filter(|_| with_proto) {
-        json.insert("forwarded_proto".into(), proto.json.clone());
-    }
-    json.into()
+    let proto = policy.forwarded_proto.as_ref().filter(|_| with_proto);
+    written([
+        ("scope", Some(json!(scope))),
+        ("count", policy.count.clone()),
+        ("forwarded_proto", proto.map(|proto| proto.json.clone())),
+    ])
+    .into()
 }
 
-/// The configuration of the role `gate`.
 pub fn gate(policy: &Policy) -> Value {
-    let sizing = &policy.sizing;
+    let (sizing, file) = (&policy.sizing, &policy.file);
     let scopes: Vec<Scope> = scopes(policy).into_iter().map(|(scope, _)| scope).collect();
-    let mut gate = json!({
-        "scopes": scopes,
-        "quiet_ms": sizing.quiet.millis(),
-        "deadline_ms": sizing.deadline.millis(),
-    });
-    for (name, value) in [
-        ("evaluate_every_ms", policy.evaluate_every.map(millis)),
+    let gate = written([
+        ("scopes", Some(json!(scopes))),
+        ("quiet_ms", Some(millis(sizing.quiet))),
+        ("deadline_ms", Some(millis(sizing.deadline))),
+        ("evaluate_every_ms", file.gate.evaluate_every.map(millis)),
         ("long_lived", unless_usual(policy.long_lived)),
-        ("long_lived_after_ms", policy.long_lived_after.map(millis)),
-        ("end", policy.end.as_ref().and_then(end)),
+        ("long_lived_after_ms", file.drain.long_lived_after.map(millis)),
+        ("end", file.end.as_ref().and_then(end)),
         ("begin", begin(policy)),
         ("finish", unless_usual(policy.finish)),
         ("admin", admin(&policy.placement)),
-        ("secret_key", policy.gate_secret.is_some().then(|| SECRET_KEY.into())),
-        ("hosts", (!policy.gate_hosts.is_empty()).then(|| policy.gate_hosts.clone().into())),
-        ("app", policy.app.as_ref().map(app)),
-        ("notify", policy.notify.as_ref().map(notify)),
-    ] {
-        if let Some(value) = value {
-            gate[name] = value;
-        }
-    }
+        ("secret_key", file.gate.secret.is_some().then(|| SECRET_KEY.into())),
+        ("hosts", unless_usual(file.gate.hosts.as_slice())),
+        ("app", file.drain.wait_for_app.as_ref().map(app)),
+        ("notify", file.gate.notify.as_ref().map(notify)),
+    ]);
     json!({ "role": "gate", "gate": gate })
+}
+
+/// The fields that have a value.
+fn written<const N: usize>(fields: [(&str, Option<Value>); N]) -> Map<String, Value> {
+    let has_value = |(name, value): (&str, Option<Value>)| Some((name.to_owned(), value?));
+    fields.into_iter().filter_map(has_value).collect()
 }
 
 fn millis(span: TimeSpan) -> Value {
@@ -115,54 +111,35 @@ fn app(app: &App) -> Value {
 }
 
 fn notify(Notify { cluster, path, timeout }: &Notify) -> Value {
-    let mut notify = json!({ "cluster": cluster, "path": path });
-    if let Some(timeout) = timeout {
-        notify["timeout_ms"] = timeout.millis().into();
-    }
-    notify
+    let (cluster, path) = (Some(json!(cluster)), Some(json!(path)));
+    let timeout = timeout.map(millis);
+    written([("cluster", cluster), ("path", path), ("timeout_ms", timeout)]).into()
 }
 
 /// `None` if the section has nothing for the gate.
 fn end(end: &End) -> Option<Value> {
-    let mut json = Map::new();
-    for (name, kind) in kinds(end) {
-        if kind == Some(EndKind::End) {
-            json.insert(name.into(), "end".into());
-        }
-    }
-    let times = [
-        ("over_ms", end.over),
-        ("before_deadline_ms", end.before_deadline),
-        ("at_age_ms", end.at_age),
-        ("websocket_grace_ms", end.websocket_grace),
-    ];
-    for (name, time) in times {
-        if let Some(time) = time {
-            json.insert(name.into(), time.millis().into());
-        }
-    }
-    if end.changing {
-        json.insert("changing".into(), true.into());
-    }
-    if let Some(RetryAfter { from, to }) = end.retry_after {
-        let (from, to) = (from.whole_seconds(), to.whole_seconds());
-        json.insert("retry_after_s".into(), json!({ "from": from, "to": to }));
-    }
+    let ends = |kind| (kind == Some(EndKind::End)).then(|| "end".into());
+    let mut json = written(kinds(end).map(|(name, kind)| (name, ends(kind))));
+    let range =
+        |RetryAfter { from, to }| json!({ "from": from.whole_seconds(), "to": to.whole_seconds() });
+    json.extend(written([
+        ("over_ms", end.over.map(millis)),
+        ("before_deadline_ms", end.before_deadline.map(millis)),
+        ("at_age_ms", end.at_age.map(millis)),
+        ("websocket_grace_ms", end.websocket_grace.map(millis)),
+        ("changing", end.changing.then_some(true.into())),
+        ("retry_after_s", end.retry_after.map(range)),
+    ]));
     (!json.is_empty()).then(|| json.into())
 }
 
 fn begin(policy: &Policy) -> Option<Value> {
-    let mut begin = Map::new();
-    if let Some(call) = unless_usual(policy.begin) {
-        begin.insert("call".into(), call);
-    }
-    if drains_inbound_only(policy) {
-        begin.insert("inbound_only".into(), true.into());
-    }
-    if policy.sizing.delay.millis() > 0 {
-        begin.insert("delay_ms".into(), policy.sizing.delay.millis().into());
-    }
-    (!begin.is_empty()).then(|| begin.into())
+    let json = written([
+        ("call", unless_usual(policy.begin)),
+        ("inbound_only", drains_inbound_only(policy).then_some(true.into())),
+        ("delay_ms", unless_usual(policy.sizing.delay.millis())),
+    ]);
+    (!json.is_empty()).then(|| json.into())
 }
 
 /// Whether only inbound listeners drain. At a sidecar the app's own calls must go on. A gateway's

@@ -20,7 +20,6 @@ const LATE: TimeSpan = TimeSpan::seconds(2);
 pub const ISTIO_DRAIN: TimeSpan = TimeSpan::seconds(45);
 /// Envoy's own default of its drain time.
 pub const ENVOY_DRAIN: TimeSpan = TimeSpan::seconds(600);
-/// The default times of a placement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usual {
     /// The time that Istio's agent takes after SIGTERM when the deadline was reached; `None` where
@@ -31,7 +30,6 @@ pub(crate) struct Usual {
 }
 
 impl Usual {
-    /// Kubernetes' own grace period.
     const GRACE: TimeSpan = TimeSpan::seconds(30);
 
     pub(crate) const ISTIO: Self =
@@ -43,10 +41,8 @@ impl Usual {
         Self { agent: None, delay: TimeSpan::seconds(10), grace: TimeSpan::seconds(62) };
 }
 
-/// Times of a drain that fit together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizing {
-    /// The longest request that is sure to finish.
     pub longest_request: TimeSpan,
     /// The pod's grace period, in whole seconds.
     pub grace_period: TimeSpan,

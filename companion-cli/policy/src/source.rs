@@ -1,5 +1,6 @@
 //! The values of `module`: an image, a download, a file.
 
+use super::PolicyProblem;
 use super::file::Placement;
 use laststream_base::digest::is_hex;
 use laststream_base::image_reference::{FILE, NotAReference, Reference};
@@ -17,7 +18,6 @@ pub enum ModuleLocation {
         repository: String,
         /// The tag in `module`, for comments only; the digest is the reference.
         tag: Option<String>,
-        /// The manifest's SHA-256 in hex.
         digest: String,
     },
     /// An image that kubelet mounts into the proxy, pinned to its manifest.
@@ -30,9 +30,7 @@ pub enum ModuleLocation {
     },
     /// A file behind HTTP, pinned to its content.
     Download {
-        /// The address.
         url: String,
-        /// The file's SHA-256 in hex.
         checksum: String,
     },
     File(String),
@@ -58,16 +56,15 @@ impl ModuleLocation {
 
     /// Rejects a relative path, because a proxy runs elsewhere. An Envoy without a mesh may be
     /// started in the file's folder.
-    pub(super) fn reachable(self, placement: &Placement) -> Result<Self, (&'static str, String)> {
+    pub(super) fn reachable(self, placement: &Placement) -> Result<Self, PolicyProblem> {
         match &self {
-            Self::File(path) if !path.starts_with('/') && !is_plain(placement) => Err((
-                "module",
-                format!(
+            Self::File(path) if !path.starts_with('/') && !is_plain(placement) => {
+                Err(of_module(format!(
                     "`{path}` is a relative path, and the proxy runs elsewhere: write the path of \
                         the file in the proxy, such as `{MODULE_FOLDER}/{FILE}`, or \
                         `oci://HOST/REPOSITORY:TAG`"
-                ),
-            )),
+                )))
+            }
             _ => Ok(self),
         }
     }
@@ -115,9 +112,8 @@ pub(super) fn read(
     digest: Option<&str>,
     wanted: Wanted,
     resolve: Resolve<'_>,
-) -> Result<ModuleLocation, (&'static str, String)> {
-    let digest =
-        digest.map(|digest| hex(digest).map_err(|message| ("digest", message))).transpose()?;
+) -> Result<ModuleLocation, PolicyProblem> {
+    let digest = digest.map(|digest| hex("digest", digest)).transpose()?;
     if let Some(image) = module.strip_prefix("oci://") {
         return read_image(image, digest, &|name| resolve(name, wanted));
     }
@@ -131,28 +127,24 @@ fn read_image(
     image: &str,
     given: Option<String>,
     resolve: &dyn Fn(&str) -> Result<String, String>,
-) -> Result<ModuleLocation, (&'static str, String)> {
+) -> Result<ModuleLocation, PolicyProblem> {
     let (name, pinned) = match image.split_once('@') {
-        Some((name, digest)) => (name, Some(hex(digest).map_err(|message| ("module", message))?)),
+        Some((name, digest)) => (name, Some(hex("module", digest)?)),
         None => (image, None),
     };
-    let (repository, tag) = split_tag(name).map_err(|message| ("module", message))?;
+    let (repository, tag) = split_tag(name).map_err(of_module)?;
     let digest = match (pinned, given) {
         (Some(pinned), Some(given)) if pinned != given => {
-            return Err((
-                "digest",
-                format!(
-                    "sha256:{given} is not the digest in `module`, sha256:{pinned}: keep one of \
+            return Err(of_digest(format!(
+                "sha256:{given} is not the digest in `module`, sha256:{pinned}: keep one of \
                         them"
-                ),
-            ));
+            )));
         }
         (Some(digest), _) | (None, Some(digest)) => digest,
         (None, None) if tag.is_none() => {
-            return Err((
-                "module",
-                format!("`oci://{name}` has no tag: write `oci://{name}:1.0.0`"),
-            ));
+            return Err(of_module(format!(
+                "`oci://{name}` has no tag: write `oci://{name}:1.0.0`"
+            )));
         }
         (None, None) => resolved(name, resolve)?,
     };
@@ -175,9 +167,11 @@ fn split_tag(name: &str) -> Result<(String, Option<String>), String> {
 fn resolved(
     name: &str,
     resolve: &dyn Fn(&str) -> Result<String, String>,
-) -> Result<String, (&'static str, String)> {
-    let digest = resolve(name).map_err(|error| ("module", error))?;
-    hex(&digest).map_err(|error| ("module", format!("the registry's digest of `{name}`: {error}")))
+) -> Result<String, PolicyProblem> {
+    let digest = resolve(name).map_err(of_module)?;
+    hex("module", &digest).map_err(|problem| {
+        of_module(format!("the registry's digest of `{name}`: {}", problem.message))
+    })
 }
 
 /// The image with the tag that `module` names beside a `digest`, which alone is used.
@@ -187,10 +181,7 @@ pub(super) fn unused_tag(module: &str, digest: Option<&str>) -> Option<(String, 
     tag.and(digest).map(|digest| (image.to_owned(), digest.to_owned()))
 }
 
-fn read_download(
-    url: &str,
-    digest: Option<String>,
-) -> Result<ModuleLocation, (&'static str, String)> {
+fn read_download(url: &str, digest: Option<String>) -> Result<ModuleLocation, PolicyProblem> {
     let authority = url
         .split_once("://")
         .map_or("", |(_, rest)| rest)
@@ -198,71 +189,68 @@ fn read_download(
         .next()
         .unwrap_or_default();
     if authority.contains('@') {
-        return Err((
-            "module",
+        return Err(of_module(
             "has credentials in its address, and what is rendered can be read by \
-            many: serve it without"
-                .into(),
+                many: serve it without",
         ));
     }
     if authority.is_empty() || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err((
-            "module",
-            format!("`{url}` is not an address: no host, or characters that must be escaped"),
-        ));
+        return Err(of_module(format!(
+            "`{url}` is not an address: no host, or characters that must be escaped"
+        )));
     }
     match digest {
         Some(checksum) => Ok(ModuleLocation::Download { url: url.to_owned(), checksum }),
-        None => Err((
-            "digest",
+        None => Err(of_digest(
             "is required for a download: `sha256:` and the checksum of the .wasm \
-                file (`sha256sum plugin.wasm`)"
-                .into(),
+                file (`sha256sum plugin.wasm`)",
         )),
     }
 }
 
-fn read_file(path: &str, has_digest: bool) -> Result<ModuleLocation, (&'static str, String)> {
+fn read_file(path: &str, has_digest: bool) -> Result<ModuleLocation, PolicyProblem> {
     if let Some((scheme, _)) = path.split_once("://") {
-        return Err((
-            "module",
-            format!(
-                "`{scheme}://` is not known: write `oci://…`, `https://…`, or the path of a file"
-            ),
-        ));
+        return Err(of_module(format!(
+            "`{scheme}://` is not known: write `oci://…`, `https://…`, or the path of a file"
+        )));
     }
     if !path.ends_with(".wasm") {
-        return Err((
-            "module",
-            format!("`{path}` is no .wasm file; is it an image? write `oci://{path}`"),
-        ));
+        return Err(of_module(format!(
+            "`{path}` is no .wasm file; is it an image? write `oci://{path}`"
+        )));
     }
     if path.chars().any(char::is_control) {
-        return Err(("module", "has control characters in its path".into()));
+        return Err(of_module("has control characters in its path"));
     }
     if has_digest {
-        return Err((
-            "digest",
-            "says nothing about a local file, which Envoy reads as it is: take it out".into(),
+        return Err(of_digest(
+            "says nothing about a local file, which Envoy reads as it is: take it out",
         ));
     }
     Ok(ModuleLocation::File(path.to_owned()))
 }
 
-fn hex(digest: &str) -> Result<String, String> {
+fn of_module(message: impl Into<String>) -> PolicyProblem {
+    PolicyProblem::new("module", message)
+}
+
+fn of_digest(message: impl Into<String>) -> PolicyProblem {
+    PolicyProblem::new("digest", message)
+}
+
+fn hex(field: &str, digest: &str) -> Result<String, PolicyProblem> {
     let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
     if is_hex(hex) {
         Ok(hex.to_owned())
     } else {
-        Err(format!(
-            "`{digest}` is not a digest: `sha256:` and 64 hexadecimal digits in small letters"
-        ))
+        let message = "is not a digest: `sha256:` and 64 hexadecimal digits in small letters";
+        Err(PolicyProblem::new(field, format!("`{digest}` {message}")))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ModuleLocation, Wanted};
+    use super::{ModuleLocation, PolicyProblem, Wanted};
 
     const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -270,7 +258,7 @@ mod tests {
         module: &str,
         digest: Option<&str>,
         resolve: &dyn Fn(&str, Wanted) -> Result<String, String>,
-    ) -> Result<ModuleLocation, (&'static str, String)> {
+    ) -> Result<ModuleLocation, PolicyProblem> {
         super::read(module, digest, Wanted::Module, resolve)
     }
 
@@ -337,7 +325,8 @@ mod tests {
             ("ghcr.io/a/b:1", None, "module", "write `oci://ghcr.io/a/b:1`"),
             ("/x.wasm", Some(HEX), "digest", "take it out"),
         ] {
-            let (at, message) = read(module, digest, &no_registry).expect_err(module);
+            let PolicyProblem { path: at, message, .. } =
+                read(module, digest, &no_registry).expect_err(module);
             assert!(at == field && message.contains(expected), "{module}: {at}: {message}");
             assert!(!message.contains("u:p"), "{message}");
         }

@@ -8,14 +8,15 @@ use serde_json::Value;
 
 use super::Policy;
 use super::check::end::has_other_rules;
-use super::file::{File, LongLived, Placement};
+use super::file::{LongLived, Placement};
 
 /// The longest prefixes, of IPv4 and of IPv6, that are too wide for a load balancer's own
 /// addresses. No VPC of AWS is larger than a /16, and a site has a /48 of IPv6: a wider range
 /// always holds nodes and pods, too.
 const NARROWEST_WIDE: [u8; 2] = [15, 47];
 
-pub(super) fn of(policy: &Policy, file: &File) -> Vec<String> {
+pub(super) fn of(policy: &Policy) -> Vec<String> {
+    let file = &policy.file;
     let mut warnings = Vec::new();
     if matches!(&policy.placement, Placement::Sidecar(sidecar) if sidecar.native.is_none()) {
         warnings.push(CLASSIC.into());
@@ -46,7 +47,7 @@ pub(super) fn of(policy: &Policy, file: &File) -> Vec<String> {
         warnings.push(FALLBACK.into());
     }
     if policy.long_lived == LongLived::Exempt
-        && policy.long_lived_after.is_none()
+        && policy.file.drain.long_lived_after.is_none()
         && !policy.count.as_ref().is_some_and(|count| has_other_rules(count, &[]))
     {
         warnings.push(EXEMPTS_NONE.into());
@@ -64,7 +65,6 @@ const CLASS: &str = "namespace: is not `istio-system`, where istiod looks for wh
     class: anywhere else the rendered files have no effect. Leave it out, unless your istiod is in \
     this namespace";
 
-/// Whether the fallback is the connection's scheme.
 fn usual_fallback(proto: &Value) -> bool {
     proto.get("fallback").is_none_or(|fallback| fallback == "connection")
 }

@@ -53,7 +53,6 @@ pub(super) fn volume() -> Map {
         .with("downwardAPI", Map::of("items", List::of(item)))
 }
 
-/// The item of the container's `volumeMounts`.
 pub(super) fn mount() -> Map {
     Map::of("name", VOLUME).with("mountPath", FOLDER).with("readOnly", true)
 }

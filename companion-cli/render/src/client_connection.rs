@@ -20,12 +20,10 @@ const CUSTOM_HEADER_TYPE: &str = concat!(
     "envoy.extensions.http.original_ip_detection.custom_header.v3.CustomHeaderConfig"
 );
 
-/// The comment on the listener filter.
 pub(super) const WHY_PROXY_PROTOCOL: &str = "The load balancer's PROXY protocol header, version 1 \
     or 2. Any peer may send one, and with it choose the client's address: let only the load \
     balancer connect. For the scheme it counts from trusted peers only.";
 
-/// Whether the listener takes PROXY protocol headers.
 pub(super) fn takes_proxy_protocol(policy: &Policy) -> bool {
     policy.forwarded_proto.as_ref().is_some_and(|proto| proto.destination_ports.is_some())
 }
@@ -65,7 +63,7 @@ pub(super) fn chains(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Chain> {
         vec![Chain { matches: Some(from_peers(peers)), manager }, others]
     };
     let peers = policy.forwarded_proto.as_ref().map_or(&[][..], |proto| &proto.peers);
-    match (scheme.destination(), &policy.forwarded_for) {
+    match (scheme.destination(), &policy.file.forwarded_for) {
         (Some(destination), _) => limited(&destination.peers, by_ports(edge(), destination)),
         (None, Some(ForwardedFor::Xff)) => all(detecting(xff(peers))),
         (None, Some(ForwardedFor::Header(name))) => limited(peers, detecting(client_header(name))),

@@ -54,7 +54,6 @@ const WHY_IMMEDIATE: &str = "Without `--drain-strategy immediate` Envoy tells cl
     with a probability that grows over its drain time (600 s): busy keep-alive connections stay, \
     and hold the drain to its deadline.";
 
-/// The name of the frame filter.
 const FRAMES: &str = "laststream-frames";
 
 /// The Envoy that the policy is for.
@@ -180,7 +179,7 @@ fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, module
         .with("routes", routes(policy));
     manager
         .note("How long a stream may be silent; the routes have no other time-out.")
-        .with_some("stream_idle_timeout", policy.stream_idle.map(|idle| idle.to_string()))
+        .with_some("stream_idle_timeout", policy.file.stream_idle.map(|idle| idle.to_string()))
         .note(WHY_EARLY)
         .with_some(
             "early_header_mutation_extensions",
@@ -201,7 +200,7 @@ fn routes(policy: &Policy) -> List {
         Map::of("match", Map::of("prefix", prefix))
             .with("route", Map::of("cluster", "app").with("timeout", "0s"))
     };
-    let sockets = policy.websockets.iter().flat_map(|websockets| &websockets.routes);
+    let sockets = policy.file.websockets.iter().flat_map(|websockets| &websockets.routes);
     sockets
         .map(|route| {
             to_app(route.value())

@@ -39,7 +39,7 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<Vec<Fil
         );
         documents.push(object("ClientTrafficPolicy", policy, spec));
     }
-    if let Some(idle) = policy.stream_idle {
+    if let Some(idle) = policy.file.stream_idle {
         about.push(ONE_BACKEND.to_owned());
         documents.push(object("BackendTrafficPolicy", policy, routes(gateway, idle)));
     }
@@ -110,7 +110,7 @@ fn clients(policy: &Policy, gateway: &EnvoyGateway) -> Option<Map> {
             spec.note(client_connection::WHY_PROXY_PROTOCOL).with("proxyProtocol", proxied),
         );
     }
-    policy.forwarded_for.as_ref()?;
+    policy.file.forwarded_for.as_ref()?;
     let peers = &policy.forwarded_proto.as_ref()?.peers;
     let ranges = super::native::ranges(peers)
         .into_iter()
@@ -153,7 +153,7 @@ fn extension(
 fn code(policy: &Policy, source: &ModuleLocation) -> Result<Map, PolicyProblem> {
     const WHY_DIGEST: &str = "The digest of the image's manifest, not of the module in it.";
     let from_image = |reference: &str, digest: &str| {
-        let secret = policy.pull_secret.as_deref().map(|name| Map::of("name", name));
+        let secret = policy.file.pull_secret.as_deref().map(|name| Map::of("name", name));
         let image = Map::of("url", reference)
             .note(WHY_DIGEST)
             .with("sha256", digest)

@@ -69,7 +69,7 @@ fn pod(policy: &Policy, source: &ModuleLocation, port: u16, program: &Program<'_
                 pod until `drainTimeout`, long after Envoy has ended.",
         )
         .item(manager);
-    let secret = policy.pull_secret.as_deref().map(|name| Map::of("name", name));
+    let secret = policy.file.pull_secret.as_deref().map(|name| Map::of("name", name));
     pod_with_grace(policy)
         .note(
             "In the namespace of the proxies: Envoy Gateway's own, or the Gateway's if Envoy \

@@ -86,7 +86,7 @@ fn is_inline(source: &ModuleLocation) -> bool {
 
 /// Whether the policy has a pull secret that the proxy itself would have to use.
 pub(super) fn lacks_secret(policy: &Policy) -> bool {
-    policy.pull_secret.is_some() && policy.delivery == Delivery::Proxy
+    policy.file.pull_secret.is_some() && policy.delivery == Delivery::Proxy
 }
 
 /// A secret's content in the resource would be readable for all users of the resource.
@@ -186,7 +186,6 @@ fn configurations(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>)
     patches
 }
 
-/// The counter's filter for a scope.
 fn counter(
     policy: &Policy,
     source: &ModuleLocation,
@@ -200,7 +199,6 @@ fn counter(
     parts::filter(&Role { name: &name, configuration, is_gate: false }, policy, source)
 }
 
-/// The gate's filter.
 fn gate_filter(policy: &Policy, source: &ModuleLocation) -> Map {
     let name = name_of(policy, "gate");
     let configuration = module_json::gate(policy);
@@ -247,7 +245,7 @@ fn filters(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec
 fn frames(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<Patch>, PolicyProblem> {
     const CODE: &str = "The module of the frame filter, which ends WebSockets with a close frame.";
     const FILTER: &str = "The frame filter, off: requests on other routes do not pass it.";
-    let (Some(policied), Some(source)) = (&policy.websockets, policy.frames_source(resolve)?)
+    let (Some(policied), Some(source)) = (&policy.file.websockets, policy.frames_source(resolve)?)
     else {
         return Ok(Vec::new());
     };

@@ -58,12 +58,11 @@ const CREDENTIAL_TYPE: &str =
 /// The header into which Envoy itself writes the secret of SDS. The early mutation removes a
 /// client's own.
 const EXPECTED: &str = "x-laststream-expected-secret";
-/// The name of the SDS resource.
 const RESOURCE: &str = "laststream-gate";
 
 /// The filters in front of the module.
 fn filters(policy: &Policy) -> impl Iterator<Item = Map> {
-    let injector = match &policy.gate_secret {
+    let injector = match &policy.file.gate.secret {
         Some(GateSecret::Sds(path)) => Some(injector(path)),
         _ => None,
     };
@@ -72,7 +71,7 @@ fn filters(policy: &Policy) -> impl Iterator<Item = Map> {
 
 /// Removes a client's own header of the name that is for the expected secret.
 fn early_mutation(policy: &Policy) -> Option<List> {
-    matches!(policy.gate_secret, Some(GateSecret::Sds(_))).then(|| {
+    matches!(policy.file.gate.secret, Some(GateSecret::Sds(_))).then(|| {
         let removal = Map::of("remove", EXPECTED);
         early_mutations(
             List::new()
@@ -93,7 +92,7 @@ fn gate_state_filter(policy: &Policy) -> Map {
             what a PROXY protocol header claims.",
         )
         .item(state(ADDRESS_KEY, "%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%".into()));
-    let states = match &policy.gate_secret {
+    let states = match &policy.file.gate.secret {
         None => address,
         Some(GateSecret::Environment(name)) => address
             .note(
@@ -108,7 +107,7 @@ fn gate_state_filter(policy: &Policy) -> Map {
             )
             .item(state(SECRET_KEY, format!("%REQ({EXPECTED})%"))),
     };
-    let states = match &policy.grace_from {
+    let states = match &policy.file.drain.grace_from {
         None => states,
         Some(name) => states
             .note(

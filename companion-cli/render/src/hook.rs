@@ -59,7 +59,7 @@ pub(super) fn pre_stop(port: u16, policy: &Policy) -> Map {
         .item(format!("--timeoutSeconds={}", timeout(policy)))
         .item(patience)
         .item(period);
-    let command = match &policy.gate_secret {
+    let command = match &policy.file.gate.secret {
         Some(GateSecret::Environment(name)) => with_secret(port, policy, name),
         _ => command,
     };
@@ -116,7 +116,7 @@ pub(super) const NO_HOOK: &str = "`pilot-agent wait` cannot read it from a file:
 
 /// The gate's port. An error if there is no gate, or if the hook cannot read the secret.
 pub(super) fn port(policy: &Policy) -> Result<u16, PolicyProblem> {
-    if matches!(policy.gate_secret, Some(GateSecret::Sds(_))) {
+    if matches!(policy.file.gate.secret, Some(GateSecret::Sds(_))) {
         return Err(PolicyProblem::new("gate.secret", NO_HOOK));
     }
     let in_bootstrap =

@@ -49,7 +49,7 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, Poli
 
 /// The pod's `imagePullSecrets`, with which kubelet pulls a volume's image.
 pub(super) fn pull_secrets(policy: &Policy) -> Option<List> {
-    let secret = policy.pull_secret.as_deref()?;
+    let secret = policy.file.pull_secret.as_deref()?;
     Some(List::of(Map::of("name", secret)))
 }
 

@@ -8,7 +8,7 @@ use laststream_policy::file::{Job, Placement};
 use laststream_policy::{Policy, PolicyProblem};
 
 pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
-    let Some(job) = &policy.job else {
+    let Some(job) = &policy.file.job else {
         return Err(PolicyProblem::new(
             "job",
             "is required for a Job: write `job: {container: NAME, command: [...], program_image: \

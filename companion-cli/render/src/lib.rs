@@ -4,6 +4,8 @@
 //! Rendering is pure: the same policy gives the same bytes. Only the digest of an image may have to
 //! be asked for.
 
+#![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
+
 pub mod bootstrap;
 mod client_connection;
 mod envoy;
@@ -92,18 +94,14 @@ pub enum HookPlace {
     GatewayChart,
 }
 
-/// A rendered file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// Its name in the folder.
     pub name: String,
-    /// Its content.
     pub text: String,
     /// Whether it is an object for `kubectl apply`; patches and values are not.
     applies: bool,
 }
 
-/// The result of rendering.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
     /// The files, in the order of their kinds.
@@ -217,7 +215,7 @@ fn kinds_of(policy: &Policy) -> Vec<Kind> {
         kinds.push(Kind::ImageVolume);
     }
     // A Job has no Deployment to patch, and no stop hook: its own command asks the gate.
-    if policy.job.is_none() && home_of(policy).is_some() {
+    if policy.file.job.is_none() && home_of(policy).is_some() {
         let has_hook = policy.gate_port.is_some() && has_hook(policy);
         kinds.extend(has_hook.then_some(Kind::Lifecycle));
         let in_istio = !matches!(policy.placement, Placement::Envoy(_));
@@ -227,7 +225,7 @@ fn kinds_of(policy: &Policy) -> Vec<Kind> {
     if policy.retries.is_some() {
         kinds.push(Kind::VirtualService);
     }
-    if policy.job.is_some() {
+    if policy.file.job.is_some() {
         kinds.push(Kind::Job);
     }
     kinds
@@ -253,7 +251,7 @@ fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, PolicyProblem>
 
 /// Whether a stop hook can be rendered that sends the secret.
 fn has_hook(policy: &Policy) -> bool {
-    !matches!(policy.gate_secret, Some(GateSecret::Sds(_)))
+    !matches!(policy.file.gate.secret, Some(GateSecret::Sds(_)))
 }
 
 /// The home of the hook, unless the command line names another.
@@ -262,7 +260,7 @@ fn home_of(policy: &Policy) -> Option<HookPlace> {
         Placement::Gateway(_) => Some(HookPlace::GatewayChart),
         Placement::Sidecar(sidecar) if sidecar.is_native() => Some(HookPlace::NativeSidecar),
         Placement::Sidecar(_) => Some(HookPlace::Pod),
-        Placement::Envoy(_) if policy.program_image.is_some() => Some(HookPlace::Pod),
+        Placement::Envoy(_) if policy.file.program_image.is_some() => Some(HookPlace::Pod),
         _ => None,
     }
 }
@@ -362,8 +360,8 @@ fn block(map: &Map) -> Node {
 
 /// `metadata` of an object.
 fn metadata(policy: &Policy, name: &str) -> Map {
-    let labels: Option<Map> = (!policy.labels.is_empty())
-        .then(|| policy.labels.iter().map(|(key, value)| (key, value.as_str())).collect());
+    let labels: Option<Map> = (!policy.file.labels.is_empty())
+        .then(|| policy.file.labels.iter().map(|(key, value)| (key, value.as_str())).collect());
     Map::of("name", name)
         .with_some("namespace", policy.namespace.as_deref())
         .with_some("labels", labels)

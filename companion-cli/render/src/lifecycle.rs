@@ -35,7 +35,7 @@ pub(super) fn render(policy: &Policy, home: HookPlace) -> Result<File, PolicyPro
             HookPlace::HelmValues => helm_values(policy, port),
             HookPlace::GatewayChart => gateway_chart(policy, port),
         }),
-        (Placement::Envoy(_), HookPlace::Pod) if policy.program_image.is_some() => {
+        (Placement::Envoy(_), HookPlace::Pod) if policy.file.program_image.is_some() => {
             plain(policy, port)
         }
         (Placement::Envoy(_), _) => Err(PolicyProblem::new(
@@ -85,7 +85,7 @@ fn deployment(policy: &Policy, port: u16, is_native: bool, file: &str) -> File {
 
 /// A patch for the Deployment of an Envoy without a mesh.
 fn plain(policy: &Policy, port: u16) -> Result<File, PolicyProblem> {
-    if let Some(GateSecret::Environment(name)) = &policy.gate_secret
+    if let Some(GateSecret::Environment(name)) = &policy.file.gate.secret
         && name != LASTSTREAM_SECRET
     {
         return Err(PolicyProblem::new(

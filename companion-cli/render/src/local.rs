@@ -23,7 +23,6 @@ const ENDPOINTS_TYPE: &str = "type.googleapis.com/envoy.config.endpoint.v3.Clust
 /// A file that Envoy watches, alone in its folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watched {
-    /// The listener in front of the app.
     Listeners,
     /// The counting filter: its configuration and its code.
     Stream,
@@ -34,10 +33,8 @@ pub enum Watched {
 }
 
 impl Watched {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::Listeners, Self::Stream, Self::Gate, Self::Admin];
 
-    /// The name of its folder.
     pub fn name(self) -> &'static str {
         match self {
             Self::Listeners => "listeners",
@@ -65,17 +62,13 @@ impl Watched {
     }
 }
 
-/// The file's name in its folder.
 pub const RESOURCES: &str = "resources.yaml";
 
 /// The requested addresses of this Envoy; a port may be 0.
 #[derive(Debug, Clone, Copy)]
 pub struct Ports {
-    /// The address of the app's listener.
     pub listen: SocketAddr,
-    /// The port of the gate.
     pub gate: u16,
-    /// The port of the admin interface.
     pub admin: u16,
 }
 
@@ -120,7 +113,7 @@ pub fn bootstrap(policy: &Policy, ports: Ports, app: SocketAddr, folder: &Path) 
 pub fn listeners(policy: &Policy, ports: Ports, folder: &Path, frames: &Path) -> Map {
     let filter = discovered("laststream", Watched::Stream, folder);
     let frames = ModuleLocation::File(frames.display().to_string());
-    let frames = policy.websockets.as_ref().map(|_| envoy::frames(policy, &frames));
+    let frames = policy.file.websockets.as_ref().map(|_| envoy::frames(policy, &frames));
     let modules: Vec<Map> = [filter].into_iter().chain(frames).collect();
     alone(envoy::main(policy, &Scheme::module(policy), &modules, ports.listen))
         .with("@type", LISTENER_TYPE)

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 
 use similar::TextDiff;
 
 use super::{FILES_OF_ALL, MARK, Rendered};
+use laststream_base::causes::Context as _;
 use laststream_base::files::write_atomically;
 use laststream_base::foreign;
 
@@ -20,7 +21,6 @@ const NOT_RENDERED: &str = "it was not rendered by laststream; name another fold
 /// How a file in the folder differs from what would be rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
-    /// The file is missing.
     Missing(String),
     /// Its content differs; the text is a unified diff from the folder to the rendered file.
     Changed(String, String),
@@ -28,20 +28,9 @@ pub enum Difference {
     Stale(String),
 }
 
-/// A folder that could not be read or written, or a file in it.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {action} `{}`: {error}", path.display())]
-pub struct FolderError {
-    action: &'static str,
-    path: PathBuf,
-    error: io::Error,
-}
-
-impl FolderError {
-    fn of(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |error| Self { action, path, error }
-    }
+/// Says what could not be done with a file or folder.
+fn cannot(action: &str, path: &Path) -> String {
+    format!("cannot {action} `{}`", path.display())
 }
 
 /// Compares the rendered files with a folder. `everything`: files of [`super::Kind::All`] that were
@@ -53,7 +42,7 @@ pub fn differences(
     folder: &Path,
     rendered: &Rendered,
     everything: bool,
-) -> Result<Vec<Difference>, FolderError> {
+) -> Result<Vec<Difference>, String> {
     let mut found = Vec::new();
     for file in &rendered.files {
         let path = folder.join(&file.name);
@@ -66,7 +55,7 @@ pub fn differences(
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 found.push(Difference::Missing(file.name.clone()))
             }
-            Err(error) => return Err(FolderError::of("read", &path)(error)),
+            Err(error) => return Err(error).context(cannot("read", &path)),
         }
     }
     if everything {
@@ -88,7 +77,7 @@ pub(super) fn diff(name: &str, there: &str, rendered: &str) -> String {
 
 /// The files that an earlier `render all` has written, in order of their names. Others are not
 /// opened.
-fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, FolderError> {
+fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, String> {
     let mut names = BTreeSet::new();
     for name in FILES_OF_ALL {
         let path = folder.join(name);
@@ -97,7 +86,7 @@ fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, FolderError> {
         }
         let text = match foreign::read_named(&path, LARGEST) {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            text => text.map_err(FolderError::of("read", &path))?,
+            text => text.context(cannot("read", &path))?,
         };
         if was_rendered(&text) {
             names.insert(name.to_owned());
@@ -123,8 +112,8 @@ fn was_rendered(text: &[u8]) -> bool {
 /// # Errors
 /// The folder cannot be made, or a file cannot be read or was not rendered: then nothing is
 /// written. Or a file cannot be written.
-pub fn write(folder: &Path, rendered: &Rendered) -> Result<Vec<String>, FolderError> {
-    fs::create_dir_all(folder).map_err(FolderError::of("make the folder", folder))?;
+pub fn write(folder: &Path, rendered: &Rendered) -> Result<Vec<String>, String> {
+    fs::create_dir_all(folder).context(cannot("make the folder", folder))?;
     // All files are looked at before the first one is written.
     let mut outdated = Vec::new();
     for file in &rendered.files {
@@ -134,13 +123,13 @@ pub fn write(folder: &Path, rendered: &Rendered) -> Result<Vec<String>, FolderEr
             Ok(there) if there.trim_ascii().is_empty() || was_rendered(&there) => {
                 outdated.push((file, path));
             }
-            Ok(_) => return Err(FolderError::of("write", &path)(io::Error::other(NOT_RENDERED))),
+            Ok(_) => return Err(NOT_RENDERED).context(cannot("write", &path)),
             Err(error) if error.kind() == ErrorKind::NotFound => outdated.push((file, path)),
-            Err(error) => return Err(FolderError::of("read", &path)(error)),
+            Err(error) => return Err(error).context(cannot("read", &path)),
         }
     }
     for (file, path) in &outdated {
-        write_atomically(path, file.text.as_bytes()).map_err(FolderError::of("write", path))?;
+        write_atomically(path, file.text.as_bytes()).context(cannot("write", path))?;
     }
     Ok(outdated.into_iter().map(|(file, _)| file.name.clone()).collect())
 }

@@ -52,7 +52,7 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>,
     let api = &api;
     let name = format!("{}-overlay", policy.name);
     let mut data = Map::new();
-    if matches!(policy.gate_secret, Some(GateSecret::Environment(_))) {
+    if matches!(policy.file.gate.secret, Some(GateSecret::Environment(_))) {
         data = data.note(NEEDS_SHELL);
     }
     data = data.with("deployment", block(&deployment(policy, api, resolve)?));
@@ -99,7 +99,7 @@ fn labelled(policy: &Policy, api: &GatewayApi, name: &str) -> Map {
     match &api.class {
         None => metadata(policy, name),
         Some(class) => {
-            let labels = policy.labels.iter().map(|(key, value)| (key, value.as_str()));
+            let labels = policy.file.labels.iter().map(|(key, value)| (key, value.as_str()));
             let own: Map = labels.collect();
             Map::of("name", name)
                 .with_some("namespace", policy.namespace.as_deref())
@@ -120,7 +120,7 @@ fn secret(policy: &Policy, variable: &str) -> Map {
 /// Whether the pods need the overlay.
 pub(super) fn is_needed(policy: &Policy, api: &GatewayApi) -> bool {
     policy.gate_port.is_some()
-        || policy.exit_on_zero
+        || policy.file.drain.exit_on_zero
         || !api.is_plain()
         || policy.delivery == Delivery::ImageVolume
         || proxy_config::gateway_annotations(policy).is_some()
@@ -139,10 +139,11 @@ fn deployment(
         ));
     }
     let mut parts = Parts::default();
-    if policy.exit_on_zero {
+    if policy.file.drain.exit_on_zero {
         parts.env = exit_on_zero(policy);
     }
-    if let (Some(_), Some(GateSecret::Environment(name))) = (policy.gate_port, &policy.gate_secret)
+    if let (Some(_), Some(GateSecret::Environment(name))) =
+        (policy.gate_port, &policy.file.gate.secret)
     {
         parts.env.push(secret(policy, name));
     }

@@ -39,13 +39,10 @@ fn vm_id(policy: &Policy) -> Option<String> {
     }
 }
 
-/// A role of the module.
 pub(super) struct Role<'a> {
     /// The filter's name, and the plugin's.
     pub(super) name: &'a str,
-    /// Its configuration.
     pub(super) configuration: Value,
-    /// Whether it is the gate.
     pub(super) is_gate: bool,
 }
 
@@ -54,12 +51,10 @@ pub(super) fn gate_role(policy: &Policy) -> Role<'static> {
     Role { name: "laststream-gate", configuration: module_json::gate(policy), is_gate: true }
 }
 
-/// The role's filter.
 pub(super) fn filter(role: &Role<'_>, policy: &Policy, source: &ModuleLocation) -> Map {
     typed(role.name, wasm(role, policy, source))
 }
 
-/// `typed_config` of the Wasm filter.
 pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &ModuleLocation) -> Map {
     let (failure_policy, why) = failure_policy(role, policy, source);
     let vm = Map::of("runtime", "envoy.wasm.runtime.v8")
@@ -282,7 +277,7 @@ pub(super) fn early_mutation(early: Early<'_>, policy: &Policy) -> List {
             mutations.note(WHY_HTTP).item(Map::of("append", http))
         }
     };
-    if policy.forwarded_for.is_some() {
+    if policy.file.forwarded_for.is_some() {
         mutations = mutations.note(WHY_EDGE);
         for header in EDGE_HEADERS {
             mutations = mutations.item(Map::of("remove", header));
@@ -309,15 +304,12 @@ pub(super) struct Early<'a> {
 /// The value of `x-forwarded-proto` after the early mutation, where Envoy does not overwrite it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaves {
-    /// The peer's own.
     Own,
     /// The connection's scheme, which Envoy writes where none is.
     Connection,
-    /// http.
     Http,
 }
 
-/// Why the peer's own is removed.
 const WHY_CONNECTION: &str = "Where Envoy would keep the peer's own (sidecars, trusted hops), it \
     writes the connection's scheme now. That is what is left when the filter that restores the \
     header fails.";
@@ -337,13 +329,10 @@ pub(super) const EDGE_HEADERS: [&str; 6] = [
     "x-envoy-original-path",
 ];
 
-/// Why they are removed.
 const WHY_EDGE: &str = "Without use_remote_address Envoy keeps what clients write here.";
 
-/// Why the early mutation is there.
 pub(super) const WHY_EARLY: &str = "What the peer sent is saved before Envoy writes its own \
     x-forwarded-proto, which it does before any filter runs.";
-/// Why the saved header is removed again.
 pub(super) const WHY_REMOVED: &str =
     "The saved header is for this Envoy only: no app and no Envoy behind it may believe it.";
 

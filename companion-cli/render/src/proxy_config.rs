@@ -55,7 +55,7 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
 pub(super) fn gateway_annotations(policy: &Policy) -> Option<Map> {
     // The agent of such a gateway takes no environment from the annotation; the overlay sets it.
     let mut policy = policy.clone();
-    policy.exit_on_zero = false;
+    policy.file.drain.exit_on_zero = false;
     annotations(&policy).ok()
 }
 
@@ -103,7 +103,7 @@ fn config(policy: &Policy) -> Option<Map> {
             .note("What the agent takes after SIGTERM when the gate's deadline was reached.")
             .with("terminationDrainDuration", whole(sizing.agent));
     }
-    if policy.exit_on_zero {
+    if policy.file.drain.exit_on_zero {
         let metadata = Map::new()
             .note(
                 "As the policy wants it. It counts connections, not requests: one idle \

@@ -9,14 +9,12 @@ use laststream_base::yaml::Map;
 use laststream_policy::file::{Engine, Placement, PlainEnvoy};
 use laststream_policy::{ForwardedProto, PeerInfo, Policy, PolicyProblem};
 
-/// The engine of a policy.
 #[derive(Debug)]
 pub(super) enum Scheme<'p> {
     /// None: the policy does not restore the header.
     Untouched,
     /// The module, and why Envoy's matchers were not chosen.
     Module(&'p ForwardedProto, Option<String>),
-    /// Envoy's native matchers.
     Envoy(Native),
     /// In Istio: the module, and Envoy's native matchers instead on proxies whose version is
     /// [`NEWER`].
@@ -224,7 +222,6 @@ const NEW: &str = "forward_proto_config came with Envoy 1.38, and an older Envoy
 const NOT_HERE: &str = "`composite` is for Istio, whose Envoy lacks match_delegate. The Envoy of \
     Envoy Gateway has it: write `auto` or `native`, which costs less";
 
-/// The requirement on Istio's proxies.
 pub(super) const NEEDS: &str = "engine: every proxy needs envoy.filters.http.match_delegate, or it \
     refuses its listeners: look for it in `pilot-agent request GET config_dump?resource=bootstrap`";
 

@@ -8,7 +8,7 @@ use laststream_policy::module_json::REQUEST_KEY;
 
 /// The filter, if the policy shows requests. It stands in front of the module.
 pub(super) fn filter(policy: &Policy) -> Option<Map> {
-    let format = match policy.streams.show {
+    let format = match policy.file.streams.show {
         Show::Nothing => return None,
         Show::Path => "%REQ(:METHOD)% %REQ(:AUTHORITY)%%PATH(NQ:PATH)%",
     };

@@ -56,13 +56,11 @@ impl Volume {
         &self.reference
     }
 
-    /// The item of the pod's `volumes`.
     pub(super) fn item(&self) -> Map {
         let (kind, settings) = &self.source;
         Map::of("name", self.name).with(*kind, settings.clone())
     }
 
-    /// The item of the container's `volumeMounts`.
     pub(super) fn mount(&self) -> Map {
         Map::of("name", self.name).with("mountPath", self.path).with("readOnly", true)
     }
@@ -88,7 +86,7 @@ pub(super) struct Program<'a> {
 impl<'a> Program<'a> {
     /// The program for the proxy's container, if the policy has an image of it.
     pub(super) fn of(policy: &'a Policy) -> Option<Self> {
-        let image = policy.program_image.as_deref()?;
+        let image = policy.file.program_image.as_deref()?;
         let (source, name) = (PROGRAM, "laststream-program");
         Some(Self { image, source, name, folder: PROGRAM_FOLDER })
     }
@@ -110,7 +108,6 @@ impl<'a> Program<'a> {
         Volume { name: self.name, source, path: self.folder, reference: String::new() }
     }
 
-    /// The init container that copies the program.
     pub(super) fn init_container(&self) -> Map {
         let mount = Map::of("name", self.name).with("mountPath", self.folder);
         let command = List::of(self.source).item("install").item(self.folder);

@@ -14,14 +14,14 @@ use laststream_policy::{ModuleLocation, Policy, PolicyProblem};
 
 pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
     let context = context_of(&policy.placement)?;
-    if policy.websockets.is_some() {
+    if policy.file.websockets.is_some() {
         return Err(PolicyProblem::new(
             "websockets",
             "is nothing for a WasmPlugin, which is on for every route and so costs every request: \
                 `render envoyfilter`, or take it out",
         ));
     }
-    if policy.streams.show != Show::Nothing {
+    if policy.file.streams.show != Show::Nothing {
         return Err(PolicyProblem::new(
             "streams.show",
             "is nothing for a WasmPlugin: no gate is beside it to list streams: `render \
@@ -167,7 +167,7 @@ fn with_module(map: Map, policy: &Policy, source: &ModuleLocation) -> Map {
         .note("For an image the digest of its manifest, not the checksum of the module in it.")
         .with_some("sha256", source.sha256())
         .note("A secret of the type kubernetes.io/dockerconfigjson, in this namespace.")
-        .with_some("imagePullSecret", policy.pull_secret.as_deref().filter(|_| fetched))
+        .with_some("imagePullSecret", policy.file.pull_secret.as_deref().filter(|_| fetched))
         .note(why)
         .with("failStrategy", strategy)
 }

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use laststream_base::children;
 use laststream_base::files::check_place;
 use laststream_local::demo::times::Times;
 use laststream_local::demo::view::{View, WIDTH, plain_line, table};
-use laststream_local::demo::{self, DemoError, Event, Lane, Outcome, Settings, Watcher, report};
+use laststream_local::demo::{self, News, Outcome, Settings, report};
 use laststream_local::envoy::{self, NEWEST, Version, Wanted};
 use laststream_module::builtin;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -77,15 +76,13 @@ fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
     let stop = stop_at_signals().map_err(|error| format!("cannot listen for signals: {error}"))?;
     let settings = Settings { envoy, module, guard: guarded::prefix(), times, stop };
     let (sender, receiver) = channel();
-    let shown = Mutex::new(sender);
     let view = View::new(times);
-    let result = thread::scope(|scope| {
+    thread::scope(|scope| {
         scope.spawn(|| show(view, receiver, printer));
-        let result = demo::run(&settings, printer, &Shown(&shown));
-        Shown(&shown).send(ViewMessage::Over);
+        let result = demo::run(&settings, printer, &sender);
+        drop(sender); // ends the view
         result
-    });
-    result.map_err(|error: DemoError| error.to_string())
+    })
 }
 
 fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
@@ -133,41 +130,14 @@ fn stop_at_signals() -> std::io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// A message to the view.
-enum ViewMessage {
-    Began,
-    Happened(Lane, Event),
-    Over,
-}
-
-/// Sends events to the view, from any thread.
-struct Shown<'a>(&'a Mutex<Sender<ViewMessage>>);
-
-impl Shown<'_> {
-    fn send(&self, message: ViewMessage) {
-        // If the view has ended, the message is dropped.
-        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).send(message);
-    }
-}
-
-impl Watcher for Shown<'_> {
-    fn began(&self) {
-        self.send(ViewMessage::Began);
-    }
-
-    fn happened(&self, lane: Lane, event: &Event) {
-        self.send(ViewMessage::Happened(lane, event.clone()));
-    }
-}
-
 /// Redraws lines in a terminal. Without one, or without colours, prints a line for each event.
-fn show(mut view: View, receiver: Receiver<ViewMessage>, printer: &Printer) {
+fn show(mut view: View, receiver: Receiver<News>, printer: &Printer) {
     let is_live = can_change_lines();
     let mut is_over = false;
     while !is_over {
         match receiver.recv_timeout(Duration::from_millis(100)) {
-            Ok(ViewMessage::Began) => view.begin(),
-            Ok(ViewMessage::Happened(lane, event)) => {
+            Ok(News::Began) => view.begin(),
+            Ok(News::Happened(lane, event)) => {
                 if !is_live {
                     printer.status_line(&plain_line(lane, &event));
                 }
@@ -175,7 +145,7 @@ fn show(mut view: View, receiver: Receiver<ViewMessage>, printer: &Printer) {
                 continue; // the next message may be there already
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Ok(ViewMessage::Over) | Err(RecvTimeoutError::Disconnected) => is_over = true,
+            Err(RecvTimeoutError::Disconnected) => is_over = true,
         }
         if is_live {
             view.frame().iter().for_each(|line| printer.stderr_verbatim(line));

@@ -1,6 +1,5 @@
 //! Exit codes.
 
-/// The outcome of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Fine,

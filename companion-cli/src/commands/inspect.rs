@@ -24,17 +24,12 @@ use crate::commands::registry_args::{RegistryArgs, explained};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  laststream inspect registry.example.com/team/laststream:1.0.0\n  \
-    laststream inspect laststream.wasm\n  laststream inspect image.tar\n  \
-    laststream inspect --tag 1.0.0 -o json layout"
+    laststream inspect -o json laststream.wasm"
 )]
 pub(crate) struct Inspect {
-    /// An image in a registry, a module file, or an image as a folder or archive in the OCI layout
-    /// (`skopeo copy … oci:DIR`, `docker save`).
-    #[arg(value_name = "REF|FILE|DIR")]
+    /// An image in a registry, or a module file; `-` for standard input.
+    #[arg(value_name = "REF|FILE")]
     subject: PathBuf,
-    /// The tag of the image, if the layout has several images.
-    #[arg(long)]
-    tag: Option<String>,
     /// The format of the result.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
@@ -43,13 +38,6 @@ pub(crate) struct Inspect {
 }
 
 pub(super) fn run(command: &Inspect, printer: &Printer) -> Result<Exit, Exit> {
-    if command.tag.is_some() && !is_layout(&command.subject) {
-        let subject = command.subject.display();
-        return Err(printer.misused(&format!(
-            "`--tag` chooses an image of a layout, and `{subject}` is none: write a reference as \
-             `REF:TAG`"
-        )));
-    }
     let inspection = look(command, printer)?;
     let json = format!("{:#}", serde_json::json!(inspection));
     printer.result(command.output, &json, &text(&inspection));
@@ -67,21 +55,11 @@ fn look(command: &Inspect, printer: &Printer) -> Result<Inspection, Exit> {
             let sources = command.registry.sources().map_err(|error| printer.misused(&error))?;
             look_far(command, &reference, &sources, printer).map_err(failed)
         }
-        None => look_near(command).map_err(failed),
+        None => {
+            let module = input::read(&command.subject, input::LARGEST_MODULE);
+            Ok(inspect::module(&module.map_err(|error| failed(error.to_string()))?))
+        }
     }
-}
-
-fn look_near(command: &Inspect) -> Result<Inspection, String> {
-    let subject = command.subject.as_path();
-    let tag = command.tag.as_deref();
-    if subject.is_dir() {
-        return inspect::image(&*inspect::folder(subject, tag)?);
-    }
-    if subject.exists() && is_archive(subject) {
-        return inspect::image(&*inspect::archive(subject, tag)?);
-    }
-    let module = input::read(subject, input::LARGEST_MODULE);
-    Ok(inspect::module(&module.map_err(|error| error.to_string())?))
 }
 
 fn look_far(
@@ -99,9 +77,8 @@ fn look_far(
 /// The subject as a reference, if it cannot be a file.
 fn remote(subject: &Path) -> Option<Result<Reference, String>> {
     let text = subject.to_str().filter(|text| *text != "-" && !subject.exists())?;
-    let is_path = text.starts_with(['.', '/', '~'])
-        || is_archive(subject)
-        || subject.extension().is_some_and(|end| end == "wasm");
+    let is_path =
+        text.starts_with(['.', '/', '~']) || subject.extension().is_some_and(|end| end == "wasm");
     (text.starts_with("oci://") || !is_path).then(|| {
         let reference: Reference = text
             .parse()
@@ -120,16 +97,6 @@ fn is_bare_name(text: &str, reference: &Reference) -> bool {
     let names_registry = text.starts_with("oci://") || host.contains('.');
     let names_version = reference.tag.is_some() || reference.digest.is_some();
     reference.registry == DOCKER_HUB && !names_registry && !names_version
-}
-
-fn is_layout(subject: &Path) -> bool {
-    subject.is_dir() || is_archive(subject)
-}
-
-fn is_archive(file: &Path) -> bool {
-    let name =
-        file.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
-    [".tar", ".tar.gz", ".tgz"].iter().any(|ending| name.ends_with(ending))
 }
 
 fn text(inspection: &Inspection) -> String {

@@ -15,7 +15,7 @@ use laststream_oci::image::{Image, Reference, VARIANT};
 use laststream_oci::registry::credentials::Sources;
 use laststream_oci::registry::{Options, Registries, Unpublished};
 use laststream_oci::sign;
-use serde::Serialize;
+use serde_json::json;
 
 use crate::commands::exit::Exit;
 use crate::commands::input::{LARGEST_MODULE, read};
@@ -71,10 +71,6 @@ pub(crate) struct Push {
     /// on PATH, the program prints its command and fails.
     #[arg(long, conflicts_with = "dry_run")]
     sign: bool,
-    /// A repository of the same registry that may already have the module, such as
-    /// `team/staging/laststream`.
-    #[arg(long, value_name = "REPOSITORY")]
-    mount_from: Option<String>,
     /// Moves a tag even if it points to another kind of image, such as the frame filter in place of
     /// the module.
     #[arg(long)]
@@ -109,20 +105,11 @@ impl FromStr for Annotation {
     }
 }
 
-/// The result of a push, with the field names of similar tools.
-#[derive(Serialize)]
-struct Published<'a> {
-    url: String,
-    repository: String,
-    tag: &'a str,
-    digest: &'a Digest,
-}
-
 const TWO_STANDARD_INPUTS: &str =
     "module and password cannot both come from standard input: name a file with `--module FILE`";
 
 pub(super) fn run(mut push: Push, printer: &Printer) -> Result<Exit, Exit> {
-    push.drop_repeated();
+    push.references = without_repetition(push.references);
     if push.registry.password_stdin && push.module.as_os_str() == "-" {
         return Err(printer.misused(&TWO_STANDARD_INPUTS));
     }
@@ -153,16 +140,6 @@ pub(super) fn run(mut push: Push, printer: &Printer) -> Result<Exit, Exit> {
 }
 
 impl Push {
-    fn drop_repeated(&mut self) {
-        let mut seen: Vec<Reference> = Vec::new();
-        self.references.retain(|reference| {
-            !seen.contains(reference) && {
-                seen.push(reference.clone());
-                true
-            }
-        });
-    }
-
     fn publish(
         &self,
         image: &Image,
@@ -193,7 +170,7 @@ impl Push {
             moves.push(format!("the tag `{}` moves from {before} to {after}", target.0));
         }
         moves.iter().for_each(|moved| printer.warning(moved));
-        registries.publish(image, self.mount_from.as_deref()).map_err(failed)
+        registries.publish(image).map_err(failed)
     }
 
     /// The module, and which one it is.
@@ -249,12 +226,16 @@ impl Push {
             }
             Output::Json => {
                 for reference in &self.references {
-                    let repository = reference.name();
-                    let url = format!("oci://{repository}@{}", image.digest);
+                    let (repository, digest) = (reference.name(), &image.digest);
                     let tag = reference.pushed_tag().map_err(|error| printer.misused(&error))?;
-                    let published = Published { url, repository, tag, digest: &image.digest };
-                    let json = serde_json::to_string(&published);
-                    printer.json(&json.map_err(|error| printer.failed(&error))?);
+                    // The field names of similar tools.
+                    let json = json!({
+                        "url": format!("oci://{repository}@{digest}"),
+                        "repository": repository,
+                        "tag": tag,
+                        "digest": digest.as_str(),
+                    });
+                    printer.json(&json.to_string());
                 }
             }
         }
@@ -291,15 +272,9 @@ impl Push {
         lines.join("\n")
     }
 
-    /// The names of registry and repository, without duplicates.
+    /// The names of registry and repository.
     fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
-        for name in self.references.iter().map(Reference::name) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
+        without_repetition(self.references.iter().map(Reference::name))
     }
 
     fn write_digest(&self, digest: &Digest, printer: &Printer) -> Result<(), Exit> {
@@ -325,4 +300,14 @@ impl Push {
         }
         Ok(())
     }
+}
+
+fn without_repetition<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut kept = Vec::new();
+    for item in items {
+        if !kept.contains(&item) {
+            kept.push(item);
+        }
+    }
+    kept
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use laststream_base::causes::Context as _;
 use laststream_base::env_vars::{
     self, LASTSTREAM_REGISTRY_PASSWORD, LASTSTREAM_REGISTRY_USERNAME, Lookup,
 };
@@ -81,24 +82,11 @@ impl RegistryArgs {
     }
 
     /// Reads the password if `--password-stdin` is given.
-    pub(super) fn sources(&self) -> Result<Sources, PasswordError> {
+    pub(super) fn sources(&self) -> Result<Sources, String> {
         let password = if self.password_stdin { Some(password(io::stdin().lock())?) } else { None };
         let given = given(self.username.clone(), password, &env_vars::of_process)?;
         Ok(Sources::from_vars(given, &env_vars::of_process))
     }
-}
-
-/// The reason why there is no password, or only half of a login.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum PasswordError {
-    #[error("cannot read the password from standard input: {0}")]
-    Read(#[from] io::Error),
-    #[error("standard input holds no password: it must be one line of text, not empty")]
-    None,
-    #[error("standard input holds no password: it is longer than {} kB", LONGEST_PASSWORD >> 10)]
-    TooLong,
-    #[error("{given} is there, but {missing} is not: give both or neither")]
-    Half { given: &'static str, missing: &'static str },
 }
 
 /// The login of the options and variables. An option takes precedence over its variable.
@@ -106,9 +94,11 @@ fn given(
     username: Option<String>,
     password: Option<Secret>,
     lookup: Lookup<'_>,
-) -> Result<Option<FoundLogin>, PasswordError> {
+) -> Result<Option<FoundLogin>, String> {
     const NAME: &str = "a user name (`--username` or LASTSTREAM_REGISTRY_USERNAME)";
     const PASSWORD: &str = "a password (`--password-stdin` or LASTSTREAM_REGISTRY_PASSWORD)";
+    let half =
+        |given, missing| format!("{given} is there, but {missing} is not: give both or neither");
     // A Kubernetes Secret made with `echo` ends with a line break, which no login has.
     let text = |name: &str| {
         let text = lookup(name)?.into_string().ok()?;
@@ -122,8 +112,8 @@ fn given(
             login: Login::Password { username, password },
             source: source.to_owned(),
         })),
-        (Some(_), None) => Err(PasswordError::Half { given: NAME, missing: PASSWORD }),
-        (None, Some(_)) => Err(PasswordError::Half { given: PASSWORD, missing: NAME }),
+        (Some(_), None) => Err(half(NAME, PASSWORD)),
+        (None, Some(_)) => Err(half(PASSWORD, NAME)),
         (None, None) => Ok(None),
     }
 }
@@ -149,16 +139,19 @@ pub(super) fn explained(error: &RegistryError) -> String {
 }
 
 /// Reads everything but the end of the line.
-fn password(input: impl io::Read) -> Result<Secret, PasswordError> {
+fn password(input: impl io::Read) -> Result<Secret, String> {
     let mut bytes = Vec::new();
-    input.take(LONGEST_PASSWORD + LINE_END + 1).read_to_end(&mut bytes)?;
-    let text = String::from_utf8(bytes).map_err(|_| PasswordError::None)?;
+    let mut input = input.take(LONGEST_PASSWORD + LINE_END + 1);
+    input.read_to_end(&mut bytes).context("cannot read the password from standard input")?;
+    let none = |why: &str| format!("standard input holds no password: it {why}");
+    let not_a_line = || none("must be one line of text, not empty");
+    let text = String::from_utf8(bytes).map_err(|_| not_a_line())?;
     let text = text.strip_suffix('\n').unwrap_or(&text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     if text.len() as u64 > LONGEST_PASSWORD {
-        Err(PasswordError::TooLong)
+        Err(none(&format!("is longer than {} kB", LONGEST_PASSWORD >> 10)))
     } else if text.is_empty() || text.contains(['\n', '\r', '\0']) {
-        Err(PasswordError::None)
+        Err(not_a_line())
     } else {
         Ok(Secret::new(text))
     }
@@ -181,7 +174,7 @@ mod tests {
         assert_eq!(found.source, word);
         assert_eq!(login(Some("u"), Some("p"), &[word]).unwrap().unwrap().source, "the options");
         assert!(login(None, None, &[]).unwrap().is_none());
-        let lacks = |error: Result<_, PasswordError>| error.unwrap_err().to_string();
+        let lacks = |error: Result<_, String>| error.unwrap_err().to_string();
         assert!(lacks(login(Some("u"), None, &[])).contains("--password-stdin"));
         assert!(lacks(login(None, None, &[word])).contains("--username"));
     }

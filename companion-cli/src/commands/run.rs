@@ -189,8 +189,7 @@ fn is_something_to_watch(command: &Run, source: &ModuleSource) -> Result<(), Str
 
 /// Reads the gate's secret from the environment, like the other commands. Envoy gets it, too.
 fn secret() -> Result<Option<Secret>, String> {
-    let secret = gate::secret(None, &env_vars::of_process).map_err(|error| error.to_string())?;
-    match secret {
+    match gate::secret(None, &env_vars::of_process)? {
         Some(secret) if secret.reveal().len() < SHORTEST_SECRET => Err(format!(
             "{} is too short for a secret: {SHORTEST_SECRET} characters or more",
             env_vars::LASTSTREAM_SECRET

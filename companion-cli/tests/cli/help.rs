@@ -70,7 +70,6 @@ const BOOTSTRAP: &str = include_str!("../../../tests/cases/manifests/into.yaml")
 
 /// The policy is the one in the help of `render`.
 fn prepare(folder: &Path) -> Outcome {
-    use crate::layout::{Layout, OCI_LAYER, OCI_MANIFEST, gzip, tar};
     let help = laststream(folder, ["render", "--help"])?.stdout;
     let (_, policy) = help.split_once("load balancer:\n").unwrap();
     fs::write(folder.join("policy.yaml"), policy.replace("\n  ", "\n").trim_start())?;
@@ -79,13 +78,6 @@ fn prepare(folder: &Path) -> Outcome {
     fs::write(folder.join("envoy.yaml"), BOOTSTRAP)?;
     fs::write(folder.join("configuration.json"), r#"{"scope": "inbound"}"#).unwrap();
     fs::write(folder.join("laststream.wasm"), loadable("")).unwrap();
-    let layout = Layout::new();
-    let mut manifest = layout
-        .manifest(OCI_MANIFEST, &[(OCI_LAYER, gzip(&tar(&[("plugin.wasm", &loadable(""))])))]);
-    manifest["annotations"] = serde_json::json!({ "org.opencontainers.image.ref.name": "1.0.0" });
-    layout.index(&[manifest]);
-    layout.archive(&folder.join("image.tar"), false);
-    run(Command::new("cp").arg("-r").arg(layout.path()).arg(folder.join("layout")))?.expect(0)?;
     Ok(())
 }
 

@@ -1,27 +1,23 @@
-//! Files, folders and images made to hurt their reader: without an end, not regular, leading
-//! elsewhere, or full of control characters.
+//! Files and images made to hurt their reader: without an end, not regular, or full of control
+//! characters.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::Write as _;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use kit::Outcome;
 use kit::command::{CommandOutput, run, run_reading};
 
-use crate::layout::{Layout, OCI_LAYER, OCI_MANIFEST, gzip, tar};
-use crate::support::{PROGRAM, loadable, wasm};
+use crate::registry::{OCI_LAYER, OCI_MANIFEST, Registry, gzip, tar};
+use crate::support::{PROGRAM, wasm};
 
 /// Kilobytes of address space. Looking into the largest allowed module takes less than half of it.
 const MEMORY: &str = "2500000";
 /// Seconds; only a reader that waits for a pipe or reads without an end takes longer.
 const PATIENCE: &str = "300";
-/// A read that reached this file would show it.
-const ELSEWHERE: &str = "text-outside-of-the-layout";
 
 /// The program with a limit on memory and time; it is killed at the latter, with the exit code 124.
 fn limited<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
@@ -36,8 +32,8 @@ fn limited<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
     command
 }
 
-fn inspect(subject: &Path) -> Outcome<CommandOutput> {
-    run(limited([OsStr::new("inspect"), subject.as_os_str()]).stdin(Stdio::null()))
+fn inspect(subject: &str) -> Outcome<CommandOutput> {
+    run(&mut limited(["inspect", subject]))
 }
 
 fn pipe(path: &Path) {
@@ -62,69 +58,23 @@ fn sparse(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_sparse_archive_takes_no_memory() -> Outcome {
-    let folder = tempfile::tempdir()?;
-    let file = folder.path().join("image.tar");
-    let all: Vec<u8> =
-        ["a", "b", "index.json"].into_iter().flat_map(sparse).chain([0; 1024]).collect();
-    for bytes in [all.clone(), gzip(&all)] {
-        fs::write(&file, bytes)?;
-        inspect(&file)?.expect(2)?.stderr_contains("this is no OCI layout")?;
-    }
-    let layout = Layout::of(
-        OCI_MANIFEST,
-        &[(OCI_LAYER, gzip(&[sparse("plugin.wasm"), vec![0; 1024]].concat()))],
-    );
-    let told = inspect(layout.path())?.expect(1)?;
+fn a_sparse_file_in_a_layer_takes_no_memory() -> Outcome {
+    let layer = gzip(&[sparse("plugin.wasm"), vec![0; 1024]].concat());
+    let registry = Registry::with_image(OCI_MANIFEST, &[(OCI_LAYER, layer)])?;
+    let told = inspect(&registry.image())?.expect(1)?;
     assert!(told.stdout.contains("has 2147483648 bytes"), "{}", told.stdout);
     Ok(())
 }
 
 #[test]
-fn a_name_in_an_archive_takes_no_memory() -> Outcome {
-    let mut header = tar::Header::new_gnu();
-    header.set_path("././@LongLink").unwrap();
-    header.set_entry_type(tar::EntryType::GNULongName);
-    header.set_size(500 << 20);
-    header.set_cksum();
-    let mut archive = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    archive.write_all(header.as_bytes()).unwrap();
-    let zeros = vec![b'a'; 1 << 20];
-    (0..500).for_each(|_| archive.write_all(&zeros).unwrap());
-    let folder = tempfile::tempdir()?;
-    let file = folder.path().join("image.tar.gz");
-    fs::write(&file, archive.finish().unwrap())?;
-    let mut command = limited([OsStr::new("inspect"), file.as_os_str()]);
-    command.env("RUST_BACKTRACE", "0");
-    run(&mut command)?.expect(2)?.stderr_contains("this is no OCI layout")?;
-    Ok(())
-}
-
-#[test]
 fn pipes_and_devices_are_not_waited_for() -> Outcome {
-    let layout =
-        Layout::of(OCI_MANIFEST, &[(OCI_LAYER, gzip(&tar(&[("plugin.wasm", &loadable(""))])))]);
-    let index = layout.path().join("index.json");
-    let text: Value = serde_json::from_slice(&fs::read(&index).unwrap()).unwrap();
-    let manifest = text["manifests"][0]["digest"].as_str().unwrap().replace(':', "/");
-    fs::remove_file(&index)?;
-    pipe(&index);
-    inspect(layout.path())?.expect(2)?.stderr_contains("not a regular file")?;
-    fs::remove_file(&index)?;
-    layout.index(&[text["manifests"][0].clone()]);
-    let blob = layout.path().join("blobs").join(manifest);
-    fs::remove_file(&blob)?;
-    pipe(&blob);
-    inspect(layout.path())?.expect(2)?.stderr_contains("not a regular file")?;
-
     let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name).into_os_string().into_string().unwrap();
-    for name in ["a.tar", "a.wasm", "policy.yaml"] {
+    for name in ["a.wasm", "policy.yaml"] {
         pipe(&folder.path().join(name));
     }
-    let (archive, module, policy) = (path("a.tar"), path("a.wasm"), path("policy.yaml"));
+    let (module, policy) = (path("a.wasm"), path("policy.yaml"));
     for arguments in [
-        vec!["inspect", &archive],
         vec!["inspect", &module],
         vec!["inspect", "/dev/zero"],
         vec!["push", "--dry-run", "--module", &module, "localhost:1/a:1"],
@@ -146,7 +96,7 @@ fn endless_input_is_read_up_to_a_limit() -> Outcome {
     let folder = tempfile::tempdir()?;
     let huge = folder.path().join("huge.wasm");
     File::create(&huge).unwrap().set_len(1 << 40).unwrap();
-    inspect(&huge)?.expect(2)?.stderr_contains("larger than")?;
+    inspect(huge.to_str().unwrap())?.expect(2)?.stderr_contains("larger than")?;
     for arguments in [["inspect", "-"], ["config", "check"]] {
         let mut command = limited(arguments);
         if arguments[0] == "config" {
@@ -165,43 +115,6 @@ fn pipes_of_a_shell_are_read() -> Outcome {
     let mut shell = Command::new("bash");
     shell.args(["-c", r#""$0" config check <(echo '{"scope": "inbound"}')"#, PROGRAM]);
     run(&mut shell)?.expect(0)?;
-    Ok(())
-}
-
-#[test]
-fn links_do_not_lead_out_of_a_layout() -> Outcome {
-    let outside = tempfile::tempdir()?;
-    let secret = outside.path().join("secret");
-    fs::write(&secret, ELSEWHERE)?;
-    let plugin = || [(OCI_LAYER, gzip(&tar(&[("plugin.wasm", &loadable(""))])))];
-
-    let layout = Layout::of(OCI_MANIFEST, &plugin());
-    let index = layout.path().join("index.json");
-    fs::remove_file(&index)?;
-    symlink(&secret, &index).unwrap();
-    inspect(layout.path())?.expect(2)?.stderr_contains("symbolic link")?;
-
-    // A whole layout that is elsewhere.
-    let (layout, other) =
-        (Layout::of(OCI_MANIFEST, &plugin()), Layout::of(OCI_MANIFEST, &plugin()));
-    for part in ["blobs", "blobs/sha256"] {
-        let here = layout.path().join(part);
-        fs::remove_dir_all(&here)?;
-        symlink(other.path().join(part), &here).unwrap();
-        inspect(layout.path())?.expect(2)?.stderr_contains("symbolic link")?;
-        fs::remove_file(&here)?;
-        fs::create_dir_all(layout.path().join("blobs/sha256"))?;
-    }
-
-    let archive = outside.path().join("image.tar");
-    let mut builder = tar::Builder::new(File::create(&archive).unwrap());
-    let mut header = tar::Header::new_gnu();
-    header.set_entry_type(tar::EntryType::Symlink);
-    header.set_size(0);
-    builder.append_link(&mut header, "index.json", &secret).unwrap();
-    builder.finish().unwrap();
-    let told = inspect(&archive)?.expect(2)?;
-    assert!(!told.stderr.contains(ELSEWHERE), "{}", told.stderr);
     Ok(())
 }
 
@@ -237,8 +150,8 @@ fn assert_visible(text: &str) {
 }
 
 /// An image in which every text is a trick.
-fn tricky() -> Layout {
-    let layout = Layout::new();
+fn tricky() -> Outcome<Registry> {
+    let registry = Registry::start()?;
     let module = wasm(&format!(
         r#"(module (import "{0}" "{0}" (func)) (@custom "{0}" "x") (memory (export "memory") 1)
             (func (export "proxy_abi_version_0_2_1"))
@@ -250,29 +163,26 @@ fn tricky() -> Layout {
             .replace("\\r", "\\0d")
             .replace("\\n", "\\0a")
     ));
-    let layer = layout.blob(OCI_LAYER, &gzip(&tar(&[("plugin.wasm", &module)])));
-    let mut config = layout.blob("x", b"{}");
+    let mut layer = registry.blob(OCI_LAYER, &gzip(&tar(&[("plugin.wasm", &module)])));
+    let mut config = registry.blob("x", b"{}");
     config["mediaType"] = TRICKS.into();
-    let mut annotated = layer.clone();
-    annotated["mediaType"] = OCI_LAYER.into();
+    layer["annotations"] = json!({ TRICKS: TRICKS });
     let manifest = json!({ "schemaVersion": 2, "mediaType": OCI_MANIFEST, "config": config,
-        "layers": [annotated], "annotations": { TRICKS: TRICKS } });
-    let mut manifest = layout.document(OCI_MANIFEST, &manifest);
+        "layers": [layer], "annotations": { TRICKS: TRICKS } });
+    let mut manifest = registry.add(&manifest);
     manifest["platform"] = json!({ "os": "linux", "architecture": "amd64" });
     let mut other = manifest.clone();
     other["platform"] = json!({ "os": TRICKS, "architecture": TRICKS });
-    let list = layout.document(
-        "x",
-        &json!({ "schemaVersion": 2, "mediaType": TRICKS, "manifests": [manifest, other] }),
-    );
-    layout.index(&[list]);
-    layout
+    registry.tag(&json!({
+        "schemaVersion": 2, "mediaType": TRICKS, "manifests": [manifest, other],
+    }));
+    Ok(registry)
 }
 
 #[test]
 fn an_image_cannot_rewrite_its_verdict() -> Outcome {
-    let layout = tricky();
-    let told = inspect(layout.path())?;
+    let image = tricky()?.image();
+    let told = inspect(&image)?;
     assert_eq!(told.code, Some(1), "{told:?}");
     assert_visible(&told.stdout);
     assert_visible(&told.stderr);
@@ -281,13 +191,7 @@ fn an_image_cannot_rewrite_its_verdict() -> Outcome {
         "{}",
         told.stdout
     );
-    let told = run(limited([
-        OsStr::new("inspect"),
-        "-o".as_ref(),
-        "json".as_ref(),
-        layout.path().as_os_str(),
-    ])
-    .stdin(Stdio::null()))?;
+    let told = run(&mut limited(["inspect", "-o", "json", &image]))?;
     assert_visible(&told.stdout);
     assert_eq!(told.json()?["image"]["media_type"], TRICKS, "the same text for programs");
     Ok(())
@@ -295,13 +199,10 @@ fn an_image_cannot_rewrite_its_verdict() -> Outcome {
 
 #[test]
 fn names_in_an_image_cannot_rewrite_errors() -> Outcome {
-    let layout = Layout::new();
-    layout.index(&[json!({ "digest": format!("sha256:{TRICKS}"), "size": 1 })]);
-    assert_visible(&inspect(layout.path())?.expect(2)?.stderr);
-    let mut named = layout.blob("x", b"");
-    named["annotations"] = json!({ "org.opencontainers.image.ref.name": TRICKS });
-    layout.index(&[named, layout.blob("y", b"")]);
-    assert_visible(&inspect(layout.path())?.expect(2)?.stderr);
+    let registry = Registry::start()?;
+    let named = json!({ "digest": format!("sha256:{TRICKS}"), "size": 1 });
+    registry.tag(&json!({ "manifests": [named] }));
+    assert_visible(&inspect(&registry.image())?.expect(2)?.stderr);
     Ok(())
 }
 

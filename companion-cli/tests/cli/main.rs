@@ -8,7 +8,7 @@ mod full;
 mod help;
 mod hostile;
 mod images;
-mod layout;
 mod modules;
+mod registry;
 mod size;
 mod support;

@@ -76,10 +76,9 @@ fn a_missing_file_is_an_error_and_no_finding() -> Outcome {
     laststream(folder.path(), ["inspect", "missing.wasm"])?
         .expect(2)?
         .stderr_contains("`missing.wasm`: No such file")?;
-    laststream(folder.path(), ["inspect", "missing.tar"])?
+    laststream(folder.path(), ["inspect", "."])?
         .expect(2)?
-        .stderr_contains("`missing.tar`")?;
-    laststream(folder.path(), ["inspect", "."])?.expect(2)?.stderr_contains("no OCI layout")?;
+        .stderr_contains("not a regular file")?;
     // Such a name is not looked up on Docker Hub.
     for missing in ["layout", "build/module", "my.module"] {
         let words = format!("no such file; for an image on Docker Hub write `{missing}:TAG`");

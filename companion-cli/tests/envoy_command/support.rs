@@ -2,10 +2,7 @@
 
 use kit::user::write_executable;
 use laststream_base::progress::{Progress, Silent};
-use laststream_local::envoy::{
-    EnvoyError, EnvoySourceError, Limits, Origin, Places, Platform, Tried, Version, Wanted,
-    find_or_get,
-};
+use laststream_local::envoy::{Limits, Origin, Places, Platform, Version, Wanted, find_or_get};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -52,6 +49,12 @@ impl Home {
 }
 
 pub(crate) fn wanted(home: &Path, releases: &str) -> Wanted {
+    // The times are generous, for machines that do much else; a test that waits for one of these
+    // shortens it.
+    let mut limits = Limits { size: 10 << 20, ..Limits::default() };
+    limits.http.connect = Duration::from_secs(10);
+    limits.http.silence = Duration::from_secs(10);
+    limits.retries.pause = Duration::from_millis(10);
     let places = Places {
         cache: Some(home.join("cache")),
         search_path: vec![home.join("bin")],
@@ -59,17 +62,7 @@ pub(crate) fn wanted(home: &Path, releases: &str) -> Wanted {
         pip: vec![vec!["pip".into()]],
         platform: Platform { os: "linux".into(), arch: "x86_64".into() },
         proxy_from_env: false,
-        limits: Limits {
-            // Generous, for machines that do much else; a test that waits for one of these shortens
-            // it.
-            connect: Duration::from_secs(10),
-            stall: Duration::from_secs(10),
-            retries: 2,
-            pause: Duration::from_millis(10),
-            answer: Duration::from_secs(20),
-            size: 10 << 20,
-            ..Limits::default()
-        },
+        limits,
     };
     Wanted::in_places(VERSION, places)
 }
@@ -80,7 +73,7 @@ pub(crate) fn origin(wanted: &Wanted) -> Origin {
 }
 
 /// The error of a search that finds none.
-pub(crate) fn fails(wanted: &Wanted) -> EnvoyError {
+pub(crate) fn fails(wanted: &Wanted) -> String {
     find_or_get(wanted, &Silent).unwrap_err()
 }
 
@@ -127,8 +120,7 @@ pub(crate) fn says(text: impl ToString, parts: &[&str]) {
 }
 
 /// The problem of the last place whose name begins so.
-pub(crate) fn problem<'a>(error: &'a EnvoyError, place: &str) -> &'a EnvoySourceError {
-    let EnvoyError::Nowhere { tried, .. } = error else { panic!("{error}") };
-    let last = tried.iter().rfind(|Tried { place: known, .. }| known.starts_with(place));
-    &last.unwrap_or_else(|| panic!("{place} in {error}")).problem
+pub(crate) fn problem<'a>(error: &'a str, place: &str) -> &'a str {
+    let mut tried = error.lines().filter_map(|line| line.strip_prefix("  "));
+    tried.rfind(|tried| tried.starts_with(place)).unwrap_or_else(|| panic!("{place} in {error}"))
 }

@@ -13,7 +13,6 @@ use kit::user::User;
 
 envoyless_cases! {
     a_temporary_error_passes,
-    a_refused_mount_is_an_upload,
     a_lasting_fault_ends_the_push,
     permanent_errors_are_not_retried,
     retry_after_is_obeyed,
@@ -55,20 +54,6 @@ fn passes(operation: Operation, fault: Fault) -> Outcome {
     ensure!(uploads <= if is_sent_again { 3 } else { 2 }, "{uploads} uploads");
     let has_lost_a_session = operation == Operation::BeginUpload && is_cut_answer;
     ensure!(has_lost_a_session || begun >= uploads, "a session was used twice");
-    Ok(())
-}
-
-/// Harbor answers 401 if the other project does not exist or may not be read.
-fn a_refused_mount_is_an_upload() -> Outcome {
-    for status in [400, 401, 403, 404, 405] {
-        let faulty = Faulty::start(move |asked, _, _| {
-            asked.target.contains("mount=").then(|| Fault::Answer(error(status, "NO")))
-        })?;
-        push(&User::new()?, &["--mount-from", "other/repository", &faulty.image()])?
-            .expect(0)
-            .with_context(|| format!("a mount is answered with {status}"))?;
-        ensure_eq!(faulty.count(Operation::Upload), 2, "uploads after {status}");
-    }
     Ok(())
 }
 

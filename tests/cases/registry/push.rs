@@ -13,7 +13,6 @@ use kit::user::User;
 envoyless_cases! {
     other_tools_find_a_pushed_image,
     the_second_push_sends_no_blob,
-    a_second_repository_takes_blobs_over,
     both_checksums_are_printed,
     a_dry_run_sends_no_request,
     annotations_are_in_the_manifest,
@@ -72,28 +71,6 @@ fn the_second_push_sends_no_blob() -> Outcome {
     let second = registry.requests().split_off(first.len());
     ensure_eq!((uploads(&second), second.len()), (0, 4), "uploads and requests in {second:#?}");
     Ok(())
-}
-
-fn a_second_repository_takes_blobs_over() -> Outcome {
-    let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
-    let image = |name: &str| format!("{}/{name}:1", registry.name());
-    let sent = || {
-        registry
-            .requests()
-            .iter()
-            .filter(|request| request.starts_with("PUT") && request.contains("/uploads/"))
-            .count()
-    };
-    push(&user, &[&image("staging"), &image("production")])?
-        .expect(0)?
-        .stderr_contains("taken over from another repository")?;
-    ensure_eq!(sent(), 2, "blobs sent for two repositories");
-    push(&user, &["--mount-from", "staging", &image("third")])?.expect(0)?;
-    ensure_eq!(sent(), 2, "blobs sent with one to take them from");
-    push(&user, &["--annotation", "a=b", "--mount-from", "nobody/has/this", &image("fourth")])?
-        .expect(0)?;
-    ensure_eq!(sent(), 4, "blobs sent with one that has none");
-    skopeo_pull(&image("fourth"), PLAIN).map(drop)
 }
 
 fn both_checksums_are_printed() -> Outcome {

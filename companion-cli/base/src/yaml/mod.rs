@@ -8,12 +8,9 @@ mod emit;
 mod scalar;
 pub mod tree;
 
-/// A YAML value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Node {
-    /// `null`.
     Null,
-    /// `true` or `false`.
     Bool(bool),
     Number(i64),
     /// A text, quoted where it must be.
@@ -22,7 +19,6 @@ pub enum Node {
     /// white space that matters.
     Block(String),
     List(List),
-    /// An object.
     Map(Map),
 }
 
@@ -47,12 +43,10 @@ struct Noted<T> {
 }
 
 impl Map {
-    /// An empty map.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A map with this entry.
     pub fn of(key: impl Into<String>, value: impl Into<Node>) -> Self {
         Self::new().with(key, value)
     }
@@ -63,7 +57,6 @@ impl Map {
         self
     }
 
-    /// Adds an entry.
     pub fn with(mut self, key: impl Into<String>, value: impl Into<Node>) -> Self {
         let note = self.pending.take();
         self.entries.push(Noted { note, value: (key.into(), value.into()) });
@@ -83,12 +76,10 @@ impl Map {
 }
 
 impl List {
-    /// An empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A list with this item.
     pub fn of(value: impl Into<Node>) -> Self {
         Self::new().item(value)
     }

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, options};
 
-/// No node.
 pub const NONE: u32 = u32::MAX;
 /// The deepest nesting that is read; no manifest is deeper.
 const DEEPEST: usize = 128;
@@ -33,7 +32,6 @@ pub struct Position {
 /// How a scalar is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// Without quotes.
     Plain,
     Quoted,
     /// After `|`: its lines are lines of the file.
@@ -43,7 +41,6 @@ pub enum Style {
 }
 
 #[derive(Debug)]
-/// What a node is.
 pub enum Kind {
     /// A text.
     Scalar(Box<str>, Style),
@@ -55,18 +52,14 @@ pub enum Kind {
     Alias(u32),
 }
 
-/// A node as it was read.
 #[derive(Debug)]
 pub struct Raw {
-    /// What it is.
     pub kind: Kind,
-    /// The node that holds it.
     pub parent: u32,
     /// Its key's node, if the parent is a map.
     pub key: u32,
     /// Its position in the parent, if that is a list.
     pub index: u32,
-    /// Where it begins.
     pub start: Position,
     /// The range of bytes in the text.
     pub bytes: (u32, u32),
@@ -83,7 +76,6 @@ pub struct Slip {
     pub message: String,
 }
 
-/// A text's nodes.
 #[derive(Debug, Default)]
 pub struct Tree {
     pub nodes: Vec<Raw>,

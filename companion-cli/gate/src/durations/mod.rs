@@ -9,7 +9,6 @@ use histogram::Histogram;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// Where they come from.
     pub source: String,
     pub durations: Histogram,
     /// Reasons why these numbers may be wrong.

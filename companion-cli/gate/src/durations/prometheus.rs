@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use http::Method;
 use serde_json::Value;
 use url::form_urlencoded;
 
@@ -18,10 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const CONNECT: Duration = Duration::from_secs(10);
 const LONGEST: u64 = 16 << 20;
 
-/// The parameters of a measurement.
 #[derive(Debug, Clone)]
 pub struct Query<'q> {
-    /// The address of Prometheus.
     pub url: &'q str,
     pub token: Option<&'q str>,
     /// The histogram. By default the first of the known ones that has data.
@@ -32,7 +29,6 @@ pub struct Query<'q> {
 }
 
 impl Query<'_> {
-    /// Asks Prometheus for durations.
     pub fn measure(&self) -> Result<Measured, String> {
         let limits = Limits { connect: CONNECT, silence: PATIENCE, request: PATIENCE };
         let (trust, route) = (Trust::default(), Route::with_proxy(true));
@@ -83,8 +79,7 @@ impl Query<'_> {
             .ok_or("this is no address of a Prometheus")?;
         let authorization = self.token.map(|token| Secret::new(format!("Bearer {token}")));
         let authorization = authorization.as_ref();
-        let request =
-            Request { method: Method::GET, url: &url, headers: &[], authorization, body: None };
+        let request = Request { authorization, ..Request::get(&url) };
         let failed = |error: &dyn std::fmt::Display| format!("cannot ask `{base}`: {error}");
         let response = client.send(&request).map_err(|error| failed(&error))?;
         let status = response.status;

@@ -10,7 +10,6 @@ use super::reaper::Reaper;
 use super::signals::{Event, Signals};
 use laststream_base::env_vars;
 
-/// The command did not start.
 #[derive(Debug, thiserror::Error)]
 #[error("`{}` {}", Path::new(.command).display(), self.why())]
 pub(super) struct NotStarted {

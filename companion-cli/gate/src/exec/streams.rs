@@ -22,9 +22,7 @@ pub(super) enum Outbound {
     Left(String),
     /// The gate does not answer.
     Unknown(String),
-    /// The proxy has ended.
     Gone,
-    /// A signal came first.
     Interrupted(String),
 }
 

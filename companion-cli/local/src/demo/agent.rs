@@ -7,18 +7,18 @@
 //! Envoy has no connection left, and kills Envoy.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use http::Method;
 
 use super::clock::Clock;
 use super::container::Container;
-use super::error::DemoError;
 use super::lane::{AgentExit, EndedBy};
 use super::proxy::Proxy;
 use super::times::Times;
-use crate::server::{self, Server};
+use crate::server::{self, LISTEN, Server};
+use laststream_base::causes::Context as _;
 
 pub(super) struct Agent {
     shared: Arc<Shared>,
@@ -28,26 +28,26 @@ pub(super) struct Agent {
 struct Shared {
     exit: AgentExit,
     times: Times,
-    proxy: Mutex<Option<Arc<Proxy>>>,
+    proxy: OnceLock<Arc<Proxy>>,
     drained: AtomicBool,
-    ended_by: Mutex<Option<EndedBy>>,
+    ended_by: OnceLock<EndedBy>,
     connections: Mutex<Option<u64>>,
-    clock: Mutex<Option<Clock>>,
+    clock: OnceLock<Clock>,
 }
 
 impl Agent {
     /// Opens the status port before Envoy starts, because Envoy's configuration names the port.
-    pub(super) fn start(exit: AgentExit, times: &Times) -> Result<Self, DemoError> {
+    pub(super) fn start(exit: AgentExit, times: &Times) -> Result<Self, String> {
         let shared = Arc::new(Shared {
             exit,
             times: *times,
-            proxy: Mutex::default(),
+            proxy: OnceLock::new(),
             drained: AtomicBool::new(false),
-            ended_by: Mutex::default(),
+            ended_by: OnceLock::new(),
             connections: Mutex::default(),
-            clock: Mutex::default(),
+            clock: OnceLock::new(),
         });
-        let status = status(&shared).map_err(|error| DemoError::Listen { error })?;
+        let status = status(&shared).context(LISTEN)?;
         Ok(Self { shared, status })
     }
 
@@ -56,12 +56,12 @@ impl Agent {
     }
 
     pub(super) fn attach_proxy(&self, proxy: Arc<Proxy>) {
-        put(&self.shared.proxy, proxy);
+        let _ = self.shared.proxy.set(proxy); // called once
     }
 
     /// Starts the clock; from here on SIGTERM may come.
     pub(super) fn start_clock(&self, clock: &Clock) {
-        put(&self.shared.clock, clock.clone());
+        let _ = self.shared.clock.set(clock.clone()); // called once
     }
 
     pub(super) fn is_listening(&self) -> bool {
@@ -70,12 +70,12 @@ impl Agent {
 
     /// The reason for Envoy's end, if the agent or kubelet ended it.
     pub(super) fn ended_by(&self) -> Option<EndedBy> {
-        get(&self.shared.ended_by)
+        self.shared.ended_by.get().copied()
     }
 
     /// The number of connections when the agent last asked Envoy.
     pub(super) fn connections(&self) -> Option<u64> {
-        get(&self.shared.connections)
+        self.shared.connections.lock().ok().and_then(|count| *count)
     }
 }
 
@@ -92,14 +92,14 @@ impl Container for Agent {
     }
 
     fn has_ended(&self) -> bool {
-        get(&self.shared.proxy).is_none_or(|proxy| proxy.has_ended())
+        self.shared.proxy.get().is_none_or(|proxy| proxy.has_ended())
     }
 }
 
 impl Drop for Agent {
     /// Ends Envoy now, because the agent's threads may still hold it for a moment.
     fn drop(&mut self) {
-        if let Some(proxy) = get(&self.shared.proxy) {
+        if let Some(proxy) = self.shared.proxy.get() {
             proxy.kill();
         }
     }
@@ -129,14 +129,14 @@ fn status(shared: &Arc<Shared>) -> std::io::Result<Server> {
 
 impl Shared {
     fn drain(&self, path: &str) {
-        if let Some(proxy) = get(&self.proxy) {
+        if let Some(proxy) = self.proxy.get() {
             // An Envoy that cannot be asked any more has nothing to drain.
             let _ = proxy.admin().post(path);
         }
     }
 
     fn end(&self) {
-        let Some(clock) = get(&self.clock) else { return };
+        let Some(clock) = self.clock.get() else { return };
         if self.drained.load(Ordering::SeqCst) {
             return self.kill(EndedBy::Drained);
         }
@@ -145,9 +145,11 @@ impl Shared {
         if self.exit == AgentExit::AfterDrainTime {
             return self.kill(EndedBy::DrainTime);
         }
-        while !clock.is_over() && get(&self.proxy).is_some_and(|proxy| !proxy.has_ended()) {
+        while !clock.is_over() && self.proxy.get().is_some_and(|proxy| !proxy.has_ended()) {
             let connections = self.ask_connections();
-            put_or_clear(&self.connections, connections);
+            if let Ok(mut known) = self.connections.lock() {
+                *known = connections;
+            }
             if connections == Some(0) {
                 return self.kill(EndedBy::ZeroConnections);
             }
@@ -158,7 +160,7 @@ impl Shared {
     /// The connections as the agent counts them: the sum over all listeners except Istio's own.
     fn ask_connections(&self) -> Option<u64> {
         let reply =
-            get(&self.proxy)?.admin().get("/stats?usedonly&filter=downstream_cx_active$").ok()?;
+            self.proxy.get()?.admin().get("/stats?usedonly&filter=downstream_cx_active$").ok()?;
         let listeners = reply
             .body
             .lines()
@@ -171,25 +173,9 @@ impl Shared {
     }
 
     fn kill(&self, ended_by: EndedBy) {
-        if let Some(proxy) = get(&self.proxy).filter(|proxy| !proxy.has_ended()) {
-            if let Ok(mut known) = self.ended_by.lock() {
-                known.get_or_insert(ended_by);
-            }
+        if let Some(proxy) = self.proxy.get().filter(|proxy| !proxy.has_ended()) {
+            self.ended_by.get_or_init(|| ended_by);
             proxy.kill();
         }
-    }
-}
-
-fn get<T: Clone>(cell: &Mutex<Option<T>>) -> Option<T> {
-    cell.lock().ok().and_then(|value| value.clone())
-}
-
-fn put<T>(cell: &Mutex<Option<T>>, value: T) {
-    put_or_clear(cell, Some(value));
-}
-
-fn put_or_clear<T>(cell: &Mutex<Option<T>>, value: Option<T>) {
-    if let Ok(mut cell) = cell.lock() {
-        *cell = value;
     }
 }

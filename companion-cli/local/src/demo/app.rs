@@ -12,8 +12,8 @@ use std::time::Duration;
 use http::{HeaderMap, Response};
 
 use super::container::Container;
-use super::error::DemoError;
-use crate::server::{self, Server};
+use crate::server::{self, LISTEN, Server};
+use laststream_base::causes::Context as _;
 
 /// The longest delay, in seconds, as in httpbin.
 const LONGEST_DELAY: f64 = 10.0;
@@ -30,7 +30,7 @@ struct Work {
 }
 
 impl App {
-    pub(super) fn start() -> Result<Self, DemoError> {
+    pub(super) fn start() -> Result<Self, String> {
         let work = Arc::<Work>::default();
         let shared = Arc::clone(&work);
         let handler = move |request: http::Request<_>| {
@@ -38,10 +38,7 @@ impl App {
             let (head, ()) = request.map(drop::<hyper::body::Incoming>).into_parts();
             async move { Ok(respond(head.uri.path(), &head.headers, &shared).await) }
         };
-        Ok(Self {
-            server: Server::start(handler).map_err(|error| DemoError::Listen { error })?,
-            work,
-        })
+        Ok(Self { server: Server::start(handler).context(LISTEN)?, work })
     }
 
     pub(super) fn port(&self) -> u16 {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::error::DemoError;
+use laststream_base::causes::Context as _;
 use laststream_policy::{Overrides, Policy};
 use laststream_render::Kind;
 
@@ -13,6 +13,8 @@ const HCM: &str = concat!(
     "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.",
     "HttpConnectionManager"
 );
+/// The error for a bootstrap that is not as the demo needs it.
+const UNUSABLE: &str = "the bootstrap that `render envoy` gives cannot be used";
 const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
 
 /// A bootstrap whose admin interface is a socket in the file system.
@@ -67,18 +69,15 @@ pub(super) fn cluster(name: &str, ports: &[u16]) -> Value {
 
 /// Renders a policy and adapts the bootstrap to this demo: ports that the system chooses, and the
 /// admin interface as a socket in the file system.
-pub(super) fn rendered(policy: &Value, module: &Path, admin: &Path) -> Result<Value, DemoError> {
-    let unusable = |why: String| DemoError::Rendered { why };
+pub(super) fn rendered(policy: &Value, module: &Path, admin: &Path) -> Result<Value, String> {
     let overrides =
         Overrides { module: Some(module.display().to_string()), ..Overrides::default() };
-    let policy = Policy::read(policy.to_string().as_bytes(), &overrides)
-        .map_err(|refused| unusable(refused.to_string()))?;
+    let policy = Policy::read(policy.to_string().as_bytes(), &overrides).context(UNUSABLE)?;
     let no_registry = |_: &str, _| Err("no registry is needed".to_owned());
-    let rendered = laststream_render::render(Kind::Envoy, &policy, &no_registry)
-        .map_err(|problem| unusable(problem.to_string()))?;
+    let rendered =
+        laststream_render::render(Kind::Envoy, &policy, &no_registry).context(UNUSABLE)?;
     let text = rendered.files.first().map(|file| file.text.as_str()).unwrap_or_default();
-    let mut bootstrap: Value =
-        serde_saphyr::from_str(text).map_err(|error| unusable(error.to_string()))?;
+    let mut bootstrap: Value = serde_saphyr::from_str(text).context(UNUSABLE)?;
     bootstrap["admin"]["address"] = pipe(admin);
     for listener in items(&mut bootstrap, "/static_resources/listeners") {
         listener["address"] = socket(0);
@@ -101,7 +100,7 @@ pub(super) fn add(bootstrap: &mut Value, list: &str, item: Value) {
 
 /// Sends the gate's last call to the agent, as in Istio. `render envoy` cannot do that, because
 /// there is no agent without Istio.
-pub(super) fn set_agent_drain_call(bootstrap: &mut Value, port: u16) -> Result<(), DemoError> {
+pub(super) fn set_agent_drain_call(bootstrap: &mut Value, port: u16) -> Result<(), String> {
     add(bootstrap, "/static_resources/clusters", cluster("agent", &[port]));
     let gate =
         items(bootstrap, "/static_resources/listeners").find(|listener| listener["name"] == "gate");
@@ -109,7 +108,7 @@ pub(super) fn set_agent_drain_call(bootstrap: &mut Value, port: u16) -> Result<(
         let mut filters = items(gate, "/filter_chains/0/filters/0/typed_config/http_filters");
         filters.find_map(|filter| filter.pointer_mut("/typed_config/config/configuration/value"))
     });
-    let unusable = || DemoError::Rendered { why: "its gate has no configuration".to_owned() };
+    let unusable = || format!("{UNUSABLE}: its gate has no configuration");
     let configuration = configuration.ok_or_else(unusable)?;
     let mut json: Value =
         serde_json::from_str(configuration.as_str().unwrap_or_default()).map_err(|_| unusable())?;

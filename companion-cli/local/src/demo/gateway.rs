@@ -4,7 +4,6 @@
 use serde_json::{Value, json};
 
 use super::bootstrap;
-use super::error::DemoError;
 use super::lane::Lane;
 use super::proxy::{Proxy, Starter};
 
@@ -12,7 +11,7 @@ use super::proxy::{Proxy, Starter};
 const DEFAULT_ADDRESS: &str = "connect-failure,refused-stream,unavailable,cancelled";
 
 /// Starts the gateway. `pods` has the ports of each lane's sidecars.
-pub(super) fn start(starter: &Starter, pods: &[(Lane, Vec<u16>)]) -> Result<Proxy, DemoError> {
+pub(super) fn start(starter: &Starter, pods: &[(Lane, Vec<u16>)]) -> Result<Proxy, String> {
     let listeners = pods
         .iter()
         .map(|(lane, _)| bootstrap::listener(lane.key(), lane.key(), &retries(*lane), &[]));

@@ -11,7 +11,6 @@ use super::times::Times;
 #[derive(Debug, Clone, Serialize)]
 pub struct LaneResult {
     pub lane: Lane,
-    /// The description of the setup.
     pub about: &'static str,
     /// The status that the client got; none if the connection broke.
     pub status: Option<u16>,
@@ -29,11 +28,8 @@ pub struct LaneResult {
     pub ended_by: EndedBy,
     /// The time at which the last container of the pod had ended.
     pub pod_gone: f64,
-    /// The explanation of the result.
     pub why: String,
-    /// Differences from the expected result.
     pub surprises: Vec<String>,
-    /// All events.
     pub events: Vec<Event>,
     /// The end of the proxy's stop hook, if it has one.
     #[serde(skip)]

@@ -12,16 +12,13 @@ use super::hook::Hook;
 use super::record::{Actor, LaneMark, Record};
 use super::times::Times;
 
-/// The end of a stopped container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stopped {
     /// The container ended by itself, after SIGTERM.
     Itself,
-    /// SIGKILL ended the container.
     Killed,
 }
 
-/// A container that is to stop.
 pub(super) struct Stopping<'a> {
     pub(super) container: &'a dyn Container,
     pub(super) who: Actor,
@@ -30,7 +27,6 @@ pub(super) struct Stopping<'a> {
     pub(super) after: Option<&'a dyn Container>,
 }
 
-/// Stops containers of one lane.
 #[derive(Clone, Copy)]
 pub(super) struct Kubelet<'a> {
     pub(super) times: &'a Times,

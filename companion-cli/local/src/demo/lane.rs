@@ -83,7 +83,6 @@ impl Lane {
         }
     }
 
-    /// The description of the setup.
     pub fn about(self) -> &'static str {
         match self {
             Self::Laststream => {

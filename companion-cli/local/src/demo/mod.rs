@@ -11,7 +11,6 @@ mod app;
 mod bootstrap;
 mod clock;
 mod container;
-mod error;
 mod gateway;
 mod hook;
 mod judge;
@@ -31,15 +30,16 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Sender;
 
 use serde::Serialize;
 
 use crate::envoy::Envoy;
-pub use error::DemoError;
 pub use judge::LaneResult;
 pub use lane::{EndedBy, Lane};
+use laststream_base::causes::Context as _;
 use laststream_base::progress::Progress;
-pub use record::{Actor, Event, LaneMark, Watcher};
+pub use record::{Actor, Event, LaneMark, News};
 pub use scheme::{Row, Scheme};
 use times::Times;
 
@@ -54,7 +54,6 @@ pub struct Settings {
     pub stop: Arc<AtomicBool>,
 }
 
-/// The result of a demo.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
     pub envoy: String,
@@ -75,19 +74,19 @@ pub struct Outcome {
 pub fn run(
     settings: &Settings,
     progress: &dyn Progress,
-    watcher: &dyn Watcher,
-) -> Result<Outcome, DemoError> {
+    news: &Sender<News>,
+) -> Result<Outcome, String> {
     let folder = tempfile::Builder::new()
         .prefix("laststream-demo-")
         .tempdir()
-        .map_err(|error| DemoError::Folder { error })?;
+        .context("cannot make a folder for the demo's files")?;
     let starter = proxy::Starter::new(settings, folder.path().to_path_buf())?;
     progress.started(&format!("starting {ENVOYS} Envoys {}", settings.envoy.version));
     let stage = stage::Stage::prepare(&starter, settings)?;
-    let lanes = stage.play(settings, watcher)?;
+    let lanes = stage.play(settings, news)?;
     let forwarded_proto = stage.scheme().clone();
     if lanes.len() < Lane::ALL.len() {
-        return Err(DemoError::Broken);
+        return Err("a lane of the demo broke off: this is an error of laststream's".to_owned());
     }
     let mut surprises: Vec<String> =
         lanes.iter().flat_map(|lane| lane.surprises.iter().cloned()).collect();

@@ -10,13 +10,13 @@ use super::agent::Agent;
 use super::app::App;
 use super::bootstrap;
 use super::clock::Clock;
-use super::error::DemoError;
 use super::hook::{Hook, Kind};
 use super::kubelet::Stopping;
 use super::lane::{EndedBy, Lane};
 use super::proxy::{Proxy, Starter};
 use super::record::Actor;
 use super::times::Times;
+use laststream_base::causes::Context as _;
 use laststream_gate::Http;
 use laststream_http::Route;
 
@@ -40,7 +40,7 @@ impl Pod {
         index: usize,
         starter: &Starter,
         times: &Times,
-    ) -> Result<Self, DemoError> {
+    ) -> Result<Self, String> {
         let app = App::start()?;
         let agent = Agent::start(lane.agent_exit(), times)?;
         let name = format!("{}-{index}", lane.key());
@@ -65,7 +65,7 @@ impl Pod {
         Ok(Self { app, agent, proxy, lane })
     }
 
-    pub(super) fn ready(&self, stop: &Clock) -> Result<Ports, DemoError> {
+    pub(super) fn ready(&self, stop: &Clock) -> Result<Ports, String> {
         self.proxy.ready(stop)?;
         let gate =
             if self.lane == Lane::Laststream { Some(self.proxy.port("gate")?) } else { None };
@@ -115,7 +115,7 @@ impl Pod {
 }
 
 /// A caller in the mesh that keeps its connection, which was used once and is idle now.
-pub(super) fn idle_connection(port: u16) -> Result<Http, DemoError> {
+pub(super) fn idle_connection(port: u16) -> Result<Http, String> {
     let caller = Http::new(Route::Direct, true);
     let used = caller.request(
         Method::GET,
@@ -123,10 +123,7 @@ pub(super) fn idle_connection(port: u16) -> Result<Http, DemoError> {
         &[],
         Duration::from_secs(10),
     );
-    used.map_err(|error| DemoError::Connection {
-        what: "a first request to a sidecar",
-        why: error.to_string(),
-    })?;
+    used.context("a first request to a sidecar failed")?;
     Ok(caller)
 }
 

@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Mutex;
@@ -12,16 +11,18 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::clock::Clock;
-use super::error::DemoError;
 use super::{Folder, Settings};
 use crate::admin::Admin;
 use crate::log::Log;
 use crate::process::Process;
 use crate::waiting::{self, NotReady, START};
+use laststream_base::causes::Context as _;
 
 /// The length limit of the folder's path. The path of a socket has 103 bytes at most on macOS, and
 /// 107 on Linux.
 const LONGEST_FOLDER: usize = 80;
+/// The error of a demo that the user has stopped.
+pub(super) const INTERRUPTED: &str = "interrupted; every Envoy has been ended";
 /// Envoy's arguments as in Istio, but with one worker each, because many Envoys run on one machine.
 const ARGUMENTS: [&str; 9] = [
     "--concurrency",
@@ -36,7 +37,6 @@ const ARGUMENTS: [&str; 9] = [
     "--disable-hot-restart",
 ];
 
-/// Starts Envoys, each in a separate folder.
 pub(super) struct Starter {
     guard: Vec<OsString>,
     binary: PathBuf,
@@ -45,9 +45,13 @@ pub(super) struct Starter {
 }
 
 impl Starter {
-    pub(super) fn new(settings: &Settings, folder: Folder) -> Result<Self, DemoError> {
+    pub(super) fn new(settings: &Settings, folder: Folder) -> Result<Self, String> {
         if folder.as_os_str().len() > LONGEST_FOLDER {
-            return Err(DemoError::TooLong { folder: folder.display().to_string() });
+            return Err(format!(
+                "the folder for temporary files, `{}`, has too long a path for sockets: set TMPDIR \
+                    to a shorter one",
+                folder.display()
+            ));
         }
         let module = folder.join("laststream.wasm");
         write(&module, settings.module)?;
@@ -71,28 +75,25 @@ impl Starter {
     }
 
     /// Starts an Envoy; [`Proxy::ready`] waits until it serves.
-    pub(super) fn start(&self, name: &str, bootstrap: &Value) -> Result<Proxy, DemoError> {
+    pub(super) fn start(&self, name: &str, bootstrap: &Value) -> Result<Proxy, String> {
         let file = self.folder.join(format!("{name}.json"));
         write(&file, bootstrap.to_string().as_bytes())?;
         let log = self.folder.join(format!("{name}.log"));
-        let failed =
-            |error: io::Error| DemoError::Start { name: name.to_owned(), why: error.to_string() };
-        let output = File::create(&log).map_err(failed)?;
+        let failed = format!("the Envoy `{name}` did not start");
+        let output = File::create(&log).context(&failed)?;
         let mut arguments: Vec<OsString> = ARGUMENTS.map(OsString::from).into();
         arguments.extend(["-c".into(), file.into()]);
         let process =
-            Process::start(&self.guard, &self.binary, &arguments, None, &output).map_err(failed)?;
+            Process::start(&self.guard, &self.binary, &arguments, None, &output).context(failed)?;
         let admin = Admin::on_socket(self.admin(name));
         Ok(Proxy { name: name.to_owned(), admin, log: Log::new(log), process: Mutex::new(process) })
     }
 }
 
-fn write(file: &Path, bytes: &[u8]) -> Result<(), DemoError> {
-    fs::write(file, bytes)
-        .map_err(|error| DemoError::File { file: file.display().to_string(), error })
+fn write(file: &Path, bytes: &[u8]) -> Result<(), String> {
+    fs::write(file, bytes).context(format_args!("cannot write `{}`", file.display()))
 }
 
-/// A running Envoy.
 pub(super) struct Proxy {
     name: String,
     admin: Admin,
@@ -101,20 +102,19 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// Waits until Envoy serves.
-    pub(super) fn ready(&self, stop: &Clock) -> Result<(), DemoError> {
+    pub(super) fn ready(&self, stop: &Clock) -> Result<(), String> {
         let (ended, is_stopped) = (|| self.exit_status(), || stop.is_over());
         let look = || self.admin.is_ready().then_some(());
         let ready = waiting::until(&self.log, Instant::now(), ended, is_stopped, look);
         ready.map_err(|why| match why {
-            NotReady::Stopped => DemoError::Interrupted,
+            NotReady::Stopped => INTERRUPTED.to_owned(),
             NotReady::Ended(status) => self.failed(&format!("it ended with {status}")),
             NotReady::Refused(reason) => self.failed(&format!("it refuses this: {reason}")),
             NotReady::Late => self.failed(&format!("it is not ready after {} s", START.as_secs())),
         })
     }
 
-    pub(super) fn port(&self, listener: &str) -> Result<u16, DemoError> {
+    pub(super) fn port(&self, listener: &str) -> Result<u16, String> {
         let address = self
             .admin
             .listener(listener)
@@ -130,7 +130,6 @@ impl Proxy {
         self.exit_status().is_some()
     }
 
-    /// The exit status, if Envoy has ended.
     pub(super) fn exit_status(&self) -> Option<ExitStatus> {
         self.process.lock().ok().and_then(|mut process| process.ended())
     }
@@ -142,9 +141,9 @@ impl Proxy {
         }
     }
 
-    fn failed(&self, why: &str) -> DemoError {
+    fn failed(&self, why: &str) -> String {
         let complaints: String =
             self.log.complaints(3).iter().map(|line| format!("\n  {line}")).collect();
-        DemoError::Start { name: self.name.clone(), why: format!("{why}{complaints}") }
+        format!("the Envoy `{}` did not start: {why}{complaints}", self.name)
     }
 }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::Mutex;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -17,13 +18,9 @@ use super::lane::Lane;
 #[strum(serialize_all = "snake_case")]
 pub enum Actor {
     Client,
-    /// The first pod's app.
     App,
-    /// The second pod's app.
     OtherApp,
-    /// The stop hook of the app's container.
     AppHook,
-    /// The stop hook of the proxy's container.
     Hook,
     /// The sidecar: Envoy and its agent.
     Proxy,
@@ -41,14 +38,11 @@ impl fmt::Display for Actor {
     }
 }
 
-/// An event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
     /// The time in seconds since the request was sent.
     pub at: f64,
-    /// The participant.
     pub who: Actor,
-    /// The description.
     pub what: String,
     /// The change of the lane's state, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,19 +71,18 @@ pub struct HookEnd {
     pub words: String,
 }
 
-/// Receives events as they happen. Calls come from several threads.
-pub trait Watcher: Sync {
+/// What the view is told while the lanes go on.
+pub enum News {
     /// All lanes begin now.
-    fn began(&self);
-    /// An event happened in a lane.
-    fn happened(&self, lane: Lane, event: &Event);
+    Began,
+    Happened(Lane, Event),
 }
 
 /// The notes of one lane.
 pub(super) struct Record<'a> {
     lane: Lane,
     clock: Clock,
-    watcher: &'a dyn Watcher,
+    news: &'a Sender<News>,
     notes: Mutex<Notes>,
 }
 
@@ -100,8 +93,8 @@ struct Notes {
 }
 
 impl<'a> Record<'a> {
-    pub(super) fn new(lane: Lane, clock: Clock, watcher: &'a dyn Watcher) -> Self {
-        Self { lane, clock, watcher, notes: Mutex::default() }
+    pub(super) fn new(lane: Lane, clock: Clock, news: &'a Sender<News>) -> Self {
+        Self { lane, clock, news, notes: Mutex::default() }
     }
 
     pub(super) fn note(&self, who: Actor, what: impl Into<String>) {
@@ -114,7 +107,8 @@ impl<'a> Record<'a> {
 
     fn add(&self, who: Actor, what: String, mark: Option<LaneMark>) {
         let event = Event { at: seconds(self.clock.now()), who, what, mark };
-        self.watcher.happened(self.lane, &event);
+        // A view that has ended needs no news.
+        let _ = self.news.send(News::Happened(self.lane, event.clone()));
         if let Ok(mut notes) = self.notes.lock() {
             notes.events.push(event);
         }

@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use super::app::App;
 use super::bootstrap;
 use super::clock::Clock;
-use super::error::DemoError;
 use super::proxy::{Proxy, Starter};
 use laststream_gate::{GateError, Http};
 use laststream_http::Route;
@@ -32,7 +31,6 @@ end
 /// The listeners, in the order of the columns.
 const LISTENERS: [&str; 3] = ["nothing", "lua", "main"];
 
-/// The values that the app saw.
 #[derive(Debug, Clone, Serialize)]
 pub struct Scheme {
     pub rows: Vec<Row>,
@@ -42,7 +40,6 @@ pub struct Scheme {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
     pub request: &'static str,
-    /// The scheme that the client used.
     pub truth: &'static str,
     pub nothing: String,
     /// The value behind a gateway with the usual Lua filter.
@@ -92,7 +89,6 @@ const KINDS: [Kind; 3] = [
 ];
 
 impl Scheme {
-    /// Differences from the expected result.
     pub fn surprises(&self) -> Vec<String> {
         let mut surprises = Vec::new();
         for (row, kind) in self.rows.iter().zip(&KINDS) {
@@ -125,7 +121,7 @@ pub(super) struct SchemeStage {
 
 impl SchemeStage {
     /// Starts the app and the gateway; [`SchemeStage::ready`] waits until the gateway serves.
-    pub(super) fn start(starter: &Starter) -> Result<Self, DemoError> {
+    pub(super) fn start(starter: &Starter) -> Result<Self, String> {
         let app = App::start()?;
         let admin = starter.admin("scheme");
         let mut config = bootstrap::rendered(&policy(app.port()), starter.module(), &admin)?;
@@ -150,7 +146,7 @@ impl SchemeStage {
         Ok(Self { proxy: starter.start("scheme", &config)?, _app: app, ports: [0; 3] })
     }
 
-    pub(super) fn ready(mut self, stop: &Clock) -> Result<Self, DemoError> {
+    pub(super) fn ready(mut self, stop: &Clock) -> Result<Self, String> {
         self.proxy.ready(stop)?;
         for (port, name) in self.ports.iter_mut().zip(LISTENERS) {
             *port = self.proxy.port(name)?;
@@ -158,7 +154,7 @@ impl SchemeStage {
         Ok(self)
     }
 
-    pub(super) fn play(&self) -> Result<Scheme, DemoError> {
+    pub(super) fn play(&self) -> Result<Scheme, String> {
         let row = |kind: &Kind| {
             let seen = |port: u16| {
                 seen(kind.from, port, kind.headers).map_err(|error| failed(kind.from, &error))
@@ -167,21 +163,18 @@ impl SchemeStage {
             let (nothing, lua, laststream) = (seen(nothing)?, seen(lua)?, seen(laststream)?);
             Ok(Row { request: kind.request, truth: kind.truth, nothing, lua, laststream })
         };
-        Ok(Scheme { rows: KINDS.iter().map(row).collect::<Result<_, DemoError>>()? })
+        Ok(Scheme { rows: KINDS.iter().map(row).collect::<Result<_, String>>()? })
     }
 }
 
-fn failed(from: Ipv4Addr, error: &GateError) -> DemoError {
+fn failed(from: Ipv4Addr, error: &GateError) -> String {
     let hint = match error {
         GateError::Unreachable(_) => {
             format!("; macOS must be told of the address: sudo ifconfig lo0 alias {from}")
         }
         _ => String::new(),
     };
-    DemoError::Connection {
-        what: "a request from a loopback address of its own",
-        why: format!("{error}{hint}"),
-    }
+    format!("a request from a loopback address of its own failed: {error}{hint}")
 }
 
 fn policy(app: u16) -> Value {

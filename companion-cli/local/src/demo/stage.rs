@@ -1,7 +1,7 @@
 //! Starts all pods and gateways, runs the lanes side by side, and observes them.
 
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -9,13 +9,12 @@ use http::Method;
 
 use super::clock::{Clock, GRAIN};
 use super::container::Container;
-use super::error::DemoError;
 use super::judge::{LaneResult, judge};
 use super::kubelet::{Kubelet, Stopped};
 use super::lane::{EndedBy, Lane};
 use super::pod::{Pod, Ports, idle_connection};
-use super::proxy::{Proxy, Starter};
-use super::record::{Actor, LaneMark, Record, Watcher, seconds};
+use super::proxy::{INTERRUPTED, Proxy, Starter};
+use super::record::{Actor, LaneMark, News, Record, seconds};
 use super::scheme::{Scheme, SchemeStage};
 use super::times::Times;
 use super::{Settings, gateway};
@@ -37,14 +36,14 @@ struct RunningLane {
 }
 
 impl Stage {
-    pub(super) fn prepare(starter: &Starter, settings: &Settings) -> Result<Self, DemoError> {
+    pub(super) fn prepare(starter: &Starter, settings: &Settings) -> Result<Self, String> {
         let stop = Clock::start(Duration::MAX, settings.stop.clone());
         let pods = |lane: Lane| (0..lane.pods()).map(move |index| (lane, index));
         let started =
             Lane::ALL.iter().copied().flat_map(pods).map(|(lane, index)| {
                 Ok((lane, Pod::start(lane, index, starter, &settings.times)?))
             });
-        let started: Vec<(Lane, Pod)> = started.collect::<Result<_, DemoError>>()?;
+        let started: Vec<(Lane, Pod)> = started.collect::<Result<_, String>>()?;
         let scheme = SchemeStage::start(starter)?;
         let mut all: Vec<(Lane, Vec<(Pod, Ports)>)> =
             Lane::ALL.iter().map(|lane| (*lane, Vec::new())).collect();
@@ -62,12 +61,12 @@ impl Stage {
         let scheme = scheme.ready(&stop)?.play()?;
         gateway.ready(&stop)?;
         let set = |(lane, pods): (Lane, Vec<(Pod, Ports)>)| {
-            let idle: Result<Vec<_>, DemoError> =
+            let idle: Result<Vec<_>, String> =
                 pods.iter().map(|(_, ports)| idle_connection(ports.inbound)).collect();
             Ok(RunningLane { lane, pods, gateway: gateway.port(lane.key())?, _idle: idle? })
         };
         Ok(Self {
-            lanes: all.into_iter().map(set).collect::<Result<_, DemoError>>()?,
+            lanes: all.into_iter().map(set).collect::<Result<_, String>>()?,
             scheme,
             _gateway: gateway,
         })
@@ -81,29 +80,29 @@ impl Stage {
     pub(super) fn play(
         &self,
         settings: &Settings,
-        watcher: &dyn Watcher,
-    ) -> Result<Vec<LaneResult>, DemoError> {
+        news: &Sender<News>,
+    ) -> Result<Vec<LaneResult>, String> {
         let times = &settings.times;
         let clock = Clock::start(times.patience(), settings.stop.clone());
-        watcher.began();
+        let _ = news.send(News::Began); // a view that has ended needs no news
         let lanes = thread::scope(|scope| {
             let lanes: Vec<_> = self
                 .lanes
                 .iter()
-                .map(|set| scope.spawn(|| set.play(times, &clock, watcher)))
+                .map(|set| scope.spawn(|| set.play(times, &clock, news)))
                 .collect();
             lanes.into_iter().filter_map(|lane| lane.join().ok()).collect::<Vec<_>>()
         });
         if settings.stop.load(Ordering::Relaxed) {
-            return Err(DemoError::Interrupted);
+            return Err(INTERRUPTED.to_owned());
         }
         Ok(lanes)
     }
 }
 
 impl RunningLane {
-    fn play(&self, times: &Times, clock: &Clock, watcher: &dyn Watcher) -> LaneResult {
-        let record = Record::new(self.lane, clock.clone(), watcher);
+    fn play(&self, times: &Times, clock: &Clock, news: &Sender<News>) -> LaneResult {
+        let record = Record::new(self.lane, clock.clone(), news);
         self.pods.iter().for_each(|(pod, _)| pod.agent.start_clock(clock));
         let (answer, answered, deletion) = thread::scope(|scope| {
             let client = scope.spawn(|| self.request(times, clock, &record));

@@ -6,32 +6,25 @@ use super::files::HashingFile;
 use super::places::Limits;
 use laststream_base::progress::Progress;
 use laststream_http::redirect::{FollowError, follow};
-use laststream_http::retry::{Policy, Retryable, with_retries};
+use laststream_http::retry::{Retryable, with_retries};
 use laststream_http::url::Url;
 use laststream_http::{self as client, HttpError, Request, Response, Settings, Trust};
 
-use http::Method;
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::Duration;
 
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DownloadError {
-    #[error("this is no address")]
-    NoAddress,
+pub(crate) enum DownloadError {
     #[error(transparent)]
     Http(#[from] HttpError),
     #[error("the server answers with status {0}")]
     Status(u16),
     #[error("its redirect to `{to}` is not followed: {why}")]
-    Redirect {
-        to: String,
-        /// Why it is not followed.
-        why: String,
-    },
+    Redirect { to: String, why: String },
     #[error("cannot be written: {0}")]
-    Write(io::Error),
+    Write(#[from] io::Error),
+    #[error("this is no address")]
+    NoAddress,
 }
 
 impl Retryable for DownloadError {
@@ -69,11 +62,7 @@ impl<'a> Client<'a> {
             trust: Trust::default(),
             route: client::Route::with_proxy(places.proxy_from_env),
             keeps_connections: true,
-            limits: client::Limits {
-                connect: limits.connect,
-                silence: limits.stall,
-                request: limits.download,
-            },
+            limits: limits.http.clone(),
         });
         Self { http, limits }
     }
@@ -86,16 +75,12 @@ impl<'a> Client<'a> {
         progress: &dyn Progress,
     ) -> Result<String, DownloadError> {
         let url = Url::parse(url).ok_or(DownloadError::NoAddress)?;
-        let Limits { retries, pause, .. } = *self.limits;
-        let policy = Policy { further: retries, pause, longest_pause: Duration::from_secs(60) };
         let attempt = || self.write(self.get(&url)?, to, progress);
-        with_retries(policy, attempt, |_, _| {})
+        with_retries(self.limits.retries, attempt, |_, _| {})
     }
 
     fn get(&self, url: &Url) -> Result<Response, DownloadError> {
-        let request =
-            Request { method: Method::GET, url, headers: &[], authorization: None, body: None };
-        let response = follow(&self.http, &request, url, true)?;
+        let response = follow(&self.http, &Request::get(url), url, true)?;
         match response.status {
             200..300 => Ok(response),
             status => Err(DownloadError::Status(status)),
@@ -109,7 +94,7 @@ impl<'a> Client<'a> {
         progress: &dyn Progress,
     ) -> Result<String, DownloadError> {
         let (most, total) = (self.limits.size, response.length());
-        let mut file = HashingFile::create(to).map_err(DownloadError::Write)?;
+        let mut file = HashingFile::create(to)?;
         let mut buffer = vec![0; 256 << 10];
         while total.is_none_or(|total| total <= most) {
             let part = response.read(&mut buffer)?;
@@ -119,7 +104,7 @@ impl<'a> Client<'a> {
             if file.written() + part.len() as u64 > most {
                 break;
             }
-            file.write_all(part).map_err(DownloadError::Write)?;
+            file.write_all(part)?;
             progress.advanced(file.written(), total);
         }
         Err(HttpError::TooLarge(most).into())

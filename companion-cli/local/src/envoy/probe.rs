@@ -1,6 +1,6 @@
 //! Determines the version of a binary.
 
-use super::{EnvoySourceError, Version};
+use super::Version;
 use laststream_base::children::{ProgramError, run};
 use laststream_base::env_vars;
 use std::io;
@@ -23,23 +23,25 @@ impl Identity {
     }
 }
 
-pub(crate) fn identify(binary: &Path, limit: Duration) -> Result<Identity, EnvoySourceError> {
+pub(crate) fn identify(binary: &Path, limit: Duration) -> Result<Identity, String> {
     let ended = run(env_vars::command(binary).arg("--version"), limit, &mut || {});
     let ended = ended.map_err(|failed| match failed {
-        ProgramError::Time(after) => EnvoySourceError::NoAnswer { after },
-        ProgramError::Start(error) => EnvoySourceError::Start(match error.kind() {
-            // The file exists, so the interpreter or loader that it names is missing.
-            io::ErrorKind::NotFound => {
-                "its interpreter or loader is missing (a build for glibc does not run on musl)"
-                    .to_owned()
-            }
-            _ => error.to_string(),
-        }),
+        ProgramError::Time(after) => {
+            format!("it did not answer within {} s when asked for its version", after.as_secs_f32())
+        }
+        // The file exists, so the interpreter or loader that it names is missing.
+        ProgramError::Start(error) if error.kind() == io::ErrorKind::NotFound => {
+            "it cannot be started: its interpreter or loader is missing (a build for glibc does \
+                not run on musl)"
+                .to_owned()
+        }
+        ProgramError::Start(error) => format!("it cannot be started: {error}"),
     })?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let stdout = text(&ended.stdout);
     identity(&stdout).ok_or_else(|| {
-        EnvoySourceError::NotEnvoy(brief(&format!("{stdout}\n{}", text(&ended.stderr))))
+        let said = brief(&format!("{stdout}\n{}", text(&ended.stderr)));
+        format!("it does not answer as Envoy does, but `{said}`")
     })
 }
 

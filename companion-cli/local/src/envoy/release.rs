@@ -4,28 +4,29 @@
 //! can change the list. The binary must have a pinned SHA-256.
 
 use super::download::Client;
-use super::{EnvoySourceError, FetchedBinary, Wanted};
+use super::{FetchedBinary, Wanted, error};
+use laststream_base::causes::Context as _;
 use laststream_base::progress::Progress;
 use std::path::Path;
 
-/// Fetches the binary into a folder.
 pub(crate) fn fetch(
     wanted: &Wanted,
     folder: &Path,
     progress: &dyn Progress,
-) -> Result<FetchedBinary, EnvoySourceError> {
+) -> Result<FetchedBinary, String> {
     let places = &wanted.places;
     let Some(file) = places.platform.release_file(wanted.version) else {
-        return Err(EnvoySourceError::NoBuild(places.platform.clone()));
+        return Err(error::no_build(&places.platform));
     };
-    let Some(pinned) = wanted.release_sum else { return Err(EnvoySourceError::NoPin { file }) };
+    let Some(pinned) = wanted.release_sum else { return Err(error::no_pin(&file)) };
     let url = format!("{}/v{}/{file}", places.releases, wanted.version);
     let binary = folder.join("envoy");
-    let found = Client::new(places)
-        .file(&url, &binary, progress)
-        .map_err(|error| EnvoySourceError::Http { url: url.clone(), error })?;
+    let found =
+        Client::new(places).file(&url, &binary, progress).context(format_args!("`{url}`"))?;
     if found != pinned {
-        return Err(EnvoySourceError::Checksum { file: url, found, pinned: pinned.to_owned() });
+        return Err(format!(
+            "`{url}` has the SHA-256 `{found}`, not the expected `{pinned}`: it is not used"
+        ));
     }
     Ok(FetchedBinary { binary, sha256: found })
 }

@@ -30,13 +30,11 @@ pub const OLDEST: Version = SUPPORTED[0];
 /// The newest of [`SUPPORTED`].
 pub const NEWEST: Version = SUPPORTED[SUPPORTED.len() - 1];
 
-/// A text that is not a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a version of Envoy: three numbers are expected, such as `{NEWEST}`")]
 pub struct NotAVersion(pub String);
 
 impl Version {
-    /// The version `major.minor.patch`.
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
         Self { major, minor, patch }
     }

@@ -8,7 +8,6 @@ use laststream_base::env_vars::{self, LASTSTREAM_ENVOY, LASTSTREAM_OFFLINE, Look
 /// The Envoy that is wanted, and the places that it may come from.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// The version it must have.
     pub version: Version,
     /// The binary that must be used, if one is named.
     pub path: Option<PathBuf>,

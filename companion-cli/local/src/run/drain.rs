@@ -7,7 +7,6 @@ use super::{PAUSE, Runner};
 use laststream_gate::{DrainCommand, Signal, Status};
 use laststream_policy::file::{Finish, LongLived};
 
-/// The end of a drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Drained {
     /// The gate let Envoy end: nothing was in flight then, except for long-lived streams that do
@@ -20,7 +19,6 @@ pub enum Drained {
     Cut {
         /// The number of streams that held the drain at the last status.
         streams: u64,
-        /// Why the wait ended.
         why: String,
     },
     /// Envoy ended by itself, or with an error.
@@ -29,7 +27,6 @@ pub enum Drained {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// The gate is not open yet.
     Waiting {
         reason: String,
         /// The number of streams that began after the drain had begun.

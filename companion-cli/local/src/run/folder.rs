@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::error::RunnerError;
+use laststream_base::causes::Context as _;
 use laststream_base::yaml::Map;
 use laststream_module::builtin_frames;
 use laststream_render::local::{self, RESOURCES, Watched};
@@ -22,16 +22,16 @@ pub(super) struct Folder {
 
 impl Folder {
     /// A new folder among the temporary ones; or the named folder, if it is empty.
-    pub(super) fn new(named: Option<&Path>) -> Result<Self, RunnerError> {
+    pub(super) fn new(named: Option<&Path>) -> Result<Self, String> {
         let path = match named {
             Some(named) => of_ones_own(named)?,
             None => {
                 let new = tempfile::Builder::new().prefix("laststream-run-").tempdir();
-                new.map_err(RunnerError::file(std::env::temp_dir()))?.keep()
+                new.context(at(&std::env::temp_dir()))?.keep()
             }
         };
         for folder in Watched::ALL.map(Watched::name).into_iter().chain([MODULES]) {
-            fs::create_dir(path.join(folder)).map_err(RunnerError::file(path.join(folder)))?;
+            fs::create_dir(path.join(folder)).context(at(&path.join(folder)))?;
         }
         let is_temporary = named.is_none();
         Ok(Self { path, version: AtomicU64::new(1), is_temporary, is_needed: true })
@@ -60,29 +60,29 @@ impl Folder {
         self.path.join(MODULES).join("frames.wasm")
     }
 
-    pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf, RunnerError> {
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf, String> {
         let path = self.path.join(name);
-        fs::write(&path, text).map_err(RunnerError::file(&path))?;
+        fs::write(&path, text).context(at(&path))?;
         Ok(path)
     }
 
     /// Adds a module beside the earlier ones, because Envoy may still have to read an older one.
-    pub(super) fn add_module(&self, bytes: &[u8]) -> Result<PathBuf, RunnerError> {
+    pub(super) fn add_module(&self, bytes: &[u8]) -> Result<PathBuf, String> {
         let path = self.path.join(MODULES).join(format!("{}.wasm", self.next()));
-        fs::write(&path, bytes).map_err(RunnerError::file(&path))?;
+        fs::write(&path, bytes).context(at(&path))?;
         Ok(path)
     }
 
     /// Adds the built-in module of the frame filter. Without one Envoy refuses the listener of a
     /// policy with WebSockets, and names the file.
-    pub(super) fn add_frames(&self) -> Result<(), RunnerError> {
+    pub(super) fn add_frames(&self) -> Result<(), String> {
         let Ok(bytes) = builtin_frames() else { return Ok(()) };
-        fs::write(self.frames(), bytes).map_err(RunnerError::file(self.frames()))
+        fs::write(self.frames(), bytes).context(at(&self.frames()))
     }
 
     /// Writes a new version of a watched file atomically. Envoy reads it when a file is moved into
     /// the folder.
-    pub(super) fn publish(&self, file: Watched, resource: &Map) -> Result<(), RunnerError> {
+    pub(super) fn publish(&self, file: Watched, resource: &Map) -> Result<(), String> {
         let path = self.path.join(file.name()).join(RESOURCES);
         let text = local::resources(self.next(), resource);
         let put = || -> std::io::Result<()> {
@@ -92,7 +92,7 @@ impl Folder {
             fresh.persist(&path)?;
             Ok(())
         };
-        put().map_err(RunnerError::file(&path))
+        put().context(at(&path))
     }
 
     fn next(&self) -> u64 {
@@ -109,15 +109,18 @@ impl Drop for Folder {
     }
 }
 
-fn of_ones_own(named: &Path) -> Result<PathBuf, RunnerError> {
-    let path = std::path::absolute(named).map_err(RunnerError::file(named))?;
-    fs::create_dir_all(&path).map_err(RunnerError::file(&path))?;
-    let is_empty = fs::read_dir(&path).map_err(RunnerError::file(&path))?.next().is_none();
+/// A path, as an error names it.
+pub(super) fn at(path: &Path) -> String {
+    format!("`{}`", path.display())
+}
+
+fn of_ones_own(named: &Path) -> Result<PathBuf, String> {
+    let path = std::path::absolute(named).context(at(named))?;
+    fs::create_dir_all(&path).context(at(&path))?;
+    let is_empty = fs::read_dir(&path).context(at(&path))?.next().is_none();
     if is_empty {
         Ok(path)
     } else {
-        Err(RunnerError::file(&path)(std::io::Error::other(
-            "is not empty: name a folder for this run alone",
-        )))
+        Err("is not empty: name a folder for this run alone").context(at(&path))
     }
 }

@@ -6,7 +6,6 @@
 
 mod drain;
 pub mod echo;
-mod error;
 mod folder;
 pub mod module;
 pub mod policy;
@@ -28,14 +27,13 @@ use crate::admin::Admin;
 use crate::log::Log;
 use crate::process::Process;
 pub use drain::{Drained, Step};
-pub use error::{ReplaceError, RunnerError};
 use folder::Folder;
 use laststream_gate::{Gate, Secret};
 use laststream_policy::Policy;
 use laststream_render::local::Ports;
+pub use start::RunnerError;
 pub use stop::StopRequests;
 
-/// The settings of a run.
 #[derive(Debug, Clone)]
 pub struct Setup {
     pub envoy: PathBuf,
@@ -44,7 +42,6 @@ pub struct Setup {
     /// The gate's secret, which Envoy reads from the environment variable `LASTSTREAM_SECRET`
     /// itself.
     pub secret: Option<Secret>,
-    /// The module's bytes.
     pub module: Vec<u8>,
     pub app: SocketAddr,
     /// The address that Envoy listens on; port 0 is any free one.
@@ -53,7 +50,6 @@ pub struct Setup {
     pub gate: u16,
     /// The admin interface's port on the loopback interface; 0 is any free one.
     pub admin: u16,
-    /// Envoy's worker threads.
     pub concurrency: Option<u32>,
     pub arguments: Vec<String>,
     /// The folder for the log and the configuration; by default a new one among the temporary
@@ -65,17 +61,14 @@ pub struct Setup {
     pub stop: StopRequests,
 }
 
-/// The addresses and files of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Places {
     pub listener: String,
     pub gate: String,
-    /// The address of Envoy's admin interface.
     pub admin: String,
     /// The app's address, which requests are forwarded to.
     pub upstream: String,
     pub log: PathBuf,
-    /// Envoy's process id.
     pub pid: u32,
 }
 
@@ -103,18 +96,11 @@ struct Current {
 
 /// The longest wait for an update of Envoy. It takes a moment, but machines may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The time between two polls.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The number of lines of the log that an error shows.
 const TAIL: usize = 20;
 
 impl Runner {
-    /// Starts Envoy, and waits until it takes requests.
-    pub fn start(setup: &Setup) -> Result<Self, RunnerError> {
-        start::start(setup)
-    }
-
-    /// The addresses and files of a run.
     pub fn places(&self) -> &Places {
         &self.places
     }
@@ -123,7 +109,6 @@ impl Runner {
         self.folder.path()
     }
 
-    /// Envoy's exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.process.ended()
     }
@@ -135,18 +120,7 @@ impl Runner {
         !self.folder.is_needed()
     }
 
-    /// The last lines of Envoy's log.
     pub fn tail(&self) -> String {
         self.log.tail(TAIL)
-    }
-
-    /// Hot-reloads the policy, the module, or both, without dropping requests. If Envoy rejects
-    /// one, nothing changes.
-    pub fn replace(
-        &mut self,
-        policy: Option<&Policy>,
-        module: Option<&[u8]>,
-    ) -> Result<(), ReplaceError> {
-        self.swap(policy, module)
     }
 }

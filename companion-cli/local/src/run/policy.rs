@@ -33,13 +33,14 @@ pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, PolicyError> {
     };
     let mut policy = Policy::read(text, &overrides)?;
     policy.placement = Placement::Envoy(PlainEnvoy::default());
-    if policy.gate_secret.is_some() && !has_secret {
+    if policy.file.gate.secret.is_some() && !has_secret {
         let message = format!(
             "is the proxy's in the mesh; here set {LASTSTREAM_SECRET}, to 16 characters or more"
         );
         return Err(PolicyError(vec![PolicyProblem::new("gate.secret", message)]));
     }
-    policy.gate_secret = has_secret.then(|| GateSecret::Environment(LASTSTREAM_SECRET.to_owned()));
+    policy.file.gate.secret =
+        has_secret.then(|| GateSecret::Environment(LASTSTREAM_SECRET.to_owned()));
     if policy.finish == Finish::DrainAgent {
         policy.finish = Finish::Nothing;
     }
@@ -49,13 +50,13 @@ pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, PolicyError> {
                 .into(),
         );
     }
-    if policy.app.take().is_some() {
+    if policy.file.drain.wait_for_app.take().is_some() {
         policy.warnings.push(
             "drain.wait_for_app: the app here does not end with Envoy, so it is not waited for"
                 .into(),
         );
     }
-    if let Some(websockets) = &mut policy.websockets {
+    if let Some(websockets) = &mut policy.file.websockets {
         policy.warnings.extend(all_on_one_route(websockets));
     }
     Ok(policy)
@@ -117,7 +118,7 @@ mod tests {
     fn routes_with_names_of_istio_become_the_only_route() {
         const WITH: &str = "end: {}\nwebsockets: {module: 'oci://h/f:t', routes: [{name: chat}]}";
         let policy = read(WITH.as_bytes(), false).expect(WITH);
-        let routes = policy.websockets.expect("websockets").routes;
+        let routes = policy.file.websockets.expect("websockets").routes;
         assert_eq!(routes.iter().map(|route| route.value()).collect::<Vec<_>>(), ["/"]);
         let warnings = policy.warnings.concat();
         assert!(warnings.contains("for every request"), "{warnings}");

@@ -6,67 +6,83 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::error::RunnerError;
-use super::folder::Folder;
+use super::folder::{Folder, at};
 use super::{Current, Places, Runner, Setup, StopRequests, TAIL};
 use crate::admin::Admin;
 use crate::log::Log;
 use crate::process::Process;
 use crate::waiting::{self, NotReady, START};
+use laststream_base::causes::Context as _;
 use laststream_base::env_vars::LASTSTREAM_SECRET;
 use laststream_gate::{Gate, Secret};
 use laststream_render::local::{self, LONG, Ports, Watched};
 
-pub(super) fn start(setup: &Setup) -> Result<Runner, RunnerError> {
-    let ports = Ports { listen: setup.listen, gate: setup.gate, admin: setup.admin };
-    are_free(ports)?;
-    let folder = Folder::new(setup.folder.as_deref())?;
-    let module = folder.add_module(&setup.module)?;
-    folder.add_frames()?;
-    let bootstrap = write_configuration(setup, ports, &folder, &module)?;
-    let log = Log::new(folder.log());
-    let file = File::create(log.path()).map_err(RunnerError::file(log.path()))?;
-    let admin_file = folder.path().join("admin-address");
-    let arguments = arguments(
-        setup,
-        &[("-c", bootstrap.into()), ("--admin-address-path", admin_file.clone().into())],
-    );
-    // Envoy hands it to the gate
-    let secret = setup.secret.as_ref().map(|secret| (LASTSTREAM_SECRET, secret.reveal()));
-    let process = Process::start(&setup.guard, &setup.envoy, &arguments, secret, &file)
-        .map_err(|source| RunnerError::Start { envoy: setup.envoy.clone(), source })?;
-    let (stop, began) = (setup.stop.clone(), Instant::now());
-    let mut starting = Starting { process, folder, log: log.clone(), stop, began };
-    let at = starting.until("Envoy's admin interface", || {
-        std::fs::read_to_string(&admin_file).ok()?.trim().parse().ok()
-    })?;
-    let admin = Admin::at(at);
-    starting.folder.publish(Watched::Admin, &local::admin(Some(at)))?;
-    let gate = starting
-        .until("the gate's listener", || gate(admin.listener("gate")?, setup.secret.clone()))?;
-    let main = starting.until("the listener", || admin.listener("main"))?;
-    starting.until("Envoy", || admin.is_ready().then_some(()))?;
-    starting.until("the gate", || gate.status().ok().map(drop))?;
-    let places = Places {
-        listener: format!("http://{main}"),
-        gate: gate.address().to_string(),
-        admin: admin.url().to_owned(),
-        upstream: format!("http://{}", setup.app),
-        log: log.path().to_owned(),
-        pid: starting.process.pid(),
-    };
-    let current = Current { policy: setup.policy.clone(), module };
-    let Starting { process, folder, stop, .. } = starting;
-    Ok(Runner { process, folder, log, admin, gate, places, ports, current, stop })
+/// Why a run has no running Envoy.
+#[derive(Debug, thiserror::Error)]
+pub enum RunnerError {
+    #[error("interrupted before Envoy was ready")]
+    Stopped,
+    #[error("{0}")]
+    Failed(String),
 }
 
-/// Writes the configuration, and returns the bootstrap's path.
+impl From<String> for RunnerError {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
+}
+
+impl Runner {
+    pub fn start(setup: &Setup) -> Result<Self, RunnerError> {
+        let ports = Ports { listen: setup.listen, gate: setup.gate, admin: setup.admin };
+        are_free(ports)?;
+        let folder = Folder::new(setup.folder.as_deref())?;
+        let module = folder.add_module(&setup.module)?;
+        folder.add_frames()?;
+        let bootstrap = write_configuration(setup, ports, &folder, &module)?;
+        let log = Log::new(folder.log());
+        let file = File::create(log.path()).context(at(log.path()))?;
+        let admin_file = folder.path().join("admin-address");
+        let arguments = arguments(
+            setup,
+            &[("-c", bootstrap.into()), ("--admin-address-path", admin_file.clone().into())],
+        );
+        // Envoy hands it to the gate
+        let secret = setup.secret.as_ref().map(|secret| (LASTSTREAM_SECRET, secret.reveal()));
+        let process = Process::start(&setup.guard, &setup.envoy, &arguments, secret, &file)
+            .context(format_args!("`{}` cannot be started", setup.envoy.display()))?;
+        let (stop, began) = (setup.stop.clone(), Instant::now());
+        let mut starting = Starting { process, folder, log: log.clone(), stop, began };
+        let at = starting.until("Envoy's admin interface", || {
+            std::fs::read_to_string(&admin_file).ok()?.trim().parse().ok()
+        })?;
+        let admin = Admin::at(at);
+        starting.folder.publish(Watched::Admin, &local::admin(Some(at)))?;
+        let gate = starting
+            .until("the gate's listener", || gate(admin.listener("gate")?, setup.secret.clone()))?;
+        let main = starting.until("the listener", || admin.listener("main"))?;
+        starting.until("Envoy", || admin.is_ready().then_some(()))?;
+        starting.until("the gate", || gate.status().ok().map(drop))?;
+        let places = Places {
+            listener: format!("http://{main}"),
+            gate: gate.address().to_string(),
+            admin: admin.url().to_owned(),
+            upstream: format!("http://{}", setup.app),
+            log: log.path().to_owned(),
+            pid: starting.process.pid(),
+        };
+        let current = Current { policy: setup.policy.clone(), module };
+        let Starting { process, folder, stop, .. } = starting;
+        Ok(Self { process, folder, log, admin, gate, places, ports, current, stop })
+    }
+}
+
 fn write_configuration(
     setup: &Setup,
     ports: Ports,
     folder: &Folder,
     module: &Path,
-) -> Result<PathBuf, RunnerError> {
+) -> Result<PathBuf, String> {
     let listeners = local::listeners(&setup.policy, ports, folder.path(), &folder.frames());
     folder.publish(Watched::Listeners, &listeners)?;
     folder.publish(Watched::Stream, &local::stream(&setup.policy, module))?;
@@ -77,7 +93,7 @@ fn write_configuration(
 
 /// Checks that the ports are free. Envoy reports a taken port only in its log, and starts without
 /// the listener.
-fn are_free(ports: Ports) -> Result<(), RunnerError> {
+fn are_free(ports: Ports) -> Result<(), String> {
     let own = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let all = [
         ("the listener", ports.listen),
@@ -85,9 +101,11 @@ fn are_free(ports: Ports) -> Result<(), RunnerError> {
         ("the admin interface", own(ports.admin)),
     ];
     let bound = all.map(|(what, at)| {
-        TcpListener::bind(at).map_err(|source| match source.kind() {
-            std::io::ErrorKind::AddrInUse => RunnerError::InUse { what, at },
-            _ => RunnerError::Listen { what, at, source },
+        TcpListener::bind(at).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                format!("{what}: {at} is in use already; name another port, or 0 for any free one")
+            }
+            _ => format!("{what}: nothing can listen on {at}: {error}"),
         })
     });
     // All listeners are kept until here, because no two addresses may be the same.
@@ -155,18 +173,20 @@ impl Starting {
     }
 
     fn error(&mut self, what: &'static str, why: NotReady) -> RunnerError {
-        let log = self.log.path().to_owned();
-        let tail = || self.log.tail(TAIL);
-        match why {
-            NotReady::Ended(status) => {
-                RunnerError::Ended { status: status.to_string(), log, tail: tail() }
-            }
+        let log = at(self.log.path());
+        let end = || format!("the end of {log}:\n{}", self.log.tail(TAIL));
+        RunnerError::Failed(match why {
             NotReady::Stopped => {
                 self.folder.release();
-                RunnerError::Stopped
+                return RunnerError::Stopped;
             }
-            NotReady::Refused(reason) => RunnerError::Refused { reason, log },
-            NotReady::Late => RunnerError::Late { what, after: START, log, tail: tail() },
-        }
+            NotReady::Ended(status) => format!("Envoy ended at its start ({status}); {}", end()),
+            NotReady::Refused(reason) => {
+                format!("Envoy refuses this: {reason}\nmore is in {log}")
+            }
+            NotReady::Late => {
+                format!("{what} is not there after {} s; {}", START.as_secs(), end())
+            }
+        })
     }
 }

@@ -1,26 +1,29 @@
 //! Updates of a running Envoy. If Envoy rejects one part of an update, all parts are rolled back.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::error::ReplaceError;
 use super::{Current, PATIENCE, PAUSE, Runner};
+use laststream_base::causes::Context as _;
 use laststream_base::yaml::Map;
 use laststream_policy::Policy;
 use laststream_render::local::{self, Watched};
 
+const UNASKED: &str = "Envoy cannot be asked about it";
+
 impl Runner {
-    pub(super) fn swap(
+    /// Hot-reloads the policy, the module, or both, without dropping requests. If Envoy rejects
+    /// one, nothing changes; the error says why.
+    pub fn replace(
         &mut self,
         policy: Option<&Policy>,
         module: Option<&[u8]>,
-    ) -> Result<(), ReplaceError> {
+    ) -> Result<(), String> {
         let mut wanted = self.current.clone();
         if let Some(policy) = policy {
             wanted.policy = policy.clone();
         }
         if let Some(module) = module {
-            wanted.module = self.folder.add_module(module).map_err(ReplaceError::Files)?;
+            wanted.module = self.folder.add_module(module)?;
         }
         let mut done = Vec::new();
         for (file, before, after) in self.changes(&wanted) {
@@ -55,25 +58,28 @@ impl Runner {
             .collect()
     }
 
-    fn publish_and_wait(&mut self, file: Watched, resource: &Map) -> Result<(), ReplaceError> {
+    fn publish_and_wait(&mut self, file: Watched, resource: &Map) -> Result<(), String> {
         let log_length = self.log.length();
-        let before = self.update_counts(file).map_err(ReplaceError::Unknown)?;
-        self.folder.publish(file, resource).map_err(ReplaceError::Files)?;
+        let before = self.update_counts(file).context(UNASKED)?;
+        self.folder.publish(file, resource)?;
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
             match self.update_counts(file) {
                 Ok(now) if now.refused > before.refused => {
-                    return Err(ReplaceError::Envoy(self.reason(log_length)));
+                    return Err(format!("Envoy refuses it: {}", self.reason(log_length)));
                 }
                 Ok(now) if now.taken > before.taken => return Ok(()),
                 _ if self.ended().is_some() => {
-                    return Err(ReplaceError::Unknown("Envoy has ended".into()));
+                    return Err(format!("{UNASKED}: Envoy has ended"));
                 }
-                _ if self.stop.is_requested() => return Err(ReplaceError::Stopped),
+                _ if self.stop.is_requested() => {
+                    return Err("interrupted by a request to stop".to_owned());
+                }
                 _ => std::thread::sleep(PAUSE),
             }
         }
-        Err(ReplaceError::Silence(PATIENCE))
+        let seconds = PATIENCE.as_secs();
+        Err(format!("Envoy has neither accepted nor rejected it within {seconds} s"))
     }
 
     /// Publishes the old versions. Envoy accepted them before and accepts them again. The files
@@ -98,16 +104,12 @@ impl Runner {
             match self.log.refusal(since) {
                 Some(reason) => return reason,
                 None if began.elapsed() > Duration::from_secs(2) => {
-                    return see_log(self.log.path());
+                    return format!("see the end of `{}`", self.log.path().display());
                 }
                 None => std::thread::sleep(PAUSE),
             }
         }
     }
-}
-
-fn see_log(log: &Path) -> String {
-    format!("see the end of `{}`", log.display())
 }
 
 /// The numbers of versions that Envoy has accepted and rejected so far.

@@ -8,9 +8,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// The app's address, and whether the app is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upstream {
-    /// Its address.
     pub at: SocketAddr,
-    /// Whether it takes connections at this moment.
     pub is_there: bool,
 }
 

@@ -83,7 +83,6 @@ impl PolicyWatch {
         Self { eye: ChangeDetector::new(vec![file.clone()]), file, text }
     }
 
-    /// The text, if it has changed.
     pub fn changed(&mut self) -> Option<Result<Vec<u8>, String>> {
         if !self.eye.has_changed() {
             return None;
@@ -145,7 +144,6 @@ impl ModuleWatch {
         Some(Self { eye, source, bytes, making: None, is_due: false, progress })
     }
 
-    /// The bytes, if they have changed.
     pub fn changed(&mut self) -> Option<Result<Vec<u8>, String>> {
         self.is_due |= self.eye.has_changed();
         if let Some(making) = &self.making {

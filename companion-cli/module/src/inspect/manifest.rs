@@ -9,7 +9,6 @@ pub(super) const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.
 /// The layout of Solo's wasme: the bare module, beside its configuration.
 pub(super) const SOLO_MODULE: &str = "application/vnd.module.wasm.content.layer.v1+wasm";
 
-/// A manifest or an index.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Document {

@@ -1,18 +1,14 @@
 //! Inspects a module or an image: whether Istio and Envoy Gateway can load it, or why not, and
-//! which module it is. An [`ImageSource`] gives the parts of an image.
+//! which module it is.
 
-mod files;
 mod image;
 mod layer;
 mod manifest;
 mod registry;
 
-use laststream_base::digest::Digest;
-use laststream_oci::image::Descriptor;
 use serde::Serialize;
 
 use crate::analysis::{Kind, Module, analyse};
-pub use files::{archive, folder};
 pub use image::Image;
 pub use registry::Remote;
 
@@ -20,22 +16,9 @@ pub use registry::Remote;
 /// useless.
 pub const MOST: u64 = 256 << 20;
 
-/// Gives the parts of one image: a folder, an archive, a registry. It need not check digests,
-/// because the caller does.
-pub trait ImageSource {
-    /// A manifest or an index: the one with this digest, or the one that the image's name points
-    /// to.
-    fn manifest(&self, digest: Option<&Digest>) -> Result<Vec<u8>, String>;
-
-    /// A layer. Layers larger than [`MOST`] by their descriptor are not requested.
-    fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String>;
-}
-
 #[derive(Debug, Clone, Serialize)]
 pub struct Inspection {
-    /// The image, if it is one.
     pub image: Option<Image>,
-    /// The module, if there is one.
     pub module: Option<Module>,
     /// Why Istio and Envoy Gateway cannot load it, each as the end of “because …”. If the list is
     /// empty, they can.
@@ -60,18 +43,16 @@ impl Inspection {
 pub struct Checksum {
     /// The object of the checksum: `manifest` or `module`.
     pub of: &'static str,
-    /// SHA-256 in hexadecimal.
     pub sha256: String,
     /// The place to write it to.
     pub belongs: &'static str,
 }
 
-/// Inspects the bytes of a module.
 pub fn module(bytes: &[u8]) -> Inspection {
     inspection(None, Some(bytes))
 }
 
-pub fn image(source: &dyn ImageSource) -> Result<Inspection, String> {
+pub fn image(source: &Remote<'_>) -> Result<Inspection, String> {
     let found = image::inspect(source)?;
     Ok(inspection(Some(found.image), found.module.as_deref()))
 }

@@ -1,25 +1,27 @@
 //! An image in a registry.
 
-use super::{ImageSource, MOST};
+use super::MOST;
 use laststream_base::digest::Digest;
 use laststream_oci::image::{Descriptor, Reference};
 use laststream_oci::registry::{Registry, RegistryError};
 
-/// An image in a registry, named by a reference.
+/// An image in a registry, named by a reference. The registry's client checks all digests.
 pub struct Remote<'a> {
     pub registry: &'a Registry<'a>,
     pub reference: &'a Reference,
     pub explain: fn(&RegistryError) -> String,
 }
 
-impl ImageSource for Remote<'_> {
-    fn manifest(&self, digest: Option<&Digest>) -> Result<Vec<u8>, String> {
+impl Remote<'_> {
+    /// A manifest or an index: the one with this digest, or the one that the name points to.
+    pub(super) fn manifest(&self, digest: Option<&Digest>) -> Result<Vec<u8>, String> {
         let mut reference = self.reference.clone();
         reference.digest = digest.cloned().or(reference.digest);
         Ok(self.registry.manifest(&reference).map_err(|error| (self.explain)(&error))?.bytes)
     }
 
-    fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String> {
+    /// A layer of at most [`MOST`] bytes.
+    pub(super) fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String> {
         self.registry.blob(self.reference, layer, MOST).map_err(|error| (self.explain)(&error))
     }
 }

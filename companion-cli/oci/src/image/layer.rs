@@ -8,14 +8,11 @@ use tar::{Builder, EntryType, Header};
 /// RFC 1952: unknown operating system.
 const UNKNOWN_SYSTEM: u8 = 255;
 
-/// A file to pack.
 #[derive(Debug, Clone, Copy)]
 pub struct Packed<'a> {
     /// The path in the archive, without a leading slash.
     pub path: &'a str,
-    /// Its permissions.
     pub mode: u32,
-    /// Its content.
     pub bytes: &'a [u8],
 }
 

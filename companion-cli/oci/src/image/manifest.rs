@@ -7,15 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::TITLE;
 use laststream_base::digest::Digest;
 
-/// A manifest of one image.
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// A list of manifests, one for each platform.
 pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-/// Docker's own manifest of one image.
 pub const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
-/// Docker's own list of manifests.
 pub const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
-/// An image's configuration.
 pub const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 /// The only media type of a layer that Istio and Envoy Gateway open.
 pub const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
@@ -26,34 +21,25 @@ pub const VARIANT: &str = "module.wasm.image/variant";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// The media type of the content.
     #[serde(default)]
     pub media_type: String,
-    /// The digest, which names the content.
     pub digest: Digest,
-    /// The size in bytes.
     pub size: u64,
-    /// The platform of an image, in an index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    /// The annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
 
-/// The platform that an image is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Platform {
-    /// The operating system.
     #[serde(default)]
     pub os: String,
-    /// The processor.
     #[serde(default)]
     pub architecture: String,
 }
 
 impl Descriptor {
-    /// Describes these bytes.
     pub fn of(media_type: &str, bytes: &[u8]) -> Self {
         Self {
             media_type: media_type.to_owned(),
@@ -71,7 +57,6 @@ impl Descriptor {
     }
 }
 
-/// The manifest of one image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
@@ -80,11 +65,9 @@ pub struct Manifest {
     /// [`MANIFEST`] in images of this program; other tools may write others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// The configuration.
     pub config: Descriptor,
     /// The layers, the lowest first.
     pub layers: Vec<Descriptor>,
-    /// The annotations of the image.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }

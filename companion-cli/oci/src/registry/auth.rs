@@ -1,7 +1,7 @@
 //! Authorization: the header of a request, and how to get it from a challenge.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use http::Method;
 use serde::Deserialize;
@@ -20,44 +20,33 @@ use laststream_http::url::Url;
 const LARGEST_TOKEN: u64 = 1 << 20;
 const WHAT: &str = "asking for a token";
 
-/// Permitted actions in repositories, as token servers write them:
+/// Permitted actions in a repository, as token servers write them:
 /// `repository:team/laststream:pull,push`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Scope(Vec<String>);
+pub(super) struct Scope(String);
 
 impl Scope {
     pub(super) fn pull(repository: &str) -> Self {
-        Self(vec![format!("repository:{repository}:pull")])
+        Self(format!("repository:{repository}:pull"))
     }
 
-    pub(super) fn push(repository: &str, others: &[String]) -> Self {
-        let others = others.iter().map(|other| format!("repository:{other}:pull"));
-        Self(std::iter::once(format!("repository:{repository}:pull,push")).chain(others).collect())
+    pub(super) fn push(repository: &str) -> Self {
+        Self(format!("repository:{repository}:pull,push"))
     }
 
     /// Adds the scopes that the registry itself names: behind a proxy its repositories can have
     /// other names.
     fn with(&self, named: Option<&str>) -> Vec<String> {
-        let mut all = self.0.clone();
-        all.extend(
-            named
-                .into_iter()
-                .flat_map(str::split_whitespace)
-                .filter(|scope| !self.covers(scope))
-                .map(str::to_owned),
-        );
-        all
+        let named = named.into_iter().flat_map(str::split_whitespace);
+        let others = named.filter(|scope| !self.covers(scope));
+        [self.0.as_str()].into_iter().chain(others).map(str::to_owned).collect()
     }
 
     fn covers(&self, scope: &str) -> bool {
         let Some((name, actions)) = scope.rsplit_once(':') else { return false };
-        let known = self
-            .0
-            .iter()
-            .filter_map(|known| known.rsplit_once(':'))
-            .find(|(known, _)| *known == name);
-        known.is_some_and(|(_, known)| {
-            actions.split(',').all(|action| known.split(',').any(|known| known == action))
+        self.0.rsplit_once(':').is_some_and(|(known, allowed)| {
+            known == name
+                && actions.split(',').all(|action| allowed.split(',').any(|known| known == action))
         })
     }
 }
@@ -72,28 +61,20 @@ pub(super) struct Authorization {
 
 /// The authorization for each scope.
 #[derive(Default)]
-pub(super) struct Cache(Mutex<HashMap<Scope, Authorization>>);
+pub(super) struct Cache(RefCell<HashMap<Scope, Authorization>>);
 
 impl Cache {
     pub(super) fn get(&self, scope: &Scope) -> Option<Authorization> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(scope).cloned()
+        self.0.borrow().get(scope).cloned()
     }
 
     /// The values of all headers, which errors must not show.
     pub(super) fn headers(&self) -> Vec<Secret> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .map(|authorization| authorization.header.clone())
-            .collect()
+        self.0.borrow().values().map(|authorization| authorization.header.clone()).collect()
     }
 
     fn put(&self, scope: &Scope, authorization: &Authorization) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(scope.clone(), authorization.clone());
+        self.0.borrow_mut().insert(scope.clone(), authorization.clone());
     }
 }
 
@@ -136,7 +117,7 @@ impl Registry<'_> {
 
     /// Looks for credentials once, because a helper may be slow or prompt the user.
     fn login(&self, repository: &str) -> Result<Option<FoundLogin>, RegistryError> {
-        let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logins = self.logins.borrow_mut();
         if let Some(known) = logins.get(repository) {
             return Ok(known.clone());
         }
@@ -147,7 +128,7 @@ impl Registry<'_> {
 
     /// The source of the credentials that were sent, for messages.
     pub(super) fn login_shown(&self, repository: &str) -> Option<String> {
-        let logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        let logins = self.logins.borrow();
         logins.get(repository).and_then(Option::as_ref).map(|found| found.source.clone())
     }
 
@@ -226,13 +207,7 @@ impl Registry<'_> {
         for scope in scopes {
             url = url.with("scope", scope);
         }
-        self.ask_token_server(&Request {
-            method: Method::GET,
-            url: &url,
-            headers: &[],
-            authorization: shown.as_ref(),
-            body: None,
-        })
+        self.ask_token_server(&Request { authorization: shown.as_ref(), ..Request::get(&url) })
     }
 
     fn post_identity(
@@ -252,13 +227,8 @@ impl Registry<'_> {
             .finish();
         let headers = [("content-type", "application/x-www-form-urlencoded".to_owned())];
         let body = Some(form.as_bytes());
-        self.ask_token_server(&Request {
-            method: Method::POST,
-            url,
-            headers: &headers,
-            authorization: None,
-            body,
-        })
+        let request = Request::get(url);
+        self.ask_token_server(&Request { method: Method::POST, headers: &headers, body, ..request })
     }
 
     /// Sends a request to a token server. Redirects are not followed, because it holds a secret.
@@ -293,17 +263,12 @@ mod tests {
 
     #[test]
     fn a_scope_is_asked_for_once() {
-        let scope = Scope::push("team/a", &["b".to_owned()]);
-        let own = ["repository:team/a:pull,push", "repository:b:pull"];
-        assert_eq!(scope.with(None), own);
-        assert_eq!(scope.with(Some("repository:team/a:pull repository:b:pull")), own);
-        assert_eq!(
-            scope.with(Some("repository:proxied/team/a:push,pull")),
-            [own[0], own[1], "repository:proxied/team/a:push,pull"]
-        );
-        assert_eq!(
-            scope.with(Some("repository:b:delete")),
-            [own[0], own[1], "repository:b:delete"]
-        );
+        let scope = Scope::push("team/a");
+        let own = "repository:team/a:pull,push";
+        assert_eq!(scope.with(None), [own]);
+        assert_eq!(scope.with(Some("repository:team/a:pull")), [own]);
+        for other in ["repository:proxied/team/a:push,pull", "repository:team/a:delete"] {
+            assert_eq!(scope.with(Some(other)), [own, other]);
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! Parses the challenges of a `WWW-Authenticate` header.
 
-/// A supported way to authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Challenge {
     Basic,

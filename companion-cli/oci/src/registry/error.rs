@@ -11,7 +11,6 @@ use laststream_http::{CertificateError, HttpError};
 /// A response that refuses the request.
 #[derive(Debug)]
 pub struct Refusal {
-    /// The status of the response.
     pub status: u16,
     /// The registry's own message, made safe to print.
     pub message: String,
@@ -31,10 +30,8 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// Errors of requests to a registry.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the messages say what they are")]
 pub enum RegistryError {
     #[error("{what}: `{url}`: {error}")]
     Http {
@@ -75,13 +72,7 @@ pub enum RegistryError {
         login: Option<String>,
     },
     #[error("{what}: `{from}` leads to `{to}`, which is not followed: {why}")]
-    Redirect {
-        what: &'static str,
-        from: String,
-        to: String,
-        /// The reason why it is not followed.
-        why: String,
-    },
+    Redirect { what: &'static str, from: String, to: String, why: String },
     #[error(
         "{what}: the registry says `{found}`, but it is `{expected}`: something between here and \
             its storage changes or mixes up data"
@@ -114,9 +105,7 @@ pub enum Remedy {
     PlainHttp,
     /// A certificate authority to trust.
     Authority,
-    /// TLS.
     Tls,
-    /// Credentials.
     Login,
 }
 

@@ -18,8 +18,8 @@ mod pull;
 mod push;
 mod response;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use http::Method;
@@ -46,15 +46,12 @@ use response::RegistryResponse;
 /// The host of Docker Hub's registry.
 const DOCKER_HUB_HOST: &str = "registry-1.docker.io";
 
-/// Options of the client.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Uses HTTP without TLS. This is the default on the loopback interface, unless a TLS option is
     /// set.
     pub plain_http: bool,
-    /// TLS options.
     pub tls: Tls,
-    /// Time limits.
     pub limits: Limits,
     /// The number of retries after temporary errors, and their pauses.
     pub retry: RetryPolicy,
@@ -89,7 +86,6 @@ impl Options {
     }
 }
 
-/// A client of one registry.
 pub struct Registry<'a> {
     name: String,
     /// The origin of the registry.
@@ -99,10 +95,9 @@ pub struct Registry<'a> {
     sources: &'a Sources,
     progress: &'a dyn Progress,
     authorizations: Cache,
-    logins: Mutex<HashMap<String, Option<FoundLogin>>>,
+    logins: RefCell<HashMap<String, Option<FoundLogin>>>,
 }
 
-/// A request to a registry.
 struct Call<'a> {
     /// The action, for messages.
     what: &'static str,
@@ -170,14 +165,14 @@ impl<'a> Registry<'a> {
             sources,
             progress,
             authorizations: Cache::default(),
-            logins: Mutex::default(),
+            logins: RefCell::default(),
         })
     }
 
     /// A mask of all secrets that were sent, because some servers repeat them in errors.
     fn mask(&self) -> Mask {
         let mut mask = Mask::default();
-        let logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        let logins = self.logins.borrow();
         let mut headers = self.authorizations.headers();
         for found in logins.values().flatten() {
             let (Login::Password { password: secret, .. }

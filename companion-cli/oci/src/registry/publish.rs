@@ -1,7 +1,7 @@
 //! Publishes one image under several references, in one or more registries: first all blobs
 //! everywhere, then the tags one by one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::credentials::Sources;
@@ -16,7 +16,6 @@ use laststream_base::progress::Progress;
 pub struct Unpublished {
     /// The references that point to the image now.
     pub published: Vec<Reference>,
-    /// The error.
     pub problem: Box<PublishError>,
 }
 
@@ -26,10 +25,8 @@ impl From<PublishError> for Unpublished {
     }
 }
 
-/// Errors of publishing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the messages say what they are")]
 pub enum PublishError {
     #[error(transparent)]
     Reference(#[from] NotAReference),
@@ -116,21 +113,15 @@ impl<'a> Registries<'a> {
         digests.collect::<Result<_, _>>().map_err(|error| PublishError::from(error).into())
     }
 
-    /// Publishes an image under all the references. `mount_from` is a repository that may have its
-    /// blobs already.
-    pub fn publish(&self, image: &Image, mount_from: Option<&str>) -> Result<(), Unpublished> {
+    /// Publishes an image under all the references.
+    pub fn publish(&self, image: &Image) -> Result<(), Unpublished> {
         let mut published = Vec::new();
-        self.send(image, mount_from, &mut published)
+        self.send(image, &mut published)
             .map_err(|problem| Unpublished { published, problem: Box::new(problem) })
     }
 
-    fn send(
-        &self,
-        image: &Image,
-        mount_from: Option<&str>,
-        published: &mut Vec<Reference>,
-    ) -> Result<(), PublishError> {
-        self.send_blobs(image, mount_from)?;
+    fn send(&self, image: &Image, published: &mut Vec<Reference>) -> Result<(), PublishError> {
+        self.send_blobs(image)?;
         for (reference, registry) in self.iter() {
             registry.push_manifest(&reference.repository, reference.pushed_tag()?, image)?;
             self.progress.finished(&format!("{reference} is {}", image.digest));
@@ -139,25 +130,19 @@ impl<'a> Registries<'a> {
         Ok(())
     }
 
-    fn send_blobs(&self, image: &Image, mount_from: Option<&str>) -> Result<(), PublishError> {
-        let mut done: Vec<&Reference> = Vec::new();
+    fn send_blobs(&self, image: &Image) -> Result<(), PublishError> {
+        let mut done = BTreeSet::new();
         for (reference, registry) in self.iter() {
             let name = reference.name();
-            if done.iter().any(|other| other.name() == name) {
+            if !done.insert(name.clone()) {
                 continue;
             }
-            let sibling = done
-                .iter()
-                .find(|other| other.registry == reference.registry)
-                .map(|other| other.repository.as_str());
-            let from: Vec<String> = sibling.or(mount_from).map(str::to_owned).into_iter().collect();
             self.progress.started(&format!("pushing to {name}"));
-            let arrivals = registry.push_blobs(&reference.repository, image, &from)?;
+            let arrivals = registry.push_blobs(&reference.repository, image)?;
             for ((blob, _), arrival) in image.blobs().iter().zip(arrivals) {
                 let line = format!("{} ({} bytes): {arrival}", blob.digest, blob.size);
                 self.progress.finished(&line);
             }
-            done.push(reference);
         }
         Ok(())
     }

@@ -15,12 +15,10 @@ const LARGEST_MANIFEST: u64 = 4 << 20;
 const FINDING: &str = "looking for the image";
 const FETCHING: &str = "fetching the manifest";
 
-/// A manifest, or a list of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchedManifest {
     /// The bytes, unchanged.
     pub bytes: Vec<u8>,
-    /// Its digest, computed here.
     pub digest: Digest,
     /// The media type of the manifest, as the registry names it.
     pub media_type: Option<String>,
@@ -30,8 +28,7 @@ impl Registry<'_> {
     /// The digest of the manifest that a reference points to, before a push to it. `None` if there
     /// is none, or if the registry does not tell.
     pub fn find_before_push(&self, reference: &Reference) -> Result<Option<Digest>, RegistryError> {
-        let scope = Scope::push(&reference.repository, &[]);
-        let repository = Repository { registry: self, name: &reference.repository, scope };
+        let repository = self.to_push(&reference.repository);
         let call = repository.manifest_call(Method::HEAD, FINDING, reference);
         let answer = self.with_retries(|| {
             let answer = repository.call(&call)?;
@@ -49,7 +46,6 @@ impl Registry<'_> {
         Ok(self.manifest(reference).ok().map(|found| found.digest))
     }
 
-    /// The manifest that a reference points to.
     pub fn manifest(&self, reference: &Reference) -> Result<FetchedManifest, RegistryError> {
         let repository = self.to_pull(reference);
         let call = repository.manifest_call(Method::GET, FETCHING, reference);

@@ -16,15 +16,10 @@ const BEGINNING: &str = "beginning an upload";
 /// The way in which a blob came to its repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Arrival {
-    /// Its bytes were sent.
     #[strum(to_string = "sent")]
     Sent,
-    /// The repository had it already.
     #[strum(to_string = "is there already")]
     Present,
-    /// The registry took it from another repository.
-    #[strum(to_string = "taken over from another repository")]
-    Mounted,
 }
 
 impl Registry<'_> {
@@ -33,18 +28,12 @@ impl Registry<'_> {
         &self,
         repository: &str,
         image: &Image,
-        mount_from: &[String],
     ) -> Result<[Arrival; 2], RegistryError> {
-        let repository = Repository {
-            registry: self,
-            name: repository,
-            scope: Scope::push(repository, mount_from),
-        };
+        let repository = self.to_push(repository);
         let [(layer, layer_bytes), (config, config_bytes)] = image.blobs();
-        let from = mount_from.first().map(String::as_str);
         Ok([
-            repository.push_blob(&layer, layer_bytes, from)?,
-            repository.push_blob(&config, config_bytes, from)?,
+            repository.push_blob(&layer, layer_bytes)?,
+            repository.push_blob(&config, config_bytes)?,
         ])
     }
 
@@ -55,8 +44,7 @@ impl Registry<'_> {
         tag: &str,
         image: &Image,
     ) -> Result<(), RegistryError> {
-        let repository =
-            Repository { registry: self, name: repository, scope: Scope::push(repository, &[]) };
+        let repository = self.to_push(repository);
         let what = "publishing the manifest";
         let url = repository.url(&format!("manifests/{tag}"));
         let call = Call {
@@ -74,21 +62,20 @@ impl Registry<'_> {
             )
         })
     }
+
+    pub(super) fn to_push<'a>(&'a self, repository: &'a str) -> Repository<'a> {
+        Repository { registry: self, name: repository, scope: Scope::push(repository) }
+    }
 }
 
 impl Repository<'_> {
-    fn push_blob(
-        &self,
-        blob: &Descriptor,
-        bytes: &[u8],
-        mount_from: Option<&str>,
-    ) -> Result<Arrival, RegistryError> {
+    fn push_blob(&self, blob: &Descriptor, bytes: &[u8]) -> Result<Arrival, RegistryError> {
         let what = "uploading a blob";
         self.registry.with_retries(|| {
-            if let Some(arrival) = self.try_blob(what, blob, bytes, mount_from)? {
+            if let Some(arrival) = self.try_blob(what, blob, bytes)? {
                 return Ok(arrival);
             }
-            let again = self.try_blob(what, blob, bytes, mount_from)?;
+            let again = self.try_blob(what, blob, bytes)?;
             again.ok_or_else(|| RegistryError::Answer {
                 what,
                 url: self.url("blobs/").to_string(),
@@ -104,20 +91,11 @@ impl Repository<'_> {
         what: &'static str,
         blob: &Descriptor,
         bytes: &[u8],
-        mount_from: Option<&str>,
     ) -> Result<Option<Arrival>, RegistryError> {
         if self.has_blob(&blob.digest)? {
             return Ok(Some(Arrival::Present));
         }
-        let session = match mount_from {
-            Some(from) => self.mount(&blob.digest, from)?,
-            None => None,
-        };
-        let session = match session {
-            Some(answer) if answer.status == 201 => return Ok(Some(Arrival::Mounted)),
-            Some(answer) => answer,
-            None => self.accepted(BEGINNING, self.begin(None)?)?,
-        };
+        let session = self.accepted(BEGINNING, self.begin()?)?;
         let location = session.header("location").and_then(|location| session.url.join(location));
         let location = location.ok_or_else(|| {
             self.protocol_error(BEGINNING, &session, "does not say where to upload to")
@@ -150,27 +128,8 @@ impl Repository<'_> {
         }
     }
 
-    /// Asks the registry to take a blob from another repository. If it cannot, it begins an upload,
-    /// or refuses (`None`).
-    fn mount(
-        &self,
-        digest: &Digest,
-        from: &str,
-    ) -> Result<Option<RegistryResponse>, RegistryError> {
-        let answer = self.begin(Some((digest, from)))?;
-        match answer.status {
-            // 401: the credentials may be for this repository alone. The upload will show it.
-            400 | 401 | 403..=405 => Ok(None),
-            _ => self.accepted("mounting a blob", answer).map(Some),
-        }
-    }
-
-    fn begin(&self, mount: Option<(&Digest, &str)>) -> Result<RegistryResponse, RegistryError> {
+    fn begin(&self) -> Result<RegistryResponse, RegistryError> {
         let url = self.url("blobs/uploads/");
-        let url = match mount {
-            Some((digest, from)) => url.with("mount", digest.as_str()).with("from", from),
-            None => url,
-        };
         self.call(&Call {
             body: Some(&[]),
             allow_other_host: false,

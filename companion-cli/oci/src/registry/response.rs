@@ -5,7 +5,6 @@ use http::HeaderMap;
 use laststream_http::url::Url;
 use laststream_http::{HttpError, Response};
 
-/// A response with its whole body.
 #[derive(Debug)]
 pub(super) struct RegistryResponse {
     pub(super) status: u16,

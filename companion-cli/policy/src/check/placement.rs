@@ -141,7 +141,6 @@ impl Checker {
         }
     }
 
-    /// The mesh's version of Istio.
     pub(super) fn istio(&mut self, text: Option<&str>, placement: &Placement) -> Option<Release> {
         let text = text?;
         if !placement.is_istio() {

@@ -58,7 +58,6 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// The text of a scalar.
     pub(super) fn scalar(&self, id: Id) -> Option<&str> {
         match self.kind(id) {
             Some(Kind::Scalar(text, _)) => Some(text),
@@ -110,7 +109,6 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// The first item or key.
     fn first(&self, id: Id) -> Option<Id> {
         let key = self.entries(id).first().map(|(key, _)| *key);
         key.or_else(|| self.items(id).first().copied())
@@ -129,7 +127,6 @@ impl<'t> Document<'t> {
         has_bracket && self.first(id).is_none_or(|first| self.start(first) != self.start(id))
     }
 
-    /// The beginning of the line of a node.
     pub(super) fn line_start(&self, id: Id) -> usize {
         let before = self.text.get(..self.start(id)).unwrap_or_default();
         before.rfind('\n').map_or(0, |end| end + 1)

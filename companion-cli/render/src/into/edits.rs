@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::MergeError;
 use super::document::{Document, Id};
 
-/// Changes that are not applied yet.
 #[derive(Default)]
 pub(super) struct Edits(Vec<(Range<usize>, String)>);
 
@@ -43,7 +42,6 @@ impl Edits {
         self.insert(document.end(map), lines.collect());
     }
 
-    /// Removes an item of a list.
     pub(super) fn remove(&mut self, document: &Document<'_>, item: Id) -> Result<(), MergeError> {
         if document.is_flow(item) {
             return Err(MergeError {

@@ -21,7 +21,6 @@ use parts::{Parts, is_gate_listener, is_our_filter};
 /// A bootstrap with laststream in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Merged {
-    /// The whole text.
     pub text: String,
     /// What the merge changes, as a unified diff; empty if it changes nothing.
     pub diff: String,
@@ -30,9 +29,7 @@ pub struct Merged {
 /// Why a policy cannot be merged into a file.
 #[derive(Debug)]
 pub enum IntoError {
-    /// The policy.
     Policy(PolicyProblem),
-    /// The file.
     File(MergeError),
 }
 

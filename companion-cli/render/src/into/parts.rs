@@ -63,8 +63,8 @@ pub(super) fn clusters(cluster: &Map) -> Map {
 fn can_be_merged(policy: &Policy) -> Result<(), PolicyProblem> {
     let parts = [
         ("forwarded_proto", policy.forwarded_proto.is_some()),
-        ("forwarded_for", policy.forwarded_for.is_some()),
-        ("websockets", policy.websockets.is_some()),
+        ("forwarded_for", policy.file.forwarded_for.is_some()),
+        ("websockets", policy.file.websockets.is_some()),
     ];
     let Some((part, _)) = parts.iter().find(|(_, is_there)| *is_there) else { return Ok(()) };
     let message = "changes connection managers or routes themselves, which `--into` leaves alone: \

@@ -18,7 +18,6 @@ fn json(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The names of the items of a list.
 fn names<'v>(value: &'v Value, list: &str) -> Vec<&'v str> {
     let items = value.pointer(list).and_then(Value::as_array).expect(list);
     items.iter().filter_map(|item| item["name"].as_str()).collect()

@@ -6,9 +6,7 @@ use laststream_policy::DestinationPorts;
 /// Settings for the connection manager of the trusted peers.
 #[derive(Debug)]
 pub(crate) struct Destination {
-    /// The trusted ranges.
     pub peers: Vec<String>,
-    /// The ports.
     pub ports: DestinationPorts,
 }
 

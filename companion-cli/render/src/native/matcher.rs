@@ -12,7 +12,6 @@ const FILTER_STATE_INPUT: &str =
     "type.googleapis.com/envoy.extensions.matching.common_inputs.network.v3.FilterStateInput";
 const RANGES: &str = "type.googleapis.com/envoy.extensions.matching.input_matchers.ip.v3.Ip";
 
-/// A condition on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Test {
     /// The header's lines, with commas between them, match this. A missing header matches no text.

@@ -32,7 +32,6 @@ pub(super) enum Listeners {
     Plaintext,
     /// A sidecar's, where the early mutation of the module writes http over the peer's own header.
     Sidecar,
-    /// Any listener.
     Any,
 }
 
@@ -63,7 +62,6 @@ pub(super) struct Native {
     /// Whether the peer's own header is removed early, so that Envoy writes the connection's scheme
     /// whatever it trusts.
     pub(super) forgets: bool,
-    /// The filter that has the matchers.
     pub(super) matching: Matching,
     /// The filters behind the module, in this order.
     pub(super) filters: Vec<Map>,

@@ -6,7 +6,6 @@ use laststream_filter::forwarded::{Ports, Source};
 
 use super::matcher::{Test, all, any, not};
 
-/// The conditions for one source.
 pub(super) struct SourceTests {
     pub(super) https: ValueTest,
     pub(super) nothing: Test,
@@ -17,7 +16,6 @@ pub(super) struct SourceTests {
 pub(super) struct ValueTest {
     /// In the usual spelling, which is cheap to match.
     pub(super) usual: Test,
-    /// In any spelling.
     any: Test,
 }
 

@@ -169,7 +169,6 @@ impl FleetArgs {
         Ok((pods, missing))
     }
 
-    /// Lists the pods and asks them.
     pub(in crate::commands) async fn survey(
         &self,
         cluster: &Cluster,

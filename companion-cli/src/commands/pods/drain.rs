@@ -13,7 +13,6 @@ use crate::commands::exit::Exit;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// The options of `drain` for pods.
 pub(in crate::commands) struct DrainOptions<'a> {
     pub(in crate::commands) pods: &'a PodArgs,
     pub(in crate::commands) command: &'a DrainCommand,

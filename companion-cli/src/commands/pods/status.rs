@@ -12,11 +12,9 @@ use crate::commands::output::FleetOutput;
 use crate::commands::printer::Printer;
 use crate::commands::screen::{Screen, can_redraw};
 
-/// The options of `status` for many pods.
 pub(in crate::commands) struct StatusOptions<'a> {
     pub(in crate::commands) fleet: &'a FleetArgs,
     pub(in crate::commands) output: FleetOutput,
-    /// The time between two looks.
     pub(in crate::commands) watch: Option<Duration>,
     pub(in crate::commands) every_gate: bool,
 }

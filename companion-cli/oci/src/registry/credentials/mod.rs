@@ -23,21 +23,15 @@ use laststream_base::env_vars::{
 /// The time limit of a credential helper; some ask a cloud service.
 const HELPER_TIME: Duration = Duration::from_secs(30);
 
-/// Credentials for a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Login {
-    /// User name and password.
     Password {
-        /// The user name.
         username: String,
-        /// The password.
         password: Secret,
     },
     /// A token that is exchanged for shorter-lived ones.
     IdentityToken {
-        /// The user name, if there is one.
         username: String,
-        /// The token.
         token: Secret,
     },
 }
@@ -55,10 +49,8 @@ impl Login {
     }
 }
 
-/// Credentials, and their source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundLogin {
-    /// The credentials.
     pub login: Login,
     /// A file, a helper or the caller's own source, for messages.
     pub source: String,
@@ -67,7 +59,6 @@ pub struct FoundLogin {
 /// Errors of looking for credentials. No text has a secret in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the messages say what they are")]
 pub enum CredentialsError {
     #[error("cannot take credentials from `{}`: {problem}", .path.display())]
     File { path: PathBuf, problem: String },
@@ -82,14 +73,11 @@ pub enum CredentialsError {
     },
 }
 
-/// The sources of credentials.
 #[derive(Debug, Clone)]
 pub struct Sources {
     /// The caller's own credentials.
     pub given: Option<FoundLogin>,
-    /// Docker's file.
     pub docker: Option<PathBuf>,
-    /// Podman's files.
     pub podman: Vec<PathBuf>,
     /// The folders in which helpers are searched.
     pub search_path: Vec<PathBuf>,
