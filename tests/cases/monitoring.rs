@@ -149,12 +149,16 @@ fn watched(benches: &[&Bench]) -> Outcome<(User, Prometheus)> {
 /// `laststream size` proposes numbers from Envoy's request durations since the fleet began.
 async fn sizes(fleet: &Fleet, began: u64) -> Outcome {
     let (url, user) = (fleet.prometheus.url(), &fleet.user);
-    let window = format!("{}s", now()? - began);
     let ask = |selector| {
+        let window = format!("{}s", now()? - began);
         let arguments = ["size", "--prometheus", &url, "--window", &window, "-o", "json"];
         user.run(&[&arguments[..], &["--selector", selector]].concat(), "")
     };
-    let said = ask("job=\"envoy\"")?.expect(0)?.json()?;
+    // Envoy merges its histograms every few seconds, and Prometheus reads them after that.
+    let said = wait_for(PATIENCE, "durations in Prometheus", async || {
+        ask("job=\"envoy\"")?.expect(0)?.json()
+    });
+    let said = said.await?;
     let longest = said["longest_request_ms"].as_u64();
     // Streams were held for several seconds, and none for longer than the drain.
     ensure!(longest >= Some(1_000) && longest <= Some(60_000), "{said}");
