@@ -22,7 +22,9 @@ pub(crate) async fn case() -> Outcome {
     ensure!(processors > 1, "a limit of one processor changes nothing here");
     let limited = if Release::chosen()?.envoy() >= OBEYS { 1 } else { processors };
     let off = json!([{ "name": "ENVOY_CGROUP_CPU_DETECTION", "value": "false" }]);
-    let fields = [("resources", json!({ "limits": { "cpu": "1" } })), ("env", off)];
+    // Without `requests` the pod would ask for the whole limit, which a node with other pods lacks.
+    let resources = json!({ "requests": { "cpu": "10m" }, "limits": { "cpu": "1" } });
+    let fields = [("resources", resources), ("env", off)];
     plain::create(world, NAMESPACE, "limited", &fields[..1]).await?;
     plain::create(world, NAMESPACE, "former", &fields).await?;
     for (name, workers) in [("limited", limited), ("former", processors)] {
