@@ -1,7 +1,7 @@
 //! Modules as OCI images: making them ([`image`]), pushing and pulling ([`registry`]) and signing
 //! ([`sign`]).
 
-#![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
+#![allow(missing_docs, reason = "a comment says why: names and types say what")]
 
 pub mod image;
 pub mod registry;
