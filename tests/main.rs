@@ -33,9 +33,10 @@ fn trials() -> Vec<Trial> {
         }
     };
     let envoys = Envoys::default();
+    let newest = versions.iter().max().copied();
     versions
         .into_iter()
-        .flat_map(|version| envoys.trials(version, cases::all()))
+        .flat_map(|version| envoys.trials(version, cases::of(Some(version) == newest)))
         .chain(docs::trials())
         .chain(lab::trials_without_envoy(cases::without_envoy()))
         .collect()

@@ -45,6 +45,7 @@ impl Elsewhere {
         command
             .current_dir(self.path("a project/filter/src"))
             .env("PATH", path)
+            .env_remove("CARGO")
             .env_remove("RUSTC")
             .arg("build")
             .args(arguments);
@@ -67,7 +68,41 @@ impl Elsewhere {
         );
         write_script(&self.path("bin/rustc"), &text)
     }
+
+    /// In place of the project, cargo compiles a library that has no more than the module's
+    /// exports and a version.
+    fn with_small_library(&self) -> Outcome {
+        let source = self.path("small.rs");
+        let function =
+            |name: &&str| format!("#[unsafe(no_mangle)]\npub extern \"C\" fn {name}() {{}}\n");
+        let version = "#[used]\n#[unsafe(link_section = \"laststream\")]\n\
+                       static VERSION: [u8; 29] = *b\"version=0.1.0 configuration=1\";\n";
+        let functions: String = EXPORTED.iter().map(function).collect();
+        fs::write(&source, format!("{version}{functions}"))?;
+        let text = format!(
+            "while [ \"$1\" != --target-dir ]; do shift; done\n\
+             folder=$2/wasm32-unknown-unknown/wasm; mkdir -p \"$folder\"\n\
+             exec rustc --edition 2024 -C codegen-units=1 --crate-type staticlib \
+             --target wasm32-unknown-unknown -o \"$folder/liblaststream_filter.a\" '{}'",
+            source.display()
+        );
+        write_script(&self.path("bin/cargo"), &text)
+    }
 }
+
+/// The functions that the module's linker looks for.
+const EXPORTED: [&str; 10] = [
+    "_initialize",
+    "malloc",
+    "proxy_abi_version_0_2_1",
+    "proxy_on_configure",
+    "proxy_on_context_create",
+    "proxy_on_delete",
+    "proxy_on_http_call_response",
+    "proxy_on_request_headers",
+    "proxy_on_tick",
+    "guard_on_queue_ready",
+];
 
 /// Another folder and another home of cargo: the bytes are those inside this program.
 #[test]
@@ -98,6 +133,7 @@ fn two_builds_give_the_same_bytes() -> Outcome {
 fn the_target_is_added_where_that_is_allowed() -> Outcome {
     let elsewhere = Elsewhere::new();
     elsewhere.without_target()?;
+    elsewhere.with_small_library()?;
     elsewhere.build(&["--no-install"])?.expect(2)?.stderr_contains(
         "may not be installed by this build: run `rustup target add wasm32-unknown-unknown`",
     )?;
@@ -146,7 +182,7 @@ fn a_failed_build_leaves_the_old_file() -> Outcome {
     let elsewhere = Elsewhere::new();
     let file = elsewhere.path("output/old.wasm");
     fs::write(&file, "old")?;
-    fs::write(elsewhere.path("a project/filter/src/text.rs"), "this is no Rust")?;
+    write_script(&elsewhere.path("bin/cargo"), "echo 'text.rs: this is no Rust' >&2; exit 101")?;
     elsewhere
         .build(&["--file", file.to_str().unwrap()])?
         .expect(2)?
@@ -172,6 +208,7 @@ fn an_unwritable_path_is_reported_before_the_build() -> Outcome {
 #[test]
 fn a_module_that_the_optimiser_breaks_is_not_written() -> Outcome {
     let elsewhere = Elsewhere::new();
+    elsewhere.with_small_library()?;
     let file = elsewhere.path("output/new.wasm");
     let arguments = ["--wasm-opt", "--file", file.to_str().unwrap()];
     write_script(&elsewhere.path("bin/wasm-opt"), "echo too old >&2; exit 3")?;
@@ -231,7 +268,7 @@ fn a_signal_ends_cargo_and_its_children() -> Outcome {
     let text = format!("sleep 60 & echo \"$$ $!\" >'{}'; wait", pids.display());
     write_script(&elsewhere.path("bin/cargo"), &text)?;
     let mut command = elsewhere.command(&["--file", "made.wasm"]);
-    command.env_remove("CARGO").env("TMPDIR", &scratch);
+    command.env("TMPDIR", &scratch);
     let mut process = Process::capture(&command)?;
     let written = || fs::read_to_string(&pids).unwrap_or_default();
     until("cargo runs", || written().split_whitespace().count() == 2)?;

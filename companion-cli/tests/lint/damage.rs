@@ -6,7 +6,7 @@ use laststream_lint::{Assume, SourceFile, lint, output};
 
 use crate::support::{Example, files, folder, or_hangs};
 
-const INPUTS: usize = 7_000;
+const INPUTS: usize = 3_500;
 
 /// A number below the limit; 0 if the limit is 0.
 fn below(random: &mut Rng, limit: usize) -> usize {

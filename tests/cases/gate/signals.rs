@@ -50,7 +50,7 @@ async fn refuses_signals_until_zero(lab: &Lab) -> Outcome {
 }
 
 /// Signals that pass in a short run; `LASTSTREAM_TEST_PASSES` sets another number.
-const PASSES: u64 = 400;
+const PASSES: u64 = 100;
 
 async fn no_stream_is_there_when_a_signal_passes(lab: &Lab) -> Outcome {
     let main = hcm(lab, "{}");
