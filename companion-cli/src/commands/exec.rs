@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 
 use clap::Args;
+use laststream_base::causes::Context as _;
 use laststream_base::time_span::TimeSpan;
 use laststream_gate::Address;
 use laststream_gate::exec::{self, End, Plan};
 
-use crate::commands::exit::Exit;
 use crate::commands::gate_args::GateArgs;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Printer};
 
 /// Runs the command of a Job beside a proxy. It waits until the proxy is ready, runs the command,
 /// waits until the command's outbound streams have ended, and ends the proxy.
@@ -85,8 +85,8 @@ after the command has ended are printed and do not change the exit code.
 
 A terminating signal outside the command's run ends the wait and leaves the proxy running.";
 
-pub(super) fn run(command: &Exec, printer: &Printer) -> Result<Exit, Exit> {
-    let gate = command.gate.gate(printer)?;
+pub(super) fn run(command: &Exec, printer: &Printer) -> Ended {
+    let gate = command.gate.gate()?;
     let time = TimeSpan::duration;
     let plan = Plan {
         command: command.command.clone(),
@@ -100,7 +100,7 @@ pub(super) fn run(command: &Exec, printer: &Printer) -> Result<Exit, Exit> {
         quit: command.quit_url.clone(),
         quit_timeout: time(command.quit_timeout),
     };
-    exec::run(&plan, printer).map(Exit::Child).map_err(|error| {
-        printer.failed(&format!("signals cannot be watched, so the command was not run: {error}"))
-    })
+    let code = exec::run(&plan, printer)
+        .context("signals cannot be watched, so the command was not run")?;
+    Ok(Exit::Child(code))
 }

@@ -12,9 +12,8 @@ use super::running::RunningPods;
 use super::settings::answer;
 use super::workloads;
 use crate::commands::cluster_args::ContextArgs;
-use crate::commands::exit::Exit;
 use crate::commands::pods::args::{ReachArgs, labels};
-use crate::commands::printer::Printer;
+use crate::commands::{Failure, misused};
 
 /// The options that make `lint` check a cluster.
 #[derive(Debug, Args)]
@@ -45,13 +44,13 @@ impl LiveArgs {
     }
 
     /// Refuses options for a cluster when files are checked.
-    pub(super) fn refuse_without_cluster(&self, printer: &Printer) -> Result<(), Exit> {
+    pub(super) fn refuse_without_cluster(&self) -> Result<(), Failure> {
         let are_given = self.context.are_given()
             || self.all_namespaces
             || self.selector.is_some()
             || self.reach.are_given();
         if are_given && !self.is_given() {
-            return Err(printer.misused(&"the options for a cluster need `--cluster`"));
+            return Err(misused("the options for a cluster need `--cluster`"));
         }
         Ok(())
     }

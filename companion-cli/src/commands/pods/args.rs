@@ -7,8 +7,7 @@ use laststream_fleet::{
 };
 
 use crate::commands::cluster_args::{ClusterArgs, node};
-use crate::commands::exit::Exit;
-use crate::commands::printer::Printer;
+use crate::commands::{Failure, misused};
 
 /// The options that make a command mean pods of a cluster, and not one gate.
 #[derive(Debug, Args)]
@@ -90,12 +89,9 @@ impl PodArgs {
     }
 
     /// Refuses a namespace alone, for commands that must not mean all of its pods.
-    pub(in crate::commands) fn require_names_or_labels(
-        &self,
-        printer: &Printer,
-    ) -> Result<(), Exit> {
+    pub(in crate::commands) fn require_names_or_labels(&self) -> Result<(), Failure> {
         if self.names.is_empty() && self.selector.is_none() {
-            return Err(printer.misused(&"name the pods, or select them with `-l`"));
+            return Err(misused("name the pods, or select them with `-l`"));
         }
         Ok(())
     }

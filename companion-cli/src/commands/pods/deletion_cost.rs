@@ -13,9 +13,7 @@ use laststream_gate::text::many;
 
 use super::args::FleetArgs;
 use super::{block_on, ending_of_statistics};
-use crate::commands::exit::Exit;
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Output, Printer, misused};
 
 /// Writes how many streams each pod has into the annotation by which a scale-down chooses pods, so
 /// that the emptiest pod goes first.
@@ -79,14 +77,13 @@ both with `--clear`.";
 /// The shortest interval, because each write is work for all watchers of pods.
 const SHORTEST: TimeSpan = TimeSpan::seconds(30);
 
-pub(in crate::commands) fn run(command: &DeletionCost, printer: &Printer) -> Exit {
+pub(in crate::commands) fn run(command: &DeletionCost, printer: &Printer) -> Ended {
     if command.interval < SHORTEST {
-        return printer.misused(&format!(
-            "--interval: `{}` is too short: write `{SHORTEST}` or more",
-            command.interval
-        ));
+        let interval = command.interval;
+        let why = format!("--interval: `{interval}` is too short: write `{SHORTEST}` or more");
+        return Err(misused(why));
     }
-    block_on(printer, async {
+    block_on(async {
         let cluster = command.fleet.connect().await?;
         if command.clear {
             return clear(command, &cluster, printer).await;
@@ -202,7 +199,7 @@ async fn write(
             json[name] = value.clone();
         }
         let text = format!("{}: {words}", pod.path());
-        printer.result(command.output, &json.to_string(), &text);
+        printer.answer(command.output, &json.to_string(), &text);
     }
     if written.is_empty() && failure.is_none() && (command.once || command.clear) {
         printer.status_line(&format!("{}, nothing to write", many(pods as u64, "pod")));

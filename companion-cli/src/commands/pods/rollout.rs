@@ -19,9 +19,7 @@ use super::block_on;
 use super::patience::{Lines, may_answer_again};
 use super::rollout_line::Line;
 use crate::commands::cluster_args::ClusterArgs;
-use crate::commands::exit::Exit;
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Failure, Output, Printer};
 
 /// Follows a rollout until the last stream of its last old pod has ended, and says what holds each
 /// pod that is being deleted.
@@ -59,10 +57,9 @@ pub(crate) struct Rollout {
 /// The pause between two looks, short enough to see the end within a second.
 const PAUSE: Duration = Duration::from_millis(500);
 
-pub(in crate::commands) fn run(command: &Rollout, printer: &Printer) -> Exit {
-    let done = block_on(printer, follow(command, printer));
+pub(in crate::commands) fn run(command: &Rollout, printer: &Printer) -> Ended {
     // kubectl has one exit code for everything that is not a success.
-    if done == Exit::Failed { Exit::Negative } else { done }
+    block_on(follow(command, printer)).map_err(|error| Failure { exit: Exit::Negative, ..error })
 }
 
 async fn follow(command: &Rollout, printer: &Printer) -> Result<Exit, FleetError> {

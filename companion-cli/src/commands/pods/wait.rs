@@ -9,10 +9,8 @@ use laststream_fleet::{AskOptions, Cluster, FleetError, Gates, PodFacts};
 use super::args::PodArgs;
 use super::patience::{Lines, may_answer_again};
 use super::{block_on, report, targets};
-use crate::commands::exit::Exit;
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
 use crate::commands::wait::WaitTime;
+use crate::commands::{Ended, Output, Printer};
 
 /// The shortest interval, because each look costs the API server a request for each pod.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -25,8 +23,8 @@ pub(in crate::commands) fn run(
     time: &WaitTime,
     output: Output,
     printer: &Printer,
-) -> Exit {
-    block_on(printer, async {
+) -> Ended {
+    block_on(async {
         let cluster = pods.cluster.connect().await?;
         let (found, mut outcomes) = targets(pods, &cluster).await?;
         outcomes.extend(Follower::new(pods, time, printer).follow(&cluster, found).await?);
