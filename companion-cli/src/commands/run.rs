@@ -9,13 +9,12 @@ use std::time::Duration;
 use clap::Args;
 use laststream_base::causes::Context as _;
 use laststream_base::env_vars;
-use laststream_base::progress::Progress;
 use laststream_gate::{self as gate, Secret};
 use laststream_local::Server;
 use laststream_local::envoy::{self, NEWEST, Version, Wanted};
 use laststream_local::run::module::ModuleSource;
 use laststream_local::run::upstream::{self, Upstream};
-use laststream_local::run::watch::{ModuleWatch, PolicyWatch, SourcesSeen};
+use laststream_local::run::watch::{SourcesSeen, Watch};
 use laststream_local::run::{self, Drained, Runner, Setup, Step, StopRequests, echo};
 use laststream_policy::Policy;
 
@@ -123,9 +122,9 @@ struct Parts {
 /// The files to watch while Envoy runs.
 #[derive(Default)]
 struct Watches {
-    policy: Option<(PathBuf, PolicyWatch)>,
+    policy: Option<(PathBuf, Watch)>,
     has_secret: bool,
-    module: Option<ModuleWatch>,
+    module: Option<Watch>,
 }
 
 impl Parts {
@@ -145,10 +144,10 @@ impl Parts {
         let mut watches = Watches { has_secret: secret.is_some(), ..Watches::default() };
         if command.watch {
             watches.policy =
-                command.policy.clone().map(|file| (file.clone(), PolicyWatch::new(file, text)));
-            watches.module = ModuleWatch::new(source, sources, module.clone(), || {
-                Box::new(Printer::default()) as Box<dyn Progress + Send>
-            });
+                command.policy.clone().map(|file| (file.clone(), Watch::policy(file, text)));
+            let make = source.clone();
+            let make = move || make.bytes(&Printer::default());
+            watches.module = Watch::module(&source, sources, module.clone(), make);
         }
         let setup = Setup {
             envoy: envoy.binary,
@@ -250,7 +249,7 @@ fn serve(
                 }
             }
         }
-        match watches.module.as_mut().and_then(ModuleWatch::changed) {
+        match watches.module.as_mut().and_then(Watch::changed) {
             Some(Ok(bytes)) => replace(runner, "module", None, Some(&bytes), printer),
             Some(Err(error)) => {
                 printer.warning(&format!("{error}\nthe previous module stays active"))
