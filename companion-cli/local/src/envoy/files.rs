@@ -12,8 +12,8 @@ use laststream_base::progress::Progress;
 /// The prefix of folders for unfinished work.
 pub(crate) const PART: &str = "part-";
 
-/// Writes what `next` reads into a file, `most` bytes at most. The result is the SHA-256 of the bytes
-/// in hexadecimal, and their number; `None` if there are more.
+/// Writes what `next` reads into a file, `most` bytes at most. The result is the SHA-256 in
+/// hexadecimal and the number of bytes; `None` if there are more.
 pub(crate) fn save<E: From<String>>(
     to: &Path,
     most: u64,

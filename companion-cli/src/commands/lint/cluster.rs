@@ -1,7 +1,7 @@
 //! `laststream lint --cluster`: the objects of an API server, its running pods, and their gates.
 
 use clap::Args;
-use laststream_fleet::{Access, AskOptions, Cluster, FleetError, Gates, PodReport, Selection};
+use laststream_fleet::{Access, AskOptions, Cluster, FleetError, GateQuery, PodReport, Selection};
 use laststream_lint::output::Checked;
 use laststream_lint::{Assume, Finding};
 use laststream_policy::warnings::ROOT_NAMESPACE;
@@ -58,7 +58,7 @@ impl LiveArgs {
 
     /// How gates are asked, each for at most so many streams.
     pub(super) fn ask_options(&self, streams: u32) -> AskOptions {
-        AskOptions { gates: Gates::Every, streams, ..self.reach.ask_options() }
+        AskOptions { query: GateQuery::First, streams, ..self.reach.ask_options() }
     }
 
     pub(super) fn selection(&self) -> Selection {

@@ -3,7 +3,7 @@
 use clap::Args;
 use laststream_base::names;
 use laststream_fleet::{
-    AskOptions, Cluster, FleetError, Gates, PodFacts, Ports, Selection, Survey,
+    AskOptions, Cluster, FleetError, GateQuery, Need, PodFacts, Ports, Selection, Survey,
 };
 
 use crate::commands::cluster_args::{ClusterArgs, node};
@@ -113,7 +113,11 @@ impl ReachArgs {
     }
 
     pub(in crate::commands) fn ask_options(&self) -> AskOptions {
-        AskOptions { at_a_time: self.at_a_time(), gates: Gates::Draining, streams: 3 }
+        AskOptions {
+            at_a_time: self.at_a_time(),
+            query: GateQuery::IfUnknown(Need::State),
+            streams: 3,
+        }
     }
 }
 

@@ -8,7 +8,9 @@ use laststream_base::time_span::TimeSpan;
 use laststream_fleet::deletion_cost;
 use laststream_fleet::edits::{Edit, Lowering};
 use laststream_fleet::guard::{self, Rule};
-use laststream_fleet::{Answer, AskOptions, Cluster, FleetError, Gates, PodFacts, Survey};
+use laststream_fleet::{
+    Answer, AskOptions, Cluster, FleetError, GateQuery, Need, PodFacts, Survey,
+};
 use laststream_gate::text::many;
 
 use super::args::FleetArgs;
@@ -147,8 +149,9 @@ async fn look(
     state: &mut State,
     printer: &Printer,
 ) -> Result<Exit, FleetError> {
-    let gates = if command.guard.is_some() { Gates::Busy } else { Gates::Uncounted };
-    let options = AskOptions { gates, ..command.fleet.ask_options() };
+    let need = if command.guard.is_some() { Need::Ages } else { Need::Count };
+    let query = GateQuery::IfUnknown(need);
+    let options = AskOptions { query, ..command.fleet.ask_options() };
     let survey = command.fleet.survey(cluster, options).await?;
     let keeps = |pod: &PodFacts| !command.overwrite && deletion_cost::is_foreign(pod);
     state.warn(FOREIGN_COST, count(&survey, |pod, _| keeps(pod)), printer);

@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 use laststream_fleet::table::{self, Width};
-use laststream_fleet::{AskOptions, Cluster, FleetError, Gates, PodFacts, PodReport};
+use laststream_fleet::{Cluster, FleetError, PodFacts, PodReport};
 use laststream_gate::DrainCommand;
 use laststream_gate::text::many;
 
@@ -53,17 +53,13 @@ async fn is_confirmed(
     pods: &[PodFacts],
     printer: &Printer,
 ) -> Result<bool, FleetError> {
-    let ask = AskOptions { gates: Gates::Only, ..args.reach.ask_options() };
-    let survey = cluster.survey(pods.to_vec(), ask).await;
-    if let Some(failure) = survey.failure {
-        return Err(failure);
-    }
+    let answers = cluster.ask_gates(pods.to_vec(), args.reach.ask_options()).await?;
     let reports: Vec<PodReport> =
-        survey.pods.iter().map(|(pod, answer)| PodReport::of(pod, answer)).collect();
+        answers.iter().map(|(pod, answer)| PodReport::of(pod, answer)).collect();
     printer.status_line(table::pods(&reports, Width::default()).trim_end());
     let count = many(reports.len() as u64, "pod");
     let place = format!("{count} in namespace `{}` of {}", cluster.namespace(), cluster.server());
-    let in_flight: Vec<_> = survey.pods.iter().map(|(_, answer)| answer.in_flight()).collect();
+    let in_flight: Vec<_> = answers.iter().map(|(_, answer)| answer.in_flight()).collect();
     Ok(printer.confirm(&question(command, &place, &in_flight)))
 }
 

@@ -9,9 +9,7 @@ use laststream_fleet::cut_pods::{Cut, CutPods};
 use laststream_fleet::old_pods::{DrainResults, LastStreamClock, PodDrainResult};
 use laststream_fleet::rollout::{Progress, RolloutFacts, Workload, progress};
 use laststream_fleet::time_to_drain::beforehand;
-use laststream_fleet::{
-    Answer, AskOptions, Cluster, Detail, FleetError, Gates, PodFacts, Selection, table,
-};
+use laststream_fleet::{Answer, Cluster, Detail, FleetError, PodFacts, Selection, table};
 use laststream_gate::text::{many, uncounted};
 
 use super::args::ReachArgs;
@@ -211,18 +209,14 @@ impl<'a> Follower<'a> {
         let (pods, others): (Vec<_>, Vec<_>) =
             pods.into_iter().partition(|pod| pod.proxy.is_some());
         let mut holds = self.report_pods_without_proxy(&others);
-        let options = AskOptions { gates: Gates::Only, ..self.command.reach.ask_options() };
         let began = Instant::now();
-        let mut survey = cluster.survey(pods, options).await;
-        if let Some(failure) = survey.failure {
-            return Err(failure);
-        }
-        for (pod, answer) in &survey.pods {
+        let mut answers = cluster.ask_gates(pods, self.command.reach.ask_options()).await?;
+        for (pod, answer) in &answers {
             self.last_stream.note(&pod.uid, answer, Instant::now());
             holds |= self.report_pod(pod, answer);
         }
-        survey.pods.extend(others.into_iter().map(|pod| (pod, Answer::Unasked)));
-        for cut in self.cut_pods.note(&survey.pods, began) {
+        answers.extend(others.into_iter().map(|pod| (pod, Answer::Unasked)));
+        for cut in self.cut_pods.note(&answers, began) {
             self.report_cut(&cut);
         }
         Ok(holds)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use laststream_fleet::table::{self, Width};
-use laststream_fleet::{AskOptions, Gates, PodReport, Survey, summary};
+use laststream_fleet::{AskOptions, GateQuery, Need, PodReport, Survey, summary};
 
 use super::{block_on, ending};
 use crate::commands::screen::{Screen, can_redraw};
@@ -18,8 +18,8 @@ pub(in crate::commands) fn run(options: &Status, printer: &Printer) -> Ended {
         let cluster = options.fleet.connect().await?;
         // A question about a node is about what would hold its pods, which only gates know.
         let is_every = options.every_gate || options.fleet.node.is_some();
-        let gates = if is_every { Gates::Every } else { Gates::Draining };
-        let ask = AskOptions { gates, ..options.fleet.ask_options() };
+        let query = if is_every { GateQuery::First } else { GateQuery::IfUnknown(Need::State) };
+        let ask = AskOptions { query, ..options.fleet.ask_options() };
         let mut screen = Screen::new("`-l` or a larger terminal");
         let mut has_answered = false;
         loop {

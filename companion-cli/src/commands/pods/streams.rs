@@ -1,7 +1,7 @@
 //! `laststream streams` over many pods.
 
 use laststream_fleet::listing::{Listing, PodListing};
-use laststream_fleet::{Answer, AskOptions, Gates, PodFacts, table};
+use laststream_fleet::{Answer, AskOptions, GateQuery, PodFacts, table};
 use laststream_gate::text::many;
 
 use super::{block_on, ending_of_statistics};
@@ -17,7 +17,8 @@ pub(in crate::commands) fn run(
 ) -> Ended {
     block_on(async {
         let cluster = fleet.connect().await?;
-        let options = AskOptions { streams: *limit, gates: Gates::Every, ..fleet.ask_options() };
+        let options =
+            AskOptions { streams: *limit, query: GateQuery::First, ..fleet.ask_options() };
         let survey = fleet.survey(&cluster, options).await?;
         let listing = Listing::of(&survey.pods, *limit);
         let streams = &listing.streams;
