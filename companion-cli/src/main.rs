@@ -10,11 +10,10 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use laststream_base::visible;
 
-use crate::commands::Exit;
 use crate::commands::cli::Arguments;
 use crate::commands::overview;
 use crate::commands::plugin::{self, CalledAs};
-use crate::commands::printer::Printer;
+use crate::commands::{Exit, Printer};
 
 fn main() -> ExitCode {
     let printer = Printer::default();

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::digest::{Digest, NotADigest};
+use crate::causes::Context as _;
+use crate::digest::Digest;
 
 /// The name of the module in an image: Istio and Envoy Gateway look for a file of this name.
 pub const FILE: &str = "plugin.wasm";
@@ -28,40 +29,7 @@ pub struct Reference {
 #[error("`{reference}` {problem}")]
 pub struct NotAReference {
     reference: String,
-    problem: ReferenceProblem,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-enum ReferenceProblem {
-    #[error("is empty: write `registry.example.com/team/laststream:1.0.0`")]
-    Empty,
-    #[error("begins with `{0}://`: only `oci://`, or nothing, may stand in front")]
-    Scheme(String),
-    #[error("has the registry `{0}`, which is no host name or address with an optional port")]
-    Registry(String),
-    #[error("names no repository: write `{0}/laststream`")]
-    NoRepository(String),
-    #[error("has the repository `{0}` with upper-case letters, which registries refuse: write \
-        `{lower}`", lower = .0.to_lowercase())]
-    UpperCase(String),
-    #[error(
-        "has the repository `{0}`: its parts are lower-case letters and digits, with single `.`, \
-            `_`, `__` or any `-` between them"
-    )]
-    Repository(String),
-    #[error("has a repository of more than {LONGEST_REPOSITORY} characters")]
-    LongRepository,
-    #[error(
-        "has the tag `{0}`: up to {LONGEST_TAG} letters, digits, `_`, `.` and `-` are allowed, not \
-            beginning with `.` or `-`"
-    )]
-    Tag(String),
-    #[error("has a digest that is none: {0}")]
-    Digest(#[from] NotADigest),
-    #[error("has no tag: write `{0}:1.0.0`")]
-    NoTag(String),
-    #[error("has a digest, but what is pushed decides on its digest itself: leave `@{0}` off")]
-    DigestGiven(Digest),
+    problem: String,
 }
 
 impl Reference {
@@ -75,10 +43,13 @@ impl Reference {
     /// # Errors
     /// Says what to write instead.
     pub fn pushed_tag(&self) -> Result<&str, NotAReference> {
-        let not = |problem| NotAReference { reference: self.to_string(), problem };
+        let not = |problem: String| Err(NotAReference { reference: self.to_string(), problem });
         match (&self.tag, &self.digest) {
-            (_, Some(digest)) => Err(not(ReferenceProblem::DigestGiven(digest.clone()))),
-            (None, None) => Err(not(ReferenceProblem::NoTag(self.name()))),
+            (_, Some(digest)) => not(format!(
+                "has a digest, but what is pushed decides on its digest itself: leave `@{digest}` \
+                    off"
+            )),
+            (None, None) => not(format!("has no tag: write `{}:1.0.0`", self.name())),
             (Some(tag), None) => Ok(tag),
         }
     }
@@ -110,14 +81,21 @@ impl FromStr for Reference {
     }
 }
 
-fn parse(text: &str) -> Result<Reference, ReferenceProblem> {
+fn parse(text: &str) -> Result<Reference, String> {
     let text = match text.split_once("://") {
         Some(("oci", rest)) => rest,
-        Some((scheme, _)) => return Err(ReferenceProblem::Scheme(scheme.to_owned())),
+        Some((scheme, _)) => {
+            return Err(format!(
+                "begins with `{scheme}://`: only `oci://`, or nothing, may stand in front"
+            ));
+        }
         None => text,
     };
     let (text, digest) = match text.split_once('@') {
-        Some((text, digest)) => (text, Some(digest.parse()?)),
+        Some((text, digest)) => {
+            let digest = digest.parse::<Digest>().context("has a digest that is none")?;
+            (text, Some(digest))
+        }
         None => (text, None),
     };
     let (registry, rest) = split_registry(text)?;
@@ -133,14 +111,19 @@ fn parse(text: &str) -> Result<Reference, ReferenceProblem> {
 
 /// The part before the first slash is a registry if it could not be a repository: it has a dot or a
 /// colon, or is `localhost`.
-fn split_registry(text: &str) -> Result<(String, &str), ReferenceProblem> {
+fn split_registry(text: &str) -> Result<(String, &str), String> {
     let hub = DOCKER_HUB.to_owned();
     match text.split_once('/') {
-        _ if text.is_empty() => Err(ReferenceProblem::Empty),
+        _ if text.is_empty() => {
+            Err("is empty: write `registry.example.com/team/laststream:1.0.0`".to_owned())
+        }
         Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => {
             let registry = first.to_ascii_lowercase();
             if !is_registry(&registry) {
-                return Err(ReferenceProblem::Registry(first.to_owned()));
+                return Err(format!(
+                    "has the registry `{first}`, which is no host name or address with an \
+                        optional port"
+                ));
             }
             Ok((if is_docker_hub(&registry) { hub } else { registry }, rest))
         }
@@ -175,21 +158,27 @@ fn is_registry(text: &str) -> bool {
     host.split('.').all(is_label) && port.is_none_or(is_port)
 }
 
-fn check_repository(registry: &str, repository: &str) -> Result<(), ReferenceProblem> {
+fn check_repository(registry: &str, repository: &str) -> Result<(), String> {
     if repository.is_empty() {
-        return Err(ReferenceProblem::NoRepository(registry.to_owned()));
+        return Err(format!("names no repository: write `{registry}/laststream`"));
     }
     if repository.len() > LONGEST_REPOSITORY {
-        return Err(ReferenceProblem::LongRepository);
+        return Err(format!("has a repository of more than {LONGEST_REPOSITORY} characters"));
     }
     if repository.split('/').all(is_component) {
         return Ok(());
     }
     let lower = repository.to_lowercase();
     if lower != repository && lower.split('/').all(is_component) {
-        return Err(ReferenceProblem::UpperCase(repository.to_owned()));
+        return Err(format!(
+            "has the repository `{repository}` with upper-case letters, which registries refuse: \
+                write `{lower}`"
+        ));
     }
-    Err(ReferenceProblem::Repository(repository.to_owned()))
+    Err(format!(
+        "has the repository `{repository}`: its parts are lower-case letters and digits, with \
+            single `.`, `_`, `__` or any `-` between them"
+    ))
 }
 
 /// `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`
@@ -205,7 +194,7 @@ fn is_component(text: &str) -> bool {
             .all(is_separator)
 }
 
-fn check_tag(tag: &str) -> Result<String, ReferenceProblem> {
+fn check_tag(tag: &str) -> Result<String, String> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let begins = tag.bytes().next().is_some_and(is_word);
     if begins
@@ -214,7 +203,11 @@ fn check_tag(tag: &str) -> Result<String, ReferenceProblem> {
     {
         return Ok(tag.to_owned());
     }
-    Err(ReferenceProblem::Tag(tag.chars().take(LONGEST_TAG + 1).collect()))
+    let tag: String = tag.chars().take(LONGEST_TAG + 1).collect();
+    Err(format!(
+        "has the tag `{tag}`: up to {LONGEST_TAG} letters, digits, `_`, `.` and `-` are allowed, \
+            not beginning with `.` or `-`"
+    ))
 }
 
 #[cfg(test)]

@@ -1,26 +1,44 @@
-//! The options that choose a cluster and a user.
+//! The options that choose a cluster and a user, named as in kubectl.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
-/// The cluster and the user of all requests: kubectl's options with the same names.
-#[derive(Debug, Clone, Default)]
+use clap::Args;
+use laststream_base::names;
+use laststream_base::time_span::TimeSpan;
+
+/// The cluster and the user of all requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct Access {
-    /// A file instead of KUBECONFIG and `~/.kube/config`.
-    pub kubeconfig: Option<PathBuf>,
-    /// A context of the file instead of the current one.
-    pub context: Option<String>,
-    /// A cluster of the file instead of the context's.
-    pub cluster: Option<String>,
-    /// A user of the file instead of the context's.
-    pub user: Option<String>,
     /// A namespace instead of the context's.
+    #[arg(short, long, value_name = "NAME", value_parser = namespace, help_heading = "Cluster")]
     pub namespace: Option<String>,
+    /// The kubeconfig file, instead of KUBECONFIG and `~/.kube/config`.
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    pub kubeconfig: Option<PathBuf>,
+    /// A context of the kubeconfig, instead of its current one.
+    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
+    pub context: Option<String>,
+    /// A user of the kubeconfig, instead of the context's.
+    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
+    pub user: Option<String>,
+    /// A user to impersonate.
+    #[arg(long = "as", value_name = "USER", help_heading = "Cluster")]
     pub as_user: Option<String>,
+    /// A group to impersonate; can be repeated.
+    #[arg(long = "as-group", value_name = "GROUP", requires = "as_user", help_heading = "Cluster")]
     pub as_groups: Vec<String>,
-    /// The time limit for one request, and for the credential program; zero means no limit.
-    pub request_timeout: Option<Duration>,
-    /// The command that runs the credential program and ends it with this process.
+    /// How long one request to the API server may take; `0s` means no limit [default: 30s]
+    #[arg(long, value_name = "TIME", help_heading = "Cluster")]
+    pub request_timeout: Option<TimeSpan>,
+    // Not an option here, because `--cluster` of `lint` needs no name.
+    #[arg(skip)]
+    pub cluster: Option<String>,
+    // The command that runs the credential program and ends it with this process.
+    #[arg(skip)]
     pub guard: Vec<OsString>,
+}
+
+fn namespace(text: &str) -> Result<String, &'static str> {
+    names::label(text).map(|()| text.to_owned())
 }

@@ -17,6 +17,7 @@ use super::pause;
 use laststream_base::causes::with_sources;
 use laststream_base::env_vars::{self, Lookup};
 use laststream_base::names;
+use laststream_base::time_span::TimeSpan;
 
 /// The time limit for a connection to the API server, with name resolution and TLS handshake.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -53,7 +54,7 @@ impl Cluster {
         // Fails only if a provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut config = kubeconfig::config(access, lookup).await?;
-        let limit = |usual| match access.request_timeout {
+        let limit = |usual| match access.request_timeout.map(TimeSpan::duration) {
             None => usual,
             Some(Duration::ZERO) => NO_LIMIT,
             Some(limit) => limit,
@@ -254,7 +255,7 @@ mod tests {
     #[test]
     fn a_request_timeout_of_zero_is_no_limit() {
         let (_folder, path) = written();
-        let request_timeout = Some(Duration::ZERO);
+        let request_timeout = Some(TimeSpan::default());
         let cluster = connect(&Access { request_timeout, ..access(&path) }).unwrap();
         assert_eq!(cluster.timeout, NO_LIMIT);
     }

@@ -45,4 +45,4 @@ pub use pods::{
 pub use pods::{Hook, PodFacts, Ports, Selection};
 pub use statistics::Detour;
 pub use stats::Stats;
-pub use survey::{AskOptions, Gates, Survey};
+pub use survey::{AskOptions, GateQuery, Need, Survey};

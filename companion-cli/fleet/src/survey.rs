@@ -26,39 +26,41 @@ type Answered = (Answer, Option<FleetError>);
 pub struct AskOptions {
     /// The number of pods that are asked at a time.
     pub at_a_time: usize,
-    /// The gates that are asked themselves.
-    pub gates: Gates,
+    pub query: GateQuery,
     /// The most streams that one gate lists.
     pub streams: u32,
 }
 
-/// The gates that are asked through a port-forward.
+/// What is asked of a pod: its statistics, which cost the API server little, or its gate, through a
+/// port-forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gates {
-    /// Gates that drain, and gates whose statistics have no word for the count.
-    Draining,
-    /// The same, and gates whose count does not have all streams, because they may know Envoy's own
-    /// count.
-    Uncounted,
-    /// The same, and gates with streams in flight, because only they know the ages of these.
-    Busy,
-    /// Every gate. A pod without one is asked for its statistics.
-    Every,
-    /// Every gate, and no statistics, because a pod that ends has closed the port for them.
-    Only,
+pub enum GateQuery {
+    /// The statistics, and the gate if they do not say this.
+    IfUnknown(Need),
+    /// The gate, and the statistics of a pod without one.
+    First,
+    /// The gate alone, because a pod that ends has closed the port for statistics.
+    Alone,
 }
 
-impl Gates {
-    /// Whether these statistics are enough, so that the gate need not be asked.
-    fn are_answered_by(self, stats: &Stats) -> bool {
+/// What a command needs to know of a pod. Each one needs what those before it do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    /// The state of the gate. Of a drain only the gate knows it.
+    State,
+    /// The number of all streams. The gate may know it by Envoy's own count.
+    Count,
+    /// The ages of all streams. Only the gate knows them.
+    Ages,
+}
+
+impl Need {
+    fn is_met_by(self, stats: &Stats) -> bool {
         stats.state.is_none_or(|state| {
+            let has_all = self < Self::Count || stats.inexact().is_none();
+            let has_ages = self < Self::Ages || stats.total() == 0;
             // A gate has no word for its count before its first evaluation.
-            let has_all = match self {
-                Self::Uncounted => stats.inexact().is_none(),
-                Self::Busy => stats.inexact().is_none() && stats.total() == 0,
-                Self::Draining | Self::Every | Self::Only => true,
-            };
-            state == "serving" && stats.count.is_some() && has_all
+            state == "serving" && stats.count.is_some() && has_all && has_ages
         })
     }
 }
@@ -96,6 +98,20 @@ impl Survey {
 }
 
 impl Cluster {
+    /// Asks the gates of these pods alone.
+    ///
+    /// # Errors
+    /// A right for all pods is missing.
+    pub async fn ask_gates(
+        &self,
+        pods: Vec<PodFacts>,
+        options: AskOptions,
+    ) -> Result<Vec<(PodFacts, Answer)>, FleetError> {
+        let query = GateQuery::Alone;
+        let survey = self.survey(pods, AskOptions { query, ..options }).await;
+        survey.failure.map_or(Ok(survey.pods), Err)
+    }
+
     /// Asks these pods.
     pub async fn survey(&self, pods: Vec<PodFacts>, options: AskOptions) -> Survey {
         let all = pods.len();
@@ -149,13 +165,13 @@ impl Cluster {
         if !pod.proxy_runs {
             return Ok(Some((Answer::Unasked, None)));
         }
-        let mut gate_error = None;
+        let (is_alone, mut gate_error) = (options.query == GateQuery::Alone, None);
         // Istio's agent ends its server at SIGTERM; the gate answers until Envoy ends.
-        if matches!(options.gates, Gates::Every | Gates::Only) || pod.terminating {
+        if is_alone || options.query == GateQuery::First || pod.terminating {
             match self.detail(pod, options.streams).await {
                 Ok(detail) => return Ok(Some((Answer::Detail(Box::new(detail)), None))),
-                Err(FleetError::NotFound(_)) if options.gates == Gates::Only => return Ok(None),
-                Err(error) if options.gates == Gates::Only => return Err(error),
+                Err(FleetError::NotFound(_)) if is_alone => return Ok(None),
+                Err(error) if is_alone => return Err(error),
                 Err(error) => gate_error = Some(error), // there may be no gate
             }
         }
@@ -166,7 +182,10 @@ impl Cluster {
             }
             Err(error) => return Err(gate_error.filter(FleetError::concerns_all).unwrap_or(error)),
         };
-        if !options.gates.are_answered_by(&stats) && gate_error.is_none() {
+        if let GateQuery::IfUnknown(need) = options.query
+            && gate_error.is_none()
+            && !need.is_met_by(&stats)
+        {
             match self.detail(pod, options.streams).await {
                 Ok(detail) => return Ok(Some((Answer::Detail(Box::new(detail)), None))),
                 Err(error) => gate_error = Some(error), // the statistics are the answer

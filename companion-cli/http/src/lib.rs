@@ -23,8 +23,7 @@ use reqwest::blocking;
 
 pub use error::HttpError;
 pub use secret::Secret;
-pub use tls::Trust;
-pub use tls::{CertificateError, Tls};
+pub use tls::{Tls, Trust};
 use url::Url;
 
 use laststream_base::env_vars::{self, Lookup};

@@ -1,5 +1,6 @@
 //! Certificate authorities and client certificates for TLS.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use reqwest::blocking::ClientBuilder;
@@ -21,14 +22,6 @@ pub struct Tls {
     pub insecure: bool,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("cannot use `{}` as {what}: {problem}", .path.display())]
-pub struct CertificateError {
-    path: PathBuf,
-    what: &'static str,
-    problem: String,
-}
-
 /// The contents of the files that [`Tls`] names.
 #[derive(Debug, Clone, Default)]
 pub struct Trust {
@@ -44,15 +37,11 @@ impl Tls {
         self.ca_file.is_some() || self.client.is_some() || self.insecure
     }
 
-    pub fn read(&self) -> Result<Trust, CertificateError> {
+    pub fn read(&self) -> Result<Trust, String> {
         let authorities = |file: &PathBuf| certificates(file, &read(file, AUTHORITY)?, AUTHORITY);
         Ok(Trust {
             authorities: self.ca_file.as_ref().map(authorities).transpose()?,
-            client: self
-                .client
-                .as_ref()
-                .map(|(certificate, key)| client(certificate, key))
-                .transpose()?,
+            client: self.client.as_ref().map(|(cert, key)| client(cert, key)).transpose()?,
             insecure: self.insecure,
         })
     }
@@ -76,7 +65,7 @@ impl Trust {
 
 const AUTHORITY: &str = "a certificate authority";
 
-fn client(certificate: &Path, key: &Path) -> Result<Vec<u8>, CertificateError> {
+fn client(certificate: &Path, key: &Path) -> Result<Vec<u8>, String> {
     let (what, of_key) = ("a client certificate", "the key of a client certificate");
     let key_pem = read(key, of_key)?;
     PrivateKeyDer::from_pem_slice(&key_pem)
@@ -91,8 +80,8 @@ fn client(certificate: &Path, key: &Path) -> Result<Vec<u8>, CertificateError> {
 fn certificates(
     file: &Path,
     pem: &[u8],
-    what: &'static str,
-) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    what: &str,
+) -> Result<Vec<CertificateDer<'static>>, String> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.map_err(|_| unusable(file, what, "it is damaged"))?;
     if found.is_empty() {
@@ -102,10 +91,10 @@ fn certificates(
     }
 }
 
-fn read(file: &Path, what: &'static str) -> Result<Vec<u8>, CertificateError> {
-    foreign::read_named(file, LARGEST_PEM).map_err(|error| unusable(file, what, &error.to_string()))
+fn read(file: &Path, what: &str) -> Result<Vec<u8>, String> {
+    foreign::read_named(file, LARGEST_PEM).map_err(|error| unusable(file, what, error))
 }
 
-fn unusable(file: &Path, what: &'static str, problem: &str) -> CertificateError {
-    CertificateError { path: file.to_owned(), what, problem: problem.to_owned() }
+fn unusable(file: &Path, what: &str, problem: impl Display) -> String {
+    format!("cannot use `{}` as {what}: {problem}", file.display())
 }

@@ -7,9 +7,7 @@ use laststream_base::env_vars::{self, LASTSTREAM_OFFLINE};
 use laststream_module::checkout;
 use laststream_module::make::{BuiltModule, Make};
 
-use crate::commands::exit::Exit;
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Output, Printer};
 
 /// Compiles the module from a checkout of the sources, checks it, and writes it to a file.
 ///
@@ -49,8 +47,8 @@ pub(crate) struct Build {
     output: Output,
 }
 
-pub(super) fn run(build: &Build, printer: &Printer) -> Result<Exit, Exit> {
-    let source = source(build.source.clone()).map_err(|error| printer.failed(&error))?;
+pub(super) fn run(build: &Build, printer: &Printer) -> Ended {
+    let source = source(build.source.clone())?;
     let offline = env_vars::is_on(LASTSTREAM_OFFLINE, &env_vars::of_process);
     let make = Make {
         source,
@@ -60,9 +58,8 @@ pub(super) fn run(build: &Build, printer: &Printer) -> Result<Exit, Exit> {
         may_install: !(build.no_install || offline),
         offline,
     };
-    let made = make.run(printer).map_err(|error| printer.failed(&error))?;
-    let json = format!("{:#}", serde_json::json!(made));
-    printer.result(build.output, &json, &text(&made));
+    let made = make.run(printer)?;
+    printer.result(build.output, &made, &text(&made));
     Ok(Exit::Fine)
 }
 

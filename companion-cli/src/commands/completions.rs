@@ -4,8 +4,7 @@ use clap::builder::PossibleValue;
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::commands::exit::Exit;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Printer};
 
 /// Prints a completion script for a shell.
 #[derive(Debug, Args)]
@@ -19,14 +18,14 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
-pub(super) fn run(completions: &Completions, mut program: Command, printer: &Printer) -> Exit {
+pub(super) fn run(completions: &Completions, mut program: Command, printer: &Printer) -> Ended {
     let mut script = Vec::new();
     clap_complete::generate(completions.shell, &mut program, env!("CARGO_BIN_NAME"), &mut script);
     if completions.shell == Shell::Fish {
         script.extend(fish_values(&program).into_bytes());
     }
     printer.stdout_verbatim(&String::from_utf8_lossy(&script));
-    Exit::Fine
+    Ok(Exit::Fine)
 }
 
 /// The values of each command's first argument, which the generated script for fish leaves out.

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use laststream_filter::{config, gate};
 
-use crate::commands::exit::Exit;
 use crate::commands::input::{LARGEST_TEXT, read};
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Printer};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {
@@ -31,19 +30,17 @@ pub(crate) struct Check {
     pub(crate) file: PathBuf,
 }
 
-pub(super) fn run(command: &Config, printer: &Printer) -> Result<Exit, Exit> {
+pub(super) fn run(command: &Config, printer: &Printer) -> Ended {
     match command {
-        Config::Schema => printer.json(&format!("{:#}", config::schema::schema())),
+        Config::Schema => printer.value(&config::schema::schema()),
         Config::Openapi => printer.stdout_verbatim(gate::OPENAPI),
         Config::Check(check) => return run_check(check, printer),
     }
     Ok(Exit::Fine)
 }
 
-fn run_check(check: &Check, printer: &Printer) -> Result<Exit, Exit> {
-    let text = read(&check.file, LARGEST_TEXT).map_err(|error| {
-        printer.failed(&format!("cannot read `{}`: {error}", check.file.display()))
-    })?;
+fn run_check(check: &Check, printer: &Printer) -> Ended {
+    let text = read(&check.file, LARGEST_TEXT)?;
     match config::parse(&text) {
         Ok(config) => {
             for warning in config.warnings() {
@@ -56,7 +53,7 @@ fn run_check(check: &Check, printer: &Printer) -> Result<Exit, Exit> {
             for problem in &refused.0 {
                 printer.error(problem);
             }
-            Err(Exit::Negative)
+            Ok(Exit::Negative)
         }
     }
 }

@@ -17,11 +17,9 @@ use laststream_local::envoy::{self, NEWEST, Version, Wanted};
 use laststream_module::builtin;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::commands::exit::Exit;
 use crate::commands::guarded;
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
 use crate::commands::screen::{can_redraw, terminal};
+use crate::commands::{Ended, Exit, Output, Printer};
 
 /// Shows on this machine which requests are lost when a pod is deleted.
 ///
@@ -58,9 +56,8 @@ pub(crate) struct Demo {
     output: Output,
 }
 
-pub(super) fn run(demo: &Demo, printer: &Printer) -> Result<Exit, Exit> {
-    let outcome = outcome(demo, printer).map_err(|error| printer.failed(&error))?;
-    Ok(deliver(demo, &outcome, printer))
+pub(super) fn run(demo: &Demo, printer: &Printer) -> Ended {
+    deliver(demo, &outcome(demo, printer)?, printer)
 }
 
 fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
@@ -70,8 +67,7 @@ fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
     }
     let module =
         builtin().map_err(|reason| format!("this program has no module inside: {reason}"))?;
-    let envoy = envoy::find_or_get(&Wanted::version(demo.envoy_version), printer)
-        .map_err(|error| error.to_string())?;
+    let envoy = envoy::find_or_get(&Wanted::version(demo.envoy_version), printer)?;
     let times = if demo.quick { Times::quick() } else { Times::usual() };
     let stop = stop_at_signals().map_err(|error| format!("cannot listen for signals: {error}"))?;
     let settings = Settings { envoy, module, guard: guarded::prefix(), times, stop };
@@ -85,28 +81,27 @@ fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
     })
 }
 
-fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
+fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Ended {
     // Written first, because a closed pipe of the table ends this process.
     let written = demo.report.as_ref().map(|file| (file, report::write(file, outcome)));
     match demo.output {
-        Output::Json => printer.json(&serde_json::to_string_pretty(outcome).unwrap_or_default()),
+        Output::Json => printer.value(outcome),
         Output::Text => printer.coloured(&table(outcome)),
     }
     match written {
-        Some((file, Err(error))) => return printer.failed(&report_error(file, &error)),
+        Some((file, Err(error))) => return Err(report_error(file, &error).into()),
         Some((file, Ok(()))) => {
             printer.status_line(&format!("the report is in `{}`", file.display()))
         }
         None => {}
     }
     if outcome.surprises.is_empty() {
-        return Exit::Fine;
+        return Ok(Exit::Fine);
     }
-    outcome
-        .surprises
-        .iter()
-        .for_each(|surprise| printer.warning(&format!("not as expected: {surprise}")));
-    Exit::Negative
+    for surprise in &outcome.surprises {
+        printer.warning(&format!("not as expected: {surprise}"));
+    }
+    Ok(Exit::Negative)
 }
 
 fn report_error(file: &Path, error: &std::io::Error) -> String {

@@ -3,12 +3,10 @@
 use clap::Args;
 use laststream_gate::{DrainCommand, text};
 
-use crate::commands::exit::Exit;
 use crate::commands::gate_args::GateArgs;
-use crate::commands::output::Output;
 use crate::commands::pods::args::PodArgs;
 use crate::commands::pods::drain as many;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Output, Printer};
 
 /// Begins the drain of an Envoy or of pods, cancels it, or opens the gates by force. This command
 /// does not wait; `laststream wait` does.
@@ -29,7 +27,7 @@ pub(crate) struct Drain {
     #[command(flatten)]
     gate: GateArgs,
     #[command(flatten)]
-    pods: PodArgs,
+    pub(super) pods: PodArgs,
     /// Cancels the drain: the gate serves again. The answer says what Envoy cannot undo, such as
     /// listeners that tell clients to leave.
     #[arg(long, conflicts_with = "force")]
@@ -43,11 +41,11 @@ pub(crate) struct Drain {
     reason: Option<String>,
     /// Changes pods without asking for confirmation.
     #[arg(short, long)]
-    yes: bool,
+    pub(super) yes: bool,
     /// The format of the result. `json` prints the body of the gate's response; for pods, one
     /// object with `pods`.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    output: Output,
+    pub(super) output: Output,
 }
 
 fn reason(text: &str) -> Result<String, &'static str> {
@@ -64,18 +62,16 @@ impl Drain {
     }
 }
 
-pub(super) fn run(drain: &Drain, printer: &Printer) -> Result<Exit, Exit> {
+pub(super) fn run(drain: &Drain, printer: &Printer) -> Ended {
     let command = &drain.command();
     // A variable with the names of pods may have been empty.
     if drain.pods.are_given() || drain.yes {
-        drain.gate.refuse(printer)?;
-        drain.pods.require_names_or_labels(printer)?;
-        let Drain { pods, yes, output, .. } = drain;
-        let options = many::DrainOptions { pods, command, yes: *yes, output: *output };
-        return Ok(many::run(&options, printer));
+        drain.gate.refuse()?;
+        drain.pods.require_names_or_labels()?;
+        return many::run(drain, command, printer);
     }
-    let answer = drain.gate.ask(printer, |gate| gate.command(command))?;
-    printer.result(drain.output, &answer.text, &text::outcome(&answer.body));
+    let answer = drain.gate.ask(|gate| gate.command(command))?;
+    printer.answer(drain.output, &answer.text, &text::outcome(&answer.body));
     let is_negative = command.is_without_effect(&answer.body);
     Ok(if is_negative { Exit::Negative } else { Exit::Fine })
 }

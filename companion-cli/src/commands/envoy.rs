@@ -3,8 +3,7 @@
 use clap::{Args, Subcommand};
 use laststream_local::envoy::{self, NEWEST, Version, Wanted};
 
-use crate::commands::exit::Exit;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Printer};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Envoy {
@@ -30,11 +29,11 @@ pub(crate) struct Get {
     pub(crate) offline: bool,
 }
 
-pub(super) fn run(command: &Envoy, printer: &Printer) -> Result<Exit, Exit> {
+pub(super) fn run(command: &Envoy, printer: &Printer) -> Ended {
     let Envoy::Get(get) = command;
     let wanted = Wanted::version(get.version);
     let wanted = Wanted { offline: get.offline || wanted.offline, ..wanted };
-    let envoy = envoy::find_or_get(&wanted, printer).map_err(|error| printer.failed(&error))?;
+    let envoy = envoy::find_or_get(&wanted, printer)?;
     printer.stdout(&envoy.binary.display().to_string());
     Ok(Exit::Fine)
 }

@@ -1,4 +1,6 @@
-//! Exit codes.
+//! Exit codes, and the error that ends a command.
+
+use std::fmt::Display;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -23,4 +25,31 @@ impl Exit {
             Self::Child(code) => code,
         }
     }
+}
+
+/// How a command ends.
+pub(crate) type Ended = Result<Exit, Failure>;
+
+/// Why a command ends early. `commands::run` prints it.
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    /// `None` if it has been printed already.
+    pub(crate) text: Option<String>,
+}
+
+/// The work could not be done.
+impl<E: Display> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { exit: Exit::Failed, text: Some(error.to_string()) }
+    }
+}
+
+/// Arguments that do not go together, or mean nothing.
+pub(crate) fn misused(why: impl Display) -> Failure {
+    Failure { exit: Exit::Usage, ..why.into() }
+}
+
+/// An error that has been printed.
+pub(crate) fn printed(exit: Exit) -> Failure {
+    Failure { exit, text: None }
 }

@@ -6,8 +6,7 @@ use clap::Args;
 use laststream_base::env_vars;
 use laststream_gate::{self as gate, Address, Gate, GateError};
 
-use crate::commands::exit::Exit;
-use crate::commands::printer::Printer;
+use crate::commands::{Failure, misused};
 
 pub(super) const EXIT_CODES: &str =
     "Exit codes: 0 success, 2 the gate cannot be asked, or refuses, 64 wrong arguments.";
@@ -25,36 +24,32 @@ pub(super) struct GateArgs {
 
 impl GateArgs {
     /// Rejects the options of one gate, because a command for many pods contradicts them.
-    pub(super) fn refuse(&self, printer: &Printer) -> Result<(), Exit> {
+    pub(super) fn refuse(&self) -> Result<(), Failure> {
         if self.gate.is_none() && self.secret_file.is_none() {
             return Ok(());
         }
-        Err(printer.misused(
-            &"`--gate` and `--secret-file` are for one gate; pods are asked through the \
-              Kubernetes API",
+        Err(misused(
+            "`--gate` and `--secret-file` are for one gate; pods are asked through the Kubernetes \
+                API",
         ))
     }
 
-    /// The gate. An error has been printed already.
-    pub(super) fn gate(&self, printer: &Printer) -> Result<Gate, Exit> {
+    pub(super) fn gate(&self) -> Result<Gate, Failure> {
         let address = match &self.gate {
             Some(address) => address.clone(),
             None => gate::from_vars(&env_vars::of_process)
-                .map_err(|error| printer.misused(&format!("LASTSTREAM_GATE: {error}")))?,
+                .map_err(|error| misused(format!("LASTSTREAM_GATE: {error}")))?,
         };
-        let secret = gate::secret(self.secret_file.as_deref(), &env_vars::of_process)
-            .map_err(|error| printer.failed(&error))?;
+        let secret = gate::secret(self.secret_file.as_deref(), &env_vars::of_process)?;
         Ok(Gate::new(address, secret))
     }
 
-    /// Asks the gate. An error has been printed already.
     pub(super) fn ask<T>(
         &self,
-        printer: &Printer,
         ask: impl FnOnce(&Gate) -> Result<T, GateError>,
-    ) -> Result<T, Exit> {
-        let gate = self.gate(printer)?;
-        ask(&gate).map_err(|error| failed(&gate, &error, printer))
+    ) -> Result<T, Failure> {
+        let gate = self.gate()?;
+        Ok(ask(&gate).map_err(|error| failed(&gate, &error))?)
     }
 }
 
@@ -66,9 +61,9 @@ pub(super) fn error_text(gate: &Gate, error: &GateError) -> String {
     format!("the gate at {} {outcome} {error}", gate.address())
 }
 
-/// Prints the error that ends a command.
-pub(super) fn failed(gate: &Gate, error: &GateError, printer: &Printer) -> Exit {
-    printer.failed(&format!("{}{}", error_text(gate, error), way_out(error)))
+/// The error that ends a command.
+pub(super) fn failed(gate: &Gate, error: &GateError) -> String {
+    error_text(gate, error) + way_out(error)
 }
 
 /// The ways to another gate, if none is at the address.

@@ -6,8 +6,7 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::commands::exit::Exit;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit};
 
 /// Replaces itself with a command that ends when its parent ends.
 ///
@@ -31,14 +30,14 @@ pub(super) fn prefix() -> Vec<OsString> {
         .into()
 }
 
-pub(super) fn run(guarded: &Guarded, printer: &Printer) -> Exit {
-    if let Err(error) = arm(guarded.parent) {
-        return printer.failed(&error);
-    }
-    let Some((program, arguments)) = guarded.command.split_first() else { return Exit::Usage };
+pub(super) fn run(guarded: &Guarded) -> Ended {
+    arm(guarded.parent)?;
+    let Some((program, arguments)) = guarded.command.split_first() else {
+        return Ok(Exit::Usage);
+    };
     // exec keeps the process, and with it the requested death signal
     let error = Command::new(program).args(arguments).exec();
-    printer.failed(&format!("cannot start `{}`: {error}", program.display()))
+    Err(format!("cannot start `{}`: {error}", program.display()).into())
 }
 
 #[cfg(target_os = "linux")]

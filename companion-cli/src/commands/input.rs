@@ -3,12 +3,12 @@
 use std::io;
 use std::path::Path;
 
+use laststream_base::causes::Context as _;
 use laststream_base::foreign;
 use laststream_module::inspect;
 use laststream_policy::{Policy, PolicyError};
 
-use crate::commands::exit::Exit;
-use crate::commands::printer::Printer;
+use crate::commands::{Exit, Failure, Printer, printed};
 
 /// The limit for a policy or a configuration; the largest that Kubernetes keeps has 3 MiB.
 pub(super) const LARGEST_TEXT: u64 = 16 << 20;
@@ -16,19 +16,18 @@ pub(super) const LARGEST_TEXT: u64 = 16 << 20;
 pub(super) const LARGEST_MODULE: u64 = inspect::MOST;
 
 /// Reads a file, or standard input for `-`.
-pub(super) fn read(file: &Path, most: u64) -> io::Result<Vec<u8>> {
-    if file == Path::new("-") {
+pub(super) fn read(file: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let read = if file == Path::new("-") {
         foreign::read_to(io::stdin().lock(), most)
     } else {
         foreign::read_named(file, most)
-    }
+    };
+    read.context(format_args!("cannot read `{}`", file.display()))
 }
 
 /// The text of a policy file. Without a file it is empty, which is a valid policy.
-pub(super) fn policy_text(file: Option<&Path>, printer: &Printer) -> Result<Vec<u8>, Exit> {
-    let Some(file) = file else { return Ok(Vec::new()) };
-    read(file, LARGEST_TEXT)
-        .map_err(|error| printer.failed(&format!("cannot read `{}`: {error}", file.display())))
+pub(super) fn policy_text(file: Option<&Path>) -> Result<Vec<u8>, String> {
+    file.map_or(Ok(Vec::new()), |file| read(file, LARGEST_TEXT))
 }
 
 /// Prints the warnings of the policy and returns it, or prints its problems. Without a file, these
@@ -38,7 +37,7 @@ pub(super) fn policy(
     default: &str,
     read: Result<Policy, PolicyError>,
     printer: &Printer,
-) -> Result<Policy, Exit> {
+) -> Result<Policy, Failure> {
     let name = file.map_or(default.into(), |file| file.display().to_string());
     match read {
         Ok(policy) => {
@@ -50,7 +49,7 @@ pub(super) fn policy(
         }
         Err(refused) => {
             refused.0.iter().for_each(|problem| printer.error(&format!("{name}: {problem}")));
-            Err(Exit::Failed)
+            Err(printed(Exit::Failed))
         }
     }
 }

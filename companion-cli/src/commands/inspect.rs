@@ -4,18 +4,16 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use laststream_base::causes::Context as _;
 use laststream_base::visible;
 use laststream_module::analysis::Module;
 use laststream_module::inspect::{self, Inspection, Remote};
 use laststream_oci::image::{DOCKER_HUB, NotAReference, Reference};
 use laststream_oci::registry::Registry;
-use laststream_oci::registry::credentials::Sources;
 
-use crate::commands::exit::Exit;
 use crate::commands::input;
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
-use crate::commands::registry_args::{RegistryArgs, explained};
+use crate::commands::registry_args::RegistryArgs;
+use crate::commands::{Ended, Exit, Failure, Output, Printer};
 
 /// Shows which module an image or a file holds, in which version, whether Istio and Envoy Gateway
 /// can load it, and where to write its checksums.
@@ -37,41 +35,24 @@ pub(crate) struct Inspect {
     registry: RegistryArgs,
 }
 
-pub(super) fn run(command: &Inspect, printer: &Printer) -> Result<Exit, Exit> {
+pub(super) fn run(command: &Inspect, printer: &Printer) -> Ended {
     let inspection = look(command, printer)?;
-    let json = format!("{:#}", serde_json::json!(inspection));
-    printer.result(command.output, &json, &text(&inspection));
+    printer.result(command.output, &inspection, &text(&inspection));
     Ok(if inspection.because.is_empty() { Exit::Fine } else { Exit::Negative })
 }
 
 /// Files on this machine take precedence. `oci://`, a registry, a tag or a digest distinguishes a
 /// reference from a missing file.
-fn look(command: &Inspect, printer: &Printer) -> Result<Inspection, Exit> {
-    let failed =
-        |error: String| printer.failed(&format!("`{}`: {error}", command.subject.display()));
-    match remote(&command.subject) {
-        Some(reference) => {
-            let reference = reference.map_err(failed)?;
-            let sources = command.registry.sources().map_err(|error| printer.misused(&error))?;
-            look_far(command, &reference, &sources, printer).map_err(failed)
-        }
-        None => {
-            let module = input::read(&command.subject, input::LARGEST_MODULE);
-            Ok(inspect::module(&module.map_err(|error| failed(error.to_string()))?))
-        }
-    }
-}
-
-fn look_far(
-    command: &Inspect,
-    reference: &Reference,
-    sources: &Sources,
-    printer: &Printer,
-) -> Result<Inspection, String> {
-    let options = command.registry.options();
-    let registry = Registry::new(&reference.registry, &options, sources, printer)
-        .map_err(|error| error.to_string())?;
-    inspect::image(&Remote { registry: &registry, reference, explain: explained })
+fn look(command: &Inspect, printer: &Printer) -> Result<Inspection, Failure> {
+    let Some(reference) = remote(&command.subject) else {
+        return Ok(inspect::module(&input::read(&command.subject, input::LARGEST_MODULE)?));
+    };
+    let subject = format!("`{}`", command.subject.display());
+    let reference = &reference.context(&subject)?;
+    let (options, sources) = (command.registry.options(), command.registry.sources()?);
+    let registry = Registry::new(&reference.registry, &options, &sources, printer);
+    let registry = &registry.context(&subject)?;
+    Ok(inspect::image(&Remote { registry, reference }).context(subject)?)
 }
 
 /// The subject as a reference, if it cannot be a file.

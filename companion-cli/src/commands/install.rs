@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use laststream_gate::install;
 
-use crate::commands::exit::Exit;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Printer};
 
 /// Copies this program into a folder and prints the path of the copy. For an init container with a
 /// volume that the other containers mount.
@@ -21,8 +20,8 @@ pub(crate) struct Install {
     folder: PathBuf,
 }
 
-pub(super) fn run(command: &Install, printer: &Printer) -> Result<Exit, Exit> {
-    let installed = install::install(&command.folder).map_err(|error| printer.failed(&error))?;
+pub(super) fn run(command: &Install, printer: &Printer) -> Ended {
+    let installed = install::install(&command.folder)?;
     if installed.needs_libraries {
         printer.warning(
             &"this build of laststream needs the C library of this image; a static one runs in \

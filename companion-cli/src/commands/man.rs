@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Command};
+use laststream_base::causes::Context as _;
 
-use crate::commands::exit::Exit;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit};
 
 /// Writes a manual page for each command into a folder.
 #[derive(Debug, Args)]
@@ -18,10 +18,9 @@ pub(crate) struct Man {
     folder: PathBuf,
 }
 
-pub(super) fn run(man: &Man, program: Command, printer: &Printer) -> Result<Exit, Exit> {
+pub(super) fn run(man: &Man, program: Command) -> Ended {
     let written = std::fs::create_dir_all(&man.folder)
         .and_then(|()| clap_mangen::generate_to(program, &man.folder));
-    written.map(|()| Exit::Fine).map_err(|error| {
-        printer.failed(&format!("cannot write into `{}`: {error}", man.folder.display()))
-    })
+    written.context(format_args!("cannot write into `{}`", man.folder.display()))?;
+    Ok(Exit::Fine)
 }

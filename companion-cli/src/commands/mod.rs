@@ -1,5 +1,5 @@
-//! One file for each command: it does the work, prints the result, and returns the exit code. An
-//! error is the exit code of a command that has already printed why it failed.
+//! One file for each command: it does the work, prints the result, and returns the exit code. The
+//! error that ends a command is printed here.
 
 pub(crate) mod build;
 pub(crate) mod cli;
@@ -38,12 +38,13 @@ pub(crate) mod streams;
 pub(crate) mod version;
 pub(crate) mod wait;
 
-pub(crate) use exit::Exit;
+pub(crate) use exit::{Ended, Exit, Failure, misused, printed};
+pub(crate) use output::{FleetOutput, Output};
+pub(crate) use printer::Printer;
 
 use laststream_base::children;
 
 use crate::commands::cli::{Arguments, Command};
-use crate::commands::printer::Printer;
 
 /// Runs the command, and ends the programs that it started.
 pub(crate) fn run(arguments: Arguments) -> Exit {
@@ -52,9 +53,9 @@ pub(crate) fn run(arguments: Arguments) -> Exit {
     if ends_at_signals(&arguments.command)
         && let Err(error) = children::end_at_signals()
     {
-        return printer.failed(&format!("signals cannot be handled: {error}"));
+        return printer.failure(format!("signals cannot be handled: {error}").into());
     }
-    let exit = run_command(arguments, printer);
+    let exit = run_command(arguments, printer).unwrap_or_else(|error| printer.failure(error));
     children::end();
     exit
 }
@@ -76,40 +77,36 @@ fn is_verdict(command: &Command) -> bool {
         | Command::Wait(_) => true,
         Command::Lint(command) => command.is_check(),
         Command::Render(command) => command.check.is_some(),
-        Command::Status(command) => command.is_watch(),
+        Command::Status(command) => command.watch,
         _ => false,
     }
 }
 
-fn run_command(arguments: Arguments, printer: &Printer) -> Exit {
-    let ended = match arguments.command {
+fn run_command(arguments: Arguments, printer: &Printer) -> Ended {
+    match arguments.command {
         Command::Build(command) => build::run(&command, printer),
-        Command::Completions(command) => {
-            Ok(completions::run(&command, Arguments::shown(), printer))
-        }
+        Command::Completions(command) => completions::run(&command, Arguments::shown(), printer),
         Command::Config(command) => config::run(&command, printer),
-        Command::DeletionCost(command) => Ok(pods::deletion_cost::run(&command, printer)),
+        Command::DeletionCost(command) => pods::deletion_cost::run(&command, printer),
         Command::Demo(command) => demo::run(&command, printer),
         Command::Drain(command) => drain::run(&command, printer),
         Command::Envoy(command) => envoy::run(&command, printer),
         Command::Exec(command) => exec::run(&command, printer),
-        Command::Guarded(command) => Ok(guarded::run(&command, printer)),
+        Command::Guarded(command) => guarded::run(&command),
         Command::Inspect(command) => inspect::run(&command, printer),
         Command::Install(command) => install::run(&command, printer),
         Command::Lint(command) => lint::run(&command, printer),
-        Command::Man(command) => man::run(&command, Arguments::shown(), printer),
+        Command::Man(command) => man::run(&command, Arguments::shown()),
         Command::Module(command) => module::run(&command, printer),
         Command::Prestop(command) => wait::run_prestop(&command, printer),
         Command::Push(command) => push::run(*command, printer),
         Command::Render(command) => render::run(&command, printer),
-        Command::Rollout(command) => Ok(pods::rollout::run(&command, printer)),
+        Command::Rollout(command) => pods::rollout::run(&command, printer),
         Command::Run(command) => run::run(&command, printer),
-        Command::Size(command) => Ok(size::run(&command, printer)),
+        Command::Size(command) => size::run(&command, printer),
         Command::Status(command) => status::run(&command, printer),
         Command::Streams(command) => streams::run(&command, printer),
-        Command::Version(command) => Ok(version::run(&command, printer)),
+        Command::Version(command) => version::run(&command, printer),
         Command::Wait(command) => wait::run(&command, printer),
-    };
-    let (Ok(exit) | Err(exit)) = ended;
-    exit
+    }
 }

@@ -4,12 +4,12 @@ use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use clap::Args;
+use laststream_base::causes::Context as _;
 use laststream_base::files::write_atomically;
 use laststream_module::analysis::analyse;
 use laststream_module::{builtin, builtin_frames};
 
-use crate::commands::exit::Exit;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Printer, misused};
 
 /// Writes the module of this release, which is inside this program.
 ///
@@ -31,22 +31,19 @@ pub(crate) struct Module {
 const TO_A_TERMINAL: &str = "the module is binary, and standard output is a terminal: write \
     `laststream module > laststream.wasm`, or give `--file FILE`";
 
-pub(super) fn run(command: &Module, printer: &Printer) -> Result<Exit, Exit> {
+pub(super) fn run(command: &Module, printer: &Printer) -> Ended {
     if command.file.is_none() && io::stdout().is_terminal() {
-        return Err(printer.misused(&TO_A_TERMINAL));
+        return Err(misused(TO_A_TERMINAL));
     }
     let module = if command.frames { builtin_frames() } else { builtin() };
-    let module = module.map_err(|reason| {
-        printer.failed(&format!("this laststream carries no module: {reason}"))
-    })?;
+    let module = module.context("this laststream carries no module")?;
     let Some(file) = &command.file else {
         printer.stdout_bytes(module);
         return Ok(Exit::Fine);
     };
     let name = file.display();
-    write_atomically(file, module)
-        .map_err(|error| printer.failed(&format!("`{name}` cannot be written: {error}")))?;
-    let found = analyse(module).map_err(|problem| printer.failed(&problem))?;
+    write_atomically(file, module).context(format_args!("`{name}` cannot be written"))?;
+    let found = analyse(module)?;
     printer.status_line(&format!("wrote {name}: {}, sha256 {}", found.kind, found.sha256));
     Ok(Exit::Fine)
 }

@@ -16,9 +16,8 @@ use laststream_oci::registry::{Options, Registry};
 use laststream_policy::file::Delivery;
 use laststream_policy::{Policy, Resolve, Wanted};
 
-use crate::commands::exit::Exit;
-use crate::commands::printer::Printer;
-use crate::commands::registry_args::{RegistryArgs, explained};
+use crate::commands::registry_args::RegistryArgs;
+use crate::commands::{Failure, Printer, misused};
 
 /// A placeholder for the call that collects the images. It is never rendered.
 const SOME_DIGEST: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
@@ -53,7 +52,7 @@ impl<'a> PolicyImages<'a> {
     pub(super) fn with_digests<T, E>(
         &self,
         render: impl Fn(Resolve<'_>) -> Result<T, E>,
-    ) -> Result<Result<T, E>, Exit> {
+    ) -> Result<Result<T, E>, Failure> {
         let images = RefCell::new(BTreeSet::new());
         let rendered = render(&|image, _| {
             images.borrow_mut().insert(image.to_owned());
@@ -64,7 +63,9 @@ impl<'a> PolicyImages<'a> {
             return Ok(rendered);
         }
         let sources = self.sources()?;
-        one_login(sources, &images).map_err(|problem| self.printer.misused(&problem))?;
+        let references: Vec<Reference> =
+            images.iter().filter_map(|image| image.parse().ok()).collect();
+        sources.check_registries(&references).map_err(misused)?;
         let options = self.args.options();
         let known = RefCell::new(BTreeMap::new());
         Ok(render(&|image, wanted| {
@@ -79,7 +80,7 @@ impl<'a> PolicyImages<'a> {
         &self,
         policy: &Policy,
         is_rendered: impl Fn(&str) -> bool,
-    ) -> Result<(), Exit> {
+    ) -> Result<(), Failure> {
         let mut options = self.args.options();
         options.retry.further = 0;
         let limits = &mut options.limits;
@@ -97,7 +98,7 @@ impl<'a> PolicyImages<'a> {
             match found {
                 Ok(FoundImage { pin, difference: None }) if pin.hex() == hex => {}
                 Ok(FoundImage { pin, difference: Some(difference) }) if pin.hex() == hex => {
-                    return Err(self.printer.failed(&format!("`{image}` {difference}")));
+                    return Err(format!("`{image}` {difference}").into());
                 }
                 Ok(FoundImage { pin, .. }) => self.printer.warning(&format!(
                     "`{image}` is `{pin}` now, and `digest` is `{digest}`: only the digest is \
@@ -112,12 +113,12 @@ impl<'a> PolicyImages<'a> {
         Ok(())
     }
 
-    fn sources(&self) -> Result<&Sources, Exit> {
-        if self.sources.get().is_none() {
-            let sources = self.args.sources().map_err(|error| self.printer.misused(&error))?;
-            return Ok(self.sources.get_or_init(|| sources));
+    fn sources(&self) -> Result<&Sources, Failure> {
+        if let Some(sources) = self.sources.get() {
+            return Ok(sources);
         }
-        Ok(self.sources.get_or_init(Sources::none))
+        let sources = self.args.sources()?;
+        Ok(self.sources.get_or_init(|| sources))
     }
 
     fn digest_of(
@@ -145,11 +146,7 @@ impl<'a> PolicyImages<'a> {
         let inspection = || -> Result<_, Box<dyn Error>> {
             let reference: Reference = image.parse()?;
             let registry = Registry::new(&reference.registry, options, sources, self.printer)?;
-            Ok(inspect::image(&Remote {
-                registry: &registry,
-                reference: &reference,
-                explain: explained,
-            })?)
+            Ok(inspect::image(&Remote { registry: &registry, reference: &reference })?)
         };
         let found = inspection().map_err(|error| format!("cannot be looked at: {error}"))?;
         let mut difference = found.differs_from(match wanted {
@@ -173,18 +170,4 @@ impl<'a> PolicyImages<'a> {
         }
         Ok(FoundImage { pin, difference })
     }
-}
-
-/// Rejects a password if the policy names several registries, because it is for one of them only.
-fn one_login(sources: &Sources, images: &BTreeSet<String>) -> Result<(), String> {
-    let references = images.iter().filter_map(|image| image.parse::<Reference>().ok());
-    let registries: BTreeSet<String> = references.map(|reference| reference.registry).collect();
-    if sources.given.is_none() || registries.len() < 2 {
-        return Ok(());
-    }
-    Err(format!(
-        "user name and password are for one registry, but the policy names images of several: {}; \
-            `docker login` to each, or write digests",
-        registries.into_iter().collect::<Vec<_>>().join(", ")
-    ))
 }

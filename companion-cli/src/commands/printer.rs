@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use laststream_base::children;
 use laststream_base::progress::Progress;
 use laststream_base::visible;
+use serde::Serialize;
 
-use crate::commands::exit::Exit;
-use crate::commands::output::Output;
+use crate::commands::{Exit, Failure, Output};
 
 /// The time from one line on the progress of a download to the next.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
@@ -56,8 +56,21 @@ impl Printer {
         self.stdout_verbatim(&visible::json(json));
     }
 
+    /// A value as indented JSON, on standard output.
+    pub(crate) fn value(&self, value: &impl Serialize) {
+        self.json(&format!("{:#}", serde_json::json!(value)));
+    }
+
     /// A result in the form that was asked for.
-    pub(crate) fn result(&self, output: Output, json: &str, text: &str) {
+    pub(crate) fn result(&self, output: Output, value: &impl Serialize, text: &str) {
+        match output {
+            Output::Json => self.value(value),
+            Output::Text => self.stdout(text),
+        }
+    }
+
+    /// A result, or the JSON that another program has written.
+    pub(crate) fn answer(&self, output: Output, json: &str, text: &str) {
         match output {
             Output::Json => self.json(json),
             Output::Text => self.stdout(text),
@@ -93,7 +106,8 @@ impl Printer {
         if error.kind() == io::ErrorKind::BrokenPipe {
             exit(self.at_closed_pipe.code().into());
         }
-        exit(self.failed(&format!("cannot write to standard output: {error}")).code().into())
+        self.error(&format!("cannot write to standard output: {error}"));
+        exit(Exit::Failed.code().into())
     }
 
     /// A status line, on standard error.
@@ -121,15 +135,9 @@ impl Printer {
     }
 
     /// The error that ends a command.
-    pub(crate) fn failed(&self, error: &dyn Display) -> Exit {
-        self.error(error);
-        Exit::Failed
-    }
-
-    /// Arguments that do not go together, or mean nothing.
-    pub(crate) fn misused(&self, error: &dyn Display) -> Exit {
-        self.error(error);
-        Exit::Usage
+    pub(crate) fn failure(&self, Failure { exit, text }: Failure) -> Exit {
+        text.iter().for_each(|text| self.error(text));
+        exit
     }
 
     pub(crate) fn warning(&self, warning: &dyn Display) {

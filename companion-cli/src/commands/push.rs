@@ -13,15 +13,13 @@ use laststream_module::analysis::{Kind, analyse};
 use laststream_module::{builtin, builtin_frames};
 use laststream_oci::image::{Image, Reference, VARIANT};
 use laststream_oci::registry::credentials::Sources;
-use laststream_oci::registry::{Options, Registries, Unpublished};
+use laststream_oci::registry::{Options, Registries};
 use laststream_oci::sign;
 use serde_json::json;
 
-use crate::commands::exit::Exit;
 use crate::commands::input::{LARGEST_MODULE, read};
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
-use crate::commands::registry_args::{RegistryArgs, explained};
+use crate::commands::registry_args::RegistryArgs;
+use crate::commands::{Ended, Exit, Failure, Output, Printer, misused};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -108,35 +106,32 @@ impl FromStr for Annotation {
 const TWO_STANDARD_INPUTS: &str =
     "module and password cannot both come from standard input: name a file with `--module FILE`";
 
-pub(super) fn run(mut push: Push, printer: &Printer) -> Result<Exit, Exit> {
+pub(super) fn run(mut push: Push, printer: &Printer) -> Ended {
     push.references = without_repetition(push.references);
     if push.registry.password_stdin && push.module.as_os_str() == "-" {
-        return Err(printer.misused(&TWO_STANDARD_INPUTS));
+        return Err(misused(TWO_STANDARD_INPUTS));
     }
-    let (module, kind) = push.load(printer)?;
-    let annotations = push.annotations(kind);
-    let image = Image::of(&module, annotations).map_err(|error| printer.failed(&error))?;
+    for reference in &push.references {
+        reference.pushed_tag().map_err(misused)?;
+    }
+    let (module, kind) = push.load()?;
+    let image = Image::of(&module, push.annotations(kind))?;
+    let mut signed = Ok(());
     if push.dry_run {
-        push.references
-            .iter()
-            .try_for_each(|reference| reference.pushed_tag().map(drop))
-            .map_err(|error| printer.misused(&error))?;
         printer.status_line("nothing is sent");
-        let written = push.write_digest(&image.digest, printer);
-        if push.output == Output::Text {
-            printer.stdout_verbatim(&String::from_utf8_lossy(&image.manifest));
+    } else {
+        let (options, sources) = (push.registry.options(), push.registry.sources()?);
+        sources.check_registries(&push.references).map_err(misused)?;
+        push.publish(&image, kind, &options, &sources, printer)?;
+        if push.sign {
+            signed = push.sign_all(&image.digest, &options);
         }
-        let exit = push.print_result(&image, (&module, kind), printer)?;
-        return written.and(Ok(exit));
     }
-    let options = push.registry.options();
-    let sources = push.registry.sources().map_err(|error| printer.misused(&error))?;
-    push.publish(&image, kind, &options, &sources, printer)?;
     // Written first, because a closed pipe of the result ends this process.
-    let written = push.write_digest(&image.digest, printer);
-    let signed = if push.sign { push.sign_all(&image.digest, &options, printer) } else { Ok(()) };
-    let exit = push.print_result(&image, (&module, kind), printer)?;
-    written.and(signed).and(Ok(exit))
+    let problems = [push.write_digest(&image.digest), signed].map(Result::err);
+    problems.iter().flatten().for_each(|problem| printer.error(problem));
+    push.print_result(&image, &module, kind, printer);
+    Ok(if problems.iter().all(Option::is_none) { Exit::Fine } else { Exit::Failed })
 }
 
 impl Push {
@@ -147,34 +142,28 @@ impl Push {
         options: &Options,
         sources: &Sources,
         printer: &Printer,
-    ) -> Result<(), Exit> {
-        let failed = |error: Unpublished| match error.problem.of_registry() {
-            Some(problem) => printer.failed(&format!("{}\n{error}", explained(problem))),
-            None => printer.misused(&error.problem),
-        };
-        let registries =
-            Registries::of(&self.references, options, sources, printer).map_err(failed)?;
-        let digests = registries.digests().map_err(failed)?;
+    ) -> Result<(), String> {
+        let registries = Registries::of(&self.references, options, sources, printer)?;
+        let digests = registries.digests()?;
         let after = &image.digest;
         let mut moves = Vec::new();
         for (target, before) in registries.iter().zip(digests) {
             let Some(before) = before.filter(|before| before != after) else { continue };
             let other = moved_tags::look(target, kind, printer);
             if let Some(other) = other.filter(|_| !self.replace) {
-                printer.error(&format!(
+                return Err(format!(
                     "{other}: push to another name, or give `--replace`\nnothing was published: no \
                         tag has changed"
                 ));
-                return Err(Exit::Failed);
             }
             moves.push(format!("the tag `{}` moves from {before} to {after}", target.0));
         }
         moves.iter().for_each(|moved| printer.warning(moved));
-        registries.publish(image).map_err(failed)
+        registries.publish(image)
     }
 
     /// The module, and which one it is.
-    fn load(&self, printer: &Printer) -> Result<(Vec<u8>, Kind), Exit> {
+    fn load(&self) -> Result<(Vec<u8>, Kind), Failure> {
         let carried = match self.module.to_str() {
             Some(BUILTIN) => Some(builtin()),
             Some(BUILTIN_FRAMES) => Some(builtin_frames()),
@@ -182,26 +171,25 @@ impl Push {
         };
         if let Some(module) = carried {
             let missing = |reason| {
-                printer.failed(&format!(
+                format!(
                     "this laststream carries no module ({reason}): name one with `--module FILE`"
-                ))
+                )
             };
             let module = module.map_err(missing)?;
-            let kind = analyse(module).map_err(|problem| printer.failed(&problem))?.kind;
-            return Ok((module.to_vec(), kind));
+            return Ok((module.to_vec(), analyse(module)?.kind));
         }
-        let name = self.module.display();
-        let module = read(&self.module, LARGEST_MODULE)
-            .map_err(|error| printer.failed(&format!("cannot read `{name}`: {error}")))?;
+        let module = read(&self.module, LARGEST_MODULE)?;
         let kind = analyse(&module).and_then(|module| match module.kind {
             Kind::Foreign => Err("is a module that is not of laststream".to_owned()),
             kind => Ok(kind),
         });
-        let kind = kind.map_err(|problem| {
-            printer.error(&format!("`{name}` {problem}"));
-            Exit::Negative
-        })?;
-        Ok((module, kind))
+        match kind {
+            Ok(kind) => Ok((module, kind)),
+            Err(problem) => {
+                let text = format!("`{}` {problem}", self.module.display());
+                Err(Failure { exit: Exit::Negative, ..text.into() })
+            }
+        }
     }
 
     /// The standard annotations, replaced by those of the command line.
@@ -213,33 +201,29 @@ impl Push {
         annotations
     }
 
-    fn print_result(
-        &self,
-        image: &Image,
-        (module, kind): (&[u8], Kind),
-        printer: &Printer,
-    ) -> Result<Exit, Exit> {
+    fn print_result(&self, image: &Image, module: &[u8], kind: Kind, printer: &Printer) {
         match self.output {
             Output::Text => {
+                if self.dry_run {
+                    printer.stdout_verbatim(&String::from_utf8_lossy(&image.manifest));
+                }
                 printer.stdout(&self.text(image, module));
                 self.say_next_steps(kind, printer);
             }
             Output::Json => {
                 for reference in &self.references {
                     let (repository, digest) = (reference.name(), &image.digest);
-                    let tag = reference.pushed_tag().map_err(|error| printer.misused(&error))?;
                     // The field names of similar tools.
                     let json = json!({
                         "url": format!("oci://{repository}@{digest}"),
                         "repository": repository,
-                        "tag": tag,
+                        "tag": reference.tag,
                         "digest": digest.as_str(),
                     });
                     printer.json(&json.to_string());
                 }
             }
         }
-        Ok(Exit::Fine)
     }
 
     fn say_next_steps(&self, kind: Kind, printer: &Printer) {
@@ -277,26 +261,21 @@ impl Push {
         without_repetition(self.references.iter().map(Reference::name))
     }
 
-    fn write_digest(&self, digest: &Digest, printer: &Printer) -> Result<(), Exit> {
+    fn write_digest(&self, digest: &Digest) -> Result<(), String> {
         let Some(file) = &self.digest_file else { return Ok(()) };
         let written = std::fs::write(file, format!("{digest}\n"));
         written.map_err(|error| {
             let file = file.display();
             let done = if self.dry_run { "" } else { "it is published, but " };
-            printer.failed(&format!("{done}`{file}` cannot be written: {error}"))
+            format!("{done}`{file}` cannot be written: {error}")
         })
     }
 
-    fn sign_all(&self, digest: &Digest, options: &Options, printer: &Printer) -> Result<(), Exit> {
+    fn sign_all(&self, digest: &Digest, options: &Options) -> Result<(), String> {
         for name in self.names() {
             let plain_http = options.is_plain_http(name.split('/').next().unwrap_or_default());
-            sign::sign(
-                &format!("{name}@{digest}"),
-                plain_http,
-                options.tls.insecure,
-                &env_vars::of_process,
-            )
-            .map_err(|error| printer.failed(&error))?;
+            let (pinned, insecure) = (format!("{name}@{digest}"), options.tls.insecure);
+            sign::sign(&pinned, plain_http, insecure, &env_vars::of_process)?;
         }
         Ok(())
     }

@@ -10,7 +10,9 @@ use laststream_base::env_vars::{
     self, LASTSTREAM_REGISTRY_PASSWORD, LASTSTREAM_REGISTRY_USERNAME, Lookup,
 };
 use laststream_oci::registry::credentials::{FoundLogin, Login, Secret, Sources};
-use laststream_oci::registry::{Options, RegistryError, Remedy, Tls};
+use laststream_oci::registry::{Options, Tls};
+
+use crate::commands::{Failure, misused};
 
 /// The longest password in bytes. A longer text is not a password, and is not read to its end.
 const LONGEST_PASSWORD: u64 = 64 << 10;
@@ -82,9 +84,11 @@ impl RegistryArgs {
     }
 
     /// Reads the password if `--password-stdin` is given.
-    pub(super) fn sources(&self) -> Result<Sources, String> {
-        let password = if self.password_stdin { Some(password(io::stdin().lock())?) } else { None };
-        let given = given(self.username.clone(), password, &env_vars::of_process)?;
+    pub(super) fn sources(&self) -> Result<Sources, Failure> {
+        let password = self.password_stdin.then(|| password(io::stdin().lock())).transpose();
+        let given = password
+            .and_then(|password| given(self.username.clone(), password, &env_vars::of_process))
+            .map_err(misused)?;
         Ok(Sources::from_vars(given, &env_vars::of_process))
     }
 }
@@ -116,26 +120,6 @@ fn given(
         (None, Some(_)) => Err(half(PASSWORD, NAME)),
         (None, None) => Ok(None),
     }
-}
-
-/// The error, and the option of this program that may help.
-pub(super) fn explained(error: &RegistryError) -> String {
-    let option = match error.remedy() {
-        Some(Remedy::PlainHttp) => "if it speaks plain HTTP, say so with `--plain-http`",
-        Some(Remedy::Authority) => {
-            "if it has a certificate authority of its own, name that with `--ca-file FILE`"
-        }
-        Some(Remedy::Tls) => {
-            "if it speaks TLS, leave `--plain-http` off; for one on this machine, name its \
-                certificate authority with `--ca-file FILE`"
-        }
-        Some(Remedy::Login) => {
-            "or give `--username NAME --password-stdin`, or LASTSTREAM_REGISTRY_USERNAME and \
-                LASTSTREAM_REGISTRY_PASSWORD"
-        }
-        None => return error.to_string(),
-    };
-    format!("{error}\n{option}")
 }
 
 /// Reads everything but the end of the line.

@@ -12,11 +12,10 @@ use laststream_policy::{Overrides, Policy, Sizing};
 use laststream_render::output::{self, Difference};
 use laststream_render::{self as render, HookPlace, Kind, Rendered};
 
-use crate::commands::exit::Exit;
 use crate::commands::input::{policy, policy_text};
 use crate::commands::policy_images::PolicyImages;
-use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
+use crate::commands::{Ended, Exit, Failure, Printer, misused};
 
 /// Renders manifests for Istio, Envoy, Envoy Gateway and Helm from one policy file.
 #[derive(Debug, Args)]
@@ -127,6 +126,12 @@ impl ValueEnum for RenderArg {
     }
 }
 
+impl Render {
+    fn is_all(&self) -> bool {
+        self.kind == RenderArg::Rendered(Kind::All)
+    }
+}
+
 /// Values of `--output` in other commands.
 const FORMATS: [&str; 5] = ["json", "sarif", "text", "wide", "yaml"];
 const NO_FORMAT: &str = "`render` writes YAML only, so `-o` and `--output` name no format here: \
@@ -145,29 +150,29 @@ const NOT_LOOKED_AT: &str = "`--digest` is used as it is: whether it is laststre
 const TWO_STANDARD_INPUTS: &str =
     "policy and password cannot both come from standard input: name a file with `--policy FILE`";
 
-pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
+pub(super) fn run(command: &Render, printer: &Printer) -> Ended {
     if command.output.is_some() {
-        return Err(printer.misused(&NO_FORMAT));
+        return Err(misused(NO_FORMAT));
     }
     if command.home.is_some() && command.kind != RenderArg::Rendered(Kind::Lifecycle) {
-        return Err(printer.misused(&"`--for` is for `render lifecycle`"));
+        return Err(misused("`--for` is for `render lifecycle`"));
     }
     if command.into.is_some() && command.kind != RenderArg::Rendered(Kind::Envoy) {
-        return Err(printer.misused(&"`--into` is for `render envoy`"));
+        return Err(misused("`--into` is for `render envoy`"));
     }
     if let Some(problem) = without_effect(command) {
-        return Err(printer.misused(&problem));
+        return Err(misused(problem));
     }
     let kind = match command.kind {
         RenderArg::Rendered(kind) => kind,
         RenderArg::Schema => {
-            printer.json(&format!("{:#}", Policy::schema()));
+            printer.value(&Policy::schema());
             return Ok(Exit::Fine);
         }
     };
     let is_stdin = command.policy.as_deref() == Some(Path::new("-"));
     if is_stdin && command.registry.password_stdin {
-        return Err(printer.misused(&TWO_STANDARD_INPUTS));
+        return Err(misused(TWO_STANDARD_INPUTS));
     }
     let policy = policy_of(command, printer)?;
     if let Some(file) = &command.into {
@@ -178,7 +183,7 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Result<Exit, Exit> {
         Some(home) => render::lifecycle(&policy, home),
         None => render::render(kind, &policy, resolve),
     })?;
-    let rendered = rendered.map_err(|problem| printer.failed(&problem))?;
+    let rendered = rendered?;
     look_at_pinned(command, &policy, &rendered, &images, printer)?;
     rendered.warnings.iter().for_each(|warning| printer.warning(warning));
     deliver(command, &policy, &rendered, printer)
@@ -192,7 +197,7 @@ fn look_at_pinned(
     rendered: &Rendered,
     images: &PolicyImages<'_>,
     printer: &Printer,
-) -> Result<(), Exit> {
+) -> Result<(), Failure> {
     if command.check.is_some() {
         return Ok(());
     }
@@ -229,7 +234,7 @@ fn without_effect(command: &Render) -> Option<String> {
 const GATE_DROPPED: &str = "--module: it is not an image, so `delivery: image_volume` has no \
     effect, and without that this proxy has no gate: write `--module oci://HOST/REPOSITORY:TAG`";
 
-fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Exit> {
+fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Failure> {
     let overrides = Overrides {
         module: command.module.clone(),
         digest: command.digest.clone(),
@@ -239,7 +244,7 @@ fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Exit> {
         engine: command.engine,
     };
     let file = command.policy.as_deref();
-    let text = policy_text(file, printer)?;
+    let text = policy_text(file)?;
     let policy = policy(file, "the command line", Policy::read(&text, &overrides), printer)?;
     if policy.gate_dropped {
         printer.warning(&GATE_DROPPED);
@@ -247,12 +252,7 @@ fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Exit> {
     Ok(policy)
 }
 
-fn deliver(
-    command: &Render,
-    policy: &Policy,
-    rendered: &Rendered,
-    printer: &Printer,
-) -> Result<Exit, Exit> {
+fn deliver(command: &Render, policy: &Policy, rendered: &Rendered, printer: &Printer) -> Ended {
     if let Some(folder) = command.check.as_ref().or(command.diff.as_ref()) {
         return compare(command, folder, rendered, printer);
     }
@@ -260,11 +260,10 @@ fn deliver(
         printer.status_line(&format!("the profile gave {}", policy.given.join(", ")));
     }
     if command.output_dir == Path::new("-") {
-        return Ok(print(rendered, printer));
+        return print(rendered, printer);
     }
-    let written = output::write(&command.output_dir, rendered);
-    let written = written.map_err(|error| printer.failed(&error))?;
-    let left = differences(command, &command.output_dir, rendered, printer)?;
+    let written = output::write(&command.output_dir, rendered)?;
+    let left = output::differences(&command.output_dir, rendered, command.is_all())?;
     written.iter().for_each(|name| {
         printer.status_line(&format!("wrote {}", command.output_dir.join(name).display()))
     });
@@ -288,7 +287,7 @@ fn say_times_and_next_steps(
                 period is {grace_period} (`drain.longest_request` changes both)"
         ));
     }
-    if command.kind == RenderArg::Rendered(Kind::All) {
+    if command.is_all() {
         let folder = command.output_dir.display().to_string();
         printer.status_line("next:");
         let steps = render::next_steps(policy, rendered, &folder);
@@ -296,38 +295,23 @@ fn say_times_and_next_steps(
     }
 }
 
-fn differences(
-    command: &Render,
-    folder: &Path,
-    rendered: &Rendered,
-    printer: &Printer,
-) -> Result<Vec<Difference>, Exit> {
-    output::differences(folder, rendered, command.kind == RenderArg::Rendered(Kind::All))
-        .map_err(|error| printer.failed(&error))
-}
-
 /// Prints one file. Several files are an error, because some are no objects, and `kubectl apply`
 /// would apply only half of them.
-fn print(rendered: &Rendered, printer: &Printer) -> Exit {
+fn print(rendered: &Rendered, printer: &Printer) -> Ended {
     if let [file] = rendered.files.as_slice() {
         printer.stdout_verbatim(&file.text);
-        return Exit::Fine;
+        return Ok(Exit::Fine);
     }
     let names: Vec<&str> = rendered.files.iter().map(|file| file.name.as_str()).collect();
-    printer.misused(&format!(
+    Err(misused(format!(
         "these are several files, not all of them for `kubectl apply`: {}; name a folder: \
             `--output-dir DIR`",
         names.join(", ")
-    ))
+    )))
 }
 
-fn compare(
-    command: &Render,
-    folder: &Path,
-    rendered: &Rendered,
-    printer: &Printer,
-) -> Result<Exit, Exit> {
-    let differences = differences(command, folder, rendered, printer)?;
+fn compare(command: &Render, folder: &Path, rendered: &Rendered, printer: &Printer) -> Ended {
+    let differences = output::differences(folder, rendered, command.is_all())?;
     for difference in &differences {
         if let Difference::Changed(_, diff) = difference {
             printer.stdout(diff);

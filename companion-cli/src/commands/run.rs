@@ -7,24 +7,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use laststream_base::causes::Context as _;
 use laststream_base::env_vars;
-use laststream_base::progress::Progress;
 use laststream_gate::{self as gate, Secret};
 use laststream_local::Server;
 use laststream_local::envoy::{self, NEWEST, Version, Wanted};
 use laststream_local::run::module::ModuleSource;
 use laststream_local::run::upstream::{self, Upstream};
-use laststream_local::run::watch::{ModuleWatch, PolicyWatch, SourcesSeen};
+use laststream_local::run::watch::{SourcesSeen, Watch};
 use laststream_local::run::{self, Drained, Runner, Setup, Step, StopRequests, echo};
 use laststream_policy::Policy;
 
 use laststream_filter::config::wire::SHORTEST_SECRET;
 
-use crate::commands::exit::Exit;
 use crate::commands::guarded;
 use crate::commands::input::{policy, policy_text};
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Failure, Output, Printer, misused};
 
 /// Runs a real Envoy with the module in front of an app. After Ctrl-C it drains, and prints what it
 /// waits for.
@@ -92,12 +90,11 @@ Ctrl-C), 2 Envoy did not start or ended by itself, 64 wrong arguments.";
 /// The pause between two checks of signals, files and the process.
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub(super) fn run(command: &Run, printer: &Printer) -> Result<Exit, Exit> {
+pub(super) fn run(command: &Run, printer: &Printer) -> Ended {
     let parts = Parts::get(command, printer)?;
     // From here on Ctrl-C requests a drain.
     let stop = parts.setup.stop.clone();
-    signals::stop_at_signals(stop.clone())
-        .map_err(|error| printer.failed(&format!("signals cannot be handled: {error}")))?;
+    signals::stop_at_signals(stop.clone()).context("signals cannot be handled")?;
     printer.status_line("starting Envoy");
     let mut runner = match Runner::start(&parts.setup) {
         Ok(runner) => runner,
@@ -105,15 +102,14 @@ pub(super) fn run(command: &Run, printer: &Printer) -> Result<Exit, Exit> {
             printer.status_line(&error.to_string());
             return Ok(Exit::Fine);
         }
-        Err(error) => return Err(printer.failed(&error)),
+        Err(error) => return Err(error.into()),
     };
-    let json = format!("{:#}", serde_json::json!(runner.places()));
-    printer.result(command.output, &json, &announcement(command, &runner));
+    printer.result(command.output, runner.places(), &announcement(command, &runner));
     printer.status_line("for `laststream status` and other commands in another terminal:");
     printer.status_line(&format!("export LASTSTREAM_GATE={}", runner.places().gate));
     printer.status_line("Ctrl-C drains and ends it");
     serve(&mut runner, parts.watches, &stop, printer)?;
-    Ok(drain(&mut runner, printer))
+    drain(&mut runner, printer)
 }
 
 /// Everything that must be there before Envoy is started.
@@ -126,34 +122,32 @@ struct Parts {
 /// The files to watch while Envoy runs.
 #[derive(Default)]
 struct Watches {
-    policy: Option<(PathBuf, PolicyWatch)>,
+    policy: Option<(PathBuf, Watch)>,
     has_secret: bool,
-    module: Option<ModuleWatch>,
+    module: Option<Watch>,
 }
 
 impl Parts {
-    fn get(command: &Run, printer: &Printer) -> Result<Self, Exit> {
-        let usage = |error: String| printer.misused(&error);
-        let source = ModuleSource::read(&command.module).map_err(usage)?;
-        is_something_to_watch(command, &source).map_err(usage)?;
+    fn get(command: &Run, printer: &Printer) -> Result<Self, Failure> {
+        let source = ModuleSource::read(&command.module).map_err(misused)?;
+        is_something_to_watch(command, &source).map_err(misused)?;
         let file = command.policy.as_deref();
-        let text = policy_text(file, printer)?;
-        let secret = secret().map_err(|error| printer.failed(&error))?;
+        let text = policy_text(file)?;
+        let secret = secret()?;
         let read = if file.is_some() { run::policy::read_file } else { run::policy::read };
         let policy = read(&text, secret.is_some());
         let policy = self::policy(file, "the default policy", policy, printer)?;
         let (app, echo) = app(command, printer)?;
         let sources = SourcesSeen::of(&source); // changes while it compiles are compiled next
-        let module = source.bytes(printer).map_err(|error| printer.failed(&error))?;
-        let envoy = envoy::find_or_get(&Wanted::version(command.envoy_version), printer)
-            .map_err(|error| printer.failed(&error))?;
+        let module = source.bytes(printer)?;
+        let envoy = envoy::find_or_get(&Wanted::version(command.envoy_version), printer)?;
         let mut watches = Watches { has_secret: secret.is_some(), ..Watches::default() };
         if command.watch {
             watches.policy =
-                command.policy.clone().map(|file| (file.clone(), PolicyWatch::new(file, text)));
-            watches.module = ModuleWatch::new(source, sources, module.clone(), || {
-                Box::new(Printer::default()) as Box<dyn Progress + Send>
-            });
+                command.policy.clone().map(|file| (file.clone(), Watch::policy(file, text)));
+            let make = source.clone();
+            let make = move || make.bytes(&Printer::default());
+            watches.module = Watch::module(&source, sources, module.clone(), make);
         }
         let setup = Setup {
             envoy: envoy.binary,
@@ -199,15 +193,12 @@ fn secret() -> Result<Option<Secret>, String> {
 }
 
 /// The address of the app. The built-in app is returned, too, because it ends when it is dropped.
-fn app(command: &Run, printer: &Printer) -> Result<(SocketAddr, Option<Server>), Exit> {
+fn app(command: &Run, printer: &Printer) -> Result<(SocketAddr, Option<Server>), Failure> {
     let Some(named) = &command.upstream else {
-        let echo = echo::start().map_err(|error| {
-            printer.failed(&format!("the built-in app cannot be started: {error}"))
-        })?;
+        let echo = echo::start().context("the built-in app cannot be started")?;
         return Ok((echo.address(), Some(echo)));
     };
-    let Upstream { at, is_there } =
-        upstream::find(named).map_err(|error| printer.misused(&error))?;
+    let Upstream { at, is_there } = upstream::find(named).map_err(misused)?;
     if !is_there {
         printer.warning(&format!(
             "no program listens on {at} yet; requests are answered with 503 until the app is there"
@@ -235,10 +226,10 @@ fn serve(
     mut watches: Watches,
     stop: &StopRequests,
     printer: &Printer,
-) -> Result<(), Exit> {
+) -> Result<(), Failure> {
     while !stop.is_requested() {
         if let Some(status) = runner.ended() {
-            return Err(ended(runner, &status, printer));
+            return Err(ended(runner, &status));
         }
         if let Some((file, watch)) = &mut watches.policy
             && let Some(text) = watch.changed()
@@ -258,7 +249,7 @@ fn serve(
                 }
             }
         }
-        match watches.module.as_mut().and_then(ModuleWatch::changed) {
+        match watches.module.as_mut().and_then(Watch::changed) {
             Some(Ok(bytes)) => replace(runner, "module", None, Some(&bytes), printer),
             Some(Err(error)) => {
                 printer.warning(&format!("{error}\nthe previous module stays active"))
@@ -285,7 +276,7 @@ fn replace(
     }
 }
 
-fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
+fn drain(runner: &mut Runner, printer: &Printer) -> Ended {
     printer.status_line("draining; Ctrl-C again ends it at once");
     let on_step = |step: &Step| match step {
         Step::Waiting { reason, late, deadline_in } => {
@@ -314,24 +305,21 @@ fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
             printer.status_line(&format!(
                 "no stream was in flight when the gate let Envoy end{but}{log}"
             ));
-            Exit::Fine
+            Ok(Exit::Fine)
         }
         Drained::Cut { streams, why } => {
             printer.warning(&format!(
                 "{why}; streams in flight at the last look, cut now: {streams}; Envoy's log: {log}"
             ));
-            Exit::Negative
+            Ok(Exit::Negative)
         }
-        Drained::Ended(status) => ended(runner, &status, printer),
+        Drained::Ended(status) => Err(ended(runner, &status)),
     }
 }
 
-fn ended(runner: &Runner, status: &std::process::ExitStatus, printer: &Printer) -> Exit {
-    printer.failed(&format!(
-        "Envoy has ended by itself ({status}); the end of `{}`:\n{}",
-        runner.places().log.display(),
-        runner.tail()
-    ))
+fn ended(runner: &Runner, status: &std::process::ExitStatus) -> Failure {
+    let (log, tail) = (runner.places().log.display(), runner.tail());
+    format!("Envoy has ended by itself ({status}); the end of `{log}`:\n{tail}").into()
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

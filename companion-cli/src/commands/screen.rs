@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 
-use crate::commands::printer::Printer;
+use crate::commands::Printer;
 
 /// The height of the last redraw.
 pub(super) struct Screen {

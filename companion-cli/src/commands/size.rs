@@ -3,17 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use laststream_base::causes::Context as _;
 use laststream_base::foreign;
 use laststream_base::time_span::TimeSpan;
 use laststream_gate::durations::prometheus::{Query, is_address};
 use laststream_gate::durations::{Measured, page, unit};
 use laststream_policy::{Sizing, drain_sizing};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::commands::exit::Exit;
 use crate::commands::input;
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Output, Printer, misused};
 
 /// Proposes the longest request, deadline and grace period from how long requests last.
 #[derive(Debug, Args)]
@@ -63,18 +62,12 @@ const LONGEST: u64 = 256 << 20;
 /// The quiet period of a policy that names none.
 const QUIET: TimeSpan = TimeSpan::seconds(1);
 
-pub(super) fn run(command: &Size, printer: &Printer) -> Exit {
-    if let Err(problem) = check(command) {
-        return printer.misused(&problem);
-    }
-    match propose(command) {
-        Ok(proposal) => {
-            printer.result(command.output, &proposal.json(), &proposal.text());
-            proposal.warnings.iter().for_each(|warning| printer.warning(warning));
-            Exit::Fine
-        }
-        Err(problem) => printer.failed(&problem),
-    }
+pub(super) fn run(command: &Size, printer: &Printer) -> Ended {
+    check(command).map_err(misused)?;
+    let proposal = propose(command)?;
+    printer.result(command.output, &proposal.json(), &proposal.text());
+    proposal.warnings.iter().for_each(|warning| printer.warning(warning));
+    Ok(Exit::Fine)
 }
 
 /// Checks the arguments alone. The error does not repeat an address, because it may hold a
@@ -96,7 +89,7 @@ fn check(command: &Size) -> Result<(), String> {
 fn from_prometheus(command: &Size, url: &str) -> Result<Measured, String> {
     let token = command.token_file.as_deref().map(|file| {
         let bytes = foreign::read_named(file, 64 << 10);
-        let bytes = bytes.map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
+        let bytes = bytes.context(format_args!("cannot read `{}`", file.display()))?;
         String::from_utf8(bytes).map_err(|_| format!("`{}` is no text", file.display()))
     });
     let token = token.transpose()?;
@@ -116,9 +109,7 @@ const NOTHING: &str = "there is no histogram of durations \
 
 fn from_files(command: &Size) -> Result<Measured, String> {
     let read = |file: &PathBuf| {
-        let bytes = input::read(file, LONGEST);
-        let bytes = bytes.map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
-        Ok::<_, String>(String::from_utf8_lossy(&bytes).into_owned())
+        Ok::<_, String>(String::from_utf8_lossy(&input::read(file, LONGEST)?).into_owned())
     };
     let pages = command.files.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let durations = page::durations(&pages, command.metric.as_deref()).ok_or(NOTHING)?;
@@ -175,16 +166,15 @@ impl Proposal {
         )
     }
 
-    fn json(&self) -> String {
+    fn json(&self) -> Value {
         let sizing = &self.sizing;
-        let value = json!({
+        json!({
             "source": self.source,
             "warnings": self.warnings,
             "longest_request_ms": sizing.longest_request.millis(),
             "deadline_ms": sizing.deadline.millis(),
             "grace_period_ms": sizing.grace_period.millis(),
             "drain_duration_ms": sizing.drain_time().millis(),
-        });
-        format!("{value:#}")
+        })
     }
 }

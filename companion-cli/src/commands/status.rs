@@ -7,13 +7,11 @@ use clap::Args;
 use laststream_base::time_span::TimeSpan;
 use laststream_gate::{Gate, is_open, text};
 
-use crate::commands::exit::Exit;
 use crate::commands::gate_args::{EXIT_CODES, GateArgs, error_text, failed};
-use crate::commands::output::FleetOutput;
 use crate::commands::pods::args::FleetArgs;
 use crate::commands::pods::status as many;
-use crate::commands::printer::Printer;
 use crate::commands::screen::{Screen, can_redraw};
+use crate::commands::{Ended, Exit, FleetOutput, Printer, misused};
 
 /// Shows the state of an Envoy's gate: the drain, the streams in flight, and the reason for
 /// waiting. With names of pods: of these. With a namespace, a selector or a node: of every pod with
@@ -36,48 +34,45 @@ pub(crate) struct Status {
     #[command(flatten)]
     gate: GateArgs,
     #[command(flatten)]
-    fleet: FleetArgs,
+    pub(super) fleet: FleetArgs,
     /// Repeats until the gate is open. A terminal is updated in place. Otherwise, and with
     /// NO_COLOR, each result is a line.
     #[arg(short, long)]
-    watch: bool,
+    pub(super) watch: bool,
     /// The time between two requests, with `--watch`.
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch")]
-    interval: TimeSpan,
+    pub(super) interval: TimeSpan,
     /// Asks every gate itself, through a port-forward, instead of only those that drain: for
     /// versions, and for counts that are not older than the question.
     #[arg(long, help_heading = "Cluster")]
-    every_gate: bool,
+    pub(super) every_gate: bool,
     /// The format of the result. `json` prints the body of the gate's response, or one object with
     /// `pods`.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
-    output: FleetOutput,
+    pub(super) output: FleetOutput,
 }
 
 /// A gate that has been silent for this long will not come back.
 const SILENCE: Duration = Duration::from_secs(10);
 /// The shortest interval, because each request costs Envoy work.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// The shortest interval for many pods, because each look costs the API server a request for each
-/// pod.
-const SHORTEST_OF_MANY: Duration = Duration::from_secs(1);
 
-pub(super) fn run(command: &Status, printer: &Printer) -> Result<Exit, Exit> {
+pub(super) fn run(command: &Status, printer: &Printer) -> Ended {
     if command.fleet.are_given() {
-        command.gate.refuse(printer)?;
-        return Ok(many::run(&command.many_pods_options(), printer));
+        command.gate.refuse()?;
+        return many::run(command, printer);
     }
     if command.output == FleetOutput::Wide || command.every_gate {
-        return Err(printer.misused(
-            &"`-o wide` and `--every-gate` are for many pods: name a namespace with `-n`, or all \
+        return Err(misused(
+            "`-o wide` and `--every-gate` are for many pods: name a namespace with `-n`, or all \
               with `-A`",
         ));
     }
-    let gate = command.gate.gate(printer)?;
+    let gate = command.gate.gate()?;
     if command.watch {
-        return Ok(watch(command, &gate, printer));
+        return watch(command, &gate, printer);
     }
-    let status = gate.status().map_err(|error| failed(&gate, &error, printer))?;
+    let status = gate.status().map_err(|error| failed(&gate, &error))?;
     match command.output {
         FleetOutput::Json => printer.json(&status.text),
         _ => printer.stdout(&text::status(&status.body)),
@@ -85,23 +80,7 @@ pub(super) fn run(command: &Status, printer: &Printer) -> Result<Exit, Exit> {
     Ok(Exit::Fine)
 }
 
-impl Status {
-    pub(super) fn is_watch(&self) -> bool {
-        self.watch
-    }
-
-    fn many_pods_options(&self) -> many::StatusOptions<'_> {
-        let interval = self.interval.duration().max(SHORTEST_OF_MANY);
-        many::StatusOptions {
-            fleet: &self.fleet,
-            output: self.output,
-            watch: self.watch.then_some(interval),
-            every_gate: self.every_gate,
-        }
-    }
-}
-
-fn watch(command: &Status, gate: &Gate, printer: &Printer) -> Exit {
+fn watch(command: &Status, gate: &Gate, printer: &Printer) -> Ended {
     let mut view = View::new(command.output);
     let mut last_answer = Instant::now();
     loop {
@@ -113,10 +92,12 @@ fn watch(command: &Status, gate: &Gate, printer: &Printer) -> Exit {
                     _ => view.show(&answer.body, printer),
                 }
                 if is_open(&answer.body.state) {
-                    return Exit::Fine;
+                    return Ok(Exit::Fine);
                 }
             }
-            Err(error) if last_answer.elapsed() >= SILENCE => return failed(gate, &error, printer),
+            Err(error) if last_answer.elapsed() >= SILENCE => {
+                return Err(failed(gate, &error).into());
+            }
             Err(error) => view.say(&error_text(gate, &error), printer),
         }
         sleep(command.interval.duration().max(SHORTEST));

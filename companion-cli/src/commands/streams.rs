@@ -3,12 +3,10 @@
 use clap::Args;
 use laststream_gate::text;
 
-use crate::commands::exit::Exit;
 use crate::commands::gate_args::{EXIT_CODES, GateArgs};
-use crate::commands::output::Output;
 use crate::commands::pods::args::FleetArgs;
 use crate::commands::pods::streams as many;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Output, Printer};
 
 /// Lists the oldest streams that hold the drain of an Envoy, or the drains of pods.
 #[derive(Debug, Args)]
@@ -23,7 +21,7 @@ pub(crate) struct Streams {
     #[command(flatten)]
     gate: GateArgs,
     #[command(flatten)]
-    fleet: FleetArgs,
+    pub(super) fleet: FleetArgs,
     /// The largest number of streams to list.
     #[arg(
         long,
@@ -31,20 +29,20 @@ pub(crate) struct Streams {
         default_value_t = 20,
         value_parser = clap::value_parser!(u32).range(1..=100)
     )]
-    limit: u32,
+    pub(super) limit: u32,
     /// The format of the result. `json` prints the body of the gate's response; for many pods, an
     /// object with `streams`, each with its namespace and pod, with `pods`, each with its counts,
     /// and with `complete`.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    output: Output,
+    pub(super) output: Output,
 }
 
-pub(super) fn run(command: &Streams, printer: &Printer) -> Result<Exit, Exit> {
+pub(super) fn run(command: &Streams, printer: &Printer) -> Ended {
     if command.fleet.are_given() {
-        command.gate.refuse(printer)?;
-        return Ok(many::run(&command.fleet, command.limit, command.output, printer));
+        command.gate.refuse()?;
+        return many::run(command, printer);
     }
-    let answer = command.gate.ask(printer, |gate| gate.streams(command.limit))?;
-    printer.result(command.output, &answer.text, &text::streams(&answer.body));
+    let answer = command.gate.ask(|gate| gate.streams(command.limit))?;
+    printer.answer(command.output, &answer.text, &text::streams(&answer.body));
     Ok(Exit::Fine)
 }

@@ -8,9 +8,7 @@ use laststream_module::{builtin, builtin_frames};
 use laststream_oci::image::Image;
 use serde_json::{Value, json};
 
-use crate::commands::exit::Exit;
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Output, Printer};
 
 /// Prints the versions of this program and of its built-in modules, with checksums.
 #[derive(Debug, Args)]
@@ -21,12 +19,11 @@ pub(crate) struct Version {
     output: Output,
 }
 
-pub(super) fn run(version: &Version, printer: &Printer) -> Exit {
+pub(super) fn run(version: &Version, printer: &Printer) -> Ended {
     let module = builtin().map_err(str::to_owned).and_then(known);
     let frames = builtin_frames().map_err(str::to_owned).and_then(known);
-    let json = format!("{:#}", as_json(&module, &frames));
-    printer.result(version.output, &json, &text(&module, &frames));
-    Exit::Fine
+    printer.result(version.output, &as_json(&module, &frames), &text(&module, &frames));
+    Ok(Exit::Fine)
 }
 
 /// A built-in module, and the digest of its image if it is pushed without further options.

@@ -4,12 +4,10 @@ use clap::Args;
 use laststream_base::time_span::TimeSpan;
 use laststream_gate::{self as gate, Gate, GateAnswer, Outcome, WaitAnswer, WaitEnd, text};
 
-use crate::commands::exit::Exit;
 use crate::commands::gate_args::{GateArgs, error_text, failed, way_out};
-use crate::commands::output::Output;
 use crate::commands::pods::args::PodArgs;
 use crate::commands::pods::wait as many;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Failure, Output, Printer};
 
 /// Waits until a drain is over, and says how it ended: the drain of an Envoy, or those of pods. It
 /// begins none; `laststream drain` does.
@@ -73,33 +71,32 @@ pub(super) struct WaitTime {
     pub(super) interval: TimeSpan,
 }
 
-pub(super) fn run(command: &Wait, printer: &Printer) -> Result<Exit, Exit> {
+pub(super) fn run(command: &Wait, printer: &Printer) -> Ended {
     if command.pods.are_given() {
-        command.gate.refuse(printer)?;
-        command.pods.require_names_or_labels(printer)?;
-        return Ok(many::run(&command.pods, &command.time, command.output, printer));
+        command.gate.refuse()?;
+        command.pods.require_names_or_labels()?;
+        return many::run(&command.pods, &command.time, command.output, printer);
     }
-    let gate = command.gate.gate(printer)?;
+    let gate = command.gate.gate()?;
     let answer = hold(&gate, &command.time, false, printer)?;
     let exit = show(&answer, command.output, printer);
     // Open is not enough: a deadline opens the gate, too, and streams in flight are then cut.
     Ok(if answer.body.state == "drained" { exit } else { Exit::Negative })
 }
 
-pub(super) fn run_prestop(command: &Prestop, printer: &Printer) -> Result<Exit, Exit> {
-    let gate = command.gate.gate(printer)?;
+pub(super) fn run_prestop(command: &Prestop, printer: &Printer) -> Ended {
+    let gate = command.gate.gate()?;
     let answer = hold(&gate, &command.time, true, printer)?;
     Ok(show(&answer, command.output, printer))
 }
 
-/// Waits, and prints the progress. Returns the gate's last answer, or the exit code if there is
-/// none; the error has been printed then.
+/// Waits, and prints the progress. Returns the gate's last answer.
 fn hold(
     gate: &Gate,
     time: &WaitTime,
     begin: bool,
     printer: &Printer,
-) -> Result<GateAnswer<Outcome>, Exit> {
+) -> Result<GateAnswer<Outcome>, Failure> {
     let mut printed = String::new();
     let mut print_if_new = |answer: &WaitAnswer| {
         let now = progress_text(gate, answer);
@@ -119,14 +116,14 @@ fn hold(
             Ok(answer)
         }
         WaitEnd::Late(Err(error)) if printed == error_text(gate, &error) => {
-            Err(printer.failed(&format!("no answer within {}{}", time.timeout, way_out(&error))))
+            Err(format!("no answer within {}{}", time.timeout, way_out(&error)).into())
         }
-        WaitEnd::Late(Err(error)) => Err(failed(gate, &error, printer)),
+        WaitEnd::Late(Err(error)) => Err(failed(gate, &error).into()),
     }
 }
 
 fn show(answer: &GateAnswer<Outcome>, output: Output, printer: &Printer) -> Exit {
-    printer.result(output, &answer.text, &text::outcome(&answer.body));
+    printer.answer(output, &answer.text, &text::outcome(&answer.body));
     if answer.status == 200 { Exit::Fine } else { Exit::Negative }
 }
 

@@ -32,7 +32,7 @@ fn request_end(stage: &mut ExecContext<'_>, until: Instant) -> Result<(), Ending
     let mut limit = FIRST_PATIENCE;
     let by_gate = loop {
         let left = until.saturating_duration_since(Instant::now());
-        match stage.plan.gate.quit_within(limit.min(left).max(PATIENCE)) {
+        match stage.gate.quit_within(limit.min(left).max(PATIENCE)) {
             Ok(Signal::Passed) => return Ok(()),
             Ok(Signal::Refused(_)) if !left.is_zero() => {}
             // The gate is there, and has not yet let the signal pass.
@@ -45,16 +45,16 @@ fn request_end(stage: &mut ExecContext<'_>, until: Instant) -> Result<(), Ending
             return Err(Ending::Interrupted);
         }
     };
-    let url = stage.plan.quit.with("");
+    let url = stage.plan.quit_url.with("");
     let Err(by_url) = post(stage, &url) else { return Ok(()) };
     // Without a listener at the quit URL, only the gate can end the proxy.
     let reason = "laststream exec: the command has ended, and so has the time for its streams";
-    let forced = stage.plan.gate.command(&DrainCommand::Force(reason.to_owned()));
-    match forced.and_then(|_| stage.plan.gate.quit()) {
+    let forced = stage.gate.command(&DrainCommand::Force(reason.to_owned()));
+    match forced.and_then(|_| stage.gate.quit()) {
         Ok(Signal::Passed) => Ok(()),
         _ => Err(Ending::Failed(format!(
             "the gate at {}: {by_gate}; {url}: {by_url}",
-            stage.plan.gate.address()
+            stage.gate.address()
         ))),
     }
 }
@@ -69,12 +69,12 @@ fn post(stage: &ExecContext<'_>, url: &str) -> Result<(), String> {
 }
 
 fn wait_until_gone(stage: &mut ExecContext<'_>) -> Ending {
-    let until = Instant::now() + stage.plan.quit_timeout;
+    let timeout = stage.plan.quit_timeout.duration();
+    let until = Instant::now() + timeout;
     while !ready::is_gone(stage) {
         if Instant::now() >= until {
             return Ending::Failed(format!(
-                "it was told to end and is still there after {:?}",
-                stage.plan.quit_timeout
+                "it was told to end and is still there after {timeout:?}"
             ));
         }
         if stage.pause(INTERVAL).is_some() {

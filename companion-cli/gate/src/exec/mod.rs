@@ -15,37 +15,67 @@ use std::time::{Duration, Instant};
 
 use crate::{Address, Gate, Http};
 use child::Child;
+use clap::{Args, ValueEnum};
 use ending::Ending;
 use laststream_base::progress::Progress;
+use laststream_base::time_span::TimeSpan;
 use ready::Ready;
 use reaper::Reaper;
 use signals::Signals;
 use streams::Outbound;
 
 /// The command to run, and the time limit of each phase.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub struct Plan {
+    /// A URL that answers 200 when the proxy is ready. May be repeated; one 200 is enough.
+    #[arg(long, value_name = "URL", default_values = READY_URLS)]
+    pub ready_url: Vec<Address>,
+    /// How long the proxy may take to become ready. After this time the command does not run.
+    #[arg(long, value_name = "TIME", default_value = "2m")]
+    pub ready_timeout: TimeSpan,
+    /// Runs the command without a proxy if no program has listened at the ready URLs for this long.
+    /// Write `--no-proxy-ok=TIME`; without a time it is 10s.
+    #[arg(
+        long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "10s"
+    )]
+    pub no_proxy_ok: Option<TimeSpan>,
+    /// How long the gate may be silent before it counts as missing. Without a gate, the program
+    /// does not wait for outbound streams.
+    #[arg(long, value_name = "TIME", default_value = "3s")]
+    pub gate_timeout: TimeSpan,
+    /// How long to wait for outbound streams, and for a gate that refuses, after the command has
+    /// ended.
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub streams_timeout: TimeSpan,
+    /// When to end the proxy. Use `never` for native sidecars, because Kubernetes ends them itself.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub end_proxy: End,
+    /// A URL whose POST ends the proxy. It is used if there is no gate, or after
+    /// `--streams-timeout`. The default is Istio's agent.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:15020/quitquitquit")]
+    pub quit_url: Address,
+    /// How long the proxy may take to end.
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub quit_timeout: TimeSpan,
+    /// The command and its arguments.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
     pub command: Vec<OsString>,
-    /// The URLs that report whether the proxy is ready; one 200 is enough.
-    pub ready: Vec<Address>,
-    /// The time limit for the proxy to become ready.
-    pub ready_timeout: Duration,
-    /// The time after which the command runs without a proxy if no program listens on `ready`.
-    pub absent_after: Option<Duration>,
-    pub gate: Gate,
-    /// The time for which the gate may be silent before it counts as missing.
-    pub gate_timeout: Duration,
-    /// The time limit for outbound streams to end.
-    pub streams_timeout: Duration,
-    /// The exit codes of the command after which the proxy is ended.
-    pub end: End,
-    /// The URL that ends the proxy if the gate cannot, or not in time.
-    pub quit: Address,
-    /// The time limit for the proxy to end.
-    pub quit_timeout: Duration,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+/// Istio's agent: its status port, and its health port.
+const READY_URLS: [&str; 2] =
+    ["http://127.0.0.1:15020/healthz/ready", "http://127.0.0.1:15021/healthz/ready"];
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum End {
     /// For every exit code of the command.
     #[default]
@@ -62,6 +92,7 @@ const NEVER_READY: u8 = 2;
 /// The state that all phases share.
 struct ExecContext<'a> {
     plan: &'a Plan,
+    gate: &'a Gate,
     progress: &'a dyn Progress,
     http: Http,
     signals: Signals,
@@ -71,10 +102,10 @@ struct ExecContext<'a> {
 /// Runs the plan, and returns the exit code: the command's; 128 plus the signal's number if a
 /// signal ended it; 127 if there is no such command, 126 if it cannot be run, 2 if the proxy never
 /// became ready.
-pub fn run(plan: &Plan, progress: &dyn Progress) -> io::Result<u8> {
+pub fn run(plan: &Plan, gate: &Gate, progress: &dyn Progress) -> io::Result<u8> {
     let signals = Signals::watch()?;
-    let mut stage =
-        ExecContext { plan, progress, http: Http::default(), signals, reaper: Reaper::default() };
+    let (http, reaper) = (Http::default(), Reaper::default());
+    let mut stage = ExecContext { plan, gate, progress, http, signals, reaper };
     match ready::wait(&mut stage) {
         Ready::Yes => {}
         Ready::Absent => {
@@ -85,7 +116,7 @@ pub fn run(plan: &Plan, progress: &dyn Progress) -> io::Result<u8> {
         Ready::Never(why) => {
             stage.report(&format!(
                 "the proxy is not ready after {:?}, so the command was not run: {why}",
-                plan.ready_timeout
+                plan.ready_timeout.duration()
             ));
             finish(&mut stage, NEVER_READY); // so that the pod of a failed Job ends, too
             return Ok(NEVER_READY);
@@ -108,7 +139,7 @@ fn command(stage: &mut ExecContext<'_>) -> u8 {
 
 /// Waits for streams and ends the proxy, as the plan says. Nothing in here changes the exit code.
 fn finish(stage: &mut ExecContext<'_>, code: u8) {
-    let is_wanted = match stage.plan.end {
+    let is_wanted = match stage.plan.end_proxy {
         End::Always => true,
         End::OnSuccess => code == 0,
         End::Never => false,
@@ -116,7 +147,8 @@ fn finish(stage: &mut ExecContext<'_>, code: u8) {
     if !is_wanted {
         return;
     }
-    let until = Instant::now() + stage.plan.streams_timeout;
+    let streams_timeout = stage.plan.streams_timeout.duration();
+    let until = Instant::now() + streams_timeout;
     match streams::wait(stage, until) {
         Outbound::Zero => {}
         Outbound::Gone => {
@@ -131,8 +163,7 @@ fn finish(stage: &mut ExecContext<'_>, code: u8) {
         }
         Outbound::Left(why) => {
             stage.report(&format!(
-                "not waiting any longer than {:?}: {why}; the proxy is ended",
-                stage.plan.streams_timeout
+                "not waiting any longer than {streams_timeout:?}: {why}; the proxy is ended"
             ));
         }
     }

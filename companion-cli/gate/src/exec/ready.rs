@@ -33,13 +33,13 @@ pub(super) fn wait(stage: &mut ExecContext<'_>) -> Ready {
         let is_absent =
             answers.iter().all(|answer| matches!(answer, Err(error) if error.is_absence()));
         absent_since = is_absent.then(|| absent_since.unwrap_or_else(Instant::now));
-        if let Some((since, limit)) = absent_since.zip(stage.plan.absent_after)
-            && since.elapsed() >= limit
+        if let Some((since, limit)) = absent_since.zip(stage.plan.no_proxy_ok)
+            && since.elapsed() >= limit.duration()
         {
             return Ready::Absent;
         }
         let words = describe(stage, &answers);
-        if began.elapsed() >= stage.plan.ready_timeout {
+        if began.elapsed() >= stage.plan.ready_timeout.duration() {
             return Ready::Never(words);
         }
         if !is_told && began.elapsed() >= LONG {
@@ -61,7 +61,7 @@ fn probe_ready_urls(stage: &ExecContext<'_>) -> Vec<Result<u16, GateError>> {
     let status = |http: &Http, url: &str| {
         http.request(Method::GET, url, &[], PATIENCE).map(|response| response.status)
     };
-    stage.plan.ready.iter().map(|address| status(&stage.http, &address.with(""))).collect()
+    stage.plan.ready_url.iter().map(|address| status(&stage.http, &address.with(""))).collect()
 }
 
 fn describe(stage: &ExecContext<'_>, answers: &[Result<u16, GateError>]) -> String {
@@ -71,7 +71,7 @@ fn describe(stage: &ExecContext<'_>, answers: &[Result<u16, GateError>]) -> Stri
     };
     let all = stage
         .plan
-        .ready
+        .ready_url
         .iter()
         .zip(answers)
         .map(|(address, answer)| format!("{address}: {}", one(answer)));

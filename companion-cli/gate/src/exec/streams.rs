@@ -46,7 +46,7 @@ pub(super) fn wait(stage: &mut ExecContext<'_>, until: Instant) -> Outbound {
                 quiet = QuietSince::default();
                 why
             }
-            Err(error) if last_answer.elapsed() >= stage.plan.gate_timeout => {
+            Err(error) if last_answer.elapsed() >= stage.plan.gate_timeout.duration() => {
                 return gone_or_unknown(stage, &error);
             }
             Err(error) => {
@@ -68,7 +68,7 @@ pub(super) fn wait(stage: &mut ExecContext<'_>, until: Instant) -> Outbound {
 }
 
 fn lacks_scope(stage: &ExecContext<'_>) -> String {
-    let gate = stage.plan.gate.address();
+    let gate = stage.gate.address();
     format!("the gate at {gate} does not wait for the scope `{SCOPE}`")
 }
 
@@ -76,7 +76,7 @@ fn gone_or_unknown(stage: &mut ExecContext<'_>, error: &GateError) -> Outbound {
     if ready::is_gone(stage) {
         return Outbound::Gone;
     }
-    Outbound::Unknown(format!("there is no gate at {}: {error}", stage.plan.gate.address()))
+    Outbound::Unknown(format!("there is no gate at {}: {error}", stage.gate.address()))
 }
 
 enum OutboundState {
@@ -86,7 +86,7 @@ enum OutboundState {
 }
 
 fn query_gate(stage: &ExecContext<'_>) -> Result<OutboundState, GateError> {
-    stage.plan.gate.status().map(|answer| outbound_state(&answer.body))
+    stage.gate.status().map(|answer| outbound_state(&answer.body))
 }
 
 fn outbound_state(status: &Status) -> OutboundState {

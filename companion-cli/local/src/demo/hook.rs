@@ -19,88 +19,82 @@ const REQUEST: Duration = Duration::from_secs(60);
 
 pub(super) struct Hook<'a> {
     pub(super) who: Actor,
-    pub(super) kind: Kind<'a>,
-    pub(super) times: &'a Times,
-    pub(super) clock: &'a Clock,
+    pub(super) name: &'static str,
+    /// The time between two polls.
+    period: Duration,
+    /// The hook's last words if it ends after this time, or the thing that it waits for.
+    poll: Box<dyn Fn(Duration) -> Result<String, String> + 'a>,
 }
 
-pub(super) enum Kind<'a> {
-    /// `sleep: {seconds: 5}`.
-    Sleep,
+impl<'a> Hook<'a> {
+    /// `sleep: {seconds: 5}`, in the app's container.
+    pub(super) fn sleep(times: &Times) -> Self {
+        let time = times.sleep;
+        let slept = move |passed| if passed < time { Err("it sleeps") } else { Ok("it has slept") };
+        let poll = move |passed| slept(passed).map(str::to_owned).map_err(str::to_owned);
+        Self { who: Actor::AppHook, ..Self::of_proxy("sleep", time, poll) }
+    }
+
     /// `while [ $(netstat -plunt | grep tcp | grep -v envoy | wc -l) -ne 0 ]; do sleep 1; done`;
     /// with an agent, the agent's port is among the sockets.
-    Netstat { app: &'a App, agent: Option<&'a Agent> },
-    /// `pilot-agent wait --url http://127.0.0.1:16091/prestop`.
-    Wait { gate: u16 },
-    /// `pilot-agent request --debug-port=15020 POST drain`: Istio's own hook of native sidecars.
-    RequestDrain { agent: u16 },
-}
+    pub(super) fn netstat(app: &'a App, agent: Option<&'a Agent>, times: &Times) -> Self {
+        let name = match agent {
+            Some(_) => "netstat … | grep -v envoy",
+            None => "netstat … | egrep -v 'envoy|pilot-agent'",
+        };
+        Self::of_proxy(name, times.poll, move |_| {
+            let agent_listens = agent.is_some_and(Agent::is_listening);
+            let listening = [("the app", app.is_listening()), ("pilot-agent", agent_listens)];
+            let names: Vec<&str> =
+                listening.into_iter().filter_map(|(name, is)| is.then_some(name)).collect();
+            if names.is_empty() {
+                Ok("no listening socket is left but Envoy's".to_owned())
+            } else {
+                Err(format!("{} still listens", names.join(" and ")))
+            }
+        })
+    }
 
-impl Hook<'_> {
-    pub(super) fn name(&self) -> &'static str {
-        match self.kind {
-            Kind::Sleep => "sleep",
-            Kind::Netstat { agent: Some(_), .. } => "netstat … | grep -v envoy",
-            Kind::Netstat { agent: None, .. } => "netstat … | egrep -v 'envoy|pilot-agent'",
-            Kind::Wait { .. } => "pilot-agent wait --url …/prestop",
-            Kind::RequestDrain { .. } => "pilot-agent request POST drain",
-        }
+    /// `pilot-agent wait --url http://127.0.0.1:16091/prestop`, with `--periodMillis 500`.
+    pub(super) fn wait(gate: u16, times: &Times) -> Self {
+        Self::of_proxy("pilot-agent wait --url …/prestop", times.poll / 2, move |_| {
+            match ask(Method::GET, gate, "/prestop", ASK) {
+                Ok(reply) if reply.status == 200 => Ok(format!("the gate says {}", state(&reply))),
+                Ok(reply) => Err(format!("the gate says {}", state(&reply))),
+                Err(error) => Err(format!("the gate does not answer: {error}")),
+            }
+        })
+    }
+
+    /// `pilot-agent request --debug-port=15020 POST drain`: Istio's own hook of native sidecars. It
+    /// asks once: whatever the answer, the hook has ended.
+    pub(super) fn request_drain(agent: u16, times: &Times) -> Self {
+        Self::of_proxy("pilot-agent request POST drain", times.poll, move |_| {
+            Ok(match ask(Method::POST, agent, "/drain", REQUEST) {
+                Ok(reply) => format!("the agent answers {}, and Envoy drains", reply.status),
+                Err(error) => format!("the agent does not answer: {error}"),
+            })
+        })
+    }
+
+    fn of_proxy(
+        name: &'static str,
+        period: Duration,
+        poll: impl Fn(Duration) -> Result<String, String> + 'a,
+    ) -> Self {
+        Self { who: Actor::Hook, name, period, poll: Box::new(poll) }
     }
 
     /// Runs the hook until it ends, with its last words, or is cut: then the error is the thing
     /// that it still waited for.
-    pub(super) fn run(&self, until: Duration) -> Result<String, String> {
-        let began = self.clock.now();
+    pub(super) fn run(&self, clock: &Clock, until: Duration) -> Result<String, String> {
+        let began = clock.now();
         loop {
-            let waits_for = match self.poll(began) {
-                Ok(outcome) => return Ok(outcome),
-                Err(waits_for) => waits_for,
-            };
-            if self.clock.now() >= until || self.clock.is_over() {
-                return Err(waits_for);
+            let polled = (self.poll)(clock.now().saturating_sub(began));
+            if polled.is_ok() || clock.now() >= until || clock.is_over() {
+                return polled;
             }
-            self.clock.pause(self.period().min(until.saturating_sub(self.clock.now())));
-        }
-    }
-
-    fn period(&self) -> Duration {
-        match self.kind {
-            Kind::Sleep => self.times.sleep,
-            Kind::Wait { .. } => self.times.poll / 2, // its --periodMillis is 500
-            Kind::Netstat { .. } | Kind::RequestDrain { .. } => self.times.poll,
-        }
-    }
-
-    /// One poll: the hook's last words if it ends, or the thing that it waits for.
-    fn poll(&self, began: Duration) -> Result<String, String> {
-        match self.kind {
-            Kind::Sleep if self.clock.now() < began + self.times.sleep => {
-                Err("it sleeps".to_owned())
-            }
-            Kind::Sleep => Ok("it has slept".to_owned()),
-            Kind::Netstat { app, agent } => {
-                let listening = [
-                    ("the app", app.is_listening()),
-                    ("pilot-agent", agent.is_some_and(Agent::is_listening)),
-                ];
-                let names: Vec<&str> =
-                    listening.into_iter().filter_map(|(name, is)| is.then_some(name)).collect();
-                if names.is_empty() {
-                    Ok("no listening socket is left but Envoy's".to_owned())
-                } else {
-                    Err(format!("{} still listens", names.join(" and ")))
-                }
-            }
-            Kind::Wait { gate } => match ask(Method::GET, gate, "/prestop", ASK) {
-                Ok(reply) if reply.status == 200 => Ok(format!("the gate says {}", state(&reply))),
-                Ok(reply) => Err(format!("the gate says {}", state(&reply))),
-                Err(error) => Err(format!("the gate does not answer: {error}")),
-            },
-            // It asks once: whatever the answer, the hook has ended.
-            Kind::RequestDrain { agent } => Ok(match ask(Method::POST, agent, "/drain", REQUEST) {
-                Ok(reply) => format!("the agent answers {}, and Envoy drains", reply.status),
-                Err(error) => format!("the agent does not answer: {error}"),
-            }),
+            clock.pause(self.period.min(until.saturating_sub(clock.now())));
         }
     }
 }

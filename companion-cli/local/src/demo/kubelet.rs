@@ -62,8 +62,8 @@ impl Kubelet<'_> {
     }
 
     fn run(self, hook: &Hook<'_>, grace_ends: Duration) {
-        self.record.note(hook.who, format!("begins: {}", hook.name()));
-        let (words, how, is_cut) = match hook.run(grace_ends) {
+        self.record.note(hook.who, format!("begins: {}", hook.name));
+        let (words, how, is_cut) = match hook.run(self.clock, grace_ends) {
             Ok(outcome) => (outcome, "ends", false),
             Err(waits_for) => (waits_for, "is cut at the end of the grace period", true),
         };

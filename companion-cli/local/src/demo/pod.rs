@@ -10,7 +10,7 @@ use super::agent::Agent;
 use super::app::App;
 use super::bootstrap;
 use super::clock::Clock;
-use super::hook::{Hook, Kind};
+use super::hook::Hook;
 use super::kubelet::Stopping;
 use super::lane::{EndedBy, Lane};
 use super::proxy::{Proxy, Starter};
@@ -81,34 +81,24 @@ impl Pod {
     }
 
     /// The app's container, and how kubelet stops it.
-    pub(super) fn stopping_app<'a>(&'a self, times: &'a Times, clock: &'a Clock) -> Stopping<'a> {
-        let hook = (self.lane == Lane::AppSleeps).then_some(Hook {
-            who: Actor::AppHook,
-            kind: Kind::Sleep,
-            times,
-            clock,
-        });
+    pub(super) fn stopping_app(&self, times: &Times) -> Stopping<'_> {
+        let hook = (self.lane == Lane::AppSleeps).then(|| Hook::sleep(times));
         Stopping { container: &self.app, who: Actor::App, hook, after: None }
     }
 
     /// The proxy's container, and how kubelet stops it.
-    pub(super) fn stopping_proxy<'a>(
-        &'a self,
-        ports: &Ports,
-        times: &'a Times,
-        clock: &'a Clock,
-    ) -> Stopping<'a> {
-        let kind = match self.lane {
-            Lane::Laststream => ports.gate.map(|gate| Kind::Wait { gate }),
-            Lane::Netstat => Some(Kind::Netstat { app: &self.app, agent: Some(&self.agent) }),
-            Lane::NetstatFixed => Some(Kind::Netstat { app: &self.app, agent: None }),
-            Lane::NativeSidecar => Some(Kind::RequestDrain { agent: self.agent.port() }),
+    pub(super) fn stopping_proxy(&self, ports: &Ports, times: &Times) -> Stopping<'_> {
+        let hook = match self.lane {
+            Lane::Laststream => ports.gate.map(|gate| Hook::wait(gate, times)),
+            Lane::Netstat => Some(Hook::netstat(&self.app, Some(&self.agent), times)),
+            Lane::NetstatFixed => Some(Hook::netstat(&self.app, None, times)),
+            Lane::NativeSidecar => Some(Hook::request_drain(self.agent.port(), times)),
             Lane::NoHook | Lane::AppSleeps | Lane::ExitOnZero | Lane::Retries => None,
         };
         Stopping {
             container: &self.agent,
             who: Actor::Proxy,
-            hook: kind.map(|kind| Hook { who: Actor::Hook, kind, times, clock }),
+            hook,
             after: self.lane.is_native().then_some(&self.app),
         }
     }

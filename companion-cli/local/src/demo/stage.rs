@@ -181,11 +181,11 @@ impl RunningLane {
         let kubelet = Kubelet { times, record, clock };
         thread::scope(|scope| {
             scope.spawn(|| {
-                if kubelet.stop(&pod.stopping_app(times, clock)) == Stopped::Itself {
+                if kubelet.stop(&pod.stopping_app(times)) == Stopped::Itself {
                     record.note(Actor::App, "ends");
                 }
             });
-            kubelet.stop(&pod.stopping_proxy(ports, times, clock));
+            kubelet.stop(&pod.stopping_proxy(ports, times));
             deletion.proxy_ended = clock.now();
             record.mark(Actor::Proxy, "has ended", LaneMark::ProxyEnded);
         });

@@ -5,42 +5,37 @@ use std::io::{self, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use super::error::of_file;
 use laststream_base::digest::Hasher;
+use laststream_base::progress::Progress;
 
 /// The prefix of folders for unfinished work.
 pub(crate) const PART: &str = "part-";
 
-/// A file that computes the SHA-256 and the number of the bytes that are written to it.
-pub(crate) struct HashingFile {
-    file: File,
-    hasher: Hasher,
-    written: u64,
-}
-
-impl HashingFile {
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: File::create(path)?, hasher: Hasher::default(), written: 0 })
-    }
-
-    pub(crate) fn written(&self) -> u64 {
-        self.written
-    }
-
-    pub(crate) fn finish(self) -> String {
-        self.hasher.finish().hex().to_owned()
-    }
-}
-
-impl Write for HashingFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        self.hasher.update(bytes.get(..written).unwrap_or_default());
-        self.written += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+/// Writes what `next` reads into a file, `most` bytes at most. The result is the SHA-256 in
+/// hexadecimal and the number of bytes; `None` if there are more.
+pub(crate) fn save<E: From<String>>(
+    to: &Path,
+    most: u64,
+    total: Option<u64>,
+    progress: &dyn Progress,
+    mut next: impl FnMut(&mut [u8]) -> Result<usize, E>,
+) -> Result<Option<(String, u64)>, E> {
+    let mut file = File::create(to).map_err(of_file("write", to))?;
+    let (mut hasher, mut written, mut buffer) = (Hasher::default(), 0, vec![0; 256 << 10]);
+    loop {
+        let count = next(&mut buffer)?;
+        if count == 0 {
+            return Ok(Some((hasher.finish().hex().to_owned(), written)));
+        }
+        written += count as u64;
+        if written > most {
+            return Ok(None);
+        }
+        let part = buffer.get(..count).unwrap_or_default();
+        hasher.update(part);
+        file.write_all(part).map_err(of_file("write", to))?;
+        progress.advanced(written, total);
     }
 }
 

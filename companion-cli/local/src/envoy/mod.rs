@@ -1,7 +1,6 @@
 //! Finds or fetches an Envoy of a wanted version: [`find_or_get`]. Nothing here runs it as a proxy.
 
 mod cache;
-mod download;
 mod error;
 pub(crate) mod files;
 mod pins;

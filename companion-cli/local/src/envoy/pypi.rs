@@ -2,15 +2,14 @@
 //! apply as they do for `pip install`.
 
 use super::error::{self, of_file};
-use super::files::HashingFile;
 use super::probe::brief;
-use super::{FetchedBinary, Places, Wanted, pins};
+use super::{FetchedBinary, Places, Wanted, files, pins};
 use laststream_base::children::{ProgramError, run};
 use laststream_base::env_vars;
 use laststream_base::progress::Progress;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use zip::ZipArchive;
@@ -166,24 +165,12 @@ fn unpack(wheel: &Path, to: &Path, limit: u64, progress: &dyn Progress) -> Resul
     if total > limit {
         return Err(wrong(format!("holds an `{IN_WHEEL}` of {total} bytes, more than {limit}")));
     }
-    let mut out = HashingFile::create(to).map_err(of_file("write", to))?;
-    let mut buffer = vec![0; 256 << 10];
-    loop {
-        let count = entry.read(&mut buffer).map_err(|error| damaged(&error))?;
-        if count == 0 {
-            break;
+    let next = |buffer: &mut [u8]| entry.read(buffer).map_err(|error| damaged(&error));
+    match files::save(to, total, Some(total), progress, next)? {
+        Some((sha256, written)) if written == total => Ok(sha256),
+        Some((_, written)) => {
+            Err(wrong(format!("holds {written} of the {total} bytes that it announces")))
         }
-        out.write_all(buffer.get(..count).unwrap_or_default()).map_err(of_file("write", to))?;
-        if out.written() > total {
-            return Err(wrong(format!("holds more than the {total} bytes that it announces")));
-        }
-        progress.advanced(out.written(), Some(total));
+        None => Err(wrong(format!("holds more than the {total} bytes that it announces"))),
     }
-    if out.written() < total {
-        return Err(wrong(format!(
-            "holds {} of the {total} bytes that it announces",
-            out.written()
-        )));
-    }
-    Ok(out.finish())
 }

@@ -3,12 +3,14 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
+use super::folder::at;
 use super::module::ModuleSource;
+use laststream_base::causes::Context as _;
 use laststream_base::foreign;
-use laststream_base::progress::Progress;
 
 /// The time between two polls. A file must be unchanged for two polls, because its writer may not
 /// have finished.
@@ -70,43 +72,16 @@ impl ChangeDetector {
     }
 }
 
-#[derive(Debug)]
-pub struct PolicyWatch {
-    file: PathBuf,
-    eye: ChangeDetector,
-    text: Vec<u8>,
-}
+type ReadResult = Result<Vec<u8>, String>;
 
-impl PolicyWatch {
-    /// Watches from now on; the file's text so far is `text`.
-    pub fn new(file: PathBuf, text: Vec<u8>) -> Self {
-        Self { eye: ChangeDetector::new(vec![file.clone()]), file, text }
-    }
-
-    pub fn changed(&mut self) -> Option<Result<Vec<u8>, String>> {
-        if !self.eye.has_changed() {
-            return None;
-        }
-        match foreign::read_named(&self.file, LARGEST_POLICY) {
-            Ok(text) if text == self.text => None,
-            Ok(text) => {
-                self.text.clone_from(&text);
-                Some(Ok(text))
-            }
-            Err(error) => Some(Err(format!("`{}`: {error}", self.file.display()))),
-        }
-    }
-}
-
-/// Watches the module: a file, or the sources that it is compiled from. A thread compiles it, and
-/// changes meanwhile are compiled next.
-pub struct ModuleWatch {
-    source: ModuleSource,
+/// Watches the files that something is made of. A thread makes it, because compiling takes a while;
+/// changes meanwhile are seen next.
+pub struct Watch {
     eye: ChangeDetector,
     bytes: Vec<u8>,
-    making: Option<Receiver<Result<Vec<u8>, String>>>,
+    make: Arc<dyn Fn() -> ReadResult + Send + Sync>,
+    making: Option<Receiver<ReadResult>>,
     is_due: bool,
-    progress: fn() -> Box<dyn Progress + Send>,
 }
 
 /// The state of a checkout's sources before they are compiled. Compiling takes a while, and a file
@@ -127,54 +102,57 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     SOURCES.map(|path| folder.join(path)).into()
 }
 
-impl ModuleWatch {
-    /// Watches from now on; the module so far is `bytes`, compiled from the sources in `seen`.
-    /// `None` if this source never changes. Compiling reports to a separate progress.
-    pub fn new(
-        source: ModuleSource,
+impl Watch {
+    /// Watches a policy from now on; its text so far is `text`.
+    pub fn policy(file: PathBuf, text: Vec<u8>) -> Self {
+        let eye = ChangeDetector::new(vec![file.clone()]);
+        Self::new(eye, text, move || foreign::read_named(&file, LARGEST_POLICY).context(at(&file)))
+    }
+
+    /// Watches a module from now on; it is `bytes` so far, compiled from the sources in `seen`.
+    /// `None` if this source never changes.
+    pub fn module(
+        source: &ModuleSource,
         seen: SourcesSeen,
         bytes: Vec<u8>,
-        progress: fn() -> Box<dyn Progress + Send>,
+        make: impl Fn() -> ReadResult + Send + Sync + 'static,
     ) -> Option<Self> {
-        let eye = match &source {
+        let eye = match source {
             ModuleSource::Builtin => return None,
             ModuleSource::File(file) => ChangeDetector::new(vec![file.clone()]),
             ModuleSource::Checkout(folder) => ChangeDetector::new(sources(folder)).since(seen.0),
         };
-        Some(Self { eye, source, bytes, making: None, is_due: false, progress })
+        Some(Self::new(eye, bytes, make))
     }
 
-    pub fn changed(&mut self) -> Option<Result<Vec<u8>, String>> {
+    fn new(
+        eye: ChangeDetector,
+        bytes: Vec<u8>,
+        make: impl Fn() -> ReadResult + Send + Sync + 'static,
+    ) -> Self {
+        Self { eye, bytes, make: Arc::new(make), making: None, is_due: false }
+    }
+
+    /// The new contents, if they have changed.
+    pub fn changed(&mut self) -> Option<ReadResult> {
         self.is_due |= self.eye.has_changed();
         if let Some(making) = &self.making {
             let made = match making.try_recv() {
                 Ok(made) => made,
                 Err(TryRecvError::Empty) => return None,
-                Err(TryRecvError::Disconnected) => Err("compiling the module broke off".to_owned()),
+                Err(TryRecvError::Disconnected) => Err("reading it broke off".to_owned()),
             };
             self.making = None;
-            return self.news(made);
+            let is_new = made.as_ref().map_or(true, |bytes| *bytes != self.bytes);
+            made.iter().for_each(|bytes| self.bytes.clone_from(bytes));
+            return is_new.then_some(made);
         }
         if std::mem::take(&mut self.is_due) {
-            let (source, progress) = (self.source.clone(), self.progress);
-            let (sender, making) = channel();
-            std::thread::spawn(move || {
-                let _ = sender.send(source.bytes(&*progress())); // the receiver may be gone
-            });
+            let (make, (sender, making)) = (Arc::clone(&self.make), channel());
+            std::thread::spawn(move || sender.send(make())); // the receiver may be gone
             self.making = Some(making);
         }
         None
-    }
-
-    fn news(&mut self, made: Result<Vec<u8>, String>) -> Option<Result<Vec<u8>, String>> {
-        match made {
-            Ok(bytes) if bytes == self.bytes => None,
-            Ok(bytes) => {
-                self.bytes.clone_from(&bytes);
-                Some(Ok(bytes))
-            }
-            Err(error) => Some(Err(error)),
-        }
     }
 }
 

@@ -3,13 +3,12 @@
 use super::MOST;
 use laststream_base::digest::Digest;
 use laststream_oci::image::{Descriptor, Reference};
-use laststream_oci::registry::{Registry, RegistryError};
+use laststream_oci::registry::Registry;
 
 /// An image in a registry, named by a reference. The registry's client checks all digests.
 pub struct Remote<'a> {
     pub registry: &'a Registry<'a>,
     pub reference: &'a Reference,
-    pub explain: fn(&RegistryError) -> String,
 }
 
 impl Remote<'_> {
@@ -17,11 +16,12 @@ impl Remote<'_> {
     pub(super) fn manifest(&self, digest: Option<&Digest>) -> Result<Vec<u8>, String> {
         let mut reference = self.reference.clone();
         reference.digest = digest.cloned().or(reference.digest);
-        Ok(self.registry.manifest(&reference).map_err(|error| (self.explain)(&error))?.bytes)
+        let found = self.registry.manifest(&reference);
+        found.map(|found| found.bytes).map_err(|error| error.with_option())
     }
 
     /// A layer of at most [`MOST`] bytes.
     pub(super) fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String> {
-        self.registry.blob(self.reference, layer, MOST).map_err(|error| (self.explain)(&error))
+        self.registry.blob(self.reference, layer, MOST).map_err(|error| error.with_option())
     }
 }

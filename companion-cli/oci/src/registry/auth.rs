@@ -121,7 +121,7 @@ impl Registry<'_> {
         if let Some(known) = logins.get(repository) {
             return Ok(known.clone());
         }
-        let found = self.sources.find(&self.name, repository)?;
+        let found = self.sources.find(&self.name, repository).map_err(RegistryError::Setup)?;
         logins.insert(repository.to_owned(), found.clone());
         Ok(found)
     }

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use super::credentials;
 use laststream_base::digest::Digest;
+use laststream_http::HttpError;
 use laststream_http::mask::Mask;
 use laststream_http::retry::Retryable;
-use laststream_http::{CertificateError, HttpError};
 
 /// A response that refuses the request.
 #[derive(Debug)]
@@ -92,43 +91,34 @@ pub enum RegistryError {
         /// The problem, as the end of a sentence about the address.
         problem: String,
     },
-    #[error(transparent)]
-    Credentials(#[from] credentials::CredentialsError),
-    #[error(transparent)]
-    Certificate(#[from] CertificateError),
+    /// Credentials or certificates that cannot be read.
+    #[error("{0}")]
+    Setup(String),
 }
 
-/// A setting of the client that may help after an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Remedy {
-    /// HTTP without TLS.
-    PlainHttp,
-    /// A certificate authority to trust.
-    Authority,
-    Tls,
-    Login,
-}
+const PLAIN_HTTP: &str = "if it speaks plain HTTP, say so with `--plain-http`";
+const AUTHORITY: &str =
+    "if it has a certificate authority of its own, name that with `--ca-file FILE`";
+const TLS: &str = "if it speaks TLS, leave `--plain-http` off; for one on this machine, name its \
+    certificate authority with `--ca-file FILE`";
+const LOGIN: &str = "or give `--username NAME --password-stdin`, or LASTSTREAM_REGISTRY_USERNAME \
+    and LASTSTREAM_REGISTRY_PASSWORD";
 
 impl RegistryError {
-    /// The setting that may help.
-    pub fn remedy(&self) -> Option<Remedy> {
-        match self {
+    /// The error, and the option of the program that may help.
+    pub fn with_option(&self) -> String {
+        let option = match self {
             Self::Http { error: HttpError::Tls(text), .. } => {
                 let is_plain =
                     text.contains("InvalidContentType") || text.contains("corrupt message");
-                Some(if is_plain { Remedy::PlainHttp } else { Remedy::Authority })
+                if is_plain { PLAIN_HTTP } else { AUTHORITY }
             }
-            Self::Http { error: HttpError::Other(_), url, .. } if url.starts_with("http:") => {
-                Some(Remedy::Tls)
-            }
-            Self::Refused { refusal, .. } if refusal.message.contains("HTTPS server") => {
-                Some(Remedy::Tls)
-            }
-            Self::Unauthorized { login: None, .. } | Self::Token { login: None, .. } => {
-                Some(Remedy::Login)
-            }
-            _ => None,
-        }
+            Self::Http { error: HttpError::Other(_), url, .. } if url.starts_with("http:") => TLS,
+            Self::Refused { refusal, .. } if refusal.message.contains("HTTPS server") => TLS,
+            Self::Unauthorized { login: None, .. } | Self::Token { login: None, .. } => LOGIN,
+            _ => return self.to_string(),
+        };
+        format!("{self}\n{option}")
     }
 
     /// Removes secrets from the texts that come from servers: addresses that they redirect to, and
@@ -140,7 +130,7 @@ impl RegistryError {
             Self::Redirect { from, to, .. } => &mut [from, to],
             Self::Digest { found, .. } => &mut [found],
             Self::Answer { url, problem, .. } => &mut [url, problem],
-            Self::Unauthorized { .. } | Self::Credentials(_) | Self::Certificate(_) => &mut [],
+            Self::Unauthorized { .. } | Self::Setup(_) => &mut [],
         };
         for text in texts {
             **text = mask.apply(text);

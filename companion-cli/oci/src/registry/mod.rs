@@ -25,10 +25,10 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use http::uri::Authority;
 
-pub use error::{Refusal, RegistryError, Remedy};
+pub use error::{Refusal, RegistryError};
 pub use laststream_http::retry::Policy as RetryPolicy;
-pub use laststream_http::{CertificateError, HttpError, Limits, Tls};
-pub use publish::{PublishError, Registries, Unpublished};
+pub use laststream_http::{HttpError, Limits, Tls};
+pub use publish::Registries;
 pub use pull::FetchedManifest;
 pub use push::Arrival;
 
@@ -152,7 +152,7 @@ impl<'a> Registry<'a> {
                 error: HttpError::NoHost,
             })?;
         let settings = Settings {
-            trust: options.tls.read()?,
+            trust: options.tls.read().map_err(RegistryError::Setup)?,
             route: client::Route::with_proxy(options.proxy_from_env),
             keeps_connections: true,
             limits: options.limits.clone(),

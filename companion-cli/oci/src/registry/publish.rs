@@ -2,64 +2,13 @@
 //! everywhere, then the tags one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use super::credentials::Sources;
 use super::error::RegistryError;
 use super::{Options, Registry};
-use crate::image::{Image, NotAReference, Reference};
+use crate::image::{Image, Reference};
 use laststream_base::digest::Digest;
 use laststream_base::progress::Progress;
-
-/// An error, and the references that were published before it.
-#[derive(Debug)]
-pub struct Unpublished {
-    /// The references that point to the image now.
-    pub published: Vec<Reference>,
-    pub problem: Box<PublishError>,
-}
-
-impl From<PublishError> for Unpublished {
-    fn from(problem: PublishError) -> Self {
-        Self { published: Vec::new(), problem: Box::new(problem) }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PublishError {
-    #[error(transparent)]
-    Reference(#[from] NotAReference),
-    #[error(
-        "user name and password are for one registry, but the references name several: {0}; push \
-            to each by itself, or `docker login`"
-    )]
-    SeveralRegistries(String),
-    #[error(transparent)]
-    Registry(#[from] RegistryError),
-}
-
-impl PublishError {
-    /// The error of a registry, if it is one.
-    pub fn of_registry(&self) -> Option<&RegistryError> {
-        match self {
-            Self::Registry(error) => Some(error),
-            Self::Reference(_) | Self::SeveralRegistries(_) => None,
-        }
-    }
-}
-
-/// What has changed in the registries before the error.
-impl fmt::Display for Unpublished {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.published.is_empty() {
-            return f.write_str("nothing was published: no tag has changed");
-        }
-        let names: Vec<String> =
-            self.published.iter().map(|reference| format!("`{reference}`")).collect();
-        write!(f, "already published: {}", names.join(", "))
-    }
-}
 
 /// The references of a push, with a client for each of their registries.
 pub struct Registries<'a> {
@@ -69,35 +18,18 @@ pub struct Registries<'a> {
 }
 
 impl<'a> Registries<'a> {
-    /// Makes the clients, and checks everything that can be checked before anything is sent.
+    /// Makes the clients. Nothing is sent yet.
     pub fn of(
         references: &'a [Reference],
         options: &'a Options,
         sources: &'a Sources,
         progress: &'a dyn Progress,
-    ) -> Result<Self, Unpublished> {
-        Self::prepare(references, options, sources, progress).map_err(Unpublished::from)
-    }
-
-    fn prepare(
-        references: &'a [Reference],
-        options: &'a Options,
-        sources: &'a Sources,
-        progress: &'a dyn Progress,
-    ) -> Result<Self, PublishError> {
-        let mut clients = BTreeMap::new();
-        for reference in references {
-            reference.pushed_tag()?;
-            clients.insert(
-                reference.registry.clone(),
-                Registry::new(&reference.registry, options, sources, progress)?,
-            );
-        }
-        if clients.len() > 1 && sources.given.is_some() {
-            return Err(PublishError::SeveralRegistries(
-                clients.into_keys().collect::<Vec<_>>().join(", "),
-            ));
-        }
+    ) -> Result<Self, String> {
+        let client = |Reference { registry, .. }: &Reference| {
+            Ok((registry.clone(), Registry::new(registry, options, sources, progress)?))
+        };
+        let clients = references.iter().map(client).collect::<Result<_, _>>();
+        let clients = clients.map_err(|error| unpublished(&error, &[]))?;
         Ok(Self { references, clients, progress })
     }
 
@@ -108,29 +40,28 @@ impl<'a> Registries<'a> {
 
     /// The digests that the tags point to now; `None` for a new tag, and where the registry does
     /// not tell.
-    pub fn digests(&self) -> Result<Vec<Option<Digest>>, Unpublished> {
+    pub fn digests(&self) -> Result<Vec<Option<Digest>>, String> {
         let digests = self.iter().map(|(reference, registry)| registry.find_before_push(reference));
-        digests.collect::<Result<_, _>>().map_err(|error| PublishError::from(error).into())
+        digests.collect::<Result<_, _>>().map_err(|error| unpublished(&error, &[]))
     }
 
-    /// Publishes an image under all the references.
-    pub fn publish(&self, image: &Image) -> Result<(), Unpublished> {
+    /// Publishes an image under all the references, which must have tags.
+    pub fn publish(&self, image: &Image) -> Result<(), String> {
         let mut published = Vec::new();
-        self.send(image, &mut published)
-            .map_err(|problem| Unpublished { published, problem: Box::new(problem) })
+        self.send(image, &mut published).map_err(|error| unpublished(&error, &published))
     }
 
-    fn send(&self, image: &Image, published: &mut Vec<Reference>) -> Result<(), PublishError> {
+    fn send(&self, image: &Image, published: &mut Vec<&'a Reference>) -> Result<(), RegistryError> {
         self.send_blobs(image)?;
         for (reference, registry) in self.iter() {
-            registry.push_manifest(&reference.repository, reference.pushed_tag()?, image)?;
+            registry.push_manifest(&reference.repository, reference.version(), image)?;
             self.progress.finished(&format!("{reference} is {}", image.digest));
-            published.push(reference.clone());
+            published.push(reference);
         }
         Ok(())
     }
 
-    fn send_blobs(&self, image: &Image) -> Result<(), PublishError> {
+    fn send_blobs(&self, image: &Image) -> Result<(), RegistryError> {
         let mut done = BTreeSet::new();
         for (reference, registry) in self.iter() {
             let name = reference.name();
@@ -145,5 +76,15 @@ impl<'a> Registries<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// The error, and what has changed in the registries before it.
+fn unpublished(error: &RegistryError, published: &[&Reference]) -> String {
+    let names: Vec<String> = published.iter().map(|reference| format!("`{reference}`")).collect();
+    let error = error.with_option();
+    match names.as_slice() {
+        [] => format!("{error}\nnothing was published: no tag has changed"),
+        names => format!("{error}\nalready published: {}", names.join(", ")),
     }
 }

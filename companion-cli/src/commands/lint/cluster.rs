@@ -1,7 +1,7 @@
 //! `laststream lint --cluster`: the objects of an API server, its running pods, and their gates.
 
 use clap::Args;
-use laststream_fleet::{AskOptions, Cluster, FleetError, Gates, PodReport, Selection};
+use laststream_fleet::{Access, AskOptions, Cluster, FleetError, GateQuery, PodReport, Selection};
 use laststream_lint::output::Checked;
 use laststream_lint::{Assume, Finding};
 use laststream_policy::warnings::ROOT_NAMESPACE;
@@ -11,13 +11,12 @@ use super::judged::judged;
 use super::running::RunningPods;
 use super::settings::answer;
 use super::workloads;
-use crate::commands::cluster_args::ContextArgs;
-use crate::commands::exit::Exit;
+use crate::commands::cluster_args::connect;
 use crate::commands::pods::args::{ReachArgs, labels};
-use crate::commands::printer::Printer;
+use crate::commands::{Failure, misused};
 
 /// The options that make `lint` check a cluster.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, PartialEq, Args)]
 pub(super) struct LiveArgs {
     /// Checks the objects of a cluster and its running pods, instead of files: those of the
     /// context, or of another one with `--cluster=NAME`. With `--change`: how many streams of its
@@ -27,7 +26,7 @@ pub(super) struct LiveArgs {
         conflicts_with_all = ["files", "list", "explain", "crds"])]
     cluster: Option<String>,
     #[command(flatten)]
-    context: ContextArgs,
+    access: Access,
     /// All namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace", help_heading = "Cluster")]
     all_namespaces: bool,
@@ -45,25 +44,21 @@ impl LiveArgs {
     }
 
     /// Refuses options for a cluster when files are checked.
-    pub(super) fn refuse_without_cluster(&self, printer: &Printer) -> Result<(), Exit> {
-        let are_given = self.context.are_given()
-            || self.all_namespaces
-            || self.selector.is_some()
-            || self.reach.are_given();
-        if are_given && !self.is_given() {
-            return Err(printer.misused(&"the options for a cluster need `--cluster`"));
+    pub(super) fn refuse_without_cluster(&self) -> Result<(), Failure> {
+        if !self.is_given() && *self != Self::default() {
+            return Err(misused("the options for a cluster need `--cluster`"));
         }
         Ok(())
     }
 
     pub(super) async fn connect(&self) -> Result<Cluster, FleetError> {
         let name = self.cluster.clone().filter(|name| !name.is_empty());
-        self.context.connect(name).await
+        connect(&self.access, name).await
     }
 
     /// How gates are asked, each for at most so many streams.
     pub(super) fn ask_options(&self, streams: u32) -> AskOptions {
-        AskOptions { gates: Gates::Every, streams, ..self.reach.ask_options() }
+        AskOptions { query: GateQuery::First, streams, ..self.reach.ask_options() }
     }
 
     pub(super) fn selection(&self) -> Selection {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::cluster::LiveArgs;
 use super::places;
 use super::settings::{containers, is_named};
-use crate::commands::printer::Printer;
+use crate::commands::Printer;
 
 /// The most streams that one gate lists.
 const LISTED: u32 = 100;

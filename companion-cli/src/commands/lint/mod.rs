@@ -20,9 +20,8 @@ use laststream_lint::upgrade::Step;
 use laststream_lint::{self as lint, Assume, Finding, Rule, Severity, SourceFile};
 
 use self::cluster::LiveArgs;
-use crate::commands::exit::Exit;
-use crate::commands::pods::result_of;
-use crate::commands::printer::Printer;
+use crate::commands::pods::block_on;
+use crate::commands::{Ended, Exit, Printer, misused};
 
 /// Checks manifests, or the objects of a cluster, for mistakes that lose requests: EnvoyFilters,
 /// pods, Helm values, plain Envoys.
@@ -143,11 +142,11 @@ impl Lint {
     }
 }
 
-pub(super) fn run(lint: &Lint, printer: &Printer) -> Result<Exit, Exit> {
+pub(super) fn run(lint: &Lint, printer: &Printer) -> Ended {
     if let Some(rule) = lint.explain {
         if lint.output != Format::Text {
-            return Err(printer.misused(
-                &"`--explain` prints text only: leave out `--output`, or take `--list` for JSON",
+            return Err(misused(
+                "`--explain` prints text only: leave out `--output`, or take `--list` for JSON",
             ));
         }
         printer.stdout(&output::explanation(rule));
@@ -163,28 +162,25 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Result<Exit, Exit> {
     }
     let named = lint.files.iter().chain(lint.change.iter().flatten()).chain(&lint.crds);
     if named.filter(|file| *file == Path::new("-")).count() > 1 {
-        return Err(
-            printer.misused(&"more than one is standard input: name files for all but one of them")
-        );
+        return Err(misused("more than one is standard input: name files for all but one of them"));
     }
-    lint.live.refuse_without_cluster(printer)?;
+    lint.live.refuse_without_cluster()?;
     for (program, given) in [(ISTIO, lint.istio), (KUBERNETES, lint.kubernetes)] {
         let warning = given.and_then(|given| outside_of_table(&program, given));
         warning.into_iter().for_each(|warning| printer.warning(&warning));
     }
     let mut cut = None;
-    let assume = lint.assume().map_err(|message| printer.failed(&message))?;
+    let assume = lint.assume()?;
     let (findings, checked) = if let Some([old, new]) = lint.change.as_deref() {
-        let (change, files) =
-            read_change([old, new], assume).map_err(|message| printer.failed(&message))?;
+        let (change, files) = read_change([old, new], assume)?;
         if lint.live.is_given() {
-            cut = Some(result_of(printer, cut::now(&change, &lint.live, printer))?);
+            cut = Some(block_on(cut::now(&change, &lint.live, printer))?);
         }
         (change.findings(), Checked::Files(files))
     } else if lint.live.is_given() {
-        result_of(printer, cluster::findings(&lint.live, assume))?
+        block_on(cluster::findings(&lint.live, assume))?
     } else {
-        findings(&lint.files, assume).map_err(|message| printer.failed(&message))?
+        findings(&lint.files, assume)?
     };
     match lint.output {
         Format::Text => {

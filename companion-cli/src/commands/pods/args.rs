@@ -3,15 +3,14 @@
 use clap::Args;
 use laststream_base::names;
 use laststream_fleet::{
-    AskOptions, Cluster, FleetError, Gates, PodFacts, Ports, Selection, Survey,
+    AskOptions, Cluster, FleetError, GateQuery, Need, PodFacts, Ports, Selection, Survey,
 };
 
 use crate::commands::cluster_args::{ClusterArgs, node};
-use crate::commands::exit::Exit;
-use crate::commands::printer::Printer;
+use crate::commands::{Failure, misused};
 
 /// The options that make a command mean pods of a cluster, and not one gate.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, PartialEq, Args)]
 pub(in crate::commands) struct PodArgs {
     /// Pods, by `NAME` or `pod/NAME`, that are asked through the Kubernetes API.
     #[arg(value_name = "POD", value_parser = pod, conflicts_with = "selector")]
@@ -27,7 +26,7 @@ pub(in crate::commands) struct PodArgs {
 }
 
 /// The options of the commands that can ask all pods of a namespace, a node or a cluster.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, PartialEq, Args)]
 pub(in crate::commands) struct FleetArgs {
     #[command(flatten)]
     pub(in crate::commands) pods: PodArgs,
@@ -45,7 +44,7 @@ pub(in crate::commands) struct FleetArgs {
 }
 
 /// How gates of pods are reached.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, PartialEq, Args)]
 pub(in crate::commands) struct ReachArgs {
     /// The gate's port [default: the annotation laststream.io/gate-port, else that of the stop
     /// hook, else 16091]
@@ -83,19 +82,13 @@ fn pod(text: &str) -> Result<String, String> {
 impl PodArgs {
     /// Whether an option is given: then the command is for the cluster.
     pub(in crate::commands) fn are_given(&self) -> bool {
-        !self.names.is_empty()
-            || self.cluster.are_given()
-            || self.selector.is_some()
-            || self.reach.are_given()
+        *self != Self::default()
     }
 
     /// Refuses a namespace alone, for commands that must not mean all of its pods.
-    pub(in crate::commands) fn require_names_or_labels(
-        &self,
-        printer: &Printer,
-    ) -> Result<(), Exit> {
+    pub(in crate::commands) fn require_names_or_labels(&self) -> Result<(), Failure> {
         if self.names.is_empty() && self.selector.is_none() {
-            return Err(printer.misused(&"name the pods, or select them with `-l`"));
+            return Err(misused("name the pods, or select them with `-l`"));
         }
         Ok(())
     }
@@ -111,11 +104,6 @@ impl PodArgs {
 }
 
 impl ReachArgs {
-    /// Whether an option is given: then the command is for the cluster.
-    pub(in crate::commands) fn are_given(&self) -> bool {
-        self.gate_port.is_some() || self.at_a_time.is_some()
-    }
-
     pub(in crate::commands) fn ports(&self) -> Ports {
         Ports { stats: None, gate: self.gate_port }
     }
@@ -125,23 +113,23 @@ impl ReachArgs {
     }
 
     pub(in crate::commands) fn ask_options(&self) -> AskOptions {
-        AskOptions { at_a_time: self.at_a_time(), gates: Gates::Draining, streams: 3 }
+        AskOptions {
+            at_a_time: self.at_a_time(),
+            query: GateQuery::IfUnknown(Need::State),
+            streams: 3,
+        }
     }
 }
 
 impl FleetArgs {
     /// Whether the command is for the cluster, not for one gate.
     pub(in crate::commands) fn are_given(&self) -> bool {
-        self.pods.are_given()
-            || self.all_namespaces
-            || self.node.is_some()
-            || self.stats_port.is_some()
+        *self != Self::default()
     }
 
     /// Whether all namespaces are searched. A node has pods of many namespaces.
     pub(in crate::commands) fn is_everywhere(&self) -> bool {
-        self.all_namespaces
-            || (self.node.is_some() && self.pods.cluster.context.namespace.is_none())
+        self.all_namespaces || (self.node.is_some() && self.pods.cluster.access.namespace.is_none())
     }
 
     pub(in crate::commands) fn ask_options(&self) -> AskOptions {

@@ -8,14 +8,14 @@ use laststream_base::time_span::TimeSpan;
 use laststream_fleet::deletion_cost;
 use laststream_fleet::edits::{Edit, Lowering};
 use laststream_fleet::guard::{self, Rule};
-use laststream_fleet::{Answer, AskOptions, Cluster, FleetError, Gates, PodFacts, Survey};
+use laststream_fleet::{
+    Answer, AskOptions, Cluster, FleetError, GateQuery, Need, PodFacts, Survey,
+};
 use laststream_gate::text::many;
 
 use super::args::FleetArgs;
 use super::{block_on, ending_of_statistics};
-use crate::commands::exit::Exit;
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Output, Printer, misused};
 
 /// Writes how many streams each pod has into the annotation by which a scale-down chooses pods, so
 /// that the emptiest pod goes first.
@@ -79,14 +79,13 @@ both with `--clear`.";
 /// The shortest interval, because each write is work for all watchers of pods.
 const SHORTEST: TimeSpan = TimeSpan::seconds(30);
 
-pub(in crate::commands) fn run(command: &DeletionCost, printer: &Printer) -> Exit {
+pub(in crate::commands) fn run(command: &DeletionCost, printer: &Printer) -> Ended {
     if command.interval < SHORTEST {
-        return printer.misused(&format!(
-            "--interval: `{}` is too short: write `{SHORTEST}` or more",
-            command.interval
-        ));
+        let interval = command.interval;
+        let why = format!("--interval: `{interval}` is too short: write `{SHORTEST}` or more");
+        return Err(misused(why));
     }
-    block_on(printer, async {
+    block_on(async {
         let cluster = command.fleet.connect().await?;
         if command.clear {
             return clear(command, &cluster, printer).await;
@@ -150,8 +149,9 @@ async fn look(
     state: &mut State,
     printer: &Printer,
 ) -> Result<Exit, FleetError> {
-    let gates = if command.guard.is_some() { Gates::Busy } else { Gates::Uncounted };
-    let options = AskOptions { gates, ..command.fleet.ask_options() };
+    let need = if command.guard.is_some() { Need::Ages } else { Need::Count };
+    let query = GateQuery::IfUnknown(need);
+    let options = AskOptions { query, ..command.fleet.ask_options() };
     let survey = command.fleet.survey(cluster, options).await?;
     let keeps = |pod: &PodFacts| !command.overwrite && deletion_cost::is_foreign(pod);
     state.warn(FOREIGN_COST, count(&survey, |pod, _| keeps(pod)), printer);
@@ -202,7 +202,7 @@ async fn write(
             json[name] = value.clone();
         }
         let text = format!("{}: {words}", pod.path());
-        printer.result(command.output, &json.to_string(), &text);
+        printer.answer(command.output, &json.to_string(), &text);
     }
     if written.is_empty() && failure.is_none() && (command.once || command.clear) {
         printer.status_line(&format!("{}, nothing to write", many(pods as u64, "pod")));

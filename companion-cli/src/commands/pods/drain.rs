@@ -3,45 +3,40 @@
 use std::io::IsTerminal as _;
 
 use laststream_fleet::table::{self, Width};
-use laststream_fleet::{AskOptions, Cluster, FleetError, Gates, PodFacts, PodReport};
+use laststream_fleet::{Cluster, FleetError, PodFacts, PodReport};
 use laststream_gate::DrainCommand;
 use laststream_gate::text::many;
 
 use super::args::PodArgs;
 use super::{block_on, report, targets};
-use crate::commands::exit::Exit;
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
+use crate::commands::drain::Drain;
+use crate::commands::{Ended, Exit, Printer, misused};
 
-pub(in crate::commands) struct DrainOptions<'a> {
-    pub(in crate::commands) pods: &'a PodArgs,
-    pub(in crate::commands) command: &'a DrainCommand,
-    /// Whether no confirmation is asked for.
-    pub(in crate::commands) yes: bool,
-    pub(in crate::commands) output: Output,
-}
-
-pub(in crate::commands) fn run(options: &DrainOptions<'_>, printer: &Printer) -> Exit {
-    if !options.yes && !can_ask() {
-        return printer.misused(
-            &"this changes pods, and there is no terminal to ask for confirmation: give `--yes`",
-        );
+pub(in crate::commands) fn run(
+    Drain { pods: args, yes, output, .. }: &Drain,
+    command: &DrainCommand,
+    printer: &Printer,
+) -> Ended {
+    if !yes && !can_ask() {
+        return Err(misused(
+            "this changes pods, and there is no terminal to ask for confirmation: give `--yes`",
+        ));
     }
-    block_on(printer, async {
-        let cluster = options.pods.cluster.connect().await?;
-        let (pods, mut outcomes) = targets(options.pods, &cluster).await?;
-        if !options.yes && !pods.is_empty() {
+    block_on(async {
+        let cluster = args.cluster.connect().await?;
+        let (pods, mut outcomes) = targets(args, &cluster).await?;
+        if !yes && !pods.is_empty() {
             let missing = outcomes.iter().map(|outcome| outcome.line().0);
             missing.for_each(|line| printer.status_line(&line));
-            if !is_confirmed(options, &cluster, &pods, printer).await? {
+            if !is_confirmed(args, command, &cluster, &pods, printer).await? {
                 printer.status_line("nothing was changed");
                 return Ok(Exit::Negative);
             }
         }
-        let at_a_time = options.pods.reach.at_a_time();
-        let (answered, failure) = cluster.command_all(&pods, options.command, at_a_time).await;
+        let at_a_time = args.reach.at_a_time();
+        let (answered, failure) = cluster.command_all(&pods, command, at_a_time).await;
         outcomes.extend(answered);
-        let exit = report(&outcomes, options.output, printer);
+        let exit = report(&outcomes, *output, printer);
         failure.map_or(Ok(exit), Err)
     })
 }
@@ -52,23 +47,20 @@ fn can_ask() -> bool {
 
 /// Shows the pods and what the command would do to them, and asks.
 async fn is_confirmed(
-    options: &DrainOptions<'_>,
+    args: &PodArgs,
+    command: &DrainCommand,
     cluster: &Cluster,
     pods: &[PodFacts],
     printer: &Printer,
 ) -> Result<bool, FleetError> {
-    let ask = AskOptions { gates: Gates::Only, ..options.pods.reach.ask_options() };
-    let survey = cluster.survey(pods.to_vec(), ask).await;
-    if let Some(failure) = survey.failure {
-        return Err(failure);
-    }
+    let answers = cluster.ask_gates(pods.to_vec(), args.reach.ask_options()).await?;
     let reports: Vec<PodReport> =
-        survey.pods.iter().map(|(pod, answer)| PodReport::of(pod, answer)).collect();
+        answers.iter().map(|(pod, answer)| PodReport::of(pod, answer)).collect();
     printer.status_line(table::pods(&reports, Width::default()).trim_end());
     let count = many(reports.len() as u64, "pod");
     let place = format!("{count} in namespace `{}` of {}", cluster.namespace(), cluster.server());
-    let in_flight: Vec<_> = survey.pods.iter().map(|(_, answer)| answer.in_flight()).collect();
-    Ok(printer.confirm(&question(options.command, &place, &in_flight)))
+    let in_flight: Vec<_> = answers.iter().map(|(_, answer)| answer.in_flight()).collect();
+    Ok(printer.confirm(&question(command, &place, &in_flight)))
 }
 
 /// The question, with the streams that the command cuts. A number that is not known is `None`.

@@ -16,29 +16,14 @@ use laststream_fleet::{Cluster, FleetError, PodFacts, Survey, client};
 use laststream_gate::text::many;
 
 use self::args::PodArgs;
-use crate::commands::exit::Exit;
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
+use crate::commands::{Exit, Failure, Output, Printer};
 
-/// Does the work of a command.
-pub(super) fn block_on(
-    printer: &Printer,
-    work: impl Future<Output = Result<Exit, FleetError>>,
-) -> Exit {
-    result_of(printer, work).unwrap_or_else(|exit| exit)
-}
-
-/// Does a part of the work of a command, and prints the error if it fails.
-pub(super) fn result_of<T>(
-    printer: &Printer,
-    work: impl Future<Output = Result<T, FleetError>>,
-) -> Result<T, Exit> {
-    let done = client::runtime().and_then(|runtime| {
-        let done = runtime.block_on(work);
-        runtime.shutdown_background(); // a hanging credential program must not delay the end
-        done
-    });
-    done.map_err(|error| printer.failed(&error))
+/// Does the work of a command, or a part of it.
+pub(super) fn block_on<T>(work: impl Future<Output = Result<T, FleetError>>) -> Result<T, Failure> {
+    let runtime = client::runtime()?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background(); // a hanging credential program must not delay the end
+    Ok(done?)
 }
 
 /// The pods that a command for pods means, and the results for names that no pod has.
@@ -64,7 +49,7 @@ fn missing(names: &[String], cluster: &Cluster) -> Vec<PodOutcome> {
 pub(super) fn report(outcomes: &[PodOutcome], output: Output, printer: &Printer) -> Exit {
     match output {
         Output::Json => {
-            printer.json(&format!("{:#}", serde_json::json!({ "pods": outcomes })));
+            printer.value(&serde_json::json!({ "pods": outcomes }));
         }
         Output::Text => {
             for (line, is_error) in outcomes.iter().map(PodOutcome::line) {
@@ -91,7 +76,8 @@ pub(super) fn ending(survey: &Survey, cluster: &Cluster, printer: &Printer) -> E
 pub(super) fn ending_of_statistics(survey: &Survey, cluster: &Cluster, printer: &Printer) -> Exit {
     let missing = report(&missing(&survey.missing, cluster), Output::Text, printer);
     if let Some(failure) = &survey.failure {
-        return printer.failed(failure);
+        printer.error(failure);
+        return Exit::Failed;
     }
     let silent = survey.silent() as u64;
     if silent == 0 {

@@ -9,9 +9,7 @@ use laststream_fleet::cut_pods::{Cut, CutPods};
 use laststream_fleet::old_pods::{DrainResults, LastStreamClock, PodDrainResult};
 use laststream_fleet::rollout::{Progress, RolloutFacts, Workload, progress};
 use laststream_fleet::time_to_drain::beforehand;
-use laststream_fleet::{
-    Answer, AskOptions, Cluster, Detail, FleetError, Gates, PodFacts, Selection, table,
-};
+use laststream_fleet::{Answer, Cluster, Detail, FleetError, PodFacts, Selection, table};
 use laststream_gate::text::{many, uncounted};
 
 use super::args::ReachArgs;
@@ -19,9 +17,7 @@ use super::block_on;
 use super::patience::{Lines, may_answer_again};
 use super::rollout_line::Line;
 use crate::commands::cluster_args::ClusterArgs;
-use crate::commands::exit::Exit;
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Failure, Output, Printer};
 
 /// Follows a rollout until the last stream of its last old pod has ended, and says what holds each
 /// pod that is being deleted.
@@ -59,10 +55,9 @@ pub(crate) struct Rollout {
 /// The pause between two looks, short enough to see the end within a second.
 const PAUSE: Duration = Duration::from_millis(500);
 
-pub(in crate::commands) fn run(command: &Rollout, printer: &Printer) -> Exit {
-    let done = block_on(printer, follow(command, printer));
+pub(in crate::commands) fn run(command: &Rollout, printer: &Printer) -> Ended {
     // kubectl has one exit code for everything that is not a success.
-    if done == Exit::Failed { Exit::Negative } else { done }
+    block_on(follow(command, printer)).map_err(|error| Failure { exit: Exit::Negative, ..error })
 }
 
 async fn follow(command: &Rollout, printer: &Printer) -> Result<Exit, FleetError> {
@@ -214,18 +209,14 @@ impl<'a> Follower<'a> {
         let (pods, others): (Vec<_>, Vec<_>) =
             pods.into_iter().partition(|pod| pod.proxy.is_some());
         let mut holds = self.report_pods_without_proxy(&others);
-        let options = AskOptions { gates: Gates::Only, ..self.command.reach.ask_options() };
         let began = Instant::now();
-        let mut survey = cluster.survey(pods, options).await;
-        if let Some(failure) = survey.failure {
-            return Err(failure);
-        }
-        for (pod, answer) in &survey.pods {
+        let mut answers = cluster.ask_gates(pods, self.command.reach.ask_options()).await?;
+        for (pod, answer) in &answers {
             self.last_stream.note(&pod.uid, answer, Instant::now());
             holds |= self.report_pod(pod, answer);
         }
-        survey.pods.extend(others.into_iter().map(|pod| (pod, Answer::Unasked)));
-        for cut in self.cut_pods.note(&survey.pods, began) {
+        answers.extend(others.into_iter().map(|pod| (pod, Answer::Unasked)));
+        for cut in self.cut_pods.note(&answers, began) {
             self.report_cut(&cut);
         }
         Ok(holds)

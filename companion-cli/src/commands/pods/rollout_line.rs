@@ -3,8 +3,7 @@
 use laststream_base::visible;
 use serde::Serialize;
 
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
+use crate::commands::{Output, Printer};
 
 /// What is known about an object of the rollout: the workload, or one of its pods.
 #[derive(Debug, Serialize)]
@@ -29,6 +28,6 @@ impl Line {
 
     pub(super) fn print(&self, output: Output, printer: &Printer) {
         let json = serde_json::json!(self).to_string();
-        printer.result(output, &json, &visible::line(&self.message));
+        printer.answer(output, &json, &visible::line(&self.message));
     }
 }

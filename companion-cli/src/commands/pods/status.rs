@@ -3,29 +3,23 @@
 use std::time::Duration;
 
 use laststream_fleet::table::{self, Width};
-use laststream_fleet::{AskOptions, Gates, PodReport, Survey, summary};
+use laststream_fleet::{AskOptions, GateQuery, Need, PodReport, Survey, summary};
 
-use super::args::FleetArgs;
 use super::{block_on, ending};
-use crate::commands::exit::Exit;
-use crate::commands::output::FleetOutput;
-use crate::commands::printer::Printer;
 use crate::commands::screen::{Screen, can_redraw};
+use crate::commands::status::Status;
+use crate::commands::{Ended, Exit, FleetOutput, Printer};
 
-pub(in crate::commands) struct StatusOptions<'a> {
-    pub(in crate::commands) fleet: &'a FleetArgs,
-    pub(in crate::commands) output: FleetOutput,
-    pub(in crate::commands) watch: Option<Duration>,
-    pub(in crate::commands) every_gate: bool,
-}
+/// The shortest interval, because each look costs the API server a request for each pod.
+const SHORTEST: Duration = Duration::from_secs(1);
 
-pub(in crate::commands) fn run(options: &StatusOptions<'_>, printer: &Printer) -> Exit {
-    block_on(printer, async {
+pub(in crate::commands) fn run(options: &Status, printer: &Printer) -> Ended {
+    block_on(async {
         let cluster = options.fleet.connect().await?;
         // A question about a node is about what would hold its pods, which only gates know.
         let is_every = options.every_gate || options.fleet.node.is_some();
-        let gates = if is_every { Gates::Every } else { Gates::Draining };
-        let ask = AskOptions { gates, ..options.fleet.ask_options() };
+        let query = if is_every { GateQuery::First } else { GateQuery::IfUnknown(Need::State) };
+        let ask = AskOptions { query, ..options.fleet.ask_options() };
         let mut screen = Screen::new("`-l` or a larger terminal");
         let mut has_answered = false;
         loop {
@@ -36,7 +30,7 @@ pub(in crate::commands) fn run(options: &StatusOptions<'_>, printer: &Printer) -
                     show(options, &survey, &mut screen, printer);
                     ending(&survey, &cluster, printer)
                 }
-                Err(error) if options.watch.is_none() || error.ends_watch(has_answered) => {
+                Err(error) if !options.watch || error.ends_watch(has_answered) => {
                     return Err(error);
                 }
                 Err(error) => {
@@ -44,20 +38,24 @@ pub(in crate::commands) fn run(options: &StatusOptions<'_>, printer: &Printer) -
                     Exit::Negative
                 }
             };
-            let Some(interval) = options.watch else { return Ok(exit) };
+            if !options.watch {
+                return Ok(exit);
+            }
             if exit != Exit::Fine {
                 screen.forget(); // a message stands below the table
             }
-            tokio::time::sleep(interval).await;
+            tokio::time::sleep(options.interval.duration().max(SHORTEST)).await;
         }
     })
 }
 
-fn show(options: &StatusOptions<'_>, survey: &Survey, screen: &mut Screen, printer: &Printer) {
+fn show(options: &Status, survey: &Survey, screen: &mut Screen, printer: &Printer) {
     let reports: Vec<PodReport> =
         survey.pods.iter().map(|(pod, answer)| PodReport::of(pod, answer)).collect();
     if options.output == FleetOutput::Json {
-        return printer.json(&json(&reports, survey.without_proxy));
+        return printer.value(&serde_json::json!({
+            "pods": reports, "without_proxy": survey.without_proxy,
+        }));
     }
     let width = Width {
         namespaces: options.fleet.is_everywhere(),
@@ -65,7 +63,7 @@ fn show(options: &StatusOptions<'_>, survey: &Survey, screen: &mut Screen, print
         deletion: options.fleet.node.is_some(),
     };
     let (text, last) = (table::pods(&reports, width), last_line(&reports, survey.without_proxy));
-    if options.watch.is_some() && can_redraw(&std::io::stdout()) {
+    if options.watch && can_redraw(&std::io::stdout()) {
         return screen.draw(&text, Some(&last), printer);
     }
     if !reports.is_empty() {
@@ -77,9 +75,4 @@ fn show(options: &StatusOptions<'_>, survey: &Survey, screen: &mut Screen, print
 fn last_line(reports: &[PodReport], without_proxy: usize) -> String {
     let summary = summary(reports);
     if without_proxy == 0 { summary } else { format!("{summary}; {without_proxy} without a proxy") }
-}
-
-fn json(reports: &[PodReport], without_proxy: usize) -> String {
-    let body = serde_json::json!({ "pods": reports, "without_proxy": without_proxy });
-    format!("{body:#}")
 }

@@ -1,32 +1,29 @@
 //! `laststream streams` over many pods.
 
 use laststream_fleet::listing::{Listing, PodListing};
-use laststream_fleet::{Answer, AskOptions, Gates, PodFacts, table};
+use laststream_fleet::{Answer, AskOptions, GateQuery, PodFacts, table};
 use laststream_gate::text::many;
 
-use super::args::FleetArgs;
 use super::{block_on, ending_of_statistics};
-use crate::commands::exit::Exit;
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
+use crate::commands::streams::Streams;
+use crate::commands::{Ended, Exit, Output, Printer};
 
 /// The most pods that are named because they do not list all streams. `-o json` has all.
 const MOST_NAMED: usize = 20;
 
 pub(in crate::commands) fn run(
-    fleet: &FleetArgs,
-    limit: u32,
-    output: Output,
+    Streams { fleet, limit, output, .. }: &Streams,
     printer: &Printer,
-) -> Exit {
-    block_on(printer, async {
+) -> Ended {
+    block_on(async {
         let cluster = fleet.connect().await?;
-        let options = AskOptions { streams: limit, gates: Gates::Every, ..fleet.ask_options() };
+        let options =
+            AskOptions { streams: *limit, query: GateQuery::First, ..fleet.ask_options() };
         let survey = fleet.survey(&cluster, options).await?;
-        let listing = Listing::of(&survey.pods, limit);
+        let listing = Listing::of(&survey.pods, *limit);
         let streams = &listing.streams;
         match output {
-            Output::Json => printer.json(&format!("{:#}", serde_json::json!(listing))),
+            Output::Json => printer.value(&listing),
             Output::Text if !streams.is_empty() => {
                 printer.stdout(&table::streams(streams, fleet.is_everywhere()));
             }

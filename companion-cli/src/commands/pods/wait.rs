@@ -4,15 +4,13 @@ use std::time::{Duration, Instant};
 
 use laststream_base::time_span::TimeSpan;
 use laststream_fleet::drains::{PodOutcome, PodWait};
-use laststream_fleet::{AskOptions, Cluster, FleetError, Gates, PodFacts};
+use laststream_fleet::{Answer, Cluster, FleetError, PodFacts};
 
 use super::args::PodArgs;
 use super::patience::{Lines, may_answer_again};
 use super::{block_on, report, targets};
-use crate::commands::exit::Exit;
-use crate::commands::output::Output;
-use crate::commands::printer::Printer;
 use crate::commands::wait::WaitTime;
+use crate::commands::{Ended, Output, Printer};
 
 /// The shortest interval, because each look costs the API server a request for each pod.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -25,8 +23,8 @@ pub(in crate::commands) fn run(
     time: &WaitTime,
     output: Output,
     printer: &Printer,
-) -> Exit {
-    block_on(printer, async {
+) -> Ended {
+    block_on(async {
         let cluster = pods.cluster.connect().await?;
         let (found, mut outcomes) = targets(pods, &cluster).await?;
         outcomes.extend(Follower::new(pods, time, printer).follow(&cluster, found).await?);
@@ -104,15 +102,13 @@ impl<'a> Follower<'a> {
         cluster: &Cluster,
         found: Option<Vec<PodFacts>>,
         waits: &[PodWait],
-    ) -> Result<Vec<(PodFacts, laststream_fleet::Answer)>, FleetError> {
+    ) -> Result<Vec<(PodFacts, Answer)>, FleetError> {
         let mut pods = match found {
             Some(pods) => pods,
             None => cluster.pods(&self.pods.selection()).await?,
         };
         pods.retain(|pod| waits.iter().any(|wait| wait.pod.uid == pod.uid));
-        let ask = AskOptions { gates: Gates::Only, ..self.pods.reach.ask_options() };
-        let survey = cluster.survey(pods, ask).await;
-        survey.failure.map_or(Ok(survey.pods), Err)
+        cluster.ask_gates(pods, self.pods.reach.ask_options()).await
     }
 
     /// Prints a line about the progress if it is new, or old enough to be a reminder.

@@ -5,8 +5,7 @@ use laststream_module::inspect::{self, Remote};
 use laststream_oci::image::Reference;
 use laststream_oci::registry::Registry;
 
-use crate::commands::printer::Printer;
-use crate::commands::registry_args::explained;
+use crate::commands::Printer;
 
 /// Looks at the image that a tag points to before the push. Returns the reason to leave the tag
 /// there: the image holds something else than the module that is pushed.
@@ -15,8 +14,7 @@ pub(super) fn look(
     kind: Kind,
     printer: &Printer,
 ) -> Option<String> {
-    let found = inspect::image(&Remote { registry, reference, explain: explained })
-        .map(|found| found.module);
+    let found = inspect::image(&Remote { registry, reference }).map(|found| found.module);
     let held = match found {
         Ok(Some(module)) if module.kind == kind => None,
         Ok(Some(module)) => Some(module.kind.to_string()),

@@ -2,29 +2,24 @@
 
 use std::path::Path;
 
+use laststream_base::causes::Context as _;
 use laststream_base::files::write_atomically;
 use laststream_base::foreign;
 use laststream_policy::Policy;
 use laststream_render::into::{IntoError, Merged, merge};
 
-use crate::commands::exit::Exit;
 use crate::commands::input::LARGEST_TEXT;
-use crate::commands::printer::Printer;
+use crate::commands::{Ended, Exit, Printer};
 
 /// Shows what the merge changes in the file, and writes it if that is wanted.
-pub(super) fn run(
-    policy: &Policy,
-    file: &Path,
-    writes: bool,
-    printer: &Printer,
-) -> Result<Exit, Exit> {
+pub(super) fn run(policy: &Policy, file: &Path, writes: bool, printer: &Printer) -> Ended {
     let name = file.display().to_string();
-    let failed = |error: &dyn std::fmt::Display| printer.failed(&format!("`{name}`: {error}"));
-    let text = foreign::read_named(file, LARGEST_TEXT).map_err(|error| failed(&error))?;
-    let text = String::from_utf8(text).map_err(|_| failed(&"the text is not UTF-8"))?;
+    let failed = format!("`{name}`");
+    let text = foreign::read_named(file, LARGEST_TEXT).context(&failed)?;
+    let text = String::from_utf8(text).map_err(|_| "the text is not UTF-8").context(&failed)?;
     let Merged { text, diff } = merge(policy, &name, &text).map_err(|error| match error {
-        IntoError::Policy(problem) => printer.failed(&problem),
-        IntoError::File(error) => failed(&error),
+        IntoError::Policy(problem) => problem.to_string(),
+        IntoError::File(error) => format!("{failed}: {error}"),
     })?;
     if diff.is_empty() {
         printer.status_line(&format!("`{name}` has all of it: nothing changes"));
@@ -32,7 +27,7 @@ pub(super) fn run(
     }
     printer.stdout_verbatim(&diff);
     if writes {
-        write_atomically(file, text.as_bytes()).map_err(|error| failed(&error))?;
+        write_atomically(file, text.as_bytes()).context(failed)?;
         printer.status_line(&format!("wrote {name}"));
     } else {
         printer.status_line("nothing is written yet: `--write` writes it");

@@ -1,6 +1,7 @@
 //! The files in which docker and podman keep credentials, or name the credential helpers.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::Deserialize;
 
-use super::{CredentialsError, FoundLogin, Login, Sources, helper, key};
+use super::{FoundLogin, Login, Sources, helper, key};
 use crate::image::is_docker_hub;
 use laststream_base::foreign;
 
@@ -47,8 +48,7 @@ struct Entry {
 
 impl File {
     /// Reads a file; `None` if it does not exist or is empty.
-    pub(super) fn read(path: &Path) -> Result<Option<Self>, CredentialsError> {
-        let wrong = |problem: String| CredentialsError::File { path: path.to_owned(), problem };
+    pub(super) fn read(path: &Path) -> Result<Option<Self>, String> {
         let text = match foreign::read_named(path, LARGEST) {
             Ok(text) => text,
             Err(error)
@@ -59,18 +59,15 @@ impl File {
             {
                 return Ok(None);
             }
-            Err(error) => return Err(wrong(error.to_string())),
+            Err(error) => return Err(wrong(path, error)),
         };
         if text.iter().all(u8::is_ascii_whitespace) {
             return Ok(None);
         }
         // Only the position is shown, because the parser's message may quote a secret.
         let content = serde_json::from_slice(&text).map_err(|error| {
-            wrong(format!(
-                "line {}, column {} is not as docker writes it",
-                error.line(),
-                error.column()
-            ))
+            let (line, column) = (error.line(), error.column());
+            wrong(path, format_args!("line {line}, column {column} is not as docker writes it"))
         })?;
         Ok(Some(Self { path: path.to_owned(), content }))
     }
@@ -80,7 +77,7 @@ impl File {
         registry: &str,
         repository: &str,
         sources: &Sources,
-    ) -> Result<Option<FoundLogin>, CredentialsError> {
+    ) -> Result<Option<FoundLogin>, String> {
         let names = |known: &str| is_same_registry(known, registry);
         if let Some(name) =
             self.content.cred_helpers.iter().find_map(|(known, name)| names(known).then_some(name))
@@ -103,20 +100,15 @@ impl File {
         name: &str,
         registry: &str,
         sources: &Sources,
-    ) -> Result<Option<FoundLogin>, CredentialsError> {
-        let helper = format!("docker-credential-{name}");
+    ) -> Result<Option<FoundLogin>, String> {
+        let (helper, path) = (format!("docker-credential-{name}"), self.path.display());
         let login = helper::get_login(&helper, key(registry), sources).map_err(|problem| {
-            CredentialsError::Helper {
-                helper: helper.clone(),
-                path: self.path.clone(),
-                registry: registry.to_owned(),
-                problem,
-            }
+            format!(
+                "the credential helper `{helper}`, which `{path}` names for `{registry}`, {problem}"
+            )
         })?;
-        Ok(login.map(|login| FoundLogin {
-            login,
-            source: format!("`{helper}`, named in `{}`", self.path.display()),
-        }))
+        let source = format!("`{helper}`, named in `{path}`");
+        Ok(login.map(|login| FoundLogin { login, source }))
     }
 
     /// The entry for the longest part of `registry/repository`. Podman writes entries for parts,
@@ -136,10 +128,9 @@ impl File {
             .map(|(_, found)| found)
     }
 
-    fn login(&self, known: &str, entry: &Entry) -> Result<Option<Login>, CredentialsError> {
-        let wrong = |problem: &str| CredentialsError::File {
-            path: self.path.clone(),
-            problem: format!("`auth` of `{known}` {problem}: log in again"),
+    fn login(&self, known: &str, entry: &Entry) -> Result<Option<Login>, String> {
+        let wrong = |problem: &str| {
+            wrong(&self.path, format_args!("`auth` of `{known}` {problem}: log in again"))
         };
         let mut username = entry.username.clone().unwrap_or_default();
         let mut password = entry.password.clone().unwrap_or_default();
@@ -153,6 +144,10 @@ impl File {
         }
         Ok(super::login(username, password, entry.identitytoken.clone()))
     }
+}
+
+fn wrong(path: &Path, problem: impl Display) -> String {
+    format!("cannot take credentials from `{}`: {problem}", path.display())
 }
 
 impl Entry {

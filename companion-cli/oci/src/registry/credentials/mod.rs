@@ -10,12 +10,13 @@
 mod file;
 mod helper;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use laststream_http::Secret;
 
-use crate::image::is_docker_hub;
+use crate::image::{Reference, is_docker_hub};
 use laststream_base::env_vars::{
     self, DOCKER_CONFIG, HOME, Lookup, REGISTRY_AUTH_FILE, XDG_CONFIG_HOME, XDG_RUNTIME_DIR,
 };
@@ -54,23 +55,6 @@ pub struct FoundLogin {
     pub login: Login,
     /// A file, a helper or the caller's own source, for messages.
     pub source: String,
-}
-
-/// Errors of looking for credentials. No text has a secret in it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum CredentialsError {
-    #[error("cannot take credentials from `{}`: {problem}", .path.display())]
-    File { path: PathBuf, problem: String },
-    #[error("the credential helper `{helper}`, which `{}` names for `{registry}`, \
-        {problem}", .path.display())]
-    Helper {
-        helper: String,
-        path: PathBuf,
-        registry: String,
-        /// The problem, as the end of a sentence about the helper.
-        problem: String,
-    },
 }
 
 #[derive(Debug, Clone)]
@@ -112,15 +96,28 @@ impl Sources {
         }
     }
 
-    /// The credentials for this registry and repository.
+    /// Rejects given credentials for several registries, because they are for one of them.
+    pub fn check_registries<'r>(
+        &self,
+        references: impl IntoIterator<Item = &'r Reference>,
+    ) -> Result<(), String> {
+        let registries = references.into_iter().map(|reference| reference.registry.as_str());
+        let registries: BTreeSet<&str> = registries.collect();
+        if self.given.is_none() || registries.len() < 2 {
+            return Ok(());
+        }
+        Err(format!(
+            "user name and password are for one registry, but several are named: {}; `docker \
+                login` to each",
+            Vec::from_iter(registries).join(", ")
+        ))
+    }
+
+    /// The credentials for this registry and repository. No error has a secret in it.
     ///
     /// # Errors
     /// A file is damaged, or a helper fails. Anonymous access instead would hide that.
-    pub fn find(
-        &self,
-        registry: &str,
-        repository: &str,
-    ) -> Result<Option<FoundLogin>, CredentialsError> {
+    pub fn find(&self, registry: &str, repository: &str) -> Result<Option<FoundLogin>, String> {
         if let Some(given) = &self.given {
             return Ok(Some(given.clone()));
         }
