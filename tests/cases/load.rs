@@ -12,7 +12,7 @@ cases! {
     every_kind_of_stream_is_counted,
 }
 
-const OPERATIONS: usize = 20_000;
+const OPERATIONS: usize = 6_000;
 const PARALLEL: usize = 16;
 const SEED: u64 = 11;
 const LISTENERS: [&str; 2] = ["load", "load-quic"];

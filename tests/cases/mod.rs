@@ -42,19 +42,23 @@ pub(crate) fn all() -> Vec<Case> {
 }
 
 /// Subjects that need an Envoy, and whose Envoy decides nothing: the command line as a client of
-/// the gate, faults that are put into Envoy's answers, and the gate's own interface.
-const ON_THE_NEWEST: [&str; 11] = [
+/// the gate, faults that are put into Envoy's answers, drains, and the gate's own interface.
+const ON_THE_NEWEST: [&str; 15] = [
     "forwarded_proto::rows_are_many_and_sound",
     "gate::access_rendered::",
     "gate::admin_faults::",
+    "gate::app::",
     "gate::commands::",
+    "gate::drains::",
     "gate::false_hold::twenty_thousand_clusters",
     "gate::interface::",
+    "gate::listing::",
     "gate::notify::",
     "gate::states::",
     "gate::upgrade::",
     "gate::waiters::",
     "hostile::",
+    "monitoring::",
 ];
 
 /// The cases of one version of Envoy.

@@ -20,6 +20,8 @@ use laststream_base::progress::Progress;
 pub struct Make {
     pub source: PathBuf,
     pub output: PathBuf,
+    /// A folder that keeps cargo's files for the next build. Without it nothing old is used.
+    pub target_dir: Option<PathBuf>,
     pub frames: bool,
     /// Whether to make the module smaller with `wasm-opt`.
     pub optimise: bool,
@@ -47,7 +49,7 @@ impl Make {
         let output = format!("`{}`", self.output.display());
         check_place(&self.output).context(&output)?;
         let version = self.optimise.then(|| optimise::version(wasm_opt)).transpose()?;
-        // A new folder, so that nothing stale is used, and the sources stay as they are.
+        // Beside the sources, which stay as they are.
         let scratch = Scratch::new(tempfile::tempdir).context(std::env::temp_dir().display())?;
         let mut wasm = self.compile(scratch.path(), progress)?;
         if self.optimise {
@@ -73,7 +75,7 @@ impl Make {
     fn compile(&self, scratch: &Path, progress: &dyn Progress) -> Result<PathBuf, String> {
         let compile = Compile {
             workspace: self.source.clone(),
-            target_dir: scratch.join("target"),
+            target_dir: self.target_dir.clone().unwrap_or_else(|| scratch.join("target")),
             features: self.frames.then(|| FRAMES.to_owned()).into_iter().collect(),
             offline: self.offline,
             may_install: self.may_install,

@@ -53,6 +53,7 @@ pub(super) fn run(build: &Build, printer: &Printer) -> Ended {
     let make = Make {
         source,
         output: build.file.clone(),
+        target_dir: None,
         frames: build.frames,
         optimise: build.wasm_opt,
         may_install: !(build.no_install || offline),

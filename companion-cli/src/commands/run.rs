@@ -173,7 +173,7 @@ fn is_something_to_watch(command: &Run, source: &ModuleSource) -> Result<(), Str
     if command.watch && command.policy.is_some() && !is_file {
         return Err("`--watch` cannot watch standard input: name a file with `--policy`".into());
     }
-    if command.watch && !is_file && *source == ModuleSource::Builtin {
+    if command.watch && !is_file && matches!(source, ModuleSource::Builtin) {
         return Err("`--watch` has nothing to watch: name a file with `--policy`, or a file or a \
             checkout with `--module`"
             .into());

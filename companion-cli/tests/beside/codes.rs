@@ -13,9 +13,9 @@ use crate::support::{PROGRAM, Proxy};
 const QUICK: [&str; 2] = ["--end-proxy", "never"];
 
 #[test]
-fn all_exit_codes_pass() -> Outcome {
+fn exit_codes_pass() -> Outcome {
     let proxy = Proxy::start()?;
-    for code in 0..=255 {
+    for code in [0, 1, 2, 63, 64, 126, 127, 128, 129, 137, 143, 254, 255] {
         let output =
             run(&mut proxy.exec(&QUICK, ["sh", "-c", &format!("exit {code}")]))?.expect(code)?;
         assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", ""));
@@ -103,7 +103,7 @@ fn the_command_inherits_the_signal_dispositions() -> Outcome {
 }
 
 #[test]
-fn a_thousand_starts_leave_nothing_behind() -> Outcome {
+fn many_starts_leave_nothing_behind() -> Outcome {
     let proxy = Proxy::start()?;
     let marker = format!("laststream-exec-{}", std::process::id());
     let address = proxy.url("/ready");
@@ -111,7 +111,7 @@ fn a_thousand_starts_leave_nothing_behind() -> Outcome {
         .map(|_| {
             let (marker, address) = (marker.clone(), address.clone());
             thread::spawn(move || {
-                for _ in 0..250 {
+                for _ in 0..60 {
                     let mut command = Command::new(PROGRAM);
                     command.args(["exec", "--ready-url", &address]).args(QUICK);
                     command.args(["--", "sh", "-c", "exit 9", &marker]);

@@ -20,7 +20,7 @@ use kit::prelude::*;
 const SEED: u64 = 20_261_121;
 const POLICIES: usize = 90;
 /// The number of requests from each peer, for each policy.
-const REQUESTS: usize = 20;
+const REQUESTS: usize = 10;
 const PEERS: [&str; 4] = ["127.0.0.1", "127.0.0.9", "127.0.1.2", "127.8.0.1"];
 const PROTO: &str = "x-forwarded-proto";
 /// Response headers with the resulting scheme and with the route.

@@ -48,12 +48,6 @@ impl Default for Options {
     }
 }
 
-/// The result of `--mode validate`.
-pub struct Validation {
-    pub status: ExitStatus,
-    pub output: String,
-}
-
 pub struct Envoy {
     process: Process,
     folder: TempDir,
@@ -76,17 +70,6 @@ impl Envoy {
         envoy.live().await?;
         admin_cluster.publish(envoy.admin).await?;
         Ok(envoy)
-    }
-
-    /// Runs `--mode validate` to its end.
-    pub async fn validate(binary: &Path, config: Value) -> Outcome<Validation> {
-        let folder = tempfile::tempdir().context("a folder for Envoy")?;
-        let mut config = config;
-        AdminCluster::prepare(&mut config, folder.path())?;
-        let mut process =
-            launch(&[], binary, &config, folder.path(), &["--mode".into(), "validate".into()])?;
-        let status = process.wait(PATIENCE).await?;
-        Ok(Validation { status, output: read_log(&folder.path().join("log")) })
     }
 
     pub fn admin(&self) -> SocketAddr {

@@ -1,7 +1,9 @@
 //! The source of the module that runs here, and the check that Envoy can load it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
+use laststream_base::children::Scratch;
 use laststream_base::env_vars::{self, LASTSTREAM_OFFLINE};
 use laststream_base::foreign;
 use laststream_base::progress::Progress;
@@ -10,12 +12,19 @@ use laststream_module::inspect::MOST;
 use laststream_module::make::Make;
 use laststream_module::{builtin, checkout};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum ModuleSource {
     /// The module in this program.
     Builtin,
     File(PathBuf),
-    Checkout(PathBuf),
+    Checkout(Checkout),
+}
+
+#[derive(Debug, Clone)]
+pub struct Checkout {
+    pub folder: PathBuf,
+    /// Cargo's files: after a change, only what depends on it is compiled again.
+    target_dir: Arc<Scratch>,
 }
 
 impl ModuleSource {
@@ -26,7 +35,7 @@ impl ModuleSource {
         }
         let path = std::path::absolute(text).map_err(|error| format!("`{text}`: {error}"))?;
         if checkout::is_checkout(&path) {
-            Ok(Self::Checkout(path))
+            Checkout::new(path).map(Self::Checkout)
         } else if path.is_file() {
             Ok(Self::File(path))
         } else if path.is_dir() {
@@ -51,24 +60,37 @@ impl ModuleSource {
                 analyse(&bytes).map_err(|why| format!("`{}` {why}", path.display()))?;
                 Ok(bytes)
             }
-            Self::Checkout(folder) => compiled(folder, progress),
+            Self::Checkout(checkout) => checkout.compiled(progress),
         }
     }
 }
 
-fn compiled(folder: &Path, progress: &dyn Progress) -> Result<Vec<u8>, String> {
-    let scratch = tempfile::tempdir()
-        .map_err(|error| format!("`{}`: {error}", std::env::temp_dir().display()))?;
-    let output = scratch.path().join("laststream.wasm");
-    let offline = env_vars::is_on(LASTSTREAM_OFFLINE, &env_vars::of_process);
-    let make = Make {
-        source: folder.to_owned(),
-        output: output.clone(),
-        frames: false,
-        optimise: false,
-        may_install: !offline,
-        offline,
-    };
-    make.run(progress).map_err(|error| error.to_string())?;
-    foreign::read_named(&output, MOST).map_err(|error| format!("`{}`: {error}", output.display()))
+impl Checkout {
+    pub fn new(folder: PathBuf) -> Result<Self, String> {
+        let target_dir = Arc::new(scratch()?);
+        Ok(Self { folder, target_dir })
+    }
+
+    fn compiled(&self, progress: &dyn Progress) -> Result<Vec<u8>, String> {
+        let scratch = scratch()?;
+        let output = scratch.path().join("laststream.wasm");
+        let offline = env_vars::is_on(LASTSTREAM_OFFLINE, &env_vars::of_process);
+        let make = Make {
+            source: self.folder.clone(),
+            output: output.clone(),
+            target_dir: Some(self.target_dir.path().to_owned()),
+            frames: false,
+            optimise: false,
+            may_install: !offline,
+            offline,
+        };
+        make.run(progress)?;
+        foreign::read_named(&output, MOST)
+            .map_err(|error| format!("`{}`: {error}", output.display()))
+    }
+}
+
+fn scratch() -> Result<Scratch, String> {
+    Scratch::new(tempfile::tempdir)
+        .map_err(|error| format!("`{}`: {error}", std::env::temp_dir().display()))
 }

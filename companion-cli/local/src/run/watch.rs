@@ -92,7 +92,7 @@ impl SourcesSeen {
     /// The state at this moment; empty for a module that is not compiled.
     pub fn of(source: &ModuleSource) -> Self {
         match source {
-            ModuleSource::Checkout(folder) => Self(file_states(&sources(folder))),
+            ModuleSource::Checkout(checkout) => Self(file_states(&sources(&checkout.folder))),
             ModuleSource::Builtin | ModuleSource::File(_) => Self(FileStates::new()),
         }
     }
@@ -120,7 +120,9 @@ impl Watch {
         let eye = match source {
             ModuleSource::Builtin => return None,
             ModuleSource::File(file) => ChangeDetector::new(vec![file.clone()]),
-            ModuleSource::Checkout(folder) => ChangeDetector::new(sources(folder)).since(seen.0),
+            ModuleSource::Checkout(checkout) => {
+                ChangeDetector::new(sources(&checkout.folder)).since(seen.0)
+            }
         };
         Some(Self::new(eye, bytes, make))
     }
@@ -181,6 +183,7 @@ fn collect_file_states(path: &Path, found: &mut FileStates) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::module::Checkout;
     use super::*;
 
     #[test]
@@ -188,7 +191,8 @@ mod tests {
         let checkout = tempfile::tempdir().unwrap();
         let file = checkout.path().join("Cargo.lock");
         std::fs::write(&file, "1").unwrap();
-        let seen = SourcesSeen::of(&ModuleSource::Checkout(checkout.path().to_owned()));
+        let of_run = Checkout::new(checkout.path().to_owned()).unwrap();
+        let seen = SourcesSeen::of(&ModuleSource::Checkout(of_run));
         let has_changed = |seen: &SourcesSeen| {
             let mut eye = ChangeDetector::new(sources(checkout.path())).since(seen.0.clone());
             (0..8).any(|_| {
