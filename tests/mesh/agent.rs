@@ -15,8 +15,6 @@ use kit::prelude::*;
 use kit::process::guarded;
 use kit::wire::local;
 
-const START: Duration = Duration::from_secs(60);
-
 /// A proxy, as its pod would describe it.
 #[derive(Default)]
 pub(crate) struct Proxy<'a> {
@@ -71,7 +69,7 @@ impl Agent {
         }
         let health = local(agent.ports.health);
         let ready = async || ready_at(health).await;
-        agent.program.ready(START, ready).await?;
+        agent.program.ready(PATIENCE, ready).await?;
         Ok(agent)
     }
 
@@ -96,7 +94,7 @@ impl Agent {
     pub(crate) async fn stop(self) -> Outcome {
         let admin = self.admin_address();
         drop(self);
-        wait_for(START, "the former Envoy to end", async || {
+        wait_for(PATIENCE, "the former Envoy to end", async || {
             let is_there = tokio::net::TcpStream::connect(admin).await.is_ok();
             ensure!(!is_there, "{admin} accepts connections");
             Ok(())
@@ -120,7 +118,7 @@ impl Agent {
     pub(crate) async fn end(self) -> Outcome {
         let admin = self.admin_address();
         once(admin, &Request::post("/quitquitquit", "")).await?.expect(200)?;
-        wait_for(START, "Envoy to end", async || {
+        wait_for(PATIENCE, "Envoy to end", async || {
             ensure!(once(admin, &Request::get("/ready")).await.is_err(), "it answers");
             Ok(())
         })

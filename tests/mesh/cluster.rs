@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -14,12 +13,12 @@ use crate::program::{Program, ask};
 use kit::certificates::{Authority, Identity};
 use kit::command::CommandOutput;
 use kit::process::guarded;
+use kit::wait::PATIENCE;
 use kit::{Context as _, Outcome};
 
 const API: &str = "https://127.0.0.1:6443";
 const ETCD: &str = "http://127.0.0.1:2379";
 const ETCD_PEERS: &str = "http://127.0.0.1:2380";
-const START: Duration = Duration::from_secs(60);
 
 /// The settings that differ between levels.
 #[derive(Default)]
@@ -47,7 +46,7 @@ impl Cluster {
             Program::start("kube-apiserver", api_server(&folder, settings)?, &folder)?;
         let mut cluster = Self { folder, programs: vec![etcd] };
         let ready = async || cluster.run(&["get", "--raw", "/readyz"]).await.map(drop);
-        api_server.ready(START, ready).await?;
+        api_server.ready(PATIENCE, ready).await?;
         cluster.programs.push(api_server);
         if settings.controllers {
             let controllers = cluster.controllers()?;

@@ -22,7 +22,6 @@ pub(crate) const LONG: Duration = Duration::from_secs(120);
 pub(crate) const SHORT: Duration = Duration::from_secs(5);
 const OLDER: usize = 3;
 const YOUNGER: usize = 2;
-const SOON: Duration = Duration::from_secs(60);
 
 /// A gateway, whose pods are the only ones of their namespace that changes reach. It has the old
 /// objects.
@@ -50,7 +49,7 @@ impl Gateway<'_> {
         sleep(DRAIN + Duration::from_secs(1)).await;
         open(&mut streams, YOUNGER, SHORT);
         let look = async || self.predicted(change).await;
-        let predicted = wait_for(SOON, &format!("all streams before {what}"), look).await?;
+        let predicted = wait_for(PATIENCE, &format!("all streams before {what}"), look).await?;
         self.cluster.apply_all(slice::from_ref(&change.new)).await?;
         self.arrived(change).await?;
         sleep(2 * DRAIN).await;
@@ -68,7 +67,7 @@ impl Gateway<'_> {
     async fn arrived(&self, change: &Change) -> Outcome {
         let Some((request, status)) = &change.sign else { return Ok(()) };
         let look = async || once(self.address, request).await?.expect(*status).map(drop);
-        wait_for(SOON, &format!("{} in Envoy", change.what), look).await
+        wait_for(PATIENCE, &format!("{} in Envoy", change.what), look).await
     }
 
     /// The number of streams older than the drain time that the change would cut.

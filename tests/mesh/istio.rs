@@ -13,7 +13,6 @@ use kit::prelude::*;
 use kit::process::guarded;
 use kit::wire::local;
 
-const START: Duration = Duration::from_secs(60);
 /// The namespace of the control plane.
 pub(crate) const ROOT: &str = "istio-system";
 
@@ -42,7 +41,7 @@ impl Istio {
         let mut istiod = Program::start("istiod", istiod(cluster, address)?, &folder)?;
         let ready =
             async || once(local(8080), &Request::get("/ready")).await?.expect(200).map(drop);
-        istiod.ready(START, ready).await?;
+        istiod.ready(PATIENCE, ready).await?;
         let authority = async || {
             let published = cluster.get(ROOT, "configmap/istio-ca-root-cert").await?;
             published["data"]["root-cert.pem"]
@@ -51,7 +50,7 @@ impl Istio {
                 .context("no certificate in it")
         };
         let root_certificate =
-            wait_for(START, "istiod to publish its authority", authority).await?;
+            wait_for(PATIENCE, "istiod to publish its authority", authority).await?;
         Ok(Self {
             istiod,
             address: address.into(),

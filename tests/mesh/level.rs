@@ -3,6 +3,7 @@
 
 use std::process::ExitCode;
 use std::thread;
+use std::time::Duration;
 
 use libtest_mimic::{Arguments, Conclusion, Trial};
 
@@ -30,12 +31,15 @@ pub(crate) struct Case {
     pub(crate) run: fn() -> Outcome,
 }
 
-/// Makes a [`Case`] of an async function, with the seconds that it may take.
+/// The time limit of a case. Only a hang exceeds it, not a case on a slow or busy machine.
+pub(crate) const LIMIT: Duration = Duration::from_secs(1_800);
+
+/// Makes a [`Case`] of an async function.
 macro_rules! case {
-    ($name:literal, $case:path, $seconds:expr) => {
+    ($name:literal, $case:path) => {
         $crate::level::Case {
             name: $name,
-            run: || kit::trial::block_on(std::time::Duration::from_secs($seconds), $case()),
+            run: || kit::trial::block_on($crate::level::LIMIT, $case()),
         }
     };
 }

@@ -13,7 +13,6 @@ use kit::user::User;
 /// A name without its `$`, and its value.
 pub(crate) type Given<'g> = (&'g str, &'g dyn Display);
 
-const SOON: Duration = Duration::from_secs(90);
 /// How long Envoy takes for everything that a control plane pushes together.
 const SETTLED: Duration = Duration::from_secs(3);
 /// The rule for changes that replace no listener.
@@ -114,7 +113,7 @@ impl Change {
         sleep(SETTLED).await;
         let before = replaced(admin).await?;
         cluster.apply_all(std::slice::from_ref(&self.new)).await?;
-        wait_for(SOON, &self.what, async || {
+        wait_for(PATIENCE, &self.what, async || {
             let dump = once(admin, &Request::get("/config_dump")).await?.expect(200)?.text();
             ensure!(dump.contains(&self.mark), "`{}` has not arrived", self.mark);
             Ok(())

@@ -10,5 +10,5 @@ pub use crate::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster, filters};
 pub use crate::envoy::{Envoy, Options};
 pub use crate::h1::{Client, Request, Response, once};
 pub use crate::upstream::Upstream;
-pub use crate::wait::wait_for;
+pub use crate::wait::{PATIENCE, wait_for};
 pub use crate::{Context, Error, Outcome, bail, ensure, ensure_eq, say};

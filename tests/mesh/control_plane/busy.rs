@@ -2,7 +2,7 @@
 
 use tokio::time::sleep;
 
-use super::stage::{IN_FLIGHT, LONGER_THAN_QUIET, SOON, Stage, WITNESS};
+use super::stage::{IN_FLIGHT, LONGER_THAN_QUIET, Stage, WITNESS};
 use crate::agent::Agent;
 use crate::seen::row;
 use kit::prelude::*;
@@ -26,7 +26,7 @@ pub(super) async fn with_a_witness() -> Outcome {
     let held = hold(&stage).await?;
     stage.put(&policy).await?;
     // The gate answers before Envoy has answered its first query.
-    wait_for(SOON, "Envoy's own count", async || {
+    wait_for(PATIENCE, "Envoy's own count", async || {
         let status = stage.status().await?;
         let is_known = status["envoy_active"].as_u64().is_some_and(|active| active >= HELD as u64);
         ensure!(status["count"] == "partial" && is_known, "{status}");
@@ -90,14 +90,14 @@ async fn taken_away(stage: &Stage, agent: &Agent, policy: &str) -> Outcome {
     stage.answered(before).await?;
     stage.status_with("count", "exact").await?;
     let counted = hold(stage).await?;
-    wait_for(SOON, "the count", async || {
+    wait_for(PATIENCE, "the count", async || {
         ensure_eq!(agent.stat(IN_FLIGHT).await?, Some(HELD as u64), "in flight");
         Ok(())
     })
     .await?;
     let delete = ["delete", "envoyfilter", "--namespace", stage.name, "laststream"];
     stage.world.cluster.run(&delete).await?;
-    wait_for(SOON, "the gate to go", async || {
+    wait_for(PATIENCE, "the gate to go", async || {
         ensure!(stage.status().await.is_err(), "it answers still");
         Ok(())
     })

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use super::stage::{BEGUN, IN_FLIGHT, SOON, Stage};
+use super::stage::{BEGUN, IN_FLIGHT, Stage};
 use crate::agent::Agent;
 use crate::seen::row;
 use kit::prelude::*;
@@ -37,7 +37,7 @@ pub(super) async fn under_load() -> Outcome {
         took.push(changed.elapsed());
         // Send some requests with the new configuration, then pause the load, so that the count can
         // be compared.
-        wait_for(SOON, "requests", async || {
+        wait_for(PATIENCE, "requests", async || {
             ensure!(load.requests() > at + 50, "no more requests");
             Ok(())
         })
@@ -94,7 +94,7 @@ fn other_module(stage: &Stage) -> Outcome<String> {
 }
 
 async fn taken(agent: &Agent, change: u32) -> Outcome {
-    wait_for(SOON, "the change", async || {
+    wait_for(PATIENCE, "the change", async || {
         let modules =
             agent.admin_get("/config_dump?resource=ecds_filters").await?.expect(200)?.text();
         ensure!(
@@ -166,7 +166,7 @@ impl Load {
     /// Runs `what` while no request is sent.
     async fn pause(&self, what: impl AsyncFn() -> Outcome) -> Outcome {
         self.shared.paused.store(true, Ordering::Release);
-        wait_for(SOON, "the load to pause", async || {
+        wait_for(PATIENCE, "the load to pause", async || {
             ensure_eq!(
                 self.shared.waiting.load(Ordering::Acquire),
                 CLIENTS as u64,

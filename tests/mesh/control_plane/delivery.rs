@@ -1,6 +1,6 @@
 //! M1: from a policy to a proxy that counts, by the commands that users type.
 
-use super::stage::{SOON, Stage, metric};
+use super::stage::{Stage, metric};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
 use kit::prelude::*;
@@ -53,7 +53,7 @@ pub(super) async fn sidecar() -> Outcome {
     stage.answers(200).await?;
     counts_one(&stage, &agent, "inbound").await?;
     let outbound = Stage { port: out, ..stage };
-    wait_for(SOON, "the outbound listener", async || {
+    wait_for(PATIENCE, "the outbound listener", async || {
         outbound.get("/").await?.expect(200).map(drop)
     })
     .await?;
@@ -91,7 +91,7 @@ async fn counts_one(stage: &Stage, agent: &Agent, scope: &str) -> Outcome {
     let gauge = format!("laststream_streams_in_flight_{scope}");
     let mut client = Client::connect(stage.address()).await?;
     client.send(&Request::get(&format!("/hold/{scope}")).bytes()).await?;
-    stage.upstream.wait_held(scope, 1, SOON).await?;
+    stage.upstream.wait_held(scope, 1, PATIENCE).await?;
     for (name, address) in [("Envoy's", agent.prometheus()), ("the agent's", agent.agent())] {
         let read = async || {
             let text =
@@ -103,7 +103,7 @@ async fn counts_one(stage: &Stage, agent: &Agent, scope: &str) -> Outcome {
             ensure_eq!(seen, 1, "{gauge} on {name} port");
             Ok(())
         };
-        wait_for(SOON, &gauge, read).await?;
+        wait_for(PATIENCE, &gauge, read).await?;
     }
     // Istio's default set of statistics lacks Envoy's own count, so the count is `assumed`.
     let status = stage.status_with("count", "assumed").await?;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::JoinSet;
 
-use super::stage::{SOON, Stage};
+use super::stage::Stage;
 use crate::agent::{Agent, Proxy};
 use crate::release::Release;
 use crate::seen::row;
@@ -78,7 +78,7 @@ pub(super) async fn changed_under_load() -> Outcome {
     for (policy, expected) in [(&by_version, [false, true]), (&by_module, [true, false])] {
         let before = stage.upstream.requests();
         stage.put(policy).await?;
-        wait_for(SOON, "the other engine", async || {
+        wait_for(PATIENCE, "the other engine", async || {
             ensure_eq!(engines(&agent).await?, expected, "module and matchers");
             ensure!(stage.upstream.requests() > before + LEAST_REQUESTS / 2, "no more requests");
             Ok(())

@@ -6,7 +6,7 @@ use tokio::net::TcpSocket;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
-use super::stage::{BEGUN, LONGER_THAN_QUIET, SOON, Stage, WITNESS};
+use super::stage::{BEGUN, LONGER_THAN_QUIET, Stage, WITNESS};
 use super::world::push;
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
@@ -31,7 +31,7 @@ pub(super) async fn no_registry_at_start() -> Outcome {
     let file = stage.user.argument("late.yaml", &policy)?;
     stage.laststream(&["render", "envoyfilter", "--policy", &file], "")?.expect(2)?;
     let agent = fetching_from(&stage, &name).await?;
-    agent.wait_for_log("cannot fetch Wasm module", SOON).await?;
+    agent.wait_for_log("cannot fetch Wasm module", PATIENCE).await?;
     shut(&stage).await?;
     uncounted(&stage, &agent).await?;
     let (_registry, policy) =
@@ -61,7 +61,7 @@ pub(super) async fn no_registry_at_update() -> Outcome {
     // A digest that no agent has in its cache.
     let digest = digest_in(&rendered)?;
     stage.world.cluster.apply(&rendered.replace(&digest, &unknown(&digest))).await?;
-    agent.wait_for_log("cannot fetch Wasm module", SOON).await?;
+    agent.wait_for_log("cannot fetch Wasm module", PATIENCE).await?;
     shut(&stage).await?;
     uncounted(&stage, &agent).await?;
     let (_registry, _) = own_registry(&stage, "", &port)?;
@@ -90,7 +90,7 @@ pub(super) async fn wrong_checksums() -> Outcome {
 
     let nowhere = format!("{}{GATE_PART}{gate}", counter.replace(&digest, &unknown(&digest)));
     stage.world.cluster.apply(&nowhere).await?;
-    agent.wait_for_log("cannot fetch Wasm module", SOON).await?;
+    agent.wait_for_log("cannot fetch Wasm module", PATIENCE).await?;
     stage.status_with("count", "unknown").await?;
     uncounted(&stage, &agent).await?;
     stage.world.cluster.apply(&rendered).await?;
@@ -113,7 +113,7 @@ pub(super) async fn wrong_checksums() -> Outcome {
     let found = lint(&stage, &wrong)?;
     ensure!(found.contains("LS204"), "lint: {found}");
     stage.world.cluster.apply(&wrong).await?;
-    agent.wait_for_log("which does not match", SOON).await?;
+    agent.wait_for_log("which does not match", PATIENCE).await?;
     stage.status_with("count", "unknown").await?;
     uncounted(&stage, &agent).await?;
     let mut held = Vec::new();
@@ -145,7 +145,7 @@ pub(super) async fn two_of_one_name() -> Outcome {
     let found = lint(&stage, &format!("{rendered}\n---\n{twin}"))?;
     ensure!(found.contains("LS121") && found.contains("LS122"), "lint: {found}");
     stage.world.cluster.apply(&twin).await?;
-    let refusal = wait_for(SOON, "a refusal", async || {
+    let refusal = wait_for(PATIENCE, "a refusal", async || {
         stage
             .world
             .istio
@@ -191,7 +191,7 @@ impl Reserved {
 /// Waits until requests pass that no filter counts. The agent's log line comes before Envoy has the
 /// change, so the first requests may still be counted.
 async fn uncounted(stage: &Stage, agent: &Agent) -> Outcome {
-    wait_for(SOON, "uncounted requests", async || {
+    wait_for(PATIENCE, "uncounted requests", async || {
         let before = agent.stat(BEGUN).await?;
         stage.answers(200).await?;
         stage.get("/").await?.expect(200)?;
@@ -242,7 +242,7 @@ async fn shut(stage: &Stage) -> Outcome {
                 .expect(403)
                 .map(drop)
         };
-        wait_for(SOON, "a gate without its module", refused).await?;
+        wait_for(PATIENCE, "a gate without its module", refused).await?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::crds;
 use super::order::accepted;
-use super::stage::{SOON, Stage};
+use super::stage::Stage;
 use crate::agent::Proxy;
 use crate::seen::row;
 use kit::prelude::*;
@@ -47,7 +47,7 @@ pub(super) async fn overlay() -> Outcome {
         "{annotations}"
     );
     let cluster = &stage.world.cluster;
-    wait_for(SOON, "Istio to make the autoscaler and the budget", async || {
+    wait_for(PATIENCE, "Istio to make the autoscaler and the budget", async || {
         let scaler = cluster.get("m7", "horizontalpodautoscaler/edge-istio").await?;
         let budget = cluster.get("m7", "poddisruptionbudget/edge-istio").await?;
         ensure_eq!(scaler["spec"]["minReplicas"], 2, "the autoscaler");
@@ -94,7 +94,7 @@ async fn refused_by_istio_alone(stage: &Stage, before: &Value) -> Outcome {
     let said = stage.laststream(&["lint", "-"], &wrong.to_string())?.expect(1)?;
     said.stdout_contains("LS562")?;
     stage.apply(&[wrong]).await?;
-    wait_for(SOON, "istiod to fail with the overlay", async || {
+    wait_for(PATIENCE, "istiod to fail with the overlay", async || {
         let log = stage.world.istio.log();
         ensure!(log.contains("containers[0].image: Required value"), "{log}");
         Ok(())
@@ -167,7 +167,7 @@ pub(super) async fn template(
     name: &str,
     is_so: impl Fn(&Value) -> bool,
 ) -> Outcome<Value> {
-    wait_for(SOON, "Istio's Deployment", async || {
+    wait_for(PATIENCE, "Istio's Deployment", async || {
         let object = format!("deployment/{name}");
         let deployment = stage.world.cluster.get(stage.name, &object).await;
         let deployment = deployment.with_context(|| stage.world.istio.log())?;

@@ -1,7 +1,7 @@
 //! M5: a sidecar trusts the one gateway whose certificate, signed by istiod, has the trusted
 //! identity.
 
-use super::stage::{SOON, Stage};
+use super::stage::Stage;
 use crate::agent::{Agent, Proxy};
 use crate::objects::{Given, objects};
 use crate::seen::row;
@@ -58,7 +58,7 @@ async fn untrusted(sidecar: &Agent) -> Outcome<u64> {
 /// The `x-forwarded-proto` that the app gets when a client of this gateway sends `proto`.
 async fn seen(app: &Stage, gateway: &Stage, proto: &str) -> Outcome<String> {
     let request = Request::get("/echo").header("x-forwarded-proto", proto);
-    wait_for(SOON, "an answer through the mesh", async || {
+    wait_for(PATIENCE, "an answer through the mesh", async || {
         once(gateway.address(), &request).await?.expect(200).map(drop)
     })
     .await?;

@@ -1,7 +1,7 @@
 //! M6: the rendered settings of pods, through Istio's real webhook and the template of its own
 //! charts. No pod runs: the API server returns the pods that it would make.
 
-use super::stage::{SOON, Stage, named};
+use super::stage::{Stage, named};
 use crate::istio;
 use crate::seen::row;
 use kit::prelude::*;
@@ -159,7 +159,7 @@ async fn whole_mesh(stage: &Stage, policy: &str) -> Outcome {
         }
         Ok(())
     };
-    let outcome = wait_for(SOON, "the template with our values", all).await;
+    let outcome = wait_for(PATIENCE, "the template with our values", all).await;
     install(stage, &json!({})).await?;
     outcome?;
     row(

@@ -1,7 +1,7 @@
 //! M1: the commands of README.md's installation, of docs/install and of docs/operate.md, word for
 //! word and in order. Only the names of the registry and of namespaces differ.
 
-use super::stage::{SOON, Stage, WITNESS, named};
+use super::stage::{Stage, WITNESS, named};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
 use kit::command::CommandOutput;
@@ -254,5 +254,5 @@ async fn status_with(stage: &Stage, is_expected: impl Fn(&str) -> bool) -> Outco
         ensure!(is_expected(&said.stdout), "{}", said.stdout);
         Ok(())
     };
-    wait_for(SOON, "`laststream status`", look).await
+    wait_for(PATIENCE, "`laststream status`", look).await
 }

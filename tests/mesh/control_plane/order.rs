@@ -3,7 +3,7 @@
 
 use super::crds;
 use super::gateway_api::{gateway, hook, render, template};
-use super::stage::{SOON, Stage};
+use super::stage::Stage;
 use crate::release::Release;
 use crate::seen::row;
 use kit::prelude::*;
@@ -35,7 +35,7 @@ pub(super) async fn of_the_overlay() -> Outcome {
 
 async fn without_config_map(stage: &Stage) -> Outcome<String> {
     if Release::chosen()? < Release::Istio1_31 {
-        wait_for(SOON, "istiod to miss the ConfigMap", async || {
+        wait_for(PATIENCE, "istiod to miss the ConfigMap", async || {
             let log = stage.world.istio.log();
             ensure!(log.contains("but configmap does not exist"), "{log}");
             Ok(())
@@ -52,7 +52,7 @@ async fn without_config_map(stage: &Stage) -> Outcome<String> {
 
 /// Waits until the Gateway's condition `Accepted` has this status.
 pub(super) async fn accepted(stage: &Stage, name: &str, status: &str) -> Outcome<Value> {
-    wait_for(SOON, &format!("Accepted: {status}"), async || {
+    wait_for(PATIENCE, &format!("Accepted: {status}"), async || {
         let gateway = stage.world.cluster.get(stage.name, &format!("gateway/{name}")).await?;
         let mut conditions = gateway["status"]["conditions"].as_array().into_iter().flatten();
         let condition = conditions.find(|condition| condition["type"] == "Accepted");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustls::ClientConfig;
 
-use super::stage::{SOON, Stage, WITNESS};
+use super::stage::{Stage, WITNESS};
 use crate::agent::{Agent, Proxy};
 use crate::mesh_tls;
 use crate::release::Release;
@@ -69,7 +69,7 @@ async fn held_scrapes(stage: &Stage, agent: &Agent, client: &Arc<ClientConfig>) 
     envoy.send(&scrape.clone().header("content-length", "1").bytes()).await?;
     let mut merged = connect(MERGED, client).await?;
     merged.send(&scrape.bytes()).await?;
-    stage.upstream.wait_held("scrape", 1, SOON).await?;
+    stage.upstream.wait_held("scrape", 1, PATIENCE).await?;
     in_flight(agent).await?;
     stage.drain().await?;
     let status = stage.status_with("state", "drained").await?;
@@ -98,7 +98,7 @@ async fn connect(port: u16, client: &Arc<ClientConfig>) -> Outcome<Client> {
 
 /// Waits until Envoy counts a request in flight on each port.
 async fn in_flight(agent: &Agent) -> Outcome {
-    wait_for(SOON, "a scrape in flight on each port", async || {
+    wait_for(PATIENCE, "a scrape in flight on each port", async || {
         for prefix in ["secure_stats", "secure_merged_stats"] {
             let active = agent.stat(&format!("http.{prefix}.downstream_rq_active")).await?;
             ensure_eq!(active, Some(1), "requests in flight in {prefix}");

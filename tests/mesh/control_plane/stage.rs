@@ -11,7 +11,6 @@ use kit::prelude::*;
 use kit::user::User;
 use kit::wire::{free_port, local};
 
-pub(crate) const SOON: Duration = Duration::from_secs(90);
 /// Long enough for a false zero to show: the gate's quiet period is a second.
 pub(crate) const LONGER_THAN_QUIET: Duration = Duration::from_millis(2500);
 
@@ -172,7 +171,8 @@ impl Stage {
 
     /// Waits until the proxy answers with this status.
     pub(crate) async fn answers(&self, status: u16) -> Outcome {
-        wait_for(SOON, "the proxy", async || self.get("/").await?.expect(status).map(drop)).await
+        wait_for(PATIENCE, "the proxy", async || self.get("/").await?.expect(status).map(drop))
+            .await
     }
 
     /// Sends more requests that the upstream holds, each on a separate connection.
@@ -182,7 +182,7 @@ impl Stage {
             client.send(&Request::get("/hold/all").bytes()).await?;
             held.push(client);
         }
-        self.upstream.wait_held("all", held.len(), SOON).await
+        self.upstream.wait_held("all", held.len(), PATIENCE).await
     }
 
     /// Lets the upstream answer the requests, and checks that each gets 200.
@@ -191,7 +191,7 @@ impl Stage {
         for mut client in held {
             client.response("GET").await?.expect(200)?;
         }
-        self.upstream.wait_held("all", 0, SOON).await
+        self.upstream.wait_held("all", 0, PATIENCE).await
     }
 
     /// Begins a drain by `POST /drain`.
@@ -217,7 +217,7 @@ impl Stage {
             ensure_eq!(status[field], value, "{field} in {status}");
             Ok(status)
         };
-        wait_for(SOON, "the gate's status", look).await
+        wait_for(PATIENCE, "the gate's status", look).await
     }
 
     /// Checks that the proxy refused nothing that istiod sent.

@@ -1,7 +1,7 @@
 //! V2: a module from an image volume that does not exist. On this level the feature gate has its
 //! default, off, and no proxy has the file.
 
-use super::stage::{SOON, Stage};
+use super::stage::Stage;
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
 use kit::prelude::*;
@@ -15,7 +15,7 @@ pub(super) async fn missing() -> Outcome {
     let _running = stage.gateway(&[]).await?;
     stage.answers(200).await?;
     stage.put(&stage.gateway_policy("delivery: image_volume\n")).await?;
-    let refusal = wait_for(SOON, "a refusal", async || {
+    let refusal = wait_for(PATIENCE, "a refusal", async || {
         let refusals = stage.world.istio.refusals(&format!("{0}.{0}", stage.name));
         refusals.into_iter().next().context("nothing refused yet")
     })
@@ -37,7 +37,7 @@ pub(super) async fn missing() -> Outcome {
         ..Proxy::default()
     };
     let new = Agent::launch(&stage.world.istio, &proxy)?;
-    new.wait_for_log(FILE, SOON).await?;
+    new.wait_for_log(FILE, PATIENCE).await?;
     for _ in 0..10 {
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         ensure!(!new.is_ready().await, "ready without its listeners: {}", new.log());

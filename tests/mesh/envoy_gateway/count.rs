@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::pod::{GATE, PORT, Pod};
-use super::world::{EDGE, SOON, World};
+use super::world::{EDGE, World};
 use crate::seen::row;
 use kit::prelude::*;
 use kit::wire::local;
@@ -78,7 +78,7 @@ async fn with_a_policy_of_the_route(world: &World, upstream: &Upstream) -> Outco
     policy["spec"]["targetRefs"][0]["kind"] = "HTTPRoute".into();
     world.cluster.apply_all(&[policy]).await?;
     let filter = format!("envoyextensionpolicy/{EDGE}/{name}/wasm/0");
-    wait_for(SOON, "the route's policy in Envoy", async || {
+    wait_for(PATIENCE, "the route's policy in Envoy", async || {
         let dump = once(local(ADMIN), &Request::get("/config_dump")).await?.expect(200)?.json()?;
         let listeners = dump["configs"].as_array().into_iter().flatten();
         let mut listeners =
@@ -91,7 +91,7 @@ async fn with_a_policy_of_the_route(world: &World, upstream: &Upstream) -> Outco
     })
     .await?;
     let client = held("/hold/c", upstream, "c").await?;
-    let seen = wait_for(SOON, "the gate's count", async || {
+    let seen = wait_for(PATIENCE, "the gate's count", async || {
         let status = status().await?;
         let by_filter = status["scopes"][0]["in_flight"] == 1;
         ensure!(by_filter || status["envoy_active"] == 1, "{status}");
@@ -131,7 +131,7 @@ fn is_merged(pod: &Value) -> Outcome {
 /// Waits until every condition of the object and of its ancestors is true, except that a Gateway
 /// without a load balancer has no address.
 async fn accepted(world: &World, kind: &str) -> Outcome {
-    wait_for(SOON, &format!("{kind} to be accepted"), async || {
+    wait_for(PATIENCE, &format!("{kind} to be accepted"), async || {
         let object = world.cluster.get(EDGE, &format!("{kind}/{GATEWAY}")).await?;
         let own = object["status"]["conditions"].as_array().into_iter().flatten();
         let ancestors = object["status"]["ancestors"].as_array().into_iter().flatten();
@@ -159,7 +159,7 @@ async fn status() -> Outcome<Value> {
 /// Waits until the gate's status has this count, with so many streams in flight by the filter and
 /// by Envoy.
 async fn counts(count: &str, in_flight: usize, envoy: usize) -> Outcome<Value> {
-    wait_for(SOON, "the gate's count", async || {
+    wait_for(PATIENCE, "the gate's count", async || {
         let status = status().await?;
         ensure_eq!(status["count"], count, "{status}");
         ensure_eq!(status["scopes"][0]["in_flight"], in_flight, "{status}");
@@ -172,7 +172,7 @@ async fn counts(count: &str, in_flight: usize, envoy: usize) -> Outcome<Value> {
 async fn held(path: &str, upstream: &Upstream, key: &str) -> Outcome<Client> {
     let mut client = Client::connect(local(PORT)).await?;
     client.send(&Request::get(path).bytes()).await?;
-    upstream.wait_held(key, 1, SOON).await?;
+    upstream.wait_held(key, 1, PATIENCE).await?;
     Ok(client)
 }
 
@@ -213,7 +213,7 @@ async fn with_another_vm_id(world: &World, upstream: &Upstream, deployment: &Val
     let mut pod = Pod::start(world, &other).await?;
     pod.ready().await?;
     let client = held("/hold/d", upstream, "d").await?;
-    let seen = wait_for(SOON, "the gate's count", async || {
+    let seen = wait_for(PATIENCE, "the gate's count", async || {
         let status = status().await?;
         ensure_eq!(status["count"], "unknown", "{status}");
         ensure_eq!(status["envoy_active"], 1, "{status}");
@@ -234,7 +234,7 @@ async fn with_another_vm_id(world: &World, upstream: &Upstream, deployment: &Val
 async fn without_the_file(world: &World, deployment: &Value) -> Outcome {
     let gone = changed(deployment, "/opt/laststream/plugin.wasm", "/opt/nowhere/plugin.wasm")?;
     let mut pod = Pod::start(world, &gone).await?;
-    let status = pod.envoy()?.process().wait(SOON).await?;
+    let status = pod.envoy()?.process().wait(PATIENCE).await?;
     ensure!(!status.success(), "{status}");
     let log = pod.envoy()?.log();
     ensure!(log.contains("/opt/nowhere/plugin.wasm"), "{log}");

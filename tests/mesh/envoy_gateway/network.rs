@@ -4,7 +4,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::world::SOON;
 use crate::isolation::{folder, run_tool};
 use crate::program::Program;
 use kit::prelude::*;
@@ -27,7 +26,7 @@ impl Network {
             Program::start(&format!("network-{number}"), command, &folder("networks")?)?;
         let network = Self { number, pid: holder.process().pid(), _holder: holder };
         let own = fs::read_link("/proc/self/ns/net")?;
-        wait_for(SOON, "the network of a pod", async || {
+        wait_for(PATIENCE, "the network of a pod", async || {
             ensure!(fs::read_link(network.file())? != own, "it is not there yet");
             Ok(())
         })

@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout_at};
 use super::controller::{HOST, NAMESPACE, write_secret};
 use super::network::Network;
 use super::root::Root;
-use super::world::{SOON, World};
+use super::world::World;
 use crate::parts::part;
 use crate::program::{Program, ask};
 use kit::prelude::*;
@@ -86,7 +86,7 @@ impl<'w> Pod<'w> {
         let address = self.address(PORT);
         let (_, envoy) = self.containers.first_mut().context("a container")?;
         let answers = async || once(address, &Request::get("/")).await?.expect(200).map(drop);
-        envoy.ready(SOON, answers).await
+        envoy.ready(PATIENCE, answers).await
     }
 
     /// The address at which the pod is reached.

@@ -16,7 +16,6 @@ use kit::prelude::*;
 use kit::registry::real::{self, Registry};
 use kit::user::User;
 
-pub(crate) const SOON: Duration = Duration::from_secs(60);
 /// The namespace of the Gateways.
 pub(crate) const EDGE: &str = "edge";
 /// The address of the upstream. The API server refuses addresses of the loopback interface.
@@ -102,7 +101,7 @@ impl World {
         is_so: impl Fn(&Value) -> bool,
     ) -> Outcome<Value> {
         let label = format!("gateway.envoyproxy.io/owning-gateway-name={gateway}");
-        wait_for(SOON, "Envoy Gateway's Deployment", async || {
+        wait_for(PATIENCE, "Envoy Gateway's Deployment", async || {
             let get = ["get", "deployments", "--namespace", NAMESPACE, "--output", "json"];
             let said = self.cluster.run(&[&get[..], &["--selector", &label]].concat()).await?;
             let list: Value = serde_json::from_str(&said)?;

@@ -1,7 +1,7 @@
 //! F7: `laststream rollout` of a Rollout of Argo Rollouts, on a real API server. No controller of
 //! Argo runs: the case writes what it would write.
 
-use super::operator::{self, KEPT, SOON, laststream, pod};
+use super::operator::{self, KEPT, laststream, pod};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
@@ -20,7 +20,7 @@ pub(crate) async fn case() -> Outcome {
         let said = laststream(world, NAMESPACE, &FOLLOW).await?.expect(1)?;
         said.stderr_contains("rollouts `web` in namespace `argo` does not exist").map(drop)
     };
-    wait_for(SOON, "a cluster without Argo Rollouts", missing).await?;
+    wait_for(PATIENCE, "a cluster without Argo Rollouts", missing).await?;
     world.cluster.apply_all(&[definition()]).await?;
     world.cluster.established().await?;
     let mut old = pod(NAMESPACE, NODE, "web-old", &json!({}));
@@ -49,7 +49,7 @@ pub(crate) async fn case() -> Outcome {
     world.cluster.run(&[&release[..], &["--patch", &free]].concat()).await?;
     let done = "rollout/web successfully rolled out";
     let over = async || says(world, "Healthy", 1, 0, &[done]).await;
-    wait_for(SOON, "the end of the old pod", over).await?;
+    wait_for(PATIENCE, "the end of the old pod", over).await?;
     row(
         "F7",
         "a Rollout of Argo: paused, healthy with an old pod, degraded, healthy",

@@ -2,7 +2,7 @@
 //! away comes with a long stream, and goes with it, with its time, or with `--clear`. The gate of
 //! all pods lists streams of 9 s.
 
-use super::operator::{self, SOON, laststream, pod};
+use super::operator::{self, laststream, pod};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
@@ -59,13 +59,13 @@ async fn rights(world: &World) -> Outcome {
         let said = said.stderr_contains("no right to `patch` `pods`")?;
         said.stderr_contains("`laststream-actor`").map(drop)
     };
-    wait_for(SOON, "the missing right", refused).await?;
+    wait_for(PATIENCE, "the missing right", refused).await?;
     operator::grant(world, NAMESPACE, "RoleBinding", &["laststream-actor"]).await?;
     let written = async || {
         let said = laststream(world, NAMESPACE, &guard).await?.expect(0)?;
         said.stderr_contains("nothing to write").map(drop)
     };
-    wait_for(SOON, "a guard that is there", written).await?;
+    wait_for(PATIENCE, "a guard that is there", written).await?;
     let example = kit::workspace().join("envoyfilter-manifests/rights/deletion-cost.yaml");
     let example = example.to_str().context("a path")?.to_owned();
     let strict = ["apply", "--validate=strict", "--dry-run=server", "--filename", &example];

@@ -15,7 +15,6 @@ use kit::process::guarded;
 /// The address of all nodes. The API server refuses kubelets on loopback addresses.
 const ADDRESS: &str = "10.99.0.1";
 const PORT: u16 = 10247;
-const START: Duration = Duration::from_secs(60);
 const OWN_STAGES: &str = "tests/mesh/fleet/stages.yaml";
 
 /// Starts KWOK, which forwards this port of every pod to `to`.
@@ -41,7 +40,7 @@ pub(crate) async fn start(cluster: &Cluster, port: u16, to: SocketAddr) -> Outco
     let mut program = Program::start("kwok", command, &folder)?;
     let server = SocketAddr::new(ADDRESS.parse::<IpAddr>()?, PORT);
     let healthy = async || once(server, &Request::get("/healthz")).await?.expect(200).map(drop);
-    program.ready(START, healthy).await?;
+    program.ready(PATIENCE, healthy).await?;
     Ok(program)
 }
 

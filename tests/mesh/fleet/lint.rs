@@ -2,7 +2,7 @@
 //! object with the way out, nothing is found when they are mended, and a missing right is named.
 
 use super::cost::Requests;
-use super::operator::{self, SOON, grant, laststream};
+use super::operator::{self, grant, laststream};
 use super::planted::{self, PLANTED};
 use super::pods;
 use super::status;
@@ -108,7 +108,7 @@ async fn spoiled(world: &World) -> Outcome {
         ensure_eq!(refused.count(), 0, "the rights suffice: {said:#}");
         Ok(findings.len())
     };
-    let findings = wait_for(SOON, "all mistakes", look).await?;
+    let findings = wait_for(PATIENCE, "all mistakes", look).await?;
     row(
         "F6",
         format!("{} mistakes in {} workloads and other objects", wanted.len(), PLANTED.len()),
@@ -125,7 +125,7 @@ async fn spoiled(world: &World) -> Outcome {
 async fn mended(world: &World) -> Outcome {
     create(world, true).await?;
     let look = async || lint(world).await?.expect(0)?.stderr_contains("nothing found").map(drop);
-    wait_for(SOON, "nothing to find", look).await?;
+    wait_for(PATIENCE, "nothing to find", look).await?;
     row("F6", "the same workloads, mended", "nothing found");
     Ok(())
 }
@@ -143,7 +143,7 @@ async fn one_namespace(world: &World) -> Outcome {
         ensure!(!said.stdout.contains(&format!("in namespace `{NAMESPACE}`")), "{}", said.stdout);
         Ok(())
     };
-    wait_for(SOON, "the missing right", look).await?;
+    wait_for(PATIENCE, "the missing right", look).await?;
     row("F6", "rights in one namespace alone", "LS809 names those in `istio-system`");
     Ok(())
 }

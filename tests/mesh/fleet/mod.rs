@@ -28,10 +28,10 @@ pub(crate) const LEVEL: Level = Level {
 
 fn cases() -> Vec<Case> {
     vec![
-        case!("f2_a_thousand_pods", status::of_a_thousand, 600),
-        case!("f3_ten_thousand_pods", status::of_ten_thousand, 1800),
-        case!("f6_lint_of_a_cluster", lint::of_a_cluster, 240),
-        case!("f8_guards", guard::case, 240),
-        case!("f7_a_rollout_of_argo", argo::case, 240),
+        case!("f2_a_thousand_pods", status::of_a_thousand),
+        case!("f3_ten_thousand_pods", status::of_ten_thousand),
+        case!("f6_lint_of_a_cluster", lint::of_a_cluster),
+        case!("f8_guards", guard::case),
+        case!("f7_a_rollout_of_argo", argo::case),
     ]
 }

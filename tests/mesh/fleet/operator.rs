@@ -14,7 +14,6 @@ use kit::process::guarded;
 use kit::user;
 
 const OPERATOR: &str = "operator";
-pub(super) const SOON: Duration = Duration::from_secs(60);
 /// The finalizer that keeps deleted pods.
 pub(super) const KEPT: &str = "laststream.dev/test";
 

@@ -8,7 +8,6 @@ use crate::seen::row;
 use kit::prelude::*;
 
 const NAMESPACE: &str = "closed";
-const SOON: Duration = Duration::from_secs(60);
 
 /// A gateway and the environment of its agent.
 struct SetUp {
@@ -77,7 +76,7 @@ pub(crate) async fn case() -> Outcome {
     }
     for set_up in &set_ups {
         let pod = set_up.workload().pod(world).await?.name;
-        let why = wait_for(SOON, "an exact count", async || says(world, set_up, &pod).await);
+        let why = wait_for(PATIENCE, "an exact count", async || says(world, set_up, &pod).await);
         row("F4", format!("`status` of a gateway with {}", set_up.why), why.await?);
         drains(world, set_up, &pod).await?;
     }

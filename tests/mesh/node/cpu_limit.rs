@@ -10,7 +10,6 @@ use kit::prelude::*;
 use laststream_local::envoy::Version;
 
 const NAMESPACE: &str = "limited";
-const SOON: Duration = Duration::from_secs(60);
 /// The first Envoy that obeys the limit. 1.37 wants to, and does not open the files.
 const OBEYS: Version = Version::new(1, 40, 0);
 
@@ -41,7 +40,7 @@ async fn workers(world: &World, name: &str) -> Outcome<u64> {
     let gate = SocketAddr::new(workload.pod(world).await?.address, GATE);
     let ask =
         |path: &str| Request::get(path).host(&gate.ip().to_string()).header(SECRET_HEADER, SECRET);
-    let exact = wait_for(SOON, "an exact count", async || {
+    let exact = wait_for(PATIENCE, "an exact count", async || {
         let status = once(gate, &ask("/status")).await?.expect(200)?.json()?;
         ensure_eq!(status["count"], "exact", "{status}");
         Ok(status)

@@ -14,7 +14,6 @@ const API: &str = "gateway.networking.k8s.io/v1";
 const NAMESPACE: &str = "api";
 const ROLLING: &str = "api-rolling";
 const GRACE: Duration = Duration::from_secs(30);
-const SOON: Duration = Duration::from_secs(60);
 
 /// N5: a request of 10 s, whose pod is deleted after 1 s; without laststream, and with the overlay.
 pub(crate) async fn case() -> Outcome {
@@ -140,6 +139,6 @@ async fn overlay(world: &World, namespace: &str, gateway: &str, drain: &Value) -
         ensure!(container["volumeMounts"].to_string().contains("/opt/laststream"), "{pod}");
         Ok(())
     };
-    wait_for(SOON, "Istio's Deployment with hook and volume", merged).await?;
+    wait_for(PATIENCE, "Istio's Deployment with hook and volume", merged).await?;
     world.rolled(namespace, &deployment).await
 }

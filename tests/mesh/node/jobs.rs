@@ -14,7 +14,6 @@ const NAMESPACE: &str = "jobs";
 /// The service that the Jobs call.
 const CALLED: &str = "backend.default";
 const WORK: &str = "/takes/3000";
-const SOON: Duration = Duration::from_secs(150);
 /// How long the Job that never completes is watched.
 const WATCHED: Duration = Duration::from_secs(10);
 
@@ -116,7 +115,7 @@ impl Job {
             let job = world.jobs.get(NAMESPACE, self.name).context("no Job")?;
             condition(&job).context("it has not ended")
         };
-        let ended = wait_for(SOON, self.what, ended).await;
+        let ended = wait_for(PATIENCE, self.what, ended).await;
         let log = self.log(world).await;
         let ended = ended.with_context(|| log.clone())?;
         let pod = self.pod(world)?;
@@ -170,7 +169,7 @@ async fn without(world: &World) -> Outcome {
         ensure_eq!(code, 0, "its exit code; {}", job.log(world).await);
         Ok(())
     };
-    wait_for(SOON, "the command to end", done).await?;
+    wait_for(PATIENCE, "the command to end", done).await?;
     tokio::time::sleep(WATCHED).await;
     let ended = world.jobs.get(NAMESPACE, "without").and_then(|job| condition(&job));
     row(

@@ -11,7 +11,6 @@ use super::world::World;
 use kit::h1;
 use kit::prelude::*;
 
-const SOON: Duration = Duration::from_secs(60);
 /// How long a client waits beyond the app's time for a request.
 const BEYOND: Duration = Duration::from_secs(20);
 /// The time from the request to the deletion of its pod.
@@ -123,7 +122,7 @@ impl Lane {
         let way = self.through.unwrap_or((SocketAddr::new(pod.address, GATEWAY), "kept.test"));
         let request = Request::get("/").host(way.1);
         let look = async || h1::once(way.0, &request).await?.expect(200).map(drop);
-        wait_for(SOON, &format!("the way to {}", self.what), look).await?;
+        wait_for(PATIENCE, &format!("the way to {}", self.what), look).await?;
         Ok(way)
     }
 

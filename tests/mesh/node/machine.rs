@@ -23,7 +23,6 @@ pub(crate) const ADDRESS: &str = "10.99.0.1";
 const PODS: &str = "10.244.0.0/24";
 const SOCKET: &str = "/run/containerd/containerd.sock";
 const CGROUPS: &str = "/sys/fs/cgroup";
-const START: Duration = Duration::from_secs(60);
 
 /// A running node. Dropping it ends its processes.
 pub(crate) struct Machine {
@@ -55,7 +54,7 @@ impl Machine {
             move || image::write(&folder)
         });
         let mut containerd = Program::start("containerd", containerd(&folder)?, &folder)?;
-        containerd.ready(START, async || ctr(&["version"]).await).await?;
+        containerd.ready(PATIENCE, async || ctr(&["version"]).await).await?;
         let archive = archive.await.context("a thread for the image")??;
         ctr(&[
             "--namespace",
@@ -101,7 +100,7 @@ impl Machine {
         let mut kubelet = Program::start("kubelet", command, &self.folder)?;
         let healthy =
             async || once(local(10248), &Request::get("/healthz")).await?.expect(200).map(drop);
-        kubelet.ready(START, healthy).await?;
+        kubelet.ready(PATIENCE, healthy).await?;
         *self.kubelet.lock().await = Some(kubelet);
         Ok(())
     }

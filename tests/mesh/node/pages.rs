@@ -18,8 +18,6 @@ pub(super) const OTHER: &str = "/other";
 
 /// The time over which the pages are opened, and the interval between two texts on a WebSocket.
 const SECOND: Duration = Duration::from_secs(1);
-/// The limit of each wait.
-const SOON: Duration = Duration::from_secs(60);
 
 /// The kind of a page's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +133,7 @@ impl Pages {
             ensure!(so == all, "{so} of {all}; the first failure: {failure:?}");
             Ok(())
         };
-        wait_for(SOON, what, look).await
+        wait_for(PATIENCE, what, look).await
     }
 }
 

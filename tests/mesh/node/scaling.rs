@@ -1,14 +1,11 @@
 //! P2: a scale-down deletes the pods with the fewest streams.
 
-use std::time::Duration;
-
 use super::workload::{GATEWAY, Pod, Proxy, Workload, routes};
 use super::world::{World, cluster_role};
 use crate::seen::row;
 use kit::prelude::*;
 
 const HOST: &str = "kept.test";
-const SOON: Duration = Duration::from_secs(60);
 /// The number of streams in flight of each pod.
 const STREAMS: [usize; 4] = [0, 3, 50, 200];
 /// The user with the rights of the project's ClusterRoles and no others.
@@ -36,7 +33,7 @@ async fn gateways(
     let pods = gateway.ready(world).await?;
     for pod in &pods {
         let way = async || once(address(pod), &takes(0)).await?.expect(200).map(drop);
-        wait_for(SOON, "the way to the app", way).await?;
+        wait_for(PATIENCE, "the way to the app", way).await?;
     }
     Ok((gateway, pods))
 }
@@ -69,7 +66,7 @@ pub(crate) async fn deletion_cost() -> Outcome {
         ensure_eq!(costs(world, &pods).await?, expected, "the costs");
         Ok(())
     };
-    wait_for(SOON, "the costs of 0, 3, 50 and 200 streams", written).await?;
+    wait_for(PATIENCE, "the costs of 0, 3, 50 and 200 streams", written).await?;
     world.laststream(&verb).await?.expect(0)?.stderr_contains("nothing to write")?;
     world.kubectl(&["scale", "-n", "scaled", "deployment/edge", "--replicas=2"]).await?;
     let mut busy: Vec<&str> = pods[2..].iter().map(|pod| pod.name.as_str()).collect();
@@ -80,7 +77,7 @@ pub(crate) async fn deletion_cost() -> Outcome {
         ensure_eq!(left, busy, "the pods that stay");
         Ok(())
     };
-    wait_for(SOON, "two pods to stay", stay).await?;
+    wait_for(PATIENCE, "two pods to stay", stay).await?;
     row("P2", "four pods with 0, 3, 50 and 200 streams, scaled to 2", "50 and 200 stay");
     drop(held);
     world.kubectl(&["delete", "namespace", "scaled", "--wait=false"]).await.map(drop)

@@ -22,7 +22,6 @@ use kit::registry::sha256;
 
 const NAMESPACE: &str = "volumes";
 const GRACE: Duration = Duration::from_secs(30);
-const SOON: Duration = Duration::from_secs(60);
 /// A lower bound for a hook that no gate answers: it runs for a second longer than the gate's
 /// deadline.
 const HOOK: Duration = Duration::from_secs(20);
@@ -189,7 +188,7 @@ async fn counts(world: &World, lane: &Lane) -> Outcome {
         ensure!(has_counter(world, &pod).await?, "{}: no counter", lane.what);
         Ok(())
     };
-    wait_for(SOON, &format!("{}: an exact count", lane.what), exact).await
+    wait_for(PATIENCE, &format!("{}: an exact count", lane.what), exact).await
 }
 
 /// Checks that the gate refuses requests, because the agent could not fetch the module.

@@ -1,7 +1,8 @@
 //! The world that all cases of this level share: the cluster with its controllers, istiod, the
 //! node, a registry with the module in it, and an app that is never stopped.
 
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Instant;
 
 use tokio::sync::RwLock;
 
@@ -19,7 +20,6 @@ use kit::process::guarded;
 use kit::registry::real::{self, Registry};
 use kit::user::{self, User};
 
-const START: Duration = Duration::from_secs(60);
 /// The release of the Gateway API whose CRDs the cluster has.
 const GATEWAY_API: &str = "gateway-api-1.6";
 
@@ -98,7 +98,7 @@ impl World {
             let node = self.cluster.get("default", &format!("node/{NAME}")).await?;
             holds(&node, "Ready").then_some(()).context("not ready")
         };
-        wait_for(START, "the node to be ready", ready).await
+        wait_for(PATIENCE, "the node to be ready", ready).await
     }
 
     /// The output of `laststream render` for a policy, which gets the world's module unless it
@@ -123,10 +123,14 @@ impl World {
 
     /// Runs `laststream` with the cluster's kubeconfig.
     pub(crate) async fn laststream(&self, arguments: &[&str]) -> Outcome<CommandOutput> {
+        ask(self.laststream_command(arguments)?, "").await
+    }
+
+    pub(crate) fn laststream_command(&self, arguments: &[&str]) -> Outcome<Command> {
         let mut command = guarded(user::laststream()?);
         command.args(arguments).env("KUBECONFIG", self.cluster.kubeconfig());
         command.env("HOME", std::env::temp_dir());
-        ask(command, "").await
+        Ok(command)
     }
 
     /// Gives a user these ClusterRoles in a namespace.

@@ -9,7 +9,7 @@ use std::fmt::Display;
 use laststream_filter::config;
 use laststream_filter::config::wire::Fallback;
 
-use super::stage::{BEGUN, SOON, Stage};
+use super::stage::{BEGUN, Stage};
 use crate::agent::{Agent, Proxy};
 use crate::objects::{Given, objects};
 use crate::seen::row;
@@ -173,7 +173,7 @@ async fn taken(agent: &Agent, section: &Section) -> Outcome {
         ensure_eq!(found, mutates, "the early mutation is there");
         Ok(())
     };
-    wait_for(SOON, &section.name, look).await
+    wait_for(PATIENCE, &section.name, look).await
 }
 
 /// Waits until each worker has the configuration: it leaves requests for its own path uncounted. A
@@ -188,5 +188,5 @@ async fn taken_by_workers(stage: &Stage, agent: &Agent, section: &Section) -> Ou
         ensure_eq!(agent.stat(BEGUN).await?, before, "streams begun");
         Ok(())
     };
-    wait_for(SOON, &format!("{} on each worker", section.name), look).await
+    wait_for(PATIENCE, &format!("{} on each worker", section.name), look).await
 }

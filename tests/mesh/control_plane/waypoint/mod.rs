@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::crds;
 use super::gateway_api::{hook, template};
-use super::stage::{SOON, Stage, named};
+use super::stage::{Stage, named};
 use crate::agent::{Agent, Proxy};
 use crate::isolation::folder;
 use crate::objects::{Given, objects};
@@ -97,7 +97,7 @@ async fn by_class(first: &Stage) -> Outcome {
     for (istio, object, sent) in PLUGINS {
         let rendered = first.render(&["wasmplugin"], &format!("{policy}{istio}"))?;
         cluster.apply(&rendered).await?;
-        wait_for(SOON, object, async || {
+        wait_for(PATIENCE, object, async || {
             let listeners = listeners(first).await?;
             let text = find(&listeners, "main_internal")?.to_string();
             ensure!(text.contains(sent), "{text}");

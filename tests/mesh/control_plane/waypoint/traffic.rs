@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::{ANNOTATION, VIP, agent, deploy, find, listeners, stage, text};
 use crate::agent::Agent;
-use crate::control_plane::stage::{SOON, Stage};
+use crate::control_plane::stage::Stage;
 use crate::parts::part;
 use crate::seen::row;
 use kit::bootstrap::{extension, socket_address};
@@ -30,7 +30,7 @@ pub(crate) async fn through_tunnels() -> Outcome {
     let waypoint = agent(&stage, &template, &known).await?;
     stage.status_with("state", "serving").await?;
     let client = Tunnels::start().await?;
-    wait_for(SOON, "the waypoint", async || {
+    wait_for(PATIENCE, "the waypoint", async || {
         client.http().await?.get("/").await?.expect(200).map(drop)
     })
     .await?;
@@ -52,7 +52,7 @@ async fn held(stage: &Stage, waypoint: &Agent, client: &Tunnels) -> Outcome {
     idle.get("/").await?.expect(200)?;
     let mut running = client.http().await?;
     running.send(&Request::get("/hold/one").bytes()).await?;
-    stage.upstream.wait_held("one", 1, SOON).await?;
+    stage.upstream.wait_held("one", 1, PATIENCE).await?;
     let status = stage.status_with("count", "exact").await?;
     ensure_eq!(status["scopes"][0]["in_flight"], 1, "{status}");
     ensure_eq!(tunnels(waypoint).await?, 2, "one of them idle");
@@ -89,7 +89,7 @@ async fn response_in_a_tunnel(stage: &Stage, waypoint: &Agent, client: &Tunnels)
         ensure!(status["buffered_bytes"].as_u64() > Some(0), "{status}");
         Ok(status)
     };
-    let status = wait_for(SOON, "a response that waits in the tunnel", waits).await?;
+    let status = wait_for(PATIENCE, "a response that waits in the tunnel", waits).await?;
     ensure_eq!(status["envoy_active"], 0, "for Envoy the request has ended: {status}");
     stage.drain().await?;
     sleep(HELD).await;
@@ -133,7 +133,7 @@ async fn without_tunnels(
     let _waypoint = agent(stage, &other, known).await?;
     stage.status_with("state", "serving").await?;
     let mut idle = client.http().await?;
-    wait_for(SOON, "the waypoint", async || {
+    wait_for(PATIENCE, "the waypoint", async || {
         client.http().await?.get("/").await?.expect(200).map(drop)
     })
     .await?;
