@@ -17,7 +17,8 @@ use kit::prelude::*;
 use kit::process::guarded;
 use kit::user;
 
-/// The time limit for a thousand pods.
+/// The time limit for a thousand pods, unless the machine is so busy that one pod at a time takes
+/// longer.
 const LIMIT: Duration = Duration::from_secs(10);
 const BLESS: &str = "LASTSTREAM_BLESS";
 
@@ -29,8 +30,12 @@ pub(crate) async fn of_a_thousand() -> Outcome {
         run.add_row("F2");
         runs.push(run);
     }
-    let usual = runs.iter().find(|run| run.at_a_time == 64).context("the default")?;
-    ensure!(usual.took < LIMIT, "1,000 pods took {:?}", usual.took);
+    let took = |at_a_time| {
+        let run = runs.iter().find(|run| run.at_a_time == at_a_time).context("no such run")?;
+        Outcome::Ok(run.took)
+    };
+    let (slowest, usual) = (took(1)?, took(64)?);
+    ensure!(usual < LIMIT.max(slowest), "1,000 pods took {usual:?}, one at a time {slowest:?}");
     of_one_node(&world.cluster).await?;
     lint::measure(&world.cluster, "F2", 1_000).await?;
     bless("1,000", &runs)
