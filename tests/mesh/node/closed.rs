@@ -1,7 +1,7 @@
 //! F4: Istio's agent can be set up to serve Envoy's statistics to its own pod only, or not at all.
 //! `laststream status` and `drain` of such gateways, beside Istio's secure metrics ports.
 
-use super::workload::{Proxy, Workload, routes};
+use super::workload::{self, Proxy, Workload, routes};
 use super::world::World;
 use crate::release::Release;
 use crate::seen::row;
@@ -56,6 +56,28 @@ impl SetUp {
             ..Workload::default()
         }
     }
+
+    /// Its pod. istiod may inject a pod before it has taken over the [`SetUp::proxy_config`]; such
+    /// a pod is deleted.
+    async fn pod(&self, world: &World) -> Outcome<String> {
+        wait_for(PATIENCE, "a pod with the variables", async || {
+            let pod = self.workload().pod(world).await?.name;
+            let seen = world.pods.get(NAMESPACE, &pod).context("no such pod")?;
+            if self.variables.iter().all(|variable| is_set(&seen, variable)) {
+                return Ok(pod);
+            }
+            workload::delete(world, NAMESPACE, &pod, &["--wait=true", "--grace-period=1"]).await?;
+            bail!("{pod} lacks one")
+        })
+        .await
+    }
+}
+
+/// Whether the proxy of a pod has this variable.
+fn is_set(pod: &Value, &(name, value): &(&str, &str)) -> bool {
+    let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+    let mut variables = containers.filter_map(|container| container["env"].as_array()).flatten();
+    variables.any(|variable| variable["name"] == name && variable["value"] == value)
 }
 
 pub(crate) async fn case() -> Outcome {
@@ -75,7 +97,7 @@ pub(crate) async fn case() -> Outcome {
         set_up.workload().create(world).await?;
     }
     for set_up in &set_ups {
-        let pod = set_up.workload().pod(world).await?.name;
+        let pod = set_up.pod(world).await?;
         let why = wait_for(PATIENCE, "an exact count", async || says(world, set_up, &pod).await);
         row("F4", format!("`status` of a gateway with {}", set_up.why), why.await?);
         drains(world, set_up, &pod).await?;
