@@ -2,8 +2,9 @@
 //! its namespaces; there the level runs its cases.
 
 use std::process::ExitCode;
-use std::thread;
+use std::sync::Mutex;
 use std::time::Duration;
+use std::{iter, thread};
 
 use libtest_mimic::{Arguments, Conclusion, Trial};
 
@@ -98,10 +99,11 @@ fn arguments() -> Arguments {
     Arguments::from_iter(std::env::args_os().filter(|argument| argument != "--"))
 }
 
-/// The outermost process: lists the cases, or runs the selected levels in two rows side by side:
-/// those with containers, which take long to start and then mostly wait, and the others. All parts
-/// are there before any level starts, so that no compiler delays a container. The exit code is that
-/// of the first failure.
+/// How many levels run side by side. Most of their time they wait for containers, pushes and drains.
+const ROWS: usize = 3;
+
+/// The outermost process: lists the cases, or runs the selected levels, [`ROWS`] of them at a time.
+/// All parts are there before any level starts, so that no compiler delays a container.
 pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
     let arguments = arguments();
     if arguments.list {
@@ -117,30 +119,26 @@ pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
         say(&format!("the table: {failure:#}"));
         return ExitCode::FAILURE;
     }
-    let prepared = wanted.into_iter().map(|level| (level, level.parts()));
-    let (containers, others): (Vec<_>, Vec<_>) =
-        prepared.partition(|(level, _)| level.makes_cgroups);
-    let (containers, others) = thread::scope(|scope| {
-        let containers = scope.spawn(|| run_row(containers, &arguments));
-        let others = run_row(others, &arguments);
-        (containers.join().unwrap_or(ExitCode::FAILURE), others)
-    });
-    first_failure([containers, others])
-}
-
-/// Runs levels one after the other, even after one that fails.
-fn run_row(levels: Vec<Prepared<'_>>, arguments: &Arguments) -> ExitCode {
-    let run = |(level, parts): Prepared<'_>| {
-        parts.and_then(|parts| level.run(arguments, parts.as_ref())).unwrap_or_else(|failure| {
-            say(&format!("{}: {failure:#}", level.name));
-            ExitCode::FAILURE
-        })
+    let prepared: Vec<Prepared<'_>> =
+        wanted.into_iter().map(|level| (level, level.parts())).collect();
+    let left = Mutex::new(prepared.into_iter());
+    let row = || -> Vec<ExitCode> {
+        let next = || left.lock().expect("no row panics while it takes a level").next();
+        iter::from_fn(next).map(|prepared| run_one(prepared, &arguments)).collect()
     };
-    first_failure(levels.into_iter().map(run).collect::<Vec<_>>())
+    let codes: Vec<ExitCode> = thread::scope(|scope| {
+        let rows: Vec<_> = (0..ROWS).map(|_| scope.spawn(row)).collect();
+        rows.into_iter().flat_map(|row| row.join().unwrap_or(vec![ExitCode::FAILURE])).collect()
+    });
+    codes.into_iter().find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS)
 }
 
-fn first_failure(codes: impl IntoIterator<Item = ExitCode>) -> ExitCode {
-    codes.into_iter().find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS)
+/// Runs a level. What fails is said here, because the other levels still run.
+fn run_one((level, parts): Prepared<'_>, arguments: &Arguments) -> ExitCode {
+    parts.and_then(|parts| level.run(arguments, parts.as_ref())).unwrap_or_else(|failure| {
+        say(&format!("{}: {failure:#}", level.name));
+        ExitCode::FAILURE
+    })
 }
 
 /// The process that runs the cases, in the namespaces of this level.

@@ -29,8 +29,8 @@ use std::process::ExitCode;
 use crate::level::Level;
 use crate::role::Role;
 
-/// All levels. Levels of the same row run in this order.
-const LEVELS: &[Level] = &[envoy_gateway::LEVEL, control_plane::LEVEL, fleet::LEVEL, node::LEVEL];
+/// All levels, in the order in which they start: the longest first.
+const LEVELS: &[Level] = &[fleet::LEVEL, envoy_gateway::LEVEL, node::LEVEL, control_plane::LEVEL];
 
 fn main() -> ExitCode {
     if let Some(arguments) = node::inside::arguments() {
