@@ -99,7 +99,7 @@ fn arguments() -> Arguments {
     Arguments::from_iter(std::env::args_os().filter(|argument| argument != "--"))
 }
 
-/// How many levels run side by side. Most of their time they wait for containers, pushes and drains.
+/// How many levels run side by side. Most of the time they wait: for containers, pushes, drains.
 const ROWS: usize = 3;
 
 /// The outermost process: lists the cases, or runs the selected levels, [`ROWS`] of them at a time.
