@@ -20,6 +20,9 @@ const COUNT: usize = 70;
 /// The time from the first event to the restart.
 const BEFORE: Duration = Duration::from_secs(2);
 const GONE: Duration = Duration::from_secs(180);
+/// The old pod ends at once, however long the new one takes to start.
+const AT_ONCE: &str =
+    r#"{"spec": {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}}"#;
 
 /// A gateway's policy.
 struct Way {
@@ -91,6 +94,9 @@ async fn restart(world: &'static World, way: &'static Way) -> Outcome<Seen> {
         ..Workload::default()
     };
     gateway.create(world).await?;
+    world
+        .kubectl(&["patch", "deployment", GATEWAY, "--namespace", namespace, "--patch", AT_ONCE])
+        .await?;
     app.ready(world).await?;
     know_the_way(&gateway, world).await?;
     let old = gateway.pod(world).await?;
