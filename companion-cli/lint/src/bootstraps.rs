@@ -4,7 +4,7 @@
 use super::inputs::Inputs;
 use super::node::Node;
 use super::objects::{near, of_kind};
-use super::pods::{Pod, pods};
+use super::pods::{CONTAINERS, Pod, pods};
 use laststream_render::bootstrap::VARIABLE;
 
 pub(super) struct BootstrapPart<'g> {
@@ -25,8 +25,7 @@ pub(super) fn bootstraps_of<'g>(
     inputs: &'g Inputs,
     pod: Pod<'g>,
 ) -> impl Iterator<Item = BootstrapPart<'g>> {
-    let containers = pod.spec.list("containers").chain(pod.spec.list("initContainers"));
-    containers.filter_map(move |container| {
+    pod.spec.all(CONTAINERS).filter_map(move |container| {
         let path = item_with(container.list("env"), "name", VARIABLE)?.get("value")?;
         Some(BootstrapPart { pod, path, root: file(inputs, pod, container, path.text()?) })
     })

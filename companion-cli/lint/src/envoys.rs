@@ -28,12 +28,7 @@ pub(super) fn clusters(bootstrap: Node<'_>) -> Option<Vec<&str>> {
 }
 
 pub(super) fn connection_manager(bootstrap: Node<'_>) -> Option<Node<'_>> {
-    let listeners = bootstrap.list("static_resources.listeners");
-    let chains = listeners.flat_map(|listener| {
-        listener.list("filter_chains").chain(listener.field("default_filter_chain"))
-    });
-    let mut configs = chains
-        .flat_map(|chain| chain.list("filters"))
-        .filter_map(|filter| filter.field("typed_config"));
-    configs.find(|config| is_connection_manager(*config))
+    let path =
+        "static_resources.listeners[].filter_chains[]|default_filter_chain.filters[].typed_config";
+    bootstrap.all(path).find(|config| is_connection_manager(*config))
 }

@@ -21,11 +21,9 @@ pub(super) fn patch_files(texts: &Texts) -> HashSet<u32> {
 fn patches_of(texts: &Texts, kustomization: Node<'_>) -> Vec<PathBuf> {
     let file = texts.source(kustomization.tree).map_or("", |source| &source.name);
     let folder = Path::new(file).parent().unwrap_or_else(|| Path::new(""));
-    let with_path = ["patches", "patchesJson6902"].into_iter();
-    let paths =
-        with_path.flat_map(|key| kustomization.list(key)).filter_map(|item| item.text_of("path"));
-    let merged = kustomization.list("patchesStrategicMerge").filter_map(Node::text);
-    paths.chain(merged).map(|path| plain(&folder.join(path))).collect()
+    let paths = kustomization.all("patches[]|patchesJson6902[].path");
+    let named = paths.chain(kustomization.list("patchesStrategicMerge")).filter_map(Node::text);
+    named.map(|path| plain(&folder.join(path))).collect()
 }
 
 /// The path without `.`, and without `..` behind a folder.

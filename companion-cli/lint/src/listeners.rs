@@ -32,7 +32,7 @@ pub(super) fn is_connection_manager(config: Node<'_>) -> bool {
 }
 
 pub(super) fn routes(manager: Node<'_>) -> impl Iterator<Item = Node<'_>> {
-    manager.list("route_config.virtual_hosts").flat_map(|host| host.list("routes"))
+    manager.all("route_config.virtual_hosts[].routes[]")
 }
 
 pub(super) fn listener(filter: Node<'_>) -> Option<Node<'_>> {
@@ -44,14 +44,6 @@ pub(super) fn listener(filter: Node<'_>) -> Option<Node<'_>> {
 fn address(listener: Node<'_>) -> Option<(Node<'_>, u64)> {
     let socket = listener.fields("address.socket_address")?;
     Some((socket.field("address")?, socket.field("port_value")?.number()?))
-}
-
-/// The connection managers that run a module.
-pub(super) fn managers<'g>(
-    inputs: &'g Inputs,
-    module: Module<'g>,
-) -> impl Iterator<Item = Node<'g>> {
-    uses(inputs, module).into_iter().filter_map(connection_manager)
 }
 
 /// The listeners that run a module.

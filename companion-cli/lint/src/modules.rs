@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use laststream_filter::config::wire::{Gate, Role, Scope};
+use laststream_filter::config::wire::{Configuration, Gate, Role, Scope};
 
 use super::bootstraps::bootstraps_of;
 use super::inputs::Inputs;
@@ -21,20 +21,24 @@ pub(super) fn ours(inputs: &Inputs) -> impl Iterator<Item = Module<'_>> {
     modules(inputs).filter(|module| module.is_ours())
 }
 
+/// laststream's filters of all files that have this role, with their configuration.
+pub(super) fn of_role(
+    inputs: &Inputs,
+    role: Role,
+) -> impl Iterator<Item = (Module<'_>, &Configuration)> {
+    let configured = ours(inputs).filter_map(|module| Some((module, module.wire()?)));
+    configured.filter(move |(_, wire)| wire.role == role)
+}
+
 /// laststream's gates of all files, with their configuration.
 pub(super) fn gates(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Gate)> {
-    ours(inputs).filter_map(|module| {
-        let wire = module.wire().filter(|wire| wire.role == Role::Gate)?;
-        Some((module, wire.gate.clone().unwrap_or_default()))
-    })
+    let gates = of_role(inputs, Role::Gate);
+    gates.map(|(module, wire)| (module, wire.gate.clone().unwrap_or_default()))
 }
 
 /// laststream's counters of all files, with their scopes.
 pub(super) fn counters(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Scope)> {
-    ours(inputs).filter_map(|module| {
-        let wire = module.wire().filter(|wire| wire.role == Role::Stream)?;
-        Some((module, wire.scope))
-    })
+    of_role(inputs, Role::Stream).map(|(module, wire)| (module, wire.scope))
 }
 
 /// The gates of one pod that are looked at, those with the longest deadlines. More would not add
@@ -42,7 +46,8 @@ pub(super) fn counters(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Sco
 /// files.
 const MOST_GATES: usize = 8;
 
-/// The pods that a gate of these files applies to, with the gate and its configuration.
+/// The pods that a gate of these files applies to, with the gate and its configuration. The gate of
+/// a pod with the longest deadline comes first.
 pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Module<'_>, Gate, Pod<'_>)> {
     let mut gates: Vec<_> = gates(inputs).collect();
     gates.sort_by_key(|(_, gate)| Reverse(gate.deadline_ms));

@@ -179,6 +179,32 @@ impl<'g> Node<'g> {
         self.fields(path).into_iter().flat_map(Self::items)
     }
 
+    /// The nodes that a path leads to, in which `[]` stands for each item of a list, and `|` for
+    /// fields of which each may be meant: `spec.containers[]|initContainers[].image`. An empty path
+    /// leads to the node itself.
+    pub(super) fn all(self, path: &'static str) -> Box<dyn Iterator<Item = Self> + 'g> {
+        let steps = path.split('.').filter(|step| !step.is_empty());
+        let itself: Box<dyn Iterator<Item = Self> + 'g> = Box::new(std::iter::once(self));
+        // Nothing is collected, because aliases can stand for millions of nodes.
+        steps.fold(itself, |nodes, step| Box::new(nodes.flat_map(move |node| node.step(step))))
+    }
+
+    fn step(self, names: &str) -> Vec<Self> {
+        let of = |name: &str| match name.strip_suffix("[]") {
+            Some(list) => self.list(list).collect::<Vec<_>>(),
+            None => self.field(name).into_iter().collect(),
+        };
+        names.split('|').flat_map(of).collect()
+    }
+
+    /// Whether Kubernetes reads null, an empty map or an empty list.
+    pub(super) fn is_empty(self) -> bool {
+        match self.text() {
+            Some(_) => self.value().is_none(),
+            None => self.entries().next().is_none() && self.items().next().is_none(),
+        }
+    }
+
     /// The node that these keys and indices lead to, or the last existing node on the way.
     pub(super) fn nearest(self, steps: impl Iterator<Item = impl AsRef<str>>) -> Self {
         let inner = |node: Self, step: &str| match step.parse() {

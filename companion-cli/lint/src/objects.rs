@@ -22,6 +22,12 @@ impl<'g> Object<'g> {
         self.node.get("spec")
     }
 
+    /// The API group; empty for the group without a name.
+    pub(super) fn group(self) -> &'g str {
+        let version = self.node.text_of("apiVersion").unwrap_or_default();
+        version.split_once('/').map_or("", |(group, _)| group)
+    }
+
     fn metadata(self, key: &str) -> Option<&'g str> {
         self.node.get("metadata")?.text_of(key)
     }
@@ -60,8 +66,12 @@ impl<'g> Object<'g> {
 
     /// The name of the object of this kind that a Gateway takes its parameters from.
     pub(super) fn parameters(self, kind: &str) -> Option<&'g str> {
-        let reference = self.node.fields("spec.infrastructure.parametersRef")?;
-        reference.text_of("name").filter(|_| reference.text_of("kind") == Some(kind))
+        referred(self.node.fields("spec.infrastructure.parametersRef")?, kind)
+    }
+
+    /// The class of a Gateway; empty without one.
+    pub(super) fn gateway_class(self) -> &'g str {
+        self.node.text_of("spec.gatewayClassName").unwrap_or_default()
     }
 
     /// Whether a policy may target one of these Gateways; true if the Gateways, or the policy's own
@@ -74,22 +84,29 @@ impl<'g> Object<'g> {
     /// The names of the Gateways that a policy of Envoy Gateway targets; none if it has other
     /// targets.
     fn gateways(self) -> Option<Vec<&'g str>> {
-        let gateway = |target: Node<'g>| {
-            target.text_of("name").filter(|_| target.text_of("kind") == Some("Gateway"))
-        };
-        let targets = self.policy_targets().chain(self.node.list("spec.targetSelectors"));
-        let names: Option<Vec<_>> = targets.map(gateway).collect();
+        let targets = self.targets_and_selectors();
+        let names: Option<Vec<_>> = targets.map(|target| referred(target, "Gateway")).collect();
         names.filter(|names| !names.is_empty())
     }
 
     /// The targets of a policy, from `targetRefs` and `targetRef`.
     pub(super) fn policy_targets(self) -> impl Iterator<Item = Node<'g>> {
-        self.node.list("spec.targetRefs").chain(self.node.fields("spec.targetRef"))
+        self.node.all("spec.targetRefs[]|targetRef")
+    }
+
+    /// The targets of a policy of Envoy Gateway, also those that it selects by labels.
+    pub(super) fn targets_and_selectors(self) -> impl Iterator<Item = Node<'g>> {
+        self.node.all("spec.targetRefs[]|targetRef|targetSelectors[]")
     }
 
     pub(super) fn targets(self) -> Option<Node<'g>> {
         self.spec()?.get("targetRefs").filter(|targets| targets.items().next().is_some())
     }
+}
+
+/// The name in a reference, if the reference is to an object of this kind.
+pub(super) fn referred<'g>(reference: Node<'g>, kind: &str) -> Option<&'g str> {
+    reference.text_of("name").filter(|_| reference.text_of("kind") == Some(kind))
 }
 
 pub(super) fn objects(texts: &Texts) -> impl Iterator<Item = Object<'_>> {

@@ -17,8 +17,8 @@ impl<'g> Overlaid<'g> {
         let own = overlay.object;
         let gateways = of_kind(texts, "Gateway").filter_map(|gateway| {
             let is_named = gateway.parameters("ConfigMap") == Some(own.name());
-            let class = gateway.node.text_of("spec.gatewayClassName").unwrap_or_default();
-            (is_named && gateway.is_near(own)).then_some((gateway.name(), class))
+            let names = (gateway.name(), gateway.gateway_class());
+            (is_named && gateway.is_near(own)).then_some(names)
         });
         Self {
             namespace: overlay.namespace(),
@@ -29,12 +29,8 @@ impl<'g> Overlaid<'g> {
 
     /// One Gateway alone, for a setting in the Gateway itself.
     pub(super) fn of_gateway(gateway: Object<'g>) -> Self {
-        let class = gateway.node.text_of("spec.gatewayClassName").unwrap_or_default();
-        Self {
-            namespace: gateway.namespace(),
-            class: None,
-            gateways: vec![(gateway.name(), class)],
-        }
+        let gateways = vec![(gateway.name(), gateway.gateway_class())];
+        Self { namespace: gateway.namespace(), class: None, gateways }
     }
 
     fn is_unknown(&self) -> bool {

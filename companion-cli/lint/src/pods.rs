@@ -8,6 +8,8 @@ use super::texts::Texts;
 
 /// The default grace period of Kubernetes, in seconds.
 pub(super) const DEFAULT_GRACE: u64 = 30;
+/// The path from the spec of a pod to its containers.
+pub(super) const CONTAINERS: &str = "containers[]|initContainers[]";
 
 #[derive(Clone, Copy)]
 pub(super) struct Pod<'g> {
@@ -21,6 +23,10 @@ impl<'g> Pod<'g> {
     fn of(object: Object<'g>) -> Option<Self> {
         let template = Self::template_of(object)?;
         Some(Self { object, template, spec: template.get("spec")? })
+    }
+
+    fn of_any(object: Object<'g>) -> Option<Self> {
+        Self::of(object).or_else(|| Self::of_overlay(object))
     }
 
     /// A patch of a pod that has only metadata, such as annotations.
@@ -46,8 +52,7 @@ impl<'g> Pod<'g> {
 
     /// The ConfigMap that Istio merges over the Deployment of a Gateway.
     fn of_overlay(object: Object<'g>) -> Option<Self> {
-        let deployment = object.node.fields("data.deployment")?.embedded()?;
-        let template = deployment.fields("spec.template")?;
+        let template = overlay_template(object)?;
         let spec = template.get("spec").unwrap_or(template);
         (object.kind == "ConfigMap").then_some(Self { object, template, spec })
     }
@@ -114,8 +119,7 @@ impl<'g> Pod<'g> {
 
     /// The pod's containers with the name of Istio's proxy.
     fn proxies(self) -> impl Iterator<Item = Node<'g>> {
-        let lists = ["containers", "initContainers"].into_iter();
-        let containers = lists.flat_map(move |key| self.spec.list(key));
+        let containers = self.spec.all(CONTAINERS);
         containers.filter(|container| container.text_of("name") == Some("istio-proxy"))
     }
 
@@ -150,11 +154,16 @@ impl<'g> Pod<'g> {
     }
 }
 
+/// The template for pods in the Deployment of an overlay.
+pub(super) fn overlay_template(overlay: Object<'_>) -> Option<Node<'_>> {
+    overlay.node.fields("data.deployment")?.embedded()?.fields("spec.template")
+}
+
 /// The label of a ConfigMap that is the default of a class of Gateways.
 pub(super) const CLASS_LABEL: &str = "gateway.istio.io/defaults-for-class";
 
 pub(super) fn pods(texts: &Texts) -> impl Iterator<Item = Pod<'_>> {
-    objects(texts).filter_map(|object| Pod::of(object).or_else(|| Pod::of_overlay(object)))
+    objects(texts).filter_map(Pod::of_any)
 }
 
 /// The patches of pods that leave the spec as it is.
@@ -164,10 +173,7 @@ pub(super) fn metadata_patches(texts: &Texts) -> impl Iterator<Item = Pod<'_>> {
 
 /// The pod around a node, even if the node is in the text of an annotation.
 pub(super) fn pod_around(node: Node<'_>) -> Option<Pod<'_>> {
-    node.outwards().filter(|node| node.get("kind").is_some()).find_map(|node| {
-        let object = Object::new(node)?;
-        Pod::of(object).or_else(|| Pod::of_overlay(object))
-    })
+    node.outwards().filter_map(Object::new).find_map(Pod::of_any)
 }
 
 #[derive(Clone, Copy)]
@@ -190,10 +196,6 @@ impl<'g> Hook<'g> {
     /// The item of the command that contains `part`.
     pub(super) fn item_with(self, part: &str) -> Option<Node<'g>> {
         self.command()?.items().find(|item| item.text().is_some_and(|text| text.contains(part)))
-    }
-
-    pub(super) fn http(self) -> Option<Node<'g>> {
-        self.node.get("httpGet")
     }
 
     /// The value of an option, as `--name=value` or `--name value`.

@@ -31,10 +31,8 @@ pub(super) fn header_filters(texts: &Texts) -> impl Iterator<Item = Node<'_>> {
 
 /// Istio's setting for gateways: of the mesh, of a pod, or of a Gateway.
 pub(super) fn topology_settings(texts: &Texts) -> impl Iterator<Item = Node<'_>> {
-    texts.keyed("proxyProtocol").filter(|setting| {
-        let is_topology = |holder: Node<'_>| matches!(holder.key_text(), Some("gatewayTopology"));
-        setting.is_map() && setting.parent().is_some_and(is_topology)
-    })
+    let is_topology = |node: &Node<'_>| node.has_keys(&["proxyProtocol", "gatewayTopology"]);
+    texts.keyed("proxyProtocol").filter(|setting| setting.is_map()).filter(is_topology)
 }
 
 /// Envoy Gateway's setting for the listeners of a Gateway.

@@ -19,15 +19,16 @@ pub(super) enum Reach {
     },
 }
 
-/// The criteria by which an EnvoyFilter's patch, a WasmPlugin or a ProxyConfig selects proxies.
+/// The criteria by which a resource selects proxies.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ProxySelector {
     name: (String, String),
     /// The tree and the number of its object.
     place: (u32, u32),
-    namespace: Option<String>,
-    labels: Vec<(String, String)>,
-    targets: Vec<(String, String)>,
+    pub(super) namespace: Option<String>,
+    pub(super) labels: Vec<(String, String)>,
+    /// The kind and name of each.
+    pub(super) targets: Vec<(String, String)>,
     version: Option<String>,
     /// The revision of Istio whose control plane reads the resource. All revisions read one without
     /// it.
@@ -78,7 +79,7 @@ impl ProxySelector {
         Self::selected(plugin, selector, plugin.policy_targets())
     }
 
-    fn selected<'g>(
+    pub(super) fn selected<'g>(
         resource: Object<'g>,
         selector: Option<Node<'g>>,
         targets: impl Iterator<Item = Node<'g>>,

@@ -109,42 +109,31 @@ fn decode(bytes: Vec<u8>) -> Result<String, (u32, String)> {
 pub fn gather(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<SourceFile>, SourceError> {
     let mut sources = Vec::new();
     let mut sum = 0;
+    let mut add = |name: String, bytes: Vec<u8>| {
+        sum += bytes.len() as u64;
+        sources.push(SourceFile::new(name, bytes));
+        if sum > LARGEST_SUM { Err(SourceError::TooLarge) } else { Ok(()) }
+    };
     for path in paths {
         if path == Path::new("-") {
-            let bytes = limited(stdin).map_err(|error| SourceError::Unreadable {
-                path: "standard input".into(),
-                error,
-            })?;
+            let bytes = limited(stdin).map_err(unreadable(Path::new("standard input")))?;
             if bytes.iter().all(u8::is_ascii_whitespace) {
                 return Err(SourceError::NoInput);
             }
-            add(STDIN.into(), bytes, &mut sum, &mut sources)?;
+            add(STDIN.into(), bytes)?;
             continue;
         }
         for file in files_of(path)? {
-            let unreadable =
-                |error| SourceError::Unreadable { path: file.display().to_string(), error };
-            let bytes = foreign::open_named(&file)
-                .and_then(|mut open| limited(&mut open))
-                .map_err(unreadable)?;
-            add(shown(&file), bytes, &mut sum, &mut sources)?;
+            let bytes = foreign::open_named(&file).and_then(|mut open| limited(&mut open));
+            add(shown(&file), bytes.map_err(unreadable(&file))?)?;
         }
     }
     Ok(sources)
 }
 
-fn add(
-    name: String,
-    bytes: Vec<u8>,
-    sum: &mut u64,
-    sources: &mut Vec<SourceFile>,
-) -> Result<(), SourceError> {
-    *sum += bytes.len() as u64;
-    if *sum > LARGEST_SUM {
-        return Err(SourceError::TooLarge);
-    }
-    sources.push(SourceFile::new(name, bytes));
-    Ok(())
+fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> SourceError + use<> {
+    let path = path.display().to_string();
+    move |error| SourceError::Unreadable { path, error }
 }
 
 /// Reads at most one byte more than the limit. That byte shows that the input is too large.
@@ -159,10 +148,6 @@ fn shown(path: &Path) -> String {
 }
 
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, SourceError> {
-    let unreadable = |path: &Path| {
-        let path = path.display().to_string();
-        move |error| SourceError::Unreadable { path, error }
-    };
     if !std::fs::metadata(path).map_err(unreadable(path))?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use super::node::Node;
+use super::pods::CONTAINERS;
 use super::texts::Texts;
 
 /// Istio's annotation for the mounts of a sidecar's volumes.
@@ -50,20 +51,16 @@ impl<'g> ImageVolume<'g> {
     pub(super) fn is_ours(self) -> bool {
         [self.reference(), self.name()].iter().any(|text| text.contains("laststream"))
     }
-
-    /// The nodes around the volume, also those around an embedded text that contains it.
-    fn holders(self) -> impl Iterator<Item = Node<'g>> {
-        self.image.outwards()
-    }
 }
 
+/// The volumes by the nodes around them, also by those around an embedded text that contains them.
 pub(super) struct Holders<'g>(HashMap<Node<'g>, Vec<ImageVolume<'g>>>);
 
 impl<'g> Holders<'g> {
     pub(super) fn of(texts: &'g Texts) -> Self {
         let mut holders: HashMap<_, Vec<_>> = HashMap::new();
         for volume in image_volumes(texts) {
-            for place in volume.holders() {
+            for place in volume.image.outwards() {
                 holders.entry(place).or_default().push(volume);
             }
         }
@@ -82,8 +79,8 @@ pub(super) fn image_volumes(texts: &Texts) -> impl Iterator<Item = ImageVolume<'
 /// The `mountPath` of a volume in the spec of a pod, or in values of the gateway chart, which have
 /// the mounts beside the volumes.
 fn mounted<'g>(spec: Node<'g>, volume: &str) -> Option<Node<'g>> {
-    let containers = spec.list("containers").chain(spec.list("initContainers"));
-    let mut mounts = containers.chain([spec]).flat_map(|holder| holder.list("volumeMounts"));
+    let holders = spec.all(CONTAINERS).chain([spec]);
+    let mut mounts = holders.flat_map(|holder| holder.list("volumeMounts"));
     mounts.find(|mount| mount.text_of("name") == Some(volume))?.get("mountPath")
 }
 

@@ -5,17 +5,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use laststream_lint::change::Change;
-use laststream_lint::{Assume, Finding, SourceError, SourceFile, rules};
+use laststream_lint::{Assume, Finding, SourceFile, rules};
 
 use crate::output::golden;
 use crate::support::{Example, described, folder};
 
-fn change(
-    old: Vec<SourceFile>,
-    new: Vec<SourceFile>,
-    assume: Assume,
-) -> Result<Vec<Finding>, SourceError> {
-    Ok(Change::read(old, new, assume)?.findings())
+fn change(old: Vec<SourceFile>, new: Vec<SourceFile>) -> Vec<Finding> {
+    Change::read(old, new, Assume::default()).unwrap().findings()
 }
 
 fn source(path: &Path) -> SourceFile {
@@ -29,7 +25,7 @@ fn sides(folder: &Path) -> [PathBuf; 2] {
 
 fn found(folder: &Path) -> Vec<Finding> {
     let [old, new] = sides(folder).map(|path| vec![source(&path)]);
-    change(old, new, Assume::default()).unwrap()
+    change(old, new)
 }
 
 fn changes() -> Vec<PathBuf> {
@@ -96,11 +92,7 @@ fn a_change_back_is_a_change() {
             codes.dedup();
             codes
         };
-        assert_eq!(
-            codes(found(&folder)),
-            codes(change(new, old, Assume::default()).unwrap()),
-            "{folder:?}"
-        );
+        assert_eq!(codes(found(&folder)), codes(change(new, old)), "{folder:?}");
     }
 }
 
@@ -108,16 +100,16 @@ fn a_change_back_is_a_change() {
 fn no_file_and_the_same_files_are_no_change() {
     for folder in changes() {
         for side in sides(&folder) {
-            let same = change(vec![source(&side)], vec![source(&side)], Assume::default()).unwrap();
+            let same = change(vec![source(&side)], vec![source(&side)]);
             assert!(same.is_empty(), "{}", described(&same));
         }
     }
-    assert!(change(Vec::new(), Vec::new(), Assume::default()).unwrap().is_empty());
+    assert!(change(Vec::new(), Vec::new()).is_empty());
 }
 
 fn of_change(old: &str, new: &str) -> Vec<Finding> {
     let file = |name: &str, text: &str| vec![SourceFile::new(name, text.as_bytes().to_vec())];
-    change(file("old", old), file("new", new), Assume::default()).unwrap()
+    change(file("old", old), file("new", new))
 }
 
 fn codes_of_change(old: &str, new: &str) -> Vec<&'static str> {
@@ -202,6 +194,5 @@ fn hostile_files_are_compared_in_time() {
     for level in 1..40 {
         let _ = writeln!(text, "  b{level}: &a{level} [*a{0}, *a{0}]", level - 1);
     }
-    let file = |name: &str| vec![SourceFile::new(name, text.clone().into_bytes())];
-    assert!(change(file("old"), file("new"), Assume::default()).unwrap().len() <= 3);
+    assert!(of_change(&text, &text).len() <= 3);
 }

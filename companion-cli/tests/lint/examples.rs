@@ -98,18 +98,3 @@ fn native_matchers_need_the_saved_header_too() {
 fn write_ups_are_answered_with_the_right_advice() {
     are_found(examples("write-ups"));
 }
-
-#[test]
-fn codes_are_ordered_and_texts_are_there() {
-    let codes: Vec<_> = rules().map(|rule| rule.code).collect();
-    assert!(codes.is_sorted() && codes.windows(2).all(|pair| pair[0] != pair[1]), "{codes:?}");
-    for rule in rules() {
-        assert!(
-            rule.why.ends_with('.') && rule.fix.ends_with(['.', ')']) && !rule.title.ends_with('.'),
-            "{}",
-            rule.code
-        );
-        let is_sourced = rule.fix.contains("(https://");
-        assert!(is_sourced || rule.code < "LS901", "{} has no source", rule.code);
-    }
-}

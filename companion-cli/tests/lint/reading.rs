@@ -1,6 +1,6 @@
 //! How `lint` reads its inputs: encodings, aliases, embedded texts, comments that ignore rules.
 
-use laststream_lint::{Assume, Finding, LARGEST_FILE, SourceFile, lint};
+use laststream_lint::{Assume, Finding, LARGEST_FILE, SourceFile, lint, output};
 
 use crate::support::described;
 
@@ -189,12 +189,8 @@ fn secrets_are_not_shown() {
                 - env:\n    - name: DB_PASSWORD\n      value: 31337\n    \
                 - {name: PORT, value: 8080}\n";
     let findings = of(text);
-    let shown = laststream_lint::output::text(&findings)
-        + &laststream_lint::output::json(
-            &findings,
-            laststream_lint::output::Checked::Files(1),
-            None,
-        );
+    let json = output::json(&findings, output::Checked::Files(1), None);
+    let shown = output::text(&findings) + &json;
     assert_eq!(findings.len(), 2, "{}", described(&findings));
     assert!(!shown.contains("31337") && shown.contains("8080"), "{shown}");
 }

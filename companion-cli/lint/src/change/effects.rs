@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::envoy_gateway;
-use super::pairs::{Pair, group, same};
+use super::pairs::{Pair, same};
 use super::part::Effect;
 use super::reached::ENVOY_GATEWAY;
 use super::waypoints;
@@ -37,9 +37,9 @@ pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     let whole = |effect: Effect| {
         vec![(effect, pair.latest_field("spec").unwrap_or(object.node), pair.words())]
     };
-    let is_istio = group(pair).ends_with("istio.io");
+    let is_istio = object.group().ends_with("istio.io");
     match object.kind {
-        _ if group(pair) == ENVOY_GATEWAY => envoy_gateway::of(pair),
+        _ if object.group() == ENVOY_GATEWAY => envoy_gateway::of(pair),
         "EnvoyFilter" => patches(pair),
         "AuthorizationPolicy" | "RequestAuthentication" => whole(Effect::Authorization),
         "PeerAuthentication" => whole(Effect::Tls),

@@ -90,11 +90,8 @@ const ROUTE_FILTERS: [&str; 2] = ["CORS", "ExtensionRef"];
 /// The effect of a route of the Gateway API at a Gateway. Envoy Gateway adds a filter to the
 /// listener for the first route that needs it, and removes it after the last one.
 pub(super) fn of_route(pair: &Pair<'_>) -> Effect {
-    let [old, new] = pair.field("spec.rules").map(|rules| rules.map(needed).unwrap_or_default());
-    let is_of_istio = |gateway: Object<'_>| {
-        let class = gateway.node.text_of("spec.gatewayClassName").unwrap_or_default();
-        class.starts_with("istio")
-    };
+    let [old, new] = pair.field("spec").map(|spec| spec.map(needed).unwrap_or_default());
+    let is_of_istio = |gateway: Object<'_>| gateway.gateway_class().starts_with("istio");
     let texts = pair.latest().map(|route| route.node.texts);
     let gateways = texts.into_iter().flat_map(|texts| of_kind(texts, "Gateway"));
     let mut gateways = gateways.peekable();
@@ -102,11 +99,10 @@ pub(super) fn of_route(pair: &Pair<'_>) -> Effect {
     if old == new || is_of_istio { Effect::NothingDrains } else { Effect::FirstFilter }
 }
 
-/// The kinds of filters that the rules need in the listener.
-fn needed(rules: Node<'_>) -> BTreeSet<&str> {
-    let filters = rules.items().flat_map(|rule| rule.list("filters"));
-    let kinds = filters.filter_map(|filter| filter.text_of("type"));
-    let persistence = rules.items().filter_map(|rule| rule.get("sessionPersistence"));
+/// The kinds of filters that the rules of a route need in the listener.
+fn needed(spec: Node<'_>) -> BTreeSet<&str> {
+    let kinds = spec.all("rules[].filters[].type").filter_map(Node::text);
     let kinds = kinds.filter(|kind| ROUTE_FILTERS.contains(kind));
+    let persistence = spec.all("rules[].sessionPersistence");
     kinds.chain(persistence.map(|_| "sessionPersistence")).collect()
 }

@@ -13,7 +13,6 @@ mod waypoints;
 use super::inputs::Inputs;
 pub use cut::{Change, CutStreams};
 use laststream_base::time_span::TimeSpan;
-use pairs::group;
 pub(crate) use pairs::same;
 pub(super) use part::Effect;
 use part::Part;
@@ -29,17 +28,18 @@ const ON_WAYPOINTS: &str = "; on a waypoint the routes stand in the chain: it is
 pub(super) fn parts(inputs: &Inputs) -> Vec<Part> {
     let mut parts = Vec::new();
     for pair in pairs::changed(inputs) {
+        let Some(object) = pair.latest() else { continue };
+        let is_of_envoy_gateway = object.group() == ENVOY_GATEWAY;
         for (effect, node, what) in effects::of(&pair) {
-            let proxies = proxies::Proxies::of(&pair);
-            let reached = Reached::of(&pair, &proxies, effect, node, inputs);
-            let gateways = reached.describe().filter(|_| proxies.targets.is_empty());
-            let named = gateways.unwrap_or_else(|| proxies.describe(node, inputs));
+            let reached = Reached::of(object, effect, node, inputs);
+            let named = reached.describe(node, inputs);
             let on_waypoints = if effect == Effect::WaypointRoutes { ON_WAYPOINTS } else { "" };
-            let time = match effect {
-                _ if !effect.replaces() => String::new(),
-                Effect::FirstFilter => proxies::time_at_envoy_gateway(inputs),
-                _ if group(&pair) == ENVOY_GATEWAY => proxies::time_at_envoy_gateway(inputs),
-                _ => proxies.time_left(inputs),
+            let time = if !effect.replaces() {
+                String::new()
+            } else if is_of_envoy_gateway || effect == Effect::FirstFilter {
+                proxies::time_at_envoy_gateway(inputs)
+            } else {
+                reached.proxies.time_left(inputs)
             };
             let message = format!("{what}: {named}{on_waypoints}{time}");
             parts.push(Part::new(effect, node, message, reached));

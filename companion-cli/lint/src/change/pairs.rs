@@ -46,7 +46,7 @@ impl<'g> Pair<'g> {
 
     /// Whether a field differs. A field that is missing is the same as an empty one.
     pub(super) fn differs(&self, path: &str) -> bool {
-        let [old, new] = self.field(path).map(|node| node.filter(|node| !is_empty(*node)));
+        let [old, new] = self.field(path).map(|node| node.filter(|node| !node.is_empty()));
         !same(old, new)
     }
 
@@ -71,24 +71,10 @@ impl<'g> Pair<'g> {
     }
 }
 
-fn is_empty(node: Node<'_>) -> bool {
-    match node.text() {
-        Some(_) => node.value().is_none(),
-        None => node.entries().next().is_none() && node.items().next().is_none(),
-    }
-}
-
-/// The API group of the object.
-pub(super) fn group<'g>(pair: &Pair<'g>) -> &'g str {
-    pair.latest().map_or("", |object| key(object).0)
-}
-
 /// The key of a resource: two objects are the same one if group, kind, namespace and name are
 /// equal.
 fn key<'g>(object: Object<'g>) -> (&'g str, &'g str, &'g str, &'g str) {
-    let version = object.node.text_of("apiVersion").unwrap_or_default();
-    let group = version.split_once('/').map_or("", |(group, _)| group);
-    (group, object.kind, object.namespace().unwrap_or_default(), object.name())
+    (object.group(), object.kind, object.namespace().unwrap_or_default(), object.name())
 }
 
 /// The objects that differ between the two sets of files, or are in only one of them.

@@ -1,12 +1,12 @@
 //! The proxies that get a part of a change, and the time that their streams have left.
 
 use super::GATEWAY_DRAIN;
-use super::pairs::Pair;
 use crate::envoy_filter::patch_of;
 use crate::inputs::Inputs;
 use crate::node::Node;
 use crate::objects::{Object, ROOT_NAMESPACE};
 use crate::pods::{Pod, pods};
+use crate::reach::ProxySelector;
 use laststream_base::time_span::TimeSpan;
 use laststream_policy::ISTIO_DRAIN;
 
@@ -18,32 +18,24 @@ const EVERYWHERE: [&str; 6] =
 /// The most workloads that a message names.
 const MOST_NAMED: usize = 5;
 
-pub(super) struct Proxies<'g> {
-    pub(super) namespace: Option<&'g str>,
-    pub(super) labels: Vec<(&'g str, &'g str)>,
-    pub(super) targets: Vec<String>,
+/// The proxies that get an object.
+#[derive(Debug)]
+pub(super) struct Proxies {
+    pub(super) selector: ProxySelector,
     /// Whether the object applies only to proxies of its namespace.
     pub(super) is_of_namespace: bool,
 }
 
-impl<'g> Proxies<'g> {
-    pub(super) fn of(pair: &Pair<'g>) -> Self {
-        let object = pair.latest();
-        let text = |target: Node<'g>, key| target.text_of(key).unwrap_or("?");
-        let selector = object.and_then(selector);
-        let labels = selector.into_iter().flat_map(Node::entries);
-        let labels = labels.filter_map(|(key, value)| Some((key, value.text()?))).collect();
-        let targets = object.into_iter().flat_map(Object::policy_targets);
-        let targets =
-            targets.map(|target| format!("{} `{}`", text(target, "kind"), text(target, "name")));
-        let namespace = object.and_then(Object::namespace);
-        let kind = object.map_or("", |object| object.kind);
-        let is_of_namespace = namespace != Some(ROOT_NAMESPACE) && !EVERYWHERE.contains(&kind);
-        Self { namespace, labels, targets: targets.collect(), is_of_namespace }
+impl Proxies {
+    pub(super) fn of(object: Object<'_>) -> Self {
+        let is_of_namespace =
+            object.namespace() != Some(ROOT_NAMESPACE) && !EVERYWHERE.contains(&object.kind);
+        let selector = ProxySelector::selected(object, selector(object), object.policy_targets());
+        Self { selector, is_of_namespace }
     }
 
     /// The proxies as text for a message.
-    pub(super) fn describe(&self, node: Node<'_>, inputs: &'g Inputs) -> String {
+    pub(super) fn describe(&self, node: Node<'_>, inputs: &Inputs) -> String {
         let context = match patch_of(node).map(|patch| patch.context()) {
             Some("GATEWAY") => "gateways: ",
             Some("SIDECAR_INBOUND") => "inbound, sidecars: ",
@@ -51,16 +43,20 @@ impl<'g> Proxies<'g> {
             Some("WAYPOINT") => "waypoints: ",
             _ => "",
         };
-        let space = match self.namespace {
+        let ProxySelector { namespace, labels, targets, .. } = &self.selector;
+        let space = match namespace {
             _ if !self.is_of_namespace => "in every namespace".into(),
             Some(namespace) => format!("in namespace `{namespace}`"),
             None => "in its namespace".into(),
         };
-        if !self.targets.is_empty() {
-            return format!("{context}{} {space}", self.targets.join(", "));
+        if !targets.is_empty() {
+            let target =
+                |(kind, name): &(String, String)| format!("{} `{}`", shown(kind), shown(name));
+            let targets: Vec<String> = targets.iter().map(target).collect();
+            return format!("{context}{} {space}", targets.join(", "));
         }
         let labels: Vec<String> =
-            self.labels.iter().map(|(key, value)| format!("`{key}: {value}`")).collect();
+            labels.iter().map(|(key, value)| format!("`{key}: {value}`")).collect();
         let who = match labels.join(", ") {
             none if none.is_empty() => "every proxy".to_owned(),
             labels => format!("pods with {labels}"),
@@ -68,7 +64,7 @@ impl<'g> Proxies<'g> {
         format!("{context}{who} {space}{}", self.named(inputs))
     }
 
-    fn named(&self, inputs: &'g Inputs) -> String {
+    fn named(&self, inputs: &Inputs) -> String {
         let mut names: Vec<&str> = self.pods(inputs).map(|pod| pod.object.name()).collect();
         names.sort_unstable();
         names.dedup();
@@ -83,51 +79,50 @@ impl<'g> Proxies<'g> {
     }
 
     /// The pods of the new files that the object selects by labels; none if it has targets.
-    fn pods(&self, inputs: &'g Inputs) -> impl Iterator<Item = Pod<'g>> {
-        let pods = pods(inputs).filter(|_| self.targets.is_empty());
-        pods.filter(|pod| !is_old(inputs, pod.spec)).filter(|pod| {
-            let labels = pod.labels();
-            let is_near = match (self.namespace, pod.namespace()) {
-                (Some(own), Some(theirs)) => !self.is_of_namespace || own == theirs,
-                _ => true,
-            };
-            is_near && self.labels.iter().all(|label| labels.contains(label))
+    fn pods<'g>(&self, inputs: &'g Inputs) -> impl Iterator<Item = Pod<'g>> {
+        pods(inputs).filter(move |pod| !is_old(inputs, pod.spec)).filter(move |pod| {
+            let namespace = pod.namespace().filter(|_| self.is_of_namespace);
+            self.selector.selects(namespace, &pod.labels())
         })
     }
 
     /// The time that Envoy keeps the streams, as text: the shortest drain time of the selected
     /// proxies.
-    pub(super) fn time_left(&self, inputs: &'g Inputs) -> String {
+    pub(super) fn time_left(&self, inputs: &Inputs) -> String {
         let common = common_time(inputs);
-        let own = |pod: Pod<'g>| span(pod.proxy_config()?.get(DRAIN_DURATION)?);
+        let own = |pod: Pod<'_>| span(pod.proxy_config()?.get(DRAIN_DURATION)?);
         let mut times: Vec<_> = self.pods(inputs).map(|pod| own(pod).or(common)).collect();
-        if self.labels.is_empty() || times.is_empty() {
+        if self.selector.labels.is_empty() || times.is_empty() {
             times.push(common); // proxies outside of these files get it, too
         }
         let has_default = times.contains(&None);
         let shortest = times.into_iter().flatten().min();
-        match shortest.filter(|time| !has_default || *time <= ISTIO_DRAIN) {
-            Some(time) => format!("; streams that are older have {time} (`{DRAIN_DURATION}`)"),
-            None => format!(
-                "; streams that are older have {ISTIO_DRAIN} (Istio's default for proxies without \
-                 `{DRAIN_DURATION}`)"
-            ),
-        }
+        let time = shortest.filter(|time| !has_default || *time <= ISTIO_DRAIN);
+        time_text(time, DRAIN_DURATION, "Istio's default for proxies", ISTIO_DRAIN)
     }
 }
 
-/// The same for the proxies of Envoy Gateway, which start with the `drainTimeout` of their
-/// EnvoyProxy.
+/// The kind or name of a target, which may be missing.
+fn shown(text: &str) -> &str {
+    if text.is_empty() { "?" } else { text }
+}
+
+/// The time that this setting gives, or else a default, as text for a message.
+fn time_text(time: Option<TimeSpan>, setting: &str, whose: &str, default: TimeSpan) -> String {
+    let source = match time {
+        Some(_) => format!("`{setting}`"),
+        None => format!("{whose} without `{setting}`"),
+    };
+    format!("; streams that are older have {} ({source})", time.unwrap_or(default))
+}
+
+/// The time that the proxies of Envoy Gateway keep the streams, as text. They start with the
+/// `drainTimeout` of their EnvoyProxy.
 pub(super) fn time_at_envoy_gateway(inputs: &Inputs) -> String {
     let times =
         inputs.keyed("drainTimeout").filter(|node| node.has_keys(&["drainTimeout", "shutdown"]));
-    match times.filter_map(span).min() {
-        Some(time) => format!("; streams that are older have {time} (`shutdown.drainTimeout`)"),
-        None => format!(
-            "; streams that are older have {GATEWAY_DRAIN} (Envoy Gateway's default without \
-             `shutdown.drainTimeout`)"
-        ),
-    }
+    let time = times.filter_map(span).min();
+    time_text(time, "shutdown.drainTimeout", "Envoy Gateway's default", GATEWAY_DRAIN)
 }
 
 /// The drain time of proxies without one of their own. A proxy reads it when it starts, so a

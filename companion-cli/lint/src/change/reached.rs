@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use laststream_base::time_span::TimeSpan;
 
-use super::pairs::{Pair, group};
 use super::part::Effect;
 use super::proxies::Proxies;
 use crate::envoy_filter::patch_of;
 use crate::inputs::Inputs;
 use crate::node::Node;
 use crate::objects::{Object, objects, of_kind};
+use crate::reach::ProxySelector;
 
 /// The API groups of the Gateway API, and of Envoy Gateway.
 const GATEWAY_API: &str = "gateway.networking.k8s.io";
@@ -63,11 +63,11 @@ enum Side {
 }
 
 /// The proxies that a part of a change reaches.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Reached {
-    /// None for all namespaces.
-    namespace: Option<String>,
-    labels: Vec<(String, String)>,
+    pub(super) proxies: Proxies,
+    /// Whether they are in the namespace of the object.
+    is_in_namespace: bool,
     /// None for any Gateway, and for proxies without one.
     gateways: Option<Vec<String>>,
     roles: &'static [ProxyRole],
@@ -75,24 +75,16 @@ pub(crate) struct Reached {
 }
 
 impl Reached {
-    pub(super) fn of(
-        pair: &Pair<'_>,
-        proxies: &Proxies<'_>,
-        effect: Effect,
-        node: Node<'_>,
-        inputs: &Inputs,
-    ) -> Self {
+    pub(super) fn of(object: Object<'_>, effect: Effect, node: Node<'_>, inputs: &Inputs) -> Self {
         let context = patch_of(node).map_or("", |patch| patch.context());
-        let labels = proxies.labels.iter();
+        let proxies = Proxies::of(object);
         // A Gateway of the Gateway API has its proxies in its own namespace.
-        let is_of_namespace = proxies.is_of_namespace || group(pair) == GATEWAY_API;
-        let is_of_namespace = is_of_namespace && !pair.latest().is_some_and(goes_by_route);
-        let with_gateway = pair.latest().filter(|_| effect != Effect::WaypointRoutes);
+        let is_of_namespace = proxies.is_of_namespace || object.group() == GATEWAY_API;
         Self {
-            namespace: proxies.namespace.filter(|_| is_of_namespace).map(str::to_owned),
-            labels: labels.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
-            gateways: with_gateway.and_then(|object| gateways(object, inputs)),
-            roles: roles(pair, context, effect),
+            proxies,
+            is_in_namespace: is_of_namespace && !goes_by_route(object),
+            gateways: gateways(object, inputs).filter(|_| effect != Effect::WaypointRoutes),
+            roles: roles(object, context, effect),
             side: match (context, effect) {
                 ("SIDECAR_OUTBOUND", _) => Side::Outbound,
                 ("SIDECAR_INBOUND", _) | (_, Effect::Tls | Effect::Authorization) => Side::Inbound,
@@ -104,16 +96,24 @@ impl Reached {
     pub(super) fn has(&self, proxy: &RunningProxy) -> bool {
         let gateway = GATEWAY_LABELS.iter().find_map(|label| proxy.labels.get(*label));
         let is_named = |names: &Vec<String>| gateway.is_some_and(|gateway| names.contains(gateway));
+        let ProxySelector { namespace, labels, .. } = &self.proxies.selector;
+        let is_near = |own: &String| !self.is_in_namespace || *own == proxy.namespace;
         self.roles.contains(&proxy.role)
-            && self.namespace.as_ref().is_none_or(|own| *own == proxy.namespace)
+            && namespace.as_ref().is_none_or(is_near)
             && self.gateways.as_ref().is_none_or(is_named)
-            && self.labels.iter().all(|(key, value)| proxy.labels.get(key) == Some(value))
+            && labels.iter().all(|(key, value)| proxy.labels.get(key) == Some(value))
     }
 
-    /// The Gateways as text for a message; none if they are not known.
-    pub(super) fn describe(&self) -> Option<String> {
-        let names = self.gateways.as_ref()?.iter().map(|name| format!("Gateway `{name}`"));
-        Some(names.collect::<Vec<_>>().join(", "))
+    /// The proxies as text for a message: the Gateways, if they are known and the object names no
+    /// targets.
+    pub(super) fn describe(&self, node: Node<'_>, inputs: &Inputs) -> String {
+        match &self.gateways {
+            Some(names) if self.proxies.selector.targets.is_empty() => {
+                let names = names.iter().map(|name| format!("Gateway `{name}`"));
+                names.collect::<Vec<_>>().join(", ")
+            }
+            _ => self.proxies.describe(node, inputs),
+        }
     }
 
     pub(super) fn has_scope(&self, scope: &str) -> bool {
@@ -131,10 +131,9 @@ fn goes_by_route(object: Object<'_>) -> bool {
     object.kind.ends_with("Route") || kinds.any(|kind| kind.ends_with("Route"))
 }
 
-fn roles(pair: &Pair<'_>, context: &str, effect: Effect) -> &'static [ProxyRole] {
+fn roles(object: Object<'_>, context: &str, effect: Effect) -> &'static [ProxyRole] {
     use ProxyRole::{EnvoyGateway, Gateway, Sidecar, Waypoint};
-    let kind = pair.latest().map_or("", |object| object.kind);
-    match (group(pair), kind, context, effect) {
+    match (object.group(), object.kind, context, effect) {
         (ENVOY_GATEWAY, ..) => &[EnvoyGateway],
         (.., "GATEWAY", _) => &[Gateway],
         (.., "WAYPOINT", _) | (.., Effect::WaypointRoutes) => &[Waypoint],
@@ -151,8 +150,7 @@ fn roles(pair: &Pair<'_>, context: &str, effect: Effect) -> &'static [ProxyRole]
 /// The names of the Gateways whose proxies get the object; none if they are not known.
 fn gateways(object: Object<'_>, inputs: &Inputs) -> Option<Vec<String>> {
     let mut names = Vec::new();
-    let version = object.node.text_of("apiVersion").unwrap_or_default();
-    if object.kind == "Gateway" && version.starts_with(GATEWAY_API) {
+    if object.kind == "Gateway" && object.group() == GATEWAY_API {
         names.push(object.name());
     } else if object.kind == "EnvoyProxy" {
         let users = of_kind(inputs, "Gateway")

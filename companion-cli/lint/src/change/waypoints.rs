@@ -9,7 +9,7 @@ use crate::node::Node;
 /// The effect of a VirtualService. Waypoints get those of the mesh, not those of gateways.
 pub(super) fn of_virtual_service(pair: &Pair<'_>) -> Effect {
     let is_for_mesh = |spec: Node<'_>| {
-        let gateways: Vec<_> = items(spec, "gateways").filter_map(Node::text).collect();
+        let gateways: Vec<_> = spec.list("gateways").filter_map(Node::text).collect();
         gateways.is_empty() || gateways.contains(&"mesh")
     };
     effect(pair.field("spec").into_iter().flatten().any(is_for_mesh))
@@ -20,7 +20,7 @@ pub(super) fn of_virtual_service(pair: &Pair<'_>) -> Effect {
 pub(super) fn of_route(pair: &Pair<'_>) -> Effect {
     let parents = pair.field("spec").into_iter().flatten();
     let mut kinds = parents
-        .flat_map(|spec| items(spec, "parentRefs"))
+        .flat_map(|spec| spec.list("parentRefs"))
         .map(|parent| parent.get("kind").and_then(Node::value));
     if kinds.any(|kind| kind.is_some_and(|kind| kind != "Gateway")) {
         Effect::WaypointRoutes
@@ -41,13 +41,9 @@ pub(super) fn of_destination_rule(pair: &Pair<'_>) -> Effect {
 }
 
 fn hashes(spec: Node<'_>) -> Vec<Node<'_>> {
-    let policies = items(spec, "subsets").chain([spec]).filter_map(|of| of.get("trafficPolicy"));
-    let settings = policies.flat_map(|policy| items(policy, "portLevelSettings").chain([policy]));
+    let policies = spec.list("subsets").chain([spec]).filter_map(|of| of.get("trafficPolicy"));
+    let settings = policies.flat_map(|policy| policy.list("portLevelSettings").chain([policy]));
     settings.filter_map(|settings| settings.get("loadBalancer")?.get("consistentHash")).collect()
-}
-
-fn items<'g>(node: Node<'g>, key: &str) -> impl Iterator<Item = Node<'g>> {
-    node.get(key).into_iter().flat_map(Node::items)
 }
 
 fn effect(is_in_chains: bool) -> Effect {

@@ -91,10 +91,14 @@ impl Compiled {
     }
 }
 
+/// The schema of a kind; none if its group belongs to another project. If the kind or the version
+/// is unknown: the field that says it, and a message.
+type Schema = Result<Option<Rc<Compiled>>, (&'static str, String)>;
+
 /// Compiled schemas, for all objects of a run.
 #[derive(Default)]
 pub(crate) struct Validators {
-    schemas: HashMap<(String, String), Option<Rc<Compiled>>>,
+    schemas: HashMap<(String, String), Schema>,
 }
 
 impl Validators {
@@ -106,7 +110,10 @@ impl Validators {
         let compiled = match self.compiled(inputs, object) {
             Ok(Some(compiled)) => compiled,
             Ok(None) => return Vec::new(),
-            Err(violation) => return vec![violation],
+            Err((field, message)) => {
+                let node = place(object.node, field);
+                return vec![Violation { fault: Fault::UnknownKind, node, message }];
+            }
         };
         let value = value_of(object.node, MOST_VALUES, DEEPEST);
         let Some(mut value) = value else { return Vec::new() };
@@ -132,45 +139,33 @@ impl Validators {
         violations
     }
 
-    /// The schema of an object; none if its group belongs to another project.
-    fn compiled<'g>(
-        &mut self,
-        inputs: &'g Inputs,
-        object: Object<'g>,
-    ) -> Result<Option<Rc<Compiled>>, Violation<'g>> {
+    fn compiled(&mut self, inputs: &Inputs, object: Object<'_>) -> Schema {
         let api = object.node.text_of("apiVersion").unwrap_or_default();
         let Some((group, version)) = api.split_once('/') else { return Ok(None) };
-        if OTHER_FILES.contains(&(group, object.kind)) {
+        let kind = object.kind;
+        if OTHER_FILES.contains(&(group, kind)) {
             return Ok(None);
         }
-        let key = (api.to_owned(), object.kind.to_owned());
+        let key = (api.to_owned(), kind.to_owned());
         if let Some(known) = self.schemas.get(&key) {
-            return Ok(known.clone());
+            return known.clone();
         }
-        let found = inputs.assume.crds.find((group, version), object.kind, inputs.assume.istio);
-        let compiled = match found {
-            Lookup::UnknownGroup => None,
-            Lookup::Found(known) => Compiled::of(*known),
-            Lookup::UnknownKind(kinds) => return Err(unknown_kind(object, group, &kinds)),
+        let compiled = match inputs.assume.crds.find((group, version), kind, inputs.assume.istio) {
+            Lookup::UnknownGroup => Ok(None),
+            Lookup::Found(known) => Ok(Compiled::of(*known)),
+            Lookup::UnknownKind(kinds) => {
+                let near = nearest(kind, kinds.iter().map(String::as_str));
+                Err(("kind", format!("`{group}` has no kind `{kind}`{near}")))
+            }
             Lookup::UnknownVersion(served) => {
-                return Err(unknown_version(object, version, &served));
+                let served = served.join("` or `");
+                let message = format!("{kind} is not served in `{version}`: write `{served}`");
+                Err(("apiVersion", message))
             }
         };
         self.schemas.insert(key, compiled.clone());
-        Ok(compiled)
+        compiled
     }
-}
-
-fn unknown_kind<'g>(object: Object<'g>, group: &str, kinds: &[String]) -> Violation<'g> {
-    let near = nearest(object.kind, kinds.iter().map(String::as_str));
-    let message = format!("`{group}` has no kind `{}`{near}", object.kind);
-    Violation { fault: Fault::UnknownKind, node: place(object.node, "kind"), message }
-}
-
-fn unknown_version<'g>(object: Object<'g>, version: &str, served: &[String]) -> Violation<'g> {
-    let message =
-        format!("{} is not served in `{version}`: write `{}`", object.kind, served.join("` or `"));
-    Violation { fault: Fault::UnknownKind, node: place(object.node, "apiVersion"), message }
 }
 
 /// The fault of an object whose name is missing or invalid. `generateName` may replace the name.

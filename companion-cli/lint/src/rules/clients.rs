@@ -1,20 +1,28 @@
-//! LS359 to LS364: trust in PROXY protocol headers, and in headers with the client's address.
+//! LS359 to LS365: trust in PROXY protocol headers, and in headers with the client's address.
 
 use laststream_filter::config::wire::Scope;
 
 use super::scheme::own_peer_info_filters;
-use super::scheme_filters::{Holder, Restorer, is_patched_beside, restorers};
-use super::scheme_helpers::{SupportingFilter, mutations, peer_info_filters, writers};
-use super::trust::{is_removed, is_removed_somewhere, keeps, stands_at_sidecar};
-use crate::envoy_filter::patch_of;
+use super::scheme_filters::{
+    Holder, Restorer, SupportingFilter, format_of, is_patched_beside, mutations, peer_info_filters,
+    restorers, writers,
+};
+use super::trust::{
+    has_hops, is_removed, is_removed_somewhere, keeps, stands_at_sidecar, uses_remote_address,
+};
+use crate::envoy_filter::{Patch, patch_of};
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
-use crate::listeners::{listener, uses};
+use crate::listeners::{connection_manager, listener, uses};
+use crate::modules::Module;
 use crate::node::Node;
-use crate::objects::{Object, of_kind};
+use crate::objects::{Object, object_of, of_kind};
+use crate::overlaid::Overlaid;
+use crate::pods::pod_around;
 use crate::proxy_protocol::{
     header_filters, is_type, listener_filters, policy_setting, policy_settings, topology_settings,
 };
+use crate::reach::{ProxySelector, Reach};
 
 pub(super) const CHECKS: Checks = &[
     ("LS359", no_destination),
@@ -23,6 +31,7 @@ pub(super) const CHECKS: Checks = &[
     ("LS362", client_of_every_peer),
     ("LS363", mixed),
     ("LS364", kept_beside_detection),
+    ("LS365", two_header_filters),
 ];
 
 /// The first line of the filter state for `nlb`.
@@ -71,13 +80,8 @@ fn takes_headers_somewhere(inputs: &Inputs) -> bool {
 
 /// Whether the filter state with this key begins with the connection's addresses.
 fn has_addresses(key: Node<'_>) -> bool {
-    let format = key
-        .parent()
-        .and_then(|state| state.text_of("format_string.text_format_source.inline_string"));
-    format.is_some_and(|format| {
-        // The order matters: if the local addresses are exchanged, the listener's own port decides.
-        format.lines().next() == Some(ADDRESSES)
-    })
+    // The order matters: if the local addresses are exchanged, the listener's own port decides.
+    format_of(key).is_some_and(|format| format.lines().next() == Some(ADDRESSES))
 }
 
 fn redirected<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -152,11 +156,6 @@ pub(super) fn detections(inputs: &Inputs) -> impl Iterator<Item = (Object<'_>, N
         .filter_map(|policy| Some((policy, policy.spec()?.get("clientIPDetection")?)))
 }
 
-fn has_hops(node: Node<'_>) -> bool {
-    let hops = node.field("xff_num_trusted_hops").and_then(Node::number);
-    hops.is_some_and(|hops| hops > 0)
-}
-
 const CHOSEN_BY_HEADER: &str = "the PROXY protocol header chooses the address that Envoy looks at";
 
 fn takes_headers(listener: Node<'_>) -> bool {
@@ -191,13 +190,10 @@ fn client_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn mixed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (list, config) in extensions(inputs) {
-        let manager = SupportingFilter::new(list).manager;
-        let overwrites = manager
-            .and_then(|manager| manager.field("use_remote_address"))
-            .is_some_and(Node::is_true);
+        let manager = connection_manager(list);
         let at_gateway =
             patch_of(list).is_some_and(|patch| matches!(patch.context(), "GATEWAY" | "ANY"));
-        if overwrites || manager.is_some_and(has_hops) {
+        if manager.is_some_and(|manager| uses_remote_address(manager) || has_hops(manager)) {
             findings.at(list, "the same connection manager has both");
         } else if at_gateway {
             findings.at(list, "Istio's gateways have `use_remote_address: true`");
@@ -235,4 +231,73 @@ fn kept_beside_detection<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (_, detection) in detections(inputs).filter(|(policy, _)| is_written || restores(policy)) {
         findings.at(detection, KEPT);
     }
+}
+
+const TAKEN_TWICE: &str = "another filter of this listener takes the load balancer's header";
+
+fn two_header_filters<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let lists = inputs.keyed_field("listener_filters");
+    for list in lists {
+        let configs = list.items().filter_map(|filter| filter.field("typed_config"));
+        for second in configs.filter(|config| is_type(*config, "ProxyProtocol")).skip(1) {
+            findings.at(second, TAKEN_TWICE);
+        }
+    }
+    for restorer in port_readers(inputs) {
+        if let Holder::Filter(module) = restorer.holder
+            && let Reach::Selector(mesh) = module.reach()
+        {
+            twice_in_mesh(inputs, module, mesh, findings);
+        }
+    }
+    for (policy, _) in policy_settings(inputs) {
+        for filter in header_filters(inputs).filter(|filter| is_patched_beside(*filter, policy)) {
+            findings.at(filter, format!("the ClientTrafficPolicy `{}` adds one", policy.name()));
+        }
+    }
+}
+
+/// Reports all filters but the first one, which is that of the module's own resource if there is
+/// one.
+fn twice_in_mesh<'g>(
+    inputs: &'g Inputs,
+    module: Module<'g>,
+    mesh: &ProxySelector,
+    findings: &mut Findings<'g>,
+) {
+    let own = module.patch().map(|patch| patch.filter.node);
+    let mut filters: Vec<(Node<'g>, Patch<'g>)> = header_filters(inputs)
+        .filter_map(|filter| Some((filter, patch_of(filter)?)))
+        .filter(|(_, patch)| patch.operation() != "REMOVE" && reaches(inputs, *patch, module))
+        .collect();
+    filters.sort_by_key(|(_, patch)| Some(patch.filter.node) != own);
+    let Some((_, first)) = filters.first().copied() else { return };
+    for (filter, _) in filters.iter().skip(1).filter(|(_, patch)| ports_meet(*patch, first)) {
+        findings.at(*filter, TAKEN_TWICE);
+    }
+    for setting in topology_settings(inputs).filter(|setting| concerns(inputs, *setting, mesh)) {
+        findings.at(setting, format!("the EnvoyFilter `{}` adds one, too", first.filter.name()));
+    }
+}
+
+/// Whether the listeners that contain a module may get this patch.
+fn reaches(inputs: &Inputs, patch: Patch<'_>, module: Module<'_>) -> bool {
+    let reach = Reach::Selector(ProxySelector::of(patch));
+    let mut places = uses(inputs, module).into_iter().filter_map(patch_of);
+    reach.may_meet(module.reach()) && places.any(|place| place.contexts_meet(patch))
+}
+
+/// Whether two patches may reach one listener. Those for different ports never do.
+fn ports_meet(one: Patch<'_>, two: Patch<'_>) -> bool {
+    let port = |patch: Patch<'_>| patch.node.fields("match.listener.portNumber")?.number();
+    port(one).zip(port(two)).is_none_or(|(one, two)| one == two)
+}
+
+/// Whether a setting of Istio concerns pods that an EnvoyFilter selects.
+fn concerns(inputs: &Inputs, setting: Node<'_>, mesh: &ProxySelector) -> bool {
+    if let Some(pod) = pod_around(setting) {
+        return mesh.may_select(inputs, pod);
+    }
+    let holder = object_of(setting.outermost()).filter(|object| object.kind == "Gateway");
+    holder.is_none_or(|gateway| mesh.may_select_gateway(&Overlaid::of_gateway(gateway)))
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use regex::Regex;
 
-use super::scheme_helpers::{action_around, is_composite, peer_info_filters, writers};
+use super::scheme_filters::{action_around, is_composite, peer_info_filters, writers};
 use crate::envoy_filter::{Patch, patch_of, patches};
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;

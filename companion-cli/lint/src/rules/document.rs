@@ -46,10 +46,15 @@ mod tests {
         codes.sort_unstable();
         let read: Vec<&str> = rules().map(|rule| rule.code).collect();
         assert_eq!(read, codes);
+        assert!(codes.windows(2).all(|pair| pair[0] != pair[1]), "{codes:?}");
         assert_eq!(sections().count(), codes.len());
         for rule in rules() {
-            let texts = [rule.title, rule.why, rule.fix];
-            assert!(texts.iter().all(|text| !text.is_empty() && !text.contains('\n')), "{rule:?}");
+            let Rule { title, why, fix, .. } = rule;
+            assert!([title, why, fix].iter().all(|text| !text.contains('\n')), "{rule:?}");
+            assert!(!title.is_empty() && !title.ends_with('.') && why.ends_with('.'), "{rule:?}");
+            assert!(fix.ends_with(['.', ')']), "{rule:?}");
+            let is_sourced = fix.contains("(https://");
+            assert!(is_sourced || rule.code < "LS901", "{} has no source", rule.code);
         }
     }
 }

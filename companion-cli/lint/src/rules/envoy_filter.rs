@@ -1,8 +1,8 @@
 //! LS1xx: the shape of EnvoyFilters, which the API server hardly checks.
 
-mod fields;
 mod types;
 
+use super::fields;
 use crate::envoy_filter::{Patch, envoy_filters, patches, patches_of};
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
@@ -10,7 +10,6 @@ use crate::modules::ours;
 use crate::node::Node;
 use crate::objects::{Object, ROOT_NAMESPACE, beside};
 use crate::plugin_configs::wasm_plugins;
-use fields::dropped;
 use laststream_base::classes::AGENTGATEWAYS;
 use regex_syntax::hir::{Hir, HirKind};
 use types::{nearly, wrong_type};
@@ -98,12 +97,29 @@ fn patch<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
                     let name = patch.operation();
                     findings.at(operation, format!("{name} does nothing without `{missing}`"));
                 }
-                for (field, why) in dropped(patch) {
-                    findings.at(field, why);
-                }
+                dropped(patch, findings);
             }
         }
     }
+}
+
+/// For each `applyTo` the name and the fields of its message, from go-control-plane's modules envoy
+/// 1.37 to 1.40.
+const MESSAGES: &str = include_str!("envoy_filter/fields.txt");
+
+/// Reports the fields of a patch's value that istiod drops.
+fn dropped<'g>(patch: Patch<'g>, findings: &mut Findings<'g>) {
+    let mut messages = MESSAGES.lines().filter_map(|line| line.split_once(' '));
+    let message = messages.find(|(kind, _)| *kind == patch.apply_to());
+    let Some((name, known)) = message.and_then(|(_, message)| message.split_once(' ')) else {
+        return;
+    };
+    let words = |key: &str| match key {
+        "@type" => None,
+        "config" => Some("istiod drops `config`: write `typed_config`".to_owned()),
+        _ => Some(format!("istiod drops `{key}`: a {name} has no such field")),
+    };
+    patch.value().into_iter().for_each(|value| fields::unknown(value, known, findings, words));
 }
 
 /// The part of the match without which istiod skips the removal or replacement of a filter.
@@ -223,12 +239,7 @@ fn no_patches<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let is_of_old_api = |spec: Node<'_>| spec.get("filters").is_some();
     for filter in envoy_filters(inputs).filter(|filter| !filter.spec().is_some_and(is_of_old_api)) {
         let patches = filter.spec().and_then(|spec| spec.get("configPatches"));
-        let is_empty = patches.is_none_or(|patches| {
-            patches.value().is_none()
-                && patches.entries().next().is_none()
-                && patches.items().next().is_none()
-        });
-        if is_empty {
+        if patches.is_none_or(Node::is_empty) {
             findings.at(filter.spec().unwrap_or(filter.node), "there is no patch in it");
         }
     }

@@ -8,7 +8,7 @@ use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::{Module, gates};
 use crate::node::Node;
-use crate::objects::{Object, object_of, of_kind};
+use crate::objects::{Object, object_of, of_kind, referred};
 use laststream_filter::config::wire::Gate;
 use patch::{grace_below_deadline, hook_below_deadline, mixed_hook, unknown_field};
 
@@ -26,18 +26,10 @@ pub(super) const CHECKS: Checks = &[
 ];
 
 /// A gate in the bootstrap of an EnvoyProxy.
-#[derive(Clone)]
 struct Placed<'g> {
     module: Module<'g>,
     gate: Gate,
     proxy: Object<'g>,
-}
-
-impl<'g> Placed<'g> {
-    /// The spec of the pods in the patch.
-    fn pod(&self) -> Option<Node<'g>> {
-        pod_of(self.proxy)
-    }
 }
 
 fn placed(inputs: &Inputs) -> impl Iterator<Item = Placed<'_>> {
@@ -56,11 +48,9 @@ pub(super) fn proxy_of(node: Node<'_>) -> Option<Object<'_>> {
 
 /// The patch of the Deployment or the DaemonSet.
 fn patch_node(proxy: Object<'_>) -> Option<Node<'_>> {
-    let kubernetes = proxy.spec()?.fields("provider.kubernetes")?;
-    let kinds = ["envoyDeployment", "envoyDaemonSet"].into_iter();
-    kinds
-        .filter_map(|kind| kubernetes.get(kind)?.get("patch"))
-        .find(|patch| patch.get("value").is_some())
+    let mut patches =
+        proxy.node.all("spec.provider.kubernetes.envoyDeployment|envoyDaemonSet.patch");
+    patches.find(|patch| patch.get("value").is_some())
 }
 
 /// The patch's value; a Deployment or a DaemonSet.
@@ -85,6 +75,7 @@ fn deleted_manager(proxy: Object<'_>) -> Option<Node<'_>> {
     Some(patch).filter(|patch| patch.text() == Some("delete"))
 }
 
+/// The spec of the pods in the patch.
 fn pod_of(proxy: Object<'_>) -> Option<Node<'_>> {
     patched(proxy)?.fields("spec.template.spec")
 }
@@ -177,21 +168,15 @@ fn gateways_of<'g>(inputs: &'g Inputs, proxy: Object<'g>) -> Vec<&'g str> {
     of_kind(inputs, "Gateway").filter(names).map(Object::name).collect()
 }
 
-/// Whether a `parametersRef` names the EnvoyProxy of this name.
-fn names_proxy(reference: Node<'_>, name: &str) -> bool {
-    reference.text_of("kind") == Some("EnvoyProxy") && reference.text_of("name") == Some(name)
-}
-
 fn unnamed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let is_named =
-        |name: &str| inputs.keyed("parametersRef").any(|reference| names_proxy(reference, name));
+    let is_named = |name: &str| {
+        let mut references = inputs.keyed("parametersRef");
+        references.any(|reference| referred(reference, "EnvoyProxy") == Some(name))
+    };
     // If the files have no Gateway, it is elsewhere, and the EnvoyProxies that it names are
     // unknown.
-    let is_of_api = |gateway: &Object<'_>| {
-        let version = gateway.node.text_of("apiVersion");
-        version.is_some_and(|version| version.starts_with("gateway.networking.k8s.io/"))
-    };
-    if of_kind(inputs, "Gateway").any(|gateway| is_of_api(&gateway)) {
+    let is_of_api = |gateway: Object<'_>| gateway.group() == "gateway.networking.k8s.io";
+    if of_kind(inputs, "Gateway").any(is_of_api) {
         for Placed { proxy, .. } in placed(inputs).filter(|placed| !is_named(placed.proxy.name())) {
             findings.at(
                 proxy.node.get("metadata").unwrap_or(proxy.node),
@@ -235,8 +220,7 @@ fn replaced_counter<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             Some("Gateway") => beside.iter().any(|counter| covers_target(*counter, target)),
             _ => false,
         };
-        let mut targets = policy.policy_targets().chain(policy.node.list("spec.targetSelectors"));
-        let target = targets.find(|target| takes(*target));
+        let target = policy.targets_and_selectors().find(|target| takes(*target));
         if let Some(kind) = target.and_then(|target| target.get("kind")) {
             findings.at(kind, format!("`{}` has no counter", policy.name()));
         }
@@ -247,8 +231,7 @@ fn replaced_counter<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn covers_target(counter: Object<'_>, target: Node<'_>) -> bool {
     counter.policy_targets().any(|own| {
         let section = own.text_of("sectionName");
-        own.text_of("kind") == Some("Gateway")
-            && own.text_of("name").is_some_and(|name| target.text_of("name") == Some(name))
+        referred(own, "Gateway").is_some_and(|name| target.text_of("name") == Some(name))
             && section.is_none_or(|name| target.text_of("sectionName") == Some(name))
     })
 }

@@ -6,6 +6,18 @@ use crate::node::{Node, camel};
 /// The key that takes in other maps.
 const MERGE: &str = "<<";
 
+/// Maps to check: the path to them, the words for one of them, and its fields.
+pub(super) type Maps = &'static [(&'static str, &'static str, &'static str)];
+
+/// Reports the keys of these maps below a node that are no fields of theirs.
+pub(super) fn unknown_below<'g>(node: Node<'g>, maps: Maps, findings: &mut Findings<'g>) {
+    for (path, what, fields) in maps {
+        for map in node.all(path) {
+            unknown(map, fields, findings, |key| Some(format!("{what} has no field `{key}`")));
+        }
+    }
+}
+
 /// Reports the keys of a map that are none of these fields, in neither spelling of protobuf.
 /// `words` has nothing for a key that is no mistake.
 pub(super) fn unknown<'g>(

@@ -125,8 +125,7 @@ fn text_places<'g>(inputs: &'g Inputs) -> Vec<Node<'g>> {
 /// Whether the object's API is Kubernetes' own. In custom resources, the CRD decides what a nested
 /// `metadata` may hold.
 fn is_of_kubernetes(object: Object<'_>) -> bool {
-    let api = object.node.text_of("apiVersion").unwrap_or_default();
-    let group = api.split_once('/').map_or("", |(group, _)| group);
+    let group = object.group();
     !group.contains('.') || group.ends_with(".k8s.io")
 }
 

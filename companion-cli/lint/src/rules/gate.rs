@@ -1,18 +1,18 @@
 //! LS4xx: the gate, and the VM that it runs in.
 
-mod clusters;
 mod neighbours;
 
 use laststream_filter::config::wire::{Gate, Scope};
 use laststream_filter::gate::access::ADDRESS_KEY;
 
+use crate::envoys::{clusters, whole_bootstraps};
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
-use crate::listeners::{addresses, is_loopback, listeners, managers, routes, uses};
-use crate::modules::{Module, gates};
+use crate::listeners::{addresses, connection_manager, is_loopback, listeners, routes, uses};
+use crate::modules::gates;
 use crate::node::Node;
 use crate::pods::{Pod, stop_hooks};
-use clusters::missing_cluster;
+use crate::reach::Reach;
 use neighbours::{other_vm_id, shared_vm, two_gates, uncounted_scope};
 
 pub(super) const CHECKS: Checks = &[
@@ -24,9 +24,13 @@ pub(super) const CHECKS: Checks = &[
     ("LS406", inbound_only),
     ("LS407", uncounted_scope),
     ("LS408", idle_timeout),
-    ("LS409", inbound_gate),
+    ("LS409", |inputs, findings| {
+        report_listeners("traffic_direction", "INBOUND", "an inbound one", inputs, findings);
+    }),
     ("LS410", counts_itself),
-    ("LS411", unbound_gate),
+    ("LS411", |inputs, findings| {
+        report_listeners("bind_to_port", "false", "not bound", inputs, findings);
+    }),
     ("LS412", two_gates),
     ("LS413", secret_in_clear_text),
     ("LS414", gate_without_state),
@@ -55,16 +59,20 @@ fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
+/// The gates, each with a connection manager that runs it.
+fn managed_gates(inputs: &Inputs) -> impl Iterator<Item = (Gate, Node<'_>)> {
+    gates(inputs).flat_map(move |(module, gate)| {
+        let managers = uses(inputs, module).into_iter().filter_map(connection_manager);
+        managers.map(move |manager| (gate.clone(), manager))
+    })
+}
+
 fn open_route<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (module, _) in gates(inputs) {
-        for manager in managers(inputs, module) {
-            for route in routes(manager) {
-                let status = route.fields("direct_response.status");
-                if status.and_then(Node::number) != Some(503) {
-                    let message = "behind the gate there must be a direct response with 503";
-                    findings.at(status.unwrap_or(route), message);
-                }
-            }
+    for route in managed_gates(inputs).flat_map(|(_, manager)| routes(manager)) {
+        let status = route.fields("direct_response.status");
+        if status.and_then(Node::number) != Some(503) {
+            let message = "behind the gate there must be a direct response with 503";
+            findings.at(status.unwrap_or(route), message);
         }
     }
 }
@@ -90,46 +98,36 @@ const IDLE: u64 = 300_000;
 const LAST_ANSWER: u64 = 5_000;
 
 fn idle_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (module, gate) in gates(inputs) {
-        for manager in managers(inputs, module) {
-            let node = manager.field("stream_idle_timeout");
-            let idle = node.and_then(Node::millis).unwrap_or(IDLE);
-            let deadline = gate.deadline_ms / 1000;
-            if idle == 0 {
-                let message = format!("Envoy holds for ever: write `{}s`", deadline + 10);
-                findings.at(node.unwrap_or(manager), message);
-            } else if idle <= gate.deadline_ms.saturating_add(LAST_ANSWER) {
-                let message = format!(
-                    "the gate holds for {deadline} s and up to 5 s more, and Envoy for {} s",
-                    idle / 1000
-                );
-                findings.at(node.unwrap_or(manager), message);
-            }
+    for (gate, manager) in managed_gates(inputs) {
+        let node = manager.field("stream_idle_timeout");
+        let idle = node.and_then(Node::millis).unwrap_or(IDLE);
+        let deadline = gate.deadline_ms / 1000;
+        if idle == 0 {
+            let message = format!("Envoy holds for ever: write `{}s`", deadline + 10);
+            findings.at(node.unwrap_or(manager), message);
+        } else if idle <= gate.deadline_ms.saturating_add(LAST_ANSWER) {
+            let message = format!(
+                "the gate holds for {deadline} s and up to 5 s more, and Envoy for {} s",
+                idle / 1000
+            );
+            findings.at(node.unwrap_or(manager), message);
         }
     }
 }
 
-fn inbound_gate<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (module, node) in listeners_with(inputs, "traffic_direction", "INBOUND") {
-        findings.at(node, format!("the listener of `{}` is an inbound one", module.name()));
-    }
-}
-
-/// Gates whose listeners have this field with this value.
-fn listeners_with<'g>(
+/// Reports listeners of gates that have this value in a field.
+fn report_listeners<'g>(
+    field: &str,
+    value: &str,
+    what: &str,
     inputs: &'g Inputs,
-    field: &'static str,
-    value: &'static str,
-) -> impl Iterator<Item = (Module<'g>, Node<'g>)> {
-    gates(inputs).flat_map(move |(module, _)| {
-        let fields = listeners(inputs, module).filter_map(move |listener| listener.field(field));
-        fields.filter(move |node| node.text() == Some(value)).map(move |node| (module, node))
-    })
-}
-
-fn unbound_gate<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (module, node) in listeners_with(inputs, "bind_to_port", "false") {
-        findings.at(node, format!("the listener of `{}` is not bound", module.name()));
+    findings: &mut Findings<'g>,
+) {
+    for (module, _) in gates(inputs) {
+        let nodes = listeners(inputs, module).filter_map(|listener| listener.field(field));
+        for node in nodes.filter(|node| node.text() == Some(value)) {
+            findings.at(node, format!("the listener of `{}` is {what}", module.name()));
+        }
     }
 }
 
@@ -158,19 +156,38 @@ fn gate_without_state<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn counts_itself<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (module, gate) in gates(inputs) {
-        for manager in managers(inputs, module) {
-            let node = manager.field("stat_prefix");
-            let Some((node, prefix)) = node.and_then(|node| Some((node, node.text()?))) else {
-                continue;
-            };
-            let ignored = &gate.admin.ignore;
-            if !ignored.iter().any(|ignored| ignored == prefix) {
-                let ignored = ignored.join(", ");
-                let message =
-                    format!("`{prefix}` is not in `gate.admin.ignore`, which is {ignored}");
-                findings.at(node, message);
+    for (gate, manager) in managed_gates(inputs) {
+        let node = manager.field("stat_prefix");
+        let Some((node, prefix)) = node.and_then(|node| Some((node, node.text()?))) else {
+            continue;
+        };
+        let ignored = &gate.admin.ignore;
+        if !ignored.iter().any(|ignored| ignored == prefix) {
+            let ignored = ignored.join(", ");
+            let message = format!("`{prefix}` is not in `gate.admin.ignore`, which is {ignored}");
+            findings.at(node, message);
+        }
+    }
+}
+
+fn missing_cluster<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for bootstrap in whole_bootstraps(inputs) {
+        let Some(clusters) = clusters(bootstrap) else { continue };
+        let reach = Reach::of(bootstrap);
+        for (module, gate) in gates(inputs).filter(|(module, _)| *module.reach() == reach) {
+            for (path, name) in called(&gate) {
+                if !name.is_empty() && !clusters.contains(&name) {
+                    let place = module.part_or_all(&["gate", path, "cluster"]);
+                    findings.at(place, format!("no cluster has the name `{name}`"));
+                }
             }
         }
     }
+}
+
+/// The fields of a gate that name a cluster, and the names. An empty one is none.
+fn called(gate: &Gate) -> impl Iterator<Item = (&'static str, &str)> {
+    let app = gate.app.as_ref().map(|app| ("app", &*app.cluster));
+    let notify = gate.notify.as_ref().map(|notify| ("notify", &*notify.cluster));
+    [("admin", &*gate.admin.cluster)].into_iter().chain(app).chain(notify)
 }

@@ -32,16 +32,17 @@ const EXIT_ON_ZERO: &str = "EXIT_ON_ZERO_ACTIVE_CONNECTIONS";
 const MINIMUM: &str = "MINIMUM_DRAIN_DURATION";
 const DURATION: &str = "terminationDrainDuration";
 
-/// The values of a setting of the agent, given as a key or as an environment variable.
+/// The values of these settings of the agent, given as keys or as environment variables.
 pub(super) fn settings<'g>(
     inputs: &'g Inputs,
-    name: &'static str,
+    names: &'static [&'static str],
 ) -> impl Iterator<Item = Node<'g>> {
-    let variables = inputs
-        .keyed("env")
-        .flat_map(Node::items)
-        .filter(move |variable| variable.text_of("name") == Some(name));
-    inputs.keyed(name).chain(variables.filter_map(|variable| variable.get("value")))
+    let is_one = move |variable: &Node<'g>| {
+        variable.text_of("name").is_some_and(|name| names.contains(&name))
+    };
+    let variables = inputs.keyed("env").flat_map(Node::items).filter(is_one);
+    let keys = names.iter().flat_map(move |name| inputs.keyed(name));
+    keys.chain(variables.filter_map(|variable| variable.get("value")))
 }
 
 /// The values that turn the setting on, and whether its pod sets a grace period. If the pod is
@@ -51,7 +52,7 @@ fn exits_on_zero<'g>(
     parts: &SplitPods<'g>,
 ) -> impl Iterator<Item = (Node<'g>, bool)> {
     let sized = pods(inputs).any(|pod| pod.grace().is_some());
-    settings(inputs, EXIT_ON_ZERO)
+    settings(inputs, &[EXIT_ON_ZERO])
         .filter(|node| node.is_true())
         .map(move |node| (node, pod_around(node).map_or(sized, |pod| parts.grace(pod).is_some())))
 }
@@ -94,9 +95,7 @@ fn is_native(inputs: &Inputs, pod: Pod<'_>) -> bool {
 
 pub(super) fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let parts = SplitPods::of(inputs);
-    for node in
-        [EXIT_ON_ZERO, MINIMUM, DURATION].into_iter().flat_map(|name| settings(inputs, name))
-    {
+    for node in settings(inputs, &[EXIT_ON_ZERO, MINIMUM, DURATION]) {
         let Some(pod) = pod_around(node).filter(|pod| !pod.is_gateway()) else { continue };
         let off = node.text().is_some_and(|text| text == "false");
         if !off && is_drained_by_istio(inputs, &parts, pod) {
@@ -115,7 +114,7 @@ pub(super) fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Finding
 
 fn agent_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let parts = SplitPods::of(inputs);
-    for node in [MINIMUM, DURATION].into_iter().flat_map(|name| settings(inputs, name)) {
+    for node in settings(inputs, &[MINIMUM, DURATION]) {
         let Some(time) = node.millis() else { continue };
         let is_short = |(_, grace): &(String, u64)| grace.saturating_mul(1000) <= time;
         if let Some((pod, grace)) = concerned(inputs, &parts, node).into_iter().find(is_short) {

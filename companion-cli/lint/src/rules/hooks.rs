@@ -34,7 +34,7 @@ fn netstat<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (node, text) in inputs.scalars().filter(|(_, text)| text.contains("netstat -")) {
         let socket_count =
             text.contains("envoy") || text.contains("pilot-agent") || text.contains("LISTEN");
-        if text.contains("netstat -") && (socket_count || text.contains("while")) {
+        if socket_count || text.contains("while") {
             let others = if text.contains("envoy") && !text.contains("pilot-agent") {
                 ", and pilot-agent's own 15020 is among them"
             } else {
@@ -80,7 +80,7 @@ fn unreachable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let own = gates(inputs).flat_map(|(module, _)| addresses(inputs, module));
     let loopback: Vec<u64> =
         own.filter(|(address, _)| is_loopback(*address)).map(|(_, port)| port).collect();
-    for http in stop_hooks(inputs).filter_map(Hook::http) {
+    for http in stop_hooks(inputs).filter_map(|hook| hook.node.get("httpGet")) {
         let Some(port) = http.get("port") else { continue };
         let path =
             http.get("path").and_then(Node::text).unwrap_or_default().trim_start_matches('/');
@@ -111,12 +111,8 @@ const INCLUSIONS: [(&str, &str); 3] = [
 pub(super) const ENVOY_COUNT_STATS: [&str; 2] = ["downstream_rq_active", "downstream_rq_total"];
 
 pub(super) fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let of_mesh: Vec<Node<'g>> = inputs
-        .keyed("proxyStatsMatcher")
-        .filter(|matcher| {
-            matcher.parent().is_some_and(|config| config.key_text() == Some("defaultConfig"))
-        })
-        .collect();
+    let is_of_mesh = |node: &Node<'g>| node.has_keys(&["proxyStatsMatcher", "defaultConfig"]);
+    let of_mesh: Vec<_> = inputs.keyed("proxyStatsMatcher").filter(is_of_mesh).collect();
     let parts = SplitPods::of(inputs);
     for (.., pod) in gated_pods(inputs) {
         let statistics = statistics_of(&parts.with_others(pod), &of_mesh);

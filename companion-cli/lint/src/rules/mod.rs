@@ -6,7 +6,6 @@ mod clients;
 mod composite;
 mod delivery;
 mod document;
-mod ends;
 mod envoy_filter;
 mod envoy_gateway;
 mod fields;
@@ -19,12 +18,10 @@ mod live;
 mod module;
 mod names;
 mod overlay;
-mod proxied;
 mod saved_header;
 mod schema;
 mod scheme;
 mod scheme_filters;
-mod scheme_helpers;
 mod streams;
 mod traffic;
 mod trust;
@@ -37,7 +34,7 @@ use super::finding::{Check, Checks, Rule};
 use super::upgrade::Step;
 pub(super) use document::rules;
 
-const GROUPS: [Checks; 26] = [
+const GROUPS: [Checks; 24] = [
     files::CHECKS,
     schema::CHECKS,
     envoy_filter::CHECKS,
@@ -48,7 +45,6 @@ const GROUPS: [Checks; 26] = [
     scheme::CHECKS,
     trust::CHECKS,
     clients::CHECKS,
-    proxied::CHECKS,
     composite::CHECKS,
     gate::CHECKS,
     hooks::CHECKS,
@@ -58,7 +54,6 @@ const GROUPS: [Checks; 26] = [
     waypoint::CHECKS,
     envoy_gateway::CHECKS,
     jobs::CHECKS,
-    ends::CHECKS,
     websockets::CHECKS,
     streams::CHECKS,
     traffic::CHECKS,

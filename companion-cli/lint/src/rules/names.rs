@@ -11,8 +11,8 @@ use crate::node::Node;
 use crate::reach::ProxySelector;
 
 pub(super) const CHECKS: Checks = &[
-    ("LS121", extension_twice),
-    ("LS122", listener_twice),
+    ("LS121", |inputs, findings| report_twice("EXTENSION_CONFIG", |_, _| true, inputs, findings)),
+    ("LS122", |inputs, findings| report_twice("LISTENER", Patch::contexts_meet, inputs, findings)),
     ("LS123", nameless),
     ("LS124", unused_extension),
     ("LS125", missing_extension),
@@ -23,26 +23,18 @@ fn added_to<'g>(inputs: &'g Inputs, kind: &'static str) -> impl Iterator<Item = 
     patches_of(inputs, kind).filter(|patch| patch.operation() == "ADD")
 }
 
-fn extension_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let added = added_to(inputs, "EXTENSION_CONFIG");
-    report_twice(added, |_, _| true, findings);
-}
-
-fn listener_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let added = added_to(inputs, "LISTENER");
-    report_twice(added, Patch::contexts_meet, findings);
-}
-
 /// The number of equal names that are compared pair by pair. More would not add information.
 const MOST_OF_A_NAME: usize = 64;
 
+/// Reports what two patches add under one name, if `meet` holds for them.
 fn report_twice<'g>(
-    added: impl Iterator<Item = Patch<'g>>,
+    kind: &'static str,
     meet: fn(Patch<'g>, Patch<'g>) -> bool,
+    inputs: &'g Inputs,
     findings: &mut Findings<'g>,
 ) {
     let mut by_name: HashMap<&str, Vec<(Patch<'g>, Node<'g>, ProxySelector)>> = HashMap::new();
-    for patch in added {
+    for patch in added_to(inputs, kind) {
         let Some(node) = patch.value().and_then(|value| value.field("name")) else { continue };
         let Some(name) = node.value() else { continue };
         let earlier = by_name.entry(name).or_default();

@@ -7,7 +7,7 @@ use crate::finding::{Checks, Findings};
 use crate::inputs::{Inputs, OVERLAY_KEYS};
 use crate::node::Node;
 use crate::objects::{Object, objects, of_kind};
-use crate::pods::CLASS_LABEL;
+use crate::pods::{CLASS_LABEL, overlay_template};
 
 pub(super) const CHECKS: Checks =
     &[("LS561", not_merged), ("LS562", other_container), ("LS563", mixed_hook)];
@@ -25,19 +25,14 @@ fn overlays(inputs: &Inputs) -> impl Iterator<Item = Object<'_>> {
     objects(inputs).filter(move |object| {
         let labels = object.node.fields("metadata.labels");
         let is_default = labels.is_some_and(|labels| labels.get(CLASS_LABEL).is_some());
-        let template =
-            || object.node.fields("data.deployment")?.embedded()?.fields("spec.template");
         object.kind == "ConfigMap"
-            && (is_default || named.contains(object.name()) || template().is_some())
+            && (is_default || named.contains(object.name()) || overlay_template(*object).is_some())
     })
 }
 
-fn data<'g>(overlay: Object<'g>) -> impl Iterator<Item = (&'g str, Node<'g>)> {
-    overlay.node.get("data").into_iter().flat_map(Node::entries)
-}
-
 fn not_merged<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (key, value) in overlays(inputs).flat_map(data) {
+    let data = overlays(inputs).filter_map(|overlay| overlay.node.get("data"));
+    for (key, value) in data.flat_map(Node::entries) {
         if !OVERLAY_KEYS.contains(&key) {
             findings.at(value.key().unwrap_or(value), format!("`{key}` is none of Istio's keys"));
         } else if value.embedded().is_none_or(|root| !root.is_map()) {
@@ -55,10 +50,7 @@ fn not_merged<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 /// The spec of the pods in each overlay's Deployment.
 pub(super) fn pod_specs(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {
-    overlays(inputs)
-        .flat_map(data)
-        .filter(|(key, _)| *key == "deployment")
-        .filter_map(|(_, value)| value.embedded()?.fields("spec.template.spec"))
+    overlays(inputs).filter_map(|overlay| overlay_template(overlay)?.get("spec"))
 }
 
 fn containers(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {

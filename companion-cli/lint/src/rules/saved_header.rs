@@ -4,14 +4,13 @@ use std::collections::HashSet;
 
 use laststream_filter::config::wire::{ForwardedProto, ORIGINAL_HEADER, Preset};
 
-use super::scheme_filters::{Restorer, restorers};
-use super::scheme_helpers::{
-    FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, writers,
+use super::scheme_filters::{
+    FORWARDED_PROTO, Restorer, SupportingFilter, matcher_around, mutations, mutations_before,
+    removes, restorers, writers,
 };
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::node::Node;
-use crate::reach::Reach;
 
 pub(super) const CHECKS: Checks = &[("LS351", not_saved), ("LS352", forgeable)];
 
@@ -79,10 +78,7 @@ fn native_readers(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
     let has_name = |writer: &SupportingFilter<'_>| {
         matcher_around(writer.node).is_some_and(|up| around.contains(&up))
     };
-    let is_placed = |writer: &SupportingFilter<'_>| {
-        matches!(writer.reach, Reach::Selector(_)) || writer.manager.is_some()
-    };
-    writers(inputs).filter(is_placed).filter(has_name).collect()
+    writers(inputs).filter(SupportingFilter::is_placed).filter(has_name).collect()
 }
 
 /// The mutation that writes a header.
@@ -101,10 +97,8 @@ fn saves_nothing(mutation: Node<'_>) -> Option<&'static str> {
         return Some("its value is not `%REQ(x-forwarded-proto)%`");
     }
     let changes = |item: Node<'_>| {
-        [item.text_of("remove"), appended(item)]
-            .into_iter()
-            .flatten()
-            .any(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
+        let overwrites = |name: &str| name.eq_ignore_ascii_case(FORWARDED_PROTO);
+        removes(item, FORWARDED_PROTO) || appended(item).is_some_and(overwrites)
     };
     let is_gone = mutations_before(mutation).any(changes);
     is_gone.then_some("`x-forwarded-proto` is removed or overwritten before")
@@ -158,12 +152,10 @@ fn forgeable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             .map(|reader| reader.header.as_str())
             .find_map(|header| Some((append_of(helper.node, header)?, header)));
         let Some((append, header)) = read else { continue };
-        let removes = |item: Node<'g>| {
-            item.text_of("remove").is_some_and(|name| name.eq_ignore_ascii_case(header))
-        };
         let is_overwritten = append.text_of("append.append_action") == Some(OVERWRITES)
             && append.fields("append.keep_empty_value").is_some_and(Node::is_true);
-        if !is_overwritten && !mutations_before(append).any(removes) {
+        let is_removed = || mutations_before(append).any(|item| removes(item, header));
+        if !is_overwritten && !is_removed() {
             findings.at(append, format!("`{header}` is neither removed before nor overwritten"));
         }
     }

@@ -3,8 +3,10 @@
 use laststream_filter::config::wire::Scope;
 
 use super::module::{fits, in_one_chain, share_chain};
-use super::scheme_filters::{Holder, Restorer, restorers, restoring_modules, section};
-use super::scheme_helpers::{SupportingFilter, peer_info_filters, writers, written};
+use super::scheme_filters::{
+    Holder, Restorer, SupportingFilter, format_of, peer_info_filters, restorers, restoring_modules,
+    section, writers, written,
+};
 use crate::envoy_filter::{Patch, patch_of};
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
@@ -127,7 +129,8 @@ fn no_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings
                 .at(restorer.place, format!("no `set_filter_state` of these files writes `{key}`"));
         }
-        for teller in own.filter(|teller| first_word(*teller).is_some_and(|word| word != PEER)) {
+        let first_word = |teller: &Node<'g>| format_of(*teller)?.split_ascii_whitespace().next();
+        for teller in own.filter(|teller| first_word(teller).is_some_and(|word| word != PEER)) {
             findings.at(teller, format!("it begins with something else than `{PEER}`"));
         }
     }
@@ -135,11 +138,6 @@ fn no_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 /// The only address of the peer that no header can change.
 const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
-
-fn first_word(teller: Node<'_>) -> Option<&str> {
-    let format = teller.parent()?.fields("format_string.text_format_source.inline_string")?;
-    format.text()?.split_ascii_whitespace().next()
-}
 
 fn peer_too_late<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let tellers = peer_info_filters(inputs);

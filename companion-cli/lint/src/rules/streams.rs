@@ -1,14 +1,32 @@
-//! LS640: total time-outs of routes that carry streams.
+//! LS620 and LS640: how streams end: by kind at the gate, and by the total time-outs of routes.
 
 use std::collections::HashSet;
 
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
+use crate::modules::{counters, gates};
 use crate::node::Node;
 use crate::objects::of_kind;
 use crate::rules::traffic::{http_routes, untimed_rules};
 
-pub(super) const CHECKS: Checks = &[("LS640", total_timeout)];
+pub(super) const CHECKS: Checks = &[("LS620", ends_without_kinds), ("LS640", total_timeout)];
+
+fn ends_without_kinds<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (gate, wire) in gates(inputs).filter(|(_, wire)| wire.end.is_some()) {
+        for (counter, scope) in counters(inputs) {
+            let keeps_kinds = counter
+                .wire()
+                .and_then(|wire| wire.count.as_ref())
+                .is_some_and(|count| count.kinds);
+            if !keeps_kinds && wire.scopes.contains(&scope) && gate.may_meet(counter) {
+                findings.at(
+                    counter.text().unwrap_or(counter.plugin),
+                    format!("the gate `{}` is to end streams of this counter", gate.name()),
+                );
+            }
+        }
+    }
+}
 
 /// The longest time-out that is taken for one of ordinary requests; milliseconds.
 const ORDINARY: u64 = 60_000;
@@ -53,7 +71,7 @@ const EVENTS: &str = "text/event-stream";
 
 /// Whether a rule of an HTTPRoute is for requests of event streams.
 fn asks_for_events(rule: Node<'_>) -> bool {
-    let mut headers = rule.list("matches").flat_map(|matching| matching.list("headers"));
+    let mut headers = rule.all("matches[].headers[]");
     headers.any(|header| {
         let name = header.text_of("name");
         name.is_some_and(|name| name.eq_ignore_ascii_case("accept"))

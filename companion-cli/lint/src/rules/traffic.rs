@@ -150,8 +150,7 @@ pub(super) fn untimed_rules(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {
 /// Envoy Gateway takes the time-out of a single try for the route's if there are no retries.
 fn has_timeout(rule: Node<'_>) -> bool {
     rule.fields("timeouts.request").is_some()
-        || rule.get("retry").is_none()
-            && rule.get("timeouts").is_some_and(|timeouts| timeouts.get("backendRequest").is_some())
+        || rule.get("retry").is_none() && rule.fields("timeouts.backendRequest").is_some()
 }
 
 /// Whether the files show that Envoy Gateway has this Gateway.

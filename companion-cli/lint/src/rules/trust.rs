@@ -4,10 +4,9 @@
 use laststream_filter::config::wire::{ForwardedProto, Scope};
 
 use super::clients::detections;
-use super::scheme_filters::{restorers, restoring_modules};
-use super::scheme_helpers::{
+use super::scheme_filters::{
     FORWARDED_PROTO, SupportingFilter, is_forwarded_proto, matcher_around, mutations,
-    mutations_before, writers, written,
+    mutations_before, removes, restorers, restoring_modules, writers, written,
 };
 use crate::envoy_filter::patch_of;
 use crate::finding::{Checks, Findings};
@@ -29,8 +28,7 @@ pub(super) fn is_removed(
     meets: impl Fn(&SupportingFilter<'_>) -> bool,
 ) -> bool {
     mutations.iter().filter(|helper| meets(helper)).any(|helper| {
-        helper.node.items().filter_map(|item| item.get("remove")).any(is_forwarded_proto)
-            || overwrites(helper)
+        helper.node.items().any(|item| removes(item, FORWARDED_PROTO)) || overwrites(helper)
     })
 }
 
@@ -59,15 +57,22 @@ fn writes_http(append: Node<'_>) -> bool {
 
 /// Whether a mutation in front of this one, in the same list, removes the header.
 fn is_removed_before(mutation: Node<'_>) -> bool {
-    let before = mutation.parent().into_iter().flat_map(mutations_before);
-    before.filter_map(|item| item.get("remove")).any(is_forwarded_proto)
+    let mut before = mutation.parent().into_iter().flat_map(mutations_before);
+    before.any(|item| removes(item, FORWARDED_PROTO))
 }
 
 /// Whether this connection manager keeps the x-forwarded-proto that the peer sent.
 pub(super) fn keeps(manager: Node<'_>) -> bool {
-    let overwrites = manager.field("use_remote_address").is_some_and(Node::is_true);
-    let hops = manager.field("xff_num_trusted_hops").and_then(Node::number);
-    !overwrites || hops.is_some_and(|hops| hops > 0)
+    !uses_remote_address(manager) || has_hops(manager)
+}
+
+pub(super) fn uses_remote_address(manager: Node<'_>) -> bool {
+    manager.field("use_remote_address").is_some_and(Node::is_true)
+}
+
+pub(super) fn has_hops(node: Node<'_>) -> bool {
+    let hops = node.field("xff_num_trusted_hops").and_then(Node::number);
+    hops.is_some_and(|hops| hops > 0)
 }
 
 /// Whether these files set trusted hops anywhere, or patch `use_remote_address: false`. Either may
@@ -167,9 +172,8 @@ fn matchers_on_kept_header<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) 
         writers(inputs).filter(|writer| matcher_around(writer.node).is_some()).collect();
     for writer in &writers {
         let is_kept = writer.manager.map_or_else(|| stands_where_kept(inputs, writer.node), keeps);
-        let is_placed = writer.manager.is_some() || matches!(writer.reach, Reach::Selector(_));
         let is_removed = || {
-            if is_placed {
+            if writer.is_placed() {
                 is_removed(&mutations, |helper| helper.may_meet(writer))
             } else {
                 is_removed_somewhere(inputs)
@@ -197,56 +201,48 @@ fn has_tls(writer: &SupportingFilter<'_>) -> bool {
 }
 
 fn wide_ranges<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mut report = |node: Node<'g>, range: Option<String>| {
+        if let Some(range) = range.filter(|range| is_wide(range)) {
+            findings.at(node, format!("`{range}` is trusted"));
+        }
+    };
     for restorer in restorers(inputs) {
         let place = restorer.place;
-        let peers = place.get("trust").and_then(|trust| trust.get("peers"));
+        let peers = place.fields("trust.peers");
         let ranges = restorer.proto.trust.peers.iter().enumerate();
         for (index, range) in ranges.filter(|(_, range)| is_wide(range)) {
             let item = peers.and_then(|peers| peers.items().nth(index));
-            findings.at(item.unwrap_or(place), trusted(range));
+            report(item.unwrap_or(place), Some(range.clone()));
         }
     }
     const RANGES: &str = "filter_chain_match.direct_source_prefix_ranges";
     let configs = inputs.keyed_field("forward_proto_config");
     let chains = configs.filter_map(|node| node.upwards().find_map(|up| up.fields(RANGES)));
-    let cidrs = inputs.keyed_field("xff_trusted_cidrs");
-    for range in chains.chain(cidrs.filter_map(|cidrs| cidrs.get("cidrs"))).flat_map(Node::items) {
-        let prefix = range.field("address_prefix").and_then(wide_prefix);
-        prefix.into_iter().for_each(|text| findings.at(range, trusted(&text)));
+    let cidrs = inputs.keyed_field("xff_trusted_cidrs").filter_map(|cidrs| cidrs.get("cidrs"));
+    for range in chains.chain(cidrs).flat_map(Node::items) {
+        report(range, range.field("address_prefix").and_then(range_of));
     }
-    let ranges =
-        detections(inputs).flat_map(|(_, detection)| detection.list("xForwardedFor.trustedCIDRs"));
-    for range in ranges {
-        let text = range.text().filter(|text| is_wide(text));
-        text.into_iter().for_each(|text| findings.at(range, trusted(text)));
+    for (_, detection) in detections(inputs) {
+        let ranges = detection.list("xForwardedFor.trustedCIDRs");
+        ranges.for_each(|range| report(range, range.text().map(str::to_owned)));
     }
-    wide_in_matchers(inputs, findings);
-}
-
-fn trusted(range: &str) -> String {
-    format!("`{range}` is trusted")
-}
-
-/// The range of which this is the `address_prefix`, if the range is wide.
-fn wide_prefix(address: Node<'_>) -> Option<String> {
-    let length = address.parent()?.field("prefix_len")?.number()?;
-    Some(format!("{}/{length}", address.text()?)).filter(|range| is_wide(range))
-}
-
-fn wide_in_matchers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    // An address that begins with one number and a dot is of a /8.
-    let of_octet = |node: Node<'_>| {
-        let octet: u8 = node.text()?.strip_suffix('.')?.parse().ok()?;
-        Some(format!("{octet}.0.0.0/8")).filter(|range| is_wide(range))
-    };
     for matcher in writers(inputs).filter_map(|writer| matcher_around(writer.node)) {
-        let inside = |node: &Node<'_>| node.upwards().any(|up| up == matcher);
-        for address in inputs.keyed_field("address_prefix").filter(inside) {
-            let range = wide_prefix(address);
-            range.into_iter().for_each(|range| findings.at(address, trusted(&range)));
-        }
-        for prefix in inputs.keyed("prefix").filter(inside) {
-            of_octet(prefix).into_iter().for_each(|range| findings.at(prefix, trusted(&range)));
-        }
+        let inside = |node: &Node<'g>| node.upwards().any(|up| up == matcher);
+        let addresses = inputs.keyed_field("address_prefix").filter(inside);
+        addresses.for_each(|address| report(address, range_of(address)));
+        let beginnings = inputs.keyed("prefix").filter(inside);
+        beginnings.for_each(|beginning| report(beginning, range_of_octet(beginning)));
     }
+}
+
+/// The range of which this is the `address_prefix`.
+fn range_of(address: Node<'_>) -> Option<String> {
+    let length = address.parent()?.field("prefix_len")?.number()?;
+    Some(format!("{}/{length}", address.text()?))
+}
+
+/// The range of all addresses with this beginning: one number and a dot are of a /8.
+fn range_of_octet(beginning: Node<'_>) -> Option<String> {
+    let octet: u8 = beginning.text()?.strip_suffix('.')?.parse().ok()?;
+    Some(format!("{octet}.0.0.0/8"))
 }

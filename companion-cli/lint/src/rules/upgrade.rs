@@ -17,7 +17,9 @@ pub(super) type Change = (&'static str, &'static str, Option<Release>, Check);
 pub(super) const CHANGES: &[Change] = &[
     ("LS901", ISTIO, None, affected::patches_of_old_proxies),
     ("LS902", ISTIO, Some((1, 30)), affected::wasm_plugins),
-    ("LS903", ISTIO, Some((1, 30)), affected::old_tls_routes),
+    ("LS903", ISTIO, Some((1, 30)), |inputs, findings| {
+        affected::old_versions(&["TLSRoute", "ReferenceGrant"], inputs, findings);
+    }),
     ("LS904", ISTIO, Some((1, 31)), affected::gate_on_metrics_port),
     ("LS905", ISTIO, Some((1, 31)), affected::counts_scrapes),
     ("LS906", ISTIO, Some((1, 31)), affected::unmerged_statistics),
@@ -33,7 +35,9 @@ pub(super) const CHANGES: &[Change] = &[
     ("LS918", ENVOY, Some((1, 41)), grace::deadlines::drain_below_deadline),
     ("LS921", ENVOY_GATEWAY, Some((1, 9)), affected::lua),
     ("LS922", ENVOY_GATEWAY, Some((1, 9)), affected::client_ip_detections),
-    ("LS923", ENVOY_GATEWAY, Some((1, 9)), affected::old_tcp_routes),
+    ("LS923", ENVOY_GATEWAY, Some((1, 9)), |inputs, findings| {
+        affected::old_versions(&["TCPRoute", "UDPRoute"], inputs, findings);
+    }),
     ("LS924", ENVOY_GATEWAY, Some((1, 10)), affected::zero_hops),
     ("LS925", ENVOY_GATEWAY, Some((1, 10)), affected::plain_registries),
     ("LS926", ENVOY_GATEWAY, Some((1, 10)), affected::patches_of_lua),

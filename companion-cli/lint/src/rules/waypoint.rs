@@ -85,8 +85,7 @@ fn envoy_filter_for_waypoint<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>
             let waypoint = match text("kind") {
                 "GatewayClass" => text("name") == WAYPOINTS,
                 "Gateway" => of_kind(inputs, "Gateway").any(|gateway| {
-                    let class = gateway.node.text_of("spec.gatewayClassName");
-                    gateway.name() == text("name") && class == Some(WAYPOINTS)
+                    gateway.name() == text("name") && gateway.gateway_class() == WAYPOINTS
                 }),
                 _ => false,
             };

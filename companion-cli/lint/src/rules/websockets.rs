@@ -6,16 +6,14 @@ use crate::envoy_filter::patch_of;
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::uses;
-use crate::modules::{Module, modules, ours};
+use crate::modules::{Module, modules, of_role, ours};
 use crate::node::Node;
 
 pub(super) const CHECKS: Checks =
     &[("LS630", own_chain), ("LS631", always_on), ("LS632", never_on), ("LS633", wrong_module)];
 
 fn frame_filters(inputs: &Inputs) -> impl Iterator<Item = Module<'_>> {
-    let is_one =
-        |module: &Module<'_>| module.wire().is_some_and(|wire| wire.role == Role::Websocket);
-    ours(inputs).filter(is_one)
+    of_role(inputs, Role::Websocket).map(|(module, _)| module)
 }
 
 /// Checks only filters of a mesh: the files do not show what the chain of a plain Envoy should

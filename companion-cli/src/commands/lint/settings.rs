@@ -37,7 +37,8 @@ pub(super) fn is_named(container: &Value, names: &[&str]) -> bool {
     container["name"].as_str().is_some_and(|name| names.contains(&name))
 }
 
-fn hook(proxy: &Value) -> Option<String> {
+/// The command of a container's stop hook, or the hook itself if it has no command.
+pub(super) fn hook(proxy: &Value) -> Option<String> {
     let hook = proxy["lifecycle"].get("preStop")?;
     let Some(command) = hook["exec"]["command"].as_array() else { return Some(hook.to_string()) };
     let words: Vec<&str> = command.iter().filter_map(Value::as_str).collect();

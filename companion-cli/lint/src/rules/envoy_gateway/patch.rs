@@ -1,6 +1,6 @@
 //! The patch of an EnvoyProxy's Deployment: LS592 to LS595.
 
-use super::{hook_of, is_json_merge, patched, placed};
+use super::{hook_of, is_json_merge, patched, placed, pod_of};
 use crate::finding::Findings;
 use crate::inputs::Inputs;
 use crate::node::Node;
@@ -32,8 +32,16 @@ const CONTAINER: &str = "args command env envFrom image imagePullPolicy lifecycl
     name ports readinessProbe resizePolicy resources restartPolicy restartPolicyRules \
     securityContext startupProbe stdin stdinOnce terminationMessagePath terminationMessagePolicy \
     tty volumeDevices volumeMounts workingDir";
-const LIFECYCLE: &str = "postStart preStop stopSignal";
 const HOOK: &str = "exec httpGet sleep tcpSocket";
+/// The maps of the patch that are checked, and their fields.
+const MAPS: [(&str, &str); 6] = [
+    ("spec", SPEC),
+    ("spec.template", "metadata spec"),
+    ("spec.template.spec", POD),
+    ("spec.template.spec.containers[]|initContainers[]", CONTAINER),
+    ("spec.template.spec.containers[]|initContainers[].lifecycle", "postStart preStop stopSignal"),
+    ("spec.template.spec.containers[]|initContainers[].lifecycle.preStop", HOOK),
+];
 
 /// Whether a hook has an action.
 pub(super) fn has_kind(hook: Node<'_>) -> bool {
@@ -58,33 +66,17 @@ pub(super) fn mixed_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 pub(super) fn unknown_field<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let words = |name: &str| (!name.starts_with(DIRECTIVE)).then(|| format!("`{name}` is dropped"));
     for value in of_kind(inputs, "EnvoyProxy").filter_map(patched) {
-        let Some(spec) = value.get("spec") else { continue };
-        report(spec, SPEC, findings);
-        let template = spec.get("template");
-        let template = template.inspect(|node| report(*node, "metadata spec", findings));
-        let Some(pod) = template.and_then(|template| template.get("spec")) else { continue };
-        report(pod, POD, findings);
-        for container in pod.list("containers").chain(pod.list("initContainers")) {
-            report(container, CONTAINER, findings);
-            let Some(lifecycle) = container.get("lifecycle") else { continue };
-            report(lifecycle, LIFECYCLE, findings);
-            if let Some(hook) = lifecycle.get("preStop") {
-                report(hook, HOOK, findings);
-            }
+        for (path, known) in MAPS {
+            value.all(path).for_each(|map| fields::unknown(map, known, findings, words));
         }
     }
 }
 
-fn report<'g>(map: Node<'g>, known: &str, findings: &mut Findings<'g>) {
-    fields::unknown(map, known, findings, |name| {
-        (!name.starts_with(DIRECTIVE)).then(|| format!("`{name}` is dropped"))
-    });
-}
-
 pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for placed in placed(inputs) {
-        let grace = placed.pod().and_then(|pod| pod.get("terminationGracePeriodSeconds"));
+        let grace = pod_of(placed.proxy).and_then(|pod| pod.get("terminationGracePeriodSeconds"));
         // Without one, Envoy Gateway sets its drainTimeout and 300 s more.
         let Some((node, seconds)) = grace.and_then(|node| Some((node, node.number()?))) else {
             continue;

@@ -29,13 +29,12 @@ impl<'g> AskedGates<'g> {
     fn of(inputs: &'g Inputs) -> Self {
         let mut shortest: HashMap<u64, Deadline<'g>> = HashMap::new();
         let mut of_modules: HashMap<Node<'g>, Vec<u64>> = HashMap::new();
-        for (module, gate) in gates(inputs) {
+        let mut gates: Vec<_> = gates(inputs).collect();
+        gates.sort_by_key(|(_, gate)| gate.deadline_ms);
+        for (module, gate) in gates {
             let own = ports(inputs, module);
             for port in &own {
-                let known = shortest.entry(*port).or_insert((module, gate.deadline_ms));
-                if gate.deadline_ms < known.1 {
-                    *known = (module, gate.deadline_ms);
-                }
+                shortest.entry(*port).or_insert((module, gate.deadline_ms));
             }
             of_modules.insert(module.typed, own);
         }
@@ -43,11 +42,7 @@ impl<'g> AskedGates<'g> {
         for (module, gate, pod) in gated_pods(inputs) {
             let own = of_modules.get(&module.typed);
             for port in own.into_iter().flatten() {
-                let known =
-                    of_pods.entry((pod.template, *port)).or_insert((module, gate.deadline_ms));
-                if gate.deadline_ms > known.1 {
-                    *known = (module, gate.deadline_ms);
-                }
+                of_pods.entry((pod.template, *port)).or_insert((module, gate.deadline_ms));
             }
         }
         Self { parts: SplitPods::of(inputs), shortest, of_pods }

@@ -51,8 +51,7 @@ pub(super) fn versions<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn deadlines(inputs: &Inputs) -> HashMap<Node<'_>, u64> {
     let mut deadlines = HashMap::new();
     for (_, gate, pod) in gated_pods(inputs) {
-        let known = deadlines.entry(pod.template).or_default();
-        *known = gate.deadline_ms.max(*known);
+        deadlines.entry(pod.template).or_insert(gate.deadline_ms);
     }
     deadlines
 }

@@ -137,7 +137,7 @@ fn limits(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, u64)> {
         container.text_of("image").is_some_and(|image| image.contains("cluster-autoscaler"))
     });
     pools.chain(autoscalers.map(|container| {
-        let mut words = container.list("command").chain(container.list("args"));
+        let mut words = container.all("command[]|args[]");
         let given = |word: Node<'_>| word.text()?.strip_prefix(AUTOSCALER_LIMIT.0)?.parse().ok();
         let own = words.find_map(|word| Some((word, given(word)?)));
         own.unwrap_or((container, AUTOSCALER_LIMIT.1))

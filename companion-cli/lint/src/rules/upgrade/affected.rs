@@ -21,8 +21,7 @@ use crate::volumes;
 const PATCH_VERSIONS: u32 = 20;
 
 pub(super) fn patches_of_old_proxies<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let steps = inputs.assume.upgrade.iter().filter(|step| step.program == ISTIO);
-    let steps: Vec<_> = steps.collect();
+    let steps = || inputs.assume.upgrade.iter().filter(|step| step.program == ISTIO);
     let matches = |text: &str, (major, minor): (u32, u32)| {
         let mut builder = RegexBuilder::new(text);
         let Ok(expression) = builder.unicode(false).size_limit(1 << 20).build() else {
@@ -33,7 +32,7 @@ pub(super) fn patches_of_old_proxies<'g>(inputs: &'g Inputs, findings: &mut Find
     };
     for node in patches(inputs).filter_map(Patch::proxy_version) {
         let Some(text) = node.text() else { continue };
-        for step in steps.iter().filter(|step| matches(text, step.from)) {
+        for step in steps().filter(|step| matches(text, step.from)) {
             if !matches(text, step.to) {
                 let (major, minor) = step.to;
                 findings.at(node, format!("`{text}` matches no proxy of {major}.{minor}"));
@@ -49,15 +48,7 @@ pub(super) fn wasm_plugins<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) 
     }
 }
 
-pub(super) fn old_tls_routes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    old_versions(&["TLSRoute", "ReferenceGrant"], inputs, findings);
-}
-
-pub(super) fn old_tcp_routes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    old_versions(&["TCPRoute", "UDPRoute"], inputs, findings);
-}
-
-fn old_versions<'g>(kinds: &[&str], inputs: &'g Inputs, findings: &mut Findings<'g>) {
+pub(super) fn old_versions<'g>(kinds: &[&str], inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for object in objects(inputs).filter(|object| kinds.contains(&object.kind)) {
         let Some(version) = object.node.get("apiVersion") else { continue };
         let text = version.text().unwrap_or_default();
@@ -89,8 +80,8 @@ pub(super) fn counts_scrapes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>
 }
 
 pub(super) fn unmerged_statistics<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let names = ["PILOT_AGENT_MERGE_ENVOY_STATS", "AGENT_MERGE_ENVOY_STATS"].into_iter();
-    let settings = names.flat_map(|name| grace::settings(inputs, name));
+    const NAMES: &[&str] = &["PILOT_AGENT_MERGE_ENVOY_STATS", "AGENT_MERGE_ENVOY_STATS"];
+    let settings = grace::settings(inputs, NAMES);
     for setting in settings.filter(|setting| setting.text() == Some("false")) {
         findings.at(setting, "this setting begins to count");
     }
@@ -111,9 +102,8 @@ pub(super) fn missing_overlays<'g>(inputs: &'g Inputs, findings: &mut Findings<'
 fn plain_envoys(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Vec<&str>)> {
     let containers = pods(inputs).flat_map(|pod| pod.spec.list("containers"));
     let with_words = containers.map(|container| {
-        let lists = ["command", "args"].into_iter().flat_map(|key| container.list(key));
-        let words = lists.filter_map(Node::text).flat_map(str::split_whitespace);
-        (container, words.collect::<Vec<_>>())
+        let words = container.all("command[]|args[]").filter_map(Node::text);
+        (container, words.flat_map(str::split_whitespace).collect::<Vec<_>>())
     });
     with_words.filter(|(container, words)| {
         let image = container.text_of("image").unwrap_or_default();
@@ -154,9 +144,7 @@ pub(super) fn fewer_workers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>)
     }
     let proxies = of_kind(inputs, "EnvoyProxy").filter_map(Object::spec);
     for spec in proxies.filter(|spec| spec.get("concurrency").is_none()) {
-        let kinds = ["envoyDeployment", "envoyDaemonSet"].into_iter();
-        let own = kinds
-            .filter_map(|kind| spec.fields("provider.kubernetes")?.get(kind)?.get("container"));
+        let own = spec.all("provider.kubernetes.envoyDeployment|envoyDaemonSet.container");
         let limits = own.filter(|container| !is_set(*container)).filter_map(limit);
         limits.for_each(|limit| findings.at(limit, MESSAGE));
     }
