@@ -11,14 +11,12 @@ pub use drain::{App, Begin, Drain, Finish, LongLived};
 pub use end::{End, EndKind, RetryAfter};
 pub use gate::Notify;
 use laststream_base::time_span::TimeSpan;
-pub use profile::Profile;
 pub use streams::{Show, Streams};
 pub use websockets::{WebsocketRoute, Websockets};
 
 mod drain;
 mod end;
 mod gate;
-mod profile;
 mod streams;
 mod websockets;
 
@@ -92,6 +90,14 @@ pub struct File {
     pub retries: Option<Retries>,
     /// A Job whose command waits for its sidecar and ends it; for `render job`.
     pub job: Option<Job>,
+}
+
+/// The kind of traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Profile {
+    /// Streams that last for minutes: event streams, answers of language models, WebSockets.
+    Streaming,
 }
 
 /// The kind of proxy.

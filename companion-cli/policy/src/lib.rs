@@ -21,9 +21,10 @@ use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 pub use error::{PolicyError, PolicyProblem};
-use file::{Begin, Delivery, Engine, FailurePolicy, File, Finish, LongLived, Placement, Retries};
+use file::{Begin, Delivery, Engine, FailurePolicy, File, Finish, LongLived, Placement};
 use laststream_base::versions::Release;
 use laststream_base::yaml::tree::{MOST_NODES, Tree};
+use laststream_filter::config::wire::Ports;
 pub use sizing::{ENVOY_DRAIN, ISTIO_DRAIN};
 pub use sizing::{KUBELET, Sizing, drain_sizing};
 pub use source::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Resolve, Wanted};
@@ -50,7 +51,6 @@ pub struct Policy {
     /// Whether long-lived streams hold the drain.
     pub long_lived: LongLived,
     pub sizing: Sizing,
-    pub retries: Option<Retries>,
     /// The fields that the profile gave, with their values.
     pub given: Vec<String>,
     pub warnings: Vec<String>,
@@ -75,13 +75,7 @@ pub struct ForwardedProto {
     pub peer_info: Option<PeerInfo>,
     pub peers: Vec<String>,
     /// The ports that decide the scheme, if its only source is the PROXY protocol header.
-    pub destination_ports: Option<DestinationPorts>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DestinationPorts {
-    pub https: Vec<u16>,
-    pub http: Vec<u16>,
+    pub destination_ports: Option<Ports>,
 }
 
 /// A value of filter state: the direct peer's address, and values that the module need not look up
@@ -226,22 +220,20 @@ pub fn is_empty(text: &[u8]) -> bool {
 }
 
 fn apply(mut file: File, overrides: &Overrides) -> File {
-    let over = |mine: &mut Option<String>, theirs: &Option<String>| {
-        if theirs.is_some() {
-            mine.clone_from(theirs);
-        }
-    };
-    if let Some(module) = &overrides.module {
+    let Overrides { module, digest, namespace, name, istio, engine } = overrides.clone();
+    if let Some(module) = &module {
         file.digest = None;
         file.delivery = file.delivery.filter(|_| module.starts_with("oci://"));
     }
-    over(&mut file.module, &overrides.module);
-    over(&mut file.digest, &overrides.digest);
-    over(&mut file.namespace, &overrides.namespace);
-    over(&mut file.name, &overrides.name);
-    over(&mut file.istio, &overrides.istio);
-    file.engine = overrides.engine.or(file.engine);
-    file
+    File {
+        module: module.or(file.module),
+        digest: digest.or(file.digest),
+        namespace: namespace.or(file.namespace),
+        name: name.or(file.name),
+        istio: istio.or(file.istio),
+        engine: engine.or(file.engine),
+        ..file
+    }
 }
 
 /// The position of a problem in the file; none if the value is from the command line.

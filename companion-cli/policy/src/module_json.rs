@@ -119,7 +119,7 @@ fn notify(Notify { cluster, path, timeout }: &Notify) -> Value {
 /// `None` if the section has nothing for the gate.
 fn end(end: &End) -> Option<Value> {
     let ends = |kind| (kind == Some(EndKind::End)).then(|| "end".into());
-    let mut json = written(kinds(end).map(|(name, kind)| (name, ends(kind))));
+    let mut json = written(kinds(end).map(|(name, kind, _)| (name, ends(kind))));
     let range =
         |RetryAfter { from, to }| json!({ "from": from.whole_seconds(), "to": to.whole_seconds() });
     json.extend(written([

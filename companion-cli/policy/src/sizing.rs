@@ -83,7 +83,6 @@ pub(super) fn fit(drain: &Drain, usual: Usual) -> Result<Sizing, PolicyProblem> 
     let agent = usual.agent.map_or(TimeSpan::default(), |agent| drain.agent.unwrap_or(agent));
     let after = agent + KUBELET;
     let around = delay + LATE + quiet;
-    let messages = ConflictMessages { quiet, delay, agent };
     let deadline = match (drain.deadline, drain.grace_period, drain.longest_request) {
         (Some(deadline), _, _) => deadline,
         (None, Some(grace), _) => grace - after,
@@ -100,30 +99,24 @@ pub(super) fn fit(drain: &Drain, usual: Usual) -> Result<Sizing, PolicyProblem> 
             ),
         ));
     }
+    let longest_request = drain.longest_request.unwrap_or(deadline - around);
+    let sizing = Sizing { longest_request, grace_period, deadline, quiet, delay, agent };
     let needed = drain.longest_request.map_or(deadline, |longest| longest + around);
     if deadline + after > grace_period || (drain.deadline.is_none() && needed > deadline) {
         let deadline = drain.deadline.unwrap_or(needed);
-        return Err(messages.grace_period_too_short(grace_period, deadline, drain.longest_request));
+        return Err(sizing.grace_period_too_short(deadline, drain.longest_request));
     }
     if needed > deadline {
-        let longest = drain.longest_request.unwrap_or_default();
-        return Err(messages.deadline_too_short(deadline, longest));
+        return Err(sizing.deadline_too_short(needed));
     }
     if deadline <= around {
-        return Err(messages.no_time_for_requests(deadline, grace_period));
+        return Err(sizing.no_time_for_requests());
     }
-    let longest_request = drain.longest_request.unwrap_or(deadline - around);
-    Ok(Sizing { longest_request, grace_period, deadline, quiet, delay, agent })
+    Ok(sizing)
 }
 
-/// Messages about times that contradict each other, and the numbers that all of them show.
-struct ConflictMessages {
-    quiet: TimeSpan,
-    delay: TimeSpan,
-    agent: TimeSpan,
-}
-
-impl ConflictMessages {
+/// Messages about times that contradict each other.
+impl Sizing {
     fn around(&self) -> String {
         format!(
             "{} of delay, {LATE} for requests that arrive late, {} of quiet",
@@ -141,7 +134,6 @@ impl ConflictMessages {
 
     fn grace_period_too_short(
         &self,
-        grace: TimeSpan,
         deadline: TimeSpan,
         longest: Option<TimeSpan>,
     ) -> PolicyProblem {
@@ -150,27 +142,30 @@ impl ConflictMessages {
             format!(" (a request of {longest}, {})", self.around())
         });
         let message = format!(
-            "{grace} is too short: a deadline of {deadline}{why}, and {} after it, need {needs}: \
-                write `{needs}` or more",
+            "{} is too short: a deadline of {deadline}{why}, and {} after it, need {needs}: write \
+                `{needs}` or more",
+            self.grace_period,
             self.after()
         );
         PolicyProblem::new("drain.grace_period", message)
     }
 
-    fn deadline_too_short(&self, deadline: TimeSpan, longest: TimeSpan) -> PolicyProblem {
-        let needs = longest + self.delay + LATE + self.quiet;
+    fn deadline_too_short(&self, needs: TimeSpan) -> PolicyProblem {
         let message = format!(
-            "{deadline} cuts a request of {longest}: with {} it takes {needs}: write `{needs}` or \
-                more",
+            "{} cuts a request of {}: with {} it takes {needs}: write `{needs}` or more",
+            self.deadline,
+            self.longest_request,
             self.around()
         );
         PolicyProblem::new("drain.deadline", message)
     }
 
-    fn no_time_for_requests(&self, deadline: TimeSpan, grace: TimeSpan) -> PolicyProblem {
+    fn no_time_for_requests(&self) -> PolicyProblem {
         let message = format!(
-            "a deadline of {deadline} in a grace period of {grace} leaves no time for any request: \
-                {}, and {} after the deadline",
+            "a deadline of {} in a grace period of {} leaves no time for any request: {}, and {} \
+                after the deadline",
+            self.deadline,
+            self.grace_period,
             self.around(),
             self.after()
         );
@@ -197,38 +192,23 @@ mod tests {
 
     #[test]
     fn missing_times_are_computed_from_the_others() {
-        for (longest, grace, deadline, expected) in [
-            ("", "", "", ("20s", "30s", "23s")),
-            ("60s", "", "", ("60s", "70s", "63s")),
-            ("", "70s", "", ("60s", "70s", "63s")),
-            ("", "", "63s", ("60s", "70s", "63s")),
-            ("10s", "70s", "", ("10s", "70s", "63s")),
-            ("10s", "", "30s", ("10s", "37s", "30s")),
-            ("10s", "60s", "30s", ("10s", "60s", "30s")),
-            ("500ms", "", "", ("500ms", "11s", "3500ms")),
+        for (usual, longest, grace, deadline, expected) in [
+            (Usual::ISTIO, "", "", "", ["20s", "30s", "23s"]),
+            (Usual::ISTIO, "60s", "", "", ["60s", "70s", "63s"]),
+            (Usual::ISTIO, "", "70s", "", ["60s", "70s", "63s"]),
+            (Usual::ISTIO, "", "", "63s", ["60s", "70s", "63s"]),
+            (Usual::ISTIO, "10s", "70s", "", ["10s", "70s", "63s"]),
+            (Usual::ISTIO, "10s", "", "30s", ["10s", "37s", "30s"]),
+            (Usual::ISTIO, "10s", "60s", "30s", ["10s", "60s", "30s"]),
+            (Usual::ISTIO, "500ms", "", "", ["500ms", "11s", "3500ms"]),
+            (Usual::ENVOY, "60s", "", "", ["60s", "65s", "63s"]),
+            (Usual::ENVOY_GATEWAY, "", "", "", ["47s", "62s", "60s"]),
+            (Usual::ENVOY_GATEWAY, "60s", "", "", ["60s", "75s", "73s"]),
         ] {
-            let sizing = fit(&drain(longest, grace, deadline), Usual::ISTIO).expect("fits");
-            let found = (
-                sizing.longest_request.to_string(),
-                sizing.grace_period.to_string(),
-                sizing.deadline.to_string(),
-            );
-            assert_eq!(
-                (found.0.as_str(), found.1.as_str(), found.2.as_str()),
-                expected,
-                "{longest} {grace} {deadline}"
-            );
-        }
-        let alone = fit(&drain("60s", "", ""), Usual::ENVOY).expect("fits");
-        assert_eq!(
-            (alone.deadline.to_string(), alone.grace_period.to_string()),
-            ("63s".into(), "65s".into())
-        );
-        for (longest, expected) in [("", ("47s", "60s", "62s")), ("60s", ("60s", "73s", "75s"))] {
-            let sizing = fit(&drain(longest, "", ""), Usual::ENVOY_GATEWAY).expect("fits");
-            let times = [sizing.longest_request, sizing.deadline, sizing.grace_period];
-            let [longest, deadline, grace] = times.map(|time| time.to_string());
-            assert_eq!((longest.as_str(), deadline.as_str(), grace.as_str()), expected);
+            let sizing = fit(&drain(longest, grace, deadline), usual).expect("fits");
+            let found = [sizing.longest_request, sizing.grace_period, sizing.deadline];
+            let found = found.map(|time| time.to_string());
+            assert_eq!(found, expected, "{usual:?} {longest} {grace} {deadline}");
         }
     }
 

@@ -16,46 +16,37 @@ use super::file::{LongLived, Placement};
 const NARROWEST_WIDE: [u8; 2] = [15, 47];
 
 pub(super) fn of(policy: &Policy) -> Vec<String> {
-    let file = &policy.file;
-    let mut warnings = Vec::new();
-    if matches!(&policy.placement, Placement::Sidecar(sidecar) if sidecar.native.is_none()) {
-        warnings.push(CLASSIC.into());
-    }
-    if let Some(nearest) = policy.istio.and_then(|istio| ISTIO.instead_of(istio)) {
-        let (range, nearest) = (ISTIO.range(), versions::text(nearest));
-        warnings.push(format!("istio: {range} are known: it is rendered as for {nearest}"));
-    }
-    let drain = &file.drain;
+    let (file, class) = (&policy.file, policy.placement.class());
+    let (drain, proto) = (&file.drain, policy.forwarded_proto.as_ref());
+    let sidecar = match &policy.placement {
+        Placement::Sidecar(sidecar) => Some(sidecar),
+        _ => None,
+    };
+    let (range, nearest) = (ISTIO.range(), policy.istio.and_then(|istio| ISTIO.instead_of(istio)));
     let times = [drain.longest_request, drain.deadline, drain.grace_period];
-    if file.gate.enabled == Some(false) && times.iter().any(Option::is_some) {
-        warnings.push(NO_GATE.into());
-    }
-    if policy.placement.class().is_some()
-        && policy.namespace.as_deref().is_some_and(|namespace| namespace != ROOT_NAMESPACE)
-    {
-        warnings.push(CLASS.into());
-    }
-    if policy.gate_port == Some(ports::FORMER_GATE) {
-        warnings.push(FORMER_PORT.into());
-    }
-    if let Some(class) = policy.placement.class() {
-        warnings.push(format!("placement: {}", OLDEST.replace("CLASS", class)));
-    }
-    if matches!(&policy.placement, Placement::Sidecar(_))
-        && policy.forwarded_proto.as_ref().is_some_and(|proto| usual_fallback(&proto.json))
-    {
-        warnings.push(FALLBACK.into());
-    }
-    if policy.long_lived == LongLived::Exempt
-        && policy.file.drain.long_lived_after.is_none()
-        && !policy.count.as_ref().is_some_and(|count| has_other_rules(count, &[]))
-    {
-        warnings.push(EXEMPTS_NONE.into());
-    }
-    let wide =
-        policy.forwarded_proto.iter().flat_map(|proto| &proto.peers).filter(|range| is_wide(range));
-    warnings.extend(wide.map(|range| format!("forwarded_proto.trust.peers: `{range}` {WIDE}")));
-    warnings
+    let is_elsewhere =
+        policy.namespace.as_deref().is_some_and(|namespace| namespace != ROOT_NAMESPACE);
+    let exempts_none = policy.long_lived == LongLived::Exempt
+        && drain.long_lived_after.is_none()
+        && !policy.count.as_ref().is_some_and(|count| has_other_rules(count, &[]));
+    let wide = proto.into_iter().flat_map(|proto| &proto.peers).filter(|range| is_wide(range));
+    let when = |is_so: bool, text: &str| is_so.then(|| text.to_owned());
+    [
+        when(sidecar.is_some_and(|sidecar| sidecar.native.is_none()), CLASSIC),
+        nearest
+            .map(versions::text)
+            .map(|nearest| format!("istio: {range} are known: it is rendered as for {nearest}")),
+        when(file.gate.enabled == Some(false) && times.iter().any(Option::is_some), NO_GATE),
+        when(class.is_some() && is_elsewhere, CLASS),
+        when(policy.gate_port == Some(ports::FORMER_GATE), FORMER_PORT),
+        class.map(|class| format!("placement: {}", OLDEST.replace("CLASS", class))),
+        when(sidecar.is_some() && proto.is_some_and(|proto| usual_fallback(&proto.json)), FALLBACK),
+        when(exempts_none, EXEMPTS_NONE),
+    ]
+    .into_iter()
+    .flatten()
+    .chain(wide.map(|range| format!("forwarded_proto.trust.peers: `{range}` {WIDE}")))
+    .collect()
 }
 
 /// Istio's root namespace, unless its installation says otherwise.

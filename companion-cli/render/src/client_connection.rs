@@ -1,9 +1,9 @@
 //! Envoy's settings for a connection's client, before the first filter: the PROXY protocol, filter
 //! chains by the direct peer, and the client's address.
 
-use std::net::IpAddr;
+use laststream_filter::config::wire::Ports;
 
-use super::native::{Destination, ranges};
+use super::native::{cidrs, ranges};
 use super::parts::{self, HCM_TYPE};
 use super::scheme::Scheme;
 use laststream_base::yaml::{List, Map};
@@ -62,9 +62,12 @@ pub(super) fn chains(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Chain> {
         let others = Chain { matches: None, manager: edge() };
         vec![Chain { matches: Some(from_peers(peers)), manager }, others]
     };
-    let peers = policy.forwarded_proto.as_ref().map_or(&[][..], |proto| &proto.peers);
-    match (scheme.destination(), &policy.file.forwarded_for) {
-        (Some(destination), _) => limited(&destination.peers, by_ports(edge(), destination)),
+    let proto = policy.forwarded_proto.as_ref();
+    let peers = proto.map_or(&[][..], |proto| &proto.peers);
+    let ports = proto.and_then(|proto| proto.destination_ports.as_ref());
+    let ports = ports.filter(|_| scheme.is_by_destination());
+    match (ports, &policy.file.forwarded_for) {
+        (Some(ports), _) => limited(peers, by_ports(edge(), ports)),
         (None, Some(ForwardedFor::Xff)) => all(detecting(xff(peers))),
         (None, Some(ForwardedFor::Header(name))) => limited(peers, detecting(client_header(name))),
         (None, None) => all(edge()),
@@ -75,7 +78,7 @@ pub(super) fn chains(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Chain> {
 fn xff(peers: &[String]) -> Map {
     let config = Map::of("@type", XFF_TYPE)
         .note("Never empty: Envoy would then believe every peer.")
-        .with("xff_trusted_cidrs", Map::of("cidrs", cidrs(peers)))
+        .with("xff_trusted_cidrs", Map::of("cidrs", cidrs(&ranges(peers))))
         .note("The peer's address is appended, as with use_remote_address.")
         .with("skip_xff_append", false);
     parts::typed("envoy.http.original_ip_detection.xff", config)
@@ -88,13 +91,13 @@ fn client_header(name: &str) -> Map {
     parts::typed("envoy.http.original_ip_detection.custom_header", config)
 }
 
-fn by_ports(manager: Map, destination: &Destination) -> Map {
+fn by_ports(manager: Map, ports: &Ports) -> Map {
     let list = |ports: &[u16]| {
         (!ports.is_empty()).then(|| ports.iter().copied().map(u64::from).collect::<List>())
     };
     let ports = Map::new()
-        .with_some("https_destination_ports", list(&destination.ports.https))
-        .with_some("http_destination_ports", list(&destination.ports.http));
+        .with_some("https_destination_ports", list(&ports.https))
+        .with_some("http_destination_ports", list(&ports.http));
     manager
         .note(
             "Envoy 1.38 and newer. It applies to every peer, so it stands only in the filter chain \
@@ -108,12 +111,5 @@ fn by_ports(manager: Map, destination: &Destination) -> Map {
 fn from_peers(peers: &[String]) -> Map {
     Map::new()
         .note("The connection's own peer, whatever a header says.")
-        .with("direct_source_prefix_ranges", cidrs(peers))
-}
-
-fn cidrs(peers: &[String]) -> List {
-    let range = |(address, length): (IpAddr, u8)| {
-        Map::of("address_prefix", address.to_string()).with("prefix_len", u64::from(length))
-    };
-    ranges(peers).into_iter().map(range).collect()
+        .with("direct_source_prefix_ranges", cidrs(&ranges(peers)))
 }

@@ -8,7 +8,7 @@ use super::client_connection::{self, Chain};
 use super::gate;
 use super::parts::{self, HCM, Role, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
-use super::{File, other, shown_request, websockets};
+use super::{File, misplaced, other, shown_request, websockets};
 use laststream_base::yaml::{List, Map};
 use laststream_policy::file::{Placement, PlainEnvoy};
 use laststream_policy::module_json::{self, ADMIN_CLUSTER};
@@ -60,10 +60,7 @@ const FRAMES: &str = "laststream-frames";
 pub(super) fn placed(policy: &Policy) -> Result<&PlainEnvoy, PolicyProblem> {
     match &policy.placement {
         Placement::Envoy(envoy) => Ok(envoy),
-        _ => Err(PolicyProblem::new(
-            "placement",
-            "is not an Envoy without a mesh: write `placement: {envoy: {}}`",
-        )),
+        _ => misplaced("is not an Envoy without a mesh: write `placement: {envoy: {}}`"),
     }
 }
 

@@ -8,7 +8,7 @@ use super::client_connection;
 use super::envoy_proxy::gateway_time;
 use super::parts::{self, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
-use super::{File, GATEWAY_PATCH, envoy_proxy, metadata, objects, patch_gateway};
+use super::{File, GATEWAY_PATCH, envoy_proxy, metadata, misplaced, objects, patch_gateway};
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map, Node};
 use laststream_policy::file::{EnvoyGateway, FailurePolicy, Placement};
@@ -21,10 +21,9 @@ const ROUTES: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfigurati
 
 pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<Vec<File>, PolicyProblem> {
     let Placement::EnvoyGateway(gateway) = &policy.placement else {
-        return Err(PolicyProblem::new(
-            "placement",
+        return misplaced(
             "is not Envoy Gateway: write `placement: {envoy_gateway: {gateway: NAME}}`",
-        ));
+        );
     };
     let proxy = envoy_proxy::spec(policy, source);
     let mut about = vec![about_gate(policy, gateway, proxy.is_some()), ONE_EXTENSION.to_owned()];

@@ -1,7 +1,8 @@
 //! The EnvoyProxy of a Gateway that Envoy Gateway runs: the gate in the bootstrap, and in the
 //! Deployment the stop hook with what it needs.
 
-use super::hook::{pod_with_grace, timeout};
+use super::hook::{WHY_TIMEOUT, by_program, pod_with_grace};
+use super::image_volume::pull_secrets;
 use super::parts;
 use super::volume::{Program, Volume};
 use super::{File, block, gate, gateway_patch};
@@ -69,36 +70,27 @@ fn pod(policy: &Policy, source: &ModuleLocation, port: u16, program: &Program<'_
                 pod until `drainTimeout`, long after Envoy has ended.",
         )
         .item(manager);
-    let secret = policy.file.pull_secret.as_deref().map(|name| Map::of("name", name));
     pod_with_grace(policy)
         .note(
             "In the namespace of the proxies: Envoy Gateway's own, or the Gateway's if Envoy \
                 Gateway deploys into it (`GatewayNamespace`).",
         )
-        .with_some("imagePullSecrets", secret.map(List::of))
+        .with_some("imagePullSecrets", pull_secrets(policy))
         .with("initContainers", List::of(program.init_container()))
         .with("containers", containers)
         .with("volumes", volumes.iter().map(Volume::item).collect::<List>())
 }
 
 fn pre_stop(policy: &Policy, port: u16) -> Map {
-    let command = List::new()
-        .note("Waits until the gate is open, which it is when it is drained, or over.")
-        .item(Program::path())
-        .item("prestop")
-        .item(format!("--gate=http://127.0.0.1:{port}"))
-        .note(
-            "One second above the gate's deadline: it ends there only where the gate does not \
-            answer at all.",
-        )
-        .item(format!("--timeout={}s", timeout(policy)));
+    let list =
+        List::new().note("Waits until the gate is open, which it is when it is drained, or over.");
     Map::new()
         .note(
             "Envoy Gateway's own hook is of another kind, and two kinds are refused: it must be \
             replaced. `httpGet: null` would not do, because the API server drops it.",
         )
         .with("$patch", "replace")
-        .with("exec", Map::of("command", command))
+        .with("exec", by_program(list, port, WHY_TIMEOUT, policy))
 }
 
 /// The patch that makes a Gateway name the EnvoyProxy.

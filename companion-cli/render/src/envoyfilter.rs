@@ -9,7 +9,7 @@ use super::client_connection;
 use super::gate;
 use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
-use super::{File, metadata, objects, pods, shown_request, target_refs, websockets};
+use super::{File, metadata, misplaced, objects, pods, shown_request, target_refs, websockets};
 use laststream_base::yaml::{List, Map};
 use laststream_policy::file::{Delivery, Placement};
 use laststream_policy::module_json::{self, scopes};
@@ -47,7 +47,7 @@ fn takes_envoyfilters(placement: &Placement) -> Result<(), PolicyProblem> {
         Placement::EnvoyGateway(_) => "Envoy Gateway knows no EnvoyFilters: `render envoy-gateway`",
         Placement::Envoy(_) => "an Envoy without a mesh knows no EnvoyFilters: `render envoy`",
     };
-    Err(PolicyProblem::new("placement", why_not))
+    misplaced(why_not)
 }
 
 /// The comment at the head of the file, as far as it is the same for all placements.
@@ -124,10 +124,9 @@ fn object(
         ),
         _ => None,
     };
-    Map::of("apiVersion", "networking.istio.io/v1alpha3")
-        .with("kind", "EnvoyFilter")
-        .with("metadata", metadata(policy, name).with_some("annotations", image))
-        .with("spec", spec(selector, targets).with("configPatches", patches))
+    let metadata = metadata(policy, name).with_some("annotations", image);
+    let spec = spec(selector, targets).with("configPatches", patches);
+    super::object("networking.istio.io/v1alpha3", "EnvoyFilter", metadata, spec)
 }
 
 /// Resources without a priority are applied before this one, so laststream's filters end up in
@@ -162,6 +161,12 @@ fn context_of(scope: Scope) -> &'static str {
         Scope::Outbound => "SIDECAR_OUTBOUND",
         Scope::Gateway => "GATEWAY",
     }
+}
+
+/// The same for a gateway's listeners, or for those of a sidecar in this scope.
+fn context_at(policy: &Policy, of_sidecar: Scope) -> &'static str {
+    let is_sidecar = matches!(policy.placement, Placement::Sidecar(_));
+    context_of(if is_sidecar { of_sidecar } else { Scope::Gateway })
 }
 
 fn configurations(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec<Patch> {
@@ -216,22 +221,19 @@ fn filters(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec
         "In front of the module: of two that are inserted first, the later one is first.";
     let mut patches: Vec<Patch> = Vec::new();
     for (scope, with_proto) in scopes(policy) {
-        let context = Some(in_managers(context_of(scope)));
+        let first = |filter: Map| first(context_of(scope), filter);
         let restoring = scheme.filters().iter().rev().filter(|_| with_proto);
-        patches.extend(restoring.map(|filter| {
-            (RESTORED, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", filter.clone()))
-        }));
+        patches.extend(restoring.map(|filter| (RESTORED, first(filter.clone()))));
         let filter = if is_inline(source) {
             counter(policy, source, scheme, scope, with_proto)
         } else {
             parts::discovered(&name_of(policy, scope.into()))
         };
-        patches.push((COUNTER, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", filter)));
+        patches.push((COUNTER, first(filter)));
         let peer_info = scheme.peer_info().filter(|_| with_proto);
         let peer_info = peer_info.map(|info| parts::peer_info_filter(&name_of(policy, PEER), info));
-        patches.extend(peer_info.into_iter().chain(shown_request::filter(policy)).map(|filter| {
-            (IN_FRONT, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", filter))
-        }));
+        let in_front = peer_info.into_iter().chain(shown_request::filter(policy));
+        patches.extend(in_front.map(|filter| (IN_FRONT, first(filter))));
         let native = scheme.newer().filter(|_| with_proto);
         patches.extend(
             native.into_iter().flat_map(|native| newer::filters(policy, source, native, scope)),
@@ -261,9 +263,7 @@ fn frames(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<Patch>, PolicyPro
     let scopes = scopes(policy);
     let inbound = scopes.iter().find(|(scope, _)| *scope == Scope::Inbound);
     let context = inbound.or(scopes.first()).map_or("GATEWAY", |(scope, _)| context_of(*scope));
-    let filter = websockets::disabled(filter);
-    let matching = Some(in_managers(context));
-    patches.push((FILTER, patch("HTTP_FILTER", matching, "INSERT_FIRST", filter)));
+    patches.push((FILTER, first(context, websockets::disabled(filter))));
     for route in &policied.routes {
         let matching = Map::of("name", route.value());
         let matching = Map::of("vhost", Map::of("route", matching));
@@ -278,11 +278,7 @@ fn gate(policy: &Policy, source: &ModuleLocation) -> Vec<Patch> {
     const GATE: &str =
         "The gate. The listener needs its name: Istio drops one without, and says nothing.";
     let Some(port) = policy.gate_port else { return Vec::new() };
-    let context = if matches!(policy.placement, Placement::Sidecar(_)) {
-        "SIDECAR_OUTBOUND"
-    } else {
-        "GATEWAY"
-    };
+    let context = context_at(policy, Scope::Outbound);
     let name = name_of(policy, "gate");
     let filter =
         if is_inline(source) { gate_filter(policy, source) } else { parts::discovered(&name) };
@@ -295,11 +291,7 @@ const EARLY: &str = "early_header_mutation_extensions";
 /// Patches beside the HTTP filters: the PROXY protocol, the early header mutation, and the removal
 /// of the saved header.
 fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
-    let context = if matches!(policy.placement, Placement::Sidecar(_)) {
-        "SIDECAR_INBOUND"
-    } else {
-        "GATEWAY"
-    };
+    let context = context_at(policy, Scope::Inbound);
     let proxied = client_connection::takes_proxy_protocol(policy).then(|| {
         let matching = Map::of("context", context);
         let filter = client_connection::proxy_protocol_filter();
@@ -328,6 +320,11 @@ fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
     proxied.into_iter().chain(manager).chain(newer).chain(routes).collect()
 }
 
+/// The patch that puts a filter in front of all others of the connection managers.
+fn first(context: &str, filter: Map) -> Map {
+    patch("HTTP_FILTER", Some(in_managers(context)), "INSERT_FIRST", filter)
+}
+
 fn in_managers(context: &str) -> Map {
     in_managers_at(context, None)
 }
@@ -347,25 +344,10 @@ fn patch(apply_to: &str, matching: Option<Map>, operation: &str, value: Map) -> 
 
 /// The EnvoyFilter beside WasmPlugins, which cannot carry the peer information and the header
 /// mutations that restore the scheme.
-pub(super) fn around_the_module(
-    policy: &Policy,
-    scheme: &Scheme<'_>,
-    context: &'static str,
-) -> Option<Map> {
-    let peer = scheme.peer_info().map(|peer_info| {
-        (
-            "In front of the module, whose place Istio has chosen.",
-            patch(
-                "HTTP_FILTER",
-                Some(in_managers(context)),
-                "INSERT_FIRST",
-                parts::distant_peer_info_filter(peer_info),
-            ),
-        )
-    });
+pub(super) fn around_the_module(policy: &Policy, scheme: &Scheme<'_>) -> Option<Map> {
+    const IN_FRONT: &str = "In front of the module, whose place Istio has chosen.";
+    let peer = scheme.peer_info().map(parts::distant_peer_info_filter);
+    let peer = peer.map(|filter| (IN_FRONT, first(context_at(policy, Scope::Inbound), filter)));
     let patches: Vec<Patch> = peer.into_iter().chain(around_requests(policy, scheme)).collect();
-    if patches.is_empty() {
-        return None;
-    }
-    Some(object(policy, &policy.name, None, patches))
+    (!patches.is_empty()).then(|| object(policy, &policy.name, None, patches))
 }

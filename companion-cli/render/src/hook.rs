@@ -30,16 +30,20 @@ pub(super) fn lifecycle(port: u16, policy: &Policy) -> Map {
     Map::of("preStop", Map::of("exec", pre_stop(port, policy)))
 }
 
-/// `lifecycle` of a container with laststream's own program.
-pub(super) fn by_program(port: u16, policy: &Policy) -> Map {
-    let command = List::of(Program::path())
+/// The command of a hook with laststream's own program: a list that may begin with a comment, and
+/// the reason of the time-out.
+pub(super) fn by_program(list: List, port: u16, why: &str, policy: &Policy) -> Map {
+    let command = list
+        .item(Program::path())
         .item("prestop")
         .item(format!("--gate=http://127.0.0.1:{port}"))
-        .note("One second above the gate's deadline.")
+        .note(why)
         .item(format!("--timeout={}s", timeout(policy)));
-    let exec = Map::of("exec", Map::of("command", command));
-    Map::of("preStop", exec)
+    Map::of("command", command)
 }
+
+pub(super) const WHY_TIMEOUT: &str = "One second above the gate's deadline: it ends there only \
+    where the gate does not answer at all.";
 
 /// `exec` of the stop hook.
 pub(super) fn pre_stop(port: u16, policy: &Policy) -> Map {
@@ -52,10 +56,7 @@ pub(super) fn pre_stop(port: u16, policy: &Policy) -> Map {
         .item("pilot-agent")
         .item("wait")
         .item(format!("--url=http://127.0.0.1:{port}{}", question()))
-        .note(
-            "One second above the gate's deadline: it ends there only where the gate does not \
-            answer at all.",
-        )
+        .note(WHY_TIMEOUT)
         .item(format!("--timeoutSeconds={}", timeout(policy)))
         .item(patience)
         .item(period);
@@ -85,7 +86,7 @@ pub(super) const NEEDS_SHELL: &str = "laststream-lint: ignore=LS503 the shell pu
     itself. The hook asks until the answer is 200, which the gate gives when it is drained, or \
     over.";
 
-pub(super) fn timeout(policy: &Policy) -> u64 {
+fn timeout(policy: &Policy) -> u64 {
     (policy.sizing.deadline + TimeSpan::seconds(1)).whole_seconds()
 }
 

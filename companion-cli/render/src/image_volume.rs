@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use super::volume::Volume;
-use super::{File, lifecycle, other};
+use super::{File, lifecycle, misplaced, other};
 use laststream_base::yaml::{List, Map};
 use laststream_policy::file::Placement;
 use laststream_policy::{Policy, PolicyProblem, Resolve};
@@ -35,15 +35,13 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, Poli
         Placement::Gateway(_) => Ok(gateway_chart(policy, &volumes)),
         Placement::Sidecar(_) => Ok(sidecar(policy, &volumes)),
         Placement::Envoy(_) => Ok(plain(policy, &volumes)),
-        Placement::GatewayApi(_) => Err(PolicyProblem::new(
-            "placement",
-            "is a Gateway of the Gateway API: `render overlay` writes its volume",
-        )),
-        Placement::Waypoint(_) | Placement::EnvoyGateway(_) => Err(PolicyProblem::new(
-            "placement",
+        Placement::GatewayApi(_) => {
+            misplaced("is a Gateway of the Gateway API: `render overlay` writes its volume")
+        }
+        Placement::Waypoint(_) | Placement::EnvoyGateway(_) => misplaced(
             "has a Deployment that a controller makes: `render all` writes its volume where that \
                 controller takes it from",
-        )),
+        ),
     }
 }
 
@@ -118,21 +116,19 @@ fn plain(policy: &Policy, volumes: &[Volume]) -> File {
 mod tests {
     use serde_json::Value;
 
-    use crate::{Kind, Rendered, render, tests};
+    use crate::{File, Kind, tests};
 
     const REFERENCE: &str =
         "h/r@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     const MOUNTED: &str =
         "module: oci://h/r:t\nnamespace: a\ndelivery: image_volume\npull_secret: s\n";
 
-    fn rendered(kind: Kind, more: &str) -> Result<Rendered, String> {
-        let policy = tests::policy(&format!("{MOUNTED}{more}"));
-        let digest = REFERENCE.split_once('@').map_or("", |(_, digest)| digest);
-        render(kind, &policy, &|_, _| Ok(digest.into())).map_err(|problem| problem.to_string())
+    fn rendered(kind: Kind, more: &str) -> Result<Vec<File>, String> {
+        tests::try_render(kind, &format!("{MOUNTED}{more}"))
     }
 
     fn file(kind: Kind, more: &str) -> Value {
-        tests::yaml(&rendered(kind, more).expect(more).files[0])
+        tests::yaml(&rendered(kind, more).expect(more)[0])
     }
 
     #[test]
@@ -154,7 +150,7 @@ mod tests {
     fn the_head_warns_about_replaced_lists_and_annotations() {
         let sidecar = "placement: {sidecar: {workload: shop}}";
         for (more, words) in [("", "Helm replaces lists"), (sidecar, "replace the pod's own")] {
-            let text = &rendered(Kind::ImageVolume, more).expect(more).files[0].text;
+            let text = &rendered(Kind::ImageVolume, more).expect(more)[0].text;
             assert!(text.replace("\n# ", " ").contains(words), "`{words}` in {text}");
         }
     }

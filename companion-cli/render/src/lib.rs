@@ -33,6 +33,8 @@ mod volume;
 mod wasmplugin;
 mod websockets;
 
+use std::collections::BTreeMap;
+
 use clap::ValueEnum;
 pub use envoyfilter::IMAGE_ANNOTATION;
 pub use hook::{fixed_options, question};
@@ -196,21 +198,25 @@ pub fn every_kind(policy: &Policy, resolve: Resolve<'_>) -> Vec<Result<Rendered,
     Kind::value_variants().iter().map(|kind| render(*kind, policy, resolve)).chain(hooks).collect()
 }
 
+/// The error of a kind that has nothing for the policy's placement.
+fn misplaced<T>(why: &str) -> Result<T, PolicyProblem> {
+    Err(PolicyProblem::new("placement", why))
+}
+
 /// The kinds that this policy uses.
 fn kinds_of(policy: &Policy) -> Vec<Kind> {
-    let mut kinds = match &policy.placement {
-        Placement::Gateway(_) | Placement::Sidecar(_) => vec![Kind::EnvoyFilter],
-        Placement::GatewayApi(api) => {
-            let overlay = overlay::is_needed(policy, api).then_some(Kind::Overlay);
-            [Kind::EnvoyFilter].into_iter().chain(overlay).collect()
+    let mut kinds = vec![match &policy.placement {
+        Placement::Gateway(_) | Placement::GatewayApi(_) | Placement::Sidecar(_) => {
+            Kind::EnvoyFilter
         }
-        Placement::Waypoint(_) => {
-            let overlay = overlay::is_needed(policy, &GatewayApi::default());
-            [Kind::WasmPlugin].into_iter().chain(overlay.then_some(Kind::Overlay)).collect()
-        }
-        Placement::EnvoyGateway(_) => vec![Kind::EnvoyGateway],
-        Placement::Envoy(_) => vec![Kind::Envoy],
-    };
+        Placement::Waypoint(_) => Kind::WasmPlugin,
+        Placement::EnvoyGateway(_) => Kind::EnvoyGateway,
+        Placement::Envoy(_) => Kind::Envoy,
+    }];
+    let made_by_istio = overlay::gateway_of(&policy.placement);
+    if made_by_istio.is_some_and(|api| overlay::is_needed(policy, &api)) {
+        kinds.push(Kind::Overlay);
+    }
     if policy.delivery == Delivery::ImageVolume && has_pod_of_its_own(&policy.placement) {
         kinds.push(Kind::ImageVolume);
     }
@@ -218,11 +224,11 @@ fn kinds_of(policy: &Policy) -> Vec<Kind> {
     if policy.file.job.is_none() && home_of(policy).is_some() {
         let has_hook = policy.gate_port.is_some() && has_hook(policy);
         kinds.extend(has_hook.then_some(Kind::Lifecycle));
-        let in_istio = !matches!(policy.placement, Placement::Envoy(_));
-        let has_annotations = in_istio && proxy_config::annotations(policy).is_ok();
+        let has_annotations =
+            policy.placement.is_istio() && proxy_config::annotations(policy).is_ok();
         kinds.extend(has_annotations.then_some(Kind::ProxyConfig));
     }
-    if policy.retries.is_some() {
+    if policy.file.retries.is_some() {
         kinds.push(Kind::VirtualService);
     }
     if policy.file.job.is_some() {
@@ -300,8 +306,15 @@ fn pods(policy: &Policy) -> Option<Map> {
         | Placement::EnvoyGateway(_)
         | Placement::Envoy(_) => return None,
     };
-    (!selector.is_empty())
-        .then(|| selector.iter().map(|(key, value)| (key, value.as_str())).collect())
+    unless_empty(texts(selector))
+}
+
+fn texts(map: &BTreeMap<String, String>) -> Map {
+    map.iter().map(|(key, value)| (key, value.as_str())).collect()
+}
+
+fn unless_empty(map: Map) -> Option<Map> {
+    (map != Map::new()).then_some(map)
 }
 
 /// `targetRefs`: the Gateway by its name, or the class of waypoints.
@@ -360,11 +373,13 @@ fn block(map: &Map) -> Node {
 
 /// `metadata` of an object.
 fn metadata(policy: &Policy, name: &str) -> Map {
-    let labels: Option<Map> = (!policy.file.labels.is_empty())
-        .then(|| policy.file.labels.iter().map(|(key, value)| (key, value.as_str())).collect());
+    labelled(policy, name, texts(&policy.file.labels))
+}
+
+fn labelled(policy: &Policy, name: &str, labels: Map) -> Map {
     Map::of("name", name)
         .with_some("namespace", policy.namespace.as_deref())
-        .with_some("labels", labels)
+        .with_some("labels", unless_empty(labels))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::hook::{self, lifecycle, pod_with_grace, why_grace};
 use super::volume::Program;
-use super::{File, HookPlace, in_namespace, object, other};
+use super::{File, HookPlace, in_namespace, misplaced, object, other};
 use laststream_base::env_vars::LASTSTREAM_SECRET;
 use laststream_base::yaml::{List, Map};
 use laststream_policy::file::{GateSecret, Placement};
@@ -12,21 +12,19 @@ use laststream_policy::{Policy, PolicyProblem};
 pub(super) fn render(policy: &Policy, home: HookPlace) -> Result<File, PolicyProblem> {
     let port = hook::port(policy)?;
     match (&policy.placement, home) {
-        (Placement::Gateway(_), HookPlace::NativeSidecar) => Err(PolicyProblem::new(
-            "placement",
+        (Placement::Gateway(_), HookPlace::NativeSidecar) => misplaced(
             "a gateway has no app, so its proxy is no sidecar: `--for gateway-chart` or `--for \
                 pod`",
-        )),
+        ),
         (Placement::GatewayApi(_), HookPlace::HelmValues) => Ok(helm_values(policy, port)),
         (Placement::GatewayApi(_), _) => Err(PolicyProblem::new(
             "placement.gateway_api",
             "Istio makes this gateway's Deployment, from no chart: `render overlay`",
         )),
-        (Placement::Sidecar(_), HookPlace::GatewayChart) => Err(PolicyProblem::new(
-            "placement",
+        (Placement::Sidecar(_), HookPlace::GatewayChart) => misplaced(
             "a sidecar does not come from the gateway chart: `--for pod`, `--for native-sidecar` \
                 or `--for helm-values`",
-        )),
+        ),
         (Placement::Gateway(_) | Placement::Sidecar(_), _) => Ok(match home {
             HookPlace::Pod => deployment(policy, port, false, "lifecycle.pod.yaml"),
             HookPlace::NativeSidecar => {
@@ -35,19 +33,18 @@ pub(super) fn render(policy: &Policy, home: HookPlace) -> Result<File, PolicyPro
             HookPlace::HelmValues => helm_values(policy, port),
             HookPlace::GatewayChart => gateway_chart(policy, port),
         }),
-        (Placement::Envoy(_), HookPlace::Pod) if policy.file.program_image.is_some() => {
-            plain(policy, port)
-        }
-        (Placement::Envoy(_), _) => Err(PolicyProblem::new(
-            "program_image",
-            "is required for the hook of an Envoy without a mesh, whose image has no program that \
-                could ask the gate; it has one home, `--for pod`",
-        )),
-        _ => Err(PolicyProblem::new(
-            "placement",
+        (Placement::Envoy(_), _) => match Program::of(policy) {
+            Some(program) if home == HookPlace::Pod => plain(policy, port, &program),
+            _ => Err(PolicyProblem::new(
+                "program_image",
+                "is required for the hook of an Envoy without a mesh, whose image has no program \
+                    that could ask the gate; it has one home, `--for pod`",
+            )),
+        },
+        _ => misplaced(
             "has no pilot-agent that could ask the gate in a stop hook: Istio's gateways and \
                 sidecars have one",
-        )),
+        ),
     }
 }
 
@@ -84,7 +81,7 @@ fn deployment(policy: &Policy, port: u16, is_native: bool, file: &str) -> File {
 }
 
 /// A patch for the Deployment of an Envoy without a mesh.
-fn plain(policy: &Policy, port: u16) -> Result<File, PolicyProblem> {
+fn plain(policy: &Policy, port: u16, program: &Program<'_>) -> Result<File, PolicyProblem> {
     if let Some(GateSecret::Environment(name)) = &policy.file.gate.secret
         && name != LASTSTREAM_SECRET
     {
@@ -93,17 +90,17 @@ fn plain(policy: &Policy, port: u16) -> Result<File, PolicyProblem> {
             format!("the program in the hook reads `{LASTSTREAM_SECRET}`: take that name"),
         ));
     }
-    let program = Program::of(policy);
-    let volume = program.as_ref().map(Program::volume);
+    let why = "One second above the gate's deadline.";
+    let exec = hook::by_program(List::new(), port, why, policy);
+    let volume = program.volume();
     let container = Map::new()
         .note("The name of Envoy's container.")
         .with("name", "envoy")
-        .with_some("volumeMounts", volume.as_ref().map(|volume| List::of(volume.mount())))
-        .with("lifecycle", hook::by_program(port, policy));
-    let init = program.as_ref().map(Program::init_container);
+        .with("volumeMounts", List::of(volume.mount()))
+        .with("lifecycle", Map::of("preStop", Map::of("exec", exec)));
     let pod = pod_with_grace(policy)
-        .with_some("volumes", volume.as_ref().map(|volume| List::of(volume.item())))
-        .with_some("initContainers", init.map(List::of))
+        .with("volumes", List::of(volume.item()))
+        .with("initContainers", List::of(program.init_container()))
         .with("containers", List::of(container));
     let about = [format!(
         "{}. Envoy's own image has no program that could ask the gate, so laststream's comes with \

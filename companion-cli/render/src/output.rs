@@ -1,6 +1,5 @@
 //! Compares rendered files with a folder, and writes what differs.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -33,6 +32,14 @@ fn cannot(action: &str, path: &Path) -> String {
     format!("cannot {action} `{}`", path.display())
 }
 
+/// The content of a file; `None` if there is none.
+fn content(path: &Path) -> Result<Option<Vec<u8>>, String> {
+    match foreign::read_named(path, LARGEST) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        text => text.map(Some).context(cannot("read", path)),
+    }
+}
+
 /// Compares the rendered files with a folder. `everything`: files of [`super::Kind::All`] that were
 /// rendered earlier and are not among these are stale.
 ///
@@ -45,24 +52,22 @@ pub fn differences(
 ) -> Result<Vec<Difference>, String> {
     let mut found = Vec::new();
     for file in &rendered.files {
-        let path = folder.join(&file.name);
-        match foreign::read_named(&path, LARGEST) {
-            Ok(there) if there == file.text.as_bytes() => {}
-            Ok(there) => found.push(Difference::Changed(
+        match content(&folder.join(&file.name))? {
+            Some(there) if there == file.text.as_bytes() => {}
+            Some(there) => found.push(Difference::Changed(
                 file.name.clone(),
                 diff(&file.name, &String::from_utf8_lossy(&there), &file.text),
             )),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                found.push(Difference::Missing(file.name.clone()))
-            }
-            Err(error) => return Err(error).context(cannot("read", &path)),
+            None => found.push(Difference::Missing(file.name.clone())),
         }
     }
-    if everything {
-        let wanted: BTreeSet<&str> = rendered.files.iter().map(|file| file.name.as_str()).collect();
-        let stale =
-            once_rendered(folder)?.into_iter().filter(|name| !wanted.contains(name.as_str()));
-        found.extend(stale.map(Difference::Stale));
+    let is_wanted = |name: &str| rendered.files.iter().any(|file| file.name == name);
+    for name in FILES_OF_ALL.into_iter().filter(|name| everything && !is_wanted(name)) {
+        let path = folder.join(name);
+        // A folder or a pipe of this name was never rendered.
+        if path.is_file() && content(&path)?.is_some_and(|text| was_rendered(&text)) {
+            found.push(Difference::Stale(name.to_owned()));
+        }
     }
     Ok(found)
 }
@@ -73,26 +78,6 @@ pub(super) fn diff(name: &str, there: &str, rendered: &str) -> String {
         .context_radius(3)
         .header(&format!("a/{name}"), &format!("b/{name}"))
         .to_string()
-}
-
-/// The files that an earlier `render all` has written, in order of their names. Others are not
-/// opened.
-fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, String> {
-    let mut names = BTreeSet::new();
-    for name in FILES_OF_ALL {
-        let path = folder.join(name);
-        if !path.is_file() {
-            continue; // a folder or a pipe of this name was never rendered
-        }
-        let text = match foreign::read_named(&path, LARGEST) {
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            text => text.context(cannot("read", &path))?,
-        };
-        if was_rendered(&text) {
-            names.insert(name.to_owned());
-        }
-    }
-    Ok(names)
 }
 
 /// Whether this version or an earlier one has rendered a file. A comment at the head shows that,
@@ -118,14 +103,12 @@ pub fn write(folder: &Path, rendered: &Rendered) -> Result<Vec<String>, String> 
     let mut outdated = Vec::new();
     for file in &rendered.files {
         let path = folder.join(&file.name);
-        match foreign::read_named(&path, LARGEST) {
-            Ok(there) if there == file.text.as_bytes() => {}
-            Ok(there) if there.trim_ascii().is_empty() || was_rendered(&there) => {
-                outdated.push((file, path));
+        match content(&path)? {
+            Some(there) if there == file.text.as_bytes() => {}
+            Some(there) if !there.trim_ascii().is_empty() && !was_rendered(&there) => {
+                return Err(NOT_RENDERED).context(cannot("write", &path));
             }
-            Ok(_) => return Err(NOT_RENDERED).context(cannot("write", &path)),
-            Err(error) if error.kind() == ErrorKind::NotFound => outdated.push((file, path)),
-            Err(error) => return Err(error).context(cannot("read", &path)),
+            _ => outdated.push((file, path)),
         }
     }
     for (file, path) in &outdated {

@@ -7,8 +7,8 @@ use super::image_volume::{WHY_SECRET, pull_secrets};
 use super::proxy_config::REPLACES;
 use super::volume::Volume;
 use super::{
-    File, GATEWAY_PATCH, block, bootstrap, gateway_patch, has_hook, metadata, objects,
-    patch_gateway, proxy_config,
+    File, GATEWAY_PATCH, block, bootstrap, gateway_patch, has_hook, labelled, misplaced, objects,
+    patch_gateway, proxy_config, texts,
 };
 use laststream_base::yaml::{List, Map, Node};
 use laststream_policy::file::{Delivery, GateSecret, GatewayApi, Placement, Waypoint};
@@ -36,20 +36,12 @@ const WHY_VOLUME: &str = "The module. An API server below 1.35 without the featu
     become ready.";
 
 pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>, PolicyProblem> {
-    let api = match &policy.placement {
-        Placement::GatewayApi(api) => api.clone(),
-        Placement::Waypoint(Waypoint { gateway, class }) => {
-            GatewayApi { gateway: gateway.clone(), class: class.clone(), ..GatewayApi::default() }
-        }
-        _ => {
-            return Err(PolicyProblem::new(
-                "placement",
-                "is neither a waypoint nor a Gateway of the Gateway API, whose Deployments Istio \
-                    makes: write `placement: {gateway_api: {gateway: NAME}}`",
-            ));
-        }
+    let Some(api) = &gateway_of(&policy.placement) else {
+        return misplaced(
+            "is neither a waypoint nor a Gateway of the Gateway API, whose Deployments Istio \
+                makes: write `placement: {gateway_api: {gateway: NAME}}`",
+        );
     };
-    let api = &api;
     let name = format!("{}-overlay", policy.name);
     let mut data = Map::new();
     if matches!(policy.file.gate.secret, Some(GateSecret::Environment(_))) {
@@ -66,9 +58,10 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>,
                 .with(key, block(&Map::of("spec", Node::from(spec))));
         }
     }
+    let labels = texts(&policy.file.labels).with_some(CLASS_LABEL, api.class.as_deref());
     let object = Map::of("apiVersion", "v1")
         .with("kind", "ConfigMap")
-        .with("metadata", labelled(policy, api, &name))
+        .with("metadata", labelled(policy, &name, labels))
         .with("data", data);
     let mut files = vec![objects("overlay.yaml", &about(policy, api, &name), &[object])];
     if let Some(gateway) = &api.gateway {
@@ -95,19 +88,6 @@ fn about(policy: &Policy, api: &GatewayApi, name: &str) -> Vec<String> {
     [Some(how), replaces, Some(ERRORS.to_owned())].into_iter().flatten().collect()
 }
 
-fn labelled(policy: &Policy, api: &GatewayApi, name: &str) -> Map {
-    match &api.class {
-        None => metadata(policy, name),
-        Some(class) => {
-            let labels = policy.file.labels.iter().map(|(key, value)| (key, value.as_str()));
-            let own: Map = labels.collect();
-            Map::of("name", name)
-                .with_some("namespace", policy.namespace.as_deref())
-                .with("labels", own.with(CLASS_LABEL, class.as_str()))
-        }
-    }
-}
-
 /// The gate's secret, from a Secret that the operator makes.
 fn secret(policy: &Policy, variable: &str) -> Map {
     let reference = Map::of("name", format!("{}-gate", policy.name)).with("key", "secret");
@@ -115,6 +95,19 @@ fn secret(policy: &Policy, variable: &str) -> Map {
         .note("Of a Secret in the Gateway's own namespace, which has to be there first.")
         .with("name", variable)
         .with("valueFrom", Map::of("secretKeyRef", reference))
+}
+
+/// The Gateway whose Deployment Istio makes; a waypoint is one, too.
+pub(super) fn gateway_of(placement: &Placement) -> Option<GatewayApi> {
+    match placement {
+        Placement::GatewayApi(api) => Some(api.clone()),
+        Placement::Waypoint(Waypoint { gateway, class }) => Some(GatewayApi {
+            gateway: gateway.clone(),
+            class: class.clone(),
+            ..GatewayApi::default()
+        }),
+        _ => None,
+    }
 }
 
 /// Whether the pods need the overlay.
@@ -131,7 +124,6 @@ fn deployment(
     api: &GatewayApi,
     resolve: Resolve<'_>,
 ) -> Result<Map, PolicyProblem> {
-    let is_mounted = policy.delivery == Delivery::ImageVolume;
     if !is_needed(policy, api) {
         return Err(PolicyProblem::new(
             "gate",
@@ -154,27 +146,27 @@ fn deployment(
         let others = annotations.unwrap_or_default();
         annotations = Some(others.note(WHY_GATE).with(bootstrap::ANNOTATION, gate));
         parts.env.push(bootstrap::variable());
-        parts.volumes.push((bootstrap::volume(), bootstrap::mount()));
+        parts.volumes = parts.volumes.item(bootstrap::volume());
+        parts.mounts = parts.mounts.item(bootstrap::mount());
     }
-    if is_mounted {
-        parts.modules = Volume::of_modules(policy, resolve)?;
+    if policy.delivery == Delivery::ImageVolume {
+        for module in Volume::of_modules(policy, resolve)? {
+            parts.volumes = parts.volumes.note(WHY_VOLUME).item(module.item());
+            parts.mounts = parts.mounts.item(module.mount());
+        }
         parts.pull_secrets = pull_secrets(policy);
     }
-    let template = match annotations {
-        Some(annotations) => Map::of("metadata", Map::of("annotations", annotations)),
-        None => Map::new(),
-    };
-    let pod = pod(policy, parts);
-    Ok(Map::of("spec", Map::of("template", template.with("spec", pod))))
+    let metadata = annotations.map(|annotations| Map::of("annotations", annotations));
+    let template = Map::new().with_some("metadata", metadata).with("spec", pod(policy, parts));
+    Ok(Map::of("spec", Map::of("template", template)))
 }
 
 /// Parts of the pod besides hook and grace period.
 #[derive(Default)]
 struct Parts {
     env: Vec<Map>,
-    /// Volumes with their mounts.
-    volumes: Vec<(Map, Map)>,
-    modules: Vec<Volume>,
+    volumes: List,
+    mounts: List,
     pull_secrets: Option<List>,
 }
 
@@ -194,23 +186,13 @@ fn pod(policy: &Policy, parts: Parts) -> Map {
         container = container.with("lifecycle", Map::of("preStop", hook));
         pod = pod_with_grace(policy);
     }
-    let has_volumes = !parts.modules.is_empty() || !parts.volumes.is_empty();
-    let (volumes, mounts): (Vec<Map>, Vec<Map>) = parts.volumes.into_iter().unzip();
-    let (mut volumes, mut mounts): (List, List) =
-        (volumes.into_iter().collect(), mounts.into_iter().collect());
-    for module in &parts.modules {
-        volumes = volumes.note(WHY_VOLUME).item(module.item());
-        mounts = mounts.item(module.mount());
-    }
-    if has_volumes {
-        container = container.with("volumeMounts", mounts);
-    }
-    let pod = pod
-        .note(WHY_SECRET)
+    let has_volumes = parts.volumes != List::new();
+    let container = container.with_some("volumeMounts", has_volumes.then_some(parts.mounts));
+    pod.note(WHY_SECRET)
         .with_some("imagePullSecrets", parts.pull_secrets)
         .note("The name of the proxy's container in what Istio makes.")
-        .with("containers", List::of(container));
-    if has_volumes { pod.with("volumes", volumes) } else { pod }
+        .with("containers", List::of(container))
+        .with_some("volumes", has_volumes.then_some(parts.volumes))
 }
 
 fn exit_on_zero(policy: &Policy) -> Vec<Map> {

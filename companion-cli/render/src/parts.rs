@@ -80,76 +80,67 @@ pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &ModuleLocation) ->
     Map::of("@type", WASM_TYPE).with("config", config)
 }
 
+pub(super) const WHY_CLOSED: &str = "As the policy wants it: without the module every request is \
+    refused, even when its registry is out of order.";
+pub(super) const WHY_RELOAD: &str = "As the policy wants it: a VM that fails is loaded again; a \
+    module that cannot be fetched is 403 for every request.";
+
 fn failure_policy(
     role: &Role<'_>,
     policy: &Policy,
     source: &ModuleLocation,
-) -> (&'static str, &'static str) {
-    if role.is_gate {
-        return (
+) -> (&'static str, String) {
+    let is_file = source.path().is_some();
+    let is_of_frames = role.configuration["role"] == "websocket";
+    let (value, why) = match policy.failure_policy {
+        _ if role.is_gate => (
             "FAIL_RELOAD",
             "Never open: without the module the gate refuses, whatever the policy says of \
                 requests, and hooks run to their time-out.",
-        );
-    }
-    if role.configuration["role"] == "websocket" {
-        return match source.path() {
-            Some(_) => ("FAIL_RELOAD", "A VM that fails is loaded again."),
-            None => (
-                "FAIL_OPEN",
-                "Without the module WebSockets pass, and end with 1006. Whatever the policy says \
-                    of requests: the frame filter guards nothing.",
-            ),
-        };
-    }
-    match (policy.failure_policy, source.path().is_some()) {
-        (FailurePolicy::Open, _) => ("FAIL_OPEN", fails_open(role, policy)),
-        (FailurePolicy::Closed, _) => (
-            "FAIL_CLOSED",
-            "As the policy wants it: without the module every request is refused, even when its \
-                registry is out of order.",
         ),
-        (FailurePolicy::Reload, true) => (
+        _ if is_of_frames && is_file => ("FAIL_RELOAD", "A VM that fails is loaded again."),
+        _ if is_of_frames => (
+            "FAIL_OPEN",
+            "Without the module WebSockets pass, and end with 1006. Whatever the policy says of \
+                requests: the frame filter guards nothing.",
+        ),
+        FailurePolicy::Open => return ("FAIL_OPEN", fails_open(role, policy)),
+        FailurePolicy::Closed => ("FAIL_CLOSED", WHY_CLOSED),
+        FailurePolicy::Reload if is_file => (
             "FAIL_RELOAD",
             "A VM that fails is loaded again; the code is a local file, so nothing can be in the \
                 way.",
         ),
-        (FailurePolicy::Reload, false) => (
-            "FAIL_RELOAD",
-            "As the policy wants it: a VM that fails is loaded again; a module that cannot be \
-                fetched is 403 for every request.",
-        ),
-    }
+        FailurePolicy::Reload => ("FAIL_RELOAD", WHY_RELOAD),
+    };
+    (value, why.to_owned())
 }
 
 /// The comment on `FAIL_OPEN`: the handling of requests without the module.
-fn fails_open(role: &Role<'_>, policy: &Policy) -> &'static str {
+fn fails_open(role: &Role<'_>, policy: &Policy) -> String {
+    const PASSES: &str =
+        "A module that cannot be fetched, or has failed, lets requests pass, uncounted";
+    const ELSE: &str =
+        "Closed, or reloaded, a failed fetch is 403 for everything until the next change";
     let restores = role.configuration.get("forwarded_proto").is_some();
-    match policy.forwarded_proto.as_ref().filter(|_| restores) {
-        None => {
-            "A module that cannot be fetched, or has failed, lets requests pass, uncounted; the \
-                gate then says so. Closed, or reloaded, a failed fetch is 403 for everything until \
-                the next change, even where the module ran before."
-        }
+    let how = match policy.forwarded_proto.as_ref().filter(|_| restores) {
+        None => "",
         Some(proto) if proto.forgets && matches!(policy.placement, Placement::Sidecar(_)) => {
-            "A module that cannot be fetched, or has failed, lets requests pass, uncounted and \
-                with http in x-forwarded-proto, which the early header mutation writes over what \
-                the peer sent; the gate then says so. Closed, or reloaded, a failed fetch is 403 \
-                for everything until the next change, even where the module ran before."
+            " and with http in x-forwarded-proto, which the early header mutation writes over what \
+                the peer sent"
         }
         Some(proto) if proto.forgets => {
-            "A module that cannot be fetched, or has failed, lets requests pass, uncounted and \
-                with the connection's scheme, because the early header mutation removes what the \
-                peer sent; the gate then says so. Closed, or reloaded, a failed fetch is 403 for \
-                everything until the next change, even where the module ran before."
+            " and with the connection's scheme, because the early header mutation removes what the \
+                peer sent"
         }
         Some(_) => {
-            "A module that cannot be fetched, or has failed, lets requests pass, uncounted. `keep` \
-                in the policy then leaves every peer's own x-forwarded-proto wherever Envoy does \
-                not overwrite it. Closed, or reloaded, a failed fetch is 403 for everything until \
-                the next change."
+            return format!(
+                "{PASSES}. `keep` in the policy then leaves every peer's own x-forwarded-proto \
+                    wherever Envoy does not overwrite it. {ELSE}."
+            );
         }
-    }
+    };
+    format!("{PASSES}{how}; the gate then says so. {ELSE}, even where the module ran before.")
 }
 
 fn code(source: &ModuleLocation) -> Map {

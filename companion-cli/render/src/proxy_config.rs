@@ -1,7 +1,7 @@
 //! Settings for Istio's bootstrap: the statistics that the gate reads, and the times of Istio's own
 //! drains.
 
-use super::{File, block, lifecycle, other};
+use super::{File, block, lifecycle, misplaced, other, unless_empty};
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::Map;
 use laststream_policy::file::Placement;
@@ -39,15 +39,13 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
             let template = Map::of("metadata", Map::of("annotations", annotations));
             Ok(other("proxy-config.yaml", &about, lifecycle::patch(policy, template)))
         }
-        Placement::GatewayApi(_) => Err(PolicyProblem::new(
-            "placement",
-            "is a Gateway of the Gateway API: `render overlay` writes its annotations",
-        )),
-        _ => Err(PolicyProblem::new(
-            "placement",
+        Placement::GatewayApi(_) => {
+            misplaced("is a Gateway of the Gateway API: `render overlay` writes its annotations")
+        }
+        _ => misplaced(
             "has no ProxyConfig that pods could bring along: Istio's gateways and sidecars have \
                 one",
-        )),
+        ),
     }
 }
 
@@ -69,15 +67,13 @@ pub(super) fn annotations(policy: &Policy) -> Result<Map, PolicyProblem> {
                 else to tell it",
         ));
     }
-    let has_tunnels = matches!(policy.placement, Placement::Waypoint(_));
-    let (statistics, why) = if has_tunnels {
-        (STATISTICS.to_owned() + ",pending_send_bytes", WHY_STATISTICS.to_owned() + WHY_PENDING)
-    } else {
-        (STATISTICS.to_owned(), WHY_STATISTICS.to_owned())
+    let (pending, why_pending) = match &policy.placement {
+        Placement::Waypoint(_) => (",pending_send_bytes", WHY_PENDING),
+        _ => ("", ""),
     };
-    let statistics = policy.gate_port.map(|_| statistics);
+    let statistics = policy.gate_port.map(|_| format!("{STATISTICS}{pending}"));
     let annotations = Map::new()
-        .note(why)
+        .note(format!("{WHY_STATISTICS}{why_pending}"))
         .with_some("sidecar.istio.io/statsInclusionSuffixes", statistics)
         .with_some("proxy.istio.io/config", config);
     Ok(annotations)
@@ -116,7 +112,7 @@ fn config(policy: &Policy) -> Option<Map> {
             .with("MINIMUM_DRAIN_DURATION", whole(sizing.agent));
         config = config.with("proxyMetadata", metadata);
     }
-    (config != Map::new()).then_some(config)
+    unless_empty(config)
 }
 
 fn whole(span: TimeSpan) -> String {

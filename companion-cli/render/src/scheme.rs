@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use super::native::{self, Destination, Listeners, Matching, Native};
+use super::native::{self, Listeners, Matching, Native};
 use super::parts::{Early, Leaves};
 use laststream_base::yaml::Map;
 use laststream_policy::file::{Engine, Placement, PlainEnvoy};
@@ -36,7 +36,7 @@ impl<'p> Scheme<'p> {
         if policy.engine == Engine::Wasm {
             return Ok(Self::module(policy));
         }
-        let in_istio = is_of_istio(&policy.placement);
+        let in_istio = policy.placement.is_istio();
         let matching = match policy.engine {
             Engine::Composite => Matching::Composite,
             Engine::Auto if in_istio => Matching::Composite,
@@ -52,7 +52,7 @@ impl<'p> Scheme<'p> {
             .and_then(|at| native::compile(proto, at, matching, name));
         let is_required = policy.engine != Engine::Auto;
         match compiled {
-            Ok(native) if native.destination.is_some() && !is_required => {
+            Ok(native) if native.by_destination && !is_required => {
                 Ok(Self::Module(proto, Some(NEW.into())))
             }
             Ok(native) if in_istio && matching == Matching::Composite => {
@@ -143,12 +143,10 @@ impl<'p> Scheme<'p> {
         }
     }
 
-    /// Envoy's own settings for the destination port of PROXY protocol headers.
-    pub(super) fn destination(&self) -> Option<&Destination> {
-        match self {
-            Self::Envoy(native) => native.destination.as_ref(),
-            Self::Untouched | Self::Module(..) | Self::ByVersion(..) => None,
-        }
+    /// Whether Envoy's own settings restore the header by the destination port of PROXY protocol
+    /// headers.
+    pub(super) fn is_by_destination(&self) -> bool {
+        matches!(self, Self::Envoy(native) if native.by_destination)
     }
 
     /// The comment on the engine at the head of the file.
@@ -158,7 +156,7 @@ impl<'p> Scheme<'p> {
             Self::Module(_, Some(why)) => Some(format!(
                 "The module restores x-forwarded-proto, not Envoy's own matchers: {why}."
             )),
-            Self::Envoy(Native { destination: Some(_), .. }) => Some(
+            Self::Envoy(Native { by_destination: true, .. }) => Some(
                 "Envoy's own forward_proto_config (Envoy 1.38 and newer) restores \
                     x-forwarded-proto, and the module only counts. So there are no \
                     laststream_forwarded_proto counters. The :scheme of HTTP/1 follows. `engine: \
@@ -190,10 +188,6 @@ impl<'p> Scheme<'p> {
             ),
         }
     }
-}
-
-fn is_of_istio(placement: &Placement) -> bool {
-    !matches!(placement, Placement::Envoy(_) | Placement::EnvoyGateway(_))
 }
 
 /// The listeners of a placement, or the reason why it takes no filters of Envoy's.

@@ -34,8 +34,6 @@ mod tests {
     use crate::Kind;
     use crate::tests;
 
-    const SHOWN: &str = "streams: {show: path}\n";
-
     /// The formats that filters in front of the module write under the key.
     fn formats(patches: &Value) -> Vec<&str> {
         let patches = patches.as_array().expect("patches").iter();
@@ -51,7 +49,7 @@ mod tests {
     #[test]
     fn each_counter_of_an_envoyfilter_has_the_filter_if_the_policy_shows_requests() {
         for (more, filters) in [
-            (SHOWN, 1),
+            ("streams: {show: path}\n", 1),
             ("streams: {show: path}\nplacement: {sidecar: {}}\n", 2),
             ("placement: {sidecar: {}}\n", 0),
         ] {
@@ -61,17 +59,5 @@ mod tests {
             assert_eq!(formats.len(), filters, "{text}");
             assert!(formats.iter().all(|format| format.contains("PATH(NQ:")), "{formats:?}");
         }
-    }
-
-    #[test]
-    fn it_stands_in_front_of_the_module_of_a_plain_envoy() {
-        let text = format!("{SHOWN}module: /m.wasm\nplacement: {{envoy: {{}}}}");
-        let bootstrap = tests::yaml(&tests::rendered(Kind::Envoy, &text)[0]);
-        let filters = bootstrap
-            .pointer("/static_resources/listeners/0/filter_chains/0/filters/0/typed_config")
-            .expect("a manager");
-        let names = filters["http_filters"].as_array().expect("filters").iter();
-        let names: Vec<_> = names.filter_map(|filter| filter["name"].as_str()).collect();
-        assert_eq!(names[..2], ["envoy.filters.http.set_filter_state", "laststream"]);
     }
 }

@@ -5,7 +5,7 @@ use laststream_base::yaml::{List, Map};
 use laststream_policy::{Policy, PolicyProblem};
 
 pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
-    let Some(retries) = &policy.retries else {
+    let Some(retries) = &policy.file.retries else {
         return Err(PolicyProblem::new(
             "retries",
             "is required for a VirtualService: write `retries: {host: NAME}`",

@@ -47,7 +47,10 @@ impl Volume {
             Some(tag) => Map::new().note(format!("The tag {tag}, pinned.")),
             None => Map::new(),
         };
-        let source = ("image", image_source(image, reference));
+        // For a reference by digest, `IfNotPresent` is also the default. It is written out, because
+        // the default for a tag `latest` is another.
+        let image = image.with("reference", reference.as_str()).with("pullPolicy", "IfNotPresent");
+        let source = ("image", image);
         Some(Self { name, source, path, reference: reference.clone() })
     }
 
@@ -64,12 +67,6 @@ impl Volume {
     pub(super) fn mount(&self) -> Map {
         Map::of("name", self.name).with("mountPath", self.path).with("readOnly", true)
     }
-}
-
-/// For a reference by digest, `IfNotPresent` is also the default. It is written out, because the
-/// default for a tag `latest` is another.
-fn image_source(source: Map, reference: &str) -> Map {
-    source.with("reference", reference).with("pullPolicy", "IfNotPresent")
 }
 
 /// laststream's static program in a container whose image need not know of it. An init container

@@ -4,8 +4,9 @@
 use laststream_filter::config::wire::Scope;
 
 use super::envoyfilter::around_the_module;
+use super::parts::{WHY_CLOSED, WHY_RELOAD};
 use super::scheme::Scheme;
-use super::{File, metadata, object, objects, pods, target_refs};
+use super::{File, metadata, misplaced, object, objects, pods, target_refs};
 use laststream_base::versions::Release;
 use laststream_base::yaml::{List, Map, Node};
 use laststream_policy::file::{FailurePolicy, Placement, Show};
@@ -13,7 +14,7 @@ use laststream_policy::module_json::{self, scopes};
 use laststream_policy::{ModuleLocation, Policy, PolicyProblem};
 
 pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
-    let context = context_of(&policy.placement)?;
+    takes_plugins(&policy.placement)?;
     if policy.file.websockets.is_some() {
         return Err(PolicyProblem::new(
             "websockets",
@@ -46,9 +47,7 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
         })
         .collect();
     let mut about = vec![about_the_gate(policy).to_owned(), PLACE.to_owned(), api.note().into()];
-    if let Some(filter) =
-        around_the_module(policy, &scheme, context).filter(|_| !context.is_empty())
-    {
+    if let Some(filter) = around_the_module(policy, &scheme) {
         about.push(
             "The EnvoyFilter carries what the module needs to know for x-forwarded-proto: \
             without it no peer is trusted."
@@ -119,20 +118,15 @@ impl Api {
     }
 }
 
-/// Istio's patch context for the listeners that restore the scheme; empty if none does.
-fn context_of(placement: &Placement) -> Result<&'static str, PolicyProblem> {
+fn takes_plugins(placement: &Placement) -> Result<(), PolicyProblem> {
     match placement {
-        Placement::Gateway(_) | Placement::GatewayApi(_) => Ok("GATEWAY"),
-        Placement::Sidecar(_) => Ok("SIDECAR_INBOUND"),
-        Placement::Waypoint(_) => Ok(""),
-        Placement::EnvoyGateway(_) => Err(PolicyProblem::new(
-            "placement",
-            "Envoy Gateway knows no WasmPlugins: `render envoy-gateway`",
-        )),
-        Placement::Envoy(_) => Err(PolicyProblem::new(
-            "placement",
-            "an Envoy without a mesh knows no WasmPlugins: `render envoy`",
-        )),
+        Placement::EnvoyGateway(_) => {
+            misplaced("Envoy Gateway knows no WasmPlugins: `render envoy-gateway`")
+        }
+        Placement::Envoy(_) => {
+            misplaced("an Envoy without a mesh knows no WasmPlugins: `render envoy`")
+        }
+        _ => Ok(()),
     }
 }
 
@@ -191,16 +185,8 @@ fn strategy(policy: FailurePolicy) -> (&'static str, &'static str) {
             "A module that cannot be fetched, or has failed, lets requests pass, uncounted. Else a \
                 failed fetch is 403 for everything until the next change.",
         ),
-        FailurePolicy::Closed => (
-            "FAIL_CLOSE",
-            "As the policy wants it: without the module every request is refused, even when its \
-                registry is out of order.",
-        ),
-        FailurePolicy::Reload => (
-            "FAIL_RELOAD",
-            "As the policy wants it: a VM that fails is loaded again; a module that cannot be \
-                fetched is 403 for every request.",
-        ),
+        FailurePolicy::Closed => ("FAIL_CLOSE", WHY_CLOSED),
+        FailurePolicy::Reload => ("FAIL_RELOAD", WHY_RELOAD),
     }
 }
 

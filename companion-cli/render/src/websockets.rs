@@ -41,14 +41,12 @@ pub(super) fn on(name: &str) -> Map {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::tests::{self, DIGEST};
-    use crate::{Kind, render};
+    use crate::Kind;
+    use crate::tests::{self, DIGEST, try_render};
 
     fn rendered(kind: Kind, more: &str) -> Result<String, String> {
-        let policy = tests::policy(&format!("module: oci://h/r:t\nnamespace: a\n{more}"));
-        let rendered = render(kind, &policy, &|_, _| Ok(DIGEST.into()));
-        let rendered = rendered.map_err(|problem| problem.to_string())?;
-        Ok(rendered.files[0].text.clone())
+        let files = try_render(kind, &format!("module: oci://h/r:t\nnamespace: a\n{more}"))?;
+        Ok(files[0].text.clone())
     }
 
     const CHAT: &str =
@@ -87,8 +85,7 @@ mod tests {
     fn an_envoy_without_a_mesh_has_a_route_for_each_prefix() {
         let more = "module: /m.wasm\nplacement: {envoy: {}}\nend: {}\n\
             websockets: {module: /f.wasm, routes: [{prefix: /ws}]}\n";
-        let rendered = render(Kind::Envoy, &tests::policy(more), &|_, _| Err("none".into()));
-        let document = tests::yaml(&rendered.expect(more).files[0]);
+        let document = tests::yaml(&tests::rendered(Kind::Envoy, more)[0]);
         let manager = &document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"]
             [0]["typed_config"];
         let filters = manager["http_filters"].as_array().expect("filters");
@@ -109,9 +106,8 @@ mod tests {
         assert!(refused.contains("render envoyfilter"), "{refused}");
         let plain = "websockets: {module: 'oci://h/f:t', routes: [{prefix: /ws}]}\n\
             end: {}\nplacement: {envoy: {}}";
-        let policy = tests::policy(&format!("module: /m.wasm\n{plain}"));
-        let refused = render(Kind::Envoy, &policy, &|_, _| Ok(DIGEST.into()));
-        let refused = refused.expect_err("an image").to_string();
+        let refused = try_render(Kind::Envoy, &format!("module: /m.wasm\n{plain}"));
+        let refused = refused.expect_err("an image");
         assert!(refused.contains("websockets.module: is no file"), "{refused}");
         assert!(refused.contains("laststream module --frames --file"), "{refused}");
     }

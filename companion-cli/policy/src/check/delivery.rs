@@ -1,12 +1,24 @@
-//! Checks how the module and the program get into the proxy.
+//! Checks how the module gets into the proxy.
 
 use super::Checker;
-use crate::file::{Delivery, FailurePolicy, Placement};
+use crate::file::{Delivery, FailurePolicy, File, Placement};
+
+impl File {
+    /// Whether kubelet mounts the module.
+    pub(super) fn is_mounted(&self) -> bool {
+        self.delivery == Some(Delivery::ImageVolume)
+    }
+
+    /// Whether the module is the path of a file in the proxy.
+    pub(super) fn is_local(&self) -> bool {
+        self.module.as_deref().is_some_and(|module| !module.contains("://"))
+    }
+}
 
 impl Checker {
-    pub(super) fn delivery(&mut self, delivery: Delivery, module: Option<&str>) {
-        let no_image = module.filter(|module| !module.starts_with("oci://"));
-        if let (Delivery::ImageVolume, Some(module)) = (delivery, no_image) {
+    pub(super) fn delivery(&mut self, file: &File) {
+        let is_wrong = |module: &&str| file.is_mounted() && !module.starts_with("oci://");
+        if let Some(module) = file.module.as_deref().filter(is_wrong) {
             self.problem(
                 "delivery",
                 format!(
@@ -16,26 +28,13 @@ impl Checker {
             );
         }
     }
-
-    pub(super) fn program_image(&mut self, image: Option<&str>, placement: &Placement) {
-        let Some(image) = image else { return };
-        self.image("program_image", image);
-        if !matches!(placement, Placement::EnvoyGateway(_) | Placement::Envoy(_)) {
-            self.problem(
-                "program_image",
-                "is for proxies without Istio's agent, which is the stop hook here: take it out",
-            );
-        }
-    }
 }
 
-/// `Reload` for a local file or an image volume, which is always there; otherwise `Open`, because
-/// an unreachable registry must not take a gateway down.
-pub(super) fn usual_failure_policy(delivery: Delivery, module: Option<&str>) -> FailurePolicy {
-    let is_file = module.is_some_and(|module| !module.contains("://"));
-    if is_file || delivery == Delivery::ImageVolume {
-        FailurePolicy::Reload
-    } else {
-        FailurePolicy::Open
-    }
+/// Unless the file names one: `Reload` for a local file or an image volume, which is always there;
+/// otherwise `Open`, because an unreachable registry must not take a gateway down.
+pub(super) fn failure_policy(file: &File, placement: &Placement) -> FailurePolicy {
+    // Envoy Gateway's controller fetches the counter in any case.
+    let is_there = file.is_local() || file.is_mounted() && !placement.is_envoy_gateway();
+    let usual = if is_there { FailurePolicy::Reload } else { FailurePolicy::Open };
+    file.failure_policy.unwrap_or(usual)
 }

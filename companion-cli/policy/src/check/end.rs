@@ -3,23 +3,16 @@
 
 use serde_json::{Value, json};
 
-use super::{Checker, OF_THE_GATE};
+use super::Checker;
 use crate::file::{Drain, End, EndKind, File, LongLived};
-
-/// The kinds that `count.long_lived` has a switch for, and that switch.
-const SWITCHES: [(&str, &str); 3] =
-    [("websocket", "upgrades"), ("grpc", "grpc"), ("event_stream", "event_streams")];
 
 impl Checker {
     /// Checks the section `end`. Returns `count` for the counters, and whether long-lived streams
     /// hold the drain.
-    pub(super) fn end(&mut self, file: &File, has_gate: bool) -> (Option<Value>, LongLived) {
+    pub(super) fn end(&mut self, file: &File) -> (Option<Value>, LongLived) {
         let (drain, count) = (&file.drain, file.count.clone());
         let written = drain.long_lived.unwrap_or_default();
         let Some(end) = &file.end else { return (count, written) };
-        if !has_gate {
-            self.problem("end", OF_THE_GATE);
-        }
         let mut count = count.unwrap_or_else(|| json!({}));
         let exempt = self.exempt_switches(end);
         if !exempt.is_empty() {
@@ -44,10 +37,9 @@ impl Checker {
 
     fn exempt_switches(&mut self, end: &End) -> Vec<(&'static str, &'static str)> {
         let mut exempt = Vec::new();
-        for (name, kind) in kinds(end) {
-            let switch = SWITCHES.iter().find(|(other, _)| *other == name);
+        for (name, kind, switch) in kinds(end) {
             match (kind, switch) {
-                (Some(EndKind::Exempt), Some(switch)) => exempt.push(*switch),
+                (Some(EndKind::Exempt), Some(switch)) => exempt.push((name, switch)),
                 (Some(EndKind::Exempt), None) => self.problem(
                     &format!("end.{name}"),
                     "`exempt` is for websocket, grpc and event_stream: write `wait` or `end`, and \
@@ -93,17 +85,14 @@ impl Checker {
         exempt: &[(&str, &str)],
     ) {
         let is_exempting = drain.long_lived == Some(LongLived::Exempt) || !exempt.is_empty();
-        for (name, kind) in kinds(end).into_iter().filter(|_| is_exempting) {
-            let switch =
-                SWITCHES.iter().find(|(other, _)| *other == name).map(|(_, switch)| *switch);
-            let is_long_lived = switch.is_some_and(|switch| count["long_lived"][switch] == true);
-            if kind == Some(EndKind::End) && is_long_lived {
+        for (name, kind, switch) in kinds(end).into_iter().filter(|_| is_exempting) {
+            let switch = switch.filter(|switch| count["long_lived"][*switch] == true);
+            if let (Some(EndKind::End), Some(switch)) = (kind, switch) {
                 self.problem(
                     &format!("end.{name}"),
                     format!(
-                        "`end` contradicts `count.long_lived.{}`, because long-lived streams are \
-                         exempt from the drain: take one of them out",
-                        switch.unwrap_or_default()
+                        "`end` contradicts `count.long_lived.{switch}`, because long-lived streams \
+                         are exempt from the drain: take one of them out"
                     ),
                 );
             }
@@ -111,14 +100,17 @@ impl Checker {
     }
 }
 
-/// The kinds with their names; `None` where the policy does not set one.
-pub(crate) fn kinds(end: &End) -> [(&'static str, Option<EndKind>); 5] {
+/// A kind: its name, its value unless the policy does not set one, and its switch in
+/// `count.long_lived` if it has one.
+type Kind = (&'static str, Option<EndKind>, Option<&'static str>);
+
+pub(crate) fn kinds(end: &End) -> [Kind; 5] {
     [
-        ("waiting", end.waiting),
-        ("websocket", end.websocket),
-        ("grpc", end.grpc),
-        ("event_stream", end.event_stream),
-        ("other", end.other),
+        ("waiting", end.waiting, None),
+        ("websocket", end.websocket, Some("upgrades")),
+        ("grpc", end.grpc, Some("grpc")),
+        ("event_stream", end.event_stream, Some("event_streams")),
+        ("other", end.other, None),
     ]
 }
 

@@ -2,7 +2,7 @@
 //! program for the stop hook.
 
 use super::Checker;
-use crate::file::{Delivery, File, GateSecret};
+use crate::file::{File, GateSecret};
 use laststream_base::env_vars::LASTSTREAM_SECRET;
 
 impl Checker {
@@ -38,8 +38,8 @@ impl Checker {
     }
 
     /// A field without effect is an error.
-    pub(super) fn module_of_envoy_gateway(&mut self, delivery: Delivery, has_gate: bool) {
-        if delivery == Delivery::ImageVolume && !has_gate {
+    pub(super) fn module_of_envoy_gateway(&mut self, file: &File, has_gate: bool) {
+        if file.is_mounted() && !has_gate {
             self.problem(
                 "delivery",
                 "is the gate's here, and there is none: take it out. Envoy Gateway's controller \

@@ -1,28 +1,23 @@
-//! Checks the gate's port, its secret and its host names.
+//! Checks the gate's port, its secret, its call to the app, and the profile, which needs a gate.
 
 use std::net::SocketAddr;
 
-use super::{Checker, OF_THE_GATE};
-use crate::file::{Delivery, File, Gate, GateSecret, Notify, Placement, PlainEnvoy};
+use super::Checker;
+use super::site::Site;
+use crate::file::{File, Gate, GateSecret, Notify, Placement, PlainEnvoy};
 use laststream_base::ports;
 use laststream_base::time_span::TimeSpan;
 
 /// The reason why this proxy has no gate; `None` if it can have one.
-pub(super) fn why_none(
-    placement: &Placement,
-    delivery: Delivery,
-    module: Option<&str>,
-) -> Option<&'static str> {
-    let is_file =
-        delivery == Delivery::ImageVolume || module.is_some_and(|module| !module.contains("://"));
+pub(super) fn why_none(placement: &Placement, file: &File) -> Option<&'static str> {
     match placement {
-        Placement::Waypoint(_) => (!is_file).then_some(
+        Placement::Waypoint(_) => (!file.is_mounted() && !file.is_local()).then_some(
             "a waypoint's gate stands in Envoy's bootstrap, where no agent fetches a module: write \
                 `delivery: image_volume`, or the path of a file in the waypoint as `module`",
         ),
         // The gate's listener is in the bootstrap, which can load the module only from a file in
         // the pod.
-        Placement::EnvoyGateway(_) => (delivery != Delivery::ImageVolume).then_some(
+        Placement::EnvoyGateway(_) => (!file.is_mounted()).then_some(
             "needs the module as a file in Envoy Gateway's proxies: write `delivery: image_volume`",
         ),
         Placement::Gateway(_)
@@ -34,12 +29,22 @@ pub(super) fn why_none(
 
 /// Whether this policy has a gate.
 pub(crate) fn has_gate(file: &File) -> bool {
-    let (delivery, module) = (file.delivery.unwrap_or_default(), file.module.as_deref());
-    let why = |placement| why_none(placement, delivery, module);
+    let why = |placement| why_none(placement, file);
     file.gate.enabled != Some(false) && file.placement.as_ref().and_then(why).is_none()
 }
 
 impl Checker {
+    pub(super) fn profile(&mut self, file: &File, site: Site<'_>) {
+        if file.profile.is_some() && !site.has_gate {
+            let why = why_none(site.placement, file);
+            let why = why.unwrap_or("leave `gate: {enabled: false}` out");
+            self.problem(
+                "profile",
+                format!("is for drains that a gate holds, and there is none: {why}"),
+            );
+        }
+    }
+
     pub(super) fn gate_port(
         &mut self,
         gate: &Gate,
@@ -93,19 +98,7 @@ impl Checker {
         );
     }
 
-    pub(super) fn gate_access(&mut self, gate: &Gate, has_gate: bool) {
-        if !has_gate || gate.enabled == Some(false) {
-            for (field, is_written) in [
-                ("gate.secret", gate.secret.is_some()),
-                ("gate.hosts", !gate.hosts.is_empty()),
-                ("gate.evaluate_every", gate.evaluate_every.is_some()),
-                ("gate.notify", gate.notify.is_some()),
-            ] {
-                if is_written {
-                    self.problem(field, OF_THE_GATE);
-                }
-            }
-        }
+    pub(super) fn gate_access(&mut self, gate: &Gate) {
         if let Some(notify) = &gate.notify {
             self.notify(notify);
         }

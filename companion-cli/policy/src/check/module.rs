@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Checker;
 use crate::file::{Direction, Placement};
-use crate::{DestinationPorts, ForwardedProto, PeerInfo, Policy, PolicyProblem, module_json};
+use crate::{ForwardedProto, PeerInfo, Policy, module_json};
 
 /// The rendered patches do not reach listeners with TLS, whose filter chains have another path.
 const IDENTITIES_AT_ENVOY_GATEWAY: &str = "do not work in Envoy Gateway: a certificate needs TLS, \
@@ -51,8 +51,7 @@ impl Checker {
             addresses,
             headers,
         });
-        let destination_ports = addresses
-            .then_some(DestinationPorts { https: wire.ports.https, http: wire.ports.http });
+        let destination_ports = addresses.then_some(wire.ports);
         if matches!(placement, Placement::EnvoyGateway(_)) && !wire.trust.identities.is_empty() {
             self.problem("forwarded_proto.trust.identities", IDENTITIES_AT_ENVOY_GATEWAY);
         }
@@ -91,17 +90,13 @@ impl Checker {
             }
         }
         for (scope, with_proto) in module_json::scopes(policy) {
-            match config::parse(
-                module_json::stream(policy, scope, with_proto).to_string().as_bytes(),
-            ) {
+            let stream = module_json::stream(policy, scope, with_proto).to_string();
+            match config::parse(stream.as_bytes()) {
                 Ok(config) => policy.warnings.extend(config.warnings()),
                 Err(refused) => {
-                    self.0.extend(
-                        refused
-                            .0
-                            .into_iter()
-                            .map(|problem| PolicyProblem::new(problem.path, problem.message)),
-                    );
+                    for problem in refused.0 {
+                        self.problem(&problem.path, problem.message);
+                    }
                     break; // the other directions have the same problems
                 }
             }
@@ -109,11 +104,9 @@ impl Checker {
         if policy.gate_port.is_some()
             && let Err(refused) = config::parse(module_json::gate(policy).to_string().as_bytes())
         {
-            self.0.extend(
-                refused.0.into_iter().map(|problem| {
-                    PolicyProblem::new(of_drain(&problem.path), of_policy(&problem))
-                }),
-            );
+            for problem in refused.0 {
+                self.problem(&of_drain(&problem.path), of_policy(&problem));
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Checker, OF_ISTIO};
+use super::Checker;
 use crate::file::{Direction, EnvoyGateway, GatewayApi, Gateways, Placement, Waypoint};
 use laststream_base::classes::{AGENTGATEWAYS, WAYPOINTS};
 use laststream_base::versions::{self, Release};
@@ -26,18 +26,13 @@ impl Checker {
             Placement::Waypoint(waypoint) => self.waypoint(waypoint),
             Placement::EnvoyGateway(gateway) => self.envoy_gateway(gateway),
             Placement::Envoy(envoy) => {
-                self.address(
-                    "placement.envoy.listen",
-                    envoy.listen.get_or_insert_with(|| "127.0.0.1:10000".into()),
-                );
-                self.address(
-                    "placement.envoy.app",
-                    envoy.app.get_or_insert_with(|| "127.0.0.1:8080".into()),
-                );
-                self.address(
-                    "placement.envoy.admin",
-                    envoy.admin.get_or_insert_with(|| "127.0.0.1:9901".into()),
-                );
+                for (path, address, usual) in [
+                    ("placement.envoy.listen", &mut envoy.listen, "127.0.0.1:10000"),
+                    ("placement.envoy.app", &mut envoy.app, "127.0.0.1:8080"),
+                    ("placement.envoy.admin", &mut envoy.admin, "127.0.0.1:9901"),
+                ] {
+                    self.address(path, address.get_or_insert_with(|| usual.into()));
+                }
             }
         }
     }
@@ -141,11 +136,8 @@ impl Checker {
         }
     }
 
-    pub(super) fn istio(&mut self, text: Option<&str>, placement: &Placement) -> Option<Release> {
+    pub(super) fn istio(&mut self, text: Option<&str>) -> Option<Release> {
         let text = text?;
-        if !placement.is_istio() {
-            self.problem("istio", OF_ISTIO);
-        }
         let release = versions::release(text);
         release.map_err(|fix| self.problem("istio", format!("`{text}` is no version: {fix}"))).ok()
     }
@@ -172,14 +164,8 @@ impl Checker {
     ) -> Option<String> {
         let namespace = match (namespace, placement) {
             (None, placement) if placement.class().is_some() => Some("istio-system".into()),
-            (
-                None,
-                Placement::Gateway(_)
-                | Placement::GatewayApi(_)
-                | Placement::Sidecar(_)
-                | Placement::Waypoint(_)
-                | Placement::EnvoyGateway(_),
-            ) => {
+            (None, Placement::Envoy(_)) => None,
+            (None, _) => {
                 self.problem(
                     "namespace",
                     "is required: the proxies' own, where the resources must be, too; a resource \

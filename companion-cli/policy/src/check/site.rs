@@ -25,7 +25,7 @@ impl Placement {
         matches!(self, Self::EnvoyGateway(_))
     }
 
-    pub(super) fn is_istio(&self) -> bool {
+    pub fn is_istio(&self) -> bool {
         !matches!(self, Self::EnvoyGateway(_) | Self::Envoy(_))
     }
 

@@ -66,17 +66,14 @@ impl Checker {
             let (prefix, name) = key
                 .rsplit_once('/')
                 .map_or((None, key.as_str()), |(prefix, name)| (Some(prefix), name));
-            if !is_word(name) || !prefix.is_none_or(is_prefix) {
-                self.problem(
-                    &format!("{path}.{key}"),
-                    format!("`{key}` is not the name of a label"),
-                );
+            let message = if !is_word(name) || !prefix.is_none_or(is_prefix) {
+                format!("`{key}` is not the name of a label")
             } else if !value.is_empty() && !is_word(value) {
-                self.problem(
-                    &format!("{path}.{key}"),
-                    format!("`{value}` is not the value of a label"),
-                );
-            }
+                format!("`{value}` is not the value of a label")
+            } else {
+                continue;
+            };
+            self.problem(&format!("{path}.{key}"), message);
         }
     }
 

@@ -1,4 +1,4 @@
-//! The configuration for `gate.notify`.
+//! The gate's configuration.
 
 use serde_json::{Value, json};
 
@@ -22,4 +22,10 @@ fn notify_is_rendered_for_every_placement() {
         assert_eq!(notify(""), json!({ "cluster": "app", "path": "/drain" }));
         assert_eq!(notify(", timeout: 500ms")["timeout_ms"], 500);
     }
+}
+
+#[test]
+fn host_names_of_the_policy_are_the_gates() {
+    let gate = gate("namespace: a\ngate: {hosts: [gate.shop.svc]}");
+    assert_eq!(gate["hosts"], json!(["gate.shop.svc"]));
 }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::peers::cidrs;
 use crate::parts::typed;
 use laststream_base::yaml::{List, Map};
 
@@ -56,13 +57,8 @@ impl Test {
                 single("peer", Map::of("@type", PEER_INPUT), "value_match", text.matcher())
             }
             Self::PeerIn(ranges) => {
-                let range = |(address, length): &(IpAddr, u8)| {
-                    Map::of("address_prefix", address.to_string())
-                        .with("prefix_len", u16::from(*length))
-                };
-                let ranges = ranges.iter().map(range).collect::<List>();
                 let config = Map::of("@type", RANGES)
-                    .with("cidr_ranges", ranges)
+                    .with("cidr_ranges", cidrs(ranges))
                     .with("stat_prefix", "laststream");
                 let matcher = typed("ranges", config);
                 single("peer", Map::of("@type", PEER_INPUT), "custom_match", matcher)

@@ -3,19 +3,17 @@
 
 mod composite;
 mod delegate;
-mod destination;
 mod matcher;
 mod peers;
 mod source_tests;
 
 use laststream_filter::config;
-use laststream_filter::config::wire::{Decision, Fallback};
+use laststream_filter::config::wire::{Decision, Fallback, Ports};
 use laststream_filter::forwarded::{self, FORWARDED_PROTO};
 use serde_json::json;
 
-pub(super) use self::destination::Destination;
 use self::matcher::{Test, all, any, not};
-pub(super) use self::peers::ranges;
+pub(super) use self::peers::{cidrs, ranges};
 use self::source_tests::{SourceTests, source_tests};
 use crate::texts_where;
 use laststream_base::yaml::Map;
@@ -65,21 +63,8 @@ pub(super) struct Native {
     pub(super) matching: Matching,
     /// The filters behind the module, in this order.
     pub(super) filters: Vec<Map>,
-    /// Settings for destination ports; if present, there are no filters.
-    pub(super) destination: Option<Destination>,
-}
-
-impl From<Destination> for Native {
-    fn from(destination: Destination) -> Self {
-        let destination = Some(destination);
-        Self {
-            saved_in: None,
-            forgets: true,
-            matching: Matching::Delegate,
-            filters: Vec::new(),
-            destination,
-        }
-    }
+    /// Whether settings for destination ports take the place of the filters.
+    pub(super) by_destination: bool,
 }
 
 /// Compiles the policy for these listeners, or returns the obstacles: the field, and why.
@@ -95,8 +80,7 @@ pub(super) fn compile(
         return Err(vec!["there is nothing to restore".into()]);
     };
     if let Some(ports) = &proto.destination_ports {
-        let (own_port, reasons) = (listeners.own_port(), unwritten(policy));
-        return destination::compile(&proto.peers, ports, own_port, reasons).map(Native::from);
+        return by_destination(ports, listeners.own_port(), unwritten(policy));
     }
     let sources = testable_sources(policy, proto, listeners)?;
     let is_edge = matches!(listeners, Listeners::Edge(_));
@@ -116,7 +100,41 @@ pub(super) fn compile(
         forgets,
         matching,
         filters: filters(matching, &conditions.writes(starts_as_http), name),
-        destination: None,
+        by_destination: false,
+    })
+}
+
+/// The scheme by the destination port of the PROXY protocol header, as Envoy's own
+/// `forward_proto_config`. That trusts any peer, so it needs a filter chain for the trusted ones.
+/// It looks at the port whenever the local address was replaced, also by the listener's own
+/// address. `reasons`: other obstacles.
+fn by_destination(
+    ports: &Ports,
+    own_port: Option<u16>,
+    mut reasons: Vec<String>,
+) -> Result<Native, Vec<String>> {
+    if own_port.is_none() {
+        reasons.push(
+            "`nlb`: Envoy's forward_proto_config believes every peer, and only `placement.envoy` \
+                has a filter chain for the trusted ones alone"
+                .into(),
+        );
+    }
+    if let Some(port) = own_port.filter(|port| ports.https.contains(port)) {
+        reasons.push(format!(
+            "`nlb`: the listener's own port {port} is in `ports.https`, and Envoy does not tell a \
+                header with the listener's own address from none as the module does"
+        ));
+    }
+    if !reasons.is_empty() {
+        return Err(reasons);
+    }
+    Ok(Native {
+        saved_in: None,
+        forgets: true,
+        matching: Matching::Delegate,
+        filters: Vec::new(),
+        by_destination: true,
     })
 }
 

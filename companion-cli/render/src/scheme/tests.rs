@@ -16,36 +16,45 @@ fn engine_of(text: &str) -> Result<(bool, String), String> {
 
 const PROTO: &str = "forwarded_proto: {trust: {peers: [10.0.0.0/8]}, ";
 
+/// A policy with this `forwarded_proto`.
+fn text(placement: &str, engine: &str, proto: &str) -> String {
+    format!("namespace: n\nplacement: {{{placement}}}\nengine: {engine}\n{PROTO}{proto}}}")
+}
+
 #[test]
 fn placement_and_engine_choose_matchers_or_the_module() {
-    for (placement, engine, module) in [
-        ("envoy: {}", "auto", false),
-        ("envoy: {}", "native", false),
-        ("envoy: {}", "wasm", true),
-        ("envoy_gateway: {gateway: g}", "auto", false),
-        ("envoy: {}", "composite", false),
-        ("gateway: {}", "auto", false),
-        ("gateway: {}", "native", false),
-        ("gateway: {}", "composite", false),
-        ("gateway: {}", "wasm", true),
-        ("gateway_api: {gateway: g}", "auto", false),
-        ("sidecar: {}", "auto", false),
-        ("sidecar: {}", "native", false),
-        ("sidecar: {}", "composite", false),
+    for (placement, engine, expected) in [
+        ("envoy: {}", "auto", "matchers"),
+        ("envoy: {}", "native", "matchers"),
+        ("envoy: {}", "wasm", "module"),
+        ("envoy_gateway: {gateway: g}", "auto", "matchers"),
+        ("envoy: {}", "composite", "matchers"),
+        ("gateway: {}", "auto", "both"),
+        ("gateway: {}", "native", "matchers"),
+        ("gateway: {}", "composite", "both"),
+        ("gateway: {}", "wasm", "module"),
+        ("gateway_api: {gateway: g}", "auto", "both"),
+        ("sidecar: {}", "auto", "both"),
+        ("sidecar: {}", "native", "matchers"),
+        ("sidecar: {}", "composite", "both"),
     ] {
-        let text = format!(
-            "namespace: n\nplacement: {{{placement}}}\nengine: {engine}\n{PROTO}presets: \
-                [aws_alb]}}"
-        );
-        let (by_module, about) = engine_of(&text).expect(&text);
-        assert_eq!(by_module, module, "{text}");
-        assert_eq!(
-            about.is_empty(),
-            engine == "wasm",
-            "the reason is told unless it was asked for: {about}"
-        );
+        let text = text(placement, engine, "presets: [aws_alb]");
+        let policy = policy(&text);
+        let scheme = Scheme::of(&policy, str::to_owned).expect(&text);
+        let found = match &scheme {
+            Scheme::Untouched => "nothing",
+            Scheme::Module(..) => "module",
+            Scheme::Envoy(_) => "matchers",
+            Scheme::ByVersion(..) => "both",
+        };
+        assert_eq!(found, expected, "{text}");
+        let about = scheme.about();
+        assert_eq!(about.is_none(), engine == "wasm", "told unless it was asked for: {about:?}");
     }
     assert!(matches!(Scheme::of(&policy("engine: native"), str::to_owned), Ok(Scheme::Untouched)));
+    let text = text("envoy_gateway: {gateway: g}", "composite", "presets: [gcp]");
+    let refused = engine_of(&text).expect_err("match_delegate is there, and costs less");
+    assert!(refused.contains("`auto` or `native`"), "{refused}");
 }
 
 /// Only versions whose Envoy certainly has the matcher, which 1.38 ignores.
@@ -102,31 +111,6 @@ fn proxies_of_istio_1_31_and_newer_are_known_by_their_version() {
     }
 }
 
-#[test]
-fn in_istio_the_module_and_the_matchers_are_rendered_and_elsewhere_one_of_them() {
-    for (placement, engine, both) in [
-        ("gateway: {}", "auto", true),
-        ("sidecar: {}", "composite", true),
-        ("gateway: {}", "native", false),
-        ("gateway: {}", "wasm", false),
-        ("envoy: {}", "composite", false),
-    ] {
-        let text = format!(
-            "namespace: n\nplacement: {{{placement}}}\nengine: {engine}\n{PROTO}presets: \
-                [aws_alb]}}"
-        );
-        let policy = policy(&text);
-        let scheme = Scheme::of(&policy, str::to_owned).expect(&text);
-        assert_eq!(scheme.newer().is_some(), both, "{text}");
-    }
-    let text = format!(
-        "namespace: n\nplacement: {{envoy_gateway: {{gateway: g}}}}\nengine: \
-            composite\n{PROTO}presets: [gcp]}}"
-    );
-    let refused = engine_of(&text).expect_err("match_delegate is there, and costs less");
-    assert!(refused.contains("`auto` or `native`"), "{refused}");
-}
-
 /// The module leaves http at a sidecar, which is right for the matchers only if no peer gets
 /// the connection's scheme.
 #[test]
@@ -137,9 +121,7 @@ fn matchers_at_a_sidecar_need_the_connection_only_for_peers_that_get_its_scheme(
         ("fallback: http, silent: connection", true),
         ("fallback: keep", false),
     ] {
-        let text = format!(
-            "namespace: n\nplacement: {{sidecar: {{}}}}\n{PROTO}presets: [gcp], {fallbacks}}}"
-        );
+        let text = text("sidecar: {}", "auto", &format!("presets: [gcp], {fallbacks}"));
         let policy = policy(&text);
         let scheme = Scheme::of(&policy, str::to_owned).expect(&text);
         assert_eq!(scheme.needs_connection(&policy.placement), needs, "{text}");
@@ -159,10 +141,7 @@ fn only_a_sidecar_with_the_module_starts_as_http() {
         ("envoy_gateway: {gateway: g}", "wasm", "http", Leaves::Connection),
         ("envoy: {}", "wasm", "http", Leaves::Connection),
     ] {
-        let text = format!(
-            "namespace: n\nplacement: {{{placement}}}\nengine: {engine}\n{PROTO}presets: \
-                [gcp], fallback: {fallback}}}"
-        );
+        let text = text(placement, engine, &format!("presets: [gcp], fallback: {fallback}"));
         let policy = policy(&text);
         let scheme = Scheme::of(&policy, str::to_owned).expect(&text);
         let early = scheme.early(&policy.placement).expect(&text);
