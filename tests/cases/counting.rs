@@ -45,7 +45,7 @@ async fn empty_configuration_counts_and_touches_nothing(lab: &Lab) -> Outcome {
 /// streams that are held.
 async fn held_streams_are_counted_exactly(lab: &Lab) -> Outcome {
     let stage = Stage::set(lab, "{}").await?;
-    let clients = hold_h1(&stage).await?;
+    let clients = stage.upstream.hold_many(stage.main, "h1", 40).await?;
     on_both_workers(&stage).await?;
     stage.always_counts(40).await?;
     let (connections, mut streams) = hold_h2(&stage).await?;
@@ -75,18 +75,6 @@ async fn held_streams_are_counted_exactly(lab: &Lab) -> Outcome {
     stage.wait_until_idle().await?;
     ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(125), "begun");
     Ok(())
-}
-
-/// 40 streams on as many connections.
-async fn hold_h1(stage: &Stage) -> Outcome<Vec<Client>> {
-    let mut clients = Vec::new();
-    for _ in 0..40 {
-        let mut client = Client::connect(stage.main).await?;
-        client.send(&Request::get("/hold/h1").bytes()).await?;
-        clients.push(client);
-    }
-    stage.upstream.wait_held("h1", 40, SOON).await?;
-    Ok(clients)
 }
 
 /// 80 streams on four connections.

@@ -17,7 +17,7 @@ use kit::{Outcome, ensure};
 
 pub(super) use self::engines::FIRST_WITH_COMPOSITE;
 use self::run::{Engine, Shown};
-use kit::forwarded_proto::table::{Kind, Table};
+use kit::forwarded_proto::table::Table;
 
 /// Minimum numbers of rows, so that a lost row is noticed.
 const LEAST_ROWS: usize = 500;
@@ -41,7 +41,7 @@ cases! {
 async fn rows_are_many_and_sound(_: &Lab) -> Outcome {
     let table = Table::read()?;
     let rows: Vec<_> = table.sections.iter().flat_map(|section| &section.rows).collect();
-    let attacks = rows.iter().filter(|row| row.kind == Kind::Attack).count();
+    let attacks = rows.iter().filter(|row| row.is_attack).count();
     ensure!(rows.len() >= LEAST_ROWS, "{} rows, {LEAST_ROWS} are the least", rows.len());
     ensure!(attacks >= LEAST_ATTACKS, "{attacks} attacks, {LEAST_ATTACKS} are the least");
     let believed = table.untrusted_that_become_https();

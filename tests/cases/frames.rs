@@ -30,7 +30,6 @@ const ROLE: &str = r#"{"role": "websocket"}"#;
 /// An Envoy whose route `/ws` has the frame filter, in front of a WebSocket server.
 struct Sockets {
     bench: Bench,
-    main: SocketAddr,
     server: Process,
 }
 
@@ -44,11 +43,11 @@ impl Sockets {
             .listener(Listener::new("main", hcm(lab)?))
             .listener(gate_listener(lab, GATE));
         let bench = Bench::start(lab, upstream, bootstrap, Options::default()).await?;
-        Ok(Self { main: bench.main, bench, server })
+        Ok(Self { bench, server })
     }
 
     fn clients(&self, count: usize, deflate: &str, activity: &str) -> Outcome<Process> {
-        let url = format!("ws://{}/ws", self.main);
+        let url = format!("ws://{}/ws", self.bench.main);
         let mut clients = peers(&["clients", &url, &count.to_string(), deflate, activity])?;
         ensure_eq!(clients.next_line()?, "open", "the clients");
         Ok(clients)
@@ -59,11 +58,6 @@ impl Sockets {
         tokio::time::sleep(Duration::from_millis(2_200)).await;
         self.bench.post("/drain").await?.expect(202)?;
         Ok(())
-    }
-
-    /// Waits until the counter has asked for the end of the only WebSocket.
-    async fn wait_until_asked(&self) -> Outcome {
-        self.bench.envoy.wait_for_stat(EVICTIONS, 1, SOON).await
     }
 
     /// How the connections ended on the server's side.
@@ -135,7 +129,7 @@ async fn clients_that_keep_sending_get_a_clean_close(lab: &Lab) -> Outcome {
     let mut sockets = Sockets::start(lab).await?;
     let mut clients = Vec::new();
     for path in ["/ws", "/ws/silent"].repeat(20) {
-        let socket = WebSocket::open(sockets.main, path).await?;
+        let socket = WebSocket::open(sockets.bench.main, path).await?;
         clients.push(tokio::spawn(async move { (path, keep_sending(socket).await) }));
     }
     sockets.end_all().await?;
@@ -165,7 +159,7 @@ async fn keep_sending(mut socket: WebSocket) -> Outcome<(u16, Ended)> {
 /// Over HTTP/2 to the client and HTTP/1 to the upstream.
 async fn an_extended_connect_ends_with_1001(lab: &Lab) -> Outcome {
     let mut sockets = Sockets::start(lab).await?;
-    let mut client = h2::Client::connect(sockets.main).await?;
+    let mut client = h2::Client::connect(sockets.bench.main).await?;
     let mut request = h2::extended_connect("websocket", "/ws");
     for (name, value) in
         [("sec-websocket-version", "13"), ("sec-websocket-key", "AAAAAAAAAAAAAAAAAAAAAA==")]
@@ -179,7 +173,8 @@ async fn an_extended_connect_ends_with_1001(lab: &Lab) -> Outcome {
     let echo = stream.piece().await?.context("an echo")?;
     ensure_eq!(echo.to_vec(), text.bytes(false), "the echo");
     sockets.end_all().await?;
-    sockets.wait_until_asked().await?;
+    // By then, the counter has asked for the end.
+    sockets.bench.envoy.wait_for_stat(EVICTIONS, 1, SOON).await?;
     stream.send(text.bytes(true), false).await?;
     let (mut rest, close) = (Vec::new(), Frame::close(1001));
     // Envoy resets the stream when the upstream closes its connection.

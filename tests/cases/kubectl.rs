@@ -1,7 +1,7 @@
 //! kubectl and its kustomize read the rendered manifests with the meaning that the policy intends.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::lab::envoyless_cases;
 use kit::command::{CommandOutput, run_with_input};
@@ -38,14 +38,6 @@ fn understood(yaml: &str) -> Outcome<Value> {
 /// `laststream render KIND`, with a policy on standard input.
 fn render(policy: &str, kind: &str) -> Outcome<CommandOutput> {
     User::new()?.run(&["render", kind, "--policy", "-"], policy)?.expect(0)
-}
-
-/// A folder with the output of `laststream render all`.
-fn rendered(policy: &str, folder: &str) -> Outcome<(User, PathBuf)> {
-    let user = User::new()?;
-    user.run(&["render", "all", "--policy", "-", "--output-dir", folder], policy)?.expect(0)?;
-    let home = user.path("");
-    Ok((user, home))
 }
 
 fn text(path: &Path) -> Outcome<&str> {
@@ -121,7 +113,8 @@ fn overlays_change_selector_namespace_and_digest() -> Outcome {
         "namespace: istio-ingress\nmodule: oci://ghcr.io/example/laststream@{DIGEST}\n\
          forwarded_proto:\n  presets: [aws_alb]\n  trust: {{peers: [10.0.0.0/16]}}\n"
     );
-    let (_user, folder) = rendered(&policy, "base")?;
+    let user = User::new()?;
+    user.run(&["render", "all", "--policy", "-", "--output-dir", "base"], &policy)?.expect(0)?;
     let other = "f".repeat(64);
     let remote = |index: usize| {
         format!("/spec/configPatches/{index}/patch/value/typed_config/config/vm_config/code/remote")
@@ -138,16 +131,13 @@ fn overlays_change_selector_namespace_and_digest() -> Outcome {
     }
     let patches =
         json!([{ "target": { "kind": "EnvoyFilter" }, "patch": json!(patch).to_string() }]);
-    overlay(&folder, &json!({ "resources": ["base"], "namespace": "edge", "patches": patches }))?;
-    let built = kubectl(&["kustomize", text(&folder)?], "")?;
+    let overlay = json!({ "resources": ["base"], "namespace": "edge", "patches": patches });
+    user.file("kustomization.yaml", overlay.to_string())?;
+    let built = kubectl(&["kustomize", text(&user.path(""))?], "")?;
     ensure_eq!(built.matches(&other).count(), 6, "digests in {built}");
     ensure!(
         !built.contains(DIGEST) && built.contains("namespace: edge") && built.contains("app: edge"),
         "{built}"
     );
     Ok(())
-}
-
-fn overlay(folder: &Path, kustomization: &Value) -> Outcome {
-    Ok(fs::write(folder.join("kustomization.yaml"), kustomization.to_string())?)
 }

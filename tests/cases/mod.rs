@@ -72,7 +72,7 @@ pub(crate) fn without_envoy() -> Vec<EnvoylessCase> {
     [
         envoy_from_pypi::cases(),
         kubectl::cases(),
-        monitoring::without_envoy(),
+        monitoring::files::cases(),
         registry::cases(),
         release::cases(),
         vec![envoyless!(the_newest_alone_names_cases)],

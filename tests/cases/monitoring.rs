@@ -1,15 +1,15 @@
 //! The files of envoyfilter-manifests/monitoring in a real Prometheus that scrapes two real Envoys:
 //! each alert is made to fire and to resolve, and each panel has data.
 
-mod files;
+pub(crate) mod files;
 mod prometheus;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::cases::gate::bench::{Bench, bootstrap, gate_listener, options};
-use crate::cases::gate::deaths::{hold, kill, with_test_deaths};
+use crate::cases::gate::deaths::{kill, with_test_deaths};
 use crate::cases::stage::routes;
-use crate::lab::{Case, EnvoylessCase, Lab, case};
+use crate::lab::{Lab, cases};
 use kit::bootstrap::filters::{Wasm, direct_peer};
 use kit::h1::Connect;
 use kit::prelude::*;
@@ -17,12 +17,8 @@ use kit::user::User;
 use kit::xds::Xds;
 use prometheus::Prometheus;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(every_alert_fires_and_resolves)]
-}
-
-pub(crate) fn without_envoy() -> Vec<EnvoylessCase> {
-    files::cases()
+cases! {
+    every_alert_fires_and_resolves,
 }
 
 /// Long enough for each alert, because the test shortens the alerts' durations.
@@ -207,8 +203,7 @@ async fn drains(fleet: &Fleet) -> Outcome {
 
 /// A request that only Envoy counts makes the count of `two` partial.
 async fn doubts(fleet: &Fleet) -> Outcome {
-    let uncounted = fleet.two.envoy.address("uncounted").await?;
-    let held = fleet.two.held_at(uncounted, "unseen").await?;
+    let held = fleet.two.held_at("uncounted", "unseen").await?;
     fleet.fires("LaststreamCountNotExact").await?;
     fleet.two.upstream.release("unseen");
     drop(held);
@@ -237,7 +232,7 @@ async fn schemes(fleet: &Fleet) -> Outcome {
 /// A worker's VM of `two` dies with streams in its count; then its gate is forced.
 async fn forced_and_healed(fleet: &Fleet) -> Outcome {
     let two = &fleet.two;
-    let held = hold(two, "leak", 12).await?;
+    let held = two.held_by_both_workers("leak").await?;
     kill(two, "panic").await?;
     two.upstream.release("leak");
     fleet.fires("LaststreamCountHealed").await?;

@@ -33,12 +33,9 @@ impl<'u> Held<'u> {
     }
 
     async fn more(&mut self, envoy: &Envoy, count: usize) -> Outcome {
-        for _ in 0..count {
-            let mut client = Client::connect(envoy.address("main").await?).await?;
-            client.send(&Request::get("/hold/all").bytes()).await?;
-            self.clients.push(client);
-        }
-        self.upstream.wait_held("all", self.clients.len(), SOON).await
+        let main = envoy.address("main").await?;
+        self.clients.extend(self.upstream.hold_many(main, "all", count).await?);
+        Ok(())
     }
 
     /// Every one of ten readings equals the number of held requests.

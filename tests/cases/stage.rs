@@ -28,14 +28,9 @@ impl Stage {
 
     /// [`Stage::set`] with a connection manager of the case's own.
     pub(crate) async fn with(lab: &Lab, hcm: Hcm) -> Outcome<Self> {
-        Self::behind(lab, Listener::new("main", hcm), Options::default()).await
-    }
-
-    /// [`Stage::set`] with a listener `main` of the case's own.
-    pub(crate) async fn behind(lab: &Lab, main: Listener, options: Options) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
-        let bootstrap = clusters(Bootstrap::new(), &upstream).listener(main);
-        let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
+        let bootstrap = clusters(Bootstrap::new(), &upstream).listener(Listener::new("main", hcm));
+        let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options::default()).await?;
         let main = envoy.address("main").await?;
         Ok(Self { upstream, envoy, main })
     }

@@ -169,9 +169,7 @@ impl Policy {
         }
         Ok(())
     }
-}
 
-impl Policy {
     /// The value of `x-forwarded-proto` if the policy leaves it to Envoy. `None`, and not compared,
     /// if a line of the peer's own header is empty, because Envoy passes that on, too.
     fn kept(&self, lines: &[Line]) -> Option<Vec<u8>> {

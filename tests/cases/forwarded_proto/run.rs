@@ -306,7 +306,7 @@ fn form(lab: &Lab, section: &Section, setup: &Setup, engine: Engine) -> Outcome<
         Engine::Envoy(_) if !setup.is_complete() || section.warns_of("filter state") => Ok(None),
         Engine::Envoy(Native::Composite) if lab.version < FIRST_WITH_COMPOSITE => Ok(None),
         Engine::Envoy(native) => {
-            let is_sidecar = native == Native::Composite && setup.overwrites();
+            let is_sidecar = native == Native::Composite && setup.overwrites;
             let place = if is_sidecar { Place::Sidecar } else { Place::Gateway };
             Ok(engines::native(&section.configuration, native, place)?.ok())
         }

@@ -1,7 +1,7 @@
 //! Envoy's admin interface is there and cannot be believed: slow, half, foreign, away. That is not
 //! the same as an Envoy without its own count: nothing gets out before the deadline.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures_util::future::try_join_all;
 
@@ -10,6 +10,7 @@ use super::states::kept;
 use crate::cases::stage::{hcm, routes};
 use crate::lab::{Lab, cases};
 use kit::admin_proxy::{AdminFault, AdminProxy, CallHandling};
+use kit::locked;
 use kit::prelude::*;
 
 cases! {
@@ -40,17 +41,12 @@ fn gate(deadline: u64) -> String {
 /// The fault of the admin interface. Its answer to a POST is always Envoy's own.
 type Trouble = Arc<Mutex<Option<AdminFault>>>;
 
-fn set(trouble: &Trouble, fault: Option<AdminFault>) {
-    *trouble.lock().unwrap_or_else(PoisonError::into_inner) = fault;
-}
-
 /// An Envoy whose listener `plain` has no filter: only Envoy itself counts its streams.
 async fn troubled(lab: &Lab, deadline: u64) -> Outcome<(Bench, Trouble, AdminProxy)> {
     let trouble = Trouble::default();
     let now = Arc::clone(&trouble);
     let judge = move |method: &str, _: &str| {
-        let fault = *now.lock().unwrap_or_else(PoisonError::into_inner);
-        let fault = fault.filter(|_| method == "GET");
+        let fault = locked(&now).filter(|_| method == "GET");
         fault.map_or(CallHandling::Forward, CallHandling::Fault)
     };
     let plain = Listener::new("plain", routes(Hcm::new("plain"))).direction("INBOUND");
@@ -64,8 +60,8 @@ async fn troubled(lab: &Lab, deadline: u64) -> Outcome<(Bench, Trouble, AdminPro
 async fn a_faulty_admin_interface_opens_nothing(lab: &Lab) -> Outcome {
     let each = FAULTS.map(async |(fault, words)| {
         let (bench, trouble, _proxy) = troubled(lab, DEADLINE).await?;
-        set(&trouble, Some(fault));
-        let mut client = bench.held_at(bench.envoy.address("plain").await?, "a").await?;
+        *locked(&trouble) = Some(fault);
+        let mut client = bench.held_at("plain", "a").await?;
         opens_nothing(&bench, words).await.with_context(|| format!("{fault:?}"))?;
         bench.release("a", &mut client).await
     });

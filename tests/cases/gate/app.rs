@@ -1,7 +1,7 @@
 //! Waiting for the app to go: behaviour of an app that is still there, its end, and an app whose
 //! state is not known.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
@@ -11,6 +11,7 @@ use super::states::kept;
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
 use kit::fake_server::{FakeServer, Fault};
+use kit::locked;
 use kit::prelude::*;
 use kit::wire::local;
 
@@ -32,8 +33,7 @@ fn gate(deadline: u64) -> String {
 }
 
 async fn bench(lab: &Lab, app: Value, deadline: u64) -> Outcome<Bench> {
-    let main = hcm(lab, "{}");
-    Bench::upon(Bootstrap::new().cluster(app), lab, &gate(deadline), main).await
+    Bench::upon(Bootstrap::new().cluster(app), lab, &gate(deadline), hcm(lab, "{}")).await
 }
 
 /// Checks that the gate stays closed for this time because of the app, although nothing is in
@@ -92,11 +92,9 @@ const ANSWERS: [&[u8]; 6] = [
 async fn an_app_that_answers_anything_is_there(lab: &Lab) -> Outcome {
     let silence = Fault::Silence(Duration::from_secs(60));
     let says = Arc::new(Mutex::new(silence.clone()));
-    let say = |fault| *says.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+    let say = |fault| *locked(&says) = fault;
     let known = Arc::clone(&says);
-    let app = FakeServer::start(move |_, _| {
-        Err(known.lock().unwrap_or_else(PoisonError::into_inner).clone())
-    })?;
+    let app = FakeServer::start(move |_, _| Err(locked(&known).clone()))?;
     let bench = bench(lab, cluster::h1("the-app", app.address), 90_000).await?;
     for fault in ANSWERS.map(Fault::Bytes).into_iter().chain([silence]) {
         let what = format!("an app with {fault:?}");

@@ -4,12 +4,13 @@ use laststream_filter::gate::access::ADDRESS_KEY;
 use tokio::task::JoinHandle;
 
 pub(crate) use crate::cases::stage::SOON;
-use crate::cases::stage::{clusters, hcm};
+use crate::cases::stage::{clusters, discovered, hcm};
 use crate::lab::Lab;
 use kit::admin_cluster::admin_cluster;
 use kit::admin_proxy::{AdminProxy, CallHandling};
 use kit::bootstrap::filters::{Wasm, filter_state};
 use kit::prelude::*;
+use kit::xds::Xds;
 
 /// The counters of two workers and of the main thread.
 pub(crate) const COUNTERS: u64 = 3;
@@ -76,6 +77,15 @@ impl Bench {
         Ok((bench, proxy))
     }
 
+    /// Both filters, `laststream` and `gate`, come from discovery.
+    pub(crate) async fn discovered(lab: &Lab, xds: &Xds) -> Outcome<Self> {
+        let upstream = Upstream::start().await?;
+        let bootstrap = bootstrap(&upstream)
+            .listener(Listener::new("main", discovered(xds)).direction("INBOUND"))
+            .listener(gate_listener_with("gate", filters::discovered("gate", xds)));
+        Self::start(lab, upstream, bootstrap, options()).await
+    }
+
     /// Any Envoy that has the listeners `main` and `gate`.
     pub(crate) async fn start(
         lab: &Lab,
@@ -114,12 +124,17 @@ impl Bench {
 
     /// A request that is in flight until the key is released.
     pub(crate) async fn held(&self, key: &str) -> Outcome<Client> {
-        self.held_at(self.main, key).await
+        self.upstream.hold(self.main, key).await
     }
 
     /// [`Bench::held`] through another listener.
-    pub(crate) async fn held_at(&self, listener: SocketAddr, key: &str) -> Outcome<Client> {
-        self.upstream.hold(listener, key).await
+    pub(crate) async fn held_at(&self, listener: &str, key: &str) -> Outcome<Client> {
+        self.upstream.hold(self.envoy.address(listener).await?, key).await
+    }
+
+    /// Requests that are held under this key, enough of them to reach both workers.
+    pub(crate) async fn held_by_both_workers(&self, key: &str) -> Outcome<Vec<Client>> {
+        self.upstream.hold_many(self.main, key, 12).await
     }
 
     /// Releases a held request, which must end with 200.
@@ -159,8 +174,7 @@ pub(crate) fn with_clusters(bootstrap: Bootstrap, upstream: &Upstream) -> Bootst
 
 /// The module on `main`.
 pub(crate) fn main_listener(lab: &Lab) -> Listener {
-    let hcm = hcm(lab, "{}");
-    Listener::new("main", hcm).direction("INBOUND")
+    Listener::new("main", hcm(lab, "{}")).direction("INBOUND")
 }
 
 /// A gate in a separate VM, with a route to 503 behind it, so that no failure of the gate looks
@@ -196,6 +210,13 @@ pub(crate) fn gate_filter(lab: &Lab, gate: &str) -> Value {
     };
     let configuration = format!(r#"{{"role": "gate", "gate": {gate}}}"#);
     Wasm { name: "gate", vm_configuration: "gate", ..lab.stream(&configuration) }.filter()
+}
+
+/// The text of a field contains these words.
+pub(crate) fn says(status: &Value, field: &str, words: &str) -> Outcome {
+    let text = status[field].as_str().unwrap_or_default();
+    ensure!(text.contains(words), "`{words}` is not in {field} of {status}");
+    Ok(())
 }
 
 pub(crate) fn same(status: &Value, field: &str, expected: impl Into<Value>) -> Outcome {

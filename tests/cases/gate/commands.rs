@@ -52,9 +52,3 @@ impl Operator {
         self.starts(arguments).await?
     }
 }
-
-/// The output must contain this text.
-fn shows(said: &CommandOutput, text: &str) -> Outcome {
-    ensure!(said.stdout.contains(text), "`{text}` is not in {said:#?}");
-    Ok(())
-}

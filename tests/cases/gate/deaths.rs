@@ -30,23 +30,11 @@ async fn bench(lab: &Lab, failure_policy: &str, gate: &str) -> Outcome<Bench> {
     Bench::with(&lab, gate, routes(Hcm::new("main").filter(wasm.filter()))).await
 }
 
-/// Holds this number of requests on separate connections; enough of them reach both workers.
-pub(crate) async fn hold(bench: &Bench, key: &str, count: usize) -> Outcome<Vec<Client>> {
-    let mut clients = Vec::new();
-    for _ in 0..count {
-        let mut client = Client::connect(bench.main).await?;
-        client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
-        clients.push(client);
-    }
-    bench.upstream.wait_held(key, count, SOON).await?;
-    Ok(clients)
-}
-
 /// Kills the stream role's VM of one worker. The answer to that request is up to Envoy, and is not
 /// checked.
 pub(crate) async fn kill(bench: &Bench, how: &str) -> Outcome {
-    let mut client = Client::connect(bench.main).await?;
-    client.send(&Request::get("/echo").header("x-laststream-die", how).bytes()).await?;
+    let request = Request::get("/echo").header("x-laststream-die", how);
+    let _client = Client::with_request(bench.main, &request).await?;
     bench.envoy.wait_for_log("Function: proxy_on_request_headers failed", SOON).await?;
     Ok(())
 }
@@ -75,7 +63,7 @@ fn says_where_and_why(bench: &Bench) -> Outcome {
 
 async fn dies_by(lab: &Lab, how: &str) -> Outcome {
     let bench = bench(lab, "FAIL_RELOAD", GATE).await?;
-    let held = hold(&bench, "a", 12).await?;
+    let held = bench.held_by_both_workers("a").await?;
     kill(&bench, how).await?;
     if how == "panic" {
         says_where_and_why(&bench)?;
@@ -107,7 +95,7 @@ async fn dies_by(lab: &Lab, how: &str) -> Outcome {
 /// leak was healed and the other counters report zero.
 async fn streams_that_bypass_the_filter_hold_the_drain(lab: &Lab) -> Outcome {
     let bench = bench(lab, "FAIL_OPEN", r#"{"quiet_ms": 2000, "deadline_ms": 90000}"#).await?;
-    let held = hold(&bench, "a", 12).await?;
+    let held = bench.held_by_both_workers("a").await?;
     kill(&bench, "abort").await?;
     bench.post("/drain").await?.expect(202)?;
     bench.until("count", "leaking").await?;
@@ -156,7 +144,7 @@ async fn queue_messages_of_a_dead_vm_reach_no_stream(lab: &Lab) -> Outcome {
         once(bench.main, &Request::get("/echo")).await?.expect(200)
     })
     .await?;
-    let held = hold(&bench, "a", 5).await?;
+    let held = bench.upstream.hold_many(bench.main, "a", 5).await?;
     bench.until("lost_counters", 6).await?;
     ensure!(!bench.envoy.log_contains("proxy_on_queue_ready failed"), "{}", bench.envoy.tail());
     bench.upstream.release("a");

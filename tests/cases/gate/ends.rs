@@ -7,40 +7,23 @@ use ::h2::Reason;
 use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, same};
-use super::deaths::hold;
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
 use kit::websocket::WebSocket;
-use kit::wire::Framing;
 
 cases! {
     each_client_sees_its_end,
 }
 
 const EVICTIONS: &str = "wasmcustom.laststream_gate_evictions_total";
-const KINDS: &str = r#"{"count": {"kinds": true}}"#;
 
 /// The gate ends no younger streams.
-pub(in crate::cases) const OLD: Duration = Duration::from_millis(2_200);
-
-async fn bench(lab: &Lab, gate: &str) -> Outcome<Bench> {
-    let bench = Bench::with(lab, gate, hcm(lab, KINDS)).await?;
-    bench.until("count", "exact").await?;
-    Ok(bench)
-}
+const OLD: Duration = Duration::from_millis(2_200);
 
 async fn evictions(bench: &Bench) -> Outcome<u64> {
     Ok(bench.envoy.stat(EVICTIONS).await?.unwrap_or_default())
-}
-
-async fn events(bench: &Bench, key: &str) -> Outcome<(Client, Framing)> {
-    let mut client = Client::connect(bench.main).await?;
-    let request = Request::get(&format!("/stream/20/{key}")).header("accept", "text/event-stream");
-    client.send(&request.bytes()).await?;
-    let (_, framing) = client.response_head("GET").await?;
-    Ok((client, framing))
 }
 
 /// The window is from 4 s to 9 s, the deadline 12 s; POST is never ended.
@@ -50,18 +33,18 @@ async fn each_client_sees_its_end(lab: &Lab) -> Outcome {
         "waiting": "end", "websocket": "end", "grpc": "end", "event_stream": "end", "other": "end",
         "over_ms": 5000, "before_deadline_ms": 8000, "retry_after_s": {"from": 5, "to": 500},
         "websocket_grace_ms": 500}}"#;
-    let bench = bench(lab, gate).await?;
-    let clients = hold(&bench, "waiting", WAITING).await?;
+    let bench = Bench::with(lab, gate, hcm(lab, r#"{"count": {"kinds": true}}"#)).await?;
+    bench.until("count", "exact").await?;
+    let clients = bench.upstream.hold_many(bench.main, "waiting", WAITING).await?;
     let mut posts = Vec::new();
     for _ in 0..2 {
-        let mut client = Client::connect(bench.main).await?;
-        client.send(&Request::post("/hold/posts", "x").bytes()).await?;
-        posts.push(client);
+        posts.push(Client::with_request(bench.main, &Request::post("/hold/posts", "x")).await?);
     }
     bench.upstream.wait_held("posts", 2, SOON).await?;
     let mut socket = WebSocket::open(bench.main, "/ws").await?;
     socket.echo("hello").await?;
-    let events = events(&bench, "events").await?;
+    let events = Request::get("/stream/20/events").header("accept", "text/event-stream");
+    let (mut events, framing) = Client::with_open_response(bench.main, &events).await?;
     let mut connection = h2::Client::connect(bench.main).await?;
     let call = connection.open(h2::grpc("/hold/grpc"), true).await?;
     bench.upstream.wait_held("grpc", 1, SOON).await?;
@@ -83,7 +66,7 @@ async fn each_client_sees_its_end(lab: &Lab) -> Outcome {
     let internal = [Reason::NO_ERROR, Reason::INTERNAL_ERROR].map(Some);
     ensure!(internal.contains(&reason), "gRPC clients report these as INTERNAL, not {reason:?}");
     ensure!(socket.receive().await.is_err(), "without frame filter there is no close frame");
-    check_broken(events).await?;
+    events.broken_body(framing).await.context("the event stream ends without its last chunk")?;
     let status = bench.until("holding", 2).await?;
     ensure_eq!(evictions(&bench).await?, (WAITING + 4) as u64, "counted: {status}");
     for (kind, count) in [("waiting", WAITING as u64), ("websocket", 1), ("grpc", 2)] {
@@ -111,15 +94,4 @@ async fn check_waiting(clients: Vec<Client>) -> Outcome {
     }
     ensure!(seconds.len() + 2 >= count, "{count} clients return after {seconds:?}");
     Ok(())
-}
-
-/// The body of an event stream ends without its last chunk.
-async fn check_broken((mut client, mut framing): (Client, Framing)) -> Outcome {
-    loop {
-        match client.piece(&mut framing).await {
-            Ok(Some(_)) => {}
-            Ok(None) => bail!("the event stream has a last chunk"),
-            Err(_) => return Ok(()),
-        }
-    }
 }

@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
 
 use super::bench::{Bench, SOON, same};
-use super::deaths::hold;
 use super::watch::holds_until_answered;
 use crate::cases::stage::{EXCLUDED, hcm};
 use crate::lab::{Lab, cases};
@@ -90,7 +89,7 @@ async fn excluded_and_exempt_streams_hold_neither_hooks_nor_signals(lab: &Lab) -
             format!(r#"{{"quiet_ms": 300, "deadline_ms": 90000, "long_lived": "{long_lived}"}}"#);
         let bench = Bench::with(lab, &gate, hcm(lab, &rules)).await?;
         bench.until("count", "exact").await?;
-        let mut idle = hold(&bench, "idle", 6).await?;
+        let mut idle = bench.upstream.hold_many(bench.main, "idle", 6).await?;
         let client = bench.held("a").await?;
         bench.until("holding", 1).await?;
         let excluded = bench.envoy.stat(EXCLUDED).await?;

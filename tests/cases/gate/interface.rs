@@ -10,7 +10,7 @@ use laststream_filter::metrics;
 use strum::VariantArray as _;
 
 use super::bench::{Bench, same};
-use crate::cases::stage::{hcm, routes};
+use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
 use kit::fake_server::{Answer, FakeServer};
 use kit::openapi::{Document, members};
@@ -74,9 +74,8 @@ async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
 }
 
 async fn shows_ends(asking: &Asking, lab: &Lab) -> Outcome {
-    let kinds = lab.stream(r#"{"count": {"kinds": true}}"#).filter();
-    let gate = r#"{"end": {"waiting": "end"}}"#;
-    let bench = &Bench::with(lab, gate, routes(Hcm::new("main").filter(kinds))).await?;
+    let main = hcm(lab, r#"{"count": {"kinds": true}}"#);
+    let bench = &Bench::with(lab, r#"{"end": {"waiting": "end"}}"#, main).await?;
     bench.until("count", "exact").await?;
     let _held = bench.held("a").await?;
     asking.ask(bench, "POST /drain", 202).await?;
@@ -86,11 +85,8 @@ async fn shows_ends(asking: &Asking, lab: &Lab) -> Outcome {
 }
 
 async fn wants_its_secret(asking: &Asking, lab: &Lab) -> Outcome {
-    let bench = &Bench::set(
-        lab,
-        &format!(r#"{{"secret": "{SECRET}", "begin": {{"call": "fail_health_checks"}}}}"#),
-    )
-    .await?;
+    let gate = format!(r#"{{"secret": "{SECRET}", "begin": {{"call": "fail_health_checks"}}}}"#);
+    let bench = &Bench::set(lab, &gate).await?;
     for operation in asking.document.operations() {
         let free = operation.node["security"].as_array().is_some_and(Vec::is_empty);
         let example = match (operation.method.as_str(), operation.path) {
@@ -119,15 +115,9 @@ async fn wants_its_secret(asking: &Asking, lab: &Lab) -> Outcome {
 async fn passes_on_the_status_of_the_admin_interface(asking: &Asking, lab: &Lab) -> Outcome {
     let sulks = FakeServer::start(|_, _| Ok(Answer::new(400).body("no\n")))?; // refuses all
     for (cluster, status) in [("nowhere", 502), ("app", 200), ("sulks", 400)] {
-        let main = hcm(lab, "{}");
         let bootstrap = Bootstrap::new().cluster(cluster::h1("sulks", sulks.address));
-        let bench = &Bench::upon(
-            bootstrap,
-            lab,
-            &format!(r#"{{"admin": {{"cluster": "{cluster}"}}}}"#),
-            main,
-        )
-        .await?;
+        let gate = format!(r#"{{"admin": {{"cluster": "{cluster}"}}}}"#);
+        let bench = &Bench::upon(bootstrap, lab, &gate, hcm(lab, "{}")).await?;
         asking.ask(bench, "POST /force?reason=x", 200).await?;
         ensure_eq!(
             bench.envoy.stat("wasmcustom.laststream_gate_drain_seconds").await?,

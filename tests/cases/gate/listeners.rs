@@ -33,7 +33,7 @@ async fn one_configuration_in_two_listeners_is_counted_exactly(lab: &Lab) -> Out
     let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
     bench.until("count", "exact").await?;
     let mut first = bench.held("a").await?;
-    let second = bench.held_at(bench.envoy.address("other").await?, "b").await?;
+    let second = bench.held_at("other", "b").await?;
     bench.envoy.wait_for_stat(IN_FLIGHT, 2, SOON).await?;
     bench.until("count", "exact").await?;
     bench.release("a", &mut first).await?;

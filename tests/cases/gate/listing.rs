@@ -48,10 +48,9 @@ async fn lists_every_kind_oldest_first(lab: &Lab) -> Outcome {
     let bench = Bench::with(lab, "{}", telling(lab, rules)).await?;
     let waiting = bench.held("a").await?;
     sleep(BETWEEN).await;
-    let mut events = Client::connect(bench.main).await?;
-    events.send(&Request::get("/stream/20/b").host("app").bytes()).await?;
-    events.wire.head().await?.context("an answer")?;
-    events.wire.fill().await?;
+    let events = Request::get("/stream/20/b").host("app");
+    let (mut events, mut framing) = Client::with_open_response(bench.main, &events).await?;
+    events.piece(&mut framing).await?;
     sleep(BETWEEN).await;
     let mut socket = WebSocket::open(bench.main, "/ws").await?;
     socket.echo("hello").await?;

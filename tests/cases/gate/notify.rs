@@ -1,7 +1,6 @@
 //! The call that notifies the app of the drain, so that the app ends its own streams.
 
 use super::bench::{Bench, SOON, same};
-use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
 use kit::prelude::*;
 
@@ -12,14 +11,11 @@ cases! {
 async fn a_notified_app_ends_its_own_streams(lab: &Lab) -> Outcome {
     let gate = r#"{"quiet_ms": 300, "deadline_ms": 90000,
         "notify": {"cluster": "app", "path": "/told"}}"#;
-    let bench = Bench::with(lab, gate, hcm(lab, "{}")).await?;
+    let bench = Bench::set(lab, gate).await?;
     let mut streams = Vec::new();
     for _ in 0..20 {
-        let mut client = Client::connect(bench.main).await?;
-        client.send(&Request::get("/stream/60000/events").bytes()).await?;
-        let (response, framing) = client.response_head("GET").await?;
-        response.expect(200)?;
-        streams.push((client, framing));
+        let request = Request::get("/stream/60000/events");
+        streams.push(Client::with_open_response(bench.main, &request).await?);
     }
     let status = bench.until("holding", 20).await?;
     ensure!(status["notify"].is_null(), "nothing is told while serving: {status}");

@@ -1,6 +1,6 @@
 //! After the last call the gate refuses new streams.
 
-use super::bench::{Bench, SOON, same};
+use super::bench::{Bench, SOON, same, says};
 use super::watch::lets_nothing_out;
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
@@ -16,12 +16,9 @@ cases! {
 
 /// Once `finish` was sent, its effect cannot be stopped, whether or not its answer has arrived.
 async fn a_stream_after_the_quit_signal_is_refused(lab: &Lab) -> Outcome {
-    let judge = |method: &str, path: &str| {
-        if (method, path) == ("POST", "/quitquitquit") {
-            CallHandling::Intercept
-        } else {
-            CallHandling::Forward
-        }
+    let judge = |method: &str, path: &str| match (method, path) {
+        ("POST", "/quitquitquit") => CallHandling::Intercept,
+        _ => CallHandling::Forward,
     };
     let gate = r#"{"quiet_ms": 300, "deadline_ms": 90000, "finish": "quit"}"#;
     let (bench, _proxy) =
@@ -31,10 +28,9 @@ async fn a_stream_after_the_quit_signal_is_refused(lab: &Lab) -> Outcome {
 
 async fn a_stream_after_the_call_to_the_agent_is_refused(lab: &Lab) -> Outcome {
     let agent = Upstream::start().await?;
-    let main = hcm(lab, "{}");
     let bootstrap = Bootstrap::new().cluster(cluster::h1("agent", agent.h1()));
     let gate = r#"{"quiet_ms": 300, "deadline_ms": 90000, "finish": "drain_agent"}"#;
-    let bench = Bench::upon(bootstrap, lab, gate, main).await?;
+    let bench = Bench::upon(bootstrap, lab, gate, hcm(lab, "{}")).await?;
     refuses_new_streams(&bench).await?;
     ensure_eq!(agent.requests(), 1, "calls to the agent");
     Ok(())
@@ -72,10 +68,7 @@ async fn refuses_new_streams(bench: &Bench) -> Outcome {
 /// A sent signal cannot be undone, and the answer says so.
 async fn still_refuses_after_a_reset(bench: &Bench, before: usize) -> Outcome {
     let answer = bench.delete("/drain").await?.expect(200)?.json()?;
-    ensure!(
-        answer["reason"].as_str().is_some_and(|reason| reason.contains("cannot be")),
-        "what cannot be undone: {answer}"
-    );
+    says(&answer, "reason", "cannot be")?;
     once(bench.main, &Request::get("/echo")).await?.expect(503)?;
     ensure_eq!(bench.upstream.requests(), before, "requests at the upstream");
     Ok(())

@@ -8,7 +8,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::bench::{Bench, SOON, same};
-use crate::cases::stage::{ACTIVE, routes};
+use crate::cases::stage::{ACTIVE, hcm};
 use crate::lab::{Lab, cases};
 use kit::h2;
 use kit::prelude::*;
@@ -84,9 +84,7 @@ impl Kind {
             r#"{{"quiet_ms": {}, "deadline_ms": 90000, "long_lived": "wait"}}"#,
             QUIET.as_millis()
         );
-        let hcm = routes(Hcm::new("main").filter(
-            lab.stream(r#"{"count": {"long_lived": {"upgrades": true, "grpc": true}}}"#).filter(),
-        ));
+        let hcm = hcm(lab, r#"{"count": {"long_lived": {"upgrades": true, "grpc": true}}}"#);
         let main = Listener::new("main", hcm);
         let main = if let Self::SlowReader = self { main.buffer_limit(2 * BODY) } else { main };
         Bench::behind(main, Bootstrap::new(), lab, &gate).await
@@ -210,10 +208,7 @@ async fn an_exempt_websocket_does_not_hold_the_pod(lab: &Lab) -> Outcome {
         r#"{{"quiet_ms": {}, "deadline_ms": 90000, "long_lived": "exempt"}}"#,
         QUIET.as_millis()
     );
-    let main = routes(
-        Hcm::new("main")
-            .filter(lab.stream(r#"{"count": {"long_lived": {"upgrades": true}}}"#).filter()),
-    );
+    let main = hcm(lab, r#"{"count": {"long_lived": {"upgrades": true}}}"#);
     let mut bench = Bench::with(lab, &gate, main).await?;
     let mut socket = WebSocket::open(bench.main, "/ws").await?;
     let client = tokio::spawn(Kind::Http1.exchange(bench.main));

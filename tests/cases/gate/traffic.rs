@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, same};
 use super::states::kept;
@@ -21,21 +22,23 @@ cases! {
     lingers_while_there_are_http3_connections,
 }
 
-/// Sends one request after the other on one connection, until an answer has `connection: close`.
-async fn obeys(main: SocketAddr) -> Outcome {
-    let mut client = Client::connect(main).await?;
+/// Sends one request after the other on one connection, with pauses, until an answer has
+/// `connection: close`.
+pub(crate) async fn obeys(at: SocketAddr, pause: Duration) -> Outcome {
+    let mut client = Client::connect(at).await?;
     loop {
         let answer = client.get("/delay/5").await?.expect(200)?;
         if answer.header("connection").as_deref() == Some("close") {
             return Ok(());
         }
+        sleep(pause).await;
     }
 }
 
 /// Like [`obeys`], and connects again at once.
 async fn stays(main: SocketAddr, over: Arc<AtomicBool>) -> Outcome {
     while !over.load(Ordering::Relaxed) {
-        obeys(main).await?;
+        obeys(main, Duration::ZERO).await?;
     }
     Ok(())
 }
@@ -46,7 +49,7 @@ async fn drains_when_http1_clients_leave(lab: &Lab) -> Outcome {
             format!(r#"{{"quiet_ms": 300, "deadline_ms": 90000, "begin": {{"call": "{begin}"}}}}"#);
         let bench = Bench::set(lab, &gate).await?;
         let mut clients = JoinSet::new();
-        (0..16).for_each(|_| drop(clients.spawn(obeys(bench.main))));
+        (0..16).for_each(|_| drop(clients.spawn(obeys(bench.main, Duration::ZERO))));
         wait_for(SOON, "busy clients", async || {
             let status = bench.status().await?;
             ensure!(status["scopes"][0]["begun"].as_u64() > Some(100), "{status}");

@@ -1,9 +1,9 @@
 //! Requests that the filter does not count and Envoy does: the gate stays closed until each client
 //! has its answer.
 
-use super::bench::{Bench, COUNTERS, SOON, bootstrap, gate_listener, options, same};
+use super::bench::{Bench, COUNTERS, SOON, bootstrap, gate_listener, options, same, says};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
-use crate::cases::stage::{ACTIVE, allow_all, discovered, routes};
+use crate::cases::stage::{ACTIVE, allow_all, discovered, hcm, routes};
 use crate::lab::{Lab, cases};
 use kit::bootstrap::{extension, only_stats_with_prefixes};
 use kit::prelude::*;
@@ -33,10 +33,6 @@ fn delays_on_request() -> Value {
     extension("envoy.filters.http.fault", FAULT, json!({ "delay": delay }))
 }
 
-fn counted(lab: &Lab) -> Hcm {
-    Hcm::new("main").filter(lab.stream("{}").filter())
-}
-
 /// A gate that has seen both counts agree on zero.
 async fn calm(bench: Bench) -> Outcome<Bench> {
     same(&bench.until("count", "exact").await?, "holding", 0)?;
@@ -62,10 +58,8 @@ async fn a_stream_that_is_older_than_its_counter_holds(lab: &Lab) -> Outcome {
 async fn a_request_that_waits_in_an_earlier_filter_holds(lab: &Lab) -> Outcome {
     let main = Hcm::new("main").filter(delays_on_request()).filter(lab.stream("{}").filter());
     let bench = calm(Bench::with(lab, GATE, routes(main)).await?).await?;
-    let mut client = Client::connect(bench.main).await?;
-    client
-        .send(&Request::get("/hold/a").header("x-envoy-fault-delay-request", "8000").bytes())
-        .await?;
+    let request = Request::get("/hold/a").header("x-envoy-fault-delay-request", "8000");
+    let client = Client::with_request(bench.main, &request).await?;
     bench.envoy.wait_for_stat(ACTIVE, 1, SOON).await?;
     lets_nothing_out(&bench, 3).await?;
     ensure_eq!(bench.upstream.requests(), 0, "requests at the upstream while the filter delays");
@@ -74,7 +68,7 @@ async fn a_request_that_waits_in_an_earlier_filter_holds(lab: &Lab) -> Outcome {
 }
 
 async fn a_websocket_with_filters_of_its_own_holds(lab: &Lab) -> Outcome {
-    let main = routes(counted(lab)).upgrades_with(&[]);
+    let main = hcm(lab, "{}").upgrades_with(&[]);
     let bench = calm(Bench::with(lab, GATE, main).await?).await?;
     let mut socket = WebSocket::open(bench.main, "/ws").await?;
     socket.echo("before").await?;
@@ -86,17 +80,17 @@ async fn a_websocket_with_filters_of_its_own_holds(lab: &Lab) -> Outcome {
 
 async fn a_request_on_a_listener_without_the_filter_holds(lab: &Lab) -> Outcome {
     let plain = Listener::new("plain", routes(Hcm::new("plain"))).direction("INBOUND");
-    let bench =
-        calm(Bench::upon(Bootstrap::new().listener(plain), lab, GATE, routes(counted(lab))).await?)
-            .await?;
-    let client = held_at(&bench, "plain", "a").await?;
+    let bootstrap = Bootstrap::new().listener(plain);
+    let bench = calm(Bench::upon(bootstrap, lab, GATE, hcm(lab, "{}")).await?).await?;
+    let client = bench.held_at("plain", "a").await?;
     holds_until_answered(&bench, "a", client).await
 }
 
 async fn a_request_on_a_route_without_the_filter_holds(lab: &Lab) -> Outcome {
     let uncounted =
         Route::prefix("/hold").cluster("app").timeout("0s").without_filter("laststream");
-    let bench = calm(Bench::with(lab, GATE, routes(counted(lab).route(uncounted))).await?).await?;
+    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()).route(uncounted));
+    let bench = calm(Bench::with(lab, GATE, main).await?).await?;
     let client = bench.held("a").await?;
     same(&bench.status().await?, "holding", 0)?;
     holds_until_answered(&bench, "a", client).await
@@ -117,21 +111,17 @@ async fn both_directions(lab: &Lab, scope: &str, other: (&str, &str)) -> Outcome
     calm(Bench::start(lab, upstream, bootstrap, options()).await?).await
 }
 
-async fn held_at(bench: &Bench, listener: &str, key: &str) -> Outcome<Client> {
-    bench.held_at(bench.envoy.address(listener).await?, key).await
-}
-
 async fn uncounted_requests_of_the_own_direction_alone_hold(lab: &Lab) -> Outcome {
     let inbound = ("inbound_0.0.0.0_8090;", "INBOUND");
     let outbound = ("outbound_0.0.0.0_9090;", "OUTBOUND");
     for (scope, own, other) in [("inbound", inbound, outbound), ("outbound", outbound, inbound)] {
         let bench = both_directions(lab, scope, other).await?;
-        let mut client = held_at(&bench, "other", "a").await?;
+        let mut client = bench.held_at("other", "a").await?;
         opens(&bench).await?;
         same(&bench.status().await?, "count", "exact")?;
         bench.release("a", &mut client).await?;
         let bench = both_directions(lab, scope, own).await?;
-        let client = held_at(&bench, "other", "a").await?;
+        let client = bench.held_at("other", "a").await?;
         holds_until_answered(&bench, "a", client).await?;
     }
     Ok(())
@@ -145,13 +135,10 @@ async fn without_envoys_own_count_the_count_is_assumed(lab: &Lab) -> Outcome {
         only_stats_with_prefixes(&["wasmcustom.laststream_", "listener", "server", "cluster"]);
     let gate = r#"{"quiet_ms": 300, "deadline_ms": 90000, "assumed_after_ms": 1000}"#;
     let bench =
-        Bench::upon(Bootstrap::new().stats_matcher(kept), lab, gate, routes(counted(lab))).await?;
+        Bench::upon(Bootstrap::new().stats_matcher(kept), lab, gate, hcm(lab, "{}")).await?;
     let status = bench.until("count", "assumed").await?;
-    let advice = status["advice"].as_str().unwrap_or_default();
-    ensure!(
-        advice.contains("sidecar.istio.io/statsInclusionSuffixes: downstream_rq_active,"),
-        "the way to an exact count: {status}"
-    );
+    // The way to an exact count.
+    says(&status, "advice", "sidecar.istio.io/statsInclusionSuffixes: downstream_rq_active,")?;
     bench.envoy.wait_for_stat(ASSUMED, 1, SOON).await?;
     let client = bench.held("a").await?;
     holds_until_answered(&bench, "a", client).await?;

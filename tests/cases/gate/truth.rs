@@ -1,13 +1,13 @@
 //! The gate trusts a zero only if streams are known to be counted and none is older than the
 //! counters. Cases: an Envoy without statistics, and other configurations.
 
-use crate::cases::stage::{discovered, hcm, routes};
+use crate::cases::stage::{hcm, routes};
 use crate::lab::{Lab, cases};
 use kit::bootstrap::only_stats_with_prefixes;
 use kit::prelude::*;
 use kit::xds::Xds;
 
-use super::bench::{Bench, SOON, bootstrap, gate_filter, gate_listener_with, options, same};
+use super::bench::{Bench, SOON, gate_filter, same};
 use super::states::kept;
 use super::watch::{opens_only_at_zero, stays_closed};
 
@@ -20,15 +20,11 @@ cases! {
     a_drain_goes_on_through_other_configurations,
 }
 
-fn without() -> Hcm {
-    routes(Hcm::new("main"))
-}
-
 /// Nothing is in flight, but no counter proves it, and this Envoy does not keep the statistics.
 async fn without_any_source_the_deadline_decides(lab: &Lab) -> Outcome {
     let shown = ["wasmcustom.laststream_", "listener", "server", "cluster"];
     let bootstrap = Bootstrap::new().stats_matcher(only_stats_with_prefixes(&shown));
-    let bench = Bench::upon(bootstrap, lab, SHORT, without()).await?;
+    let bench = Bench::upon(bootstrap, lab, SHORT, routes(Hcm::new("main"))).await?;
     bench.post("/drain").await?.expect(202)?;
     let waiter = bench.get("/prestop?wait").await?.expect(200)?;
     same(&waiter.json()?, "state", "expired")?;
@@ -65,31 +61,22 @@ async fn a_drain_goes_on_through_other_configurations(lab: &Lab) -> Outcome {
     let gate = |gate: &str| gate_filter(lab, gate)["typed_config"].take();
     xds.write_filter("laststream", &lab.stream("{}").typed_config())?;
     xds.write_filter("gate", &gate(GATE))?;
-    let listener = gate_listener_with("gate", filters::discovered("gate", &xds));
-    let upstream = Upstream::start().await?;
-    let main = Listener::new("main", discovered(&xds)).direction("INBOUND");
-    let bootstrap = bootstrap(&upstream).listener(listener).listener(main);
-    let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
+    let bench = Bench::discovered(lab, &xds).await?;
     let mut held = bench.held("a").await?;
     let waiter = bench.hook();
     let left = bench.until("state", "draining").await?["deadline_in_ms"].as_u64();
     let left = left.context("the time until the deadline")?;
+    let replace = async |name: &str, config: Value| {
+        xds.replace_filter(&bench.envoy, name, &config).await?.accepted()?;
+        stays_closed(&bench, 3).await
+    };
     let excluding = r#"{"count": {"exclude": {"paths": [{"prefix": "/nowhere"}]}}}"#;
-    xds.replace_filter(&bench.envoy, "laststream", &lab.stream(excluding).typed_config())
-        .await?
-        .accepted()?;
-    stays_closed(&bench, 3).await?;
-    xds.replace_filter(&bench.envoy, "gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 900000}"#))
-        .await?
-        .accepted()?;
-    stays_closed(&bench, 3).await?;
+    replace("laststream", lab.stream(excluding).typed_config()).await?;
+    replace("gate", gate(r#"{"quiet_ms": 300, "deadline_ms": 900000}"#)).await?;
     let status = bench.status().await?;
     let left_now = status["deadline_in_ms"].as_u64().context("the time until the deadline")?;
     ensure!(left_now < left, "a longer deadline moves nothing away: {status}");
-    xds.replace_filter(&bench.envoy, "gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 60000}"#))
-        .await?
-        .accepted()?;
-    stays_closed(&bench, 3).await?;
+    replace("gate", gate(r#"{"quiet_ms": 300, "deadline_ms": 60000}"#)).await?;
     let status = bench.status().await?;
     let is_shorter = status["deadline_in_ms"].as_u64().is_some_and(|left| left < 60_000);
     ensure!(is_shorter, "a shorter deadline counts: {status}");

@@ -3,46 +3,44 @@
 
 use std::path::Path;
 
-use super::bench::{Bench, bootstrap, gate_filter, gate_listener_with, options, same};
+use super::bench::{Bench, gate_filter, same};
 use super::watch::opens;
-use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, discovered};
+use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON};
 use crate::lab::{Lab, MODULE, cases, module_before_the_drain_crate};
 use kit::prelude::*;
-use kit::xds::{Verdict, Xds};
+use kit::xds::Xds;
 
 cases! {
-    a_drain_goes_on_through_an_upgrade,
-    a_drain_goes_on_through_a_downgrade,
+    a_drain_goes_on_through_an_upgrade => |lab| a_drain_goes_on(lab, Change::Upgrade),
+    a_drain_goes_on_through_a_downgrade => |lab| a_drain_goes_on(lab, Change::Downgrade),
 }
 
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
 
-async fn a_drain_goes_on_through_an_upgrade(lab: &Lab) -> Outcome {
-    let earlier = module_before_the_drain_crate()?;
-    a_drain_goes_on(lab, &earlier.path().join(MODULE), &lab.module).await
-}
-
-async fn a_drain_goes_on_through_a_downgrade(lab: &Lab) -> Outcome {
-    let earlier = module_before_the_drain_crate()?;
-    a_drain_goes_on(lab, &lab.module, &earlier.path().join(MODULE)).await
+enum Change {
+    Upgrade,
+    Downgrade,
 }
 
 /// The filters of the streams and of the gate are replaced one after the other, with a stream of
 /// each module in flight.
-async fn a_drain_goes_on(lab: &Lab, before: &Path, after: &Path) -> Outcome {
+async fn a_drain_goes_on(lab: &Lab, change: Change) -> Outcome {
+    let folder = module_before_the_drain_crate()?;
+    let earlier = folder.path().join(MODULE);
+    let (before, after) = match change {
+        Change::Upgrade => (&earlier, &lab.module),
+        Change::Downgrade => (&lab.module, &earlier),
+    };
     let xds = Xds::new()?;
-    write(&xds, &of(lab, before))?;
-    let bench = bench(lab, &xds).await?;
+    for (name, config) in filters_of(&of(lab, before)) {
+        xds.write_filter(name, &config)?;
+    }
+    let bench = Bench::discovered(lab, &xds).await?;
     let mut first = bench.held("first").await?;
     bench.post("/drain").await?.expect(202)?;
     bench.until("begin", "done").await?;
-    let after = of(lab, after);
-    for (name, config) in filters_of(&after) {
-        ensure_eq!(
-            xds.replace_filter(&bench.envoy, name, &config).await?,
-            Verdict::Accepted,
-            "{name}"
-        );
+    for (name, config) in filters_of(&of(lab, after)) {
+        xds.replace_filter(&bench.envoy, name, &config).await?.accepted().context(name)?;
         same(&bench.until("holding", 1).await?, "state", "draining")?;
         bench.get("/prestop").await?.expect(503)?;
     }
@@ -72,17 +70,4 @@ fn filters_of(lab: &Lab) -> [(&'static str, serde_json::Value); 2] {
         ("laststream", lab.stream("{}").typed_config()),
         ("gate", gate_filter(lab, GATE)["typed_config"].take()),
     ]
-}
-
-fn write(xds: &Xds, lab: &Lab) -> Outcome {
-    filters_of(lab).iter().try_for_each(|(name, config)| xds.write_filter(name, config))
-}
-
-/// Both filters are discovered.
-async fn bench(lab: &Lab, xds: &Xds) -> Outcome<Bench> {
-    let upstream = Upstream::start().await?;
-    let bootstrap = bootstrap(&upstream)
-        .listener(Listener::new("main", discovered(xds)).direction("INBOUND"))
-        .listener(gate_listener_with("gate", filters::discovered("gate", xds)));
-    Bench::start(lab, upstream, bootstrap, options()).await
 }

@@ -7,6 +7,7 @@ use laststream_render::Kind;
 
 use super::rendered::yaml;
 use crate::lab::Lab;
+use kit::bootstrap::listener::proxy_protocol;
 use kit::bootstrap::set;
 use kit::h1::Connect;
 use kit::prelude::*;
@@ -104,14 +105,8 @@ pub(super) async fn an_empty_list_of_trusted_peers_believes_everyone(lab: &Lab) 
 /// PROXY headers with the trusted peers.
 pub(super) async fn a_proxy_header_would_forge_a_trusted_peer(lab: &Lab) -> Outcome {
     let mut config = rendered(lab, "xff", "wasm")?;
-    let filter = json!({
-        "name": "envoy.filters.listener.proxy_protocol",
-        "typed_config": {
-            "@type": "type.googleapis.com/envoy.extensions.filters.listener.proxy_protocol.v3.\
-                ProxyProtocol",
-        },
-    });
-    set(&mut config, "/static_resources/listeners/0/listener_filters", json!([filter]));
+    let filters = json!([proxy_protocol(json!({}))]);
+    set(&mut config, "/static_resources/listeners/0/listener_filters", filters);
     let upstream = Upstream::start().await?;
     let envoy = started(lab, &config, &upstream).await?;
     let to = envoy.address("main").await?;

@@ -6,9 +6,12 @@ use laststream_render::into::merge;
 use tokio::task::JoinSet;
 
 use super::{gate_says, node, on_free_ports};
+use crate::cases::gate::traffic::obeys;
+use crate::cases::stage::SOON;
 use crate::lab::Lab;
 use kit::admin_cluster::admin_cluster;
 use kit::prelude::*;
+use kit::wait::join_all;
 
 const OWN: &str = include_str!("into.yaml");
 /// Clients that each keep one connection.
@@ -33,7 +36,7 @@ pub(super) async fn a_merged_bootstrap_drains_under_load(lab: &Lab) -> Outcome {
     let mut clients = JoinSet::new();
     for listener in ["web", "api"] {
         let at = envoy.address(listener).await?;
-        (0..CLIENTS / 2).for_each(|_| drop(clients.spawn(requests_until_told_to_leave(at))));
+        (0..CLIENTS / 2).for_each(|_| drop(clients.spawn(obeys(at, PAUSE))));
     }
     let gate = envoy.address("gate").await?;
     let busy = async || {
@@ -42,13 +45,10 @@ pub(super) async fn a_merged_bootstrap_drains_under_load(lab: &Lab) -> Outcome {
         ensure!(begun > Some(2 * CLIENTS as u64) && status["count"] == "exact", "{status}");
         Ok(())
     };
-    wait_for(crate::cases::stage::SOON, "busy clients", busy).await?;
+    wait_for(SOON, "busy clients", busy).await?;
     let held = gate_says(gate, "/prestop?wait", 200).await?;
     ensure_eq!(held["state"], "drained", "{held}");
-    while let Some(client) = clients.join_next().await {
-        client??;
-    }
-    Ok(())
+    join_all(clients).await.map(drop)
 }
 
 fn merged(lab: &Lab) -> Outcome<String> {
@@ -69,15 +69,4 @@ fn place(config: &mut Value, app: SocketAddr) -> Outcome {
     let socket = clusters.pointer_mut(endpoint).context("the app")?;
     socket["socket_address"]["port_value"] = json!(app.port());
     Ok(())
-}
-
-async fn requests_until_told_to_leave(at: SocketAddr) -> Outcome {
-    let mut client = Client::connect(at).await?;
-    loop {
-        let response = client.request(&Request::get("/echo")).await?.expect(200)?;
-        if response.header("connection").as_deref() == Some("close") {
-            return Ok(());
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
 }

@@ -40,9 +40,7 @@ fn all(kind: Kind, policy: &str) -> Outcome<Vec<Value>> {
 /// The EnvoyFilter beside a WasmPlugin adds the parts that the plugin cannot carry, in the right
 /// places.
 pub(super) async fn a_rendered_wasmplugin_restores(lab: &Lab) -> Outcome {
-    let policy =
-        super::read("gateway-behind-alb/policy.yaml")?.replace("10.0.0.0/16", "127.0.0.0/30");
-    let documents = all(Kind::WasmPlugin, &policy)?;
+    let documents = all(Kind::WasmPlugin, &policy("gateway-behind-alb")?)?;
     let plugin = lab.stream(&documents[0]["spec"]["pluginConfig"].to_string()).filter();
     for before in [None, Some(claims_https())] {
         let there: Vec<Value> = before.into_iter().chain([plugin.clone()]).collect();

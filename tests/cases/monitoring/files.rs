@@ -7,21 +7,19 @@ use laststream_filter::forwarded::Verdict;
 use laststream_filter::metrics;
 use strum::VariantArray as _;
 
-use crate::lab::{EnvoylessCase, envoyless};
+use crate::lab::envoyless_cases;
 use kit::command::{CommandOutput, run};
 use kit::prelude::*;
 use kit::process::guarded;
 use kit::programs::program;
 use kit::user::User;
 
-pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![
-        envoyless!(promtool_accepts_the_files),
-        envoyless!(promtool_tests_the_rules),
-        envoyless!(both_forms_have_the_same_rules),
-        envoyless!(the_rules_name_every_metric_of_the_scheme),
-        envoyless!(the_dashboard_is_of_grafanas_type),
-    ]
+envoyless_cases! {
+    promtool_accepts_the_files,
+    promtool_tests_the_rules,
+    both_forms_have_the_same_rules,
+    the_rules_name_every_metric_of_the_scheme,
+    the_dashboard_is_of_grafanas_type,
 }
 
 /// The text of a file of envoyfilter-manifests/monitoring.

@@ -11,7 +11,7 @@ use crate::lab::{self, envoyless_cases};
 use kit::certificates::Authority;
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
-use kit::registry::faulty::{Faulty, Operation};
+use kit::registry::faulty::{Faulty, Operation, PUSH};
 use kit::registry::real::{Registry, Settings, skopeo_pull};
 use kit::registry::tokens::{Accounts, TokenServer};
 use kit::user::User;
@@ -152,9 +152,7 @@ fn a_token_server_without_post_is_asked_by_get() -> Outcome {
 
 /// A token may expire before any operation; an upload then begins anew.
 fn a_token_that_ends_is_renewed_once() -> Outcome {
-    for operation in
-        [Operation::LookForBlob, Operation::BeginUpload, Operation::Upload, Operation::PutManifest]
-    {
+    for operation in PUSH {
         for ever in [false, true] {
             let faulty = tokens_end_in(operation, ever)?;
             let said = push(&User::new()?, &[&faulty.image()])?;

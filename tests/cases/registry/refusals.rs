@@ -1,14 +1,14 @@
 //! Redirects that a push does not follow: no credentials go to other hosts, nothing goes from TLS
 //! to plain HTTP, no manifest goes to another host.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, OnceLock};
 
 use super::{PASSWORD, push, user_with_password, utf8, wants_password};
 use crate::lab::envoyless_cases;
 use kit::certificates::Authority;
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
-use kit::registry::faulty::{Faulty, Operation};
+use kit::registry::faulty::{Faulty, Operation, PUSH};
 use kit::user::User;
 
 envoyless_cases! {
@@ -85,10 +85,10 @@ fn a_redirect_elsewhere_gets_no_credentials() -> Outcome {
 
 /// Otherwise another host could make requests in the user's name.
 fn a_redirect_back_to_the_registry_gets_no_credentials() -> Outcome {
-    let home = Arc::new(Mutex::new(String::new()));
+    let home = Arc::<OnceLock<String>>::default();
     let back = home.clone();
     let elsewhere = Faulty::start(move |_, _, _| {
-        let home = back.lock().map(|home| home.clone()).unwrap_or_default();
+        let home = back.get()?;
         Some(redirect(307, format!("http://{home}/v2/victim/manifests/latest")))
     })?;
     let away = elsewhere.name();
@@ -97,9 +97,7 @@ fn a_redirect_back_to_the_registry_gets_no_credentials() -> Outcome {
         wants_password(asked)
             .or_else(|| leads_away.then(|| redirect(307, format!("http://{away}{}", asked.target))))
     })?;
-    if let Ok(mut home) = home.lock() {
-        *home = faulty.name();
-    }
+    home.get_or_init(|| faulty.name());
     push(&user()?, &[&faulty.image()])?.expect(2)?;
     let asked = faulty.asked();
     let led: Vec<_> = asked.iter().filter(|(_, asked)| asked.path().contains("victim")).collect();
@@ -125,9 +123,7 @@ fn a_redirect_to_the_same_registry_keeps_credentials() -> Outcome {
 fn redirects_from_tls_to_plain_http_are_refused() -> Outcome {
     let authority = Authority::new()?;
     let identity = authority.server()?;
-    for operation in
-        [Operation::LookForBlob, Operation::BeginUpload, Operation::Upload, Operation::PutManifest]
-    {
+    for operation in PUSH {
         let plain = Faulty::start(|_, _, _| None)?;
         let (elsewhere, user) = (plain.name(), user()?);
         let faulty = Faulty::start_with(

@@ -157,7 +157,7 @@ fn two_images(user: &User, module: &str, frames: &str) -> Outcome<String> {
     let policy = format!(
         "namespace: edge\nmodule: oci://{module}\nwebsockets:\n  module: oci://{frames}\n{routes}\n"
     );
-    Ok(user.file("policy.yaml", policy)?.to_str().context("a path")?.to_owned())
+    user.argument("policy.yaml", policy)
 }
 
 /// Standard input can be read only once, so all images share the password.

@@ -16,6 +16,7 @@ use kit::command;
 use kit::prelude::*;
 use kit::process::guarded;
 use kit::programs::program;
+use kit::user::User;
 
 envoyless_cases! {
     the_action_fits_githubs_schema,
@@ -48,7 +49,7 @@ fn the_action_fits_githubs_schema() -> Outcome {
 
 fn findings_are_written_and_fail_the_action() -> Outcome {
     let runner = Runner::new()?;
-    runner.file("bad.yaml", BAD)?;
+    runner.user.file("bad.yaml", BAD)?;
     let ended = runner.run(&[("sarif", "found.sarif")])?;
     ensure!(!ended.is_success, "findings of the severity error: {}", ended.log);
     ensure!(
@@ -56,7 +57,7 @@ fn findings_are_written_and_fail_the_action() -> Outcome {
         "the log shows them: {}",
         ended.log
     );
-    ensure_eq!(ended.sarif, Some(runner.workspace.path().join("found.sarif")), "the output");
+    ensure_eq!(ended.sarif, Some(runner.user.path("found.sarif")), "the output");
     ensure!(
         ended.rules()?.contains(&BROKEN_RULE.to_owned()),
         "the findings are {:?}",
@@ -67,8 +68,8 @@ fn findings_are_written_and_fail_the_action() -> Outcome {
 
 fn good_files_in_every_line_of_paths_pass() -> Outcome {
     let runner = Runner::new()?;
-    runner.file("one folder/good.yaml", GOOD)?;
-    runner.file("two/bad.yaml", BAD)?;
+    runner.user.file("one folder/good.yaml", GOOD)?;
+    runner.user.file("two/bad.yaml", BAD)?;
     let ended = runner.run(&[("paths", "one folder\n"), ("istio", "1.29")])?;
     ensure!(ended.is_success, "{}", ended.log);
     ensure_eq!(ended.rules()?, Vec::<String>::new(), "findings");
@@ -89,13 +90,14 @@ fn the_place_of_the_releases_has_no_default() -> Outcome {
 /// Stale files are shown even if lint has already failed.
 fn stale_files_fail_the_action() -> Outcome {
     let runner = Runner::new()?;
-    runner.file("policy.yaml", POLICY)?;
+    runner.user.file("policy.yaml", POLICY)?;
     let inputs = [("paths", "deploy"), ("policy", "policy.yaml"), ("rendered", "deploy")];
-    runner.laststream(&["render", "all", "--policy", "policy.yaml", "--output-dir", "deploy"])?;
+    let render = ["render", "all", "--policy", "policy.yaml", "--output-dir", "deploy"];
+    runner.user.run(&render, "")?.expect(0)?;
     let ended = runner.run(&inputs)?;
     ensure!(ended.is_success, "{}", ended.log);
-    runner.file("deploy/bad.yaml", BAD)?;
-    let file = runner.workspace.path().join("deploy/envoyfilter.yaml");
+    runner.user.file("deploy/bad.yaml", BAD)?;
+    let file = runner.user.path("deploy/envoyfilter.yaml");
     fs::write(&file, fs::read_to_string(&file)? + "# edited\n")?;
     let ended = runner.run(&inputs)?;
     ensure!(
@@ -121,11 +123,11 @@ fn a_modified_archive_is_not_run() -> Outcome {
     Ok(())
 }
 
-/// A job on a runner: the user's checkout, and a place with the release.
+/// A job on a runner: the user with the checkout, and a place with the release.
 struct Runner {
     release: Release,
     releases: TempDir,
-    workspace: TempDir,
+    user: User,
 }
 
 /// The result of a run of the action.
@@ -141,18 +143,7 @@ impl Runner {
     fn new() -> Outcome<Self> {
         let (release, releases) = (Release::get()?, tempfile::tempdir()?);
         symlink(fs::canonicalize(release.path())?, releases.path().join(format!("v{VERSION}")))?;
-        Ok(Self { release, releases, workspace: tempfile::tempdir()? })
-    }
-
-    fn file(&self, name: &str, text: &str) -> Outcome {
-        let path = self.workspace.path().join(name);
-        fs::create_dir_all(path.parent().context("a folder")?)?;
-        fs::write(path, text).with_context(|| name.to_owned())
-    }
-
-    fn laststream(&self, arguments: &[&str]) -> Outcome {
-        run(guarded(kit::user::laststream()?).args(arguments).current_dir(self.workspace.path()))
-            .map(drop)
+        Ok(Self { release, releases, user: User::new()? })
     }
 
     /// Runs the steps. After a failed step, only steps with a condition that allows it run.
@@ -177,7 +168,7 @@ impl Runner {
         ended.sarif = outputs
             .lines()
             .find_map(|line| line.strip_prefix("sarif="))
-            .map(|file| self.workspace.path().join(file));
+            .map(|file| self.user.path(file));
         Ok(ended)
     }
 
@@ -216,7 +207,7 @@ impl Runner {
             .args(["--noprofile", "--norc", "-e", "-o", "pipefail"])
             .arg(file)
             .env_clear()
-            .current_dir(self.workspace.path());
+            .current_dir(self.user.path(""));
         command
             .env("PATH", path.join(":"))
             .env("HOME", temp)

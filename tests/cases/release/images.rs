@@ -1,7 +1,7 @@
 //! The images, copied to a registry and fetched from it by another tool.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use laststream_release::{Platform, VERSION, command_image, module_image, program_archive};
 use rustls::pki_types::CertificateDer;
@@ -12,7 +12,7 @@ use crate::lab::envoyless_cases;
 use kit::prelude::*;
 use kit::process::guarded;
 use kit::programs::program;
-use kit::registry::real::{Registry, Settings, skopeo_pull};
+use kit::registry::real::{Registry, Settings, blob, skopeo_copy, skopeo_pull};
 
 envoyless_cases! {
     every_platform_gets_its_program,
@@ -24,19 +24,11 @@ const PLAIN: &str = "--src-tls-verify=false";
 fn every_platform_gets_its_program() -> Outcome {
     let release = Release::get()?;
     let registry = Registry::start(&Settings::default())?;
-    let image = format!("docker://{}/laststream:{VERSION}", registry.name());
+    let image = format!("{}/laststream:{VERSION}", registry.name());
     publish(&release.file(&command_image()), &image)?;
     for platform in Platform::ALL {
-        let folder = tempfile::tempdir()?;
-        let options = ["--override-os", "linux", "--override-arch", platform.architecture()];
-        let to = format!("dir:{}", folder.path().display());
-        run(guarded(program("skopeo")?).args(options).args([
-            "copy",
-            "--insecure-policy",
-            PLAIN,
-            &image,
-            &to,
-        ]))?;
+        let options = ["--override-os", "linux", "--override-arch", platform.architecture(), PLAIN];
+        let folder = skopeo_copy(&image, &options)?;
         let manifest: Value =
             serde_json::from_slice(&fs::read(folder.path().join("manifest.json"))?)?;
         let config: Value =
@@ -65,7 +57,7 @@ fn the_module_has_the_digest_of_push() -> Outcome {
     let release = Release::get()?;
     let registry = Registry::start(&Settings::default())?;
     let image = format!("{}/module:{VERSION}", registry.name());
-    publish(&release.file(&module_image()), &format!("docker://{image}"))?;
+    publish(&release.file(&module_image()), &image)?;
     let (digest, module) = skopeo_pull(&image, &[PLAIN])?;
     let archive = unpacked(&release.file(&program_archive(Platform::Amd64)))?;
     let version = run(guarded(archive.path().join("laststream")).args(["version", "-o", "json"]))?;
@@ -80,14 +72,6 @@ fn publish(layout: &Path, image: &str) -> Outcome {
     let layout = unpacked(layout)?;
     let source = format!("oci:{}:{VERSION}", layout.path().display());
     let copy = ["copy", "--insecure-policy", "--all", "--dest-tls-verify=false"];
-    run(guarded(program("skopeo")?).args(copy).args([&source, image])).map(drop)
-}
-
-/// The file of a blob in a folder that skopeo's `dir:` wrote.
-fn blob(folder: &Path, descriptor: &Value) -> Outcome<PathBuf> {
-    let digest = descriptor["digest"]
-        .as_str()
-        .and_then(|digest| digest.strip_prefix("sha256:"))
-        .context("a digest")?;
-    Ok(folder.join(digest))
+    let image = format!("docker://{image}");
+    run(guarded(program("skopeo")?).args(copy).args([source, image])).map(drop)
 }

@@ -5,13 +5,13 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::net::{Shutdown, shutdown};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::{Context as _, Outcome, port_forward};
+use crate::{Context as _, Outcome, locked, port_forward};
 
 /// The head of a request.
 #[derive(Debug, Clone)]
@@ -109,16 +109,12 @@ pub enum Fault {
     CutAnswer,
     /// The server sends nothing for this time, then the connection ends.
     Silence(Duration),
-    /// The service answers this much later.
-    Slow(Duration),
     /// These raw bytes are sent as the answer, then the connection ends.
     Bytes(&'static [u8]),
     /// The service answers, and its answer gets this header.
     Header(&'static str, String),
     /// This number of bytes of the answer's body is sent; after the pause the connection ends.
     Part(Answer, usize, Duration),
-    /// This answer comes in this number of pieces, with the pause after each.
-    Pieces(Answer, usize, Duration),
     /// The server ends: its port is closed.
     End,
     /// The server forwards the port that the request names to this address, as Kubernetes does.
@@ -127,7 +123,9 @@ pub enum Fault {
 
 pub trait Service: Send + Sync + 'static {
     /// Called before the body of a request is read.
-    fn fault(&self, asked: &Asked) -> Option<Fault>;
+    fn fault(&self, _: &Asked) -> Option<Fault> {
+        None
+    }
     fn answer(&self, asked: &Asked, body: &[u8]) -> Answer;
 }
 
@@ -197,10 +195,6 @@ impl Replies {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Serves until the test process ends.
 pub fn serve(tls: Option<Arc<ServerConfig>>, service: Arc<impl Service>) -> Outcome<SocketAddr> {
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").context("a port")?);
@@ -253,17 +247,11 @@ fn connection_of(
             Some(Fault::Forward(to)) => return port_forward::serve(&mut stream, &asked, to),
             _ => stream.read_exact(&mut body).ok()?,
         }
-        let (pieces, pause) = match fault {
-            Some(Fault::Part(_, _, pause)) => (1, pause),
-            Some(Fault::Pieces(_, pieces, pause)) => (pieces, pause),
-            _ => (1, Duration::ZERO),
-        };
+        let pause = if let Some(Fault::Part(_, _, pause)) = fault { pause } else { Duration::ZERO };
         let (bytes, goes_on) = reply(fault, &asked, &body, service);
-        for piece in bytes.chunks(bytes.len().div_ceil(pieces).max(1)) {
-            stream.get_mut().write_all(piece).ok()?;
-            stream.get_mut().flush().ok()?;
-            std::thread::sleep(pause);
-        }
+        stream.get_mut().write_all(&bytes).ok()?;
+        stream.get_mut().flush().ok()?;
+        std::thread::sleep(pause);
         if !goes_on {
             return None;
         }
@@ -280,9 +268,7 @@ fn reply(
     let head_only = asked.method == "HEAD";
     let right = || service.answer(asked, body);
     match fault {
-        Some(Fault::Answer(answer) | Fault::Pieces(answer, ..)) => {
-            (answer.bytes(head_only), !answer.closes())
-        }
+        Some(Fault::Answer(answer)) => (answer.bytes(head_only), !answer.closes()),
         Some(Fault::Part(answer, length, _)) => {
             let (mut bytes, head) = (answer.bytes(head_only), answer.bytes(true).len());
             bytes.truncate(head + length);
@@ -292,10 +278,6 @@ fn reply(
         Some(Fault::CutBody) => (Vec::new(), false),
         Some(Fault::Header(name, value)) => (right().with(name, value).bytes(head_only), true),
         Some(Fault::CutAnswer) => (right().bytes(true)[..20].to_vec(), false),
-        Some(Fault::Slow(time)) => {
-            std::thread::sleep(time);
-            (right().bytes(head_only), true)
-        }
         Some(Fault::Cut | Fault::Silence(_) | Fault::End | Fault::Forward(_)) | None => {
             (right().bytes(head_only), true)
         }

@@ -221,6 +221,22 @@ impl Client {
         Connect::to(to).open().await
     }
 
+    /// A connection on which this request was sent. Its response is still to be read.
+    pub async fn with_request(to: SocketAddr, request: &Request) -> Outcome<Self> {
+        let mut client = Self::connect(to).await?;
+        client.send(&request.bytes()).await?;
+        Ok(client)
+    }
+
+    /// [`Self::with_request`] for a GET, after the head of its 200. The body follows through
+    /// [`Self::piece`].
+    pub async fn with_open_response(to: SocketAddr, request: &Request) -> Outcome<(Self, Framing)> {
+        let mut client = Self::with_request(to, request).await?;
+        let (response, framing) = client.response_head("GET").await?;
+        response.expect(200)?;
+        Ok((client, framing))
+    }
+
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -257,6 +273,17 @@ impl Client {
 
     pub async fn piece(&mut self, framing: &mut Framing) -> Outcome<Option<Bytes>> {
         within(self.patience, "more of a body", self.wire.piece(framing)).await
+    }
+
+    /// Reads a body that the other side must break off.
+    pub async fn broken_body(&mut self, mut framing: Framing) -> Outcome {
+        loop {
+            match self.piece(&mut framing).await {
+                Ok(Some(_)) => {}
+                Ok(None) => bail!("a broken body looked complete"),
+                Err(_) => return Ok(()),
+            }
+        }
     }
 
     /// Reads until the other side ends the connection.

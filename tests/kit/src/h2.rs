@@ -156,13 +156,8 @@ impl Stream {
         let (parts, body) =
             within(ANSWER, "a response head", async { Ok(head.await?) }).await?.into_parts();
         self.body = Some(body);
-        let headers = header_pairs(&parts.headers);
-        Ok(Response {
-            status: parts.status.as_u16(),
-            headers,
-            body: Vec::new(),
-            trailers: Headers::default(),
-        })
+        let (status, headers) = (parts.status.as_u16(), header_pairs(&parts.headers));
+        Ok(Response { status, headers, ..Response::default() })
     }
 
     /// The next piece of the body; nothing at its end.

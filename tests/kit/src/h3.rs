@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use crate::h1::Response;
 use crate::h2::{header_pairs, request};
 use crate::wait::{ANSWER, within};
-use crate::wire::{Headers, local};
+use crate::wire::local;
 use crate::{Context as _, Outcome};
 
 /// One connection on a separate UDP socket. Dropping it closes with error code 0, which HTTP/3
@@ -107,13 +107,8 @@ impl Stream {
     pub async fn head(&mut self) -> Outcome<Response> {
         let head =
             within(ANSWER, "a response head", async { Ok(self.0.recv_response().await?) }).await?;
-        let headers = header_pairs(head.headers());
-        Ok(Response {
-            status: head.status().as_u16(),
-            headers,
-            body: Vec::new(),
-            trailers: Headers::default(),
-        })
+        let (status, headers) = (head.status().as_u16(), header_pairs(head.headers()));
+        Ok(Response { status, headers, ..Response::default() })
     }
 
     /// The next piece of the body; nothing at its end.

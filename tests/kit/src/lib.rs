@@ -41,6 +41,7 @@ pub mod xds;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use anyhow::{Context, Error};
 
@@ -55,6 +56,11 @@ pub fn workspace() -> PathBuf {
 /// closed standard error is not a failure.
 pub fn say(what: &str) {
     let _ = std::io::stderr().write_all(format!("{what}\n").as_bytes());
+}
+
+/// Locks a mutex, also after a panic of its last owner, because that panic fails the owner's test.
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub fn hex(bytes: &[u8]) -> String {

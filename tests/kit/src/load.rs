@@ -6,8 +6,7 @@
 //! let hcm = |prefix: &str| bed::routes(Hcm::new(prefix).filter(wasm.filter()));
 //! let config = bed::bootstrap(&upstream, hcm("load"), hcm("load3"), &authority)?.build();
 //! let envoy = Envoy::start(binary, config, Options::default()).await?;
-//! let report = load::run(20_000, 32, 7, bed::targets(&envoy, &authority).await?).await;
-//! report.check()?;
+//! load::run(20_000, 32, 7, bed::targets(&envoy, &authority).await?).await?;
 //! ```
 
 mod aborts;
@@ -18,23 +17,22 @@ mod http2;
 mod http3;
 mod tunnels;
 
-use std::collections::BTreeMap;
-use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::h1::Ended;
+use crate::wait::join_all;
 use crate::{Error, Outcome, ensure};
 
 /// The time limit of an operation: for hangs, not for slow machines.
 const LIMIT: Duration = Duration::from_secs(300);
-/// A report lists no more errors than this.
+/// An error lists no more failures than this.
 const LISTED: usize = 20;
 
 /// The addresses that the operations connect to.
@@ -132,88 +130,30 @@ const KINDS: &[Kind] = kinds![
     1 x http3::connection_closed,
 ];
 
-/// The runs of a kind, and those with an unexpected outcome.
-#[derive(Default)]
-pub struct Tally {
-    pub runs: u64,
-    pub errors: u64,
-    /// The sum of its runs.
-    pub took: Duration,
-}
-
-#[derive(Default)]
-pub struct Report {
-    pub kinds: BTreeMap<&'static str, Tally>,
-    pub operations: u64,
-    pub errors: Vec<String>,
-    pub took: Duration,
-}
-
-impl Report {
-    /// Fails when any operation ended in another way than expected.
-    pub fn check(&self) -> Outcome {
-        ensure!(self.errors.is_empty(), "{self}");
-        Ok(())
-    }
-
-    fn add(&mut self, kind: &Kind, outcome: Outcome, took: Duration) {
-        let tally = self.kinds.entry(kind.name).or_default();
-        tally.runs += 1;
-        tally.took += took;
-        self.operations += 1;
-        if let Err(failure) = outcome {
-            tally.errors += 1;
-            self.errors.push(format!("{}: {failure:#}", kind.name));
-        }
-    }
-}
-
-impl Display for Report {
-    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        let (operations, errors) = (self.operations, self.errors.len());
-        writeln!(formatter, "{operations} operations, {errors} errors, {:?}", self.took)?;
-        for (name, tally) in &self.kinds {
-            let each = tally.took.as_millis() / u128::from(tally.runs.max(1));
-            writeln!(
-                formatter,
-                "{:>7} {name}, {} errors, {each} ms each",
-                tally.runs, tally.errors
-            )?;
-        }
-        self.errors.iter().take(LISTED).try_for_each(|error| writeln!(formatter, "- {error}"))
-    }
-}
-
-/// Runs this number of operations, `parallel` at a time.
-pub async fn run(operations: usize, parallel: usize, seed: u64, targets: Targets) -> Report {
-    let begun = Instant::now();
+/// Runs this number of operations, `parallel` at a time. Fails with those whose outcome is
+/// unexpected.
+pub async fn run(operations: usize, parallel: usize, seed: u64, targets: Targets) -> Outcome {
     let (plan, next, targets) =
         (Arc::new(plan(operations, seed)), Arc::new(AtomicUsize::new(0)), Arc::new(targets));
-    let mut workers = JoinSet::new();
+    let mut workers: JoinSet<Outcome<Vec<String>>> = JoinSet::new();
     for _ in 0..parallel {
         let (plan, next, targets) = (Arc::clone(&plan), Arc::clone(&next), Arc::clone(&targets));
         workers.spawn(async move {
-            let mut outcomes = Vec::new();
+            let mut errors = Vec::new();
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(kind) = plan.get(index) else { return outcomes };
-                let begun = Instant::now();
-                let outcome = one(kind, &targets, index, seed).await;
-                outcomes.push((*kind, outcome, begun.elapsed()));
+                let Some(kind) = plan.get(index) else { return Ok(errors) };
+                if let Err(error) = one(kind, &targets, index, seed).await {
+                    errors.push(format!("- {}: {error:#}", kind.name));
+                }
             }
         });
     }
-    let mut report = Report::default();
-    while let Some(worker) = workers.join_next().await {
-        match worker {
-            Ok(outcomes) => outcomes
-                .into_iter()
-                .for_each(|(kind, outcome, took)| report.add(kind, outcome, took)),
-            Err(error) => report.errors.push(format!("a worker ended early: {error}")),
-        }
-    }
-    report.took = begun.elapsed();
-    report
+    let mut errors = join_all(workers).await?.concat();
+    let count = errors.len();
+    errors.truncate(LISTED);
+    ensure!(count == 0, "{count} of {operations} operations failed:\n{}", errors.join("\n"));
+    Ok(())
 }
 
 async fn one(kind: &Kind, targets: &Targets, index: usize, seed: u64) -> Outcome {

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use crate::command::CommandOutput;
 use crate::programs::which;
 use crate::wait::{wait_for, wait_for_blocking};
-use crate::{Context as _, Outcome, bail};
+use crate::{Context as _, Outcome, bail, ensure, locked};
 
 type Reply = Sender<std::io::Result<Child>>;
 
@@ -237,14 +237,14 @@ impl Captured {
         let reader = thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(count @ 1..) = output.read(&mut buffer) {
-                into.lock().unwrap_or_else(PoisonError::into_inner).extend(&buffer[..count]);
+                locked(&into).extend(&buffer[..count]);
             }
         });
         Self { bytes, reader: Some(reader) }
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.bytes).clone()
     }
 
     pub(crate) fn text(&self) -> String {
@@ -260,7 +260,7 @@ impl Captured {
     /// wait has a limit.
     fn whole(&self) -> Outcome<String> {
         wait_for_blocking("the end of an output", || {
-            crate::ensure!(self.is_whole(), "{}", self.text());
+            ensure!(self.is_whole(), "{}", self.text());
             Ok(())
         })?;
         Ok(self.text())

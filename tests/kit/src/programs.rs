@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use crate::outcome::MachineLacks;
-use crate::{Context as _, Outcome, workspace};
+use crate::{Context as _, Outcome, locked, workspace};
 
 /// A program's path, or the reason why there is none. While one trial fetches it, others wait for
 /// it.
@@ -24,9 +24,7 @@ pub fn which(program: &str) -> Option<PathBuf> {
 /// The path of a program. If it is missing and cannot be fetched, the trial is reported as ignored,
 /// with the reason.
 pub fn program(name: &str) -> Outcome<PathBuf> {
-    let mut all = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = Arc::clone(all.entry(name.to_owned()).or_default());
-    drop(all);
+    let found = Arc::clone(locked(&FOUND).entry(name.to_owned()).or_default());
     let find = || find(name).unwrap_or_else(|error| Err(format!("`{name}`: {error:#}")));
     let path = found.get_or_init(find);
     path.clone().map_err(|reason| MachineLacks(reason).into())

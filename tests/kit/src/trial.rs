@@ -1,12 +1,12 @@
 //! Runs one trial: a separate runtime, a deadline, and the notes that a failure prints.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::timeout;
 
 use crate::outcome::MachineLacks;
-use crate::{Context as _, Error, Outcome};
+use crate::{Context as _, Error, Outcome, locked};
 
 tokio::task_local! {
     static NOTES: Arc<Notes>;
@@ -46,11 +46,10 @@ impl Notes {
     }
 
     pub fn add(&self, note: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+        locked(&self.0).push(note);
     }
 
     fn text(&self) -> String {
-        let notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.iter().map(|note| format!("\n\n{note}")).collect()
+        locked(&self.0).iter().map(|note| format!("\n\n{note}")).collect()
     }
 }

@@ -2,11 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::Outcome;
+use crate::{Outcome, locked};
 
 /// A proxy that opens every tunnel to one address, or refuses them all.
 pub struct Tunnel {
@@ -30,7 +30,7 @@ impl Tunnel {
 
     /// The heads of the requests to the proxy.
     pub fn heads(&self) -> Vec<String> {
-        self.heads.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.heads).clone()
     }
 }
 
@@ -46,7 +46,7 @@ fn tunnel(
     }
     let head = String::from_utf8_lossy(&head).into_owned();
     let is_connect = head.starts_with("CONNECT ");
-    heads.lock().unwrap_or_else(PoisonError::into_inner).push(head);
+    locked(heads).push(head);
     let Some(to) = to.filter(|_| is_connect) else {
         return client
             .write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n");

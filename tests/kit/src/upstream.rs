@@ -10,10 +10,9 @@ mod holds;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::sleep;
@@ -22,9 +21,9 @@ pub use self::behaviour::Behaviour;
 use self::holds::Holds;
 use crate::h1::{Client, Request};
 use crate::server::Server;
-use crate::wait::wait_for;
+use crate::wait::{ANSWER, wait_for};
 use crate::wire::{Headers, local};
-use crate::{Context as _, Outcome, ensure_eq};
+use crate::{Context as _, Outcome, ensure_eq, locked};
 
 /// The number of requests that are kept, the last ones.
 const REMEMBERED: usize = 1_000;
@@ -32,8 +31,6 @@ const REMEMBERED: usize = 1_000;
 /// A request as the upstream saw it.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// `HTTP/1.1` or `HTTP/2`.
-    pub version: String,
     pub method: String,
     pub path: String,
     /// HTTP/2 only.
@@ -45,21 +42,6 @@ pub struct Received {
 impl Received {
     pub fn header(&self, name: &str) -> Option<String> {
         self.headers.get(name)
-    }
-
-    /// The body of the answer to `/echo`.
-    fn json(&self) -> Value {
-        let headers: Vec<Value> = self
-            .headers
-            .0
-            .iter()
-            .map(|(name, value)| json!([name, String::from_utf8_lossy(value)]))
-            .collect();
-        json!({
-            "version": self.version, "method": self.method, "path": self.path,
-            "scheme": self.scheme,
-            "authority": self.authority, "headers": headers,
-        })
     }
 }
 
@@ -122,15 +104,15 @@ impl Upstream {
 
     /// The last requests, oldest first.
     pub fn received(&self) -> Vec<Received> {
-        self.shared.received().iter().cloned().collect()
+        locked(&self.shared.received).iter().cloned().collect()
     }
 
     pub fn last(&self) -> Outcome<Received> {
-        self.shared.received().back().cloned().context("the upstream received no request")
+        locked(&self.shared.received).back().cloned().context("the upstream received no request")
     }
 
     pub fn forget(&self) {
-        self.shared.received().clear();
+        locked(&self.shared.received).clear();
     }
 
     /// Requests that wait in `/hold` or go on in `/stream`, under that key.
@@ -148,10 +130,26 @@ impl Upstream {
 
     /// Sends a request to a proxy of this upstream. It is in flight until the key is released.
     pub async fn hold(&self, proxy: SocketAddr, key: &str) -> Outcome<Client> {
-        let mut client = Client::connect(proxy).await?;
-        client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
+        let client = Client::with_request(proxy, &Request::get(&format!("/hold/{key}"))).await?;
         self.wait_held(key, 1, Duration::from_secs(20)).await?;
         Ok(client)
+    }
+
+    /// Holds this number of further requests, each on a separate connection.
+    pub async fn hold_many(
+        &self,
+        proxy: SocketAddr,
+        key: &str,
+        count: usize,
+    ) -> Outcome<Vec<Client>> {
+        let all = self.held(key) + count;
+        let request = Request::get(&format!("/hold/{key}"));
+        let mut clients = Vec::new();
+        for _ in 0..count {
+            clients.push(Client::with_request(proxy, &request).await?);
+        }
+        self.wait_held(key, all, ANSWER).await?;
+        Ok(clients)
     }
 
     /// Releases all requests that are held under that key now.
@@ -161,13 +159,9 @@ impl Upstream {
 }
 
 impl Shared {
-    fn received(&self) -> MutexGuard<'_, VecDeque<Received>> {
-        self.received.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn record(&self, request: Received) {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let mut received = self.received();
+        let mut received = locked(&self.received);
         if received.len() == REMEMBERED {
             received.pop_front();
         }
@@ -190,13 +184,13 @@ impl Shared {
             Behaviour::Bytes(count) => (200, vec![b'x'; *count]),
             Behaviour::Flaky(key) if self.odd_attempt(key) => (503, b"flaky".to_vec()),
             Behaviour::Flaky(_) => (200, b"flaky".to_vec()),
-            _ => (200, request.json().to_string().into_bytes()),
+            _ => (200, request.path.clone().into_bytes()),
         }
     }
 
     /// True for the first, third, … request of that key.
     fn odd_attempt(&self, key: &str) -> bool {
-        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut attempts = locked(&self.attempts);
         let attempt = attempts.entry(key.to_owned()).or_default();
         *attempt += 1;
         *attempt % 2 == 1

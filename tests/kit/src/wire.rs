@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, SocketAddrV4};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 use tokio_util::either::Either;
 
-use crate::{Context as _, Outcome, bail, ensure};
+use crate::{Context as _, Outcome, bail, ensure, locked};
 
 const LONGEST_HEAD: usize = 1 << 20;
 
@@ -31,16 +31,8 @@ pub struct Headers(pub Vec<(String, Vec<u8>)>);
 impl Headers {
     /// The first value of that name.
     pub fn get(&self, name: &str) -> Option<String> {
-        self.all(name).into_iter().next()
-    }
-
-    pub fn all(&self, name: &str) -> Vec<String> {
         let same = |(key, _): &&(String, Vec<u8>)| key.eq_ignore_ascii_case(name);
-        self.0
-            .iter()
-            .filter(same)
-            .map(|(_, value)| String::from_utf8_lossy(value).into_owned())
-            .collect()
+        self.0.iter().find(same).map(|(_, value)| String::from_utf8_lossy(value).into_owned())
     }
 }
 
@@ -241,7 +233,7 @@ pub fn free_port() -> Outcome<u16> {
         .unwrap_or_default()
         .parse()
         .with_context(|| format!("the range {range:?}"))?;
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut given = locked(&GIVEN);
     if given.len() > usize::from(lowest / 4) {
         given.clear();
     }

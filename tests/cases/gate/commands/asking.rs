@@ -1,6 +1,6 @@
 //! `status`, `streams`, `drain`, and a `wait` that asks once.
 
-use super::{Operator, shows};
+use super::Operator;
 use crate::cases::gate::bench::{Bench, SOON, same};
 use crate::cases::stage::routes;
 use crate::lab::{Lab, cases};
@@ -25,8 +25,8 @@ async fn status_prints_state_and_counts(lab: &Lab) -> Outcome {
         .set("ALL_PROXY", "http://127.0.0.1:1")?;
     let mut client = bench.held("a").await?;
     let text = operator.runs(&["status"]).await?.expect(0)?;
-    shows(&text, "serving: no drain was asked for\n")?;
-    shows(&text, "  gateway   1 in flight; 1 begun in all\n")?;
+    text.stdout_contains("serving: no drain was asked for\n")?
+        .stdout_contains("  gateway   1 in flight; 1 begun in all\n")?;
     let ready = operator.runs(&["wait", "--timeout", "0s"]).await?.expect(1)?;
     let no_drain = "serving: no drain was asked for; 1 stream would hold a drain\n";
     ensure_eq!((ready.stdout.as_str(), ready.stderr.as_str()), (no_drain, ""), "what it says");
@@ -35,8 +35,7 @@ async fn status_prints_state_and_counts(lab: &Lab) -> Outcome {
     ensure_eq!(drain.stdout, expected, "the drain");
     bench.until("begin", "done").await?;
     let text = operator.runs(&["status"]).await?.expect(0)?;
-    shows(&text, "draining: 1 stream is in flight\n")?;
-    shows(&text, "begin done")?;
+    text.stdout_contains("draining: 1 stream is in flight\n")?.stdout_contains("begin done")?;
     let json = operator.runs(&["status", "-o", "json"]).await?.expect(0)?;
     let own = bench.status().await?;
     // Envoy's own counts are in the status only while they are fresh.
@@ -46,10 +45,11 @@ async fn status_prints_state_and_counts(lab: &Lab) -> Outcome {
     };
     ensure_eq!(keys(&json.json_lines()?[0]), keys(&own), "the gate's own body");
     let table = operator.runs(&["streams"]).await?.expect(0)?;
-    shows(&table, "draining: 1 stream holds the drain\nAGE")?;
-    shows(&table, &bench.upstream.h1().to_string())?;
-    shows(&table, "rest")?;
-    shows(&table, "GET /hold/a\n")?;
+    table
+        .stdout_contains("draining: 1 stream holds the drain\nAGE")?
+        .stdout_contains(&bench.upstream.h1().to_string())?
+        .stdout_contains("rest")?
+        .stdout_contains("GET /hold/a\n")?;
     let json =
         operator.runs(&["streams", "--limit", "1", "-o", "json"]).await?.expect(0)?.json_lines()?;
     same(&json[0]["streams"][0], "request", "GET /hold/a")?;
@@ -74,8 +74,8 @@ async fn cancels(lab: &Lab, gate: &str, words: &str) -> Outcome {
     let _held = bench.held("a").await?;
     operator.runs(&["drain"]).await?.expect(0)?;
     bench.until("begin", "done").await?;
-    shows(&operator.runs(&["drain", "--cancel"]).await?.expect(0)?, words)?;
-    same(&bench.status().await?, "state", "serving").map(drop)
+    operator.runs(&["drain", "--cancel"]).await?.expect(0)?.stdout_contains(words)?;
+    same(&bench.status().await?, "state", "serving")
 }
 
 async fn opens_by_force(lab: &Lab) -> Outcome {
@@ -100,7 +100,7 @@ async fn opens_by_force(lab: &Lab) -> Outcome {
     let line = bench.envoy.wait_for_log("forced open: the app & its 50% ☕ are gone", SOON).await?;
     ensure!(line.contains("[critical]"), "{line}");
     // The gate stays open until that drain is cancelled, and the exit code says so.
-    shows(&operator.runs(&["drain"]).await?.expect(1)?, "forced: no drain begins")?;
+    operator.runs(&["drain"]).await?.expect(1)?.stdout_contains("forced: no drain begins")?;
     operator.runs(&["drain", "--cancel"]).await?.expect(0)?;
     operator.runs(&["drain"]).await?.expect(0)?;
     drop(held);

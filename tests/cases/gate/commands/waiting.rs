@@ -4,10 +4,9 @@ use std::net::TcpListener;
 
 use tokio::time::{Instant, sleep};
 
-use super::{Operator, shows};
-use crate::cases::gate::bench::{Bench, bootstrap, gate_listener, same};
+use super::Operator;
+use crate::cases::gate::bench::{Bench, bootstrap, gate_listener, main_listener, same};
 use crate::cases::gate::deaths::with_test_deaths;
-use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
 use kit::prelude::*;
 use kit::wire::free_port;
@@ -35,20 +34,18 @@ async fn begins_and_holds(lab: &Lab) -> Outcome {
     ensure!(waits.iter().all(|wait| !wait.is_finished()), "they hold");
     bench.release("a", &mut client).await?;
     let [text, json] = waits;
-    let text = text.await??.expect(0)?;
-    shows(&text, "drained: the last stream has ended")?;
-    text.stderr_contains("draining: 1 stream holds the drain")?;
-    same(&json.await??.expect(0)?.json_lines()?[0], "state", "drained")?;
-    Ok(())
+    text.await??
+        .expect(0)?
+        .stdout_contains("drained: the last stream has ended")?
+        .stderr_contains("draining: 1 stream holds the drain")?;
+    same(&json.await??.expect(0)?.json_lines()?[0], "state", "drained")
 }
 
 async fn a_wait_begins_no_drain(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
     let operator = Operator::beside(&bench)?;
-    shows(
-        &operator.runs(&["wait", "--timeout", "700ms"]).await?.expect(1)?,
-        "serving: no drain was asked for",
-    )?;
+    let said = operator.runs(&["wait", "--timeout", "700ms"]).await?.expect(1)?;
+    said.stdout_contains("serving: no drain was asked for")?;
     same(&bench.status().await?, "state", "serving")?;
     let waits = operator.starts(&["wait", "--timeout", "60s", "--interval", "100ms"]);
     sleep(Duration::from_millis(500)).await;
@@ -70,12 +67,14 @@ async fn only_a_hook_is_content_with_a_deadline(lab: &Lab) -> Outcome {
     let held = bench.held("a").await?;
     operator.runs(&["drain"]).await?.expect(0)?;
     let expired = operator.runs(&["wait", "--timeout", "20s"]).await?.expect(1)?;
-    shows(&expired, "expired: the deadline came before the last stream had ended; 1 stream is in")?;
+    expired.stdout_contains(
+        "expired: the deadline came before the last stream had ended; 1 stream is in",
+    )?;
     operator.runs(&["prestop", "--timeout", "20s"]).await?.expect(0)?;
     operator.runs(&["drain", "--cancel"]).await?.expect(0)?;
     operator.runs(&["drain", "--force", "--reason", "x"]).await?.expect(0)?;
     let forced = operator.runs(&["wait", "--timeout", "0s"]).await?.expect(1)?;
-    shows(&forced, "forced: x; 1 stream is in flight, and is cut when Envoy stops\n")?;
+    forced.stdout_contains("forced: x; 1 stream is in flight, and is cut when Envoy stops\n")?;
     drop(held);
     Ok(())
 }
@@ -87,8 +86,8 @@ async fn gives_up_in_time(lab: &Lab) -> Outcome {
     let said =
         Operator::beside(&bench)?.runs(&["prestop", "--timeout", "1500ms"]).await?.expect(1)?;
     ensure!(began.elapsed() >= Duration::from_millis(1_400), "too early: {:?}", began.elapsed());
-    shows(&said, "1 stream is in flight")?;
-    said.stderr_contains("the gate is not open after 1500ms")?;
+    said.stdout_contains("1 stream is in flight")?
+        .stderr_contains("the gate is not open after 1500ms")?;
     let unused = Operator::at(&format!("http://{}", bench.upstream.refused()))?;
     let said = unused.runs(&["wait", "--timeout", "800ms"]).await?.expect(2)?;
     ensure_eq!(said.stderr.matches("no program listens there").count(), 1, "{}", said.stderr);
@@ -108,18 +107,12 @@ async fn survives_a_gate_that_comes_later(lab: &Lab) -> Outcome {
     sleep(Duration::from_millis(1_000)).await;
     ensure!(!waits.is_finished(), "no gate is there yet");
     let upstream = Upstream::start().await?;
-    let main = hcm(lab, "{}");
-    let gate = gate_listener(lab, r#"{"quiet_ms": 300}"#)
-        .with("/address/socket_address/port_value", json!(port));
-    let bootstrap = bootstrap(&upstream);
-    let bootstrap =
-        bootstrap.listener(Listener::new("main", main).direction("INBOUND")).listener(gate);
+    let gate = gate_listener(lab, r#"{"quiet_ms": 300}"#).port(port);
+    let bootstrap = bootstrap(&upstream).listener(main_listener(lab)).listener(gate);
     let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options::default()).await?;
     let said = waits.await??.expect(0)?;
     ensure_eq!(envoy.port("gate").await?, port, "the gate's port");
-    shows(&said, "drained")?;
-    said.stderr_contains("no program listens there")?;
-    Ok(())
+    said.stdout_contains("drained")?.stderr_contains("no program listens there").map(drop)
 }
 
 async fn survives_a_gate_that_dies(lab: &Lab) -> Outcome {
@@ -144,7 +137,7 @@ async fn survives_a_gate_that_dies(lab: &Lab) -> Outcome {
     ensure!(waits.iter().all(|wait| !wait.is_finished()), "a stream is in flight");
     bench.release("a", &mut client).await?;
     for wait in waits {
-        shows(&wait.await??.expect(0)?, "drained")?;
+        wait.await??.expect(0)?.stdout_contains("drained")?;
     }
     Ok(())
 }

@@ -71,20 +71,19 @@ pub fn discovered(name: &str, xds: &Xds) -> Value {
     })
 }
 
+/// The key of the peer information, which the module reads.
+const PEER_INFO: &str = "laststream.direct_peer";
+
 /// The filter that writes the direct peer for the module.
 pub fn direct_peer() -> Value {
-    peer_info(false)
+    filter_state(PEER_INFO, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%")
 }
 
-/// The filter that writes the peer information, with the local addresses of the connection or
-/// without them.
-pub fn peer_info(addresses: bool) -> Value {
-    let addresses = match addresses {
-        true => " %DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_DIRECT_LOCAL_ADDRESS%",
-        false => "",
-    };
-    let format = format!("%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%{addresses}");
-    filter_state("laststream.direct_peer", &format)
+/// [`direct_peer`] with the local addresses of the connection.
+pub fn peer_info() -> Value {
+    let format = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% %DOWNSTREAM_LOCAL_ADDRESS% \
+                  %DOWNSTREAM_DIRECT_LOCAL_ADDRESS%";
+    filter_state(PEER_INFO, format)
 }
 
 /// A filter that writes a formatted string, which a module reads as the property

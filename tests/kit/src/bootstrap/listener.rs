@@ -16,7 +16,10 @@ pub struct Listener(Value);
 
 impl Listener {
     pub fn new(name: &str, hcm: Hcm) -> Self {
-        Self::with_filters(name, vec![hcm.build()])
+        let chain = json!({ "filters": [hcm.build()] });
+        Self(json!({
+            "name": name, "address": socket_address("127.0.0.1", 0), "filter_chains": [chain],
+        }))
     }
 
     /// HTTP/3 over UDP. The identity is the server's.
@@ -32,13 +35,6 @@ impl Listener {
         set(&mut listener.0, "/address/socket_address/protocol", json!("UDP"));
         set(&mut listener.0, "/udp_listener_config/quic_options", json!({}));
         listener
-    }
-
-    fn with_filters(name: &str, filters: Vec<Value>) -> Self {
-        let chain = json!({ "filters": filters });
-        Self(json!({
-            "name": name, "address": socket_address("127.0.0.1", 0), "filter_chains": [chain],
-        }))
     }
 
     /// TLS with ALPN for HTTP/2 and HTTP/1.1.
@@ -77,20 +73,13 @@ impl Listener {
 
     /// Every connection begins with a PROXY protocol header, version 1 or 2.
     pub fn proxy_protocol(self) -> Self {
-        self.listener_filter(extension(
-            "envoy.filters.listener.proxy_protocol",
-            PROXY_PROTOCOL,
-            json!({}),
-        ))
+        self.listener_filter(proxy_protocol(json!({})))
     }
 
     /// Like [`Self::proxy_protocol`], but a connection may also come without a header.
     pub fn maybe_proxy_protocol(self) -> Self {
-        self.listener_filter(extension(
-            "envoy.filters.listener.proxy_protocol",
-            PROXY_PROTOCOL,
-            json!({ "allow_requests_without_proxy_protocol": true }),
-        ))
+        let optional = json!({ "allow_requests_without_proxy_protocol": true });
+        self.listener_filter(proxy_protocol(optional))
     }
 
     /// A filter chain for some connections, in front of the one for all others: the same connection
@@ -138,6 +127,11 @@ impl Listener {
     pub fn build(self) -> Value {
         self.0
     }
+}
+
+/// The listener filter that reads PROXY protocol headers.
+pub fn proxy_protocol(config: Value) -> Value {
+    extension("envoy.filters.listener.proxy_protocol", PROXY_PROTOCOL, config)
 }
 
 fn certificates(identity: &Identity) -> Value {

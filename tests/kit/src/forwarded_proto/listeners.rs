@@ -45,26 +45,13 @@ pub struct Setup {
     use_remote_address: bool,
     hops: u32,
     address: String,
-    saves: Saves,
-    tells: Tells,
+    /// The early mutation of the peer's own header.
+    early: Option<Value>,
+    /// Whether that mutation writes http over the peer's own header, as at a sidecar.
+    pub overwrites: bool,
+    /// The filter in front that writes the peer information about the connection.
+    peer_info: Option<Value>,
     appends_port: bool,
-}
-
-/// The peer information that the filter in front writes about the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tells {
-    Nothing,
-    Peer,
-    Addresses,
-}
-
-/// The early mutation of the peer's own header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Saves {
-    Nothing,
-    Copy,
-    CopyAndRemove,
-    CopyAndOverwrite,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,16 +141,12 @@ fn setup(grid: &Grid<'_>, row: &[&str]) -> Outcome<Setup> {
         use_remote_address: yes("use_remote_address")?,
         hops: cell("hops").parse().context("hops")?,
         address: cell("address").into(),
-        saves: match cell("saves") {
-            "and removes" => Saves::CopyAndRemove,
-            "and overwrites" => Saves::CopyAndOverwrite,
-            _ if yes("saves")? => Saves::Copy,
-            _ => Saves::Nothing,
-        },
-        tells: match cell("direct peer") {
-            "and addresses" => Tells::Addresses,
-            _ if yes("direct peer")? => Tells::Peer,
-            _ => Tells::Nothing,
+        early: saving(cell("saves"))?,
+        overwrites: cell("saves") == "and overwrites",
+        peer_info: match cell("direct peer") {
+            "and addresses" => Some(filters::peer_info()),
+            _ if yes("direct peer")? => Some(filters::direct_peer()),
+            _ => None,
         },
         appends_port: yes("appends port")?,
     })
@@ -179,23 +162,13 @@ impl Setup {
     /// Whether the set-up has the inputs of the module, the saved header and the peer information.
     /// Envoy's own matchers bring theirs.
     pub fn is_complete(&self) -> bool {
-        self.saves != Saves::Nothing && self.tells != Tells::Nothing
-    }
-
-    /// Whether the early mutation writes http over the peer's own header, as at a sidecar.
-    pub fn overwrites(&self) -> bool {
-        self.saves == Saves::CopyAndOverwrite
+        self.early.is_some() && self.peer_info.is_some()
     }
 
     /// The parts of the set-up around the module.
     pub fn around(&self, module: Value) -> Form {
-        let teller = match self.tells {
-            Tells::Nothing => None,
-            Tells::Peer => Some(filters::peer_info(false)),
-            Tells::Addresses => Some(filters::peer_info(true)),
-        };
-        let filters = teller.into_iter().chain([module]).collect();
-        Form { early: saving(self.saves), filters, limited: None }
+        let filters = self.peer_info.iter().cloned().chain([module]).collect();
+        Form { early: self.early.clone(), filters, limited: None }
     }
 
     /// A listener of that name.
@@ -252,7 +225,7 @@ impl Setup {
 
 /// Saves the peer's `x-forwarded-proto` before Envoy overwrites it, as rendered. The empty value is
 /// kept: a forged saved header would stay without it.
-fn saving(saves: Saves) -> Option<Value> {
+fn saving(cell: &str) -> Outcome<Option<Value>> {
     let header =
         json!({ "key": "x-laststream-forwarded-proto", "value": "%REQ(x-forwarded-proto)%" });
     let save = json!({ "append": {
@@ -260,18 +233,19 @@ fn saving(saves: Saves) -> Option<Value> {
         "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
         "keep_empty_value": true,
     } });
-    match saves {
-        Saves::Nothing => None,
-        Saves::Copy => Some(json!([save])),
-        Saves::CopyAndRemove => Some(json!([save, { "remove": "x-forwarded-proto" }])),
-        Saves::CopyAndOverwrite => {
+    Ok(match cell {
+        "no" => None,
+        "yes" => Some(json!([save])),
+        "and removes" => Some(json!([save, { "remove": "x-forwarded-proto" }])),
+        "and overwrites" => {
             let http = json!({
                 "header": { "key": "x-forwarded-proto", "value": "http" },
                 "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
             });
             Some(json!([save, { "append": http }]))
         }
-    }
+        other => bail!("`saves` is `{other}`"),
+    })
 }
 
 fn virtual_hosts() -> Value {

@@ -64,7 +64,8 @@ pub struct Row {
     pub request: Vec<Line>,
     /// None if Envoy refuses the request.
     pub expected: Option<Expected>,
-    pub kind: Kind,
+    /// A client forges something.
+    pub is_attack: bool,
     /// The reason, for readers of the table and of the report of a mismatch.
     pub why: String,
 }
@@ -116,14 +117,6 @@ pub enum Protocol {
     H1,
     H2,
     H3,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Ordinary,
-    Attack,
-    /// A result that no filter can prevent; the row names the protection from it.
-    Limit,
 }
 
 impl Table {
@@ -232,10 +225,9 @@ fn row(grid: &Grid<'_>, cells: &[&str], setup: &Setup) -> Outcome<Row> {
         over: protocols(cell("over"))?,
         request: cells::lines(cell("request"))?,
         expected: expected(grid, cells)?,
-        kind: match cell("attack") {
-            "" => Kind::Ordinary,
-            "attack" => Kind::Attack,
-            "limit" => Kind::Limit,
+        is_attack: match cell("attack") {
+            "attack" => true,
+            "" | "limit" => false,
             other => bail!("`{other}` is neither `attack` nor `limit` nor empty"),
         },
         why: cell("why").into(),

@@ -19,10 +19,8 @@ pub(crate) async fn after_continue(targets: &Targets, mut turn: Turn) -> Outcome
 }
 
 pub(crate) async fn in_request_body(targets: &Targets, mut turn: Turn) -> Outcome {
-    let mut client = Client::connect(targets.tcp).await?;
-    client
-        .send(&Request::new("POST", "/up/echo-body").header("content-length", "1000").bytes())
-        .await?;
+    let request = Request::new("POST", "/up/echo-body").header("content-length", "1000");
+    let mut client = Client::with_request(targets.tcp, &request).await?;
     client.send(&[b'x'; 400]).await?;
     turn.pause().await;
     let how = if turn.rng.bool() { Ended::Fin } else { Ended::Reset };
@@ -46,8 +44,7 @@ pub(crate) async fn in_head(targets: &Targets, mut turn: Turn, how: Ended) -> Ou
 
 /// The upstream would never answer.
 pub(crate) async fn waiting(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
-    let mut client = Client::connect(targets.tcp).await?;
-    client.send(&Request::get("/up/hold/for-ever").bytes()).await?;
+    let client = Client::with_request(targets.tcp, &Request::get("/up/hold/for-ever")).await?;
     turn.pause().await;
     leave(client, how).await
 }
@@ -61,10 +58,8 @@ pub(crate) async fn in_body(targets: &Targets, mut turn: Turn, how: Ended) -> Ou
 
 /// A client that has the first piece of a body.
 async fn reading(targets: &Targets, path: &str) -> Outcome<Client> {
-    let mut client = Client::connect(targets.tcp).await?;
-    client.send(&Request::get(path).bytes()).await?;
-    let (response, mut framing) = client.response_head("GET").await?;
-    response.expect(200)?;
+    let (mut client, mut framing) =
+        Client::with_open_response(targets.tcp, &Request::get(path)).await?;
     client.piece(&mut framing).await?;
     Ok(client)
 }

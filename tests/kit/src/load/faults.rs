@@ -2,7 +2,7 @@
 
 use super::{Targets, Turn};
 use crate::h1::{Client, Request, once};
-use crate::{Outcome, bail, ensure};
+use crate::{Outcome, ensure};
 
 /// The answer has one of these statuses.
 pub(crate) async fn answered(targets: &Targets, _: Turn, path: &str, statuses: &[u16]) -> Outcome {
@@ -18,20 +18,14 @@ pub(crate) async fn answered(targets: &Targets, _: Turn, path: &str, statuses: &
 
 /// The head says 200, then the connection breaks.
 pub(crate) async fn upstream_midbody_reset(targets: &Targets, _: Turn) -> Outcome {
-    let mut client = Client::connect(targets.tcp).await?;
-    client.send(&Request::get("/up/midbody-reset").bytes()).await?;
-    let (response, mut framing) = client.response_head("GET").await?;
+    let request = Request::get("/up/midbody-reset");
+    let mut client = Client::with_request(targets.tcp, &request).await?;
+    let (response, framing) = client.response_head("GET").await?;
     if response.status == 503 {
         return Ok(()); // the reset overtook the head
     }
     response.expect(200)?;
-    loop {
-        match client.piece(&mut framing).await {
-            Ok(Some(_)) => {}
-            Ok(None) => bail!("a broken body looked complete"),
-            Err(_) => return Ok(()),
-        }
-    }
+    client.broken_body(framing).await
 }
 
 /// 503 at first, 200 for Envoy's second attempt.

@@ -72,10 +72,8 @@ pub(crate) async fn missing_host(targets: &Targets, _: Turn) -> Outcome {
 
 /// The body never arrives; Envoy answers without it and gives up the connection.
 pub(crate) async fn answered_before_the_body(targets: &Targets, _: Turn) -> Outcome {
-    let mut client = Client::connect(targets.tcp).await?;
-    client
-        .send(&Request::new("POST", "/direct").header("content-length", "100000").bytes())
-        .await?;
+    let request = Request::new("POST", "/direct").header("content-length", "100000");
+    let mut client = Client::with_request(targets.tcp, &request).await?;
     let answer = client.response("POST").await?.expect(200)?;
     ensure!(answer.text() == "direct", "{}", answer.text());
     Ok(())

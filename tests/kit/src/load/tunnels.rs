@@ -46,8 +46,8 @@ pub(crate) async fn connect_aborted(targets: &Targets, mut turn: Turn) -> Outcom
 
 /// A tunnel that is open and has echoed once.
 async fn connect(targets: &Targets, turn: &Turn) -> Outcome<Client> {
-    let mut tunnel = Client::connect(targets.tcp).await?;
-    tunnel.send(&Request::new("CONNECT", "far.local:443").host("far.local:443").bytes()).await?;
+    let request = Request::new("CONNECT", "far.local:443").host("far.local:443");
+    let mut tunnel = Client::with_request(targets.tcp, &request).await?;
     tunnel.response_head("CONNECT").await?.0.expect(200)?;
     tunnel.send(turn.id.as_bytes()).await?;
     ensure_eq!(tunnel.wire.exactly(turn.id.len()).await?.as_ref(), turn.id.as_bytes(), "the echo");

@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustls::ServerConfig;
 
 use super::sha256;
-use crate::Outcome;
 use crate::fake_server::{Answer, Asked, Fault, Service, serve};
+use crate::{Outcome, locked};
 
 /// The operation that a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -129,8 +129,8 @@ fn operation_of(asked: &Asked) -> Operation {
 }
 
 impl Memory {
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
     }
 }
 

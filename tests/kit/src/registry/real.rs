@@ -2,6 +2,7 @@
 //! independent tool that must find the pushed image there.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -125,8 +126,8 @@ impl Registry {
     }
 }
 
-/// Pulls an image with skopeo, and returns the digest of its manifest, and the module in it.
-pub fn skopeo_pull(image: &str, options: &[&str]) -> Outcome<(String, Vec<u8>)> {
+/// Copies an image with skopeo into a folder.
+pub fn skopeo_copy(image: &str, options: &[&str]) -> Outcome<TempDir> {
     let folder = tempfile::tempdir()?;
     let to = format!("dir:{}", folder.path().display());
     let mut command = guarded(program("skopeo")?);
@@ -135,6 +136,18 @@ pub fn skopeo_pull(image: &str, options: &[&str]) -> Outcome<(String, Vec<u8>)> 
         .args(options)
         .args([&format!("docker://{image}"), &to]);
     run(command.env("HOME", folder.path()))?.expect(0)?;
+    Ok(folder)
+}
+
+/// The file of a blob in a folder of [`skopeo_copy`].
+pub fn blob(folder: &Path, descriptor: &Value) -> Outcome<PathBuf> {
+    let digest = descriptor["digest"].as_str();
+    Ok(folder.join(digest.and_then(|text| text.strip_prefix("sha256:")).context("a digest")?))
+}
+
+/// Pulls an image with skopeo, and returns the digest of its manifest, and the module in it.
+pub fn skopeo_pull(image: &str, options: &[&str]) -> Outcome<(String, Vec<u8>)> {
+    let folder = skopeo_copy(image, options)?;
     let bytes = fs::read(folder.path().join("manifest.json"))?;
     let manifest: Value = serde_json::from_slice(&bytes)?;
     ensure_eq!(manifest["mediaType"], "application/vnd.oci.image.manifest.v1+json", "one manifest");
@@ -144,16 +157,9 @@ pub fn skopeo_pull(image: &str, options: &[&str]) -> Outcome<(String, Vec<u8>)> 
         "application/vnd.oci.image.layer.v1.tar+gzip",
         "the layer"
     );
-    let layer = manifest["layers"][0]["digest"]
-        .as_str()
-        .and_then(|digest| digest.strip_prefix("sha256:"))
-        .context("a digest")?;
     let tar = Command::new("tar")
-        .arg("--extract")
-        .arg("--gzip")
-        .arg("--to-stdout")
-        .arg("--file")
-        .arg(folder.path().join(layer))
+        .args(["--extract", "--gzip", "--to-stdout", "--file"])
+        .arg(blob(folder.path(), &manifest["layers"][0])?)
         .arg("plugin.wasm")
         .output()?;
     ensure!(tar.status.success(), "tar: {}", String::from_utf8_lossy(&tar.stderr));

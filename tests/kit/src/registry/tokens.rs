@@ -1,7 +1,7 @@
 //! A token server to which registries refer clients: it checks the login and signs the permissions.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -11,8 +11,8 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use serde_json::{Value, json};
 
-use crate::fake_server::{Answer, Asked, Fault, Service, serve};
-use crate::{Context as _, Error, Outcome};
+use crate::fake_server::{Answer, Asked, Service, serve};
+use crate::{Context as _, Error, Outcome, locked};
 
 pub(crate) const ISSUER: &str = "the issuer of a test";
 pub(crate) const SERVICE: &str = "the registry of a test";
@@ -66,15 +66,11 @@ impl TokenServer {
 
     /// Each request: the method and the scopes.
     pub fn asked(&self) -> Vec<String> {
-        self.service.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.service.asked).clone()
     }
 }
 
 impl Service for Signer {
-    fn fault(&self, _: &Asked) -> Option<Fault> {
-        None
-    }
-
     fn answer(&self, asked: &Asked, body: &[u8]) -> Answer {
         let query = asked.target.split_once('?').map_or("", |(_, query)| query);
         let form = if asked.method == "POST" { body } else { query.as_bytes() };
@@ -85,10 +81,7 @@ impl Service for Signer {
                 .collect::<Vec<_>>()
         };
         let scopes = parameter("scope").join(" ");
-        self.asked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(format!("{} {scopes}", asked.method));
+        locked(&self.asked).push(format!("{} {scopes}", asked.method));
         let is_allowed = match (asked.method.as_str(), self.accounts.identity) {
             ("POST", None) => return Answer::new(404),
             ("POST", Some(identity)) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The behaviour of the upstream for a request, by its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Behaviour {
-    /// `/echo…` and every other path: the request as JSON.
+    /// `/echo…` and every other path: the path back.
     Echo,
     /// `/delay/<ms>`: 200 after that time.
     Delay(Duration),

@@ -39,7 +39,6 @@ pub async fn connection(tcp: TcpStream, shared: Arc<Shared>) -> Outcome {
 
 fn received(head: &Head) -> Received {
     Received {
-        version: head.word(2).to_owned(),
         method: head.word(0).to_owned(),
         path: head.word(1).to_owned(),
         scheme: None,
@@ -60,7 +59,8 @@ async fn answer(
         Behaviour::Stream(every, key) => stream(&mut reply, shared, every, &key).await?,
         Behaviour::EchoBody => reply.send(200, body).await?,
         Behaviour::Redirect(path) => {
-            reply.redirect(&format!("http://{}{path}", request.authority)).await?
+            let location = format!("location: http://{}{path}\r\n", request.authority);
+            reply.send_with(302, &location, b"").await?
         }
         Behaviour::Close | Behaviour::Reset | Behaviour::MidBodyReset | Behaviour::Garbage => {
             misbehave(reply.wire, Behaviour::of(&request.path)).await?;
@@ -129,10 +129,6 @@ struct Reply<'a> {
 impl Reply<'_> {
     async fn send(&mut self, status: u16, body: &[u8]) -> Outcome {
         self.send_with(status, "", body).await
-    }
-
-    async fn redirect(&mut self, location: &str) -> Outcome {
-        self.send_with(302, &format!("location: {location}\r\n"), b"").await
     }
 
     async fn send_with(&mut self, status: u16, headers: &str, body: &[u8]) -> Outcome {

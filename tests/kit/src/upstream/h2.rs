@@ -42,7 +42,6 @@ pub async fn connection(tcp: TcpStream, shared: Arc<Shared>) -> Outcome {
 fn received(request: &Request<RecvStream>) -> Received {
     let uri = request.uri();
     Received {
-        version: "HTTP/2".into(),
         method: request.method().to_string(),
         path: uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
         scheme: uri.scheme_str().map(String::from),

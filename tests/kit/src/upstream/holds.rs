@@ -1,9 +1,11 @@
 //! Requests that wait until the test releases them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
+
+use crate::locked;
 
 #[derive(Default)]
 pub struct Holds {
@@ -25,13 +27,8 @@ impl Holds {
     }
 
     fn key(&self, key: &str) -> Arc<watch::Sender<()>> {
-        Arc::clone(
-            self.keys().entry(key.to_owned()).or_insert_with(|| Arc::new(watch::channel(()).0)),
-        )
-    }
-
-    fn keys(&self) -> MutexGuard<'_, HashMap<String, Arc<watch::Sender<()>>>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut keys = locked(&self.keys);
+        Arc::clone(keys.entry(key.to_owned()).or_insert_with(|| Arc::new(watch::channel(()).0)))
     }
 }
 
