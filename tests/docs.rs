@@ -9,6 +9,7 @@ mod openapi;
 mod reference;
 
 use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use laststream_base::versions::Program;
@@ -55,8 +56,19 @@ fn read(file: &str) -> Outcome<String> {
     fs::read_to_string(root().join(file)).with_context(|| file.to_owned())
 }
 
-/// Replaces the file atomically, because other trials read it at the same time.
-fn write(file: &str, text: &str) -> Outcome {
+/// Checks that a part of a file is what the code says, or writes it anew.
+fn compare(file: &str, name: &str, mut text: String, part: Range<usize>, made: &str) -> Outcome {
+    if text[part.clone()] == *made {
+        return Ok(());
+    }
+    if std::env::var_os(BLESS).is_none() {
+        bail!(
+            "{file}: `{name}` is not what the code says; {BLESS}=1 writes it anew. It should be\n\
+             {made}"
+        );
+    }
+    text.replace_range(part, made);
+    // Renamed into place, because other trials read the file at the same time.
     let fresh = root().join(format!("{file}.new"));
     fs::write(&fresh, text).with_context(|| file.to_owned())?;
     fs::rename(fresh, root().join(file)).with_context(|| file.to_owned())
@@ -65,23 +77,14 @@ fn write(file: &str, text: &str) -> Outcome {
 /// The text between `<!-- table: NAME -->` and `<!-- end -->` is the table made from the code.
 fn tables_are_made_from_the_code() -> Outcome {
     for (file, name, table) in tables()? {
-        let mut text = read(file)?;
+        let text = read(file)?;
         let opening = format!("<!-- table: {name} -->\n");
         let start = text.find(&opening).with_context(|| format!("{file} has no {opening}"))?
             + opening.len();
         let length = text[start..]
             .find("<!-- end -->")
             .with_context(|| format!("{file}: the table {name} has no end"))?;
-        if text[start..start + length] != table {
-            if std::env::var_os(BLESS).is_none() {
-                bail!(
-                    "{file}: the table {name} is not what the code says; {BLESS}=1 writes it \
-                     anew. It should be\n{table}"
-                );
-            }
-            text.replace_range(start..start + length, &table);
-            write(file, &text)?;
-        }
+        compare(file, name, text, start..start + length, &table)?;
     }
     Ok(())
 }

@@ -99,22 +99,19 @@ pub(crate) struct EnvoylessCase {
 /// Makes an [`EnvoylessCase`] of a function.
 macro_rules! envoyless {
     ($case:path) => {
-        $crate::lab::envoyless!($case => $case)
-    };
-    ($case:path => $run:expr) => {
         $crate::lab::EnvoylessCase {
             name: concat!(module_path!(), "::", stringify!($case)),
-            run: $run,
+            run: $case,
         }
     };
 }
 pub(crate) use envoyless;
 
-/// [`cases`] for cases without Envoy: `name => || function(50)`.
+/// [`cases`] for cases without Envoy.
 macro_rules! envoyless_cases {
-    ($($case:path $(=> $run:expr)?),* $(,)?) => {
+    ($($case:path),* $(,)?) => {
         pub(crate) fn cases() -> Vec<$crate::lab::EnvoylessCase> {
-            vec![$($crate::lab::envoyless!($case $(=> $run)?)),*]
+            vec![$($crate::lab::envoyless!($case)),*]
         }
     };
 }

@@ -63,7 +63,9 @@ pub fn write(inputs: &Inputs, folder: &Path) -> Result<(), String> {
 fn packed_program(program: &[u8]) -> Result<Vec<u8>, String> {
     let program = Packed { path: "laststream", mode: 0o755, bytes: program };
     let licence = Packed { path: "LICENSE", mode: 0o644, bytes: LICENCE.as_bytes() };
-    archive(&[program, licence])
-        .and_then(|archive| compress(&archive))
-        .context("the archive of the program")
+    compressed(&[program, licence], "the archive of the program")
+}
+
+fn compressed(files: &[Packed<'_>], what: &str) -> Result<Vec<u8>, String> {
+    archive(files).and_then(|archive| compress(&archive)).context(what)
 }

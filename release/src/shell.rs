@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{Inputs, Packed, archive as tar, compress};
+use crate::{Inputs, Packed, compressed};
 use laststream_base::causes::Context as _;
 
 /// Shells, and the file names under which they look for completions.
@@ -22,9 +22,7 @@ pub(crate) fn archive(inputs: &Inputs) -> Result<Vec<u8>, String> {
     files.extend(manual_pages(inputs)?);
     let packed: Vec<_> =
         files.iter().map(|(path, bytes)| Packed { path, mode: 0o644, bytes }).collect();
-    tar(&packed)
-        .and_then(|archive| compress(&archive))
-        .context("the archive of completions and manual pages")
+    compressed(&packed, "the archive of completions and manual pages")
 }
 
 /// The pages are sorted by name, because folders have no order of their own.

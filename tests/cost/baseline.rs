@@ -50,17 +50,13 @@ pub(crate) fn check(envoy: &str, rows: &[Row]) -> Outcome<(String, bool)> {
     );
     let (mut lines, mut good) = (Vec::new(), true);
     for ((name, before), now) in known.variants.iter().zip(fresh.variants.values()) {
-        let verdict = Verdict::of(before, now);
+        let (verdict, is_good) = verdict(before, now);
         lines.push(format!(
             "{name}: {:.0} instructions over no filter, {:.2} × the equal-work Lua; the baseline \
-                is {:.0} and {:.2}: {}",
-            now.instructions,
-            now.lua,
-            before.instructions,
-            before.lua,
-            verdict.in_words()
+                is {:.0} and {:.2}: {verdict}",
+            now.instructions, now.lua, before.instructions, before.lua
         ));
-        good &= verdict != Verdict::MoreExpensive;
+        good &= is_good;
     }
     if !good {
         lines.push(format!(
@@ -71,30 +67,14 @@ pub(crate) fn check(envoy: &str, rows: &[Row]) -> Outcome<(String, bool)> {
     Ok((lines.join("\n"), good))
 }
 
-#[derive(Debug, PartialEq)]
-enum Verdict {
-    MoreExpensive,
-    Cheaper,
-    Alike,
-}
-
-impl Verdict {
-    fn of(before: &Figures, now: &Figures) -> Self {
-        if now.instructions > before.instructions * SLACK || now.lua > before.lua * SLACK {
-            Self::MoreExpensive
-        } else if now.instructions * SLACK < before.instructions {
-            Self::Cheaper
-        } else {
-            Self::Alike
-        }
-    }
-
-    fn in_words(&self) -> &'static str {
-        match self {
-            Self::MoreExpensive => "MORE EXPENSIVE",
-            Self::Cheaper => "cheaper; write the baseline anew to hold that",
-            Self::Alike => "good",
-        }
+/// The verdict in words, and whether the variant has not become more expensive.
+fn verdict(before: &Figures, now: &Figures) -> (&'static str, bool) {
+    if now.instructions > before.instructions * SLACK || now.lua > before.lua * SLACK {
+        ("MORE EXPENSIVE", false)
+    } else if now.instructions * SLACK < before.instructions {
+        ("cheaper; write the baseline anew to hold that", true)
+    } else {
+        ("good", true)
     }
 }
 

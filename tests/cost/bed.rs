@@ -1,7 +1,7 @@
 //! Envoys in which variants run side by side, and the first steps of every measurement.
 
 use crate::site::Site;
-use crate::variants::{Around, Variant};
+use crate::variants::Variant;
 use kit::admin_cluster::admin_cluster;
 use kit::prelude::*;
 
@@ -20,7 +20,7 @@ pub(crate) fn with_listeners(
     variants: &[Variant],
     mut listeners: Vec<Value>,
 ) -> Outcome<Bootstrap> {
-    if let Some(variant) = variants.iter().find(|variant| variant.around != Around::Nothing) {
+    if let Some(variant) = variants.iter().find(|variant| variant.beside_gate) {
         listeners.push(variant.gate(site)?);
     }
     let bootstrap = Bootstrap::new()
@@ -52,7 +52,7 @@ pub(crate) async fn prove(envoy: &Envoy, variant: &Variant) -> Outcome {
         variant.name
     );
     let counted = envoy.stat(BEGUN).await?.unwrap_or_default() - before;
-    ensure_eq!(counted, u64::from(variant.counts), "counted requests, {}", variant.name);
+    ensure_eq!(counted, u64::from(variant.counts()), "counted requests, {}", variant.name);
     Ok(())
 }
 

@@ -8,7 +8,6 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tokio::time::sleep;
 
 use crate::bed::quietly;
 use kit::prelude::*;
@@ -25,7 +24,6 @@ pub(crate) struct Counted {
 }
 
 /// Counted instructions.
-#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Count {
     /// Instructions of the busiest thread. Under requests that is the worker; the other threads do
     /// work that depends on time and not on requests, such as flushing statistics.
@@ -68,15 +66,6 @@ impl Counted {
         }
         let busiest = threads.into_iter().max().context("callgrind has dumped no total")?;
         Ok(Count { busiest, took })
-    }
-
-    /// Counts the instructions that Envoy executes in this time without requests.
-    pub(crate) async fn count_idle(&self, time: Duration) -> Outcome<Count> {
-        self.count(async {
-            sleep(time).await;
-            Ok(())
-        })
-        .await
     }
 
     async fn tell(&self, words: &[&str]) -> Outcome {

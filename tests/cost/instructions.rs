@@ -1,14 +1,14 @@
 //! Instructions per request: sequential requests on one connection, variant after variant in one
 //! Envoy with one worker, round by round.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::time::sleep;
 
 use crate::bed;
 use crate::callgrind::Counted;
 use crate::numbers::{self, Spread, thousands};
 use crate::site::Site;
-use crate::variants::{Around, Variant};
+use crate::variants::Variant;
 use kit::prelude::*;
 
 const WARM_UP: usize = 300;
@@ -19,7 +19,7 @@ const IDLE: Duration = Duration::from_secs(2);
 const NEW: Duration = Duration::from_secs(16);
 
 /// Instructions of one variant for one request.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Serialize)]
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) title: String,
@@ -30,13 +30,12 @@ pub(crate) struct Row {
     pub(crate) lua: Option<f64>,
 }
 
-/// Measures the variants, those with the same surroundings in one Envoy. Rows are in the order of
-/// the surroundings, then of the variants.
+/// Measures the variants, those beside a gate in a separate Envoy. Their rows are the last.
 pub(crate) async fn measure(site: &Site, variants: &[Variant]) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
-    for around in [Around::Nothing, Around::Gate] {
+    for beside_gate in [false, true] {
         let together: Vec<Variant> =
-            variants.iter().filter(|variant| variant.around == around).copied().collect();
+            variants.iter().filter(|variant| variant.beside_gate == beside_gate).copied().collect();
         if !together.is_empty() {
             rows.extend(in_one_envoy(site, &together).await?);
         }
@@ -66,40 +65,41 @@ async fn in_one_envoy(site: &Site, variants: &[Variant]) -> Outcome<Vec<Row>> {
     counted.switch_on().await?;
     let figures = rounds(&counted, &mut probes).await?;
     let base = variants.iter().position(Variant::is_base).context("nothing to compare with")?;
-    let row = |(variant, own): (&Variant, &Vec<f64>)| {
-        let (name, title) = (variant.name.into(), variant.title.into());
-        Row {
-            name,
-            title,
-            total: Spread::of(own.iter().copied()),
-            over: Spread::over(own, &figures[base]),
-            lua: None,
-        }
+    let row = |(variant, own): (&Variant, &Vec<f64>)| Row {
+        name: variant.name.into(),
+        title: variant.title(),
+        total: Spread::of(own.iter().copied()),
+        over: Spread::over(own, &figures[base]),
+        lua: None,
     };
     Ok(variants.iter().zip(&figures).map(row).collect())
 }
 
 /// A connection to a listener, and the request for it.
-pub(crate) struct Probe {
+struct Probe {
     client: Client,
     request: Request,
 }
 
 impl Probe {
-    pub(crate) async fn new(counted: &Counted, variant: &Variant) -> Outcome<Self> {
+    async fn new(counted: &Counted, variant: &Variant) -> Outcome<Self> {
         let client = Client::connect(counted.envoy.address(variant.name).await?).await?;
         Ok(Self { client, request: variant.request("/") })
     }
 }
 
 /// Instructions per request of each probe in each round, after a warm-up.
-pub(crate) async fn rounds(counted: &Counted, probes: &mut [Probe]) -> Outcome<Vec<Vec<f64>>> {
+async fn rounds(counted: &Counted, probes: &mut [Probe]) -> Outcome<Vec<Vec<f64>>> {
     for probe in &mut *probes {
         bed::ask(&mut probe.client, &probe.request, WARM_UP).await?;
     }
     sleep(NEW).await;
     // A gate's ticks depend on time and not on requests, so their share is subtracted.
-    let idle = counted.count_idle(IDLE).await?;
+    let pause = async {
+        sleep(IDLE).await;
+        Ok(())
+    };
+    let idle = counted.count(pause).await?;
     let per_second = idle.busiest as f64 / idle.took.as_secs_f64();
     let mut figures = vec![Vec::new(); probes.len()];
     for _ in 0..ROUNDS {

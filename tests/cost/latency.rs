@@ -5,13 +5,13 @@
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::bed::{self, quietly};
 use crate::flood::{Ask, flat_out, flat_out_while, now_and_then, paced, quantile};
 use crate::numbers::{self, Spread};
 use crate::site::Site;
-use crate::variants::{self, Around, GATE_COUNTING, GATE_NO_FILTER, Variant};
+use crate::variants::{self, GATE_COUNTING, GATE_NO_FILTER, Variant};
 use kit::prelude::*;
 
 const ROUNDS: usize = 9;
@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(7);
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The figures of one variant; multiples are of no filter's in the same round.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Serialize)]
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) title: String,
@@ -36,13 +36,10 @@ pub(crate) struct Row {
     pub(crate) per_second: Spread,
     pub(crate) median: Spread,
     pub(crate) p99: Spread,
-    /// The median of this variant itself, in microseconds.
-    pub(crate) median_micros: Spread,
-    pub(crate) p99_micros: Spread,
 }
 
 /// Latencies of the gate's `/status`, in microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Serialize)]
 pub(crate) struct Gate {
     pub(crate) calm: Spread,
     /// While the counting listener is fully loaded.
@@ -67,7 +64,7 @@ struct Figures {
 /// noise.
 pub(crate) async fn measure(site: &Site, variants: &[Variant]) -> Outcome<Vec<Row>> {
     let variants: Vec<Variant> =
-        variants.iter().filter(|variant| variant.around == Around::Nothing).copied().collect();
+        variants.iter().filter(|variant| !variant.beside_gate).copied().collect();
     let Some(base) = variants.iter().position(Variant::is_base) else { return Ok(Vec::new()) };
     let envoy =
         Envoy::start(&site.envoy, bed::bootstrap(site, &variants)?.build(), quietly(1)).await?;
@@ -114,7 +111,7 @@ fn row(variant: &Variant, own: &[Figures], base: &[Figures]) -> Row {
     let times = |what: fn(&Figures) -> f64| Spread::times(&of(own, what), &of(base, what));
     Row {
         name: variant.name.into(),
-        title: variant.title.into(),
+        title: variant.title(),
         user_cpu: Spread::of(of(own, |figures| figures.user_cpu)),
         user_cpu_over: Spread::over(
             &of(own, |figures| figures.user_cpu),
@@ -123,8 +120,6 @@ fn row(variant: &Variant, own: &[Figures], base: &[Figures]) -> Row {
         per_second: times(|figures| figures.per_second),
         median: times(|figures| figures.median),
         p99: times(|figures| figures.p99),
-        median_micros: Spread::of(of(own, |figures| figures.median)),
-        p99_micros: Spread::of(of(own, |figures| figures.p99)),
     }
 }
 
@@ -142,7 +137,7 @@ fn user_cpu(pid: u32) -> Outcome<f64> {
 /// Measures the gate's latency in an Envoy with one worker.
 pub(crate) async fn measure_gate(site: &Site) -> Outcome<Gate> {
     say("latency: the gate");
-    let variants = [variants::named(GATE_NO_FILTER)?, variants::named(GATE_COUNTING)?];
+    let variants = variants::chosen(&[GATE_NO_FILTER, GATE_COUNTING], site.version)?;
     let envoy =
         Envoy::start(&site.envoy, bed::bootstrap(site, &variants)?.build(), quietly(1)).await?;
     bed::prove(&envoy, &variants[1]).await?;

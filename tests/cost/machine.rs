@@ -4,13 +4,13 @@ use std::fs;
 use std::process::Command;
 
 use laststream_base::digest::Digest;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::site::Site;
 use kit::programs::program;
 use kit::{Context as _, Outcome};
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Default, Serialize)]
 pub(crate) struct Machine {
     pub(crate) processor: String,
     pub(crate) cores: usize,

@@ -67,7 +67,7 @@ fn run(arguments: &Arguments) -> Outcome<bool> {
 
 fn measure(site: &Site, arguments: &Arguments) -> Outcome<Results> {
     let variants = variants::chosen(&arguments.variants, site.version)?;
-    let mut results = Results::of(Machine::describe(site)?);
+    let mut results = Results { machine: Machine::describe(site)?, ..Results::default() };
     if arguments.wants(Part::Instructions) {
         results.instructions = block_on(LIMIT, instructions::measure(site, &variants))?;
     }

@@ -7,7 +7,7 @@
 
 use std::fs;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::bed::{self, quietly};
 use crate::flood::flat_out;
@@ -24,7 +24,7 @@ const MANY_PLUGINS: usize = 33;
 const DAY: u32 = 86_400_000;
 
 /// The figures of one variant, over no filter.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Serialize)]
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) title: String,
@@ -84,7 +84,7 @@ fn row(variant: &Variant, own: &[Round], base: &[Round]) -> Row {
     };
     Row {
         name: variant.name.into(),
-        title: variant.title.into(),
+        title: variant.title(),
         first: over(&|round| round.single.kilobytes),
         worker: over(&|round| (round.workers.kilobytes - round.single.kilobytes) / workers),
         plugin: over(&|round| (round.plugins.kilobytes - round.single.kilobytes) / plugins),

@@ -1,9 +1,9 @@
 //! Repeated measurements: their median, their spread, and their text.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// The median of several figures, and the bounds of the middle half: a few are always disturbed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize)]
 pub(crate) struct Spread {
     pub(crate) low: f64,
     pub(crate) middle: f64,

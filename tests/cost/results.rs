@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::machine::Machine;
 use crate::targets::{self, Target};
@@ -12,7 +12,7 @@ use crate::{instructions, latency, memory, sockets};
 use kit::{Context as _, Outcome};
 
 /// All results. Parts that were not measured are empty.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Default, Serialize)]
 pub(crate) struct Results {
     pub(crate) machine: Machine,
     pub(crate) instructions: Vec<instructions::Row>,
@@ -20,7 +20,6 @@ pub(crate) struct Results {
     pub(crate) latency: Vec<latency::Row>,
     pub(crate) gate: Option<latency::Gate>,
     pub(crate) memory: Vec<memory::Row>,
-    #[serde(default)] // older files do not have it
     pub(crate) sockets: Vec<sockets::Row>,
 }
 
@@ -35,10 +34,6 @@ const ABOUT_SOCKETS: &str = "A message is a chunk each way. Where the frame filt
     makes no context of it.";
 
 impl Results {
-    pub(crate) fn of(machine: Machine) -> Self {
-        Self { machine, ..Self::default() }
-    }
-
     /// Adds the comparison with the targets.
     pub(crate) fn judged(mut self) -> Self {
         let Self { machine, instructions, memory, gate, .. } = &self;
@@ -49,35 +44,19 @@ impl Results {
     /// The results as Markdown.
     pub(crate) fn in_words(&self) -> String {
         let mut text = format!("{}.\n", self.machine.in_words());
-        for (title, about, table) in self.parts() {
-            let _ = write!(text, "\n## {title}\n\n{about}\n\n{table}");
+        for (title, about, table) in [
+            ("Instructions", ABOUT_INSTRUCTIONS, table(&self.instructions, instructions::table)),
+            ("Targets", ABOUT_TARGETS, table(&self.targets, targets::table)),
+            ("Time", ABOUT_TIME, table(&self.latency, latency::table)),
+            ("The gate under load", ABOUT_GATE, self.gate.as_ref().map(latency::about_gate)),
+            ("Memory, loading, configuring", ABOUT_MEMORY, table(&self.memory, memory::table)),
+            ("WebSockets", ABOUT_SOCKETS, table(&self.sockets, sockets::table)),
+        ] {
+            if let Some(table) = table {
+                let _ = write!(text, "\n## {title}\n\n{about}\n\n{table}");
+            }
         }
         text
-    }
-
-    /// The parts that were measured: title, explanation, table.
-    fn parts(&self) -> Vec<(&'static str, &'static str, String)> {
-        let mut parts = Vec::new();
-        let mut add = |is_measured: bool, title, about, table: &dyn Fn() -> String| {
-            if is_measured {
-                parts.push((title, about, table()));
-            }
-        };
-        add(!self.instructions.is_empty(), "Instructions", ABOUT_INSTRUCTIONS, &|| {
-            instructions::table(&self.instructions)
-        });
-        add(!self.targets.is_empty(), "Targets", ABOUT_TARGETS, &|| targets::table(&self.targets));
-        add(!self.latency.is_empty(), "Time", ABOUT_TIME, &|| latency::table(&self.latency));
-        add(self.gate.is_some(), "The gate under load", ABOUT_GATE, &|| {
-            self.gate.as_ref().map(latency::about_gate).unwrap_or_default()
-        });
-        add(!self.memory.is_empty(), "Memory, loading, configuring", ABOUT_MEMORY, &|| {
-            memory::table(&self.memory)
-        });
-        add(!self.sockets.is_empty(), "WebSockets", ABOUT_SOCKETS, &|| {
-            sockets::table(&self.sockets)
-        });
-        parts
     }
 
     /// Writes `results.md` and `results.json`.
@@ -97,4 +76,9 @@ impl Results {
             ),
         )
     }
+}
+
+/// The table of a part, if that was measured.
+fn table<Row>(rows: &[Row], table: fn(&[Row]) -> String) -> Option<String> {
+    (!rows.is_empty()).then(|| table(rows))
 }

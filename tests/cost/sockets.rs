@@ -1,7 +1,7 @@
 //! The cost of the frame filter: a message over a WebSocket and its echo, with and without the
 //! filter, and a request on another route of the same chain.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::bed;
 use crate::callgrind::Counted;
@@ -18,7 +18,7 @@ const MESSAGES: usize = 200;
 const SIZES: [usize; 2] = [100, 16_000];
 
 /// The figures of one listener and route.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Serialize)]
 pub(crate) struct Row {
     pub(crate) title: String,
     /// Instructions for a message and its echo, of each size.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::variants::{
     ALB_CHANGED, ALB_CHANGED_COMPOSITE, ALB_CHANGED_WASM, COUNTING, GATE_COUNTING, LUA_PORT,
@@ -11,7 +11,7 @@ use crate::variants::{
 use crate::{instructions, latency, memory};
 
 /// A limit that a figure must not exceed, a better one to aim at, and the figure.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Serialize)]
 pub(crate) struct Target {
     pub(crate) what: String,
     /// The name of the variant; empty if the target has none.

@@ -22,34 +22,41 @@ enum Chain {
     Rendered,
 }
 
-/// The surroundings of a variant in the same Envoy.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Around {
-    /// Only listeners of other variants.
-    Nothing,
-    /// A gate without requests.
-    Gate,
+/// The engine of a policy.
+#[derive(Clone, Copy)]
+struct Engine {
+    /// The policy's field that chooses it.
+    field: &'static str,
+    /// Its part of a variant's title.
+    title: &'static str,
+    /// The first Envoy that has it.
+    since: Version,
 }
+
+/// The engine that `render` chooses for a plain Envoy.
+const USUAL: Engine = Engine { field: "", title: "", since: OLDEST };
+const WASM: Engine = Engine { field: "engine: wasm, ", title: ", Wasm", since: OLDEST };
+/// It needs an Envoy whose composite filter has a matcher.
+const COMPOSITE: Engine =
+    Engine { field: "engine: composite, ", title: ", composite", since: Version::new(1, 39, 0) };
 
 #[derive(Clone, Copy)]
 pub(crate) struct Variant {
     /// The name on the command line and in results.json.
     pub(crate) name: &'static str,
-    /// The name in tables.
-    pub(crate) title: &'static str,
+    /// The name in tables, without that of the engine.
+    title: &'static str,
     chain: Chain,
     policy: &'static str,
+    engine: Engine,
     /// The scheme in the load balancer's headers.
     said: &'static str,
     /// The `x-forwarded-proto` that the app must get.
     pub(crate) seen: &'static str,
-    /// Whether the module counts its requests.
-    pub(crate) counts: bool,
-    pub(crate) around: Around,
+    /// Whether the same Envoy has a gate, without requests.
+    pub(crate) beside_gate: bool,
     /// The Lua that does the same work, except counting.
     pub(crate) lua: &'static str,
-    /// The first Envoy that has the filters.
-    since: Version,
 }
 
 /// The variant over which all others are measured.
@@ -70,126 +77,77 @@ const DEFAULT: &str = "{}";
 /// One header of the load balancer decides.
 const PORT: &str =
     "{forwarded_proto: {sources: [{header: x-forwarded-port}], trust: {peers: [127.0.0.0/8]}}}";
-const PORT_WASM: &str = "{engine: wasm, forwarded_proto: {sources: [{header: x-forwarded-port}], \
-    trust: {peers: [127.0.0.0/8]}}}";
-const PORT_COMPOSITE: &str = "{engine: composite, forwarded_proto: {sources: [{header: \
-    x-forwarded-port}], trust: {peers: [127.0.0.0/8]}}}";
 /// Two headers that must agree; one of them is saved before Envoy overwrites it.
 const ALB: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
-const ALB_WASM: &str =
-    "{engine: wasm, forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
-const ALB_COMPOSITE: &str =
-    "{engine: composite, forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
 const EXCLUSIONS: &str = "{count: {exclude: {health_checks: true, paths: [{exact: /healthz}]}}}";
-
-/// The first Envoy whose composite filter has a matcher.
-const COMPOSITE: Version = Version::new(1, 39, 0);
 
 const PLAIN: Variant = Variant {
     name: "",
-    title: "",
+    title: "counting only",
     chain: Chain::Rendered,
     policy: DEFAULT,
+    engine: USUAL,
     said: "https",
     seen: "http", // Envoy's own value for a connection without TLS
-    counts: true,
-    around: Around::Nothing,
+    beside_gate: false,
     lua: LUA_PORT,
-    since: OLDEST,
 };
 /// The scheme of the load balancer must reach the app.
-const BY_PORT: Variant = Variant { policy: PORT, seen: "https", ..PLAIN };
-const BY_ALB: Variant = Variant { policy: ALB, seen: "https", lua: LUA_ALB, ..PLAIN };
+const BY_PORT: Variant =
+    Variant { title: "counting + scheme by port, changed", policy: PORT, seen: "https", ..PLAIN };
+const BY_ALB: Variant = Variant {
+    title: "counting + scheme by aws_alb, changed",
+    policy: ALB,
+    seen: "https",
+    lua: LUA_ALB,
+    ..PLAIN
+};
+/// The load balancer sends the scheme that Envoy sees, too.
+const ALB_UNCHANGED: Variant = Variant {
+    title: "counting + scheme by aws_alb, unchanged",
+    said: "http",
+    seen: "http",
+    ..BY_ALB
+};
 
 const ALL: [Variant; 16] = [
-    Variant { name: NO_FILTER, title: "no filter", chain: Chain::Empty, counts: false, ..PLAIN },
+    Variant { name: NO_FILTER, title: "no filter", chain: Chain::Empty, ..PLAIN },
     Variant {
         name: LUA_PORT,
         title: "Lua: scheme by port",
         chain: Chain::Lua(LUA_BY_PORT),
-        counts: false,
         ..BY_PORT
     },
     Variant {
         name: LUA_ALB,
         title: "Lua: scheme by aws_alb",
         chain: Chain::Lua(LUA_BY_ALB),
-        counts: false,
         ..BY_ALB
     },
-    Variant { name: COUNTING, title: "counting only", ..PLAIN },
+    Variant { name: COUNTING, ..PLAIN },
     Variant {
         name: "counting-exclusions",
         title: "counting with exclusions",
         policy: EXCLUSIONS,
         ..PLAIN
     },
-    Variant { name: PORT_CHANGED, title: "counting + scheme by port, changed", ..BY_PORT },
-    Variant {
-        name: PORT_CHANGED_WASM,
-        title: "counting + scheme by port, changed, Wasm",
-        policy: PORT_WASM,
-        ..BY_PORT
-    },
-    Variant {
-        name: PORT_CHANGED_COMPOSITE,
-        title: "counting + scheme by port, changed, composite",
-        policy: PORT_COMPOSITE,
-        since: COMPOSITE,
-        ..BY_PORT
-    },
-    Variant { name: ALB_CHANGED, title: "counting + scheme by aws_alb, changed", ..BY_ALB },
-    Variant {
-        name: ALB_CHANGED_WASM,
-        title: "counting + scheme by aws_alb, changed, Wasm",
-        policy: ALB_WASM,
-        ..BY_ALB
-    },
-    Variant {
-        name: ALB_CHANGED_COMPOSITE,
-        title: "counting + scheme by aws_alb, changed, composite",
-        policy: ALB_COMPOSITE,
-        since: COMPOSITE,
-        ..BY_ALB
-    },
-    Variant {
-        name: "alb-unchanged",
-        title: "counting + scheme by aws_alb, unchanged",
-        said: "http",
-        seen: "http",
-        ..BY_ALB
-    },
-    Variant {
-        name: "alb-unchanged-wasm",
-        title: "counting + scheme by aws_alb, unchanged, Wasm",
-        policy: ALB_WASM,
-        said: "http",
-        seen: "http",
-        ..BY_ALB
-    },
-    Variant {
-        name: "alb-unchanged-composite",
-        title: "counting + scheme by aws_alb, unchanged, composite",
-        policy: ALB_COMPOSITE,
-        said: "http",
-        seen: "http",
-        since: COMPOSITE,
-        ..BY_ALB
-    },
+    Variant { name: PORT_CHANGED, ..BY_PORT },
+    Variant { name: PORT_CHANGED_WASM, engine: WASM, ..BY_PORT },
+    Variant { name: PORT_CHANGED_COMPOSITE, engine: COMPOSITE, ..BY_PORT },
+    Variant { name: ALB_CHANGED, ..BY_ALB },
+    Variant { name: ALB_CHANGED_WASM, engine: WASM, ..BY_ALB },
+    Variant { name: ALB_CHANGED_COMPOSITE, engine: COMPOSITE, ..BY_ALB },
+    Variant { name: "alb-unchanged", ..ALB_UNCHANGED },
+    Variant { name: "alb-unchanged-wasm", engine: WASM, ..ALB_UNCHANGED },
+    Variant { name: "alb-unchanged-composite", engine: COMPOSITE, ..ALB_UNCHANGED },
     Variant {
         name: GATE_NO_FILTER,
         title: "no filter beside an idle gate",
         chain: Chain::Empty,
-        counts: false,
-        around: Around::Gate,
+        beside_gate: true,
         ..PLAIN
     },
-    Variant {
-        name: GATE_COUNTING,
-        title: "counting only, gate idle",
-        around: Around::Gate,
-        ..PLAIN
-    },
+    Variant { name: GATE_COUNTING, title: "counting only, gate idle", beside_gate: true, ..PLAIN },
 ];
 
 /// The variants that the words select: a word is a variant's name, or else a part of names. Their
@@ -203,12 +161,12 @@ pub(crate) fn chosen(words: &[impl AsRef<str>], envoy: Version) -> Outcome<Vec<V
         ensure!(
             ALL.iter().any(|variant| fits(variant.name, word)),
             "no variant is called {word}; there are {}",
-            names()
+            ALL.map(|variant| variant.name).join(", ")
         );
     }
     let wanted: Vec<Variant> = ALL
         .into_iter()
-        .filter(|variant| variant.since <= envoy && (words.is_empty() || named(variant)))
+        .filter(|variant| variant.engine.since <= envoy && (words.is_empty() || named(variant)))
         .collect();
     let needed = |variant: &Variant| {
         wanted.iter().any(|other| other.name == variant.name || variant.is_base_of(other))
@@ -216,21 +174,20 @@ pub(crate) fn chosen(words: &[impl AsRef<str>], envoy: Version) -> Outcome<Vec<V
     Ok(ALL.into_iter().filter(needed).collect())
 }
 
-/// The variant of this name.
-pub(crate) fn named(name: &str) -> Outcome<Variant> {
-    ALL.into_iter()
-        .find(|variant| variant.name == name)
-        .with_context(|| format!("no variant is called {name}"))
-}
-
-fn names() -> String {
-    ALL.map(|variant| variant.name).join(", ")
-}
-
 impl Variant {
+    /// The name in tables.
+    pub(crate) fn title(&self) -> String {
+        [self.title, self.engine.title].concat()
+    }
+
+    /// Whether the module counts its requests.
+    pub(crate) fn counts(&self) -> bool {
+        matches!(self.chain, Chain::Rendered)
+    }
+
     /// Whether the other variant is measured over this one.
-    pub(crate) fn is_base_of(&self, other: &Self) -> bool {
-        matches!(self.chain, Chain::Empty) && self.around == other.around
+    fn is_base_of(&self, other: &Self) -> bool {
+        self.is_base() && self.beside_gate == other.beside_gate
     }
 
     pub(crate) fn is_base(&self) -> bool {
@@ -240,9 +197,8 @@ impl Variant {
     /// The variant's listener. It answers `/` itself, and shows the app's `x-forwarded-proto` at
     /// `/seen`.
     pub(crate) fn listener(&self, site: &Site) -> Outcome<Value> {
-        let mut listener = rendered(site, self.policy)?["static_resources"]["listeners"][0].take();
+        let mut listener = self.rendered(site, 0)?;
         listener["name"] = json!(self.name);
-        listener["address"]["socket_address"]["port_value"] = json!(0);
         let manager = &mut listener["filter_chains"][0]["filters"][0]["typed_config"];
         manager["stat_prefix"] = json!(self.name);
         let answer = json!({ "status": 200, "body": { "inline_string": "ok" } });
@@ -264,7 +220,22 @@ impl Variant {
 
     /// The gate's listener, `gate`.
     pub(crate) fn gate(&self, site: &Site) -> Outcome<Value> {
-        let mut listener = rendered(site, self.policy)?["static_resources"]["listeners"][1].take();
+        self.rendered(site, 1)
+    }
+
+    /// A listener of the bootstrap that is rendered from the policy, on any free port.
+    fn rendered(&self, site: &Site, index: usize) -> Outcome<Value> {
+        let overrides =
+            Overrides { module: Some(site.module.display().to_string()), ..Overrides::default() };
+        let fields = &self.policy[1..];
+        let policy = format!("{{placement: {{envoy: {{}}}}, {}{fields}", self.engine.field);
+        let policy = Policy::read(policy.as_bytes(), &overrides).context("the policy")?;
+        let rendered = render(Kind::Envoy, &policy, &|_, _| Err("nothing to resolve".into()))
+            .map_err(Error::msg)?;
+        let text = &rendered.files.first().context("nothing rendered")?.text;
+        let mut bootstrap: Value =
+            serde_saphyr::from_str(text).context("the rendered bootstrap")?;
+        let mut listener = bootstrap["static_resources"]["listeners"][index].take();
         listener["address"]["socket_address"]["port_value"] = json!(0);
         Ok(listener)
     }
@@ -290,18 +261,6 @@ impl Variant {
             .header("x-forwarded-port", if self.said == "https" { "443" } else { "80" })
             .header("x-amzn-trace-id", "Root=1-67891233-abcdef012345678912345678")
     }
-}
-
-/// The bootstrap that is rendered from a policy.
-fn rendered(site: &Site, policy: &str) -> Outcome<Value> {
-    let overrides =
-        Overrides { module: Some(site.module.display().to_string()), ..Overrides::default() };
-    let with_placement = format!("{{placement: {{envoy: {{}}}}, {}", &policy[1..]);
-    let policy = Policy::read(with_placement.as_bytes(), &overrides).context("the policy")?;
-    let rendered = render(Kind::Envoy, &policy, &|_, _| Err("nothing to resolve".into()))
-        .map_err(Error::msg)?;
-    let text = &rendered.files.first().context("nothing rendered")?.text;
-    serde_saphyr::from_str(text).context("the rendered bootstrap")
 }
 
 impl Chain {

@@ -17,7 +17,7 @@ pub const TARGET: &str = "wasm32-unknown-unknown";
 /// those that are exported: with a callback for bodies it would enter the VM for each chunk, and
 /// `proxy_on_log` would panic after the end of an HTTP/3 stream. rustc exports all callbacks and
 /// has no option against it, so it makes a library, and the toolchain's linker makes the module.
-const EXPORTS: [&str; 10] = [
+pub const EXPORTS: [&str; 10] = [
     "_initialize",
     "malloc",
     "proxy_abi_version_0_2_1",

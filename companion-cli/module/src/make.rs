@@ -1,7 +1,6 @@
 //! Makes a module from a checkout: compiles it, optimises it if wanted, checks that it loads, and
 //! writes it atomically.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,11 +43,10 @@ pub struct BuiltModule {
 impl Make {
     /// Makes the module. The file at `output` is replaced only after the new module was checked.
     pub fn run(&self, progress: &dyn Progress) -> Result<BuiltModule, String> {
-        let wasm_opt = OsStr::new(optimise::PROGRAM);
         // Checked first, because compiling takes a while.
         let output = format!("`{}`", self.output.display());
         check_place(&self.output).context(&output)?;
-        let version = self.optimise.then(|| optimise::version(wasm_opt)).transpose()?;
+        let version = self.optimise.then(optimise::version).transpose()?;
         // Beside the sources, which stay as they are.
         let scratch = Scratch::new(tempfile::tempdir).context(std::env::temp_dir().display())?;
         let mut wasm = self.compile(scratch.path(), progress)?;
@@ -56,7 +54,7 @@ impl Make {
             check(&read(&wasm)?)?;
             progress.started("optimising it");
             let smaller = scratch.path().join("optimised.wasm");
-            optimise::optimise(wasm_opt, &wasm, &smaller)?;
+            optimise::optimise(&wasm, &smaller)?;
             wasm = smaller;
         }
         let bytes = read(&wasm)?;

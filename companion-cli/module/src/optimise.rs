@@ -1,12 +1,11 @@
 //! Makes a module smaller with `wasm-opt` of Binaryen, which must be installed.
 
-use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
 use laststream_base::children;
 
-pub const PROGRAM: &str = "wasm-opt";
+const PROGRAM: &str = "wasm-opt";
 
 /// The WebAssembly features that rustc uses for wasm32. The program treats all others as errors.
 const FEATURES: [&str; 6] = [
@@ -19,34 +18,26 @@ const FEATURES: [&str; 6] = [
 ];
 
 /// The version that the program prints: another version gives other bytes.
-pub fn version(program: &OsStr) -> Result<String, String> {
-    output(program, Command::new(program).arg("--version"))
+pub fn version() -> Result<String, String> {
+    output(Command::new(PROGRAM).arg("--version"))
 }
 
-pub fn optimise(program: &OsStr, module: &Path, into: &Path) -> Result<(), String> {
-    output(
-        program,
-        Command::new(program).arg("-Oz").args(FEATURES).arg(module).arg("-o").arg(into),
-    )?;
+pub fn optimise(module: &Path, into: &Path) -> Result<(), String> {
+    output(Command::new(PROGRAM).arg("-Oz").args(FEATURES).arg(module).arg("-o").arg(into))?;
     Ok(())
 }
 
-fn output(program: &OsStr, command: &mut Command) -> Result<String, String> {
+fn output(command: &mut Command) -> Result<String, String> {
     let output = children::output(command).map_err(|error| {
         format!(
-            "cannot start `{}`: {error}; it comes with Binaryen (Debian: `apt install \
-            binaryen`), or go without it",
-            program.display()
+            "cannot start `{PROGRAM}`: {error}; it comes with Binaryen (Debian: `apt install \
+            binaryen`), or go without it"
         )
     })?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     } else {
-        Err(format!(
-            "`{}` failed ({}): {}",
-            program.display(),
-            output.status,
-            String::from_utf8_lossy(&output.stderr).trim()
-        ))
+        let why = String::from_utf8_lossy(&output.stderr);
+        Err(format!("`{PROGRAM}` failed ({}): {}", output.status, why.trim()))
     }
 }

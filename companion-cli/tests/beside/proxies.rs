@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use kit::Outcome;
@@ -11,7 +12,7 @@ use kit::process::Process;
 use kit::wait::until;
 use kit::wire::{free_port, local};
 
-use crate::support::Proxy;
+use crate::support::{PROGRAM, Proxy, QUIT, scope};
 
 const RAN: [&str; 3] = ["sh", "-c", "echo ran; exit 4"];
 
@@ -23,13 +24,12 @@ fn unused_address() -> String {
 fn a_late_proxy_is_awaited_and_ended_through_its_gate() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.answer("GET /ready", 503, "");
-    proxy.ends_at("POST /quitquitquit");
     let mut running = Process::capture(&proxy.exec(&[], RAN))?;
     until("several looks", || proxy.received("GET /ready") >= 3)?;
     proxy.answer("GET /ready", 200, "");
     let output = running.finish()?.expect(4)?;
     assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("ran\n", ""));
-    assert_eq!(proxy.received("POST /quitquitquit"), 1);
+    assert_eq!(proxy.received(QUIT), 1);
     Ok(())
 }
 
@@ -37,13 +37,12 @@ fn a_late_proxy_is_awaited_and_ended_through_its_gate() -> Outcome {
 fn a_proxy_that_is_never_ready_is_reported_and_ended() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.answer("GET /ready", 503, "");
-    proxy.ends_at("POST /quitquitquit");
     run(&mut proxy.exec(&["--ready-timeout", "500ms"], RAN))?
         .expect(2)?
         .stderr_contains("not ready after 500ms")?
         .stderr_contains("status 503")?
         .hides("ran\n")?;
-    assert_eq!(proxy.received("POST /quitquitquit"), 1);
+    assert_eq!(proxy.received(QUIT), 1);
     Ok(())
 }
 
@@ -52,7 +51,7 @@ fn a_missing_proxy_is_accepted_only_with_its_option() -> Outcome {
     let proxy = Proxy::start()?;
     let unused = unused_address();
     let elsewhere = |options: &[&str]| {
-        let mut command = std::process::Command::new(crate::support::PROGRAM);
+        let mut command = Command::new(PROGRAM);
         command.args(["exec", "--ready-timeout", "700ms", "--gate", &unused]);
         run(command.args(options).arg("--").args(RAN))
     };
@@ -93,15 +92,11 @@ fn a_proxy_that_restarts_is_not_missing() -> Outcome {
 fn a_watch_may_begin_before_its_gate() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.answer("GET /status", 503, "");
-    let mut command = std::process::Command::new(crate::support::PROGRAM);
+    let mut command = Command::new(PROGRAM);
     command.args(["status", "--watch", "--interval", "100ms", "--gate", &proxy.url("")]);
     let mut running = Process::capture(&command)?;
     until("several looks", || proxy.received("GET /status") >= 3)?;
-    proxy.answer(
-        "GET /status",
-        200,
-        r#"{"state": "drained", "reason": "x", "count": "exact", "holding": 0, "scopes": []}"#,
-    );
+    proxy.has_status("drained", "x", "exact", vec![]);
     running.finish()?.expect(0)?.stderr_contains("cannot be asked")?;
     Ok(())
 }
@@ -109,15 +104,14 @@ fn a_watch_may_begin_before_its_gate() -> Outcome {
 #[test]
 fn the_proxy_stays_until_outbound_streams_have_ended() -> Outcome {
     let proxy = Proxy::start()?;
-    proxy.ends_at("POST /quitquitquit");
     proxy.in_flight(1);
     let mut running = Process::capture(&proxy.exec(&[], RAN))?;
     until("many looks at the streams", || proxy.received("GET /status") >= 15)?;
     assert!(running.exited()?.is_none());
-    assert_eq!(proxy.received("POST /quitquitquit"), 0);
+    assert_eq!(proxy.received(QUIT), 0);
     proxy.in_flight(0);
     running.finish()?.expect(4)?.stderr_contains("1 outbound stream is in flight")?;
-    assert_eq!(proxy.received("POST /quitquitquit"), 1);
+    assert_eq!(proxy.received(QUIT), 1);
     Ok(())
 }
 
@@ -125,11 +119,8 @@ fn the_proxy_stays_until_outbound_streams_have_ended() -> Outcome {
 fn waits_for_streams_and_the_gate_are_limited() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.in_flight(3);
-    proxy.answer(
-        "POST /quitquitquit",
-        503,
-        r#"{"state": "serving", "reason": "streams are in flight", "holding": 3}"#,
-    );
+    let refused = r#"{"state": "serving", "reason": "streams are in flight", "holding": 3}"#;
+    proxy.answer(QUIT, 503, refused);
     let options = ["--streams-timeout", "700ms", "--quit-timeout", "300ms"];
     run(&mut proxy.exec(&options, RAN))?
         .expect(4)?
@@ -153,15 +144,13 @@ fn a_gate_that_does_not_answer_at_once_is_not_bypassed() -> Outcome {
     let proxy = Proxy::start()?;
     let end = proxy.url("/end");
     proxy.answer("POST /end", 200, "OK\n");
-    proxy.answer("POST /quitquitquit", 503, "no gate\n");
+    proxy.answer(QUIT, 503, "no gate\n");
     let mut running = Process::capture(&proxy.exec(&["--quit-url", &end], RAN))?;
-    until("several tries", || proxy.received("POST /quitquitquit") >= 3)?;
-    let tries = proxy.received("POST /quitquitquit");
-    proxy.falls_silent_at("POST /quitquitquit", Duration::from_secs(60));
-    until("a try without an answer, and the next", || {
-        proxy.received("POST /quitquitquit") >= tries + 2
-    })?;
-    proxy.ends_at("POST /quitquitquit");
+    until("several tries", || proxy.received(QUIT) >= 3)?;
+    let tries = proxy.received(QUIT);
+    proxy.falls_silent_at(QUIT, Duration::from_secs(60));
+    until("a try without an answer, and the next", || proxy.received(QUIT) >= tries + 2)?;
+    proxy.ends_at(QUIT);
     running.finish()?.expect(4)?;
     assert_eq!(proxy.received("POST /end"), 0);
     Ok(())
@@ -173,14 +162,7 @@ const FORCE: &str = "POST /force?reason=laststream%20exec:%20the%20command%20has
 #[test]
 fn a_count_that_is_not_exact_is_not_taken_for_zero() -> Outcome {
     let proxy = Proxy::start()?;
-    proxy.ends_at("POST /quitquitquit");
-    let scope = r#"{"scope": "outbound", "in_flight": 0, "begun": 7}"#;
-    let body = format!(
-        r#"{{
-            "state": "serving", "reason": "", "count": "leaking", "holding": 0, "scopes": [{scope}]
-        }}"#
-    );
-    proxy.answer("GET /status", 200, &body);
+    proxy.has_status("serving", "", "leaking", vec![scope("outbound", 0)]);
     run(&mut proxy.exec(&["--streams-timeout", "600ms"], RAN))?
         .expect(4)?
         .stderr_contains("count is leaking")?;
@@ -194,23 +176,18 @@ fn a_missing_gate_or_scope_is_reported_and_the_proxy_is_ended() -> Outcome {
     proxy.ends_at("POST /end");
     let (end, unused) = (proxy.url("/end"), unused_address());
     let options = ["--quit-url", &end, "--gate-timeout", "300ms"];
-    let mut command = std::process::Command::new(crate::support::PROGRAM);
+    let mut command = Command::new(PROGRAM);
     command.args(["exec", "--gate", &unused, "--ready-url", &proxy.url("/ready")]);
     command.args(options).arg("--").args(RAN);
     run(&mut command)?.expect(4)?.stderr_contains(&format!("there is no gate at {unused}"))?;
     assert_eq!(proxy.received("POST /end"), 1);
 
     let proxy = Proxy::start()?;
-    proxy.ends_at("POST /quitquitquit");
-    proxy.answer(
-        "GET /status",
-        200,
-        r#"{"state": "serving", "reason": "", "count": "exact", "holding": 0, "scopes": []}"#,
-    );
+    proxy.has_status("serving", "", "exact", vec![]);
     run(&mut proxy.exec(&[], RAN))?
         .expect(4)?
         .stderr_contains("does not wait for the scope `outbound`")?;
-    assert_eq!(proxy.received("POST /quitquitquit"), 1);
+    assert_eq!(proxy.received(QUIT), 1);
     Ok(())
 }
 
@@ -236,19 +213,17 @@ fn a_proxy_that_has_gone_is_not_ended() -> Outcome {
 fn a_failed_command_may_leave_the_proxy() -> Outcome {
     let proxy = Proxy::start()?;
     assert_eq!(run(&mut proxy.exec(&["--end-proxy", "on-success"], RAN))?.code, Some(4));
-    assert_eq!(proxy.received("POST /quitquitquit"), 0);
-    proxy.ends_at("POST /quitquitquit");
+    assert_eq!(proxy.received(QUIT), 0);
     assert_eq!(run(&mut proxy.exec(&["--end-proxy", "on-success"], ["true"]))?.code, Some(0));
-    assert_eq!(proxy.received("POST /quitquitquit"), 1);
+    assert_eq!(proxy.received(QUIT), 1);
     Ok(())
 }
 
 #[test]
 fn a_missing_command_ends_the_proxy_too() -> Outcome {
     let proxy = Proxy::start()?;
-    proxy.ends_at("POST /quitquitquit");
     assert_eq!(run(&mut proxy.exec(&[], ["no-such-command-anywhere"]))?.code, Some(127));
-    assert_eq!(proxy.received("POST /quitquitquit"), 1);
+    assert_eq!(proxy.received(QUIT), 1);
     Ok(())
 }
 

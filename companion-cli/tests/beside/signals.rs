@@ -7,7 +7,7 @@ use kit::process::Process;
 use kit::wait::until;
 use kit::{Context as _, Outcome};
 
-use crate::support::{Proxy, child_of, signal};
+use crate::support::{Proxy, QUIT, child_of, signal};
 
 const TELLS: &str = "for name in HUP INT QUIT TERM USR1 USR2 WINCH ALRM URG \
     IO PROF VTALRM XCPU XFSZ; do trap \"echo $name\" $name; done; \
@@ -16,9 +16,7 @@ const TELLS: &str = "for name in HUP INT QUIT TERM USR1 USR2 WINCH ALRM URG \
 #[test]
 fn every_signal_reaches_the_command() -> Outcome {
     let proxy = Proxy::start()?;
-    let mut running =
-        Process::capture(&proxy.exec(&["--end-proxy", "never"], ["bash", "-c", TELLS]))?;
-    assert_eq!(running.next_line()?, "ready");
+    let mut running = proxy.started("bash", TELLS)?;
     for name in [
         "USR1", "USR2", "WINCH", "ALRM", "URG", "IO", "PROF", "VTALRM", "XCPU", "XFSZ", "HUP",
         "INT", "QUIT", "TERM", "USR1",
@@ -36,11 +34,7 @@ fn every_signal_reaches_the_command() -> Outcome {
 fn a_command_without_signal_handlers_is_killed_by_a_signal() -> Outcome {
     let proxy = Proxy::start()?;
     for (name, code) in [("TERM", 143), ("INT", 130), ("HUP", 129), ("QUIT", 131), ("USR1", 138)] {
-        let mut running = Process::capture(&proxy.exec(
-            &["--end-proxy", "never"],
-            ["sh", "-c", "ulimit -c 0; echo ready; exec sleep 60"],
-        ))?;
-        assert_eq!(running.next_line()?, "ready");
+        let mut running = proxy.started("sh", "ulimit -c 0; echo ready; exec sleep 60")?;
         signal(running.pid(), name)?;
         running.finish()?.expect(code).with_context(|| name.to_owned())?;
     }
@@ -58,7 +52,7 @@ fn a_wait_for_the_proxy_can_be_ended() -> Outcome {
         signal(running.pid(), name)?;
         assert_eq!(running.finish()?.expect(code)?.stdout, "");
     }
-    assert_eq!(proxy.received("POST /quitquitquit"), 0);
+    assert_eq!(proxy.received(QUIT), 0);
     Ok(())
 }
 
@@ -74,7 +68,7 @@ fn a_wait_for_streams_can_be_ended() -> Outcome {
         .expect(3)?
         .stderr_contains("2 outbound streams are in flight")?
         .stderr_contains("asked to end")?;
-    assert_eq!(proxy.received("POST /quitquitquit"), 0);
+    assert_eq!(proxy.received(QUIT), 0);
     Ok(())
 }
 
@@ -82,9 +76,7 @@ fn a_wait_for_streams_can_be_ended() -> Outcome {
 #[test]
 fn a_stopped_command_goes_on() -> Outcome {
     let proxy = Proxy::start()?;
-    let mut running =
-        Process::capture(&proxy.exec(&["--end-proxy", "never"], ["bash", "-c", TELLS]))?;
-    assert_eq!(running.next_line()?, "ready");
+    let mut running = proxy.started("bash", TELLS)?;
     let child = child_of(running.pid())?;
     signal(child, "STOP")?;
     sleep(Duration::from_millis(300));

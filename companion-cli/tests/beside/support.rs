@@ -5,9 +5,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use kit::fake_server::{Answer, FakeServer, Fault, Replies};
+use kit::process::Process;
 use kit::{Context as _, Outcome, command};
+use serde_json::{Value, json};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_laststream");
+
+/// The request to the gate that ends its proxy.
+pub(crate) const QUIT: &str = "POST /quitquitquit";
 
 /// Replies go by method and path. A request without a reply gets 404.
 pub(crate) struct Proxy {
@@ -16,12 +21,13 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy that is ready, with a gate that has nothing in flight. It does not end when it is
-    /// asked to quit.
+    /// A proxy that is ready, with a gate that has nothing in flight. It ends when it is asked to
+    /// quit.
     pub(crate) fn start() -> Outcome<Self> {
         let replies = Replies::default();
         let proxy = Self { server: replies.serve()?, replies };
         proxy.answer("GET /ready", 200, "");
+        proxy.ends_at(QUIT);
         proxy.in_flight(0);
         Ok(proxy)
     }
@@ -41,16 +47,17 @@ impl Proxy {
     }
 
     pub(crate) fn in_flight(&self, count: u64) {
-        let scope = format!(
-            r#"{{"scope": "outbound", "in_flight": {count}, "long_lived": 0, "begun": 7}}"#
-        );
-        let body = format!(
-            r#"{{
-                "state": "serving", "reason": "x", "count": "exact", "holding": {count},
-                "scopes": [{scope}], "new": 1
-            }}"#
-        );
-        self.answer("GET /status", 200, &body);
+        self.has_status("serving", "x", "exact", vec![scope("outbound", count)]);
+    }
+
+    /// Makes this the gate's status.
+    pub(crate) fn has_status(&self, state: &str, reason: &str, count: &str, scopes: Vec<Value>) {
+        let in_flight = scopes.iter().filter_map(|scope| scope["in_flight"].as_u64());
+        let body = json!({
+            "state": state, "reason": reason, "count": count, "holding": in_flight.sum::<u64>(),
+            "scopes": scopes, "new": 1,
+        });
+        self.answer("GET /status", 200, &body.to_string());
     }
 
     /// How often it has received this request.
@@ -60,6 +67,14 @@ impl Proxy {
 
     pub(crate) fn url(&self, path: &str) -> String {
         self.server.url(path)
+    }
+
+    /// Starts a command beside the proxy, which stays, and waits until the command says `ready`.
+    pub(crate) fn started(&self, program: &str, script: &str) -> Outcome<Process> {
+        let exec = self.exec(&["--end-proxy", "never"], [program, "-c", script]);
+        let mut running = Process::capture(&exec)?;
+        assert_eq!(running.next_line()?, "ready");
+        Ok(running)
     }
 
     /// The program beside the proxy.
@@ -84,6 +99,11 @@ impl Proxy {
             .args(command);
         program
     }
+}
+
+/// A scope of a gate's status.
+pub(crate) fn scope(name: &str, in_flight: u64) -> Value {
+    json!({ "scope": name, "in_flight": in_flight, "long_lived": 0, "begun": 7 })
 }
 
 pub(crate) fn signal(pid: u32, name: &str) -> Outcome {

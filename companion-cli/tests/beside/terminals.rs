@@ -9,7 +9,7 @@ use kit::process::{Process, guarded};
 use kit::wait::{until, wait_for_blocking};
 use kit::{Outcome, ensure};
 
-use crate::support::Proxy;
+use crate::support::{PROGRAM, Proxy, scope};
 
 /// A shell with job control on a separate terminal; `script` of util-linux makes one.
 struct Terminal(Process);
@@ -72,24 +72,13 @@ fn job_control_works_and_each_key_arrives_once() -> Outcome {
     Ok(())
 }
 
-/// A status with more scopes than a small terminal has lines.
-fn long_status() -> String {
-    let scope = r#"{"scope": "gateway", "in_flight": 1, "begun": 7}"#;
-    format!(
-        r#"{{
-            "state": "draining", "reason": "x", "count": "exact", "holding": 1,
-            "scopes": [{}]
-        }}"#,
-        [scope; 20].join(", ")
-    )
-}
-
-/// `status --watch`, with these assignments of variables in front.
+/// `status --watch`, with these assignments of variables in front. The status has more scopes than
+/// the terminal has lines.
 fn watched_on_a_small_terminal(proxy: &Proxy, variables: &str) -> Outcome<Terminal> {
+    proxy.has_status("draining", "x", "exact", vec![scope("gateway", 1); 20]);
     let mut terminal = Terminal::start()?;
     terminal.types(&format!(
-        "stty cols 60 rows 12; {variables} '{}' status --watch --interval 100ms --gate {}\n",
-        crate::support::PROGRAM,
+        "stty cols 60 rows 12; {variables} '{PROGRAM}' status --watch --interval 100ms --gate {}\n",
         proxy.url("")
     ))?;
     Ok(terminal)
@@ -99,7 +88,6 @@ fn watched_on_a_small_terminal(proxy: &Proxy, variables: &str) -> Outcome<Termin
 #[test]
 fn a_watched_status_fits_on_the_terminal() -> Outcome {
     let proxy = Proxy::start()?;
-    proxy.answer("GET /status", 200, &long_status());
     let terminal = watched_on_a_small_terminal(&proxy, "")?;
     until("several looks", || terminal.shows("more, which a larger terminal shows") >= 3)?;
     assert!(terminal.shows("\u{1b}[10A\r\u{1b}[J") >= 2, "{:?}", terminal.0.stdout());
@@ -111,7 +99,6 @@ fn a_watched_status_fits_on_the_terminal() -> Outcome {
 #[test]
 fn without_colours_each_look_is_a_line() -> Outcome {
     let proxy = Proxy::start()?;
-    proxy.answer("GET /status", 200, &long_status());
     for variables in ["NO_COLOR=1", "TERM=dumb", "CI=true TERM=dumb"] {
         let terminal = watched_on_a_small_terminal(&proxy, variables)?;
         until("several looks", || terminal.shows("draining: x") >= 3)?;
@@ -122,28 +109,19 @@ fn without_colours_each_look_is_a_line() -> Outcome {
 
 #[test]
 fn a_watched_status_is_drawn_in_place_until_the_gate_is_open() -> Outcome {
-    let status = |state: &str, reason: &str| {
-        let scope = r#"{"scope": "gateway", "in_flight": 1, "begun": 7}"#;
-        format!(
-            r#"{{
-                "state": "{state}", "reason": "{reason}", "count": "exact", "holding": 1,
-                "scopes": [{scope}]
-            }}"#
-        )
-    };
     let proxy = Proxy::start()?;
-    proxy.answer("GET /status", 200, &status("draining", &"a long reason ".repeat(40)));
+    let scopes = vec![scope("gateway", 1)];
+    proxy.has_status("draining", &"a long reason ".repeat(40), "exact", scopes.clone());
     let mut terminal = Terminal::start()?;
     terminal.types(&format!(
-        "stty cols 60; '{}' status --watch --interval 100ms --gate {}; echo code''-$?\n",
-        crate::support::PROGRAM,
+        "stty cols 60; '{PROGRAM}' status --watch --interval 100ms --gate {}; echo code''-$?\n",
         proxy.url("")
     ))?;
     until("several looks", || terminal.shows("draining: ") >= 4)?;
     // Six lines are drawn anew, also where the first is longer than the terminal is wide.
     assert!(terminal.shows("\u{1b}[6A\r\u{1b}[J") >= 3, "{:?}", terminal.0.stdout());
     assert_eq!(terminal.shows(&"a long reason ".repeat(5)), 0);
-    proxy.answer("GET /status", 200, &status("drained", "the last stream has ended"));
+    proxy.has_status("drained", "the last stream has ended", "exact", scopes);
     terminal.until_it_shows("code-0", 1)?;
     assert_eq!(terminal.shows("drained: the last stream has ended"), 1);
     Ok(())

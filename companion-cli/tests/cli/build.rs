@@ -13,6 +13,7 @@ use kit::process::Process;
 use kit::programs::which;
 use kit::user::write_script;
 use kit::wait::until;
+use laststream_module::compile::EXPORTS;
 use rustix::process::{Pid, Signal, test_kill_process};
 
 use crate::support::PROGRAM;
@@ -56,14 +57,11 @@ impl Elsewhere {
         run(&mut self.command(arguments))
     }
 
-    /// A compiler that says it cannot compile for wasm32, until the file `added` is there.
-    fn without_target(&self) -> Outcome {
+    /// A compiler that answers requests for this pattern by these commands.
+    fn with_compiler(&self, pattern: &str, commands: &str) -> Outcome {
         let real = which("rustc").unwrap();
-        let added = self.path("added");
         let text = format!(
-            "case \"$*\" in *target-libdir*) [ -e '{}' ] || {{ echo /nowhere; exit; }} ;; esac\n\
-             exec '{}' \"$@\"",
-            added.display(),
+            "case \"$*\" in {pattern}) {commands} ;; esac\nexec '{}' \"$@\"",
             real.display()
         );
         write_script(&self.path("bin/rustc"), &text)
@@ -77,7 +75,7 @@ impl Elsewhere {
             |name: &&str| format!("#[unsafe(no_mangle)]\npub extern \"C\" fn {name}() {{}}\n");
         let version = "#[used]\n#[unsafe(link_section = \"laststream\")]\n\
                        static VERSION: [u8; 29] = *b\"version=0.1.0 configuration=1\";\n";
-        let functions: String = EXPORTED.iter().map(function).collect();
+        let functions: String = EXPORTS.iter().map(function).collect();
         fs::write(&source, format!("{version}{functions}"))?;
         let text = format!(
             "while [ \"$1\" != --target-dir ]; do shift; done\n\
@@ -89,20 +87,6 @@ impl Elsewhere {
         write_script(&self.path("bin/cargo"), &text)
     }
 }
-
-/// The functions that the module's linker looks for.
-const EXPORTED: [&str; 10] = [
-    "_initialize",
-    "malloc",
-    "proxy_abi_version_0_2_1",
-    "proxy_on_configure",
-    "proxy_on_context_create",
-    "proxy_on_delete",
-    "proxy_on_http_call_response",
-    "proxy_on_request_headers",
-    "proxy_on_tick",
-    "guard_on_queue_ready",
-];
 
 /// Another folder and another home of cargo: the bytes are those inside this program.
 #[test]
@@ -132,7 +116,10 @@ fn two_builds_give_the_same_bytes() -> Outcome {
 #[test]
 fn the_target_is_added_where_that_is_allowed() -> Outcome {
     let elsewhere = Elsewhere::new();
-    elsewhere.without_target()?;
+    // The compiler says that it cannot compile for wasm32, until the file `added` is there.
+    let added = elsewhere.path("added").display().to_string();
+    let answer = format!("[ -e '{added}' ] || {{ echo /nowhere; exit; }}");
+    elsewhere.with_compiler("*target-libdir*", &answer)?;
     elsewhere.with_small_library()?;
     elsewhere.build(&["--no-install"])?.expect(2)?.stderr_contains(
         "may not be installed by this build: run `rustup target add wasm32-unknown-unknown`",
@@ -145,10 +132,7 @@ fn the_target_is_added_where_that_is_allowed() -> Outcome {
         .stderr_contains("rustup could not add it: no network")?;
     write_script(
         &elsewhere.path("bin/rustup"),
-        &format!(
-            "[ \"$*\" = 'target add wasm32-unknown-unknown' ] && touch '{}'",
-            elsewhere.path("added").display()
-        ),
+        &format!("[ \"$*\" = 'target add wasm32-unknown-unknown' ] && touch '{added}'"),
     )?;
     elsewhere
         .build(&["--file", "made.wasm"])?
@@ -163,12 +147,7 @@ fn the_target_is_added_where_that_is_allowed() -> Outcome {
 #[test]
 fn the_error_of_a_missing_linker_names_the_fix() -> Outcome {
     let elsewhere = Elsewhere::new();
-    let real = which("rustc").unwrap();
-    let text = format!(
-        "case \"$*\" in '--print target-libdir') echo /nowhere/lib; exit ;; esac\nexec '{}' \"$@\"",
-        real.display()
-    );
-    write_script(&elsewhere.path("bin/rustc"), &text)?;
+    elsewhere.with_compiler("'--print target-libdir'", "echo /nowhere/lib; exit")?;
     elsewhere
         .build(&[])?
         .expect(2)?
@@ -199,8 +178,8 @@ fn an_unwritable_path_is_reported_before_the_build() -> Outcome {
         ("dist/x.wasm", "`dist/x.wasm`: there is no folder `"),
         (".", "`.`: it is a folder: name a file"),
     ] {
-        let said = elsewhere.build(&["--file", file])?.expect(2)?.stderr_contains(words)?;
-        assert!(!said.stderr.contains("compiling"), "{}", said.stderr);
+        let said = elsewhere.build(&["--file", file])?.expect(2)?;
+        said.stderr_contains(words)?.hides("compiling")?;
     }
     Ok(())
 }
@@ -212,15 +191,11 @@ fn a_module_that_the_optimiser_breaks_is_not_written() -> Outcome {
     let file = elsewhere.path("output/new.wasm");
     let arguments = ["--wasm-opt", "--file", file.to_str().unwrap()];
     write_script(&elsewhere.path("bin/wasm-opt"), "echo too old >&2; exit 3")?;
-    let failed = elsewhere
+    elsewhere
         .build(&arguments)?
         .expect(2)?
-        .stderr_contains("`wasm-opt` failed (exit status: 3): too old")?;
-    assert!(
-        !failed.stderr.contains("compiling"),
-        "it could have been known before: {}",
-        failed.stderr
-    );
+        .stderr_contains("`wasm-opt` failed (exit status: 3): too old")?
+        .hides("compiling")?; // it is known before
     // `-Oz FEATURE… MODULE -o OUTPUT`: the last argument is the file to write.
     write_script(
         &elsewhere.path("bin/wasm-opt"),
@@ -274,7 +249,7 @@ fn a_signal_ends_cargo_and_its_children() -> Outcome {
     until("cargo runs", || written().split_whitespace().count() == 2)?;
     assert_eq!(fs::read_dir(&scratch)?.count(), 1, "the folder of the build");
     process.signal(Signal::TERM)?;
-    until("it ends", || process.exited().is_ok_and(|status| status.is_some()))?;
+    process.finish()?;
     for pid in written().split_whitespace().map(|pid| pid.parse().unwrap()) {
         let gone = || Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid).is_err());
         until("a program of the build ends", gone)?;

@@ -11,13 +11,14 @@ use crate::support::{PROGRAM, laststream, loadable};
 
 /// Commands whose examples need nothing but files; `build` has tests of its own, the others need a
 /// network.
-const RUN: [&[&str]; 7] = [
+const RUN: [&[&str]; 8] = [
     &["config", "schema"],
     &["config", "check"],
     &["completions"],
     &["inspect"],
     &["man"],
     &["render"],
+    &["size"],
     &["version"],
 ];
 
@@ -39,13 +40,16 @@ fn examples_run() -> Outcome {
             .skip_while(|line| !line.starts_with("Example"))
             .skip(1)
             .take_while(|line| line.starts_with("  "));
-        // Leaves out examples that need a registry, and shells and readers of manual pages that may
-        // be missing.
+        // Leaves out examples that need a registry or Prometheus, and shells and readers of manual
+        // pages that may be missing.
         let is_here = |line: &&str| {
-            !line.contains("example.com") && !line.contains("fish") && !line.starts_with("man ")
+            let absent = ["example.com", "--prometheus", "fish"];
+            !absent.iter().any(|word| line.contains(word)) && !line.starts_with("man ")
         };
         for line in lines.map(str::trim).filter(is_here) {
             let (line, _) = line.split_once(" | kubectl").unwrap_or((line, ""));
+            // The command before it asks a pod; the folder has the answer.
+            let (_, line) = line.rsplit_once("; ").unwrap_or(("", line));
             let mut shell = Command::new("bash");
             shell
                 .args(["-euo", "pipefail", "-c", line])
@@ -56,7 +60,7 @@ fn examples_run() -> Outcome {
             examples += 1;
         }
     }
-    assert!(examples >= 15, "{examples} examples");
+    assert!(examples >= 17, "{examples} examples");
     for file in ["policy.schema.json", "deploy/gateway/kustomization.yaml"] {
         assert!(folder.path().join(file).exists(), "{file}");
     }
@@ -78,6 +82,9 @@ fn prepare(folder: &Path) -> Outcome {
     fs::write(folder.join("envoy.yaml"), BOOTSTRAP)?;
     fs::write(folder.join("configuration.json"), r#"{"scope": "inbound"}"#).unwrap();
     fs::write(folder.join("laststream.wasm"), loadable("")).unwrap();
+    let bucket = "istio_request_duration_milliseconds_bucket";
+    let page = format!("{bucket}{{le=\"500\"}} 8\n{bucket}{{le=\"+Inf\"}} 10\n");
+    fs::write(folder.join("stats.txt"), page)?;
     Ok(())
 }
 

@@ -1,5 +1,5 @@
 //! The program itself, run as people run it: compiling the module, looking into modules and images,
-//! its help, its queries to Prometheus.
+//! rendering, its help, its queries to Prometheus.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
 
@@ -10,5 +10,6 @@ mod hostile;
 mod images;
 mod modules;
 mod registry;
+mod render;
 mod size;
 mod support;

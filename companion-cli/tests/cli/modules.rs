@@ -47,8 +47,8 @@ fn the_builtin_modules_are_recognised() -> Outcome {
 
 #[test]
 fn modules_of_others_are_distinguished_from_laststream() -> Outcome {
-    let ran = inspect(&loadable(""), &[])?.expect(0)?;
-    assert!(ran.stdout.contains("what     a module that is not of laststream"), "{}", ran.stdout);
+    let plain = inspect(&loadable(""), &[])?.expect(0)?;
+    plain.stdout_contains("what     a module that is not of laststream")?;
     let pretender = loadable(r#"(@custom "laststream" "not what we write")"#);
     let told = inspect(&pretender, &["-o", "json"])?.expect(0)?.json()?;
     assert_eq!(told["module"]["version"], json!(null));

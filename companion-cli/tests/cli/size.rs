@@ -1,7 +1,6 @@
 //! What `laststream size` proposes from a Prometheus and from files.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use kit::Outcome;
@@ -60,26 +59,6 @@ fn requests_above_the_last_bucket_are_a_warning() -> Outcome {
         .stderr_contains("25.0 % of the streams in flight last longer than 5 s")?;
     fs::write(folder.path().join("none.txt"), "nothing")?;
     laststream(folder.path(), ["size", "none.txt"])?.expect(2)?.stderr_contains("15090")?;
-    Ok(())
-}
-
-/// The part of an example before the semicolon asks a cluster or a pod; the files hold its output.
-#[test]
-fn examples_with_files_run() -> Outcome {
-    let folder = tempfile::tempdir()?;
-    let bucket = "istio_request_duration_milliseconds_bucket";
-    let histogram = format!("{bucket}{{le=\"500\"}} 8\n{bucket}{{le=\"+Inf\"}} 10\n");
-    fs::write(folder.path().join("stats.txt"), histogram)?;
-    let help = laststream(Path::new("."), ["size", "--help"])?.expect(0)?.stdout;
-    let (_, examples) = help.split_once("Examples:\n").unwrap();
-    let examples = examples.lines().filter(|line| !line.contains("--prometheus"));
-    let commands: Vec<_> = examples
-        .filter_map(|line| line.rsplit("; ").next()?.trim().strip_prefix("laststream "))
-        .collect();
-    assert_eq!(commands.len(), 2, "{help}");
-    for command in commands {
-        laststream(folder.path(), command.split_whitespace())?.expect(0)?;
-    }
     Ok(())
 }
 

@@ -112,7 +112,6 @@ fn a_lane_with_an_unexpected_result_is_reported() -> Outcome {
         .stdout_contains("stopped by")?
         .hides("only laststream")?
         // Colours are for terminals, and standard output is none here.
-        .hides("u{1b}")?
         .hides("\u{1b}")?
         .stderr_contains(
             "not as expected: laststream: expected the proxy to be ended by its agent, at once at \

@@ -5,7 +5,7 @@ use crate::pypi::{pip, wheel};
 use crate::support::{Heard, Home, envoy, origin};
 use kit::command::run;
 use kit::process::Process;
-use kit::wait::until;
+use kit::wait::{until, wait_for_blocking};
 use kit::{Context as _, Outcome};
 use laststream_local::envoy::{Origin, find_or_get};
 use rustix::process::{Pid, Signal, test_kill_process};
@@ -104,7 +104,7 @@ fn a_signal_ends_pip_and_its_children() -> Outcome {
         let pids = || std::fs::read_to_string(home.path("pids")).unwrap_or_default();
         until("pip runs", || pids().split_whitespace().count() == 2)?;
         process.signal(signal)?;
-        let status = until_ended(&mut process)?;
+        let status = wait_for_blocking("its end", || process.exited()?.context("it runs"))?;
         assert_eq!(status.signal(), Some(signal.as_raw()), "{}", process.stderr());
         for pid in pids().split_whitespace().map(|pid| pid.parse().unwrap()) {
             let gone = || Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid).is_err());
@@ -114,15 +114,6 @@ fn a_signal_ends_pip_and_its_children() -> Outcome {
         assert!(!process.stderr().contains("the official release"), "{}", process.stderr());
     }
     Ok(())
-}
-
-fn until_ended(process: &mut Process) -> Outcome<std::process::ExitStatus> {
-    let mut status = None;
-    until("it ends", || {
-        status = process.exited().ok().flatten();
-        status.is_some()
-    })?;
-    status.context("its status")
 }
 
 #[test]

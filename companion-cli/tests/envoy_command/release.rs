@@ -1,8 +1,8 @@
 //! The official release from a local server: accepted, refused and repeated downloads.
 
-use crate::server::{Reply, Server, pinned, published, redirect, sha256, status};
+use crate::server::{Reply, Server, pinned, published, sha256, status};
 use crate::support::{Heard, Home, envoy, fails, origin, problem, says};
-use kit::fake_server::Fault;
+use kit::fake_server::{Answer, Fault};
 use laststream_base::progress::Silent;
 use laststream_local::envoy::{Origin, Wanted, find_or_get};
 use std::fs;
@@ -109,7 +109,8 @@ fn redirects_are_followed() {
     let home = Home::new();
     let storage = Server::release(envoy("1.40.0"));
     let to = storage.url.clone();
-    let server = Server::start(move |path, _| redirect(&format!("{to}{path}")));
+    let redirect = move |path: &str| Answer::new(302).with("location", format!("{to}{path}"));
+    let server = Server::start(move |path, _| Ok(redirect(path)));
     assert_eq!(origin(&pinned(&home, &server)), Origin::Release);
     assert_eq!(storage.downloads(), 1);
 }

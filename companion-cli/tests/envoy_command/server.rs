@@ -48,10 +48,6 @@ pub(crate) fn status(status: u16) -> Reply {
     Ok(Answer::new(status))
 }
 
-pub(crate) fn redirect(to: &str) -> Reply {
-    Ok(Answer::new(302).with("location", to))
-}
-
 pub(crate) fn published(path: &str, binary: &[u8]) -> Reply {
     match path {
         "/v1.40.0/envoy-1.40.0-linux-x86_64" => Ok(Answer::new(200).body(binary)),

@@ -4,7 +4,7 @@ use kit::user::write_executable;
 use laststream_base::progress::{Progress, Silent};
 use laststream_local::envoy::{Limits, Origin, Places, Platform, Version, Wanted, find_or_get};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -29,7 +29,22 @@ impl Home {
 
     /// A search for version 1.40.0 from this home, on a machine for which everything is published.
     pub(crate) fn wanted(&self, releases: &str) -> Wanted {
-        wanted(self.folder.path(), releases)
+        // The times are generous, for machines that do much else; a test that waits for one of
+        // these shortens it.
+        let mut limits = Limits { size: 10 << 20, ..Limits::default() };
+        limits.http.connect = Duration::from_secs(10);
+        limits.http.silence = Duration::from_secs(10);
+        limits.retries.pause = Duration::from_millis(10);
+        let places = Places {
+            cache: Some(self.path("cache")),
+            search_path: vec![self.path("bin")],
+            releases: releases.to_owned(),
+            pip: vec![vec!["pip".into()]],
+            platform: Platform { os: "linux".into(), arch: "x86_64".into() },
+            proxy_from_env: false,
+            limits,
+        };
+        Wanted::in_places(VERSION, places)
     }
 
     pub(crate) fn program(&self, name: &str, script: &str) -> PathBuf {
@@ -46,25 +61,6 @@ impl Home {
         names.sort();
         names
     }
-}
-
-pub(crate) fn wanted(home: &Path, releases: &str) -> Wanted {
-    // The times are generous, for machines that do much else; a test that waits for one of these
-    // shortens it.
-    let mut limits = Limits { size: 10 << 20, ..Limits::default() };
-    limits.http.connect = Duration::from_secs(10);
-    limits.http.silence = Duration::from_secs(10);
-    limits.retries.pause = Duration::from_millis(10);
-    let places = Places {
-        cache: Some(home.join("cache")),
-        search_path: vec![home.join("bin")],
-        releases: releases.to_owned(),
-        pip: vec![vec!["pip".into()]],
-        platform: Platform { os: "linux".into(), arch: "x86_64".into() },
-        proxy_from_env: false,
-        limits,
-    };
-    Wanted::in_places(VERSION, places)
 }
 
 /// The origin of the Envoy that is found.

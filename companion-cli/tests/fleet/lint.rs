@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use kit::Outcome;
-use kit::command::{CommandOutput, run};
+use kit::command::CommandOutput;
 use kit::fake_server::{Answer, FakeServer, Fault};
 use laststream_fleet::objects::{CONFIG_MAPS, KINDS};
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, LIST, PAGE, PROGRAM, list, pod, status};
+use crate::support::{Cluster, LIST, PAGE, list, pod, status};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/shop/deployments";
 const FILTERS: &str = "/apis/networking.istio.io/v1alpha3/namespaces/shop/envoyfilters";
@@ -382,20 +382,6 @@ fn a_pod_without_a_proxy_has_no_gate() -> Outcome {
         found.iter().all(|(code, _)| !["LS551", "LS806"].contains(&code.as_str())),
         "{found:?}"
     );
-    Ok(())
-}
-
-#[test]
-fn options_of_files_and_of_clusters_do_not_mix() -> Outcome {
-    for arguments in [
-        &["lint", "-n", "shop", "x.yaml"][..],
-        &["lint", "--cluster", "x.yaml"],
-        &["lint", "--cluster", "--list"],
-        &["lint", "--cluster", "-A", "-n", "shop"],
-        &["lint", "--cluster", "-l", ""],
-    ] {
-        run(std::process::Command::new(PROGRAM).args(arguments))?.expect(64)?;
-    }
     Ok(())
 }
 

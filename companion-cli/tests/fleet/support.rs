@@ -15,6 +15,7 @@ use tempfile::TempDir;
 pub(crate) const HANG: Duration = Duration::from_secs(3_600);
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_laststream");
+pub(crate) const STATUS: [&str; 3] = ["status", "-n", "shop"];
 pub(crate) const LIST: &str = "/api/v1/namespaces/shop/pods";
 pub(crate) const PAGE: &str = "laststream_gate_state{} 0\nlaststream_gate_count_exact{} 1\n\
     laststream_streams_in_flight_inbound{} 2\n";

@@ -34,6 +34,11 @@ fn contradictions_are_refused() -> Outcome {
         (&["render", "schema", "--check", "."], "`--check` has no effect"),
         (&["render", "schema", "--output-dir", "a"], "`--output-dir` has no effect"),
         (&["status", "-A", "--at-a-time", "0"], "--at-a-time"),
+        (&["lint", "-n", "shop", "x.yaml"], "the options for a cluster need `--cluster`"),
+        (&["lint", "--cluster", "x.yaml"], "--cluster"),
+        (&["lint", "--cluster", "--list"], "--cluster"),
+        (&["lint", "--cluster", "-A", "-n", "shop"], "--all-namespaces"),
+        (&["lint", "--cluster", "-l", ""], "it would mean all pods"),
     ] {
         run(Command::new(PROGRAM).args(arguments))?.expect(64)?.stderr_contains(words)?;
     }

@@ -3,11 +3,12 @@
 
 use serde::Serialize;
 
+use super::MOST;
 use super::layer;
 use super::manifest::{DOCKER_LAYER, Document, SOLO_MODULE};
-use super::{MOST, Remote};
 use laststream_base::digest::Digest;
-use laststream_oci::image::{DOCKER_MANIFEST, Descriptor, FILE, INDEX, LAYER, Platform};
+use laststream_oci::image::{DOCKER_MANIFEST, Descriptor, FILE, INDEX, LAYER, Platform, Reference};
+use laststream_oci::registry::{FetchedManifest, Registry};
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Image {
@@ -28,12 +29,20 @@ pub(super) struct InspectedImage {
     pub(super) module: Option<Vec<u8>>,
 }
 
-pub(super) fn inspect(source: &Remote<'_>) -> Result<InspectedImage, String> {
-    let bytes = source.manifest(None)?;
-    let digest = Digest::of(&bytes);
+/// The registry's client checks all digests.
+pub(super) fn inspect(
+    registry: &Registry<'_>,
+    reference: &Reference,
+) -> Result<InspectedImage, String> {
+    let fetch =
+        |reference: &Reference| registry.manifest(reference).map_err(|error| error.with_option());
+    let fetch_layer = |layer: &Descriptor| {
+        registry.blob(reference, layer, MOST).map_err(|error| error.with_option())
+    };
+    let FetchedManifest { bytes, digest } = fetch(reference)?;
     let document = Document::read(&bytes)?;
     let Some(manifests) = &document.manifests else {
-        return manifest(source, digest, &document, Vec::new());
+        return manifest(&fetch_layer, digest, &document, Vec::new());
     };
     let media_type = document.media_type.clone().unwrap_or_else(|| INDEX.to_owned());
     let because = format!(
@@ -43,11 +52,12 @@ pub(super) fn inspect(source: &Remote<'_>) -> Result<InspectedImage, String> {
     );
     let found = match for_linux(manifests) {
         Some(child) => {
-            let document = Document::read(&source.manifest(Some(&child.digest))?)?;
-            manifest(source, child.digest.clone(), &document, vec![because])?
+            let pinned = Reference { digest: Some(child.digest.clone()), ..reference.clone() };
+            let FetchedManifest { bytes, digest } = fetch(&pinned)?;
+            manifest(&fetch_layer, digest, &Document::read(&bytes)?, vec![because])?
         }
         None => manifest(
-            source,
+            &fetch_layer,
             digest.clone(),
             &document,
             vec![because, "it has no manifest for linux/amd64".to_owned()],
@@ -74,7 +84,7 @@ fn for_linux(manifests: &[Descriptor]) -> Option<&Descriptor> {
 }
 
 fn manifest(
-    source: &Remote<'_>,
+    fetch_layer: &dyn Fn(&Descriptor) -> Result<Vec<u8>, String>,
     digest: Digest,
     document: &Document,
     mut obstacles: Vec<String>,
@@ -90,12 +100,15 @@ fn manifest(
                 layer.size
             ));
         } else {
-            let bytes = source.layer(layer)?;
+            let bytes = fetch_layer(layer)?;
             let mut obstacle = of_layout(document.media_type(), layers);
             if layer.media_type == SOLO_MODULE {
                 module = Some(bytes);
             } else {
-                obstacle = obstacle.or_else(|| of_compression(&bytes));
+                let is_plain = !layer::is_gzip(&bytes);
+                obstacle = obstacle.or_else(|| {
+                    is_plain.then(|| "its last layer is not compressed with gzip".to_owned())
+                });
                 match layer::module_in(&bytes) {
                     Ok(found) => module = Some(found),
                     Err(because) => obstacle = obstacle.or(Some(because)),
@@ -127,8 +140,4 @@ fn of_layout(media_type: &str, layers: &[Descriptor]) -> Option<String> {
         "the last of its layers ({}) is `{last}`; it must be `{wanted}` with `{FILE}` in it",
         layers.len()
     ))
-}
-
-fn of_compression(layer: &[u8]) -> Option<String> {
-    (!layer::is_gzip(layer)).then(|| "its last layer is not compressed with gzip".to_owned())
 }

@@ -4,13 +4,13 @@
 mod image;
 mod layer;
 mod manifest;
-mod registry;
 
 use serde::Serialize;
 
 use crate::analysis::{Kind, Module, analyse};
 pub use image::Image;
-pub use registry::Remote;
+use laststream_oci::image::Reference;
+use laststream_oci::registry::Registry;
 
 /// The largest module that Istio's agent and Envoy Gateway accept, in bytes. Reading more is
 /// useless.
@@ -52,21 +52,18 @@ pub fn module(bytes: &[u8]) -> Inspection {
     inspection(None, Some(bytes))
 }
 
-pub fn image(source: &Remote<'_>) -> Result<Inspection, String> {
-    let found = image::inspect(source)?;
+/// Inspects the image that the reference names.
+pub fn image(registry: &Registry<'_>, reference: &Reference) -> Result<Inspection, String> {
+    let found = image::inspect(registry, reference)?;
     Ok(inspection(Some(found.image), found.module.as_deref()))
 }
 
 fn inspection(image: Option<Image>, bytes: Option<&[u8]>) -> Inspection {
     let mut because: Vec<String> = image.iter().flat_map(|image| image.obstacles.clone()).collect();
-    let module = match bytes.map(analyse) {
-        Some(Ok(module)) => Some(module),
-        Some(Err(what)) => {
-            because.push(format!("the module {what}"));
-            None
-        }
-        None => None,
-    };
+    let module = bytes.map(analyse).transpose().unwrap_or_else(|what| {
+        because.push(format!("the module {what}"));
+        None
+    });
     Inspection { checksums: checksums(image.as_ref(), module.as_ref()), image, module, because }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use kit::{Context as _, Outcome};
 
-use crate::support::{folder, gateway, manifests, render};
+use super::{folder, gateway, manifests, render};
 
 #[test]
 fn the_manifests_match_their_policies() -> Outcome {
@@ -119,16 +119,5 @@ fn an_unwritable_folder_is_an_error() -> Outcome {
             .stderr_contains("cannot ")?
             .stderr_contains(output)?;
     }
-    Ok(())
-}
-
-#[test]
-fn the_same_policy_gives_the_same_bytes() -> Outcome {
-    let (one, other) = (folder(&gateway()), folder(&gateway()));
-    let rendered = |folder: &tempfile::TempDir| {
-        render(folder.path(), &["envoyfilter", "--policy", "policy.yaml"])
-    };
-    let first = rendered(&one)?.stdout_contains("configPatches")?;
-    assert_eq!(first.stdout, rendered(&other)?.stdout);
     Ok(())
 }

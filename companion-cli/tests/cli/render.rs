@@ -1,37 +1,38 @@
-//! The binary, and folders to work in.
+//! `laststream render` as people and pipelines use it, in real folders.
+
+mod folders;
+mod usage;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kit::Outcome;
-use kit::command::{CommandOutput, run, run_with_input};
+use kit::command::{CommandOutput, run_with_input};
 use tempfile::TempDir;
 
-pub(crate) fn laststream() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_laststream"))
-}
+use crate::support::{PROGRAM, laststream};
 
 /// `laststream render …`, in a folder.
-pub(crate) fn render(folder: &Path, arguments: &[&str]) -> Outcome<CommandOutput> {
-    run(laststream().current_dir(folder).arg("render").args(arguments))
+fn render(folder: &Path, arguments: &[&str]) -> Outcome<CommandOutput> {
+    laststream(folder, ["render"].iter().chain(arguments))
 }
 
 /// The same, with a policy on standard input.
-pub(crate) fn render_policy(policy: &str, arguments: &[&str]) -> Outcome<CommandOutput> {
-    let mut command = laststream();
+fn render_policy(policy: &str, arguments: &[&str]) -> Outcome<CommandOutput> {
+    let mut command = Command::new(PROGRAM);
     command.arg("render").args(arguments).args(["--policy", "-"]);
     run_with_input(&mut command, policy)
 }
 
 /// A folder with this `policy.yaml`.
-pub(crate) fn folder(policy: &str) -> TempDir {
+fn folder(policy: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("policy.yaml"), policy).unwrap();
     folder
 }
 
 /// The rendered folders of `envoyfilter-manifests`, and their names.
-pub(crate) fn manifests() -> Vec<(String, PathBuf)> {
+fn manifests() -> Vec<(String, PathBuf)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../envoyfilter-manifests");
     let folders = std::fs::read_dir(root)
         .unwrap()
@@ -45,11 +46,10 @@ pub(crate) fn manifests() -> Vec<(String, PathBuf)> {
     folders
 }
 
-pub(crate) const DIGEST: &str =
-    "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 /// The shortest policy that can be rendered in every way that a gateway knows.
-pub(crate) fn gateway() -> String {
+fn gateway() -> String {
     format!(
         "namespace: istio-ingress\n\
          module: oci://ghcr.io/example/laststream@{DIGEST}\n\
