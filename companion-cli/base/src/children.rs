@@ -72,9 +72,12 @@ pub fn end_at_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// The signals of this list that are not ignored.
+/// The signals of this list that are not ignored. Without /proc none is known to be ignored.
 pub fn not_ignored(signals: &[i32]) -> Vec<i32> {
-    let ignored = ignored_signals();
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let ignored = ignored.unwrap_or_default();
     signals.iter().copied().filter(|signal| ignored & (1 << (signal - 1)) == 0).collect()
 }
 
@@ -86,14 +89,6 @@ pub fn leave_signals() {
 /// Ends the children and removes their folders. Call it at the end of this process.
 pub fn end() {
     running().end();
-}
-
-/// A bit mask of the ignored signals. Without /proc it is zero, because none is known to be
-/// ignored.
-pub fn ignored_signals() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
 impl Running {
@@ -192,7 +187,7 @@ impl Child {
     }
 
     /// The exit status, if the child has ended.
-    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+    fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         let mut running = running();
         let ended = self.child.try_wait()?;
         if ended.is_some() {
@@ -261,7 +256,9 @@ fn io_error(error: ProgramError) -> io::Error {
     }
 }
 
-fn wait(
+/// Waits until the child has ended. After this time it is killed. While it runs, `tick` is called
+/// several times a second.
+pub fn wait(
     mut child: Child,
     limit: Duration,
     tick: &mut dyn FnMut(),

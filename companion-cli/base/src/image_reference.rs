@@ -1,6 +1,7 @@
 //! Names of images: `oci://host:5000/repository:tag@sha256:…`, and the short names of Docker Hub.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 use crate::causes::Context as _;
@@ -139,23 +140,22 @@ pub fn is_docker_hub(host: &str) -> bool {
 }
 
 fn is_registry(text: &str) -> bool {
-    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, "")) => return address.parse::<std::net::Ipv6Addr>().is_ok(),
-        Some((address, port)) => match port.strip_prefix(':') {
-            Some(port) if address.parse::<std::net::Ipv6Addr>().is_ok() => {
-                ("localhost", Some(port))
-            }
-            _ => return false,
-        },
-        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (text, None),
     };
+    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let is_label = |label: &str| {
         !label.is_empty()
             && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
             && !label.starts_with('-')
     };
     let is_port = |port: &str| !port.starts_with(['0', '+']) && port.parse::<u16>().is_ok();
-    host.split('.').all(is_label) && port.is_none_or(is_port)
+    let is_host = match address {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => host.split('.').all(is_label),
+    };
+    is_host && port.is_none_or(is_port)
 }
 
 fn check_repository(registry: &str, repository: &str) -> Result<(), String> {

@@ -4,14 +4,17 @@ const LABEL: &str = "is not a name in Kubernetes: small letters, digits and `-` 
     63 at most";
 const SUBDOMAIN: &str = "is not a name in Kubernetes: small letters, digits, and `-` or `.` \
     between them, 253 at most";
-/// Checks the name of a namespace.
-pub fn label(text: &str) -> Result<(), &'static str> {
-    if text.len() <= 63 && is_label(text) { Ok(()) } else { Err(LABEL) }
+
+/// The name of a namespace, if it is valid.
+pub fn label(text: &str) -> Result<String, &'static str> {
+    let is_valid = text.len() <= 63 && is_label(text);
+    is_valid.then(|| text.to_owned()).ok_or(LABEL)
 }
 
-/// Checks the name of a workload or a node.
-pub fn subdomain(text: &str) -> Result<(), &'static str> {
-    if text.len() <= 253 && text.split('.').all(is_label) { Ok(()) } else { Err(SUBDOMAIN) }
+/// The name of a workload or a node, if it is valid.
+pub fn subdomain(text: &str) -> Result<String, &'static str> {
+    let is_valid = text.len() <= 253 && text.split('.').all(is_label);
+    is_valid.then(|| text.to_owned()).ok_or(SUBDOMAIN)
 }
 
 fn is_label(text: &str) -> bool {

@@ -74,12 +74,7 @@ pub fn text((major, minor): Release) -> String {
 /// # Errors
 /// It is something else; the text says what to write.
 pub fn release(text: &str) -> Result<Release, String> {
-    let number = |part: &str| {
-        part.bytes()
-            .all(|byte| byte.is_ascii_digit())
-            .then_some(())
-            .and_then(|()| part.parse::<u32>().ok())
-    };
+    let number = |part: &str| part.parse::<u32>().ok().filter(|_| !part.starts_with('+'));
     let mut parts = text.strip_prefix('v').unwrap_or(text).splitn(3, '.').map(number);
     match (parts.next().flatten(), parts.next().flatten()) {
         (Some(major), Some(minor)) => Ok((major, minor)),

@@ -11,7 +11,7 @@ use laststream_base::time_span::TimeSpan;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct Access {
     /// A namespace instead of the context's.
-    #[arg(short, long, value_name = "NAME", value_parser = namespace, help_heading = "Cluster")]
+    #[arg(short, long, value_name = "NAME", value_parser = names::label, help_heading = "Cluster")]
     pub namespace: Option<String>,
     /// The kubeconfig file, instead of KUBECONFIG and `~/.kube/config`.
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
@@ -37,8 +37,4 @@ pub struct Access {
     // The command that runs the credential program and ends it with this process.
     #[arg(skip)]
     pub guard: Vec<OsString>,
-}
-
-fn namespace(text: &str) -> Result<String, &'static str> {
-    names::label(text).map(|()| text.to_owned())
 }

@@ -204,6 +204,13 @@ mod tests {
         runtime()?.block_on(Cluster::connect(access, &|_| None))
     }
 
+    /// Connects as KUBECONFIG says, with these files in it.
+    fn connect_by_variable(paths: &[&Path]) -> Result<Cluster, FleetError> {
+        let value = std::env::join_paths(paths).unwrap();
+        let lookup = move |name: &str| (name == KUBECONFIG).then(|| value.clone());
+        runtime()?.block_on(Cluster::connect(&Access::default(), &lookup))
+    }
+
     fn written() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
@@ -226,14 +233,9 @@ mod tests {
     #[test]
     fn missing_files_are_skipped_as_in_kubectl() {
         let (folder, path) = written();
-        let connect = |paths: &[&Path]| {
-            let value = std::env::join_paths(paths).unwrap();
-            let lookup = move |name: &str| (name == KUBECONFIG).then(|| value.clone());
-            runtime().unwrap().block_on(Cluster::connect(&Access::default(), &lookup))
-        };
         let none = folder.path().join("none");
-        assert_eq!(connect(&[&none, &path]).unwrap().namespace(), "shop");
-        let error = connect(&[&none]).unwrap_err().to_string();
+        assert_eq!(connect_by_variable(&[&none, &path]).unwrap().namespace(), "shop");
+        let error = connect_by_variable(&[&none]).unwrap_err().to_string();
         assert!(error.contains("none"), "{error}");
     }
 
@@ -243,10 +245,7 @@ mod tests {
         let (folder, path) = written();
         let first = folder.path().join("first");
         fs::write(&first, "apiVersion: v1\nkind: Config\ncurrent-context: \"\"\n").unwrap();
-        let value = std::env::join_paths([&first, &path]).unwrap();
-        let lookup = move |name: &str| (name == KUBECONFIG).then(|| value.clone());
-        let runtime = runtime().unwrap();
-        let both = runtime.block_on(Cluster::connect(&Access::default(), &lookup)).unwrap();
+        let both = connect_by_variable(&[&first, &path]).unwrap();
         assert_eq!(both.namespace(), "shop", "the second file names one");
         let error = connect(&access(&first)).unwrap_err();
         assert_eq!(error, FleetError::NoCurrentContext("none".to_owned()));

@@ -37,7 +37,7 @@ impl Cluster {
             _ => self.allows_statistics(&pod.namespace).await,
         };
         match (is_allowed, error) {
-            (Ok(is_allowed), FleetError::Forbidden(_)) => !is_allowed,
+            (Ok(is_allowed), FleetError::Forbidden { .. }) => !is_allowed,
             (Ok(_), _) => false,
             (Err(FleetError::Unauthorized(_) | FleetError::Credentials(_)), _) => true,
             (Err(_), _) => is_alone,

@@ -38,13 +38,12 @@ pub enum PodResult {
 
 impl PodOutcome {
     fn answered(pod: &PodFacts, outcome: Outcome, is_negative: bool) -> Self {
-        Self { is_negative, ..Self::of(pod, PodResult::Answered(outcome)) }
+        Self::of(pod, PodResult::Answered(outcome), is_negative)
     }
 
     /// The result for a pod whose gate has not answered.
     pub fn failed(pod: &PodFacts, error: impl Into<String>) -> Self {
-        let error = PodResult::Failed { error: error.into() };
-        Self { is_negative: true, ..Self::of(pod, error) }
+        Self::of(pod, PodResult::Failed { error: error.into() }, true)
     }
 
     /// The result for a name that no pod has.
@@ -54,9 +53,9 @@ impl PodOutcome {
         Self { namespace, pod, result: PodResult::Failed { error }, is_negative: true }
     }
 
-    fn of(pod: &PodFacts, result: PodResult) -> Self {
+    fn of(pod: &PodFacts, result: PodResult, is_negative: bool) -> Self {
         let (namespace, pod) = (pod.namespace.clone(), pod.name.clone());
-        Self { namespace, pod, result, is_negative: false }
+        Self { namespace, pod, result, is_negative }
     }
 
     pub fn line(&self) -> (String, bool) {

@@ -15,7 +15,9 @@ use laststream_http::url::is_loopback;
 
 pub(super) async fn config(access: &Access, lookup: Lookup<'_>) -> Result<Config, FleetError> {
     let Some(file) = kubeconfig(access, lookup)? else {
-        return in_cluster(lookup);
+        // The service account of the pod that this process runs in.
+        let usual = usual_file(lookup);
+        return Config::incluster().map_err(|error| FleetError::of_pod(&error, usual));
     };
     let contexts: Vec<String> = file.contexts.iter().map(|context| context.name.clone()).collect();
     let options = KubeConfigOptions {
@@ -105,11 +107,6 @@ fn read(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
 fn usual_file(lookup: Lookup<'_>) -> PathBuf {
     let home = lookup(env_vars::HOME).map(PathBuf::from).unwrap_or_default();
     home.join(".kube").join("config")
-}
-
-/// The service account of the pod that this process runs in.
-fn in_cluster(lookup: Lookup<'_>) -> Result<Config, FleetError> {
-    Config::incluster().map_err(|error| FleetError::of_pod(&error, usual_file(lookup)))
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! The streams of many pods, and for each pod whether its list is complete. Pure.
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
 
 use super::ask::Detail;
 use super::pod_report::{Answer, reason};
 use super::pods::PodFacts;
-use super::table::{PodStream, oldest};
 use laststream_gate::Stream;
 use laststream_gate::text::many;
 
@@ -98,6 +99,34 @@ impl PodListing {
             (_, None) => format!("{pod} does not list its streams: {why}"),
         })
     }
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct PodStream {
+    pub namespace: String,
+    pub pod: String,
+    #[serde(flatten)]
+    pub stream: Stream,
+}
+
+impl PodStream {
+    fn of(pod: &PodFacts, mut stream: Stream) -> Self {
+        // A gate's answer must not replace the name of its pod.
+        stream.other.retain(|name, _| !matches!(name.as_str(), "namespace" | "pod"));
+        Self { namespace: pod.namespace.clone(), pod: pod.name.clone(), stream }
+    }
+}
+
+/// The streams of all pods, the oldest first.
+pub(super) fn oldest(answers: &[(PodFacts, Answer)], limit: usize) -> Vec<PodStream> {
+    let of_pod = |(pod, answer): &(PodFacts, Answer)| {
+        let streams = listed(answer).unwrap_or_default().iter();
+        streams.map(|stream| PodStream::of(pod, stream.clone())).collect::<Vec<_>>()
+    };
+    let mut all: Vec<PodStream> = answers.iter().flat_map(of_pod).collect();
+    all.sort_by_key(|stream| Reverse(stream.stream.age_ms));
+    all.truncate(limit);
+    all
 }
 
 fn listed(answer: &Answer) -> Option<&[Stream]> {

@@ -163,12 +163,9 @@ impl PodFacts {
 /// gate.
 fn proxy_of(spec: &PodSpec, is_envoy_gateway: bool) -> Option<&Container> {
     let names: &[&str] = if is_envoy_gateway { &[ENVOY_GATEWAYS] } else { &PROXIES };
-    let sidecars = spec.init_containers.iter().flatten().filter(|init| is_sidecar(init));
+    let is_sidecar = |init: &&Container| init.restart_policy.as_deref() == Some("Always");
+    let sidecars = spec.init_containers.iter().flatten().filter(is_sidecar);
     sidecars.chain(&spec.containers).find(|container| names.contains(&container.name.as_str()))
-}
-
-fn is_sidecar(init: &Container) -> bool {
-    init.restart_policy.as_deref() == Some("Always")
 }
 
 fn runs(pod: &Pod, container: &str) -> bool {

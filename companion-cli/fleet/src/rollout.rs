@@ -45,8 +45,7 @@ impl FromStr for Workload {
         if name.is_empty() || name.contains('/') {
             return Err(WANTED);
         }
-        names::subdomain(name)?;
-        Ok(Self { kind, name: name.to_owned() })
+        Ok(Self { kind, name: names::subdomain(name)? })
     }
 }
 

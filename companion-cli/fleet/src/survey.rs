@@ -89,11 +89,11 @@ impl Survey {
     /// statistics are known.
     #[must_use]
     pub fn silent_gates(&self) -> usize {
-        let stats = self.pods.iter().filter_map(|(_, answer)| match answer {
-            Answer::Stats(stats) => stats.why_unasked(),
-            _ => None,
-        });
-        stats.count()
+        let is_silent = |answer: &Answer| match answer {
+            Answer::Stats(stats) => stats.why_unasked().is_some(),
+            _ => false,
+        };
+        self.pods.iter().filter(|(_, answer)| is_silent(answer)).count()
     }
 }
 
@@ -199,7 +199,7 @@ impl Cluster {
 /// Whether a pod could have sent the error.
 fn may_come_from_a_pod(error: &FleetError) -> bool {
     match error {
-        FleetError::Forbidden(forbidden) => forbidden.call.is_on("pods/proxy"),
+        FleetError::Forbidden { call, .. } => call.is_on("pods/proxy"),
         error => error.concerns_all(),
     }
 }

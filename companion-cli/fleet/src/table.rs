@@ -1,9 +1,9 @@
 //! Reports on pods and streams as text. Pure; every name stays on its line.
 
 use super::ask::Detail;
-use super::pod_report::{Answer, Class, PodReport};
-use super::pods::PodFacts;
-use laststream_gate::text::columns;
+use super::listing::PodStream;
+use super::pod_report::{Class, PodReport};
+use laststream_gate::text::{Column, columns, if_any};
 use laststream_gate::{Stream, text};
 
 /// The optional columns of a table.
@@ -15,22 +15,20 @@ pub struct Width {
     pub deletion: bool,
 }
 
-type Column = (&'static str, fn(&PodReport) -> String);
-
-const DEFAULT_COLUMNS: [Column; 8] = [
+const DEFAULT_COLUMNS: [Column<PodReport>; 8] = [
     ("POD", |report| report.pod.clone()),
     ("LIFE", |report| report.life.to_string()),
     ("GATE", |report| report.gate().to_owned()),
     ("COUNT", |report| report.count.clone().unwrap_or_default()),
     ("IN FLIGHT", PodReport::flight),
-    ("LONG-LIVED", |report| if_any(report.long_lived, &report.long_lived.to_string())),
-    ("DRAIN", |report| if_any(report.drain_seconds, &format!("{} s", report.drain_seconds))),
+    ("LONG-LIVED", |report| if_any(report.long_lived, report.long_lived.to_string())),
+    ("DRAIN", |report| if_any(report.drain_seconds, format!("{} s", report.drain_seconds))),
     ("LEFT", |report| {
         report.deadline_in_seconds.map(|left| format!("{left} s")).unwrap_or_default()
     }),
 ];
 
-const WIDE: [Column; 5] = [
+const WIDE: [Column<PodReport>; 5] = [
     ("HOLDING", |report| report.holding.map(|count| count.to_string()).unwrap_or_default()),
     ("VERSION", |report| report.version.clone().unwrap_or_default()),
     ("OWNER", |report| report.owner.clone().unwrap_or_default()),
@@ -39,15 +37,15 @@ const WIDE: [Column; 5] = [
 ];
 
 /// What would happen if the pods were deleted now.
-const DELETION: [Column; 3] = [
+const DELETION: [Column<PodReport>; 3] = [
     ("AT MOST", |report| format!("{} s", report.at_most_seconds)),
     ("GRACE", |report| format!("{} s", report.grace_seconds)),
     ("HELD BY", |report| report.held_by.clone().unwrap_or_default()),
 ];
 
 pub fn pods(reports: &[PodReport], width: Width) -> String {
-    let namespace: Column = ("NAMESPACE", |report| report.namespace.clone());
-    let mut shown: Vec<Column> = Vec::new();
+    let namespace: Column<PodReport> = ("NAMESPACE", |report| report.namespace.clone());
+    let mut shown: Vec<Column<PodReport>> = Vec::new();
     shown.extend(width.namespaces.then_some(namespace));
     shown.extend(DEFAULT_COLUMNS);
     if width.deletion {
@@ -62,41 +60,8 @@ pub fn pods(reports: &[PodReport], width: Width) -> String {
     columns(shown.into_iter().map(|(title, value)| (title, cells(value))).collect())
 }
 
-fn if_any(number: u64, text: &str) -> String {
-    if number == 0 { String::new() } else { text.to_owned() }
-}
-
-#[derive(Debug, Clone, serde::Serialize)]
-pub struct PodStream {
-    pub namespace: String,
-    pub pod: String,
-    #[serde(flatten)]
-    pub stream: Stream,
-}
-
-impl PodStream {
-    fn of(pod: &PodFacts, mut stream: Stream) -> Self {
-        // A gate's answer must not replace the name of its pod.
-        stream.other.retain(|name, _| !matches!(name.as_str(), "namespace" | "pod"));
-        Self { namespace: pod.namespace.clone(), pod: pod.name.clone(), stream }
-    }
-}
-
-/// The streams of all pods, the oldest first.
-pub fn oldest(answers: &[(PodFacts, Answer)], limit: usize) -> Vec<PodStream> {
-    let mut all: Vec<PodStream> = Vec::new();
-    for (pod, answer) in answers {
-        let Answer::Detail(detail) = answer else { continue };
-        let Ok(streams) = &detail.streams else { continue };
-        all.extend(streams.streams.iter().map(|stream| PodStream::of(pod, stream.clone())));
-    }
-    all.sort_by_key(|stream| std::cmp::Reverse(stream.stream.age_ms));
-    all.truncate(limit);
-    all
-}
-
 pub fn streams(streams: &[PodStream], namespaces: bool) -> String {
-    let mut shown: Vec<text::TitledColumn<PodStream>> = Vec::new();
+    let mut shown: Vec<Column<PodStream>> = Vec::new();
     if namespaces {
         shown.push(("NAMESPACE", |stream| stream.namespace.clone()));
     }
@@ -121,7 +86,7 @@ pub fn held(detail: &Detail, most: usize) -> String {
     }
     let listed = u64::try_from(shown.len()).unwrap_or(u64::MAX);
     let more = count.saturating_sub(listed);
-    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    let more = if_any(more, format!("; and {more} more"));
     format!("holding {count}: {}{more}", shown.join("; "))
 }
 
@@ -162,6 +127,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::listing::oldest;
+    use crate::pod_report::Answer;
+    use crate::pods::PodFacts;
     use crate::stats::Stats;
 
     fn answer(streams: &str, holding: u64) -> Answer {

@@ -72,6 +72,8 @@ pub fn from_vars(lookup: Lookup<'_>) -> Result<Address, NotAnAddress> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
 
     #[test]
@@ -124,17 +126,12 @@ mod tests {
 
     #[test]
     fn the_environment_names_the_address() {
-        let none = |_: &str| None;
-        assert_eq!(
-            from_vars(&none).map(|address| address.to_string()).as_deref(),
-            Ok(DEFAULT_ADDRESS)
-        );
-        let some = |name: &str| (name == LASTSTREAM_GATE).then(|| "http://10.0.0.1:1".into());
-        assert_eq!(
-            from_vars(&some).map(|address| address.to_string()).as_deref(),
-            Ok("http://10.0.0.1:1")
-        );
-        let bad = |name: &str| (name == LASTSTREAM_GATE).then(|| "gate".into());
-        assert!(from_vars(&bad).is_err());
+        let of = |value: Option<&str>| {
+            let lookup = |name: &str| value.filter(|_| name == LASTSTREAM_GATE).map(OsString::from);
+            from_vars(&lookup).map(|address| address.to_string())
+        };
+        assert_eq!(of(None).as_deref(), Ok(DEFAULT_ADDRESS));
+        assert_eq!(of(Some("http://10.0.0.1:1")).as_deref(), Ok("http://10.0.0.1:1"));
+        assert!(of(Some("gate")).is_err());
     }
 }

@@ -19,11 +19,7 @@ fn counts(status: &Status) -> Vec<(String, String)> {
     let mut lines: Vec<(String, String)> =
         status.scopes.iter().map(|scope| (plain(&scope.scope), of_scope(scope))).collect();
     let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
-    let lost = if status.lost_counters > 0 {
-        format!(", {} lost", status.lost_counters)
-    } else {
-        String::new()
-    };
+    let lost = if_any(status.lost_counters, format!(", {} lost", status.lost_counters));
     line("count", format!("{}, {}{lost}", plain(&status.count), many(status.counters, "counter")));
     if let Some(advice) = &status.advice {
         line("", plain(advice));
@@ -75,11 +71,7 @@ fn of_ends(ends: &Ends) -> String {
 }
 
 fn of_scope(scope: &Scope) -> String {
-    let long_lived = if scope.long_lived > 0 {
-        format!(", {} of them long-lived", scope.long_lived)
-    } else {
-        String::new()
-    };
+    let long_lived = if_any(scope.long_lived, format!(", {} of them long-lived", scope.long_lived));
     format!("{} in flight{long_lived}; {} begun in all", scope.in_flight, scope.begun)
 }
 
@@ -146,9 +138,10 @@ pub fn streams(streams: &Streams) -> String {
     text
 }
 
-type Column = (&'static str, fn(&Stream) -> String);
+/// The title of a column, and its cells.
+pub type Column<T> = (&'static str, fn(&T) -> String);
 
-const COLUMNS: [Column; 13] = [
+const COLUMNS: [Column<Stream>; 13] = [
     ("AGE", |stream| seconds(stream.age_ms)),
     ("SCOPE", |stream| stream.scope.clone()),
     ("STATUS", |stream| stream.status.map(|status| status.to_string()).unwrap_or_default()),
@@ -164,22 +157,13 @@ const COLUMNS: [Column; 13] = [
     ("REQUEST", |stream| stream.request.clone().unwrap_or_default()),
 ];
 
-pub type TitledColumn<T> = (&'static str, fn(&T) -> String);
-
 /// A table of streams, with the caller's columns before theirs.
-pub fn stream_columns<T>(
-    first: Vec<TitledColumn<T>>,
-    items: &[T],
-    stream: fn(&T) -> &Stream,
-) -> String {
-    let mut shown: Vec<(&str, Vec<String>)> = Vec::new();
-    for (title, value) in first {
-        shown.push((title, items.iter().map(value).collect()));
-    }
-    for (title, value) in COLUMNS {
-        shown.push((title, items.iter().map(|item| value(stream(item))).collect()));
-    }
-    columns(shown)
+pub fn stream_columns<T>(first: Vec<Column<T>>, items: &[T], stream: fn(&T) -> &Stream) -> String {
+    let first = first.into_iter().map(|(title, value)| (title, items.iter().map(value).collect()));
+    let own = COLUMNS
+        .into_iter()
+        .map(|(title, value)| (title, items.iter().map(|item| value(stream(item))).collect()));
+    columns(first.chain(own).collect())
 }
 
 /// A table without empty columns; every cell stays on its line.
@@ -233,6 +217,11 @@ fn after_semicolon(part: Option<String>) -> String {
 /// A number with its noun.
 pub fn many(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// The text, unless the number is zero.
+pub fn if_any(number: u64, text: String) -> String {
+    if number == 0 { String::new() } else { text }
 }
 
 /// A text on one line and with a limited length, because clients choose paths and names.

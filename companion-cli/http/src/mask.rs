@@ -22,7 +22,8 @@ impl Mask {
         let mut masked = String::with_capacity(text.len());
         let mut at = 0;
         while let Some(character) = text.get(at..).and_then(|rest| rest.chars().next()) {
-            if let Some(end) = self.longest(text.as_bytes(), at) {
+            let ends = self.secrets.iter().filter_map(|secret| end(text.as_bytes(), at, secret));
+            if let Some(end) = ends.max() {
                 masked.push_str(MASK);
                 at = end;
             } else {
@@ -31,10 +32,6 @@ impl Mask {
             }
         }
         masked
-    }
-
-    fn longest(&self, text: &[u8], at: usize) -> Option<usize> {
-        self.secrets.iter().filter_map(|secret| end(text, at, secret)).max()
     }
 }
 

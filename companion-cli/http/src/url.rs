@@ -31,7 +31,8 @@ impl Url {
     fn checked(mut url: ::url::Url) -> Option<Self> {
         let is_http = matches!(url.scheme(), "http" | "https");
         url.set_fragment(None);
-        (is_http && !has_login(&url)).then_some(Self(url))
+        let has_login = !url.username().is_empty() || url.password().is_some();
+        (is_http && !has_login).then_some(Self(url))
     }
 
     /// Another path of the same origin.
@@ -78,10 +79,6 @@ impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.as_str().split('?').next().unwrap_or_default())
     }
-}
-
-fn has_login(url: &::url::Url) -> bool {
-    !url.username().is_empty() || url.password().is_some()
 }
 
 /// Whether a host is this machine: `localhost`, 127.0.0.0/8 or `[::1]`. No proxy is asked for it,

@@ -68,7 +68,8 @@ impl Process {
     /// Sends SIGKILL, and returns when the process has ended. Does nothing if it has ended already.
     pub(crate) fn kill(&mut self) {
         if self.ended().is_none() {
-            self.status = end(&mut self.child);
+            let _ = self.child.kill(); // fails only for a program that has ended
+            self.status = self.child.wait().ok();
         }
     }
 }
@@ -87,9 +88,4 @@ fn start_spawner() -> Sender<(Command, Reply)> {
         }
     });
     sender
-}
-
-fn end(child: &mut Child) -> Option<ExitStatus> {
-    let _ = child.kill(); // fails only for a program that has ended
-    child.wait().ok()
 }

@@ -5,12 +5,13 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::thread::{self, JoinHandle};
 
-use http::{Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
+use serde_json::{Map, Value};
 use tokio::runtime;
 use tokio::sync::watch;
 
@@ -123,6 +124,20 @@ pub(crate) fn json(status: u16, body: String) -> Response<String> {
     *response.status_mut() = http::StatusCode::from_u16(status).unwrap_or_default();
     response
         .headers_mut()
-        .insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+        .insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
+}
+
+/// The headers as JSON. A header that is there several times is shown as a list.
+pub(crate) fn headers_json(headers: &HeaderMap) -> Map<String, Value> {
+    let of = |name: &HeaderName| {
+        let mut values: Vec<Value> =
+            headers.get_all(name).iter().map(|value| text(value).into()).collect();
+        if values.len() == 1 { values.remove(0) } else { values.into() }
+    };
+    headers.keys().map(|name| (name.as_str().to_owned(), of(name))).collect()
+}
+
+pub(crate) fn text(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
 }

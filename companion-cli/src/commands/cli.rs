@@ -2,30 +2,11 @@
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::commands::build::Build;
-use crate::commands::completions::Completions;
-use crate::commands::config::Config;
-use crate::commands::demo::Demo;
-use crate::commands::drain::Drain;
-use crate::commands::envoy::Envoy;
-use crate::commands::exec::Exec;
-use crate::commands::guarded::Guarded;
-use crate::commands::inspect::Inspect;
-use crate::commands::install::Install;
-use crate::commands::lint::Lint;
-use crate::commands::man::Man;
-use crate::commands::module::Module;
-use crate::commands::overview;
-use crate::commands::pods::deletion_cost::DeletionCost;
-use crate::commands::pods::rollout::Rollout;
-use crate::commands::push::Push;
-use crate::commands::render::Render;
-use crate::commands::run::Run;
-use crate::commands::size::Size;
-use crate::commands::status::Status;
-use crate::commands::streams::Streams;
-use crate::commands::version::Version;
-use crate::commands::wait::{Prestop, Wait};
+use crate::commands::pods::{deletion_cost, rollout};
+use crate::commands::{
+    build, completions, config, demo, drain, envoy, exec, guarded, inspect, install, lint, man,
+    module, overview, push, render, run, size, status, streams, version, wait,
+};
 
 /// Holds an Envoy that stops until its last request has been answered.
 #[derive(Debug, Parser)]
@@ -65,36 +46,36 @@ exit code is a verdict (`inspect`, `lint`, `prestop`, `render --check`, `rollout
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Build(Build),
-    Completions(Completions),
+    Build(build::Build),
+    Completions(completions::Completions),
     /// Prints the schema of the module's configuration, checks a configuration, prints the gate's
     /// interface.
     #[command(subcommand)]
-    Config(Config),
-    DeletionCost(Box<DeletionCost>),
-    Demo(Demo),
-    Drain(Box<Drain>),
+    Config(config::Config),
+    DeletionCost(Box<deletion_cost::DeletionCost>),
+    Demo(demo::Demo),
+    Drain(Box<drain::Drain>),
     /// Finds or downloads an Envoy for this machine.
     #[command(subcommand)]
-    Envoy(Envoy),
-    Exec(Box<Exec>),
+    Envoy(envoy::Envoy),
+    Exec(Box<exec::Exec>),
     #[command(hide = true)]
-    Guarded(Guarded),
-    Inspect(Box<Inspect>),
+    Guarded(guarded::Guarded),
+    Inspect(Box<inspect::Inspect>),
     #[command(hide = true)]
-    Install(Install),
-    Lint(Box<Lint>),
-    Man(Man),
-    Module(Module),
-    Prestop(Prestop),
-    Push(Box<Push>),
+    Install(install::Install),
+    Lint(Box<lint::Lint>),
+    Man(man::Man),
+    Module(module::Module),
+    Prestop(wait::Prestop),
+    Push(Box<push::Push>),
     /// Renders manifests for Istio, Envoy, Envoy Gateway and Helm from one policy file.
-    Render(Box<Render>),
-    Rollout(Box<Rollout>),
-    Run(Box<Run>),
-    Size(Box<Size>),
-    Status(Box<Status>),
-    Streams(Box<Streams>),
-    Version(Version),
-    Wait(Box<Wait>),
+    Render(Box<render::Render>),
+    Rollout(Box<rollout::Rollout>),
+    Run(Box<run::Run>),
+    Size(Box<size::Size>),
+    Status(Box<status::Status>),
+    Streams(Box<streams::Streams>),
+    Version(version::Version),
+    Wait(Box<wait::Wait>),
 }

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use laststream_base::env_vars;
-use laststream_base::names;
 use laststream_fleet::{Access, Cluster, FleetError};
 
 use crate::commands::guarded;
@@ -31,9 +30,4 @@ pub(super) async fn connect(
 ) -> Result<Cluster, FleetError> {
     let access = Access { cluster, guard: guarded::prefix(), ..access.clone() };
     Cluster::connect(&access, &env_vars::of_process).await
-}
-
-/// Parses the name of a node.
-pub(super) fn node(text: &str) -> Result<String, &'static str> {
-    names::subdomain(text).map(|()| text.to_owned())
 }

@@ -127,7 +127,8 @@ fn stop_at_signals() -> std::io::Result<Arc<AtomicBool>> {
 
 /// Redraws lines in a terminal. Without one, or without colours, prints a line for each event.
 fn show(mut view: View, receiver: Receiver<News>, printer: &Printer) {
-    let is_live = can_change_lines();
+    let stderr = std::io::stderr();
+    let is_live = can_redraw(&stderr) && terminal(&stderr).0 > WIDTH;
     let mut is_over = false;
     while !is_over {
         match receiver.recv_timeout(Duration::from_millis(100)) {
@@ -146,9 +147,4 @@ fn show(mut view: View, receiver: Receiver<News>, printer: &Printer) {
             view.frame().iter().for_each(|line| printer.stderr_verbatim(line));
         }
     }
-}
-
-fn can_change_lines() -> bool {
-    let stderr = std::io::stderr();
-    can_redraw(&stderr) && terminal(&stderr).0 > WIDTH
 }

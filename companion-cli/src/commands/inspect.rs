@@ -7,7 +7,7 @@ use clap::Args;
 use laststream_base::causes::Context as _;
 use laststream_base::visible;
 use laststream_module::analysis::Module;
-use laststream_module::inspect::{self, Inspection, Remote};
+use laststream_module::inspect::{self, Inspection};
 use laststream_oci::image::{DOCKER_HUB, NotAReference, Reference};
 use laststream_oci::registry::Registry;
 
@@ -51,8 +51,8 @@ fn look(command: &Inspect, printer: &Printer) -> Result<Inspection, Failure> {
     let reference = &reference.context(&subject)?;
     let (options, sources) = (command.registry.options(), command.registry.sources()?);
     let registry = Registry::new(&reference.registry, &options, &sources, printer);
-    let registry = &registry.context(&subject)?;
-    Ok(inspect::image(&Remote { registry, reference }).context(subject)?)
+    let registry = registry.context(&subject)?;
+    Ok(inspect::image(&registry, reference).context(subject)?)
 }
 
 /// The subject as a reference, if it cannot be a file.

@@ -66,30 +66,8 @@ pub(crate) fn candidates(command: &Command, words: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
-    use super::*;
+    use super::candidates;
     use crate::commands::cli::Arguments;
-
-    #[test]
-    fn the_program_name_selects_the_mode() {
-        for (program, expected) in [
-            ("laststream", CalledAs::Itself),
-            ("/usr/bin/kubectl-laststream", CalledAs::Plugin),
-            ("kubectl_complete-laststream", CalledAs::Completer),
-        ] {
-            assert_eq!(CalledAs::of(Some(&program.into())), expected, "{program}");
-        }
-        assert_eq!(CalledAs::of(None), CalledAs::Itself);
-    }
-
-    #[test]
-    fn examples_in_the_help_begin_with_the_typed_command() {
-        let mut command = CalledAs::Plugin.name(Arguments::command());
-        let status = command.find_subcommand_mut("status").unwrap();
-        let help = CalledAs::Plugin.help(status.render_help().to_string());
-        assert!(help.contains("\n  kubectl laststream status -n shop"), "{help}");
-    }
 
     #[test]
     fn verbs_and_options_are_completed() {

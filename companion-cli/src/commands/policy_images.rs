@@ -9,7 +9,7 @@ use std::time::Duration;
 use laststream_base::digest::Digest;
 use laststream_base::env_vars::{self, LASTSTREAM_OFFLINE};
 use laststream_module::analysis::Kind;
-use laststream_module::inspect::{self, Remote};
+use laststream_module::inspect;
 use laststream_oci::image::Reference;
 use laststream_oci::registry::credentials::Sources;
 use laststream_oci::registry::{Options, Registry};
@@ -146,7 +146,7 @@ impl<'a> PolicyImages<'a> {
         let inspection = || -> Result<_, Box<dyn Error>> {
             let reference: Reference = image.parse()?;
             let registry = Registry::new(&reference.registry, options, sources, self.printer)?;
-            Ok(inspect::image(&Remote { registry: &registry, reference: &reference })?)
+            Ok(inspect::image(&registry, &reference)?)
         };
         let found = inspection().map_err(|error| format!("cannot be looked at: {error}"))?;
         let mut difference = found.differs_from(match wanted {

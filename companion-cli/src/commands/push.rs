@@ -4,7 +4,6 @@ mod moved_tags;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::Args;
 use laststream_base::digest::Digest;
@@ -57,8 +56,8 @@ pub(crate) struct Push {
     module: PathBuf,
     /// An annotation of the image, such as `org.opencontainers.image.version=1.0.0`. May be
     /// repeated.
-    #[arg(short, long = "annotation", value_name = "KEY=VALUE")]
-    annotations: Vec<Annotation>,
+    #[arg(short, long = "annotation", value_name = "KEY=VALUE", value_parser = annotation)]
+    annotations: Vec<(String, String)>,
     /// Also writes the digest of the image to this file.
     #[arg(long, value_name = "FILE")]
     digest_file: Option<PathBuf>,
@@ -83,23 +82,14 @@ pub(crate) struct Push {
 const BUILTIN: &str = "builtin";
 const BUILTIN_FRAMES: &str = "builtin-frames";
 
-/// `KEY=VALUE`; the value may hold `=`, too.
-#[derive(Debug, Clone)]
-struct Annotation(String, String);
-
-impl FromStr for Annotation {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            Some((VARIANT, _)) => Err(format!(
-                "`{VARIANT}` tells fetchers how the image is laid out: it is always `compat`"
-            )),
-            Some((key, value)) if !key.trim().is_empty() => {
-                Ok(Self(key.to_owned(), value.to_owned()))
-            }
-            _ => Err("write it as `KEY=VALUE`".to_owned()),
-        }
+/// Parses `KEY=VALUE`; the value may hold `=`, too.
+fn annotation(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((VARIANT, _)) => Err(format!(
+            "`{VARIANT}` tells fetchers how the image is laid out: it is always `compat`"
+        )),
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write it as `KEY=VALUE`".to_owned()),
     }
 }
 
@@ -195,9 +185,7 @@ impl Push {
     /// The standard annotations, replaced by those of the command line.
     fn annotations(&self, kind: Kind) -> BTreeMap<String, String> {
         let mut annotations = kind.annotations();
-        annotations.extend(
-            self.annotations.iter().map(|Annotation(key, value)| (key.clone(), value.clone())),
-        );
+        annotations.extend(self.annotations.iter().cloned());
         annotations
     }
 

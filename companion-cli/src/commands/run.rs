@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use laststream_base::causes::Context as _;
 use laststream_base::env_vars;
+use laststream_gate::text::if_any;
 use laststream_gate::{self as gate, Secret};
 use laststream_local::Server;
 use laststream_local::envoy::{self, NEWEST, Version, Wanted};
@@ -280,11 +281,7 @@ fn drain(runner: &mut Runner, printer: &Printer) -> Ended {
     printer.status_line("draining; Ctrl-C again ends it at once");
     let on_step = |step: &Step| match step {
         Step::Waiting { reason, late, deadline_in } => {
-            let late = if *late > 0 {
-                format!("; requests that came after the drain began: {late}")
-            } else {
-                String::new()
-            };
+            let late = if_any(*late, format!("; requests that came after the drain began: {late}"));
             let left = deadline_in
                 .map_or(String::new(), |left| format!(" (at most {} s)", left.as_secs()));
             printer.status_line(&format!("waiting: {reason}{late}{left}"));
@@ -295,11 +292,9 @@ fn drain(runner: &mut Runner, printer: &Printer) -> Ended {
     let log = runner.places().log.display().to_string();
     match drained {
         Drained::Empty { exempt } => {
-            let but = if exempt > 0 {
-                format!(", but for long-lived streams that the policy does not wait for: {exempt}")
-            } else {
-                String::new()
-            };
+            let but =
+                format!(", but for long-lived streams that the policy does not wait for: {exempt}");
+            let but = if_any(exempt, but);
             let log =
                 if runner.release_folder() { String::new() } else { format!("; its log: {log}") };
             printer.status_line(&format!(

@@ -99,7 +99,11 @@ fn hold(
 ) -> Result<GateAnswer<Outcome>, Failure> {
     let mut printed = String::new();
     let mut print_if_new = |answer: &WaitAnswer| {
-        let now = progress_text(gate, answer);
+        // Without the numbers that change all the time.
+        let now = match answer {
+            Ok(answer) => text::held(&answer.body.state, answer.body.holding.unwrap_or_default()),
+            Err(error) => error_text(gate, error),
+        };
         if now != printed {
             printer.status_line(&now);
             printed = now;
@@ -125,12 +129,4 @@ fn hold(
 fn show(answer: &GateAnswer<Outcome>, output: Output, printer: &Printer) -> Exit {
     printer.answer(output, &answer.text, &text::outcome(&answer.body));
     if answer.status == 200 { Exit::Fine } else { Exit::Negative }
-}
-
-/// The progress, without the numbers that change all the time.
-fn progress_text(gate: &Gate, answer: &WaitAnswer) -> String {
-    match answer {
-        Ok(answer) => text::held(&answer.body.state, answer.body.holding.unwrap_or_default()),
-        Err(error) => error_text(gate, error),
-    }
 }

@@ -28,10 +28,9 @@ fn map(out: &mut String, map: &Map, indent: usize, begun: usize) {
     if map.entries.is_empty() {
         out.push_str("{}\n");
     }
-    for (index, entry) in map.entries.iter().enumerate() {
-        let (key, value) = &entry.value;
+    for (index, (note, (key, value))) in map.entries.iter().enumerate() {
         if index > 0 || begun == 0 {
-            if let Some(note) = &entry.note {
+            if let Some(note) = note {
                 comment(out, note, indent);
             }
             spaces(out, indent);
@@ -49,7 +48,7 @@ fn value(out: &mut String, value: &Node, indent: usize) {
             out.push('\n');
             map(out, inner, indent + 2, 0);
         }
-        Node::List(inner) if !inner.items.is_empty() => {
+        Node::List(inner) if !inner.entries.is_empty() => {
             out.push('\n');
             list(out, inner, indent);
         }
@@ -61,21 +60,21 @@ fn value(out: &mut String, value: &Node, indent: usize) {
 }
 
 fn list(out: &mut String, list: &List, indent: usize) {
-    for item in &list.items {
-        let first = match &item.value {
-            Node::Map(map) => map.entries.first().and_then(|entry| entry.note.as_ref()),
+    for (note, item) in &list.entries {
+        let first = match item {
+            Node::Map(map) => map.entries.first().and_then(|(note, _)| note.as_ref()),
             _ => None,
         };
-        for note in item.note.iter().chain(first) {
+        for note in note.iter().chain(first) {
             comment(out, note, indent);
         }
         spaces(out, indent);
         out.push_str("- ");
-        match &item.value {
+        match item {
             Node::Map(inner) if !inner.entries.is_empty() => {
                 map(out, inner, indent + 2, indent + 2)
             }
-            Node::List(inner) if !inner.items.is_empty() => {
+            Node::List(inner) if !inner.entries.is_empty() => {
                 // A list in a list begins on a new line; nothing that is rendered has one,
                 // but JSON may.
                 out.pop();

@@ -22,33 +22,27 @@ pub enum Node {
     Map(Map),
 }
 
-/// An object, its entries in the order in which they were added.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Map {
-    entries: Vec<Noted<(String, Node)>>,
-    pending: Option<String>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct List {
-    items: Vec<Noted<Node>>,
-    pending: Option<String>,
-}
-
-/// A value with its comment.
+/// Values in the order in which they were added, each with its comment.
 #[derive(Debug, Clone, PartialEq)]
-struct Noted<T> {
-    note: Option<String>,
-    value: T,
+pub struct Noted<T> {
+    entries: Vec<(Option<String>, T)>,
+    pending: Option<String>,
 }
 
-impl Map {
+/// An object.
+pub type Map = Noted<(String, Node)>;
+
+pub type List = Noted<Node>;
+
+impl<T> Default for Noted<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), pending: None }
+    }
+}
+
+impl<T> Noted<T> {
     pub fn new() -> Self {
         Self::default()
-    }
-
-    pub fn of(key: impl Into<String>, value: impl Into<Node>) -> Self {
-        Self::new().with(key, value)
     }
 
     /// The reason for the entry that is added next.
@@ -57,10 +51,19 @@ impl Map {
         self
     }
 
-    pub fn with(mut self, key: impl Into<String>, value: impl Into<Node>) -> Self {
-        let note = self.pending.take();
-        self.entries.push(Noted { note, value: (key.into(), value.into()) });
+    fn push(mut self, value: T) -> Self {
+        self.entries.push((self.pending.take(), value));
         self
+    }
+}
+
+impl Map {
+    pub fn of(key: impl Into<String>, value: impl Into<Node>) -> Self {
+        Self::new().with(key, value)
+    }
+
+    pub fn with(self, key: impl Into<String>, value: impl Into<Node>) -> Self {
+        self.push((key.into(), value.into()))
     }
 
     /// Adds an entry if there is a value; the reason before it goes with it.
@@ -76,24 +79,12 @@ impl Map {
 }
 
 impl List {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     pub fn of(value: impl Into<Node>) -> Self {
         Self::new().item(value)
     }
 
-    /// The reason for the item that is added next.
-    pub fn note(mut self, why: impl Into<String>) -> Self {
-        self.pending = Some(why.into());
-        self
-    }
-
-    pub fn item(mut self, value: impl Into<Node>) -> Self {
-        let note = self.pending.take();
-        self.items.push(Noted { note, value: value.into() });
-        self
+    pub fn item(self, value: impl Into<Node>) -> Self {
+        self.push(value.into())
     }
 }
 

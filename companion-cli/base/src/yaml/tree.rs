@@ -202,8 +202,8 @@ impl Builder<'_> {
                     ScalarStyle::Folded => Style::Other,
                 };
                 if style == Style::Plain && text.starts_with(':') && self.is_in_flow(span) {
-                    let message = "Kubernetes does not read a colon here: put it in quotes".into();
-                    return Some(Slip { position: position(span.start), message });
+                    let message = "Kubernetes does not read a colon here: put it in quotes";
+                    return Some(slip(span, message));
                 }
                 self.leaf(Kind::Scalar(text.into(), style), anchor, span, 1)
             }
@@ -213,10 +213,7 @@ impl Builder<'_> {
                         self.tree.nodes.get(target as usize).map_or(1, |raw| raw.expanded);
                     self.leaf(Kind::Alias(target), 0, span, expanded)
                 }
-                None => Some(Slip {
-                    position: position(span.start),
-                    message: "the alias stands within what it stands for".into(),
-                }),
+                None => Some(slip(span, "the alias stands within what it stands for")),
             },
             Event::SequenceStart(_, anchor, _) => self.begin(Kind::List(Vec::new()), anchor, span),
             Event::MappingStart(_, anchor, _) => self.begin(Kind::Map(Vec::new()), anchor, span),
@@ -246,10 +243,8 @@ impl Builder<'_> {
         let line = before.rsplit('\n').next().unwrap_or_default();
         let trails = !line.trim().is_empty();
         self.tree.comments.push((position(span.start).line, trails, text.into()));
-        (!trails && line.contains('\t') && !self.is_in_flow(span)).then(|| Slip {
-            position: position(span.start),
-            message: "Kubernetes does not read a tab before a comment".into(),
-        })
+        let is_tabbed = !trails && line.contains('\t') && !self.is_in_flow(span);
+        is_tabbed.then(|| slip(span, "Kubernetes does not read a tab before a comment"))
     }
 
     fn leaf(&mut self, kind: Kind, anchor: usize, span: Span, expanded: u64) -> Option<Slip> {
@@ -263,10 +258,7 @@ impl Builder<'_> {
 
     fn begin(&mut self, kind: Kind, anchor: usize, span: Span) -> Option<Slip> {
         if self.open.len() >= DEEPEST {
-            return Some(Slip {
-                position: position(span.start),
-                message: format!("nested deeper than {DEEPEST} levels"),
-            });
+            return Some(slip(span, format!("nested deeper than {DEEPEST} levels")));
         }
         let id = self.add(kind, span, 1);
         self.open.push(Open { id, key: NONE, anchor, keys: HashMap::new() });
@@ -350,23 +342,19 @@ impl Builder<'_> {
             return;
         };
         let (parent, mut key, mut index) = (open.id, NONE, 0);
-        match self.tree.nodes.get_mut(parent as usize).map(|raw| (&mut raw.expanded, &mut raw.kind))
-        {
-            Some((sum, Kind::List(items))) => {
+        let Some(raw) = self.tree.nodes.get_mut(parent as usize) else { return };
+        raw.expanded = raw.expanded.saturating_add(expanded);
+        match &mut raw.kind {
+            Kind::List(items) => {
                 index = number(items.len());
                 items.push(id);
-                *sum = sum.saturating_add(expanded);
             }
-            Some((sum, Kind::Map(_))) if open.key == NONE => {
-                open.key = id;
-                *sum = sum.saturating_add(expanded);
-            }
-            Some((sum, Kind::Map(entries))) => {
+            Kind::Map(_) if open.key == NONE => open.key = id,
+            Kind::Map(entries) => {
                 key = std::mem::replace(&mut open.key, NONE);
                 entries.push((key, id));
-                *sum = sum.saturating_add(expanded);
             }
-            _ => {}
+            Kind::Scalar(..) | Kind::Alias(_) => {}
         }
         if key != NONE {
             self.note_key(key);
@@ -393,9 +381,7 @@ impl Builder<'_> {
 
     fn too_much(&self, span: Span) -> Option<Slip> {
         (self.tree.nodes.len() >= self.most).then(|| {
-            let message =
-                format!("the files hold more than {MOST_NODES} values: name fewer of them");
-            Slip { position: position(span.start), message }
+            slip(span, format!("the files hold more than {MOST_NODES} values: name fewer of them"))
         })
     }
 
@@ -405,6 +391,10 @@ impl Builder<'_> {
             self.end();
         }
     }
+}
+
+fn slip(span: Span, message: impl Into<String>) -> Slip {
+    Slip { position: position(span.start), message: message.into() }
 }
 
 fn position(mark: Marker) -> Position {

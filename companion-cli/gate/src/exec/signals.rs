@@ -19,7 +19,7 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use super::reaper::Reaper;
-use laststream_base::children::ignored_signals;
+use laststream_base::children::not_ignored;
 
 /// The signals that are forwarded: not those of job control, nor those with which the kernel
 /// reports a process's own faults.
@@ -42,11 +42,7 @@ pub(super) struct Signals(Receiver<Event>);
 
 impl Signals {
     pub(super) fn watch() -> io::Result<Self> {
-        let ignored = ignored_signals();
-        let watched = FORWARDED
-            .into_iter()
-            .filter(|signal| ignored & (1 << (signal - 1)) == 0)
-            .chain([SIGCHLD]);
+        let watched = not_ignored(&FORWARDED).into_iter().chain([SIGCHLD]);
         let mut signals = SignalsInfo::<WithOrigin>::new(watched)?;
         let (sender, events) = channel();
         thread::Builder::new().name("signals".into()).spawn(move || {

@@ -32,8 +32,13 @@ pub(super) fn wait(stage: &mut ExecContext<'_>, until: Instant) -> Outbound {
     let mut last_answer = began;
     let mut is_told = false;
     loop {
-        let why = match query_gate(stage) {
-            Ok(OutboundState::NoScope) => return Outbound::Unknown(lacks_scope(stage)),
+        let state = stage.gate.status().map(|answer| outbound_state(&answer.body));
+        let why = match state {
+            Ok(OutboundState::NoScope) => {
+                let gate = stage.gate.address();
+                let why = format!("the gate at {gate} does not wait for the scope `{SCOPE}`");
+                return Outbound::Unknown(why);
+            }
             Ok(OutboundState::Zero { begun }) => {
                 last_answer = Instant::now();
                 if quiet.since(begun) >= QUIET {
@@ -67,11 +72,6 @@ pub(super) fn wait(stage: &mut ExecContext<'_>, until: Instant) -> Outbound {
     }
 }
 
-fn lacks_scope(stage: &ExecContext<'_>) -> String {
-    let gate = stage.gate.address();
-    format!("the gate at {gate} does not wait for the scope `{SCOPE}`")
-}
-
 fn gone_or_unknown(stage: &mut ExecContext<'_>, error: &GateError) -> Outbound {
     if ready::is_gone(stage) {
         return Outbound::Gone;
@@ -83,10 +83,6 @@ enum OutboundState {
     Zero { begun: u64 },
     Held(String),
     NoScope,
-}
-
-fn query_gate(stage: &ExecContext<'_>) -> Result<OutboundState, GateError> {
-    stage.gate.status().map(|answer| outbound_state(&answer.body))
 }
 
 fn outbound_state(status: &Status) -> OutboundState {

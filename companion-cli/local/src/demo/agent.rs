@@ -13,7 +13,7 @@ use std::thread;
 use http::Method;
 
 use super::clock::Clock;
-use super::container::Container;
+use super::kubelet::Container;
 use super::lane::{AgentExit, EndedBy};
 use super::proxy::Proxy;
 use super::times::Times;

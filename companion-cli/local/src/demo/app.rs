@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, Response};
+use serde_json::json;
 
-use super::container::Container;
-use crate::server::{self, LISTEN, Server};
+use super::kubelet::Container;
+use crate::server::{self, LISTEN, Server, headers_json};
 use laststream_base::causes::Context as _;
 
 /// The longest delay, in seconds, as in httpbin.
@@ -82,7 +83,8 @@ async fn respond(path: &str, headers: &HeaderMap, work: &Arc<Work>) -> Response<
         return server::json(200, format!("{{\"delay\": {}}}\n", duration.as_secs_f64()));
     }
     if path == "/headers" {
-        server::json(200, shown(headers))
+        let shown = json!({ "headers": headers_json(headers) });
+        server::json(200, format!("{shown:#}\n"))
     } else {
         server::json(404, "{\"error\": \"there are /delay/N and /headers\"}\n".into())
     }
@@ -108,11 +110,4 @@ impl Drop for InFlight<'_> {
 fn delay(path: &str) -> Option<Duration> {
     let seconds: f64 = path.strip_prefix("/delay/")?.parse().ok()?;
     Duration::try_from_secs_f64(seconds.min(LONGEST_DELAY)).ok()
-}
-
-fn shown(headers: &HeaderMap) -> String {
-    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let headers: serde_json::Map<_, _> =
-        headers.iter().map(|(name, value)| (name.to_string(), text(value).into())).collect();
-    format!("{:#}\n", serde_json::json!({ "headers": headers }))
 }

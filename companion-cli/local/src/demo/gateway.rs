@@ -5,17 +5,21 @@ use serde_json::{Value, json};
 
 use super::bootstrap;
 use super::lane::Lane;
+use super::pod::Pod;
 use super::proxy::{Proxy, Starter};
 
 /// Istio's default retries: only requests that the app has not begun.
-const DEFAULT_ADDRESS: &str = "connect-failure,refused-stream,unavailable,cancelled";
+const DEFAULT_RETRIES: &str = "connect-failure,refused-stream,unavailable,cancelled";
 
-/// Starts the gateway. `pods` has the ports of each lane's sidecars.
-pub(super) fn start(starter: &Starter, pods: &[(Lane, Vec<u16>)]) -> Result<Proxy, String> {
+/// Starts the gateway in front of each lane's pods.
+pub(super) fn start(starter: &Starter, pods: &[(Lane, Vec<Pod>)]) -> Result<Proxy, String> {
     let listeners = pods
         .iter()
         .map(|(lane, _)| bootstrap::listener(lane.key(), lane.key(), &retries(*lane), &[]));
-    let clusters = pods.iter().map(|(lane, ports)| bootstrap::cluster(lane.key(), ports));
+    let clusters = pods.iter().map(|(lane, pods)| {
+        let ports: Vec<u16> = pods.iter().map(|pod| pod.inbound).collect();
+        bootstrap::cluster(lane.key(), &ports)
+    });
     starter.start(
         "gateway",
         &bootstrap::plain(&starter.admin("gateway"), listeners.collect(), clusters.collect()),
@@ -28,13 +32,9 @@ const PREVIOUS_HOSTS: &str = concat!(
 );
 
 fn retries(lane: Lane) -> Value {
-    let retry_on = if lane == Lane::Retries {
-        format!("{DEFAULT_ADDRESS},reset")
-    } else {
-        DEFAULT_ADDRESS.to_owned()
-    };
+    let reset = if lane == Lane::Retries { ",reset" } else { "" };
     json!({
-        "retry_on": retry_on,
+        "retry_on": format!("{DEFAULT_RETRIES}{reset}"),
         "num_retries": 2,
         "retry_host_predicate": [{
             "name": "envoy.retry_host_predicates.previous_hosts",

@@ -7,16 +7,15 @@
 use std::time::Duration;
 
 use super::clock::Clock;
-use super::container::Container;
 use super::hook::Hook;
 use super::record::{Actor, LaneMark, Record};
 use super::times::Times;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stopped {
-    /// The container ended by itself, after SIGTERM.
-    Itself,
-    Killed,
+/// The processes that kubelet can stop.
+pub(super) trait Container {
+    fn terminate(&self);
+    fn kill(&self);
+    fn has_ended(&self) -> bool;
 }
 
 pub(super) struct Stopping<'a> {
@@ -35,8 +34,9 @@ pub(super) struct Kubelet<'a> {
 }
 
 impl Kubelet<'_> {
-    /// Stops a container, and returns when it has ended. The grace period begins now.
-    pub(super) fn stop(self, stopping: &Stopping<'_>) -> Stopped {
+    /// Stops a container, and waits until it has ended. The grace period begins now. Returns
+    /// whether the container ended by itself, after SIGTERM.
+    pub(super) fn stop(self, stopping: &Stopping<'_>) -> bool {
         let Stopping { container, who, .. } = *stopping;
         let grace_ends = self.clock.now() + self.times.grace_period;
         if let Some(hook) = &stopping.hook {
@@ -53,12 +53,12 @@ impl Kubelet<'_> {
         if self.clock.until(|| container.has_ended() || self.clock.now() >= last)
             && container.has_ended()
         {
-            return Stopped::Itself;
+            return true;
         }
         self.record.mark(who, "SIGKILL: the grace period is over", LaneMark::Killed);
         container.kill();
         self.clock.until(|| container.has_ended());
-        Stopped::Killed
+        false
     }
 
     fn run(self, hook: &Hook<'_>, grace_ends: Duration) {

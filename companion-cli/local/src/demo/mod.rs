@@ -10,7 +10,6 @@ mod agent;
 mod app;
 mod bootstrap;
 mod clock;
-mod container;
 mod gateway;
 mod hook;
 mod judge;
@@ -27,7 +26,6 @@ pub mod times;
 pub mod view;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
@@ -103,5 +101,3 @@ pub fn run(
 /// The number of Envoys: a sidecar for each lane and one more for the second pod, the gateway, and
 /// the gateway for `x-forwarded-proto`.
 const ENVOYS: usize = Lane::ALL.len() + 3;
-
-type Folder = PathBuf;

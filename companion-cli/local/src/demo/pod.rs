@@ -23,14 +23,11 @@ use laststream_http::Route;
 pub(super) struct Pod {
     pub(super) app: App,
     pub(super) agent: Agent,
-    pub(super) proxy: Arc<Proxy>,
+    proxy: Arc<Proxy>,
     lane: Lane,
-}
-
-/// The ports of a pod, which are known once its Envoy serves.
-pub(super) struct Ports {
+    /// The ports of its listeners, which are known once its Envoy serves.
     pub(super) inbound: u16,
-    pub(super) gate: Option<u16>,
+    gate: u16,
 }
 
 impl Pod {
@@ -62,14 +59,16 @@ impl Pod {
         };
         let proxy = Arc::new(starter.start(&name, &bootstrap)?);
         agent.attach_proxy(Arc::clone(&proxy));
-        Ok(Self { app, agent, proxy, lane })
+        Ok(Self { app, agent, proxy, lane, inbound: 0, gate: 0 })
     }
 
-    pub(super) fn ready(&self, stop: &Clock) -> Result<Ports, String> {
+    pub(super) fn ready(mut self, stop: &Clock) -> Result<Self, String> {
         self.proxy.ready(stop)?;
-        let gate =
-            if self.lane == Lane::Laststream { Some(self.proxy.port("gate")?) } else { None };
-        Ok(Ports { inbound: self.proxy.port("main")?, gate })
+        self.inbound = self.proxy.port("main")?;
+        if self.lane == Lane::Laststream {
+            self.gate = self.proxy.port("gate")?;
+        }
+        Ok(self)
     }
 
     /// The reason for the end of the pod's Envoy.
@@ -87,9 +86,9 @@ impl Pod {
     }
 
     /// The proxy's container, and how kubelet stops it.
-    pub(super) fn stopping_proxy(&self, ports: &Ports, times: &Times) -> Stopping<'_> {
+    pub(super) fn stopping_proxy(&self, times: &Times) -> Stopping<'_> {
         let hook = match self.lane {
-            Lane::Laststream => ports.gate.map(|gate| Hook::wait(gate, times)),
+            Lane::Laststream => Some(Hook::wait(self.gate, times)),
             Lane::Netstat => Some(Hook::netstat(&self.app, Some(&self.agent), times)),
             Lane::NetstatFixed => Some(Hook::netstat(&self.app, None, times)),
             Lane::NativeSidecar => Some(Hook::request_drain(self.agent.port(), times)),

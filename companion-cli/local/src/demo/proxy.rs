@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use super::Settings;
 use super::clock::Clock;
-use super::{Folder, Settings};
 use crate::admin::Admin;
 use crate::log::Log;
 use crate::process::Process;
@@ -40,12 +40,12 @@ const ARGUMENTS: [&str; 9] = [
 pub(super) struct Starter {
     guard: Vec<OsString>,
     binary: PathBuf,
-    folder: Folder,
+    folder: PathBuf,
     module: PathBuf,
 }
 
 impl Starter {
-    pub(super) fn new(settings: &Settings, folder: Folder) -> Result<Self, String> {
+    pub(super) fn new(settings: &Settings, folder: PathBuf) -> Result<Self, String> {
         if folder.as_os_str().len() > LONGEST_FOLDER {
             return Err(format!(
                 "the folder for temporary files, `{}`, has too long a path for sockets: set TMPDIR \

@@ -132,17 +132,10 @@ impl SchemeStage {
                 "default_source_code": { "inline_string": LUA },
             },
         });
-        let listeners = "/static_resources/listeners";
-        bootstrap::add(
-            &mut config,
-            listeners,
-            bootstrap::listener("nothing", "app", &Value::Null, &[]),
-        );
-        bootstrap::add(
-            &mut config,
-            listeners,
-            bootstrap::listener("lua", "app", &Value::Null, &[lua]),
-        );
+        for (name, filters) in [("nothing", vec![]), ("lua", vec![lua])] {
+            let listener = bootstrap::listener(name, "app", &Value::Null, &filters);
+            bootstrap::add(&mut config, "/static_resources/listeners", listener);
+        }
         Ok(Self { proxy: starter.start("scheme", &config)?, _app: app, ports: [0; 3] })
     }
 

@@ -8,11 +8,10 @@ use std::time::Duration;
 use http::Method;
 
 use super::clock::{Clock, GRAIN};
-use super::container::Container;
 use super::judge::{LaneResult, judge};
-use super::kubelet::{Kubelet, Stopped};
+use super::kubelet::{Container as _, Kubelet};
 use super::lane::{EndedBy, Lane};
-use super::pod::{Pod, Ports, idle_connection};
+use super::pod::{Pod, idle_connection};
 use super::proxy::{INTERRUPTED, Proxy, Starter};
 use super::record::{Actor, LaneMark, News, Record, seconds};
 use super::scheme::{Scheme, SchemeStage};
@@ -30,7 +29,7 @@ pub(super) struct Stage {
 /// A lane whose pods run.
 struct RunningLane {
     lane: Lane,
-    pods: Vec<(Pod, Ports)>,
+    pods: Vec<Pod>,
     gateway: u16,
     _idle: Vec<Http>,
 }
@@ -38,32 +37,25 @@ struct RunningLane {
 impl Stage {
     pub(super) fn prepare(starter: &Starter, settings: &Settings) -> Result<Self, String> {
         let stop = Clock::start(Duration::MAX, settings.stop.clone());
-        let pods = |lane: Lane| (0..lane.pods()).map(move |index| (lane, index));
-        let started =
-            Lane::ALL.iter().copied().flat_map(pods).map(|(lane, index)| {
-                Ok((lane, Pod::start(lane, index, starter, &settings.times)?))
-            });
-        let started: Vec<(Lane, Pod)> = started.collect::<Result<_, String>>()?;
+        // All of them start before the first one is waited for.
+        let started = Lane::ALL.iter().map(|lane| {
+            let start = |index| Pod::start(*lane, index, starter, &settings.times);
+            Ok((*lane, (0..lane.pods()).map(start).collect::<Result<Vec<_>, _>>()?))
+        });
+        let started: Vec<(Lane, Vec<Pod>)> = started.collect::<Result<_, String>>()?;
         let scheme = SchemeStage::start(starter)?;
-        let mut all: Vec<(Lane, Vec<(Pod, Ports)>)> =
-            Lane::ALL.iter().map(|lane| (*lane, Vec::new())).collect();
-        for (lane, pod) in started {
-            let ports = pod.ready(&stop)?;
-            if let Some((_, pods)) = all.iter_mut().find(|(other, _)| *other == lane) {
-                pods.push((pod, ports));
-            }
-        }
-        let inbound: Vec<(Lane, Vec<u16>)> = all
-            .iter()
-            .map(|(lane, pods)| (*lane, pods.iter().map(|(_, ports)| ports.inbound).collect()))
-            .collect();
-        let gateway = gateway::start(starter, &inbound)?;
+        let all = started.into_iter().map(|(lane, pods)| {
+            let pods = pods.into_iter().map(|pod| pod.ready(&stop));
+            Ok((lane, pods.collect::<Result<Vec<_>, _>>()?))
+        });
+        let all: Vec<(Lane, Vec<Pod>)> = all.collect::<Result<_, String>>()?;
+        let gateway = gateway::start(starter, &all)?;
         let scheme = scheme.ready(&stop)?.play()?;
         gateway.ready(&stop)?;
-        let set = |(lane, pods): (Lane, Vec<(Pod, Ports)>)| {
-            let idle: Result<Vec<_>, String> =
-                pods.iter().map(|(_, ports)| idle_connection(ports.inbound)).collect();
-            Ok(RunningLane { lane, pods, gateway: gateway.port(lane.key())?, _idle: idle? })
+        let set = |(lane, pods): (Lane, Vec<Pod>)| {
+            let idle = pods.iter().map(|pod| idle_connection(pod.inbound));
+            let idle = idle.collect::<Result<_, String>>()?;
+            Ok(RunningLane { lane, pods, gateway: gateway.port(lane.key())?, _idle: idle })
         };
         Ok(Self {
             lanes: all.into_iter().map(set).collect::<Result<_, String>>()?,
@@ -103,23 +95,23 @@ impl Stage {
 impl RunningLane {
     fn play(&self, times: &Times, clock: &Clock, news: &Sender<News>) -> LaneResult {
         let record = Record::new(self.lane, clock.clone(), news);
-        self.pods.iter().for_each(|(pod, _)| pod.agent.start_clock(clock));
+        self.pods.iter().for_each(|pod| pod.agent.start_clock(clock));
         let (answer, answered, deletion) = thread::scope(|scope| {
             let client = scope.spawn(|| self.request(times, clock, &record));
             clock.pause_until(times.delete_after);
             // On a busy machine the request may not have reached the app yet, and without it there
             // is nothing to lose.
             clock.until(|| {
-                self.pods.iter().any(|(pod, _)| pod.app.in_flight() > 0) || client.is_finished()
+                self.pods.iter().any(|pod| pod.app.in_flight() > 0) || client.is_finished()
             });
             let deletion = self.delete(times, clock, &record);
             let (answer, answered) =
                 client.join().unwrap_or_else(|_| (Err("the client broke".to_owned()), clock.now()));
             // the second pod, which is not deleted
-            self.pods.iter().for_each(|(pod, _)| pod.app.terminate());
+            self.pods.iter().for_each(|pod| pod.app.terminate());
             (answer, answered, deletion)
         });
-        let pod = self.pods.get(deletion.pod).map(|(pod, _)| pod);
+        let pod = self.pods.get(deletion.pod);
         let (events, hook) = record.finish();
         let result = LaneResult {
             lane: self.lane,
@@ -128,7 +120,7 @@ impl RunningLane {
             status: answer.as_ref().ok().map(|reply| reply.status),
             broken: answer.err(),
             answered: seconds(answered),
-            executions: self.pods.iter().map(|(pod, _)| pod.app.executions()).sum(),
+            executions: self.pods.iter().map(|pod| pod.app.executions()).sum(),
             deleted: seconds(deletion.at),
             proxy_ended: seconds(deletion.proxy_ended),
             ended_by: pod.map_or(EndedBy::StillRunning, Pod::ended_by),
@@ -168,24 +160,23 @@ impl RunningLane {
 
     /// Deletes the pod that has the request, and waits until it has gone.
     fn delete(&self, times: &Times, clock: &Clock, record: &Record<'_>) -> Deletion {
-        let index =
-            self.pods.iter().position(|(pod, _)| pod.app.in_flight() > 0).unwrap_or_default();
+        let index = self.pods.iter().position(|pod| pod.app.in_flight() > 0).unwrap_or_default();
         let mut deletion = Deletion {
             pod: index,
             at: clock.now(),
             proxy_ended: Duration::ZERO,
             pod_gone: Duration::ZERO,
         };
-        let Some((pod, ports)) = self.pods.get(index) else { return deletion };
+        let Some(pod) = self.pods.get(index) else { return deletion };
         record.mark(Actor::Kubelet, "the pod is deleted", LaneMark::Deleted);
         let kubelet = Kubelet { times, record, clock };
         thread::scope(|scope| {
             scope.spawn(|| {
-                if kubelet.stop(&pod.stopping_app(times)) == Stopped::Itself {
+                if kubelet.stop(&pod.stopping_app(times)) {
                     record.note(Actor::App, "ends");
                 }
             });
-            kubelet.stop(&pod.stopping_proxy(ports, times));
+            kubelet.stop(&pod.stopping_proxy(times));
             deletion.proxy_ended = clock.now();
             record.mark(Actor::Proxy, "has ended", LaneMark::ProxyEnded);
         });

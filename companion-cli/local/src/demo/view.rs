@@ -182,16 +182,10 @@ fn cell(text: &str, width: usize, grade: Grade) -> String {
 }
 
 fn scheme_line(row: &Row) -> String {
-    let seen = |seen: &str, width: usize| {
+    let cells = row.columns().into_iter().zip([7, 5, 0]).map(|((_, seen), width)| {
         cell(seen, width, if seen == row.truth { Grade::Good } else { Grade::Bad })
-    };
-    format!(
-        "{:<45}  {}  {}  {}\n",
-        row.request,
-        seen(&row.nothing, 7),
-        seen(&row.lua, 5),
-        seen(&row.laststream, 0)
-    )
+    });
+    format!("{:<45}  {}\n", row.request, cells.collect::<Vec<_>>().join("  "))
 }
 
 #[cfg(test)]

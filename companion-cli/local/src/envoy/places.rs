@@ -58,17 +58,13 @@ fn cache_folder(lookup: Lookup<'_>, platform: &Platform) -> Option<PathBuf> {
         return std::path::absolute(folder).ok();
     }
     // The XDG specification says that a relative path must be ignored.
-    if let Some(folder) =
-        lookup(XDG_CACHE_HOME).map(PathBuf::from).filter(|folder| folder.is_absolute())
-    {
+    let absolute = |name| lookup(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
+    if let Some(folder) = absolute(XDG_CACHE_HOME) {
         return Some(folder.join("laststream"));
     }
     let below_home =
         if platform.os == "macos" { "Library/Caches/laststream" } else { ".cache/laststream" };
-    lookup(HOME)
-        .map(PathBuf::from)
-        .filter(|home| home.is_absolute())
-        .map(|home| home.join(below_home))
+    absolute(HOME).map(|home| home.join(below_home))
 }
 
 /// A kind of machine, in the words of Rust: `linux` and `x86_64`.

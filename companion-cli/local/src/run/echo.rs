@@ -5,12 +5,12 @@
 use std::io;
 use std::time::Duration;
 
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
-use crate::server::{self, Server};
+use crate::server::{self, Server, headers_json, text};
 
 const LONGEST_DELAY: f64 = 3600.0;
 
@@ -31,24 +31,10 @@ async fn echo(request: Request<Incoming>) -> Result<Response<String>, hyper::Err
         "method": head.method.as_str(),
         "path": head.uri.path_and_query().map(http::uri::PathAndQuery::as_str),
         "x_forwarded_proto": head.headers.get("x-forwarded-proto").map(text),
-        "headers": shown(&head.headers),
+        "headers": headers_json(&head.headers),
         "body_bytes": bytes,
     });
     Ok(server::json(status, format!("{shown:#}\n")))
-}
-
-/// The headers as JSON. A header that is there several times is shown as a list.
-fn shown(headers: &HeaderMap) -> Map<String, Value> {
-    let of = |name: &http::HeaderName| {
-        let mut values: Vec<Value> =
-            headers.get_all(name).iter().map(|value| text(value).into()).collect();
-        if values.len() == 1 { values.remove(0) } else { values.into() }
-    };
-    headers.keys().map(|name| (name.as_str().to_owned(), of(name))).collect()
-}
-
-fn text(value: &http::HeaderValue) -> String {
-    String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
 fn status_and_delay(path: &str) -> (u16, Duration) {

@@ -37,15 +37,11 @@ impl Folder {
         Ok(Self { path, version: AtomicU64::new(1), is_temporary, is_needed: true })
     }
 
-    /// Marks the log and the configuration as not needed any more: a temporary folder is removed
-    /// with this value.
-    pub(super) fn release(&mut self) {
+    /// Marks the log and the configuration as not needed any more. Returns whether the folder is a
+    /// temporary one, which is removed with this value.
+    pub(super) fn release(&mut self) -> bool {
         self.is_needed = !self.is_temporary;
-    }
-
-    /// Whether log and configuration stay.
-    pub(super) fn is_needed(&self) -> bool {
-        self.is_needed
+        self.is_temporary
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -116,8 +116,7 @@ impl Runner {
     /// Lets the end remove a temporary folder with the log and the configuration. False: the folder
     /// is the user's, and stays.
     pub fn release_folder(&mut self) -> bool {
-        self.folder.release();
-        !self.folder.is_needed()
+        self.folder.release()
     }
 
     pub fn tail(&self) -> String {

@@ -115,16 +115,6 @@ mod tests {
     }
 
     #[test]
-    fn routes_with_names_of_istio_become_the_only_route() {
-        const WITH: &str = "end: {}\nwebsockets: {module: 'oci://h/f:t', routes: [{name: chat}]}";
-        let policy = read(WITH.as_bytes(), false).expect(WITH);
-        let routes = policy.file.websockets.expect("websockets").routes;
-        assert_eq!(routes.iter().map(|route| route.value()).collect::<Vec<_>>(), ["/"]);
-        let warnings = policy.warnings.concat();
-        assert!(warnings.contains("for every request"), "{warnings}");
-    }
-
-    #[test]
     fn the_secret_comes_from_the_environment() {
         const POLICY: &[u8] = b"gate: {secret: {sds: /etc/laststream/sds.yaml}}";
         let refused = read(POLICY, false).expect_err("no secret").to_string();

@@ -133,15 +133,4 @@ mod tests {
         let config: serde_json::Value = serde_json::from_slice(&image.config).unwrap();
         assert_eq!(config["rootfs"]["diff_ids"][0], Digest::of(&archive).as_str());
     }
-
-    #[test]
-    fn the_manifest_has_the_layout_of_the_fetchers() {
-        let image = Image::of(&module(), annotations()).unwrap();
-        let manifest: Manifest = serde_json::from_slice(&image.manifest).unwrap();
-        assert_eq!(manifest.media_type.as_deref(), Some(MANIFEST));
-        assert_eq!(manifest.layers, [Descriptor::of(LAYER, &image.layer).titled(LAYER_FILE)]);
-        assert_eq!(manifest.config, Descriptor::of(CONFIG, &image.config));
-        assert_eq!(manifest.annotations[VARIANT], "compat");
-        assert_eq!(Digest::of(&image.manifest), image.digest);
-    }
 }

@@ -237,11 +237,7 @@ impl Registry<'_> {
             .http
             .send(ask)
             .and_then(|response| RegistryResponse::read(response, LARGEST_TOKEN));
-        let answer = answer.map_err(|error| RegistryError::Http {
-            what: WHAT,
-            url: ask.url.to_string(),
-            error,
-        })?;
+        let answer = answer.map_err(|error| RegistryError::of_http(WHAT, ask.url, error))?;
         if !(300..400).contains(&answer.status) {
             return Ok(answer);
         }

@@ -1,11 +1,13 @@
 //! Errors of registry requests. Each text names the object and what to do. None holds a secret.
 
+use std::fmt::{self, Display};
 use std::time::Duration;
 
 use laststream_base::digest::Digest;
 use laststream_http::HttpError;
 use laststream_http::mask::Mask;
 use laststream_http::retry::Retryable;
+use laststream_http::url::Url;
 
 /// A response that refuses the request.
 #[derive(Debug)]
@@ -17,8 +19,8 @@ pub struct Refusal {
     pub retry_after: Option<Duration>,
 }
 
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "status {}", self.status)?;
         if !self.message.is_empty() {
             write!(f, " ({})", self.message)?;
@@ -105,6 +107,15 @@ const LOGIN: &str = "or give `--username NAME --password-stdin`, or LASTSTREAM_R
     and LASTSTREAM_REGISTRY_PASSWORD";
 
 impl RegistryError {
+    pub(super) fn of_http(what: &'static str, url: impl Display, error: HttpError) -> Self {
+        Self::Http { what, url: url.to_string(), error }
+    }
+
+    /// `problem` is the end of a sentence about the address.
+    pub(super) fn of_answer(what: &'static str, url: &Url, problem: impl Into<String>) -> Self {
+        Self::Answer { what, url: url.to_string(), problem: problem.into() }
+    }
+
     /// The error, and the option of the program that may help.
     pub fn with_option(&self) -> String {
         let option = match self {

@@ -145,12 +145,9 @@ impl<'a> Registry<'a> {
     ) -> Result<Self, RegistryError> {
         let host = if is_docker_hub(name) { DOCKER_HUB_HOST } else { name };
         let scheme = if options.is_plain_http(name) { "http" } else { "https" };
-        let home =
-            Url::parse(&format!("{scheme}://{host}/")).ok_or_else(|| RegistryError::Http {
-                what: "finding the registry",
-                url: name.to_owned(),
-                error: HttpError::NoHost,
-            })?;
+        let home = Url::parse(&format!("{scheme}://{host}/")).ok_or_else(|| {
+            RegistryError::of_http("finding the registry", name, HttpError::NoHost)
+        })?;
         let settings = Settings {
             trust: options.tls.read().map_err(RegistryError::Setup)?,
             route: client::Route::with_proxy(options.proxy_from_env),
@@ -245,11 +242,8 @@ impl Repository<'_> {
         let response = follow(&self.registry.http, &request, &self.registry.home, *elsewhere)
             .map_err(|lost| request_error(what, lost))?;
         let url = response.url.clone();
-        RegistryResponse::read(response, *limit).map_err(|error| RegistryError::Http {
-            what,
-            url: url.to_string(),
-            error,
-        })
+        RegistryResponse::read(response, *limit)
+            .map_err(|error| RegistryError::of_http(what, url, error))
     }
 
     /// The response if its status is a success, else the error.
@@ -272,28 +266,15 @@ impl Repository<'_> {
             _ => Err(RegistryError::Refused { what, url: answer.url.to_string(), login, refusal }),
         }
     }
-
-    fn protocol_error(
-        &self,
-        what: &'static str,
-        answer: &RegistryResponse,
-        problem: &str,
-    ) -> RegistryError {
-        RegistryError::Answer { what, url: answer.url.to_string(), problem: problem.to_owned() }
-    }
 }
 
 fn request_error(what: &'static str, lost: FollowError) -> RegistryError {
     match lost {
-        FollowError::Http { url, error } => {
-            RegistryError::Http { what, url: url.to_string(), error }
-        }
+        FollowError::Http { url, error } => RegistryError::of_http(what, url, error),
         FollowError::Refused { from, to, why } => {
             RegistryError::Redirect { what, from, to, why: redirect_refusal_text(why) }
         }
-        FollowError::Malformed { url, problem } => {
-            RegistryError::Answer { what, url: url.to_string(), problem: problem.to_owned() }
-        }
+        FollowError::Malformed { url, problem } => RegistryError::of_answer(what, &url, problem),
     }
 }
 

@@ -4,8 +4,7 @@ use http::Method;
 
 use super::auth::Scope;
 use super::error::RegistryError;
-use super::push::check_digest;
-use super::response::RegistryResponse;
+use super::push::{check_digest, compare_digests};
 use super::{Call, Registry, Repository};
 use crate::image::{DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, MANIFEST, Reference};
 use laststream_base::digest::Digest;
@@ -20,8 +19,6 @@ pub struct FetchedManifest {
     /// The bytes, unchanged.
     pub bytes: Vec<u8>,
     pub digest: Digest,
-    /// The media type of the manifest, as the registry names it.
-    pub media_type: Option<String>,
 }
 
 impl Registry<'_> {
@@ -52,9 +49,12 @@ impl Registry<'_> {
         self.with_retries(|| {
             let answer = repository.accepted(FETCHING, repository.call(&call)?)?;
             let digest = Digest::of(&answer.body);
-            check(reference, &digest)?;
-            check_digest(&format!("the manifest of `{reference}`"), &answer, &digest)?;
-            Ok(FetchedManifest { media_type: media_type(&answer), bytes: answer.body, digest })
+            let what = format!("the manifest of `{reference}`");
+            // An image that is asked for by its digest must have it.
+            let expected = reference.digest.as_ref().unwrap_or(&digest);
+            compare_digests(&what, expected, digest.as_str())?;
+            check_digest(&what, &answer, &digest)?;
+            Ok(FetchedManifest { bytes: answer.body, digest })
         })
     }
 
@@ -70,19 +70,13 @@ impl Registry<'_> {
         let url = repository.url(&format!("blobs/{}", blob.digest));
         if blob.size > largest {
             let problem = format!("has {} bytes; more than {largest} are not fetched", blob.size);
-            return Err(RegistryError::Answer { what, url: url.to_string(), problem });
+            return Err(RegistryError::of_answer(what, &url, problem));
         }
         let call = Call::new(what, Method::GET, url, blob.size + 1);
         let answer = self.with_retries(|| repository.accepted(what, repository.call(&call)?))?;
-        let digest = Digest::of(&answer.body);
-        if digest == blob.digest {
-            return Ok(answer.body);
-        }
-        Err(RegistryError::Digest {
-            what: format!("a blob of `{reference}`"),
-            expected: blob.digest.clone(),
-            found: digest.to_string(),
-        })
+        let found = Digest::of(&answer.body);
+        compare_digests(&format!("a blob of `{reference}`"), &blob.digest, found.as_str())?;
+        Ok(answer.body)
     }
 
     fn to_pull<'a>(&'a self, reference: &'a Reference) -> Repository<'a> {
@@ -104,26 +98,5 @@ impl Repository<'_> {
         let accept = [MANIFEST, DOCKER_MANIFEST, INDEX, DOCKER_LIST].join(", ");
         let url = self.url(&format!("manifests/{}", reference.version()));
         Call { headers: vec![("accept", accept)], ..Call::new(what, method, url, LARGEST_MANIFEST) }
-    }
-}
-
-fn media_type(answer: &RegistryResponse) -> Option<String> {
-    answer
-        .header("content-type")
-        .map(|value| value.split(';').next().unwrap_or_default().trim().to_owned())
-}
-
-/// Checks that a manifest that was requested by digest has that digest.
-fn check(reference: &Reference, found: &Digest) -> Result<(), RegistryError> {
-    match &reference.digest {
-        Some(expected) if expected != found => {
-            let what = format!("the manifest of `{reference}`");
-            Err(RegistryError::Digest {
-                what,
-                expected: expected.clone(),
-                found: found.to_string(),
-            })
-        }
-        _ => Ok(()),
     }
 }

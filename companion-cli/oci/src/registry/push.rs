@@ -76,11 +76,8 @@ impl Repository<'_> {
                 return Ok(arrival);
             }
             let again = self.try_blob(what, blob, bytes)?;
-            again.ok_or_else(|| RegistryError::Answer {
-                what,
-                url: self.url("blobs/").to_string(),
-                problem: "takes no token, not even a new one".to_owned(),
-            })
+            let problem = "takes no token, not even a new one";
+            again.ok_or_else(|| RegistryError::of_answer(what, &self.url("blobs/"), problem))
         })
     }
 
@@ -97,9 +94,9 @@ impl Repository<'_> {
         }
         let session = self.accepted(BEGINNING, self.begin()?)?;
         let location = session.header("location").and_then(|location| session.url.join(location));
-        let location = location.ok_or_else(|| {
-            self.protocol_error(BEGINNING, &session, "does not say where to upload to")
-        })?;
+        let problem = "does not say where to upload to";
+        let location =
+            location.ok_or_else(|| RegistryError::of_answer(BEGINNING, &session.url, problem))?;
         let url = location.with("digest", blob.digest.as_str());
         let answer = self.call(&Call {
             headers: vec![("content-type", "application/octet-stream".to_owned())],
@@ -144,12 +141,18 @@ pub(super) fn check_digest(
     answer: &RegistryResponse,
     expected: &Digest,
 ) -> Result<(), RegistryError> {
-    match answer.header("docker-content-digest") {
-        Some(found) if found.trim() != expected.as_str() => Err(RegistryError::Digest {
-            what: what.to_owned(),
-            expected: expected.clone(),
-            found: super::error_text::printable(found),
-        }),
-        _ => Ok(()),
+    let named = answer.header("docker-content-digest");
+    named.map_or(Ok(()), |named| compare_digests(what, expected, named.trim()))
+}
+
+pub(super) fn compare_digests(
+    what: &str,
+    expected: &Digest,
+    found: &str,
+) -> Result<(), RegistryError> {
+    if found == expected.as_str() {
+        return Ok(());
     }
+    let found = super::error_text::printable(found);
+    Err(RegistryError::Digest { what: what.to_owned(), expected: expected.clone(), found })
 }

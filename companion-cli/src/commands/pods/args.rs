@@ -6,7 +6,7 @@ use laststream_fleet::{
     AskOptions, Cluster, FleetError, GateQuery, Need, PodFacts, Ports, Selection, Survey,
 };
 
-use crate::commands::cluster_args::{ClusterArgs, node};
+use crate::commands::cluster_args::ClusterArgs;
 use crate::commands::{Failure, misused};
 
 /// The options that make a command mean pods of a cluster, and not one gate.
@@ -34,7 +34,7 @@ pub(in crate::commands) struct FleetArgs {
     #[arg(short = 'A', long, conflicts_with_all = ["namespace", "names"], help_heading = "Cluster")]
     all_namespaces: bool,
     /// Pods on this node, in all namespaces if none is given.
-    #[arg(long, value_name = "NAME", value_parser = node, conflicts_with = "names",
+    #[arg(long, value_name = "NAME", value_parser = names::subdomain, conflicts_with = "names",
         help_heading = "Cluster")]
     pub(in crate::commands) node: Option<String>,
     /// The port with Envoy's statistics [default: the annotation laststream.io/stats-port, else
@@ -76,7 +76,7 @@ fn pod(text: &str) -> Result<String, String> {
         }
         None => text,
     };
-    names::subdomain(name).map(|()| name.to_owned()).map_err(str::to_owned)
+    names::subdomain(name).map_err(str::to_owned)
 }
 
 impl PodArgs {

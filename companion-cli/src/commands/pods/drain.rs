@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use laststream_fleet::table::{self, Width};
 use laststream_fleet::{Cluster, FleetError, PodFacts, PodReport};
 use laststream_gate::DrainCommand;
-use laststream_gate::text::many;
+use laststream_gate::text::{if_any, many};
 
 use super::args::PodArgs;
 use super::{block_on, report, targets};
@@ -17,7 +17,8 @@ pub(in crate::commands) fn run(
     command: &DrainCommand,
     printer: &Printer,
 ) -> Ended {
-    if !yes && !can_ask() {
+    let can_ask = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if !yes && !can_ask {
         return Err(misused(
             "this changes pods, and there is no terminal to ask for confirmation: give `--yes`",
         ));
@@ -39,10 +40,6 @@ pub(in crate::commands) fn run(
         let exit = report(&outcomes, *output, printer);
         failure.map_or(Ok(exit), Err)
     })
-}
-
-fn can_ask() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
 /// Shows the pods and what the command would do to them, and asks.
@@ -74,10 +71,9 @@ fn question(command: &DrainCommand, pods: &str, in_flight: &[Option<u64>]) -> St
                 "stream",
             );
             let unknown = in_flight.iter().filter(|count| count.is_none()).count() as u64;
-            let unknown = match unknown {
-                0 => String::new(),
-                count => format!(", and those of {}, which are not known", many(count, "pod")),
-            };
+            let pods_unknown =
+                format!(", and those of {}, which are not known", many(unknown, "pod"));
+            let unknown = if_any(unknown, pods_unknown);
             format!("open the gates of {pods} by force, and cut {known}{unknown}?")
         }
     }

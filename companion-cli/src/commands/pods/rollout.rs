@@ -7,10 +7,10 @@ use k8s_openapi::jiff::Timestamp;
 use laststream_base::time_span::TimeSpan;
 use laststream_fleet::cut_pods::{Cut, CutPods};
 use laststream_fleet::old_pods::{DrainResults, LastStreamClock, PodDrainResult};
-use laststream_fleet::rollout::{Progress, RolloutFacts, Workload, progress};
+use laststream_fleet::rollout::{Progress, Workload, progress};
 use laststream_fleet::time_to_drain::beforehand;
 use laststream_fleet::{Answer, Cluster, Detail, FleetError, PodFacts, Selection, table};
-use laststream_gate::text::{many, uncounted};
+use laststream_gate::text::{if_any, many, uncounted};
 
 use super::args::ReachArgs;
 use super::block_on;
@@ -67,10 +67,11 @@ async fn follow(command: &Rollout, printer: &Printer) -> Result<Exit, FleetError
     };
     let cluster = cluster?;
     loop {
-        let step = match follower.evaluate_in_time(&cluster).await {
+        let step = match within(follower.left(), follower.evaluate(&cluster)).await {
+            None => Step::Late,
             // The API server may restart while a rollout goes on.
-            Err(error) if follower.may_go_on(&error) => Step::Wait,
-            other => other?,
+            Some(Err(error)) if follower.may_go_on(&error) => Step::Wait,
+            Some(step) => step?,
         };
         match step {
             Step::Done => {
@@ -147,10 +148,6 @@ impl<'a> Follower<'a> {
         (!limit.is_zero()).then(|| limit.saturating_sub(self.began.elapsed()))
     }
 
-    async fn evaluate_in_time(&mut self, cluster: &Cluster) -> Result<Step, FleetError> {
-        within(self.left(), self.evaluate(cluster)).await.unwrap_or(Ok(Step::Late))
-    }
-
     fn report_timeout(&self) -> Exit {
         let Rollout { workload, timeout, .. } = self.command;
         self.printer.error(&format!("timed out: {workload} is not done after {timeout}"));
@@ -168,7 +165,9 @@ impl<'a> Follower<'a> {
     async fn evaluate(&mut self, cluster: &Cluster) -> Result<Step, FleetError> {
         let workload = &self.command.workload;
         let facts = cluster.rollout(workload).await?;
-        let pods = cluster.pods(&self.selection(&facts)).await?;
+        let labels = Some(facts.selector.clone());
+        let ports = self.command.reach.ports();
+        let pods = cluster.pods(&Selection { labels, ports, ..Selection::default() }).await?;
         self.answered = Instant::now();
         if std::mem::take(&mut self.is_first) {
             let lines = beforehand(&pods);
@@ -192,11 +191,6 @@ impl<'a> Follower<'a> {
             }
             Progress::Done => Ok(Step::Done),
         }
-    }
-
-    fn selection(&self, facts: &RolloutFacts) -> Selection {
-        let labels = Some(facts.selector.clone());
-        Selection { labels, ports: self.command.reach.ports(), ..Selection::default() }
     }
 
     /// Surveys the old pods. Returns whether one of them holds the end of the rollout.
@@ -320,14 +314,11 @@ impl<'a> Follower<'a> {
             }
             None => "no old pod holds a stream".to_owned(),
         };
-        let cut = match self.cut {
-            0 => String::new(),
-            cut => format!("; their pods went with {} in flight", many(cut, "stream")),
-        };
-        let lost = match self.lost + self.unknown {
-            0 => String::new(),
-            lost => format!("; the streams of {} are not known", many(lost, "old pod")),
-        };
+        let cut = format!("; their pods went with {} in flight", many(self.cut, "stream"));
+        let cut = if_any(self.cut, cut);
+        let lost = self.lost + self.unknown;
+        let lost =
+            if_any(lost, format!("; the streams of {} are not known", many(lost, "old pod")));
         let message = format!("{workload} successfully rolled out; {end}{cut}{lost}");
         self.print(&self.of_workload("done", message));
     }

@@ -63,10 +63,7 @@ impl<'a> Follower<'a> {
             let timeout = self.time.timeout.duration();
             let left = timeout.saturating_sub(self.began.elapsed()).max(LOOK);
             let look = self.look(cluster, found.take(), &waits);
-            let Ok(seen) = tokio::time::timeout(left, look).await else {
-                outcomes.extend(waits.iter().map(|wait| late(wait, self.time.timeout)));
-                return Ok(outcomes);
-            };
+            let Ok(seen) = tokio::time::timeout(left, look).await else { break };
             match seen {
                 Ok(seen) => {
                     self.answered = Instant::now();
@@ -86,14 +83,15 @@ impl<'a> Follower<'a> {
             }
             let left = timeout.saturating_sub(self.began.elapsed());
             if waits.is_empty() || left.is_zero() {
-                outcomes.extend(waits.iter().map(|wait| late(wait, self.time.timeout)));
-                return Ok(outcomes);
+                break;
             }
             for wait in &waits {
                 self.say(&wait.pod.name, &format!("pod/{}: {}", wait.pod.name, wait.progress()));
             }
             tokio::time::sleep(self.time.interval.duration().max(SHORTEST).min(left)).await;
         }
+        outcomes.extend(waits.iter().map(|wait| late(wait, self.time.timeout)));
+        Ok(outcomes)
     }
 
     /// The pods that are still waited for, each with its gate's answer.

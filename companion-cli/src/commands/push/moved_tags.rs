@@ -1,7 +1,7 @@
 //! The tags that a push moves from another image.
 
 use laststream_module::analysis::Kind;
-use laststream_module::inspect::{self, Remote};
+use laststream_module::inspect;
 use laststream_oci::image::Reference;
 use laststream_oci::registry::Registry;
 
@@ -14,7 +14,7 @@ pub(super) fn look(
     kind: Kind,
     printer: &Printer,
 ) -> Option<String> {
-    let found = inspect::image(&Remote { registry, reference }).map(|found| found.module);
+    let found = inspect::image(registry, reference).map(|found| found.module);
     let held = match found {
         Ok(Some(module)) if module.kind == kind => None,
         Ok(Some(module)) => Some(module.kind.to_string()),

@@ -50,16 +50,8 @@ impl File {
     /// Reads a file; `None` if it does not exist or is empty.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, String> {
         let text = match foreign::read_named(path, LARGEST) {
-            Ok(text) => text,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) =>
-            {
-                return Ok(None);
-            }
-            Err(error) => return Err(wrong(path, error)),
+            Err(error) if is_absence(error.kind()) => return Ok(None),
+            read => read.map_err(|error| wrong(path, error))?,
         };
         if text.iter().all(u8::is_ascii_whitespace) {
             return Ok(None);
@@ -114,18 +106,11 @@ impl File {
     /// The entry for the longest part of `registry/repository`. Podman writes entries for parts,
     /// docker only for registries.
     fn best(&self, registry: &str, repository: &str) -> Option<(&str, &Entry)> {
-        let entries = self
-            .content
-            .auths
-            .iter()
-            .filter_map(|(known, entry)| Some((known.as_str(), entry.as_ref()?)));
-        let filled = entries.filter(|(_, entry)| !entry.is_empty());
-        filled
-            .filter_map(|(known, entry)| {
-                Some((covered(known, registry, repository)?, (known, entry)))
-            })
-            .max_by_key(|(length, _)| *length)
-            .map(|(_, found)| found)
+        let entries = self.content.auths.iter().filter_map(|(known, entry)| {
+            let entry = entry.as_ref().filter(|entry| !entry.is_empty())?;
+            Some((covered(known, registry, repository)?, (known.as_str(), entry)))
+        });
+        entries.max_by_key(|(length, _)| *length).map(|(_, found)| found)
     }
 
     fn login(&self, known: &str, entry: &Entry) -> Result<Option<Login>, String> {
@@ -144,6 +129,10 @@ impl File {
         }
         Ok(super::login(username, password, entry.identitytoken.clone()))
     }
+}
+
+fn is_absence(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 fn wrong(path: &Path, problem: impl Display) -> String {

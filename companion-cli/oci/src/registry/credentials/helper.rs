@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use super::{Login, Sources, login};
-use laststream_base::children::{Child, Group};
+use laststream_base::children::{self, Child, Group};
 use laststream_base::env_vars;
 
 /// The limit on the helper's output.
@@ -83,7 +83,8 @@ fn run(program: PathBuf, registry: &str, limit: Duration) -> Result<(ExitStatus,
     }
     let output = listen(&mut child);
     let ended = output.recv_timeout(limit).ok().and_then(|output| {
-        Some((wait(&mut child, limit.saturating_sub(began.elapsed()))?, output))
+        let left = limit.saturating_sub(began.elapsed());
+        Some((children::wait(child, left, &mut || {}).ok()?, output))
     });
     ended.ok_or_else(|| format!("did not answer within {} s, and was ended", limit.as_secs_f32()))
 }
@@ -99,15 +100,4 @@ fn listen(child: &mut Child) -> Receiver<String> {
         let _ = sender.send(String::from_utf8_lossy(&output).into_owned());
     });
     receiver
-}
-
-fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
-    let deadline = Instant::now() + limit;
-    loop {
-        match child.ended() {
-            Ok(Some(status)) => return Some(status),
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
-            _ => return None,
-        }
-    }
 }

@@ -1,7 +1,0 @@
-//! The processes that kubelet can stop.
-
-pub(super) trait Container {
-    fn terminate(&self);
-    fn kill(&self);
-    fn has_ended(&self) -> bool;
-}
